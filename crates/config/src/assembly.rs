@@ -205,7 +205,7 @@ impl Config {
             return Err(wrong("database_connections", "must be from 2 to 100"));
         }
         if self.durability == Durability::Replicated && self.database == DatabaseTarget::Sqlite {
-            return Err(wrong("durability", "is \"local\" with SQLite"));
+            return Err(wrong("durability", "must be \"local\" with SQLite"));
         }
         if !(64..=1_048_576).contains(&self.decoding_memory_mb) {
             return Err(wrong("decoding_memory_mb", "must be from 64 to 1048576"));
@@ -270,7 +270,7 @@ fn check_public_url(url: &Url) -> Result<String, ConfigError> {
     if !is_plain {
         return Err(wrong(
             "public_url",
-            "must be an http or https URL without a user and a query",
+            "must be an http or https URL without a user or query",
         ));
     }
     Ok(url.as_str().trim_end_matches('/').to_owned())
@@ -285,7 +285,7 @@ fn read_signing_secrets(
         (Some(_), Some(_)) => {
             return Err(wrong(
                 "signing_secrets",
-                "stands in place of signing_secret",
+                "cannot be combined with signing_secret",
             ));
         }
         (Some(one), None) => ("signing_secret", vec![one]),

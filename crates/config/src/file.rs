@@ -99,7 +99,7 @@ pub fn meant(unknown: &str, known: &[&str]) -> String {
         .min()
         .filter(|(distance, _)| *distance <= unknown.len().div_ceil(2));
     near.map_or_else(
-        || format!("there are {}", known.join(", ")),
+        || format!("the known names are {}", known.join(", ")),
         |(_, name)| format!("did you mean `{name}`?"),
     )
 }

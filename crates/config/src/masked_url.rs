@@ -27,7 +27,7 @@ impl MaskedUrl {
             .read()
             .map_err(|error| wrong(key, &error.to_string()))?;
         let url = Url::parse(text.expose().trim());
-        let url = url.map_err(|error| wrong(key, &format!("is no URL: {error}")))?;
+        let url = url.map_err(|error| wrong(key, &format!("is not a URL: {error}")))?;
         let is_reference = !matches!(source, SecretSource::Value(_));
         Ok(Self {
             url,

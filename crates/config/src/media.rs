@@ -65,7 +65,7 @@ impl MediaConfig {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         // The rest may be set for the bucket to which the files are copied.
         if self.store == MediaStore::Folder && self.delivery == MediaDelivery::Redirect {
-            let message = "needs `media.store = \"s3://bucket/prefix\"`";
+            let message = "requires `media.store = \"s3://bucket/prefix\"`";
             return Err(wrong("media.delivery", message));
         }
         if let Some(endpoint) = &self.endpoint {
@@ -89,16 +89,20 @@ impl MediaConfig {
             return Err(wrong("media.region", message));
         }
         match (&self.access_key, &self.secret_key) {
-            (Some(_), None) => return Err(wrong("media.access_key", "needs `media.secret_key`")),
-            (None, Some(_)) => return Err(wrong("media.secret_key", "needs `media.access_key`")),
+            (Some(_), None) => {
+                return Err(wrong("media.access_key", "requires `media.secret_key`"));
+            }
+            (None, Some(_)) => {
+                return Err(wrong("media.secret_key", "requires `media.access_key`"));
+            }
             _ => {}
         }
         match (self.sse, &self.kms_key) {
             (Some(BucketEncryption::Kms), None) => {
-                return Err(wrong("media.sse", "needs `media.kms_key` for \"kms\""));
+                return Err(wrong("media.sse", "requires `media.kms_key` for \"kms\""));
             }
             (None | Some(BucketEncryption::S3), Some(_)) => {
-                return Err(wrong("media.kms_key", "needs `media.sse = \"kms\"`"));
+                return Err(wrong("media.kms_key", "requires `media.sse = \"kms\"`"));
             }
             _ => {}
         }
@@ -191,7 +195,8 @@ fn read(store: &str) -> Result<MediaStore, ConfigError> {
                 .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
     };
     if prefix.len() > 200 || !(prefix.is_empty() || prefix.split('/').all(is_part)) {
-        let message = "must have a prefix of letters, digits, -, _, . and single slashes, or none";
+        let message =
+            "must have no prefix, or a prefix of letters, digits, -, _, . and single slashes";
         return Err(wrong("media.store", message));
     }
     Ok(MediaStore::S3 {

@@ -133,8 +133,8 @@ impl SigningIdentity {
         let Some(certificate) = certificate else {
             return match (key, signer) {
                 (None, None) => Ok(None),
-                (Some(_), _) => Err(wrong("provenance.key", "needs a certificate")),
-                (None, Some(_)) => Err(wrong("provenance.signer", "needs a certificate")),
+                (Some(_), _) => Err(wrong("provenance.key", "requires a certificate")),
+                (None, Some(_)) => Err(wrong("provenance.signer", "requires a certificate")),
             };
         };
         let shown = [Some(pem_source(&certificate)), key.as_ref().map(pem_source)];
@@ -145,10 +145,13 @@ impl SigningIdentity {
                 KeyHolder::There(MaskedUrl::read("provenance.signer", &signer)?)
             }
             (Some(_), Some(_)) => {
-                return Err(wrong("provenance.signer", "stands in place of key"));
+                return Err(wrong("provenance.signer", "cannot be combined with key"));
             }
             (None, None) => {
-                return Err(wrong("provenance.certificate", "needs a key or a signer"));
+                return Err(wrong(
+                    "provenance.certificate",
+                    "requires a key or a signer",
+                ));
             }
         };
         Ok(Some(Self {
@@ -256,15 +259,15 @@ mod tests {
         for (toml, said) in [
             (
                 "key = \"k.pem\"".to_owned(),
-                "provenance.key: needs a certificate",
+                "provenance.key: requires a certificate",
             ),
             (
                 "signer = \"http://127.0.0.1:1/\"".to_owned(),
-                "provenance.signer: needs a certificate",
+                "provenance.signer: requires a certificate",
             ),
             (
                 format!("certificate = \"{pem}\""),
-                "needs a key or a signer",
+                "requires a key or a signer",
             ),
             (
                 format!("certificate = \"{pem}\"\nkey = \"/no/such\""),
@@ -280,7 +283,7 @@ mod tests {
             ),
             (
                 format!("certificate = \"{pem}\"\nkey = \"k\"\nsigner = \"http://a/\""),
-                "provenance.signer: stands in place of key",
+                "provenance.signer: cannot be combined with key",
             ),
             (
                 "timestamp = \"ftp://a/\"".to_owned(),

@@ -126,7 +126,7 @@ impl ProviderTable {
         let read = options.read_variables();
         read.map_err(|(option, error)| wrong(&option, error.to_string()))?;
         if self.max_running == Some(0) || self.per_minute == Some(0) {
-            let message = "with 0 nothing would ever be sent; remove the provider instead";
+            let message = "0 would block the provider; remove the provider instead";
             let key = if self.max_running == Some(0) {
                 "max_running"
             } else {
@@ -135,7 +135,7 @@ impl ProviderTable {
             return Err(wrong(key, message.into()));
         }
         if self.max_polls == Some(0) {
-            let message = "with 0 no job would ever end";
+            let message = "must not be 0, or no job would ever finish";
             return Err(wrong("max_polls", message.into()));
         }
         Ok(ProviderConfig {
@@ -385,7 +385,7 @@ fn instant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestam
         toml::Value::String(text) => text,
         toml::Value::Datetime(when) => when.to_string(),
         other => {
-            let message = format!("{} is no date", other.type_str());
+            let message = format!("{} is not a date", other.type_str());
             return Err(de::Error::custom(message));
         }
     };

@@ -29,7 +29,7 @@ pub enum UrlRefusal {
     NotHttps,
     #[error("Must have at most {LONGEST_URL} characters.")]
     TooLong,
-    #[error("Cannot be called: {0}.")]
+    #[error("This URL is not allowed: {0}.")]
     Blocked(#[from] AddressRefusal),
 }
 

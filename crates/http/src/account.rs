@@ -9,7 +9,7 @@ use crate::wire::account::AccountObject;
 use mediagate_core::app::App;
 use mediagate_core::domain::accounting;
 
-/// Get the account of the key: balance, holds, spending and limits.
+/// Get the key's account: balance, held amount, spending and limits.
 #[utoipa::path(get, path = "/v1/account", tag = "account",
     responses((status = 200, description = "The account", body = AccountObject)))]
 pub(super) async fn account(

@@ -206,7 +206,10 @@ async fn check(
         let seconds = u32::try_from(wait.as_secs())
             .unwrap_or(60)
             .saturating_add(1);
-        let message = format!("The API key may make {} requests a minute.", rate.limit);
+        let message = format!(
+            "The API key is limited to {} requests per minute.",
+            rate.limit
+        );
         Error::later(ErrorCode::RateLimitExceeded, message, seconds)
     });
     Ok((caller, verdict))
@@ -264,7 +267,7 @@ pub(super) fn require(caller: &Caller, scope: Scope) -> Result<(), Error> {
 }
 
 pub(super) fn missing_key() -> Error {
-    let message = "No API key. Send the header \"Authorization: Bearer <key>\".";
+    let message = "No API key was sent. Send the header \"Authorization: Bearer <key>\".";
     Error::plain(ErrorCode::MissingApiKey, message)
 }
 
@@ -273,7 +276,7 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Error> {
         return Err(missing_key());
     };
     let malformed = || {
-        let message = "The Authorization header must read \"Bearer <key>\".";
+        let message = "The Authorization header must be \"Bearer <key>\".";
         Error::plain(ErrorCode::InvalidApiKey, message)
     };
     let (scheme, secret) = value

@@ -37,9 +37,9 @@ use mediagate_model::task::{Task, TaskPayload};
 /// The events of a stream, which ends with the text `[DONE]` instead of a chunk.
 type ChunkEvent = EventSchema<ChatChunk>;
 
-/// Make videos from a prompt and pictures.
+/// Create videos from a prompt and images.
 #[utoipa::path(post, path = "/v1/chat/completions", tag = "video", request_body = ChatRequest,
-    responses((status = 200, description = "The videos; with `stream`, server-sent chunks", content(
+    responses((status = 200, description = "The videos. With `stream`, a stream of chunks as server-sent events", content(
         (ChatCompletion = "application/json"), (ChunkEvent = "text/event-stream")))))]
 pub(super) async fn complete(
     new: NewOrder<ChatOrder>,
@@ -306,7 +306,7 @@ fn data(value: &impl serde::Serialize) -> Event {
 
 fn still_running(task: &Task) -> Error {
     let message = format!(
-        "The video is still being made. Task {} continues; see /v1/tasks/{}.",
+        "The video is not finished yet. Task {} continues; see /v1/tasks/{}.",
         task.id, task.id
     );
     Error::later(ErrorCode::StillRunning, message, 5).of_task(task.id)

@@ -80,7 +80,7 @@ pub(super) async fn checked(parts: &mut Parts, app: &App) -> Result<Option<Secre
     let is_write = !matches!(parts.method, Method::GET | Method::HEAD);
     let sent = parts.headers.get(CSRF).map(HeaderValue::as_bytes);
     if is_write && !sent.is_some_and(|sent| sessions::is_csrf_token(&cookie, sent)) {
-        let message = "A write with a session needs the header X-CSRF-Token.";
+        let message = "A write request with a session requires the header X-CSRF-Token.";
         return Err(Error::plain(ErrorCode::CsrfTokenRequired, message));
     }
     Ok(Some(cookie))

@@ -41,7 +41,7 @@ impl<T: ToSchema> PartialSchema for EventSchema<T> {
             .extensions(Some(Extensions::from_iter([("contentSchema", content)])));
         ObjectBuilder::new()
             .description(Some(
-                "An event; comments between events keep the connection alive.",
+                "A server-sent event. Comments between events keep the connection alive.",
             ))
             .property("event", text())
             .property("id", text())
@@ -66,8 +66,8 @@ impl<T: ToSchema> ToSchema for EventSchema<T> {
 pub(super) fn base() -> OpenApi {
     let mut info = Info::new("Mediagate", "1.0.0");
     info.description = Some(
-        "A gateway in front of video and music models. All errors have the same shape; \
-         429, 500 and 503 can be retried after `Retry-After` seconds, nothing else can."
+        "A gateway for video and music models. All errors have the same format. Only 429, 500 \
+         and 503 can be retried, after `Retry-After` seconds."
             .into(),
     );
     OpenApiBuilder::new()
@@ -187,7 +187,7 @@ fn name(operation: &mut Operation, path: &str) {
 }
 
 fn add_error(operation: &mut Operation) {
-    let mut response = Response::new("An error; `code` says which");
+    let mut response = Response::new("An error. `code` identifies it");
     let schema = Ref::from_schema_name(ErrorBody::name());
     response
         .content

@@ -88,7 +88,10 @@ pub(super) fn code_of(response: &Response) -> Option<ErrorCode> {
 /// not passed on.
 fn foreign(status: StatusCode) -> Option<Error> {
     let (code, message) = match status.as_u16() {
-        404 => (ErrorCode::RouteNotFound, "There is nothing at this URL."),
+        404 => (
+            ErrorCode::RouteNotFound,
+            "There is no resource at this URL.",
+        ),
         405 => (
             ErrorCode::MethodNotAllowed,
             "This endpoint does not support this method.",
@@ -164,16 +167,19 @@ pub(super) fn route_not_found(path: &str, endpoints: &EndpointPaths) -> ErrorRes
     let shown: String = path.chars().take(200).collect();
     let message = match endpoints.nearest(path) {
         Some(meant) => {
-            format!("There is no endpoint {shown:?}: did you mean {meant}? /docs lists them.")
+            format!(
+                "There is no endpoint {shown:?}. Did you mean {meant}? See /docs for all endpoints."
+            )
         }
-        None => format!("There is no endpoint {shown:?}. /docs lists them."),
+        None => format!("There is no endpoint {shown:?}. See /docs for all endpoints."),
     };
     Error::plain(ErrorCode::RouteNotFound, message).into()
 }
 
 /// For a method that an endpoint does not have; the router adds `Allow`.
 pub(super) async fn method_not_allowed(method: axum::http::Method) -> ErrorResponse {
-    let message =
-        format!("This endpoint does not support {method}; the Allow header lists what it does.");
+    let message = format!(
+        "This endpoint does not support {method}. The Allow header lists the supported methods."
+    );
     Error::plain(ErrorCode::MethodNotAllowed, message).into()
 }

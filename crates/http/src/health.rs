@@ -22,26 +22,27 @@ pub(super) struct Health {
 pub(super) struct Readiness {
     /// Always `ok`.
     status: &'static str,
-    /// What is not answering now: `database`, `media`. Requests that need it get 503.
+    /// Components that currently do not respond: `database`, `media`. Requests that need one of
+    /// them get 503.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     away: Vec<&'static str>,
-    /// With `verbose`.
+    /// Details. Only with `verbose`.
     #[serde(skip_serializing_if = "Option::is_none")]
     verbose: Option<ReadinessDetails>,
 }
 
-/// What the probe tells when it is asked for more.
+/// Details of the readiness probe.
 #[derive(Serialize, ToSchema)]
 struct ReadinessDetails {
-    /// What is away: `database`, `media`, or `bell`, without which changes of other processes are seen a
-    /// quarter of a second later.
+    /// Components that are down: `database`, `media` or `bell`. Without `bell`, changes by other
+    /// processes are seen a quarter of a second later.
     away: Vec<DegradedSince>,
-    /// Settings that another process on the database has otherwise: `signing_secret`, `models` or
+    /// Settings that differ in another process on the same database: `signing_secret`, `models` or
     /// `brand`.
     settings_differ: Vec<DegradedSince>,
 }
 
-/// Something that is not as it should be.
+/// A problem.
 #[derive(Serialize, ToSchema)]
 struct DegradedSince {
     name: &'static str,
@@ -60,17 +61,17 @@ impl DegradedSince {
     }
 }
 
-/// Whether the process is alive.
+/// Check whether the process is alive.
 #[utoipa::path(get, path = "/healthz", tag = "health", security(()),
-    responses((status = 200, description = "It is", body = Health)))]
+    responses((status = 200, description = "The process is alive", body = Health)))]
 pub(super) async fn alive() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
-/// Whether the process can serve, and what is unavailable at the moment.
+/// Check whether the process can serve requests, and which components are down.
 #[utoipa::path(get, path = "/readyz", tag = "health", security(()),
-    params(("verbose" = Option<bool>, Query, description = "Also since when, and settings that another process has otherwise; `?verbose` alone will do")),
-    responses((status = 200, description = "It can", body = Readiness)))]
+    params(("verbose" = Option<bool>, Query, description = "Whether to add details: since when components are down, and settings that differ in another process. `?verbose` without a value is enough")),
+    responses((status = 200, description = "The process is ready", body = Readiness)))]
 pub(super) async fn ready(
     State(app): State<App>,
     RawQuery(query): RawQuery,

@@ -108,7 +108,7 @@ fn is_probe(path: &str) -> bool {
 
 /// For a connection beyond the caps.
 fn crowded() -> Error {
-    let message = "There are too many connections. Try again in a moment.";
+    let message = "Too many open connections. Try again in a moment.";
     Error::later(ErrorCode::Overloaded, message, 2)
 }
 

@@ -21,13 +21,15 @@ use mediagate_model::ids::AssetId;
 use mediagate_model::media::{Asset, MediaType};
 use mediagate_store as store;
 
-/// Get a stored file. The URL itself is the permission.
+/// Get a stored file.
+///
+/// The URL is signed; no API key is needed.
 #[utoipa::path(get, path = "/media/{ticket}/{name}", tag = "media", security(()), params(
-    ("ticket" = String, Path, description = "Expiry and signature"),
+    ("ticket" = String, Path, description = "Expiry time and signature"),
     ("name" = String, Path, description = "The file's id and extension"),
 ), responses((status = 200, description = "The file", content_type = "application/octet-stream", body = Vec<u8>),
-             (status = 206, description = "The part asked for"), (status = 304, description = "Unchanged"),
-             (status = 302, description = "Where the file is: a URL for a few minutes, if `media.delivery` is `redirect`")))]
+             (status = 206, description = "The requested range"), (status = 304, description = "Not modified"),
+             (status = 302, description = "Redirect to a URL that is valid for a few minutes, if `media.delivery` is `redirect`")))]
 pub(super) async fn file(
     Path((ticket, name)): Path<(String, String)>,
     method: Method,
@@ -94,7 +96,7 @@ fn not_found() -> Error {
 fn expired() -> Error {
     Error::plain(
         ErrorCode::LinkExpired,
-        "The URL has expired. Get the record again for a new one.",
+        "The URL has expired. Request the record again to get a new URL.",
     )
 }
 
@@ -274,7 +276,7 @@ fn range(request: &HeaderMap, etag: &str, size: u64) -> RequestedRange {
 fn unsatisfiable(size: u64) -> Result<Response, Error> {
     let error = Error::plain(
         ErrorCode::RangeNotSatisfiable,
-        format!("The file has {size} bytes; the range is outside."),
+        format!("The range lies outside the file, which has {size} bytes."),
     );
     let size = HeaderValue::try_from(format!("bytes */{size}")).map_err(Error::internal)?;
     Ok(([(header::CONTENT_RANGE, size)], ErrorResponse::from(error)).into_response())

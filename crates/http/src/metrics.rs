@@ -6,9 +6,9 @@ use axum::response::IntoResponse;
 use crate::auth::{Admin, AllowedCaller};
 use mediagate_telemetry::counters;
 
-/// The metrics of this process in Prometheus' text format.
+/// Get the metrics of this process in the Prometheus text format.
 #[utoipa::path(get, path = "/metrics", tag = "health",
-    responses((status = 200, description = "The counts", body = String, content_type = "text/plain")))]
+    responses((status = 200, description = "The metrics", body = String, content_type = "text/plain")))]
 pub(super) async fn metrics(_: AllowedCaller<Admin>) -> impl IntoResponse {
     for_anyone().await
 }

@@ -18,7 +18,7 @@ use mediagate_model::catalog::{Model, Route};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 
-/// List the models.
+/// List models.
 #[utoipa::path(get, path = "/v1/models", tag = "models",
     responses((status = 200, description = "The models", body = ModelList)))]
 pub(super) async fn list(
@@ -30,7 +30,7 @@ pub(super) async fn list(
 }
 
 /// Get a model.
-#[utoipa::path(get, path = "/v1/models/{id}", tag = "models", params(("id" = String, Path, description = "Its name")),
+#[utoipa::path(get, path = "/v1/models/{id}", tag = "models", params(("id" = String, Path, description = "The model's name")),
     responses((status = 200, description = "The model", body = ModelObject)))]
 pub(super) async fn get(
     allowed: AllowedCaller<AnyKey>,
@@ -48,7 +48,9 @@ pub(super) async fn get(
     Ok(model.map(Json).ok_or_else(not_found)?)
 }
 
-/// The live price list: a page for browsers, JSON for `Accept: application/json`.
+/// Get the current price list.
+///
+/// The response is an HTML page, or JSON with `Accept: application/json`.
 #[utoipa::path(get, path = "/pricing", tag = "models", security(()),
     responses((status = 200, description = "The price list", content((String = "text/html"), (ModelList = "application/json")))))]
 pub(super) async fn pricing(
@@ -73,7 +75,7 @@ pub(super) async fn pricing(
     Ok(answer)
 }
 
-/// The live price list as JSON.
+/// Get the current price list as JSON.
 #[utoipa::path(get, path = "/pricing.json", tag = "models", security(()),
     responses((status = 200, description = "The price list", body = ModelList)))]
 pub(super) async fn pricing_json(State(app): State<App>) -> Result<Json<ModelList>, ErrorResponse> {

@@ -40,7 +40,7 @@ use mediagate_model::task::{Task, TaskPayload};
 /// Most tasks per lookup.
 const MOST_TASKS: usize = 100;
 
-/// Separate a clip into stems, or have a configured provider do another music task.
+/// Submit a music task: separate a clip into stems, or run another task at a configured provider.
 #[utoipa::path(post, path = "/submit/music", tag = "music", request_body = SubmitRequest,
     responses((status = 200, description = "The task with its queued clips", body = TaskRecord)))]
 pub(super) async fn submit(
@@ -108,7 +108,7 @@ pub(super) async fn task(
 
 /// Get a music task as a job record.
 #[utoipa::path(get, path = "/fetch/{id}", tag = "music", params(("id" = String, Path, description = "The task's id")),
-    responses((status = 200, description = "The job", body = Envelope<JobRecord>)))]
+    responses((status = 200, description = "The job record", body = Envelope<JobRecord>)))]
 pub(super) async fn fetch(
     allowed: AllowedCaller<TasksRead>,
     Path(id): Path<String>,
@@ -122,7 +122,7 @@ pub(super) async fn fetch(
 }
 
 request! {
-    /// Tasks to look up together.
+    /// The tasks to look up.
     pub(super) struct FetchRequest {
         /// Task ids, at most 100.
         ids: RequiredField<TaskIds>,
@@ -153,9 +153,11 @@ impl FieldType for TaskIds {
     }
 }
 
-/// Get several music tasks at once; unknown ids are ignored.
+/// Get several music tasks at once.
+///
+/// Unknown ids are ignored.
 #[utoipa::path(post, path = "/fetch", tag = "music", request_body = FetchRequest,
-    responses((status = 200, description = "The jobs", body = Envelope<Vec<JobRecord>>)))]
+    responses((status = 200, description = "The job records", body = Envelope<Vec<JobRecord>>)))]
 pub(super) async fn fetch_many(
     allowed: AllowedCaller<TasksRead>,
     RequestLinks(links): RequestLinks,
@@ -176,8 +178,10 @@ pub(super) async fn fetch_many(
     Ok(Json(Envelope::success(jobs)))
 }
 
-/// Get clips by their ids, separated by commas; unknown ids are ignored.
-#[utoipa::path(get, path = "/feed/{ids}", tag = "music", params(("ids" = String, Path, description = "Clip ids, at most 100")),
+/// Get several clips by id.
+///
+/// Unknown ids are ignored.
+#[utoipa::path(get, path = "/feed/{ids}", tag = "music", params(("ids" = String, Path, description = "Clip ids, separated by commas; at most 100")),
     responses((status = 200, description = "The clips", body = Vec<ClipRecord>)))]
 pub(super) async fn feed(
     allowed: AllowedCaller<TasksRead>,
@@ -197,9 +201,9 @@ pub(super) async fn feed(
 
 /// List clips, newest first.
 #[utoipa::path(get, path = "/clips", tag = "music", params(
-    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
-    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
-    ("is_trashed" = Option<bool>, Query, description = "The trash instead"),
+    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
+    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
+    ("is_trashed" = Option<bool>, Query, description = "Whether to list the clips in the trash instead"),
 ), responses((status = 200, description = "A page of clips", body = List<ClipRecord>)))]
 pub(super) async fn clips(
     allowed: AllowedCaller<TasksRead>,
@@ -233,8 +237,10 @@ pub(super) async fn clip(
     Ok(one(&app, clip, account, &links).await?)
 }
 
-/// Get the stems of a clip's newest separation as a zip archive; of a stem, those that were made with
-/// it. The files are named after the song: `song – Vocals.flac`.
+/// Get the stems of a clip's newest separation as a ZIP archive.
+///
+/// For a stem, the archive contains the stems of the same separation. The files are named after the
+/// song: `song – Vocals.flac`.
 #[utoipa::path(get, path = "/clips/{id}/stems.zip", tag = "music", params(("id" = String, Path, description = "The clip's id")),
     responses((status = 200, description = "The archive", content_type = "application/zip", body = Vec<u8>)))]
 pub(super) async fn stems(
@@ -245,7 +251,7 @@ pub(super) async fn stems(
     let account = allowed.caller.account.id;
     let (name, members) = downloads::stems(&app, account, parse_clip(&id)?).await?;
     let Some(length) = zip::length(&members) else {
-        let message = "Together the stems are 4 GB or more; get them one by one.";
+        let message = "The archive would be 4 GB or larger. Download the stems individually.";
         return Err(Error::plain(ErrorCode::UnsupportedValue, message).into());
     };
     let headers = [

@@ -65,8 +65,8 @@ pub(super) async fn create(
 
 /// List personas, newest first.
 #[utoipa::path(get, path = "/personas", tag = "persona", params(
-    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
-    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
+    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
 ), responses((status = 200, description = "A page of personas", body = List<PersonaRecord>)))]
 pub(super) async fn list(
     allowed: AllowedCaller<TasksRead>,
@@ -102,7 +102,7 @@ pub(super) async fn get(
 
 /// Delete a persona.
 #[utoipa::path(delete, path = "/personas/{id}", tag = "persona", params(("id" = String, Path, description = "The persona's id")),
-    responses((status = 200, description = "The persona, deleted", body = PersonaRecord)))]
+    responses((status = 200, description = "The deleted persona", body = PersonaRecord)))]
 pub(super) async fn delete(
     allowed: AllowedCaller<TasksCancel>,
     Path(id): Path<String>,

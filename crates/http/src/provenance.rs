@@ -54,7 +54,7 @@ impl FromRequestParts<App> for CheckCaller {
 fn count(app: &App, address: IpAddr) -> Result<(), Error> {
     app.limits.strangers.count(address).map_err(|wait| {
         let seconds = u32::try_from(wait.as_secs()).unwrap_or(60);
-        let message = "Too many checks from this address. An API key may make more.";
+        let message = "Too many checks from this IP address. Use an API key for a higher limit.";
         Error::later(
             ErrorCode::RateLimitExceeded,
             message,
@@ -63,12 +63,13 @@ fn count(app: &App, address: IpAddr) -> Result<(), Error> {
     })
 }
 
-/// Check where a file comes from: signatures, watermark, and results of this deployment that it is,
-/// or is like. Needs the scope `tasks:read`, or no key where the operator set `provenance.public`.
+/// Check the provenance of a file: signatures, watermark, and matching results of this deployment.
+///
+/// Needs the scope `tasks:read`. If the operator set `provenance.public`, no key is needed.
 #[utoipa::path(post, path = "/v1/provenance/check", tag = "provenance",
     request_body(content((CheckRequest = "application/json"), (CheckForm = "multipart/form-data"))),
     security((), ("bearer" = [])),
-    responses((status = 200, description = "What was found out", body = CheckObject)))]
+    responses((status = 200, description = "The result of the check", body = CheckObject)))]
 pub(super) async fn check(
     asker: CheckCaller,
     State(app): State<App>,
@@ -101,7 +102,7 @@ async fn uploaded(request: Request, app: &App) -> Result<tempfile::TempPath, Err
         }
     }
     let missing = || {
-        let message = "The form must have the file in its field \"file\".";
+        let message = "The form must contain the file in the field \"file\".";
         Error::at(ErrorCode::MissingField, "file", message)
     };
     file.map(|(file, _)| file).ok_or_else(missing)

@@ -36,7 +36,7 @@ impl Query {
             for name in names.filter(|name| !known.contains(&name.as_str())) {
                 let shown: String = name.chars().take(100).collect();
                 let message = format!(
-                    "There is no such parameter. Those that there are: {}.",
+                    "Unknown parameter. The known parameters are: {}.",
                     known.join(", ")
                 );
                 query.fault(&shown, ErrorCode::UnsupportedValue, message);

@@ -22,16 +22,17 @@ request! {
     /// The request to quote.
     #[expect(dead_code, reason = "some fields are only checked")]
     pub(super) struct QuoteRequest {
-        /// The path of the endpoint: `/v1/chat/completions`, `/v1/videos`, or the music, persona and upload paths of this gateway.
+        /// Path of the endpoint to quote: `/v1/chat/completions`, `/v1/videos`, or a music, persona or
+        /// upload path of this gateway.
         endpoint: RequiredField<TextField<200>>,
-        /// The JSON body for that endpoint.
+        /// The JSON body of the request to that endpoint.
         body: RequiredField<AnyObject>,
     }
 }
 
-/// Get what a request would cost, reserve and route to, without making anything.
+/// Get the cost and the routes of a request without executing it.
 #[utoipa::path(post, path = "/v1/quote", tag = "account", request_body = QuoteRequest,
-    responses((status = 200, description = "What it would cost", body = QuoteObject)))]
+    responses((status = 200, description = "The quote", body = QuoteObject)))]
 pub(super) async fn quote(
     allowed: AllowedCaller<AnyKey>,
     Extension(request_id): Extension<RequestId>,

@@ -22,9 +22,9 @@ use mediagate_model::secret::Secret;
 pub(super) struct SessionObject {
     /// Always `session`.
     pub object: &'static str,
-    /// To be sent in the header `X-CSRF-Token` of each write with the cookie.
+    /// CSRF token. Send it in the header `X-CSRF-Token` with each write that uses the cookie.
     pub csrf_token: String,
-    /// When it ends.
+    /// Time when the session expires.
     pub expires_at: String,
     /// The handle of the account.
     pub account: String,
@@ -32,11 +32,11 @@ pub(super) struct SessionObject {
     pub key_id: String,
     /// The key's name.
     pub key_name: String,
-    /// What the key may do.
+    /// The key's scopes.
     pub scopes: Vec<&'static str>,
 }
 
-/// A session that was ended.
+/// An ended session.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SessionEnded {
     /// Always `session.deleted`.
@@ -59,9 +59,11 @@ impl SessionObject {
     }
 }
 
-/// Exchange the bearer key for a session cookie, which works wherever the key does, for 12 hours.
+/// Exchange the bearer key for a session cookie.
+///
+/// The cookie works wherever the key works, for 12 hours.
 #[utoipa::path(post, path = "/v1/session", tag = "session",
-    responses((status = 200, description = "The session; its cookie is set", body = SessionObject)))]
+    responses((status = 200, description = "The session. The response sets the cookie", body = SessionObject)))]
 pub(super) async fn begin(
     allowed: AllowedCaller<AnyKey>,
     source: RequestSource,
@@ -70,7 +72,7 @@ pub(super) async fn begin(
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     if !headers.contains_key(header::AUTHORIZATION) {
-        let message = "A session begins with the key in the Authorization header.";
+        let message = "Send the API key in the Authorization header to start a session.";
         return Err(Error::plain(ErrorCode::MissingApiKey, message).into());
     }
     let by = source.by(&allowed.caller);
@@ -81,7 +83,7 @@ pub(super) async fn begin(
     Ok(([(header::SET_COOKIE, cookie)], Json(object)).into_response())
 }
 
-/// Get the session of the cookie, with its CSRF token.
+/// Get the current session and its CSRF token.
 #[utoipa::path(get, path = "/v1/session", tag = "session",
     responses((status = 200, description = "The session", body = SessionObject)))]
 pub(super) async fn get(
@@ -99,9 +101,9 @@ pub(super) async fn get(
     }
 }
 
-/// End the session of the cookie.
+/// End the current session.
 #[utoipa::path(delete, path = "/v1/session", tag = "session",
-    responses((status = 200, description = "The session has ended", body = SessionEnded)))]
+    responses((status = 200, description = "The ended session", body = SessionEnded)))]
 pub(super) async fn end(
     allowed: AllowedCaller<AnyKey>,
     source: RequestSource,

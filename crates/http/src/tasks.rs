@@ -33,17 +33,17 @@ use mediagate_store::tasks::TaskFilter;
 
 /// List tasks, newest first.
 #[utoipa::path(get, path = "/v1/tasks", tag = "tasks", params(
-    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
-    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
+    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
     ("kind" = Option<String>, Query, description = "`video` or `music`"),
     ("status" = Option<String>, Query, description = "`queued`, `running`, `succeeded`, `failed` or `cancelled`"),
     ("model" = Option<String>, Query, description = "A model's name"),
     ("key" = Option<String>, Query, description = "The id of an API key"),
-    ("error" = Option<String>, Query, description = "The code of the error that it ended with"),
-    ("since" = Option<String>, Query, description = "Accepted then or later: RFC 3339, or a date"),
-    ("until" = Option<String>, Query, description = "Accepted before: RFC 3339, or a date"),
-    ("q" = Option<String>, Query, description = "Words of the prompt or title, all of them, or an id"),
-    ("order" = Option<String>, Query, description = "`desc`, or `asc` for the oldest first"),
+    ("error" = Option<String>, Query, description = "The error code of a failed task"),
+    ("since" = Option<String>, Query, description = "Only tasks accepted at or after this time: RFC 3339 or a date"),
+    ("until" = Option<String>, Query, description = "Only tasks accepted before this time: RFC 3339 or a date"),
+    ("q" = Option<String>, Query, description = "Search words, all of which must occur in the prompt or title; or an id"),
+    ("order" = Option<String>, Query, description = "Sort order: `desc` (default), or `asc` for oldest first"),
 ), responses((status = 200, description = "A page of tasks", body = List<TaskView>)))]
 pub(super) async fn list(
     allowed: AllowedCaller<TasksRead>,
@@ -104,16 +104,18 @@ fn key(query: &BodyFields<'_>) -> Option<KeyId> {
 fn error_code(query: &BodyFields<'_>) -> Option<ErrorCode> {
     let code = ErrorCode::from_name(&query.filled_string("error", 100)?);
     if code.is_none() {
-        let message = "Must be an error code; docs/errors.md lists them.";
+        let message = "Must be an error code. See docs/errors.md for all codes.";
         query.fault("error", ErrorCode::InvalidValue, message);
     }
     code
 }
 
-/// Get a task; `?wait=30` delays the response until it ends, or that many seconds.
+/// Get a task.
+///
+/// With `?wait=30`, the response is delayed until the task ends, for at most 30 seconds.
 #[utoipa::path(get, path = "/v1/tasks/{id}", tag = "tasks", params(
     ("id" = String, Path, description = "The task's id"),
-    ("wait" = Option<f64>, Query, description = "Seconds to wait for the end, 60 at most"),
+    ("wait" = Option<f64>, Query, description = "Seconds to wait for the task to end, at most 60"),
 ), responses((status = 200, description = "The task", body = TaskView)))]
 pub(super) async fn get(
     allowed: AllowedCaller<TasksRead>,
@@ -133,10 +135,12 @@ pub(super) async fn get(
 /// The events of a task.
 type ViewEvent = EventSchema<TaskView>;
 
-/// Follow a task: a `task` event for each change, until it has ended.
+/// Stream the changes of a task.
+///
+/// The stream sends a `task` event for each change, until the task has ended.
 #[utoipa::path(get, path = "/v1/tasks/{id}/events", tag = "tasks", params(
     ("id" = String, Path, description = "The task's id"),
-    ("Last-Event-ID" = Option<u32>, Header, description = "Number of the last event that arrived"),
+    ("Last-Event-ID" = Option<u32>, Header, description = "Number of the last event received"),
 ), responses((status = 200, description = "Server-sent events, each a task", body = ViewEvent, content_type = "text/event-stream")))]
 pub(super) async fn events(
     allowed: AllowedCaller<TasksRead>,
@@ -212,7 +216,7 @@ pub(super) fn keep_alive() -> KeepAlive {
         .text("keep-alive")
 }
 
-/// What was tried for a task, in order: each order that a provider was sent.
+/// List the attempts of a task: its submissions to providers, oldest first.
 ///
 /// Tasks of embedded models have none.
 #[utoipa::path(get, path = "/v1/tasks/{id}/attempts", tag = "tasks",

@@ -34,7 +34,7 @@ const DISK_CHECK: usize = 8_000_000;
 /// Longest text field of the form, in bytes.
 const FIELD_LIMIT: usize = 10_000;
 
-/// Upload a recording: WAV, FLAC, MP3, AAC/M4A or OGG/Vorbis.
+/// Upload an audio file: WAV, FLAC, MP3, AAC/M4A or OGG/Vorbis.
 #[utoipa::path(post, path = "/uploads/audio", tag = "music",
     request_body(content((UploadRequest = "application/json"), (UploadForm = "multipart/form-data"))),
     responses((status = 200, description = "The complete clip", body = ClipRecord)))]
@@ -106,7 +106,7 @@ async fn read_form(
         }
     }
     let missing = || {
-        let message = "The form must have the recording in its field \"file\".";
+        let message = "The form must contain the audio file in the field \"file\".";
         Error::at(ErrorCode::MissingField, "file", message)
     };
     let (file, digest) = file.ok_or_else(missing)?;

@@ -15,15 +15,15 @@ use mediagate_core::app::App;
 use mediagate_core::domain::usage;
 use mediagate_model::error::Error;
 
-/// Sum up work and costs by UTC day, model and key.
+/// Get usage and costs by UTC day, model and key.
 #[utoipa::path(get, path = "/v1/usage", tag = "account", params(
-    ("from" = Option<String>, Query, description = "The first day, in UTC, as in 2026-01-31; 30 days up to `to` by default, 400 at most"),
-    ("to" = Option<String>, Query, description = "The last day; today by default"),
-    ("group_by" = Option<String>, Query, description = "Any of `day`, `model` and `key`, separated by commas; all by default"),
-    ("model" = Option<String>, Query, description = "Only by this model"),
-    ("key" = Option<String>, Query, description = "Only with the key of this id"),
-    ("format" = Option<String>, Query, description = "`json` or `csv`; by default what `Accept` says"),
-), responses((status = 200, description = "The rows and their sum; as CSV the rows alone", content(
+    ("from" = Option<String>, Query, description = "The first day in UTC, for example 2026-01-31. Default: 30 days up to `to`. At most 400 days"),
+    ("to" = Option<String>, Query, description = "The last day in UTC. Default: today"),
+    ("group_by" = Option<String>, Query, description = "Any of `day`, `model` and `key`, separated by commas. Default: all"),
+    ("model" = Option<String>, Query, description = "Only usage of this model"),
+    ("key" = Option<String>, Query, description = "Only usage of the API key with this id"),
+    ("format" = Option<String>, Query, description = "`json` or `csv`. Default: according to the `Accept` header"),
+), responses((status = 200, description = "The rows and their total. CSV contains only the rows", content(
     (UsageList = "application/json"), (String = "text/csv")))))]
 pub(super) async fn usage(
     allowed: AllowedCaller<TasksRead>,

@@ -49,7 +49,7 @@ const FORM_LIMIT: usize = crate::fields::BODY_LIMIT;
 /// More files than any model takes; the form is refused for them when it is read.
 const MOST_FILES: usize = 32;
 
-/// Make a video.
+/// Create a video.
 #[utoipa::path(post, path = "/v1/videos", tag = "video",
     request_body(content((VideoRequest = "application/json"), (VideoRequest = "multipart/form-data"))),
     responses((status = 200, description = "The queued video", body = VideoObject)))]
@@ -219,8 +219,8 @@ async fn poll_after(app: &App, task: &Task) -> Result<HeaderValue, Error> {
 
 /// List videos, newest first.
 #[utoipa::path(get, path = "/v1/videos", tag = "video", params(
-    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
-    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
+    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
     ("order" = Option<String>, Query, description = "`desc` (default) or `asc`"),
 ), responses((status = 200, description = "A page of videos", body = List<VideoObject>)))]
 pub(super) async fn list(
@@ -244,13 +244,13 @@ pub(super) async fn list(
     })))
 }
 
-/// Get a video's bytes, or a picture of it.
+/// Get the file of a video, or an image of it.
 #[utoipa::path(get, path = "/v1/videos/{id}/content", tag = "video", params(
     ("id" = String, Path, description = "The video's id"),
     ("variant" = Option<String>, Query, description = "`video` (default), `thumbnail` or `spritesheet`"),
 ), responses(
-    (status = 200, description = "The bytes", content_type = "video/mp4", body = Vec<u8>),
-    (status = 302, description = "Where the provider keeps it, if no copy is kept"),
+    (status = 200, description = "The file", content_type = "video/mp4", body = Vec<u8>),
+    (status = 302, description = "Redirect to the provider's URL, if no copy is stored"),
 ))]
 pub(super) async fn content(
     allowed: AllowedCaller<TasksRead>,
@@ -318,9 +318,11 @@ fn no_variant(variant: &str) -> Error {
     Error::at(ErrorCode::MediaNotFound, "variant", message)
 }
 
-/// Delete a video; an unfinished one is cancelled.
+/// Delete a video.
+///
+/// A video that is not finished is cancelled.
 #[utoipa::path(delete, path = "/v1/videos/{id}", tag = "video", params(("id" = String, Path, description = "The video's id")),
-    responses((status = 200, description = "The video is gone", body = VideoDeleted)))]
+    responses((status = 200, description = "The deleted video", body = VideoDeleted)))]
 pub(super) async fn delete(
     allowed: AllowedCaller<TasksCancel>,
     Path(id): Path<String>,

@@ -75,7 +75,7 @@ async fn console(
     if mediagate_console::is_place(&place) {
         return Ok(console_page(place, &links, &app));
     }
-    let message = "The console has no such page.";
+    let message = "There is no such page in the console.";
     Err(Error::plain(ErrorCode::RouteNotFound, message).into())
 }
 
@@ -123,7 +123,7 @@ async fn guide(
     let no_such = || {
         Error::plain(
             ErrorCode::RouteNotFound,
-            "There is no such page. /docs lists them.",
+            "There is no such page. See /docs for the documentation.",
         )
     };
     Ok(found.map(page).ok_or_else(no_such)?)

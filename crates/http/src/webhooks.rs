@@ -80,8 +80,8 @@ fn object(
 
 /// List webhook endpoints, newest first.
 #[utoipa::path(get, path = "/v1/webhooks", tag = "webhooks", params(
-    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
-    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
+    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
 ), responses((status = 200, description = "A page of endpoints", body = List<WebhookObject>)))]
 pub(super) async fn list(
     allowed: AllowedCaller<WebhooksManage>,
@@ -107,7 +107,10 @@ pub(super) async fn get(
     Ok(object(&app, &endpoint, None).map(Json)?)
 }
 
-/// Change a webhook endpoint. One that is enabled again is sent nothing that was held: `recover` does that.
+/// Change a webhook endpoint.
+///
+/// Events that were held while the endpoint was disabled are not sent when it is enabled; use
+/// `recover` to send them.
 #[utoipa::path(patch, path = "/v1/webhooks/{id}", tag = "webhooks", request_body = WebhookChange,
     params(("id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "The endpoint", body = WebhookObject)))]
@@ -126,9 +129,11 @@ pub(super) async fn change(
     Ok(object(&app, &endpoint, None).map(Json)?)
 }
 
-/// Delete a webhook endpoint; what waits for it is given up.
+/// Delete a webhook endpoint.
+///
+/// Deliveries that are still waiting are dropped.
 #[utoipa::path(delete, path = "/v1/webhooks/{id}", tag = "webhooks", params(("id" = String, Path, description = "The endpoint's id")),
-    responses((status = 200, description = "The endpoint is deleted", body = WebhookDeleted)))]
+    responses((status = 200, description = "The deleted endpoint", body = WebhookDeleted)))]
 pub(super) async fn delete(
     allowed: AllowedCaller<WebhooksManage>,
     source: RequestSource,
@@ -144,7 +149,9 @@ pub(super) async fn delete(
     }))
 }
 
-/// Give an endpoint a new secret; deliveries are signed with both for 24 hours.
+/// Rotate the secret of a webhook endpoint.
+///
+/// Deliveries are signed with both secrets for 24 hours.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/rotate", tag = "webhooks", params(("id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "The endpoint with its new secret", body = WebhookObject)))]
 pub(super) async fn rotate(
@@ -160,9 +167,9 @@ pub(super) async fn rotate(
     Ok(object(&app, &endpoint, Some(&secret)).map(Json)?)
 }
 
-/// Send an endpoint a `test` event now.
+/// Send a `test` event to a webhook endpoint.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/test", tag = "webhooks", params(("id" = String, Path, description = "The endpoint's id")),
-    responses((status = 200, description = "The delivery, to be looked up until it is over", body = DeliverySummary)))]
+    responses((status = 200, description = "The delivery. Poll it to follow its status", body = DeliverySummary)))]
 pub(super) async fn test(
     allowed: AllowedCaller<WebhooksManage>,
     Path(id): Path<String>,
@@ -172,12 +179,12 @@ pub(super) async fn test(
     Ok(Json(DeliverySummary::new(&delivery)))
 }
 
-/// List an endpoint's deliveries, newest first.
+/// List the deliveries of a webhook endpoint, newest first.
 #[utoipa::path(get, path = "/v1/webhooks/{id}/deliveries", tag = "webhooks", params(
     ("id" = String, Path, description = "The endpoint's id"),
     ("state" = Option<String>, Query, description = "`waiting`, `delivered`, `failed` or `held`"),
-    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
-    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
+    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
 ), responses((status = 200, description = "A page of deliveries", body = List<DeliverySummary>)))]
 pub(super) async fn deliveries(
     allowed: AllowedCaller<WebhooksManage>,
@@ -198,7 +205,7 @@ pub(super) async fn deliveries(
     })))
 }
 
-/// Get a delivery with its tries.
+/// Get a delivery and its attempts.
 #[utoipa::path(get, path = "/v1/webhooks/deliveries/{delivery}", tag = "webhooks",
     params(("delivery" = String, Path, description = "The delivery's id")),
     responses((status = 200, description = "The delivery", body = DeliveryObject)))]
@@ -227,17 +234,17 @@ pub(super) async fn redeliver(
 }
 
 request! {
-    /// From when on events are sent again.
+    /// The start of the period to recover.
     pub(super) struct RecoverRequest {
         /// The time of the earliest event, RFC 3339.
         since: RequiredField<InstantField>,
     }
 }
 
-/// Send an endpoint again what failed or was held since a time.
+/// Send failed and held deliveries of a webhook endpoint again, from a given time on.
 #[utoipa::path(post, path = "/v1/webhooks/{id}/recover", tag = "webhooks", request_body = RecoverRequest,
     params(("id" = String, Path, description = "The endpoint's id")),
-    responses((status = 200, description = "How many deliveries are sent again", body = WebhookRecovery)))]
+    responses((status = 200, description = "The number of deliveries that will be sent again", body = WebhookRecovery)))]
 pub(super) async fn recover(
     allowed: AllowedCaller<WebhooksManage>,
     Path(id): Path<String>,
@@ -254,7 +261,7 @@ pub(super) async fn recover(
     }))
 }
 
-/// List the deliveries of a task, callbacks too.
+/// List the deliveries of a task, including callbacks.
 #[utoipa::path(get, path = "/v1/tasks/{id}/deliveries", tag = "webhooks", params(("id" = String, Path, description = "The task's id")),
     responses((status = 200, description = "The deliveries", body = List<DeliverySummary>)))]
 pub(super) async fn of_task(
@@ -270,7 +277,7 @@ pub(super) async fn of_task(
     })))
 }
 
-/// Get the secret that callbacks are signed with.
+/// Get the secret that signs callbacks.
 #[utoipa::path(get, path = "/v1/webhooks/secret", tag = "webhooks",
     responses((status = 200, description = "The secret", body = WebhookSecret)))]
 pub(super) async fn secret(
@@ -281,7 +288,9 @@ pub(super) async fn secret(
     Ok(shown(&keys)?)
 }
 
-/// Give callbacks a new secret; they are signed with both for 24 hours.
+/// Rotate the secret that signs callbacks.
+///
+/// Callbacks are signed with both secrets for 24 hours.
 #[utoipa::path(post, path = "/v1/webhooks/secret/rotate", tag = "webhooks",
     responses((status = 200, description = "The new secret", body = WebhookSecret)))]
 pub(super) async fn rotate_secret(

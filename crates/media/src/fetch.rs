@@ -113,7 +113,7 @@ impl UrlFetcher {
         for _ in 0..=REDIRECTS {
             let request = self.out.request(Method::GET, &url)?;
             let answer = tokio::time::timeout(FIRST_BYTE, request.send()).await;
-            let slow = "the server did not answer within 10 seconds";
+            let slow = "the server did not respond within 10 seconds";
             let answer = answer.map_err(|_| FetchError::Failed(slow.into()))?;
             let answer = answer.map_err(|error| failed(&error))?;
             match next_hop(&url, &answer)? {
@@ -121,7 +121,7 @@ impl UrlFetcher {
                 Some(next) => url = next,
             }
         }
-        let many = format!("the server redirects more than {REDIRECTS} times");
+        let many = format!("the server redirected more than {REDIRECTS} times");
         Err(FetchError::Failed(many))
     }
 }
@@ -142,7 +142,7 @@ async fn keep(
 ) -> Result<TempPath, FetchError> {
     if !answer.status().is_success() {
         return Err(FetchError::Failed(format!(
-            "the server answered with status {}",
+            "the server responded with status {}",
             answer.status().as_u16()
         )));
     }
@@ -178,7 +178,7 @@ fn failed(error: &reqwest::Error) -> FetchError {
     } else if error.is_timeout() {
         "the server took too long"
     } else if error.is_body() || error.is_decode() {
-        "the connection broke before the file had arrived"
+        "the connection was lost before the file was complete"
     } else {
         "the request failed"
     };

@@ -13,7 +13,7 @@ use ring::hkdf::{HKDF_SHA256, Salt};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
     /// There are no random bytes to be had.
-    #[error("the system gives no random bytes")]
+    #[error("the system provides no random bytes")]
     NoRandom,
     /// Damaged, meant for something else, or encrypted under a signing secret that is gone.
     #[error("it cannot be decrypted: was the signing secret changed?")]

@@ -165,7 +165,7 @@ impl fmt::Display for Scope {
 
 /// The text names no scope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no such scope; there are {}", Scope::ALL.iter().map(|scope| scope.name()).collect::<Vec<_>>().join(", "))]
+#[error("unknown scope; the scopes are {}", Scope::ALL.iter().map(|scope| scope.name()).collect::<Vec<_>>().join(", "))]
 pub struct NoSuchScope;
 
 impl NoSuchScope {

@@ -36,7 +36,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The body is not JSON.
+    /// The body is not valid JSON.
     InvalidJson = "invalid_json", 400, InvalidRequest;
     /// A required field is missing.
     MissingField = "missing_field", 400, InvalidRequest;
@@ -44,9 +44,9 @@ codes! {
     InvalidType = "invalid_type", 400, InvalidRequest;
     /// A field's value is out of range or malformed.
     InvalidValue = "invalid_value", 400, InvalidRequest;
-    /// The value is valid, but the model or this gateway does not offer it.
+    /// The value is valid, but the model or this gateway does not support it.
     UnsupportedValue = "unsupported_value", 400, InvalidRequest;
-    /// No bearer key was sent.
+    /// No API key was sent.
     MissingApiKey = "missing_api_key", 401, Authentication;
     /// The key is malformed or unknown.
     InvalidApiKey = "invalid_api_key", 401, Authentication;
@@ -60,17 +60,18 @@ codes! {
     InsufficientScope = "insufficient_scope", 403, Permission;
     /// The key may not use this model.
     ModelNotAllowed = "model_not_allowed", 403, Permission;
-    /// The key may not be used from this address.
+    /// The key may not be used from this IP address.
     AddressNotAllowed = "address_not_allowed", 403, Permission;
-    /// The key was exchanged for another one, and what is asked needs that.
+    /// The key was rotated, and the request requires the new key.
     FormerApiKey = "former_api_key", 403, Permission;
-    /// A write with a session lacks its CSRF token.
+    /// A write request with a session lacks its CSRF token.
     CsrfTokenRequired = "csrf_token_required", 403, Permission;
-    /// No model has this name.
+    /// There is no model with this name.
     ModelNotFound = "model_not_found", 404, NotFound;
     /// The account has no such clip.
     ClipNotFound = "clip_not_found", 404, NotFound;
-    /// The account has no such task.
+    /// The account has no such task. If the record of a repeated request was removed, the message
+    /// states its cost.
     TaskNotFound = "task_not_found", 404, NotFound;
     /// The account has no such persona.
     PersonaNotFound = "persona_not_found", 404, NotFound;
@@ -90,23 +91,24 @@ codes! {
     RouteNotFound = "route_not_found", 404, NotFound;
     /// The endpoint exists, but not for this method.
     MethodNotAllowed = "method_not_allowed", 405, InvalidRequest;
-    /// The clip is not complete yet, failed, or is in the trash.
+    /// The clip is not complete yet, has failed, or is in the trash.
     ClipNotReady = "clip_not_ready", 409, Conflict;
-    /// The `Idempotency-Key` was used with another request.
+    /// The `Idempotency-Key` was used with a different request within the last 24 hours.
     IdempotencyConflict = "idempotency_conflict", 409, Conflict;
     /// The task has already ended.
     TaskNotCancellable = "task_not_cancellable", 409, Conflict;
-    /// The account has as many of these as it may have.
+    /// The account has reached the maximum number of these objects.
     LimitReached = "limit_reached", 409, Conflict;
     /// The API key was revoked.
     KeyRevoked = "key_revoked", 409, Conflict;
-    /// An account with this handle exists.
+    /// An account with this handle already exists.
     HandleTaken = "handle_taken", 409, Conflict;
-    /// The task's money cannot be adjusted, or not again.
+    /// The task's cost cannot be adjusted, or was already adjusted.
     NotAdjustable = "not_adjustable", 409, Conflict;
-    /// The video is not finished.
+    /// The video is not finished yet.
     VideoNotReady = "video_not_ready", 409, Conflict;
-    /// The media URL has expired, or the file was removed; of a repeated order the message says what was charged.
+    /// The media URL has expired, or the file was removed. For a repeated request, the message
+    /// states the cost.
     LinkExpired = "link_expired", 410, NotFound;
     /// The body is larger than the limit in the message.
     BodyTooLarge = "body_too_large", 413, InvalidRequest;
@@ -114,17 +116,19 @@ codes! {
     StorageFull = "storage_full", 413, InvalidRequest;
     /// The endpoint does not accept this media type.
     UnsupportedMediaType = "unsupported_media_type", 415, InvalidRequest;
-    /// The range asked for lies outside the file.
+    /// The requested range lies outside the file.
     RangeNotSatisfiable = "range_not_satisfiable", 416, InvalidRequest;
-    /// The picture could not be fetched from its URL.
+    /// The image could not be fetched from its URL.
     ImageFetchFailed = "image_fetch_failed", 422, Media;
-    /// Fetching the picture's URL is not allowed.
+    /// Fetching the image's URL is not allowed.
     ImageFetchBlocked = "image_fetch_blocked", 422, Media;
+    /// The file to check could not be fetched from its URL.
     FileFetchFailed = "file_fetch_failed", 422, Media;
+    /// Fetching the URL of the file to check is not allowed.
     FileFetchBlocked = "file_fetch_blocked", 422, Media;
-    /// The picture cannot be read.
+    /// The image cannot be read.
     ImageInvalid = "image_invalid", 422, Media;
-    /// The picture is over a limit.
+    /// The image exceeds a limit.
     ImageTooLarge = "image_too_large", 422, Media;
     /// The audio could not be fetched from its URL.
     AudioFetchFailed = "audio_fetch_failed", 422, Media;
@@ -134,25 +138,25 @@ codes! {
     AudioInvalid = "audio_invalid", 422, Media;
     /// The audio is longer than the limit.
     AudioTooLong = "audio_too_long", 422, Media;
-    /// The model's provider refuses to make this content.
+    /// The model's provider refuses this content.
     ContentPolicy = "content_policy", 422, Provider;
-    /// The model's provider refuses the request.
+    /// The model's provider rejected the request.
     ProviderRejected = "provider_rejected", 422, Provider;
-    /// It is not known whether the provider accepted the order; nothing is charged or sent twice.
+    /// It is unknown whether the provider accepted the task. Nothing is charged, and nothing is sent twice.
     SubmissionUnconfirmed = "submission_unconfirmed", 424, Provider;
-    /// The task was cancelled while the caller waited for it.
+    /// The task was cancelled while the client waited for it.
     TaskCancelled = "cancelled", 409, Conflict;
-    /// The key's requests per minute are used up.
+    /// The key's limit of requests per minute is exceeded.
     RateLimitExceeded = "rate_limit_exceeded", 429, RateLimit;
     /// The key has reached its limit of open tasks.
     TooManyTasks = "too_many_tasks", 429, RateLimit;
-    /// Internal error; the log has the details under the request id.
+    /// An internal error occurred. The log contains the details under the request id.
     InternalError = "internal_error", 500, Server;
-    /// Every route to the model is down, or no provider accepted the job.
+    /// All routes to the model are down, or no provider accepted the task.
     ProviderUnavailable = "provider_unavailable", 503, Provider;
-    /// The provider accepted the job, but it failed.
+    /// The provider accepted the task, but it failed.
     GenerationFailed = "generation_failed", 503, Provider;
-    /// The wait timed out; the task continues.
+    /// The wait timed out. The task continues.
     StillRunning = "still_running", 503, Server;
     /// The gateway is at capacity.
     Overloaded = "overloaded", 503, Server;
@@ -183,7 +187,7 @@ impl fmt::Display for ErrorCode {
 pub enum ErrorKind {
     /// The request itself is wrong.
     InvalidRequest,
-    /// No valid key.
+    /// There is no valid key.
     Authentication,
     /// The key lacks a permission.
     Permission,
@@ -378,15 +382,15 @@ impl Error {
             Self::Plain { message, .. } | Self::Later { message, .. } => message.clone(),
             Self::OfTask { error, .. } => error.message(),
             Self::Away { .. } => {
-                "The gateway's database does not answer in time. Try again in a moment.".to_owned()
+                "The gateway's database does not respond in time. Try again in a moment.".to_owned()
             }
             Self::MediaAway { .. } => {
-                "The gateway's media store does not answer in time. Try again in a moment.".to_owned()
+                "The gateway's media store does not respond in time. Try again in a moment.".to_owned()
             }
-            Self::Overtaken => "Another request with the same intent took over.".to_owned(),
-            Self::CallerLeft => "The caller left before anything was made.".to_owned(),
+            Self::Overtaken => "Another attempt of the same request took over.".to_owned(),
+            Self::CallerLeft => "The client disconnected before anything was made.".to_owned(),
             Self::Internal(_) => {
-                "Something went wrong inside the gateway. Report the request id if it happens again.".to_owned()
+                "An internal error occurred in the gateway. Report the request id if it happens again.".to_owned()
             }
         }
     }

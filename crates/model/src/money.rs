@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct MicroDollars(i64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an amount is written in dollars with at most six decimals, for example \"0.10\"")]
+#[error("write a decimal number with at most six decimal places, for example \"0.10\"")]
 pub struct InvalidAmount;
 
 impl MicroDollars {

@@ -141,10 +141,10 @@ pub struct PriceSchedule(Vec<DatedPrice>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
     /// No prices.
-    #[error("a list of prices needs at least one")]
+    #[error("a list of prices must have at least one price")]
     Empty,
     /// Two prices begin at the same time.
-    #[error("two prices begin at {}", .0.map_or_else(|| "no date".into(), Timestamp::rfc3339))]
+    #[error("two prices start at {}", .0.map_or_else(|| "no date".into(), Timestamp::rfc3339))]
     Twice(Option<Timestamp>),
 }
 

@@ -153,7 +153,7 @@ impl ProviderError {
             code: said.code,
             message: said
                 .message
-                .unwrap_or_else(|| "the provider failed at it".into()),
+                .unwrap_or_else(|| "the provider failed to process the job".into()),
             retry_after: None,
             basis: None,
         }

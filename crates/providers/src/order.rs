@@ -70,7 +70,7 @@ impl Order {
     pub fn video(&self) -> Result<&VideoSpec, ProviderError> {
         match &self.work {
             WorkSpec::Video(video) => Ok(video),
-            _ => Err(not_made("this provider makes videos only")),
+            _ => Err(not_made("this provider supports only videos")),
         }
     }
 
@@ -78,7 +78,7 @@ impl Order {
     pub fn stems(&self) -> Result<&SeparationSpec, ProviderError> {
         match &self.work {
             WorkSpec::Stems(stems) => Ok(stems),
-            _ => Err(not_made("this provider separates recordings only")),
+            _ => Err(not_made("this provider supports only stem separation")),
         }
     }
 }

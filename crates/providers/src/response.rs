@@ -36,7 +36,7 @@ impl ProviderResponse {
         }
         serde_json::from_slice(&self.body).map_err(|_| {
             ProviderError::unreadable(format!(
-                "the provider answered with status {} and a body that is not JSON",
+                "the provider responded with status {} and a body that is not JSON",
                 self.status.as_u16()
             ))
         })
@@ -83,7 +83,7 @@ impl ProviderResponse {
             code: described.code,
             message: described
                 .message
-                .unwrap_or_else(|| format!("the provider answered with status {status}")),
+                .unwrap_or_else(|| format!("the provider responded with status {status}")),
             retry_after,
             basis: None,
         }
@@ -136,7 +136,7 @@ pub fn text_at(body: &Value, pointer: &str) -> Option<String> {
 pub fn required_text(body: &Value, pointer: &str) -> Result<String, ProviderError> {
     text_at(body, pointer).ok_or_else(|| {
         let place = pointer.trim_start_matches('/').replace('/', ".");
-        ProviderError::unreadable(format!("the provider's answer has no {place}"))
+        ProviderError::unreadable(format!("the provider's response has no {place}"))
     })
 }
 
@@ -145,7 +145,7 @@ pub fn required_list<'v>(body: &'v Value, pointer: &str) -> Result<&'v [Value], 
     let list = body.pointer(pointer).and_then(Value::as_array);
     list.map(Vec::as_slice).ok_or_else(|| {
         let place = pointer.trim_start_matches('/').replace('/', ".");
-        ProviderError::unreadable(format!("the provider's answer has no list {place}"))
+        ProviderError::unreadable(format!("the provider's response has no list {place}"))
     })
 }
 

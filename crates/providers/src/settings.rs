@@ -74,7 +74,7 @@ impl ProviderSettings {
         match self.options.get(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(SettingsError::at(key, "must be text")),
+            Some(_) => Err(SettingsError::at(key, "must be a string")),
         }
     }
 
@@ -102,7 +102,7 @@ impl ProviderSettings {
 
     /// A list of texts; empty when left out.
     pub fn list(&self, key: &str) -> Result<Vec<String>, SettingsError> {
-        let wrong = || SettingsError::at(key, "must be a list of texts");
+        let wrong = || SettingsError::at(key, "must be a list of strings");
         match self.options.get(key) {
             None => Ok(Vec::new()),
             Some(Value::Array(items)) => {

@@ -55,7 +55,7 @@ pub(super) async fn run(
     if task.deaths >= Some(DEATHS) {
         // Retrying would kill more processes, so the failure is not retryable.
         let message = format!(
-            "The task crashed its process {DEATHS} times and is not tried again. It costs nothing."
+            "The task crashed its process {DEATHS} times and is not retried. Nothing was charged."
         );
         return RunOutcome::failed(ErrorCode::ProviderRejected, message);
     }
@@ -97,7 +97,7 @@ pub(super) async fn run(
         }
         Err(RunError::Engine(EngineError::Broken(why))) => {
             tracing::error!(%why, "the engine failed");
-            let message = "The model failed at this task. It costs nothing.".into();
+            let message = "The model failed at this task. Nothing was charged.".into();
             RunOutcome::Failed(TaskFailure {
                 code: ErrorCode::GenerationFailed,
                 message,
@@ -114,7 +114,7 @@ pub(super) async fn run(
         Err(RunError::NoModel) => RunOutcome::Later(NOT_NOW),
         Err(RunError::Inside(error)) => {
             tracing::error!(inside = ?error.inside(), "the run failed");
-            let message = "Something went wrong inside the gateway. The task costs nothing.".into();
+            let message = "An internal error occurred in the gateway. Nothing was charged.".into();
             RunOutcome::Failed(TaskFailure {
                 code: ErrorCode::InternalError,
                 message,

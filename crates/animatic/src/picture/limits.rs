@@ -87,25 +87,25 @@ impl PictureFormat {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PictureError {
     /// No bytes at all.
-    #[error("the picture is empty (0 bytes)")]
+    #[error("the image is empty (0 bytes)")]
     Empty,
     /// Not a known format.
-    #[error("this is not a picture of a known kind; send JPEG, PNG, WebP, GIF, BMP or TIFF")]
+    #[error("the image format is unknown; send JPEG, PNG, WebP, GIF, BMP or TIFF")]
     UnknownFormat,
     /// A known format, but an unsupported variety.
-    #[error("this variety of picture is not supported: {what}")]
+    #[error("this variant of the format is not supported: {what}")]
     Unsupported {
         /// The variety, in a few words.
         what: String,
     },
     /// The bytes are invalid.
-    #[error("the picture is damaged: {reason}")]
+    #[error("the image is damaged: {reason}")]
     Damaged {
         /// The decoder's reason.
         reason: String,
     },
     /// More pixels than allowed.
-    #[error("the picture has {megapixels} megapixels; the limit is {limit}")]
+    #[error("the image has {megapixels} megapixels; the limit is {limit}")]
     TooLarge {
         /// The picture's size in megapixels, rounded up.
         megapixels: u32,
@@ -113,7 +113,7 @@ pub enum PictureError {
         limit: u32,
     },
     /// A side longer than allowed.
-    #[error("the picture is {side} pixels on its longer side; the limit is {limit}")]
+    #[error("the image is {side} pixels on its longer side; the limit is {limit}")]
     TooLong {
         /// The longer side, in pixels.
         side: u32,
@@ -122,7 +122,7 @@ pub enum PictureError {
     },
     /// More scans than a picture of its size has a reason for.
     #[error(
-        "the picture has {scans} scans of {megapixels} megapixels; the limit is {limit} at that size"
+        "the image has {scans} scans of {megapixels} megapixels; the limit is {limit} at that size"
     )]
     TooManyScans {
         /// Passes over all its pixels.

@@ -73,7 +73,7 @@ fn scans_of_a_jpeg_are_limited_by_its_size_and_priced() {
     assert_eq!(probed(&many), refused(98, 48, 16));
     assert_eq!(
         probed(&many).unwrap_err().to_string(),
-        "the picture has 98 scans of 48 megapixels; the limit is 16 at that size"
+        "the image has 98 scans of 48 megapixels; the limit is 16 at that size"
     );
     assert_eq!(probed(&jpeg((5000, 4000), 41, &[])), refused(41, 20, 40));
     assert_eq!(probed(&jpeg((5000, 4000), 40, &[])).unwrap().work, 800);

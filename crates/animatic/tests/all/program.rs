@@ -88,7 +88,7 @@ fn work_that_fails_says_why_with_exit_code_1() {
     std::fs::write(&note, "not a picture").unwrap();
     let refused = animatic(&[note.to_str().unwrap(), "static", "o.mp4"]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused.stderr).contains("not a picture of a known kind"));
+    assert!(text(&refused.stderr).contains("the image format is unknown"));
     std::fs::remove_file(note).unwrap();
 }
 

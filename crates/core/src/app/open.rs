@@ -49,7 +49,7 @@ pub enum OpenError {
     #[error("provenance: {0}")]
     Provenance(#[from] SigningError),
     /// There can be no HTTP client.
-    #[error("no HTTP client can be made: {0}")]
+    #[error("the HTTP client cannot be created: {0}")]
     Fetcher(String),
     /// The settings name a model that is not there.
     #[error(transparent)]

@@ -89,7 +89,7 @@ fn of_name(
             return None;
         }
         let instead = known.instead.as_ref();
-        let instead = instead.map_or_else(String::new, |id| format!(": write \"{id}\""));
+        let instead = instead.map_or_else(String::new, |id| format!("; use \"{id}\""));
         return slip(format!("{name} was shut down on {day}{instead}"));
     }
     // If the operator gives limits for it, it is intended.
@@ -101,7 +101,7 @@ fn of_name(
     let meant = config.catalogue.meant(protocol, name);
     let meant = meant.filter(|_| !is_described && is_own(site))?;
     slip(format!(
-        "{name} is not known; write \"{meant}\", or set its limits"
+        "unknown model {name}; use \"{meant}\", or set its limits"
     ))
 }
 
@@ -134,7 +134,7 @@ fn of_route(model: &Model, route: &Route, sites: &ProviderSites) -> Vec<ConfigEr
     };
     let address = route.model.contains("://").then(|| {
         let host = &route.provider;
-        format!("is a URL: write {host}'s name for the model")
+        format!("is a URL; use {host}'s name for the model")
     });
     let name = address
         .or_else(|| adapter.fault_of_model(kind, &route.model))
@@ -144,7 +144,7 @@ fn of_route(model: &Model, route: &Route, sites: &ProviderSites) -> Vec<ConfigEr
         .find(|size| !adapter.can_say(&route.model, **size))
         .map(|(width, height)| {
             let message = format!(
-                "{} does not support {width}x{height}: remove it from sizes",
+                "{} does not support {width}x{height}; remove it from sizes",
                 route.provider
             );
             slip("limits", message)

@@ -86,7 +86,7 @@ impl Catalog {
         }
         Err(ConfigError::Value {
             key: key.into(),
-            message: format!("there is no {kind} model of this name"),
+            message: format!("there is no {kind} model with this name"),
         })
     }
 
@@ -129,7 +129,7 @@ impl Catalog {
         param: &str,
     ) -> Result<Model, Error> {
         let not_found = || {
-            let message = format!("There is no model {name:?}. /v1/models lists them.");
+            let message = format!("There is no model {name:?}. See /v1/models for all models.");
             Error::at(ErrorCode::ModelNotFound, param, message)
         };
         let named = self.named(name);
@@ -138,7 +138,7 @@ impl Catalog {
             .ok_or_else(not_found)?;
         if model.kind() != kind {
             let message = format!(
-                "{:?} is a {} model; a {kind} model is needed.",
+                "{:?} is a {} model. This endpoint requires a {kind} model.",
                 model.id,
                 model.kind()
             );
@@ -183,7 +183,7 @@ fn apply(
     };
     if let Some(routes) = &settings.routes {
         if models.iter().any(|model| model.id == id) {
-            let message = "is an embedded model, which has no routes; use another name";
+            let message = "is an embedded model and cannot have routes; use another name";
             return Err(wrong("", message.into()));
         }
         models.push(routed(id, settings, routes, shelves, now)?);
@@ -199,12 +199,12 @@ fn apply(
         .ok_or_else(|| {
             wrong(
                 "",
-                format!("there is no such model; the models are {known}; a new one needs routes"),
+                format!("unknown model; the models are {known}; a new model needs routes"),
             )
         })?;
     model.price = price(&wrong, settings.price.as_ref(), model.kind(), now)?;
     if prices_nobody_chooses(model) {
-        let message = "usd_without_audio: callers cannot choose the sound of this model";
+        let message = "usd_without_audio: callers cannot turn sound on or off for this model";
         return Err(wrong(".price", message.into()));
     }
     if let Some(why) = fault_of_pass(model, &settings.pass) {
@@ -243,7 +243,7 @@ fn fault_of_pass(model: &Model, pass: &[String]) -> Option<&'static str> {
     }
     let mut parts = pass.iter().flat_map(|name| name.split('.'));
     parts.any(str::is_empty).then_some(
-        "lists fields of the provider's request, for example [\"style\", \"input.steps\"]",
+        "must list fields of the provider's request, for example [\"style\", \"input.steps\"]",
     )
 }
 
@@ -255,10 +255,7 @@ fn price(
 ) -> Result<Option<PriceSchedule>, ConfigError> {
     let Some(price) = price else { return Ok(None) };
     if let Some(entry) = price.0.iter().find(|entry| !entry.unit.fits(kind)) {
-        let message = format!(
-            "the unit {} cannot be counted for a {kind} model",
-            entry.unit
-        );
+        let message = format!("the unit {} does not apply to a {kind} model", entry.unit);
         return Err(wrong(".price", message));
     }
     let schedule = price.schedule(now);
@@ -281,7 +278,7 @@ fn routed(
     };
     let kind = settings
         .kind
-        .ok_or_else(|| wrong("", "say kind = \"video\" or kind = \"music\"".into()))?;
+        .ok_or_else(|| wrong("", "set kind = \"video\" or kind = \"music\"".into()))?;
     let mut made = Vec::new();
     for route in routes {
         let limits = [
@@ -290,8 +287,7 @@ fn routed(
             ("per_minute", route.per_minute),
         ];
         if let Some((key, _)) = limits.iter().find(|(_, limit)| *limit == Some(0)) {
-            let message =
-                format!("with {key} = 0 nothing would ever be sent; remove the route instead");
+            let message = format!("{key} = 0 would block the route; remove the route instead");
             return Err(wrong(".routes", message));
         }
         let site = sites.get(&route.provider).ok_or_else(|| {
@@ -303,7 +299,7 @@ fn routed(
             };
             wrong(
                 ".routes",
-                format!("there is no provider of this name; configured: {known}"),
+                format!("there is no provider with this name; configured: {known}"),
             )
         })?;
         let own = site
@@ -316,7 +312,10 @@ fn routed(
                 } else {
                     "music"
                 };
-                wrong(".routes", format!("{} makes no {what}", route.provider))
+                wrong(
+                    ".routes",
+                    format!("{} does not make {what}", route.provider),
+                )
             })?;
         let own = catalogue.limits(&site.config.protocol, &route.model, own);
         let limits = model_limits::narrowed(own, &settings.limits)
@@ -345,10 +344,10 @@ fn routed(
         .iter()
         .map(|route| route.limits.clone())
         .reduce(model_limits::joined)
-        .ok_or_else(|| wrong(".routes", "at least one route is needed".into()))?;
+        .ok_or_else(|| wrong(".routes", "at least one route is required".into()))?;
     let summary = match kind {
-        MediaKind::Video => "Makes videos at a hosted provider.",
-        MediaKind::Music => "Works on music at a hosted provider.",
+        MediaKind::Video => "Generates videos at a hosted provider.",
+        MediaKind::Music => "Runs music tasks at a hosted provider.",
     };
     Ok(Model {
         id: id.to_owned(),
@@ -493,7 +492,7 @@ mod tests {
         for (list, why) in [
             (from_2030.clone(), "no price before 2030-01-01"),
             (String::new(), "at least one"),
-            (format!("{plain}, {plain}"), "two prices begin"),
+            (format!("{plain}, {plain}"), "two prices start"),
             (
                 price(", until = \"2031-01-01\""),
                 "no price from 2031-01-01",

@@ -23,17 +23,17 @@ fn video_narrowed(
     settings: &LimitSettings,
 ) -> Result<VideoLimits, SettingFault> {
     if settings.stems.is_some() || settings.tasks.is_some() {
-        return Err(("stems", "a video model has no stems and tasks".into()));
+        return Err(("stems", "a video model has no stems or tasks".into()));
     }
     if let Some(sizes) = &settings.sizes {
         if sizes.is_empty() {
-            return Err(("sizes", "at least one size is needed".into()));
+            return Err(("sizes", "at least one size is required".into()));
         }
         limits.sizes.clone_from(sizes);
     }
     if let Some(durations) = &settings.seconds {
         if durations.min() == 0 || durations.min() > durations.max() {
-            let message = "lengths are whole seconds, at least 1, ascending";
+            let message = "must be whole seconds, at least 1, in ascending order";
             return Err(("seconds", message.into()));
         }
         limits.durations = durations.clone();
@@ -45,7 +45,7 @@ fn video_narrowed(
         if !limits.durations.contains(f64::from(seconds)) {
             return Err((
                 "default_seconds",
-                format!("{seconds} is not among the lengths"),
+                format!("{seconds} is not one of the lengths"),
             ));
         }
         limits.default_seconds = seconds;
@@ -57,7 +57,7 @@ fn video_narrowed(
     limits.seed = settings.seed.unwrap_or(limits.seed);
     match settings.audio {
         Some(true) if limits.audio.is_none() => {
-            let message = "this protocol cannot choose sound for this model";
+            let message = "this protocol cannot turn sound on or off for this model";
             return Err(("audio", message.into()));
         }
         Some(false) => limits.audio = None,
@@ -83,7 +83,7 @@ fn music_narrowed(
     if settings.sizes.is_some() || settings.seconds.is_some() || settings.pictures.is_some() {
         return Err((
             "sizes",
-            "a music model has no sizes, lengths and pictures".into(),
+            "a music model has no sizes, lengths or pictures".into(),
         ));
     }
     if let Some(names) = &settings.stems {
@@ -97,7 +97,12 @@ fn music_narrowed(
                 stems.rests.retain(|group| groups.contains(group));
                 stems.groups = groups;
             }
-            None => return Err(("stems", "this provider separates nothing".into())),
+            None => {
+                return Err((
+                    "stems",
+                    "this provider does not support stem separation".into(),
+                ));
+            }
         }
     }
     if let Some(tasks) = &settings.tasks {

@@ -220,10 +220,12 @@ fn write_adjustment(
     match task.money {
         ChargeState::Settled | ChargeState::Released => {}
         ChargeState::Held => {
-            return refused("The task's money is still held; wait until it ends.".into());
+            return refused(
+                "The task has not ended, and its money is still held. Wait until it ends.".into(),
+            );
         }
         ChargeState::Free => {
-            return refused("The task was free: there is nothing to adjust.".into());
+            return refused("The task was free. There is nothing to adjust.".into());
         }
     }
     let filter = LedgerFilter {
@@ -233,7 +235,7 @@ fn write_adjustment(
     let entries = store::ledger::list(conn, &filter, 10)?;
     if let Some(before) = entries.iter().find(|one| one.kind == EntryKind::Adjust) {
         return refused(format!(
-            "The task was already adjusted by {} USD at {}, which is possible only once; credit the account instead.",
+            "The task was already adjusted by {} USD at {}. A task can be adjusted only once. Credit the account instead.",
             before.spent,
             before.created_at.rfc3339()
         ));
@@ -241,7 +243,7 @@ fn write_adjustment(
     let paid = sum(&entries);
     let after = paid.plus(amount);
     if after < MicroDollars::ZERO {
-        let message = format!("The task cost {paid} USD; no more than that can be refunded.");
+        let message = format!("The task cost {paid} USD. The refund cannot be higher.");
         return Err(Error::at(ErrorCode::InvalidValue, "amount_usd", message));
     }
     // Where the charge itself counts: a budget of that period has room again, and no other.
@@ -263,9 +265,9 @@ fn sum(entries: &[MoneyEntry]) -> MicroDollars {
 
 fn check_amount(amount: MicroDollars) -> Result<(), Error> {
     let message = if amount == MicroDollars::ZERO {
-        "An amount of 0.00 USD changes nothing.".to_owned()
+        "The amount must not be 0.00 USD.".to_owned()
     } else if amount > MOST || amount < MicroDollars::ZERO.minus(MOST) {
-        format!("At most {MOST} USD at once.")
+        format!("The amount must be at most {MOST} USD.")
     } else {
         return Ok(());
     };

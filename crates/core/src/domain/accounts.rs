@@ -122,7 +122,7 @@ fn check_handle(handle: &str) -> Result<(), Error> {
         Err(Error::at(
             ErrorCode::InvalidValue,
             "handle",
-            "An account's handle is 1 to 40 of a-z, 0-9, - and _.",
+            "Must be 1 to 40 characters from a-z, 0-9, - and _.",
         ))
     }
 }

@@ -85,7 +85,7 @@ pub async fn stems(
         .filter(|(asset, _)| is_kept(asset))
         .collect();
     let Some((_, first)) = found.first() else {
-        let message = "The clip has no stems that are complete and still kept.";
+        let message = "The clip has no complete stems that are still stored.";
         return Err(Error::plain(ErrorCode::ClipNotReady, message));
     };
     let song = plain(first.song.as_deref().unwrap_or(&title));

@@ -57,7 +57,7 @@ pub enum FeedItem {
 /// before it may be told again.
 pub async fn follow(app: &App, since: Option<Timestamp>) -> Result<FeedFollower, Error> {
     let Some((receiver, is_first)) = app.process.feed.join() else {
-        let message = format!("At most {MOST_FOLLOWERS} streams of events may be open.");
+        let message = format!("At most {MOST_FOLLOWERS} event streams can be open at a time.");
         return Err(Error::later(ErrorCode::Overloaded, message, 5));
     };
     if is_first {

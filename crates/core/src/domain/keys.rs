@@ -192,7 +192,7 @@ pub async fn check(app: &AppParts, secret: &str, address: IpAddr) -> Result<Call
         .ends_at()
         .is_some_and(|at| at <= app.clock.now())
     {
-        let message = "The API key was exchanged for another one.";
+        let message = "The API key was rotated and is no longer valid.";
         return Err(Error::plain(ErrorCode::RevokedApiKey, message));
     }
     admit(app, caller, address)
@@ -212,8 +212,7 @@ pub async fn holder(app: &AppParts, secret: &str) -> Result<Option<ApiKey>, Erro
 pub fn refuse_former_secret(caller: &Caller, act: &str) -> Result<(), Error> {
     match caller.credential {
         CallerCredential::FormerSecret { .. } => {
-            let message =
-                format!("The API key was exchanged for another one, and only that may {act}.");
+            let message = format!("The API key was rotated. Only the new key may {act}.");
             Err(Error::plain(ErrorCode::FormerApiKey, message))
         }
         CallerCredential::Secret | CallerCredential::Session { .. } => Ok(()),
@@ -239,7 +238,7 @@ pub(super) fn admit(app: &AppParts, caller: Caller, address: IpAddr) -> Result<C
     if !caller.key.may_come_from(address) {
         return Err(Error::plain(
             ErrorCode::AddressNotAllowed,
-            "The API key may not be used from this address.",
+            "The API key may not be used from this IP address.",
         ));
     }
     app.caches.uses.note(caller.key.id, now);

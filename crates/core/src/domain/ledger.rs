@@ -70,7 +70,7 @@ fn check(sums: &LedgerSums, cost: MicroDollars) -> Result<(), Error> {
     let short =
         |available: Option<MicroDollars>| available.is_some_and(|left| left < MicroDollars::ZERO);
     let refused = |why: String| {
-        let message = format!("This could cost {cost} USD; {why}. Nothing was charged.");
+        let message = format!("The request may cost {cost} USD, but {why}. Nothing was charged.");
         Err(Error::plain(ErrorCode::BudgetExceeded, message))
     };
     if let Some(key) = sums.key.filter(|key| short(key.available())) {
@@ -78,9 +78,9 @@ fn check(sums: &LedgerSums, cost: MicroDollars) -> Result<(), Error> {
         let budget = key.budget.unwrap_or_default();
         let per = key
             .period
-            .map_or_else(String::new, |period| format!(" a {}", period.name()));
+            .map_or_else(String::new, |period| format!(" per {}", period.name()));
         return refused(format!(
-            "{used} of the API key's budget of {budget} USD{per} are used"
+            "{used} USD of the API key's budget of {budget} USD{per} are already used"
         ));
     }
     if short(sums.account.available()) {
@@ -137,15 +137,15 @@ pub fn close(
 fn after_cancellation(task: &Task, bill: Option<&Bill>) -> String {
     match bill {
         Some(bill) if bill.cost < task.reserved => format!(
-            "The task was cancelled, and its provider made it all the same: {} USD were charged. The rest of the {} USD held for it was released.",
+            "The task was cancelled, but the provider completed it anyway. {} USD were charged. The rest of the {} USD held for it was released.",
             bill.cost, task.reserved
         ),
         Some(bill) => format!(
-            "The task was cancelled, and its provider made it all the same: {} USD were charged.",
+            "The task was cancelled, but the provider completed it anyway. {} USD were charged.",
             bill.cost
         ),
         None => format!(
-            "The task was cancelled, and its provider is not known to have made it. The {} USD held for it were released.",
+            "The task was cancelled. As far as known, the provider did not complete it. The {} USD held for it were released.",
             task.reserved
         ),
     }

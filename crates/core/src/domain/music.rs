@@ -137,7 +137,7 @@ fn keep_error(error: ClipError, param: &str) -> Error {
             } else {
                 ErrorCode::AudioInvalid
             };
-            let message = format!("The recording cannot be used: {error}.");
+            let message = format!("The audio file cannot be used: {error}.");
             Error::at(code, param, message)
         }
         ClipError::Engine(error) => Error::internal(error),
@@ -149,12 +149,12 @@ fn fetch_error(error: FetchError, param: &str) -> Error {
         FetchError::Blocked(why) => Error::at(
             ErrorCode::AudioFetchBlocked,
             param,
-            format!("Fetching the recording's URL is not allowed: {why}."),
+            format!("Fetching the audio file's URL is not allowed: {why}."),
         ),
         FetchError::Failed(_) | FetchError::TooLarge { .. } => Error::at(
             ErrorCode::AudioFetchFailed,
             param,
-            format!("The recording could not be fetched: {error}."),
+            format!("The audio file could not be fetched: {error}."),
         ),
         FetchError::Local(error) => Error::internal(error),
     }
@@ -287,7 +287,7 @@ fn targets(model: &Model, order: &SeparationOrder) -> Result<Vec<StemTarget>, Er
         ModelLimits::Video(_) => None,
     };
     let offered = offered.ok_or_else(|| {
-        let message = format!("{} does not separate recordings.", model.id);
+        let message = format!("{} does not support stem separation.", model.id);
         Error::at(ErrorCode::UnsupportedValue, "mv", message)
     })?;
     let group = wanted_group(model, offered, order.group_name.as_deref())?;
@@ -297,7 +297,7 @@ fn targets(model: &Model, order: &SeparationOrder) -> Result<Vec<StemTarget>, Er
             check_offered(model, offered, group)?;
             let rest = StemTarget::Without(group);
             if !has_rest(offered, group) {
-                let message = format!("{} cannot make the rest without {group}.", model.id);
+                let message = format!("{} cannot produce the mix without {group}.", model.id);
                 let error = Error::at(ErrorCode::UnsupportedValue, "stem_type_group_name", message);
                 return Err(error);
             }
@@ -345,7 +345,7 @@ fn check_routes(model: &Model, job: &StemsJob) -> Result<(), Error> {
         return Ok(());
     }
     let message = format!(
-        "No single provider of {} can make everything in this request.",
+        "No single provider of {} can produce all stems of this request.",
         model.id
     );
     Err(Error::at(ErrorCode::UnsupportedValue, "stem_task", message))
@@ -403,15 +403,15 @@ fn check_source(source: &Clip, order: &SeparationOrder) -> Result<ClipMedia, Err
         return Err(Error::at(ErrorCode::InvalidValue, "task_id", message));
     }
     if source.is_trashed {
-        return Err(not_ready("is in the trash; restore it first"));
+        return Err(not_ready("is in the trash. Restore it first"));
     }
     match (source.state, source.media) {
         (ClipState::Complete, Some(_)) if source.media_removed => {
-            Err(not_ready("has expired: its audio was removed"))
+            Err(not_ready("has expired, and its audio was removed"))
         }
         (ClipState::Complete, Some(media)) => Ok(media),
         (ClipState::Failed, _) => Err(not_ready(
-            "was never made: its task failed or was cancelled",
+            "was not made, because its task failed or was cancelled",
         )),
         _ => Err(not_ready("is not complete yet")),
     }

@@ -90,7 +90,8 @@ pub async fn prepare(app: &Ctx, caller: &Caller, new: &NewPersona) -> Result<Vec
         }
     }
     if clips.len() > MAX_CLIPS {
-        let message = format!("A persona has at most {MAX_CLIPS} clips, the root clip included.");
+        let message =
+            format!("A persona can have at most {MAX_CLIPS} clips, including the root clip.");
         return Err(Error::at(ErrorCode::InvalidValue, "clips", message));
     }
     Ok(clips)

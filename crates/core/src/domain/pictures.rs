@@ -195,7 +195,7 @@ fn picture_error(why: &BadPicture, param: &str) -> Error {
     } else {
         ErrorCode::ImageInvalid
     };
-    let message = format!("The picture cannot be used: {}.", why.message);
+    let message = format!("The image cannot be used: {}.", why.message);
     Error::at(code, param, message)
 }
 
@@ -204,12 +204,12 @@ fn fetch_error(error: FetchError, param: &str) -> Error {
         FetchError::Blocked(why) => Error::at(
             ErrorCode::ImageFetchBlocked,
             param,
-            format!("Fetching the picture's URL is not allowed: {why}."),
+            format!("Fetching the image's URL is not allowed: {why}."),
         ),
         FetchError::Failed(why) => Error::at(
             ErrorCode::ImageFetchFailed,
             param,
-            format!("The picture could not be fetched: {why}."),
+            format!("The image could not be fetched: {why}."),
         ),
         FetchError::TooLarge { .. } => too_large(param),
         FetchError::Local(error) => Error::internal(error),
@@ -218,7 +218,7 @@ fn fetch_error(error: FetchError, param: &str) -> Error {
 
 fn too_large(param: &str) -> Error {
     let message = format!(
-        "The picture's file is larger than {} MB.",
+        "The image file is larger than {} MB.",
         LIMIT_BYTES / 1_000_000
     );
     Error::at(ErrorCode::ImageTooLarge, param, message)
@@ -254,7 +254,7 @@ fn decode_data_url(address: &str, param: &str) -> Result<Bytes, Error> {
     )
     .decode(clean)
     .map(Bytes::from)
-    .map_err(|_| broken("its base64 is invalid"))
+    .map_err(|_| broken("its base64 content is invalid"))
 }
 
 #[cfg(test)]

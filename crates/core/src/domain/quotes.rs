@@ -58,8 +58,8 @@ pub struct Quote {
 }
 
 /// Why a chat is answered with a sentence.
-const SENTENCE: &str = "So few tokens cannot hold the address of a video: the answer is a short \
-                        sentence, no video is made, and nothing is charged.";
+const SENTENCE: &str = "The token limit is too small for a video URL: the response is a short \
+                        text, no video is made, and nothing is charged.";
 
 #[derive(Debug)]
 pub struct RouteQuote {

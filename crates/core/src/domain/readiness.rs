@@ -27,20 +27,20 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
         tokio::join!(answers(app), is_writable(app), has_media_folder(app));
     if !has_folder {
         return Err(unready(
-            "The media folder is missing, or another one is in its place. Nothing is lost: files are served and kept \
-             again when it is back.",
+            "The media folder is missing or was replaced by another one. No files are lost: the gateway serves and stores \
+             files again when the folder is back.",
         ));
     }
     if !answers {
         if app.store.silence() > SILENCE {
-            return Err(unready("The database does not answer."));
+            return Err(unready("The database does not respond."));
         }
         let media = app.blobs.is_away().then_some("media");
         return Ok(["database"].into_iter().chain(media).collect());
     }
     if !writable {
         return Err(unready(
-            "Nothing can be written: a disk is full or failing.",
+            "The disk cannot be written to: it is full or failing.",
         ));
     }
     if app.config.durability == Durability::Replicated && !is_replicated(app).await {

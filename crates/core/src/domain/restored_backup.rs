@@ -289,7 +289,7 @@ pub async fn fail(app: &App, id: TaskId, by: ChangeAuthor) -> Result<bool, Error
             let Some(task) = store::tasks::of_anyone(conn, id)? else {
                 return Ok(false);
             };
-            let message = "The gateway's data was restored from a backup, and it is not known whether a provider made this. Nothing was charged.";
+            let message = "The gateway's data was restored from a backup. It is unknown whether a provider completed this task. Nothing was charged.";
             let failure = TaskFailure {
                 code: ErrorCode::SubmissionUnconfirmed,
                 message: message.to_owned(),

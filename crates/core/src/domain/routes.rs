@@ -92,7 +92,7 @@ pub async fn get(app: &App, provider: &str, model: &str) -> Result<RouteSummary,
 }
 
 fn not_found() -> Error {
-    let message = "There is no route to this provider and model.";
+    let message = "There is no route with this provider and model.";
     Error::plain(ErrorCode::ProviderNotFound, message)
 }
 

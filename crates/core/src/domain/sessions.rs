@@ -37,7 +37,7 @@ pub struct NewSession {
 /// Begins a session with the rights of this caller's key. It ends with the secret that the caller has
 /// now, so a former secret begins none.
 pub async fn begin(app: &Ctx, caller: &Caller, by: ChangeAuthor) -> Result<NewSession, Error> {
-    keys::refuse_former_secret(caller, "begin a session")?;
+    keys::refuse_former_secret(caller, "start a session")?;
     let mut bits = [0_u8; DIGITS / 2];
     getrandom::fill(&mut bits).map_err(Error::internal)?;
     let cookie = Secret::new(crate::domain::assets::hex(&bits));

@@ -75,7 +75,7 @@ pub async fn prepare(
     for (param, id) in &order.clips {
         let clip = music::clip_param(app, account, *id, param).await?;
         if clip.is_trashed || clip.state != ClipState::Complete || clip.media_removed {
-            let message = "The clip is not complete, in the trash, or expired.";
+            let message = "The clip is not complete, is in the trash, or has expired.";
             return Err(Error::at(ErrorCode::ClipNotReady, param, message));
         }
     }
@@ -85,7 +85,7 @@ pub async fn prepare(
             .read(move |conn| store::personas::by_id(conn, persona, account))
             .await?;
         let Some(upstream) = found.and_then(|persona| persona.upstream) else {
-            let message = "There is no persona with this id at a provider.";
+            let message = "There is no persona with this id at any provider.";
             return Err(Error::at(ErrorCode::PersonaNotFound, "persona_id", message));
         };
         let mut routes = model.routes().iter();
@@ -177,13 +177,13 @@ fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, Strin
     tasks.dedup();
     let mut message = format!("The supported tasks are: {}.", tasks.join(", "));
     if ["generate", "extend"].contains(&order.task.as_str()) {
-        message = format!("No model here makes songs in this way: {MAKERS} {message}");
+        message = format!("No configured model can create this song. {MAKERS} {message}");
     }
     Err(Error::at(ErrorCode::UnsupportedValue, "task", message))
 }
 
 /// What an operator can do about it.
-const MAKERS: &str = "it takes a model with kind = \"music\" at a provider that does, \
+const MAKERS: &str = "Songs require a model with kind = \"music\" at a provider that supports them, \
      such as suno-family, elevenlabs with music_v1, minimax with music-2.0, gemini-veo with lyria-3.5, \
      recipe:mureka.";
 
@@ -217,14 +217,14 @@ fn does<'a>(
             _ => false,
         };
         if is_said && !heeded.contains(&name) {
-            return Err(Some((name, format!("takes no {name}"))));
+            return Err(Some((name, format!("does not support {name}"))));
         }
     }
     let seconds = fields.get("seconds").and_then(Value::as_f64);
     if let (Some(seconds), Some((min, max))) = (seconds, songs.seconds)
         && !(f64::from(min)..=f64::from(max)).contains(&seconds)
     {
-        let message = format!("makes songs of {min} to {max} seconds");
+        let message = format!("supports songs of {min} to {max} seconds");
         return Err(Some(("seconds", message)));
     }
     Ok(songs)
@@ -257,8 +257,7 @@ fn check_words(songs: &SongLimits, order: &SongOrder) -> Result<(), Error> {
             text.is_some_and(|text| !text.trim().is_empty())
         });
     if songs.fields.is_some() && !is_told {
-        let message =
-            "Say what the song shall be, in prompt, gpt_description_prompt, lyrics or tags.";
+        let message = "Describe the song in prompt, gpt_description_prompt, lyrics or tags.";
         return Err(Error::at(ErrorCode::MissingField, "prompt", message));
     }
     Ok(())

@@ -175,7 +175,7 @@ pub fn write(
 
 fn too_many_tasks(key: &ApiKey, open: u32) -> Error {
     let message = format!(
-        "The API key has {open} open tasks; its limit is {}.",
+        "The API key has {open} open tasks. Its limit is {}.",
         key.max_running
     );
     Error::later(ErrorCode::TooManyTasks, message, 5)
@@ -263,7 +263,7 @@ pub fn check_available(app: &AppParts, model: &Model) -> Result<(), Error> {
         return Ok(());
     }
     let message = format!(
-        "No provider of {} is reachable at the moment. Nothing was charged.",
+        "No provider of {} is available at the moment. Nothing was charged.",
         model.id
     );
     Err(Error::later(ErrorCode::ProviderUnavailable, message, 5))

@@ -111,9 +111,9 @@ pub fn choose(app: &App, caller: &Caller, order: &VideoOrder) -> Result<(Model, 
         .unwrap_or_else(|| catalog.default_name(MediaKind::Video).to_owned());
     let model = catalog.choose(&caller.key, MediaKind::Video, &asked, "model")?;
     if order.is_housekeeping && caller.key.refuses_housekeeping {
-        let message = "This API key makes no films of what chat interfaces ask on their own, such as \
-                       titles, tags and follow-up questions. Turn these off in the interface, or \
-                       have another model asked.";
+        let message = "This API key rejects requests that chat interfaces send on their own, such as \
+                       titles, tags and follow-up questions. Turn them off in the interface, or \
+                       use another model for them.";
         let param = order.params.prompt;
         return Err(Error::at(ErrorCode::UnsupportedValue, param, message));
     }
@@ -277,9 +277,9 @@ pub fn gone(tasks: &[&Task]) -> Error {
     let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
     let is_linked = |task: &&Task| matches!(task.output, Some(TaskResult::LinkV1(_)));
     let why = if tasks.iter().any(is_linked) {
-        "its address at the provider has expired and no copy was kept, or it was deleted"
+        "the provider's URL has expired and no copy was stored, or the video was deleted"
     } else {
-        "its file is past its time or was deleted"
+        "its file has expired or was deleted"
     };
     let (charged, again) = if cost == MicroDollars::ZERO {
         ("nothing was charged".to_owned(), "")
@@ -288,7 +288,7 @@ pub fn gone(tasks: &[&Task]) -> Error {
         (charged, " and is charged again")
     };
     let message = format!(
-        "The video was made and {charged} (task {}), but {why}. A new order makes it anew{again}.",
+        "The video was made and {charged} (task {}), but {why}. A new request creates it again{again}.",
         ids.join(", ")
     );
     Error::plain(ErrorCode::LinkExpired, message)

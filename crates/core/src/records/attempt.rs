@@ -10,44 +10,44 @@ use crate::records::links::HIDDEN;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::submission::{Submission, SubmissionEnd, SubmissionState};
 
-/// One order at a provider.
+/// One submission of a task to a provider.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AttemptView {
-    /// Its id, which providers are sent where they take one.
+    /// The submission's id. It is also the idempotency key for providers that support one.
     pub id: String,
-    /// Counts from 1 within the task.
+    /// Number of the attempt within the task, starting at 1.
     pub number: u32,
-    /// The provider; `hosted` if the operator does not show it.
+    /// The provider, or `hosted` if the operator does not show providers.
     pub provider: String,
-    /// The provider's name for the model; null if the operator does not show it.
+    /// The provider's own model name. Null if the operator does not show providers.
     #[schema(required = true)]
     pub model: Option<String>,
-    /// `sending`, `accepted`, `refused`, `unconfirmed`, `found` (unconfirmed, and the provider has
-    /// the job after all), `succeeded`, `failed` or `cancelled`.
+    /// `sending`, `accepted`, `refused`, `unconfirmed`, `found`, `succeeded`, `failed` or
+    /// `cancelled`. `found`: it was unconfirmed, but the provider has the job after all.
     pub status: &'static str,
-    /// When it was sent.
+    /// Time of the submission.
     pub sent_at: String,
-    /// When the provider answered; null if no answer was seen.
+    /// Time of the provider's response. Null if no response arrived.
     #[schema(required = true)]
     pub answered_at: Option<String>,
-    /// When it was over; null while the provider may work on it.
+    /// Time of the end. Null while the provider may still work on it.
     #[schema(required = true)]
     pub ended_at: Option<String>,
-    /// Why it came to nothing.
+    /// Why the attempt failed.
     #[schema(required = true)]
     pub error: Option<AttemptError>,
-    /// The provider's name for the job; null if there is none, or the operator does not show it.
+    /// The provider's id of the job. Null if there is none or the operator does not show providers.
     #[schema(required = true)]
     pub job_id: Option<String>,
 }
 
-/// Why an order came to nothing.
+/// Why an attempt failed.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AttemptError {
-    /// What kind of error: `rate_limited`, `unavailable`, `unclear`, `credentials`, `account`,
-    /// `rejected`, `refused`, `failed`, `unfit`, `lost`, `missing` or `held_back`.
+    /// Error class: `rate_limited`, `unavailable`, `unclear`, `credentials`, `account`, `rejected`,
+    /// `refused`, `failed`, `unfit`, `lost`, `missing` or `held_back`.
     pub class: String,
-    /// The provider's own words, without secrets.
+    /// The provider's message, with secrets removed.
     pub message: String,
 }
 

@@ -26,23 +26,25 @@ macro_rules! clip_record {
             pub id: String,
             /// Always `song_schema`.
             pub entity_type: &'static str,
-            /// The provider's own video of it; empty if there is none.
+            /// URL of the provider's video of the clip. Empty if there is none.
             pub video_url: String,
-            /// 24-bit FLAC; empty until complete and once removed.
+            /// URL of the audio as 24-bit FLAC. Empty until the clip is complete and after the file
+            /// was removed.
             pub audio_url: String,
-            /// Cover; empty until complete and once removed.
+            /// URL of the cover. Empty until the clip is complete and after the file was removed.
             pub image_url: String,
-            /// Large cover; empty until complete and once removed.
+            /// URL of the large cover. Empty until the clip is complete and after the file was
+            /// removed.
             pub image_large_url: String,
             /// Version of the model.
             pub major_model_version: String,
-            /// The model; empty for an upload.
+            /// The model. Empty for an upload.
             pub model_name: String,
-            /// What it is and where it came from.
+            /// What the clip is and how it was made.
             pub metadata: $metadata,
             /// Always false.
             pub is_liked: bool,
-            /// The account.
+            /// The account's id.
             pub user_id: String,
             /// The account's name.
             pub display_name: String,
@@ -50,14 +52,14 @@ macro_rules! clip_record {
             pub handle: String,
             /// Always false.
             pub is_handle_updated: bool,
-            /// The account's picture.
+            /// URL of the account's image.
             pub avatar_image_url: String,
-            /// Whether it is in the trash.
+            /// Whether the clip is in the trash.
             pub is_trashed: bool,
             /// Always 0.
             pub flag_count: u32,
             $($(#[$within_about])* pub $within: $within_type,)*
-            /// RFC 3339.
+            /// Time of creation, RFC 3339.
             pub created_at: String,
             /// `queued`, `streaming`, `complete` or `error`.
             pub status: &'static str,
@@ -122,10 +124,10 @@ clip_record! {
     ClipRecord, metadata: RecordMetadata,
     within {}
     last {
-        /// Empty; says so when the media was removed.
+        /// Empty, or a note if the media was removed.
         more: String,
-        /// What its recording says of its origin; of an upload or a song, as it came in. Absent
-        /// until complete.
+        /// Provenance information in the audio file; for an upload or a song, as it was received.
+        /// Absent until the clip is complete.
         #[serde(skip_serializing_if = "Option::is_none")]
         provenance: Option<ProvenanceView>,
     }
@@ -141,18 +143,18 @@ clip_record! {
     last {}
 }
 
-/// What a persona's clip is.
+/// Metadata of a persona's clip.
 #[derive(Debug, Serialize, ToSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "the documented fields")]
 pub struct PersonaClipMetadata {
-    /// Style, if a hosted provider made it; else empty.
+    /// Style, if a hosted provider made the clip; otherwise empty.
     pub tags: String,
-    /// What a hosted provider made it from; else empty.
+    /// Prompt, if a hosted provider made the clip; otherwise empty.
     pub prompt: String,
-    /// `gen`, or `upload`.
+    /// `gen` or `upload`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// Measured length in whole seconds.
+    /// Measured length, in whole seconds.
     pub duration: u64,
     /// Always false.
     pub refund_credits: bool,
@@ -160,7 +162,7 @@ pub struct PersonaClipMetadata {
     pub stream: bool,
     /// Always true.
     pub can_remix: bool,
-    /// Whether it was made from another clip.
+    /// Whether the clip was made from another clip.
     pub is_remix: bool,
     /// Always 0.
     pub priority: i64,

@@ -11,22 +11,23 @@ use mediagate_model::ids::{AssetId, ClipId};
 use mediagate_model::media::Asset;
 use mediagate_model::task::{SongJob, StemsJob, TaskPayload, VideoJob};
 
-/// What was asked for, with defaults filled in.
+/// The input of the task, with defaults filled in.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub struct TaskInput {
-    /// The prompt; null if there was none.
+    /// The prompt. Null if there was none.
     #[schema(required = true)]
     pub prompt: Option<String>,
-    /// Length in seconds; null if the model decides.
+    /// Length in seconds. Null if the model decides.
     #[schema(required = true)]
     pub seconds: Option<f64>,
-    /// Width and height in pixels, as `1280x720`; null if the model decides, and for music.
+    /// Width and height in pixels, for example `1280x720`. Null for music, and if the model
+    /// decides.
     #[schema(required = true)]
     pub size: Option<String>,
-    /// The seed; null if the provider chose it.
+    /// The seed. Null if the provider chose it.
     #[schema(required = true)]
     pub seed: Option<u64>,
-    /// What the result must not show.
+    /// The negative prompt: what to keep out of the result.
     #[schema(required = true)]
     pub negative_prompt: Option<String>,
     /// The first frame.
@@ -35,16 +36,16 @@ pub struct TaskInput {
     /// The last frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_image: Option<SourceFile>,
-    /// Further pictures.
+    /// The reference images.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reference_images: Vec<SourceFile>,
-    /// The clip that was separated, or that a song starts from.
+    /// The clip that was separated or that a song is based on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clip: Option<SourceFile>,
-    /// With or without sound, where the model offers the choice.
+    /// Whether the video has sound, if the model offers the choice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audio: Option<bool>,
-    /// Fields that were passed to the provider.
+    /// The `provider_options` that were passed to the provider.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub provider_options: Map<String, Value>,
     /// The music operation, for example `gen_stem`.
@@ -53,26 +54,26 @@ pub struct TaskInput {
     /// Title.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// `two` or `twelve`.
+    /// Kind of separation: `two` or `twelve`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stem_task: Option<&'static str>,
-    /// The stem group as it was sent.
+    /// The stem group from the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stem_type_group_name: Option<String>,
-    /// The persona that sings.
+    /// Id of the persona that sings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persona_id: Option<String>,
-    /// A song's other fields as they were sent.
+    /// Other fields of a song from the request.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub options: Map<String, Value>,
 }
 
-/// A file that a task was given.
+/// An input file of a task.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SourceFile {
-    /// The id of the stored picture, or of the clip.
+    /// Id of the stored image or clip.
     pub id: String,
-    /// Its URL, which needs no header; null once it is removed.
+    /// URL of the file. It needs no authorization. Null after the file was removed.
     #[schema(required = true)]
     pub url: Option<String>,
 }

@@ -25,15 +25,15 @@ pub(super) const VERSION: &str = "v1";
 pub struct TaskRecord {
     /// The task's id.
     pub id: String,
-    /// Its clips.
+    /// The clips.
     pub clips: Vec<ClipRecord>,
-    /// What was ordered.
+    /// The request.
     pub metadata: RecordMetadata,
     /// Version of the model.
     pub major_model_version: String,
     /// `queued`, `streaming`, `complete` or `error`.
     pub status: &'static str,
-    /// RFC 3339.
+    /// Time of creation, RFC 3339.
     pub created_at: String,
     /// Number of clips.
     pub batch_size: usize,
@@ -46,64 +46,64 @@ pub struct ClipView {
     pub id: String,
     /// Title.
     pub title: String,
-    /// The stem: `Vocals`.
+    /// The stem group, for example `Vocals`.
     pub group: String,
-    /// 24-bit FLAC; empty once removed.
+    /// URL of the audio as 24-bit FLAC. Empty after the file was removed.
     pub audio_url: String,
-    /// Cover; empty once removed.
+    /// URL of the cover. Empty after the file was removed.
     pub image_url: String,
-    /// Measured length in seconds.
+    /// Measured length, in seconds.
     pub seconds: f64,
     /// Whether the files have been removed.
     pub removed: bool,
-    /// What its recording says of its origin; of a song, as it came from the provider. Null until
-    /// it is complete.
+    /// Provenance information in the audio file; for a song, as received from the provider. Null
+    /// until the clip is complete.
     #[schema(required = true)]
     pub provenance: Option<ProvenanceView>,
 }
 
-/// What a task or a clip is and where it came from.
+/// What a task or clip is and how it was made.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "the documented fields")]
 pub struct RecordMetadata {
-    /// Lyrics or prompt; empty for uploads and stems.
+    /// Lyrics or prompt. Empty for uploads and stems.
     pub prompt: String,
     /// Style, if a hosted provider made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<String>,
-    /// The clips that it came from.
+    /// The source clips.
     pub history: Vec<HistoryEntry>,
-    /// The clip that a stem is separated from; empty for an upload.
+    /// The clip that a stem is separated from. Empty for an upload.
     pub stem_from_id: String,
-    /// `two` or `twelve`; empty for an upload.
+    /// Kind of separation: `two` or `twelve`. Empty for an upload.
     pub stem_task: String,
     /// Always 91.
     pub stem_type_id: i64,
-    /// The clip's stem; in a task, what was ordered.
+    /// The clip's stem group; in a task, the requested one.
     pub stem_type_group_name: String,
-    /// The clip that was processed; empty for an upload.
+    /// The clip that was processed. Empty for an upload.
     pub edited_clip_id: String,
-    /// `gen`, or `upload`.
+    /// `gen` or `upload`.
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// Always false.
     pub stream: bool,
     /// Always false.
     pub infill: bool,
-    /// `gen_stem` or another music task; empty for an upload.
+    /// `gen_stem` or another music task. Empty for an upload.
     pub task: String,
     /// Always true.
     pub can_remix: bool,
-    /// Whether it was made from another clip.
+    /// Whether the clip was made from another clip.
     pub is_remix: bool,
     /// Always 0.
     pub priority: i64,
-    /// Measured length in seconds; 0 until known.
+    /// Measured length, in seconds. 0 until it is known.
     pub duration: f64,
-    /// `generation_type` as sent.
+    /// `generation_type` from the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation_type: Option<String>,
-    /// `make_instrumental` as sent.
+    /// `make_instrumental` from the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub make_instrumental: Option<bool>,
     /// Stable error code.
@@ -114,7 +114,7 @@ pub struct RecordMetadata {
     pub error_message: Option<String>,
 }
 
-/// A clip from which another was made.
+/// A source clip.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct HistoryEntry {
     /// The clip's id.
@@ -130,7 +130,7 @@ pub struct HistoryEntry {
     pub stem_type_id: i64,
     /// The stem that was separated.
     pub stem_type_group_name: String,
-    /// `two` or `twelve`.
+    /// Kind of separation: `two` or `twelve`.
     pub stem_task: String,
     /// The clip that was separated.
     pub stem_from_id: String,
@@ -157,24 +157,24 @@ impl<T: ToSchema> Envelope<T> {
     }
 }
 
-/// The job record of these services.
+/// A music task as a job record.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct JobRecord {
     /// The task's id.
     pub task_id: String,
-    /// Who is called when it ends; empty if nobody.
+    /// Callback URL. Empty if there is none.
     pub notify_hook: String,
     /// Always `MUSIC`.
     pub action: &'static str,
     /// `QUEUED`, `IN_PROGRESS`, `SUCCESS` or `FAILURE`.
     pub status: &'static str,
-    /// Why it failed, or that it was cancelled; otherwise empty.
+    /// Why the task failed, or that it was cancelled. Otherwise empty.
     pub fail_reason: String,
-    /// Unix seconds.
+    /// Time of submission, in Unix seconds.
     pub submit_time: i64,
-    /// Unix seconds; 0 until then.
+    /// Time of the start, in Unix seconds. 0 until the task starts.
     pub start_time: i64,
-    /// Unix seconds; 0 until then.
+    /// Time of the end, in Unix seconds. 0 until the task ends.
     pub finish_time: i64,
     /// `0%` to `100%`.
     pub progress: String,

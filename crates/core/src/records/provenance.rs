@@ -5,25 +5,26 @@ use utoipa::ToSchema;
 
 use mediagate_model::provenance::Provenance;
 
-/// What a file says of its origin, without what it does not say. Unless the status is `valid` or `trusted`, anybody can have
-/// written it there.
+/// Provenance information in a file. Absent fields are not stated in the file. Unless the status is
+/// `valid` or `trusted`, anyone can have written this information.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ProvenanceView {
-    /// `none`: no marks. `unverified`: marks, but no signature that was verified. `invalid`: changed
-    /// since it was signed, or the signature is damaged. `valid`: as it was signed, by someone whom
-    /// nobody vouches for. `trusted`: as it was signed, by someone whom an authority vouches for.
-    /// `unreadable`: of an unknown kind, or damaged.
+    /// `none`: no marks. `unverified`: marks, but no verified signature. `invalid`: changed since
+    /// it was signed, or the signature is damaged. `valid`: unchanged since it was signed, by a
+    /// signer that no authority vouches for. `trusted`: unchanged since it was signed, by a signer
+    /// that an authority vouches for. `unreadable`: unknown or damaged format.
     pub status: &'static str,
-    /// Who signed, and who issued the certificate.
+    /// The signer and the issuer of its certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signer: Option<String>,
-    /// The program that signed, or wrote the file.
+    /// The program that signed or wrote the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generator: Option<String>,
-    /// A URI of IPTC's vocabulary.
+    /// The digital source type, a URI of the IPTC vocabulary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digital_source_type: Option<String>,
-    /// Of `c2pa`, `remote_manifest`, `xmp`, `iptc`, `bext`, `aigc`, `watermark` and `label`.
+    /// The marks found: `c2pa`, `remote_manifest`, `xmp`, `iptc`, `bext`, `aigc`, `watermark`,
+    /// `label`.
     pub marks: Vec<&'static str>,
 }
 

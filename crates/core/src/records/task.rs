@@ -13,7 +13,7 @@ use mediagate_model::money::ChargeState;
 use mediagate_model::music::Clip;
 use mediagate_model::task::{Task, TaskPayload, TaskResult, TaskState};
 
-/// A task as it is now.
+/// A task in its current state.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TaskView {
     /// The task's id.
@@ -28,44 +28,45 @@ pub struct TaskView {
     pub provider: String,
     /// `queued`, `running`, `succeeded`, `failed` or `cancelled`.
     pub status: &'static str,
-    /// 0–100, never decreasing.
+    /// Progress in percent, 0–100. It never decreases.
     pub progress: u8,
-    /// Whether `progress` is a guess from the model's usual time, because the provider tells none.
+    /// Whether `progress` is estimated from the model's usual time because the provider reports
+    /// none.
     pub progress_estimated: bool,
-    /// Why it failed, or that it was cancelled.
+    /// Why the task failed, or that it was cancelled.
     #[schema(required = true)]
     pub error: Option<TaskError>,
-    /// Dollars: reserved while open, then charged.
+    /// Cost in US dollars: the reserved amount while the task is open, then the amount charged.
     pub cost_usd: String,
-    /// The task's money.
+    /// Details of the cost.
     pub billing: BillingView,
-    /// When it was accepted.
+    /// Time when the task was accepted.
     pub created_at: String,
-    /// When a worker first took it.
+    /// Time when a worker started the task.
     #[schema(required = true)]
     pub started_at: Option<String>,
-    /// When it ended.
+    /// Time when the task ended.
     #[schema(required = true)]
     pub finished_at: Option<String>,
-    /// What was asked for.
+    /// The input of the task.
     pub input: TaskInput,
-    /// The API key that ordered it.
+    /// The API key that created the task.
     pub key: TaskKey,
-    /// A frame of the video, or the song's cover; null if there is none, or no longer.
+    /// URL of a frame of the video or of the song's cover. Null if there is none or it was removed.
     #[schema(required = true)]
     pub poster_url: Option<String>,
     /// The result.
     #[schema(required = true)]
     pub output: Option<TaskOutput>,
-    /// The request that created it.
+    /// Id of the request that created the task.
     pub request_id: String,
-    /// Who is called when it ends.
+    /// Callback URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callback_url: Option<String>,
-    /// The caller's id for its end user.
+    /// The caller's id of its end user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The handle of the account; only in the operator's list.
+    /// The handle of the account. Present only in the operator's list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
 }
@@ -92,29 +93,29 @@ pub struct TaskExtras {
     pub clips: Vec<Clip>,
 }
 
-/// The money of a task.
+/// The cost of a task.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BillingView {
     /// `free`, `held`, `settled` or `released`.
     pub status: &'static str,
-    /// Dollars held when it was accepted.
+    /// Amount held when the task was accepted, in US dollars.
     pub reserved_usd: String,
-    /// Dollars charged; null while held.
+    /// Amount charged, in US dollars. Null while the money is held.
     #[schema(required = true)]
     pub charged_usd: Option<String>,
-    /// Dollars released; null while held.
+    /// Amount released, in US dollars. Null while the money is held.
     #[schema(required = true)]
     pub refunded_usd: Option<String>,
-    /// What is counted, as in the price list; null if free.
+    /// Billing unit, as in the price list. Null if free.
     #[schema(required = true)]
     pub unit: Option<&'static str>,
-    /// Dollars per unit when the task was accepted.
+    /// Price per unit when the task was accepted, in US dollars.
     #[schema(required = true)]
     pub unit_price_usd: Option<String>,
-    /// Units charged, or ordered while the money is held.
+    /// Number of units charged, or requested while the money is held.
     #[schema(required = true)]
     pub quantity: Option<String>,
-    /// What is missing if not everything was made.
+    /// Which results are missing, if the task produced only a part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
 }
@@ -237,13 +238,13 @@ pub struct TaskError {
 /// The result of a task.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TaskOutput {
-    /// Videos.
+    /// The videos.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub videos: Vec<VideoFile>,
-    /// Clips.
+    /// The clips.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clips: Vec<ClipView>,
-    /// What was understood of the prompt.
+    /// What the model understood of the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<Vec<String>>,
 }

@@ -13,12 +13,13 @@ use mediagate_model::task::{LinkOutput, Task, TaskPayload, TaskResult, VideoOutp
 /// A finished video.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct VideoFile {
-    /// `video_` and the task's id without dashes.
+    /// `video_` followed by the task's id without dashes.
     pub id: String,
-    /// Plays in a browser and needs no header; empty once removed.
+    /// URL of the video. It plays in a browser and needs no authorization. Empty after the file was
+    /// removed.
     pub url: String,
-    /// Present, and true, if `url` is the provider's own and no copy is kept: width, height and
-    /// seconds are as ordered.
+    /// True if `url` is the provider's own URL and no copy is stored; otherwise absent. Width,
+    /// height and seconds are then the requested values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub linked: Option<bool>,
     /// Always `video/mp4`.
@@ -27,26 +28,27 @@ pub struct VideoFile {
     pub width: u32,
     /// Height in pixels.
     pub height: u32,
-    /// Measured length in seconds.
+    /// Measured length, in seconds.
     pub seconds: f64,
-    /// Size of the file; null if it is not kept.
+    /// Size of the file in bytes. Null if no copy is stored.
     #[schema(required = true)]
     pub bytes: Option<u64>,
-    /// SHA-256 of the file, in lower-case hex; null if it is not kept.
+    /// SHA-256 hash of the file, in lower-case hex. Null if no copy is stored.
     #[schema(required = true)]
     pub sha256: Option<String>,
-    /// When the file is removed, or the provider's address ends; null if that does not say so.
+    /// Time when the file is removed or the provider's URL expires. Null if the provider's URL
+    /// states no expiry.
     #[schema(required = true)]
     pub expires_at: Option<String>,
-    /// Whether it has been removed.
+    /// Whether the file was removed.
     pub removed: bool,
-    /// What the file says of its origin; null if no copy is kept.
+    /// Provenance information in the file. Null if no copy is stored.
     #[schema(required = true)]
     pub provenance: Option<ProvenanceView>,
-    /// What a screen reader says of the visible label, if the film has one.
+    /// Alternative text of the visible label, for screen readers. Present if the video has a label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_text: Option<&'static str>,
-    /// URL of the first frame, if there is one; empty once removed.
+    /// URL of the first frame, if there is one. Empty after it was removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poster_url: Option<String>,
 }

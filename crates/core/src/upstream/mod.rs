@@ -320,7 +320,7 @@ impl Upstream {
             tracing::error!(
                 provider = %submission.provider, submission_id = %submission.id, task_id = %submission.task,
                 made_at = submission.endpoint,
-                "submission is waiting: its provider, address, protocol or key is no longer in the settings"
+                "submission is waiting: its provider, URL, protocol or key is no longer in the settings"
             );
         }
         found

@@ -246,7 +246,7 @@ async fn config_check_tells_all_faults_at_once_in_the_order_of_the_file() {
         (9, "`providers.other.api_key`"),
         (14, "`models.animatic-1.price"),
         (15, "did you mean `aliases`?"),
-        (16, "there is no such model"),
+        (16, "unknown model"),
         (19, "did you mean `store`?"),
     ];
     assert_eq!(lines.len(), wanted.len(), "{said}");

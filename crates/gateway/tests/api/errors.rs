@@ -52,7 +52,7 @@ async fn paths_and_methods_that_are_not_there() {
     ] {
         let answer = gateway.get(path).await;
         answer.refused(404, "route_not_found");
-        let question = format!("did you mean {meant}?");
+        let question = format!("Did you mean {meant}?");
         assert!(answer.message().contains(&question), "{}", answer.message());
     }
     assert!(

@@ -39,8 +39,8 @@ pub(crate) async fn create(
 
 /// List accounts, newest first.
 #[utoipa::path(get, path = "/v1/admin/accounts", tag = "admin", params(
-    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
-    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
+    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
 ), responses((status = 200, description = "A page of accounts", body = List<AdminAccount>)))]
 pub(crate) async fn list(
     _: AllowedCaller<Admin>,
@@ -55,7 +55,7 @@ pub(crate) async fn list(
     })))
 }
 
-/// Change an account's name, policy or budget.
+/// Change an account's name, payment mode or budget.
 #[utoipa::path(patch, path = "/v1/admin/accounts/{handle}", tag = "admin",
     request_body = AccountChange,
     params(("handle" = String, Path, description = "The account's handle")),
@@ -74,7 +74,9 @@ pub(crate) async fn change(
     Ok(write.change(&app, known, change, shown).await?)
 }
 
-/// Pay money in for an account, which makes an unlimited one prepaid; a negative amount withdraws.
+/// Add credit to an account.
+///
+/// A negative amount withdraws credit. An unlimited account becomes prepaid.
 #[utoipa::path(post, path = "/v1/admin/accounts/{handle}/credits", tag = "admin",
     request_body = CreditRequest,
     params(("handle" = String, Path, description = "The account's handle")),

@@ -15,16 +15,18 @@ use mediagate_core::app::App;
 use mediagate_core::domain::audit;
 use mediagate_store::audit::AuditFilter;
 
-/// List what was changed, newest first: by requests, by commands, and by reading the configuration.
+/// List the audit log, newest first.
+///
+/// It contains changes by requests, by commands and by reloads of the configuration.
 #[utoipa::path(get, path = "/v1/admin/audit", tag = "admin", params(
-    ("action" = Option<String>, Query, description = "Only this action, as `key.create`"),
-    ("target" = Option<String>, Query, description = "Only changes of what has this id or name"),
-    ("actor" = Option<String>, Query, description = "Only by the actor with this id, name or kind"),
-    ("since" = Option<String>, Query, description = "RFC 3339; only from this time on"),
-    ("until" = Option<String>, Query, description = "RFC 3339; only before this time"),
-    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default; of CSV 1 to 10000, 1000 by default"),
-    ("after" = Option<String>, Query, description = "`last_id` of the page before; of CSV the last line's id"),
-    ("format" = Option<String>, Query, description = "`json` or `csv`; by default what `Accept` says"),
+    ("action" = Option<String>, Query, description = "Only this action, for example `key.create`"),
+    ("target" = Option<String>, Query, description = "Only changes of the object with this id or name"),
+    ("actor" = Option<String>, Query, description = "Only changes by the actor with this id, name or kind"),
+    ("since" = Option<String>, Query, description = "Only entries at or after this time, RFC 3339"),
+    ("until" = Option<String>, Query, description = "Only entries before this time, RFC 3339"),
+    ("limit" = Option<u32>, Query, description = "Number of entries, 1 to 100, default 20. For CSV 1 to 10000, default 1000"),
+    ("after" = Option<String>, Query, description = "`last_id` of the previous page. For CSV, the id in the last line"),
+    ("format" = Option<String>, Query, description = "`json` or `csv`. Default: according to the `Accept` header"),
 ), responses((status = 200, description = "A page of entries", content(
     (List<AuditObject> = "application/json"), (String = "text/csv")))))]
 pub(crate) async fn list(

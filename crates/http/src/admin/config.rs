@@ -8,8 +8,9 @@ use crate::error::ErrorResponse;
 use crate::wire::admin::config::ConfigObject;
 use mediagate_core::app::App;
 
-/// Get the settings in effect in the process that answers, secrets masked, and how the last reload
-/// went.
+/// Get the settings in effect and the result of the last reload.
+///
+/// The settings are those of the process that responds. Secrets are masked.
 #[utoipa::path(get, path = "/v1/admin/config", tag = "admin",
     responses((status = 200, description = "The settings", body = ConfigObject)))]
 pub(crate) async fn get(

@@ -24,13 +24,15 @@ use mediagate_model::ids::RequestId;
 /// The events of the gateway.
 type HappeningEvent = EventSchema<AdminHappening>;
 
-/// Follow what happens in the whole gateway: tasks accepted, sent to providers, sent to the next one,
-/// ended; routes that stand differently; and everything that the audit log has.
+/// Stream the events of the whole gateway.
 ///
-/// An interrupted stream that is taken up within five minutes with `Last-Event-ID` goes on there;
-/// the last seconds before may be told again.
+/// Events report tasks that are accepted, sent to a provider, sent to another provider, or ended;
+/// routes whose state changes; and new entries of the audit log.
+///
+/// A client that reconnects within five minutes with `Last-Event-ID` continues from that event.
+/// Events of the last seconds before it may be repeated.
 #[utoipa::path(get, path = "/v1/admin/events", tag = "admin", params(
-    ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event that arrived"),
+    ("Last-Event-ID" = Option<String>, Header, description = "Id of the last event received"),
 ), responses((status = 200, description = "Server-sent events", body = HappeningEvent, content_type = "text/event-stream")))]
 pub(crate) async fn events(
     _: AllowedCaller<Admin>,

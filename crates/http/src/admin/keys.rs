@@ -39,7 +39,9 @@ impl FromRequestParts<App> for KeyWrite {
     }
 }
 
-/// Create an API key. It is shown in this answer only; the answer to a repeated request has null.
+/// Create an API key.
+///
+/// The secret is returned only once. If the request is repeated, the secret is null.
 #[utoipa::path(post, path = "/v1/admin/keys", tag = "admin", request_body = KeyRequest,
     responses((status = 200, description = "The key", body = AdminKey)))]
 pub(crate) async fn create(
@@ -61,11 +63,11 @@ pub(crate) async fn create(
     Ok(write.make(&app, known, make, AdminKey::issued).await?)
 }
 
-/// List API keys, newest first, revoked ones too.
+/// List API keys, newest first, including revoked keys.
 #[utoipa::path(get, path = "/v1/admin/keys", tag = "admin", params(
-    ("account" = Option<String>, Query, description = "Only of the account with this handle"),
-    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
-    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("account" = Option<String>, Query, description = "Only for the account with this handle"),
+    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
+    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
 ), responses((status = 200, description = "A page of keys", body = List<AdminKey>)))]
 pub(crate) async fn list(
     _: AllowedCaller<Admin>,
@@ -97,7 +99,9 @@ pub(crate) async fn get(
     Ok(Json(AdminKey::new(&record)))
 }
 
-/// Change an API key's settings, from its next request on.
+/// Change an API key's settings.
+///
+/// The change applies from the key's next request.
 #[utoipa::path(patch, path = "/v1/admin/keys/{id}", tag = "admin", request_body = KeyChange,
     params(("id" = String, Path, description = "The key's id")),
     responses((status = 200, description = "The key", body = AdminKey)))]
@@ -116,11 +120,13 @@ pub(crate) async fn change(
     Ok(write.change(&app, known, change, show).await?)
 }
 
-/// Revoke an API key from its next request on. Its sessions end, and its webhook endpoints are told
-/// nothing any more: the answer names them.
+/// Revoke an API key.
+///
+/// It stops working from its next request. Its sessions end, and its webhook endpoints receive no
+/// more events. The response lists these endpoints.
 #[utoipa::path(delete, path = "/v1/admin/keys/{id}", tag = "admin",
     params(("id" = String, Path, description = "The key's id"),
-        ("end_webhooks" = Option<bool>, Query, description = "Whether its webhook endpoints are deleted; by default they are disabled, and what they would be sent is held")),
+        ("end_webhooks" = Option<bool>, Query, description = "Whether to delete the key's webhook endpoints. Default: they are disabled and their events are held")),
     responses((status = 200, description = "The revoked key", body = AdminKey)))]
 pub(crate) async fn revoke(
     KeyWrite(write): KeyWrite,
@@ -143,8 +149,11 @@ pub(crate) async fn revoke(
     Ok(write.change(&app, known, revoke, show).await?)
 }
 
-/// Exchange an API key for another one with the same settings, budget and id. The new one is shown
-/// in this answer only. Sessions end; webhook endpoints go on unless they are to end, and the answer names them.
+/// Rotate an API key.
+///
+/// The new key has the same id, settings and budget. The secret is returned only once. The key's
+/// sessions end. Its webhook endpoints stay active unless `end_webhooks` is true; the response
+/// lists them.
 #[utoipa::path(post, path = "/v1/admin/keys/{id}/rotate", tag = "admin",
     request_body = Option<KeyRotation>,
     params(("id" = String, Path, description = "The key's id")),

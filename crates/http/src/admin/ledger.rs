@@ -24,11 +24,11 @@ use mediagate_store::ledger::LedgerFilter;
 
 /// List ledger entries, newest first.
 #[utoipa::path(get, path = "/v1/admin/ledger", tag = "admin", params(
-    ("account" = Option<String>, Query, description = "Only of the account with this handle"),
-    ("task" = Option<String>, Query, description = "Only of this task"),
-    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default; of CSV 1 to 10000, 1000 by default"),
-    ("after" = Option<String>, Query, description = "`last_id` of the page before; of CSV the last line's id"),
-    ("format" = Option<String>, Query, description = "`json` or `csv`; by default what `Accept` says"),
+    ("account" = Option<String>, Query, description = "Only for the account with this handle"),
+    ("task" = Option<String>, Query, description = "Only for this task"),
+    ("limit" = Option<u32>, Query, description = "Number of entries, 1 to 100, default 20. For CSV 1 to 10000, default 1000"),
+    ("after" = Option<String>, Query, description = "`last_id` of the previous page. For CSV, the id in the last line"),
+    ("format" = Option<String>, Query, description = "`json` or `csv`. Default: according to the `Accept` header"),
 ), responses((status = 200, description = "A page of entries", content(
     (List<LedgerEntry> = "application/json"), (String = "text/csv")))))]
 pub(crate) async fn list(
@@ -59,9 +59,11 @@ pub(crate) async fn list(
     Ok(table(csv, list)?)
 }
 
-/// Check that all sums of the ledger add up; changes nothing.
+/// Verify all sums of the ledger.
+///
+/// This changes nothing.
 #[utoipa::path(get, path = "/v1/admin/ledger/verify", tag = "admin",
-    responses((status = 200, description = "What was checked, and what does not add up", body = LedgerCheck)))]
+    responses((status = 200, description = "The result of the check", body = LedgerCheck)))]
 pub(crate) async fn verify(
     _: AllowedCaller<Admin>,
     State(app): State<App>,
@@ -71,8 +73,9 @@ pub(crate) async fn verify(
     Ok(Json(LedgerCheck::new(&wrong, counts)))
 }
 
-/// Correct the cost of a task that has ended, once: a positive amount charges, a negative one
-/// refunds.
+/// Adjust the cost of a task that has ended.
+///
+/// A positive amount charges, a negative amount refunds. A task can be adjusted only once.
 #[utoipa::path(post, path = "/v1/admin/ledger/adjustments", tag = "admin",
     request_body = AdjustmentRequest,
     responses((status = 200, description = "The adjustment", body = AdjustmentObject)))]

@@ -15,9 +15,9 @@ use mediagate_core::domain::routes::{self, RouteCommand};
 use mediagate_model::error::Error;
 use mediagate_model::route::RouteNote;
 
-/// List every route to a provider: whether it is used, its last error, and how its jobs ended.
+/// List all routes to providers with their state, last error and outcomes.
 #[utoipa::path(get, path = "/v1/admin/providers", tag = "admin",
-    responses((status = 200, description = "Every route", body = List<RouteStanding>)))]
+    responses((status = 200, description = "All routes", body = List<RouteStanding>)))]
 pub(crate) async fn list(
     _: AllowedCaller<Admin>,
     State(app): State<App>,
@@ -29,11 +29,11 @@ pub(crate) async fn list(
     })))
 }
 
-/// Use a route for the next order, whatever its breaker says.
+/// Close the breakers of a route, so that the next task is sent to it.
 #[utoipa::path(post, path = "/v1/admin/providers/{provider}/{model}/try", tag = "admin", params(
-    ("provider" = String, Path, description = "The operator's name for the provider"),
-    ("model" = String, Path, description = "The provider's name for the model, percent-encoded"),
-), responses((status = 200, description = "What holds for the route now", body = RouteChange)))]
+    ("provider" = String, Path, description = "Name of the provider in the configuration"),
+    ("model" = String, Path, description = "The provider's own model name, percent-encoded"),
+), responses((status = 200, description = "The new state of the route", body = RouteChange)))]
 pub(crate) async fn try_again(
     write: OperatorWrite,
     Path(route): Path<(String, String)>,
@@ -42,11 +42,13 @@ pub(crate) async fn try_again(
     Ok(steer(write, &app, route, RouteCommand::Try).await?)
 }
 
-/// Send a route no more orders, in every process and until it is resumed; jobs that are there go on.
+/// Pause a route in every process until it is resumed.
+///
+/// Jobs that are already at the provider continue.
 #[utoipa::path(post, path = "/v1/admin/providers/{provider}/{model}/pause", tag = "admin", params(
-    ("provider" = String, Path, description = "The operator's name for the provider"),
-    ("model" = String, Path, description = "The provider's name for the model, percent-encoded"),
-), responses((status = 200, description = "What holds for the route now", body = RouteChange)))]
+    ("provider" = String, Path, description = "Name of the provider in the configuration"),
+    ("model" = String, Path, description = "The provider's own model name, percent-encoded"),
+), responses((status = 200, description = "The new state of the route", body = RouteChange)))]
 pub(crate) async fn pause(
     write: OperatorWrite,
     Path(route): Path<(String, String)>,
@@ -55,11 +57,11 @@ pub(crate) async fn pause(
     Ok(steer(write, &app, route, RouteCommand::Pause).await?)
 }
 
-/// Send a paused route orders again.
+/// Resume a paused route.
 #[utoipa::path(post, path = "/v1/admin/providers/{provider}/{model}/resume", tag = "admin", params(
-    ("provider" = String, Path, description = "The operator's name for the provider"),
-    ("model" = String, Path, description = "The provider's name for the model, percent-encoded"),
-), responses((status = 200, description = "What holds for the route now", body = RouteChange)))]
+    ("provider" = String, Path, description = "Name of the provider in the configuration"),
+    ("model" = String, Path, description = "The provider's own model name, percent-encoded"),
+), responses((status = 200, description = "The new state of the route", body = RouteChange)))]
 pub(crate) async fn resume(
     write: OperatorWrite,
     Path(route): Path<(String, String)>,

@@ -13,11 +13,11 @@ use mediagate_core::app::App;
 use mediagate_core::domain::routes;
 use mediagate_model::submission::SubmissionFilter;
 
-/// List what was sent to providers, newest first.
+/// List submissions to providers, newest first.
 #[utoipa::path(get, path = "/v1/admin/submissions", tag = "admin", params(
-    ("state" = Option<String>, Query, description = "`unconfirmed`: what nobody could confirm, and what turned up later. All without it"),
-    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
-    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("state" = Option<String>, Query, description = "`unconfirmed`: only submissions with an unknown outcome, and jobs that were found later. Default: all submissions"),
+    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
+    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
 ), responses((status = 200, description = "A page of submissions", body = List<SubmissionObject>)))]
 pub(crate) async fn list(
     _: AllowedCaller<Admin>,

@@ -16,20 +16,20 @@ use mediagate_core::domain::{accounts, tasks};
 use mediagate_core::records::task::TaskView;
 use mediagate_store::tasks::TaskFilter;
 
-/// List the tasks of every account, newest first.
+/// List the tasks of all accounts, newest first.
 #[utoipa::path(get, path = "/v1/admin/tasks", tag = "admin", params(
-    ("account" = Option<String>, Query, description = "Only of the account with this handle"),
-    ("provider" = Option<String>, Query, description = "Only those that this provider took"),
-    ("limit" = Option<u32>, Query, description = "1 to 100, 20 by default"),
-    ("after" = Option<String>, Query, description = "`last_id` of the page before"),
+    ("account" = Option<String>, Query, description = "Only for the account with this handle"),
+    ("provider" = Option<String>, Query, description = "Only tasks that this provider accepted"),
+    ("limit" = Option<u32>, Query, description = "Number of items, 1 to 100. Default: 20"),
+    ("after" = Option<String>, Query, description = "`last_id` of the previous page"),
     ("kind" = Option<String>, Query, description = "`video` or `music`"),
     ("status" = Option<String>, Query, description = "`queued`, `running`, `succeeded`, `failed` or `cancelled`"),
     ("model" = Option<String>, Query, description = "A model's name"),
     ("key" = Option<String>, Query, description = "The id of an API key"),
-    ("error" = Option<String>, Query, description = "An error code"),
-    ("since" = Option<String>, Query, description = "RFC 3339; only those accepted then or later"),
-    ("until" = Option<String>, Query, description = "RFC 3339; only those accepted before"),
-    ("q" = Option<String>, Query, description = "Words of the prompt or title, all of them, or an id"),
+    ("error" = Option<String>, Query, description = "The error code of a failed task"),
+    ("since" = Option<String>, Query, description = "Only tasks accepted at or after this time, RFC 3339"),
+    ("until" = Option<String>, Query, description = "Only tasks accepted before this time, RFC 3339"),
+    ("q" = Option<String>, Query, description = "Search words, all of which must occur in the prompt or title; or an id"),
 ), responses((status = 200, description = "A page of tasks", body = List<TaskView>)))]
 pub(crate) async fn list(
     _: AllowedCaller<Admin>,

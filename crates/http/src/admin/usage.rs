@@ -16,18 +16,18 @@ use mediagate_core::app::App;
 use mediagate_core::domain::usage;
 use mediagate_model::error::{Error, ErrorCode};
 
-/// Sum up the work of every account, what was charged for it, and what providers were paid.
+/// Get the usage of all accounts, with charges and provider costs.
 #[utoipa::path(get, path = "/v1/admin/usage", tag = "admin", params(
-    ("from" = Option<String>, Query, description = "The first day, in UTC, as in 2026-01-31; 30 days up to `to` by default, 400 at most"),
-    ("to" = Option<String>, Query, description = "The last day; today by default"),
-    ("group_by" = Option<String>, Query, description = "Any of `day`, `hour`, `account`, `provider`, `model`, `key` and `outcome`, separated by commas; day, account, provider and model by default"),
-    ("account" = Option<String>, Query, description = "Only of the account with this handle"),
-    ("provider" = Option<String>, Query, description = "Only by this provider; `embedded` for models in the gateway itself"),
-    ("model" = Option<String>, Query, description = "Only by this model"),
-    ("key" = Option<String>, Query, description = "Only with the key of this id"),
+    ("from" = Option<String>, Query, description = "The first day in UTC, for example 2026-01-31. Default: 30 days up to `to`. At most 400 days"),
+    ("to" = Option<String>, Query, description = "The last day in UTC. Default: today"),
+    ("group_by" = Option<String>, Query, description = "Any of `day`, `hour`, `account`, `provider`, `model`, `key` and `outcome`, separated by commas. Default: day, account, provider and model"),
+    ("account" = Option<String>, Query, description = "Only for the account with this handle"),
+    ("provider" = Option<String>, Query, description = "Only usage of this provider; `embedded` for models that run in the gateway"),
+    ("model" = Option<String>, Query, description = "Only usage of this model"),
+    ("key" = Option<String>, Query, description = "Only usage of the API key with this id"),
     ("outcome" = Option<String>, Query, description = "`succeeded`, `failed` or `cancelled`"),
-    ("format" = Option<String>, Query, description = "`json` or `csv`; by default what `Accept` says"),
-), responses((status = 200, description = "The rows, 10000 at most, and their sum; as CSV the rows alone", content(
+    ("format" = Option<String>, Query, description = "`json` or `csv`. Default: according to the `Accept` header"),
+), responses((status = 200, description = "The rows (at most 10000) and their total. CSV contains only the rows", content(
     (AdminUsageList = "application/json"), (String = "text/csv")))))]
 pub(crate) async fn usage(
     _: AllowedCaller<Admin>,
@@ -50,6 +50,8 @@ pub(crate) async fn usage(
 
 fn too_many() -> Error {
     let most = usage::MOST_ROWS;
-    let message = format!("These are more than {most} rows: group by less, or ask for fewer days.");
+    let message = format!(
+        "The result has more than {most} rows. Group by fewer fields, or request fewer days."
+    );
     Error::at(ErrorCode::InvalidValue, "group_by", message)
 }

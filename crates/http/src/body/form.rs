@@ -120,7 +120,11 @@ impl FormPart<'_> {
         let mut bytes = Vec::new();
         while let Some(chunk) = self.chunk().await? {
             if bytes.len() + chunk.len() > most {
-                return Err(Error::at(ErrorCode::InvalidValue, name, "Is too long."));
+                return Err(Error::at(
+                    ErrorCode::InvalidValue,
+                    name,
+                    "The value is too long.",
+                ));
             }
             bytes.extend_from_slice(&chunk);
         }
@@ -148,7 +152,7 @@ impl FormLimits {
 
 /// For a form that cannot be parsed; `why` comes from the parser.
 fn malformed(why: &str) -> Error {
-    let message = format!("The form cannot be read: {why}.");
+    let message = format!("The form is malformed: {why}.");
     Error::plain(ErrorCode::InvalidValue, message)
 }
 

@@ -60,18 +60,19 @@ impl JsonScanner {
             }
             self.step(byte);
             if self.depth > DEPTH {
-                let message = format!("The body is not JSON: it nests deeper than {DEPTH} levels.");
+                let message =
+                    format!("The body is not valid JSON: it is nested deeper than {DEPTH} levels.");
                 return Err(Error::plain(ErrorCode::InvalidJson, message));
             }
         }
         if self.plain > PLAIN {
             return Err(super::too_large(
-                "The body's JSON, not counting data: URLs,",
+                "The body's JSON without data: URLs",
                 PLAIN,
             ));
         }
         if self.values > VALUES {
-            let message = format!("The body has more than {VALUES} values and names.");
+            let message = format!("The body's JSON has more than {VALUES} values and names.");
             return Err(Error::plain(ErrorCode::BodyTooLarge, message));
         }
         Ok(())

@@ -92,12 +92,15 @@ async fn first_piece(body: &mut Body) -> Result<Option<Bytes>, Error> {
 }
 
 fn broken(_: axum::Error) -> Error {
-    let message = "The body broke off before its end.";
+    let message = "The request body ended unexpectedly.";
     Error::plain(ErrorCode::InvalidValue, message)
 }
 
 fn late() -> Error {
-    let message = format!("The body did not arrive within {} seconds.", TIME.as_secs());
+    let message = format!(
+        "The request body did not arrive within {} seconds.",
+        TIME.as_secs()
+    );
     Error::plain(ErrorCode::InvalidValue, message)
 }
 
@@ -138,7 +141,7 @@ pub(super) fn held(request: &Request, app: &App) -> Result<QuotaShare, Error> {
 pub(super) fn no_memory(why: QuotaExhausted) -> Error {
     let message = match why {
         QuotaExhausted::Account => {
-            "Too many large requests of this account at once. Try again in a moment."
+            "The account has too many large requests at once. Try again in a moment."
         }
         QuotaExhausted::All => "Too many large requests at once. Try again in a moment.",
     };
@@ -179,7 +182,7 @@ async fn drain(mut body: Body) {
 
 fn parse(bytes: &[u8]) -> Result<Value, Error> {
     serde_json::from_slice(bytes).map_err(|error| {
-        let message = format!("The body is not JSON: {error}.");
+        let message = format!("The body is not valid JSON: {error}.");
         Error::plain(ErrorCode::InvalidJson, message)
     })
 }

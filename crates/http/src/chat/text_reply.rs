@@ -18,8 +18,8 @@ use mediagate_model::catalog::Model;
 use mediagate_model::ids::TaskId;
 
 /// It has more tokens than any limit that it is cut to.
-const SENTENCE: &str = "The connection works. No video was made, and nothing was charged: so few \
-                        tokens cannot hold the address of a video.";
+const SENTENCE: &str = "The connection works. No video was made, and nothing was charged: the token \
+                        limit is too small for a video URL.";
 
 /// The sentence for each video that was ordered, cut to so many tokens.
 pub(super) fn answer(app: &App, model: &Model, order: &VideoOrder, limit: usize) -> ChatCompletion {

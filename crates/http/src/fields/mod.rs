@@ -263,7 +263,7 @@ pub fn check_text(text: &str, most: usize) -> Result<(), String> {
         return Err(format!("Must have at most {most} characters."));
     }
     if text.contains('\0') {
-        return Err("Must not contain the character NUL.".into());
+        return Err("Must not contain NUL characters.".into());
     }
     Ok(())
 }

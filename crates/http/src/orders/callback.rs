@@ -9,13 +9,13 @@ use mediagate_core::webhook_client::LONGEST_URL;
 use mediagate_model::error::ErrorCode;
 
 request! {
-    /// Where to call when the task has ended; one of these.
+    /// Callback URL. Set at most one of these fields.
     pub struct CallbackFields {
-        /// An https address that is posted the task when it has ended.
+        /// HTTPS URL that receives the task by POST when the task has ended.
         callback_url: CallbackUrlField,
-        /// The same, as the music dialect names it.
+        /// Same as `callback_url`. The music API uses this name.
         notify_hook: CallbackUrlField,
-        /// The same.
+        /// Same as `callback_url`.
         webhook_url: CallbackUrlField,
     }
 }
@@ -33,7 +33,7 @@ impl CallbackFields {
             .filter_map(|(param, url)| Some(CallbackUrl { url: url?, param }));
         let first = named.next();
         for second in named {
-            let message = "Say one of callback_url, notify_hook and webhook_url.";
+            let message = "Set only one of callback_url, notify_hook and webhook_url.";
             body.fault(second.param, ErrorCode::InvalidValue, message);
         }
         first

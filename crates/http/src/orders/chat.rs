@@ -28,93 +28,97 @@ use messages::{ChatPrompt, MessageList};
 const ADDRESS_TOKENS: i64 = 16;
 
 request! {
-    /// A request for videos in the dialect of chat.
+    /// A chat completion request that creates videos.
     pub struct ChatRequest {
-        /// A video model from the live list.
+        /// The name of a video model.
         model: RequiredField<NonEmptyText<200>>,
-        /// The prompt is the text of the last user message; its pictures are the source images.
+        /// The messages. The text of the last user message is the prompt. Its images are the source
+        /// images.
         messages: RequiredField<MessageList>,
-        /// Checked (0–2), without effect on a video.
+        /// Validated (0–2), but has no effect on a video.
         temperature: NumberField<0, 2>,
-        /// Checked (0–1), without effect on a video.
+        /// Validated (0–1), but has no effect on a video.
         top_p: NumberField<0, 1>,
-        /// Checked (-2–2), without effect on a video.
+        /// Validated (-2–2), but has no effect on a video.
         presence_penalty: NumberField<-2, 2>,
-        /// Checked (-2–2), without effect on a video.
+        /// Validated (-2–2), but has no effect on a video.
         frequency_penalty: NumberField<-2, 2>,
-        /// At least 1. Below 16 the answer is a sentence cut to fit, and nothing is made or charged: so few tokens cannot hold an address.
+        /// Maximum number of tokens, at least 1. Fewer than 16 tokens cannot hold a video URL: the
+        /// response is then a truncated sentence, no video is made, and nothing is charged.
         max_tokens: IntegerField<1, { i64::MAX }>,
-        /// The same; the smaller one counts.
+        /// Same as `max_tokens`. The smaller value applies.
         max_completion_tokens: IntegerField<1, { i64::MAX }>,
-        /// Null or an object; without effect on a video.
+        /// Null or an object. Has no effect on a video.
         logit_bias: AnyObject,
-        /// A string or up to four; without effect on a video.
+        /// A string or up to four strings. Has no effect on a video.
         stop: StopSequences,
-        /// `none` or `auto`: tools may be offered, and a video calls none.
+        /// `none` or `auto`. Tools are accepted, but a video model never calls a tool.
         tool_choice: ToolChoice,
-        /// The same, in its former form.
+        /// Same as `tool_choice`, in its deprecated form.
         function_call: ToolChoice,
-        /// Of the type `text`, which an address is.
+        /// Must be of type `text`: the response is a URL.
         response_format: ResponseFormat,
-        /// The kinds of answer that are wanted; `text` or `video` must be among them.
+        /// Requested output types. Must include `text` or `video`.
         modalities: AnswerModalities,
-        /// The same as `video.seconds`.
+        /// Same as `video.seconds`.
         seconds: SecondsField,
-        /// What the chat dialect has no fields for.
+        /// Video options that the chat API has no fields for.
         video: VideoOptions,
-        /// Fields for the provider itself, where the operator lets them through; taken in `video` too.
+        /// Fields that are passed to the provider if the operator allows them. Also accepted in
+        /// `video`.
         provider_options: ProviderOptions,
-        /// An https address that is posted the task when it has ended.
+        /// HTTPS URL that receives the task by POST when the task has ended.
         callback_url: CallbackUrlField,
-        /// The same, as the music dialect names it.
+        /// Same as `callback_url`. The music API uses this name.
         notify_hook: CallbackUrlField,
-        /// The same.
+        /// Same as `callback_url`.
         webhook_url: CallbackUrlField,
-        /// How many videos, 1–4.
+        /// Number of videos, 1–4.
         n: IntegerField<1, 4>,
-        /// Your own name for your end user.
+        /// Your id of the end user.
         user: OptionalText<512>,
-        /// Whether the answer comes as server-sent events.
+        /// Whether to stream the response as server-sent events.
         stream: BooleanField,
-        /// How the stream ends.
+        /// Options of the stream.
         stream_options: StreamOptions,
         + neighbours: AliasFields,
     }
 }
 
 request! {
-    /// What the chat dialect has no fields for.
+    /// Video options that the chat API has no fields for.
     pub struct VideoOptions {
-        /// The last frame: an https, http or data: address.
+        /// Last frame: an https, http or data: URL.
         end_image: PictureField,
-        /// Pictures of what the video is about: https, http or data: addresses.
+        /// Reference images of the subject: https, http or data: URLs.
         reference_images: PictureList,
         /// Length in seconds.
         seconds: SecondsField,
-        /// Width and height, as in `1280x720`.
+        /// Width and height in pixels, for example `1280x720`.
         size: SizeField,
-        /// In place of the size: its fineness, as in `1080p`.
+        /// Resolution, for example `1080p`. An alternative to `size`.
         resolution: ResolutionField,
-        /// In place of the size: its shape, as in `16:9`.
+        /// Aspect ratio, for example `16:9`. An alternative to `size`.
         aspect_ratio: AspectRatio,
-        /// With sound or without, where the model can choose.
+        /// Whether the video has sound, if the model offers the choice.
         audio: BooleanField,
-        /// `ai`: a label in a corner that people see, where this gateway draws the film.
+        /// `ai` adds a visible label in a corner of the video. Only for models that run in this
+        /// gateway.
         label: LabelField,
-        /// Decides everything that the prompt leaves to chance.
+        /// Random seed.
         seed: SeedField,
-        /// What the video shall not show.
+        /// Negative prompt: what to keep out of the video.
         negative_prompt: OptionalText<PROMPT>,
-        /// Fields for the provider itself, where the operator lets them through.
+        /// Fields that are passed to the provider if the operator allows them.
         provider_options: ProviderOptions,
         + neighbours: AliasFields,
     }
 }
 
 request! {
-    /// How a stream ends.
+    /// Options of a stream.
     pub struct StreamOptions {
-        /// Whether a chunk with the usage comes before the end.
+        /// Whether to send a chunk with the usage at the end of the stream.
         include_usage: BooleanField,
     }
 }
@@ -282,7 +286,7 @@ fn provider_options(body: &BodyFields<'_>, request: &mut ChatRequest) -> Map<Str
         request.provider_options.take().unwrap_or_default(),
     );
     if !inside.is_empty() && !options.is_empty() {
-        let message = "Say it here or in video, not twice.";
+        let message = "Set this field either here or in `video`, not both.";
         body.fault("provider_options", ErrorCode::InvalidValue, message);
     }
     options.extend(inside);

@@ -13,30 +13,31 @@ use mediagate_core::domain::video::{ParamNames, RequestedPicture};
 use mediagate_model::error::ErrorCode;
 
 request! {
-    /// What other services call the length, the first frame and the last.
+    /// Names of other services for the length, the first frame and the last frame.
     #[expect(non_snake_case, reason = "others name a field so")]
     pub struct AliasFields {
-        /// The same as `seconds`, as other services name it.
+        /// Same as `seconds`. A name used by other services.
         duration: SecondsField,
-        /// The same as `seconds`.
+        /// Same as `seconds`.
         durationSeconds: SecondsField,
-        /// The same as `seconds`.
+        /// Same as `seconds`.
         duration_seconds: SecondsField,
-        /// The same as `seconds`.
+        /// Same as `seconds`.
         n_seconds: SecondsField,
-        /// The first frame, as other services name it: an address (http, https or data:), by itself or in an object.
+        /// First frame: a URL (http, https or data:), or an object that contains it. A name used by
+        /// other services.
         image: FirstFrames,
-        /// The same as `image`.
+        /// Same as `image`.
         image_url: FirstFrames,
-        /// The same as `image`.
+        /// Same as `image`.
         input_image: FirstFrames,
-        /// The same as `image`.
+        /// Same as `image`.
         first_frame_image: FirstFrames,
-        /// The same as `image`: a list with one picture.
+        /// Same as `image`: a list with one image.
         images: FirstFrames,
-        /// The same as `image`: a list with one picture.
+        /// Same as `image`: a list with one image.
         frame_images: FirstFrames,
-        /// The same as `end_image`.
+        /// Same as `end_image`.
         last_frame_image: LastFrames,
     }
 }
@@ -114,8 +115,7 @@ pub fn length(
     let other = said.find(|(_, other)| (other - seconds).abs() > f64::EPSILON);
     if let Some((other, _)) = other {
         let ours = params.seconds;
-        let message =
-            format!("{first} and {other} say different lengths; say one, in {ours} alone.");
+        let message = format!("{first} and {other} set different lengths. Set only {ours}.");
         body.fault(ours, ErrorCode::InvalidValue, message);
     }
     Some((first, seconds))
@@ -172,7 +172,7 @@ fn only(
 ) -> Option<RequestedPicture> {
     if pictures.len() > 1 {
         let message = format!(
-            "{name} holds {} pictures where there is a place for one, the {place} frame ({ours}).",
+            "{name} contains {} images, but only one is allowed: the {place} frame ({ours}).",
             pictures.len()
         );
         body.fault(ours, ErrorCode::InvalidValue, message);
@@ -189,7 +189,7 @@ fn agree(
 ) {
     if one.0 != other.0 {
         let message = format!(
-            "{} and {} are different pictures for the {place} frame; send one, in {ours} alone.",
+            "{} and {} set different images for the {place} frame. Set only {ours}.",
             one.1, other.1
         );
         body.fault(ours, ErrorCode::InvalidValue, message);
@@ -258,8 +258,8 @@ fn check_place(body: &BodyFields<'_>, value: &Value, path: &str, place: &str) {
         let other = value.get(name).filter(|said| !said.is_null());
         if other.is_some_and(|said| said != place) {
             let message = format!(
-                "Must be {place:?} here. The last frame goes into end_image, other pictures into \
-                 reference_images."
+                "Must be {place:?}. Use end_image for the last frame and reference_images for other \
+                 images."
             );
             let path = format!("{path}.{name}");
             body.fault_at(path, ErrorCode::UnsupportedValue, message);

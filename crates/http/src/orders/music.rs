@@ -25,9 +25,10 @@ const GENERATE: &str = "generate";
 const EXTEND: &str = "extend";
 
 request! {
-    /// What is to be done.
+    /// The task to run.
     pub struct SubmitTask {
-        /// `gen_stem` separates a clip; other tasks are those that a configured provider does. Left out, it is `generate`, a song, where a field says what to make.
+        /// The music task. `gen_stem` separates a clip. The other tasks depend on the configured
+        /// providers. Default: `generate`, which creates a song, if a field describes the song.
         task: OptionalText<64>,
     }
 }
@@ -42,7 +43,7 @@ impl SubmitRequest {
             SeparationFields::object(),
             CallbackFields::object(),
         ];
-        merged("Separate a clip.", parts)
+        merged("A separation of a clip.", parts)
     }
 
     fn song() -> Object {
@@ -52,8 +53,8 @@ impl SubmitRequest {
             SongWords::object(),
             CallbackFields::object(),
         ];
-        let about = "Make a song, or have a provider do another task of the dialect; members \
-                     that are not listed reach the provider.";
+        let about = "A song, or another music task of a provider. Fields that are not listed are \
+                     passed to the provider.";
         merged(about, parts)
     }
 }

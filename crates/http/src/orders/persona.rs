@@ -13,17 +13,17 @@ use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::ClipId;
 
 request! {
-    /// A persona to create.
+    /// A new persona.
     pub struct PersonaRequest {
-        /// The clip that it is made from.
+        /// Id of the clip that the persona is made from.
         root_clip_id: RequiredField<RootClip>,
-        /// Name for people, 1–80 characters.
+        /// Display name, 1–80 characters.
         name: RequiredField<PersonaName>,
-        /// What it is like, up to 1,000 characters.
+        /// Description, at most 1,000 characters.
         description: TextField<1000>,
-        /// 1–20 clips; just the root clip by default.
+        /// Ids of 1–20 clips. Default: only the root clip.
         clips: PersonaClips,
-        /// Whether it shall be public; false by default.
+        /// Whether the persona should be public. Default: false.
         is_public: BooleanField,
     }
 }
@@ -104,7 +104,7 @@ impl FieldType for PersonaClips {
     fn read(body: &BodyFields<'_>, name: &str) -> Option<Vec<ClipId>> {
         let items = body.array(name, MAX_CLIPS)?;
         if items.is_empty() {
-            let message = format!("Must have 1 to {MAX_CLIPS} clips, or be left out.");
+            let message = format!("Must have 1 to {MAX_CLIPS} clips, or be omitted.");
             body.fault(name, ErrorCode::InvalidValue, message);
         }
         let mut ids = Vec::new();

@@ -7,15 +7,15 @@ use crate::fields::{self, request};
 use mediagate_model::error::Error;
 
 request! {
-    /// A file by its address.
+    /// A file given by its URL.
     pub struct CheckRequest {
-        /// An http or https address.
+        /// HTTP or HTTPS URL of the file.
         url: RequiredField<NonEmptyText<8000>>,
     }
 }
 
 request! {
-    /// A file in a form.
+    /// A file uploaded in a form.
     pub struct CheckForm {
         /// The file.
         file: RequiredField<FileField>,

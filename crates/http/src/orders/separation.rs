@@ -14,26 +14,27 @@ use mediagate_model::ids::{ClipId, TaskId};
 use mediagate_model::task::SeparationMode;
 
 request! {
-    /// A separation, beside its task.
+    /// The fields of a separation.
     #[expect(dead_code, reason = "some fields are only checked")]
     pub(super) struct SeparationFields {
-        /// The clip to separate.
+        /// Id of the clip to separate.
         continue_clip_id: SourceClip,
-        /// `two` (default) makes the wanted track and the rest, `twelve` every group the model can tell apart.
+        /// `two` (default) separates the requested stem from the rest. `twelve` separates all stems
+        /// that the model supports.
         stem_task: StemSplit,
-        /// 91 when given.
+        /// Must be 91 if present.
         stem_type_id: StemType,
-        /// The music model; `chirp-*` names are taken too.
+        /// The music model. `chirp-*` names are also accepted.
         mv: OptionalText<200>,
-        /// The task that the clip came from; checked when given.
+        /// Id of the task that made the clip. Validated if present.
         task_id: IdField<TaskId>,
-        /// The wanted track, `Vocals` by default; `Two` and `Twelve` name no single track.
+        /// The stem to extract. Default: `Vocals`. `Two` and `Twelve` do not select a single stem.
         stem_type_group_name: OptionalText<64>,
-        /// Name for people; the clip's by default.
+        /// Title. Default: the clip's title.
         title: OptionalText<TITLE>,
-        /// Kept; `TEXT` is what clients send.
+        /// Stored with the task. Clients usually send `TEXT`.
         generation_type: TextField<64>,
-        /// Kept, without effect on a separation.
+        /// Stored with the task. Has no effect on a separation.
         make_instrumental: BooleanField,
     }
 }
@@ -105,7 +106,7 @@ impl FieldType for StemType {
     fn read(body: &BodyFields<'_>, name: &str) -> Option<()> {
         if body.integer(name, i64::MIN..=i64::MAX)? != STEM_TYPE {
             let message = format!(
-                "Must be {STEM_TYPE} or left out; the track is named by stem_type_group_name."
+                "Must be {STEM_TYPE} or omitted. Select the stem with stem_type_group_name."
             );
             body.fault(name, ErrorCode::InvalidValue, message);
         }

@@ -28,49 +28,49 @@ const OWN: [&str; 7] = [
 ];
 
 request! {
-    /// A task for a provider, beside its name.
+    /// The fields of a music task at a provider.
     pub(super) struct SongFields {
-        /// The clip to extend, which makes `generate` an `extend`, or to work on.
+        /// Id of the clip to extend or to process. With this field, `generate` becomes `extend`.
         continue_clip_id: IdField<ClipId>,
-        /// The clip to sing anew.
+        /// Id of the clip to cover.
         cover_clip_id: IdField<ClipId>,
-        /// The clip whose artist sings.
+        /// Id of the clip whose artist sings.
         artist_clip_id: IdField<ClipId>,
-        /// Clips whose style is taken up.
+        /// Ids of clips whose style is used.
         playlist_clip_ids: ClipIds,
-        /// Clips to make one of.
+        /// Ids of the clips to combine into one.
         mashup_clip_ids: ClipIds,
-        /// Who sings.
+        /// Id of the persona that sings.
         persona_id: IdField<PersonaId>,
-        /// The music model; `chirp-*` names are taken too.
+        /// The music model. `chirp-*` names are also accepted.
         mv: OptionalText<200>,
-        /// Name for people.
+        /// Title.
         title: OptionalText<TITLE>,
-        /// Kept; `TEXT` is what clients send.
+        /// Stored with the task. Clients usually send `TEXT`.
         generation_type: TextField<64>,
-        /// Whether a song has no words.
+        /// Whether to create an instrumental song without lyrics.
         make_instrumental: BooleanField,
         .. members
     }
 }
 
 request! {
-    /// What a song is made of; read for `generate` and `extend`.
+    /// The description of a song, for `generate` and `extend`.
     #[expect(dead_code, reason = "some fields are only checked")]
     pub(super) struct SongWords {
-        /// A song's words, where something else says what it is like; else a description.
+        /// Lyrics, if another field describes the song; otherwise a description.
         prompt: TextField<WORDS>,
-        /// What a song is about.
+        /// Description of the song.
         gpt_description_prompt: TextField<WORDS>,
-        /// A song's words.
+        /// Lyrics.
         lyrics: TextField<WORDS>,
-        /// A song's style.
+        /// Style.
         tags: TextField<WORDS>,
-        /// What a song shall not sound like.
+        /// Styles to avoid.
         negative_tags: TextField<WORDS>,
-        /// A song's length, where the model lets it be chosen.
+        /// Length in seconds, if the model supports it.
         seconds: NumberField<1, 3600>,
-        /// Where the clip that is extended goes on, in seconds.
+        /// Position in the clip from which to extend it, in seconds.
         continue_at: NumberField<0, 36_000>,
     }
 }
@@ -84,13 +84,13 @@ pub(super) fn says_what(members: &SubmissionMembers) -> bool {
 pub(super) fn order(body: &BodyFields<'_>, task: String, words: Option<&SongWords>) -> SongOrder {
     let goes_on_at = words.and_then(|words| words.continue_at);
     if goes_on_at.is_some() && is_absent(body, "continue_clip_id") {
-        let message = "Goes with continue_clip_id, the clip that is extended.";
+        let message = "Requires continue_clip_id, the clip to extend.";
         body.fault("continue_at", ErrorCode::InvalidValue, message);
     }
     let request = SongFields::read(body);
     let mut members = request.members;
     if members.len() > MEMBERS {
-        let message = format!("A submission has at most {MEMBERS} fields.");
+        let message = format!("A request can have at most {MEMBERS} fields.");
         body.fault("", ErrorCode::InvalidValue, message);
     }
     members.retain(|name, value| !OWN.contains(&name.as_str()) && !value.is_null());

@@ -11,21 +11,21 @@ use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
 
 request! {
-    /// A recording by its address.
+    /// An audio file given by its URL.
     pub struct UploadRequest {
-        /// An http or https address of WAV, FLAC, MP3, AAC/M4A or OGG/Vorbis.
+        /// HTTP or HTTPS URL of a WAV, FLAC, MP3, AAC/M4A or OGG/Vorbis file.
         url: RequiredField<NonEmptyText<8000>>,
-        /// Name for people.
+        /// Title.
         title: OptionalText<TITLE>,
     }
 }
 
 request! {
-    /// A recording in a form.
+    /// An audio file uploaded in a form.
     pub struct UploadForm {
-        /// The recording.
+        /// The audio file.
         file: RequiredField<FileField>,
-        /// Name for people; the file's name by default.
+        /// Title. Default: the file name.
         title: OptionalText<TITLE>,
     }
 }
@@ -35,7 +35,7 @@ request! {
 pub struct UploadOrder {
     /// Where the recording is.
     pub url: String,
-    /// Name for people.
+    /// Title.
     pub title: Option<String>,
 }
 

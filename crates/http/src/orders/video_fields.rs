@@ -95,7 +95,7 @@ impl FieldType for SizeField {
         let text = body.filled_string(name, 32)?;
         let size = pair(&text, &['x', 'X', '*'], 100_000);
         if size.is_none() {
-            let message = "Must be width and height in pixels, as in \"1280x720\".";
+            let message = "Must be a width and height in pixels such as \"1280x720\".";
             body.fault(name, ErrorCode::InvalidValue, message);
         }
         size
@@ -116,7 +116,7 @@ impl FieldType for ResolutionField {
         in_place_of_size(
             body,
             name,
-            "Must be such as \"720p\", \"1080p\" or \"4k\".",
+            "Must be a resolution such as \"720p\", \"1080p\" or \"4k\".",
             tier,
         )
     }
@@ -133,9 +133,12 @@ impl FieldType for AspectRatio {
     type Value = (u32, u32);
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<(u32, u32)> {
-        in_place_of_size(body, name, "Must be such as \"16:9\".", |text| {
-            pair(text, &[':', '/'], 1_000)
-        })
+        in_place_of_size(
+            body,
+            name,
+            "Must be an aspect ratio such as \"16:9\".",
+            |text| pair(text, &[':', '/'], 1_000),
+        )
     }
 
     fn schema() -> RefOr<Schema> {
@@ -152,7 +155,7 @@ fn in_place_of_size<T>(
     let text = body.filled_string(name, 32)?;
     let size = body.value("size").and_then(Value::as_str);
     if size.is_some_and(|size| !size.is_empty()) {
-        let message = "Say the size, or resolution and aspect_ratio.";
+        let message = "Set either size, or resolution and aspect_ratio.";
         body.fault(name, ErrorCode::InvalidValue, message);
     }
     let parsed = parse(&text);
@@ -246,7 +249,7 @@ pub(super) fn picture(
     // As the parts of a message hold it: `{"image_url": {"url": …}}`.
     let (address, path) = held(address, path);
     let Value::String(address) = address else {
-        let message = "Must be an http, https or data: address.";
+        let message = "Must be an http, https or data: URL.";
         body.fault_at(path, ErrorCode::InvalidType, message);
         return None;
     };

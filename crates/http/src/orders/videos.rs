@@ -21,52 +21,54 @@ use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
 
 request! {
-    /// A request for a video.
+    /// A request to create a video.
     pub struct VideoRequest {
-        /// What the video shall show.
+        /// The prompt: what the video should show.
         prompt: RequiredField<NonBlankText<PROMPT>>,
-        /// The model; the default video model when left out.
+        /// The model. Default: the default video model.
         model: OptionalText<200>,
-        /// The first frame: an address (http, https or data:), by itself or as `image_url` of an object; in a multipart form a file.
+        /// First frame: a URL (http, https or data:), or an object with the URL in `image_url`. In
+        /// a multipart form, a file.
         input_reference: FirstFrame,
-        /// The last frame: an address (http, https or data:), or in a multipart form a file.
+        /// Last frame: a URL (http, https or data:). In a multipart form, a file.
         end_image: PictureField,
-        /// Pictures of what the video is about: addresses, or in a multipart form files.
+        /// Reference images of the subject: URLs. In a multipart form, files.
         reference_images: PictureList,
-        /// Length in seconds, as a number or its text.
+        /// Length in seconds, as a number or a string.
         seconds: SecondsField,
-        /// Width and height, as in `1280x720`.
+        /// Width and height in pixels, for example `1280x720`.
         size: SizeField,
-        /// In place of the size: its fineness, as in `1080p`.
+        /// Resolution, for example `1080p`. An alternative to `size`.
         resolution: ResolutionField,
-        /// In place of the size: its shape, as in `16:9`.
+        /// Aspect ratio, for example `16:9`. An alternative to `size`.
         aspect_ratio: AspectRatio,
-        /// With sound or without, where the model can choose.
+        /// Whether the video has sound, if the model offers the choice.
         audio: BooleanField,
-        /// `ai`: a label in a corner that people see, where this gateway draws the film.
+        /// `ai` adds a visible label in a corner of the video. Only for models that run in this
+        /// gateway.
         label: LabelField,
-        /// Decides everything that the prompt leaves to chance.
+        /// Random seed.
         seed: SeedField,
-        /// What the video shall not show.
+        /// Negative prompt: what to keep out of the video.
         negative_prompt: OptionalText<PROMPT>,
-        /// Fields for the provider itself, where the operator lets them through.
+        /// Fields that are passed to the provider if the operator allows them.
         provider_options: ProviderOptions,
-        /// An https address that is posted the task when it has ended.
+        /// HTTPS URL that receives the task by POST when the task has ended.
         callback_url: CallbackUrlField,
-        /// The same, as the music dialect names it.
+        /// Same as `callback_url`. The music API uses this name.
         notify_hook: CallbackUrlField,
-        /// The same.
+        /// Same as `callback_url`.
         webhook_url: CallbackUrlField,
-        /// Your own name for your end user.
+        /// Your id of the end user.
         user: OptionalText<512>,
         + neighbours: AliasFields,
     }
 }
 
 request! {
-    /// A picture by its address.
+    /// An image given by its URL.
     pub struct PictureReference {
-        /// An https, http or data: address.
+        /// An https, http or data: URL.
         image_url: RequiredField<OptionalText<ADDRESS>>,
     }
 }
@@ -221,7 +223,8 @@ impl FieldType for FirstFrame {
         }
         let object = body.object(name)?;
         if object.value("file_id").is_some() {
-            let message = "Files are not kept here; send the picture itself or its address.";
+            let message =
+                "Uploaded files are not supported here. Send the image itself or its URL.";
             object.fault("file_id", ErrorCode::UnsupportedValue, message);
             return None;
         }

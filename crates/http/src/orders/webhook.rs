@@ -18,29 +18,29 @@ use mediagate_model::webhook::{EventType, SignatureScheme};
 const DESCRIPTION: usize = 1000;
 
 request! {
-    /// An endpoint to register.
+    /// A new webhook endpoint.
     pub struct WebhookRequest {
-        /// The https address that events are posted to.
+        /// HTTPS URL that receives the events.
         url: RequiredField<CallbackUrlField>,
-        /// The events that it is sent; all when left out.
+        /// Event types that the endpoint receives. Default: all.
         events: EventTypes,
-        /// Name for people, up to 1,000 characters.
+        /// Display name, at most 1,000 characters.
         description: TextField<DESCRIPTION>,
-        /// How its deliveries are signed: `hmac` (default) or `ed25519`.
+        /// Signature scheme: `hmac` (default) or `ed25519`.
         scheme: SchemeName,
     }
 }
 
 request! {
-    /// What to change of an endpoint; what is left out stays.
+    /// Changes to a webhook endpoint. Omitted fields stay unchanged.
     pub struct WebhookChange {
-        /// The https address that events are posted to.
+        /// HTTPS URL that receives the events.
         url: CallbackUrlField,
-        /// The events that it is sent; null: all.
+        /// Event types that the endpoint receives. Null for all.
         events: EventTypes,
-        /// Name for people, up to 1,000 characters.
+        /// Display name, at most 1,000 characters.
         description: TextField<DESCRIPTION>,
-        /// Whether it is sent anything.
+        /// Whether the endpoint receives events.
         enabled: BooleanField,
     }
 }
@@ -92,7 +92,7 @@ impl FieldType for EventTypes {
     fn read(body: &BodyFields<'_>, name: &str) -> Option<Vec<EventType>> {
         let items = body.array(name, EventType::VARIANTS.len())?;
         if items.is_empty() {
-            let message = "Must name at least one event, or be left out for all.";
+            let message = "Must have at least one event, or be omitted for all events.";
             body.fault(name, ErrorCode::InvalidValue, message);
         }
         let mut events = Vec::new();

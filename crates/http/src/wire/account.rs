@@ -12,7 +12,7 @@ use mediagate_model::account::{Account, ApiKey, BudgetPeriod, Caller, KeyMoney, 
 use mediagate_model::clock::Timestamp;
 use mediagate_model::money::MicroDollars;
 
-/// An account's money and storage. All amounts are dollars.
+/// An account's money and storage. All amounts are in US dollars.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AccountObject {
     /// Always `account`.
@@ -23,65 +23,66 @@ pub struct AccountObject {
     pub handle: String,
     /// Display name.
     pub display_name: String,
-    /// `unlimited`, or `prepaid`: it can spend only its credit.
+    /// `unlimited` or `prepaid`. A prepaid account can spend only its credit.
     pub policy: &'static str,
     #[serde(flatten)]
     pub amounts: AccountAmounts,
-    /// Bytes of files it may store.
+    /// Storage limit in bytes.
     pub storage_limit: u64,
-    /// Bytes of files it stores.
+    /// Storage used in bytes.
     pub storage_bytes: u64,
-    /// The key of this request.
+    /// The API key of this request.
     pub key: KeyObject,
-    /// Every key of the account if this key has the scope `admin`, else only this one.
+    /// All keys of the account if this key has the scope `admin`; otherwise only this key.
     pub keys: Vec<KeyObject>,
-    /// Ledger mismatches at the last check; only for keys with the scope `admin`.
+    /// Number of ledger mismatches at the last check. Only for keys with the scope `admin`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ledger_mismatches: Option<u32>,
 }
 
-/// A key's money and limits. All amounts are dollars.
+/// A key's spending and limits. All amounts are in US dollars.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct KeyObject {
     /// The key's id.
     pub id: String,
     /// Display name.
     pub name: String,
-    /// First characters of the secret.
+    /// The first characters of the secret.
     pub prefix: String,
-    /// Limit on the cost of its tasks, in all or in each period; null if unlimited.
+    /// Spending limit, in total or per `budget_period`. Null if unlimited.
     #[schema(required = true)]
     pub budget_usd: Option<String>,
-    /// `day`, `week` or `month` if the budget renews, in UTC.
+    /// Period after which the budget renews: `day`, `week` or `month`, in UTC. Null if it never
+    /// renews.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_period: Option<&'static str>,
-    /// Total spent with it.
+    /// Total spent with this key.
     pub spent_usd: String,
-    /// Reserved for its open tasks.
+    /// Reserved for open tasks.
     pub held_usd: String,
-    /// What can still be reserved within its budget; null without one.
+    /// Amount that can still be reserved within the budget. Null if there is no budget.
     #[schema(required = true)]
     pub available_usd: Option<String>,
-    /// What it may do.
+    /// The key's scopes.
     pub scopes: Vec<&'static str>,
-    /// Its other limits.
+    /// The key's other limits.
     pub limits: KeyLimits,
-    /// When it expires.
+    /// Expiry time. Null if it never expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
-    /// When it was revoked.
+    /// Time of revocation. Null if it is not revoked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<String>,
 }
 
-/// A key's limits other than its budget.
+/// A key's limits other than the budget.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct KeyLimits {
     /// Requests per minute.
     pub requests_per_minute: u32,
-    /// Limit of open tasks.
+    /// Maximum number of open tasks.
     pub max_running_tasks: u32,
-    /// Tasks that are open now.
+    /// Number of open tasks.
     pub open_tasks: u32,
 }
 

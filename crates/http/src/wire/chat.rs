@@ -8,31 +8,31 @@ use mediagate_core::records::video::VideoFile;
 /// Response to a request without `stream`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChatCompletion {
-    /// `chatcmpl-` and the first task's id; another id if nothing was made.
+    /// `chatcmpl-` and the id of the first task; another id if no video was made.
     pub id: String,
     /// Always `chat.completion`.
     pub object: &'static str,
-    /// Unix seconds.
+    /// Time of creation, in Unix seconds.
     pub created: i64,
-    /// The model as the request named it.
+    /// The model name from the request.
     pub model: String,
-    /// Changes only with the route, its version or its settings.
+    /// Changes only if the route, its version or its settings change.
     pub system_fingerprint: String,
-    /// One per video, or per sentence if nothing was made.
+    /// One choice per video, or per text reply if no video was made.
     pub choices: Vec<ChatChoice>,
-    /// What was used.
+    /// Token usage and cost.
     pub usage: ChatUsage,
-    /// Videos that were ordered and are not here: those that could not be made, which are not
-    /// charged, and with `link_expired` those that were made and are no longer kept. Absent if
-    /// there are none.
+    /// Requested videos that are missing from `choices`. Failed videos are not charged.
+    /// `link_expired` means that the video was made but is no longer stored. Absent if none are
+    /// missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<Vec<MissingChoice>>,
 }
 
-/// A video that is not here while others of its request are.
+/// A requested video that is missing from `choices`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct MissingChoice {
-    /// Counts from 0.
+    /// Index of the choice, starting at 0.
     pub index: u32,
     /// The id of its task.
     pub task_id: String,
@@ -42,122 +42,123 @@ pub struct MissingChoice {
     pub message: String,
 }
 
-/// One video, or a sentence.
+/// One video or one text reply.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChatChoice {
-    /// Counts from 0.
+    /// Index of the choice, starting at 0.
     pub index: u32,
-    /// The video, or the sentence.
+    /// The message.
     pub message: ChatAnswer,
-    /// `stop`; `length` after a sentence that was cut, because the address of a video has no room.
+    /// `stop`, or `length` if a text reply was truncated because the token limit is too small for a
+    /// video URL.
     pub finish_reason: &'static str,
 }
 
-/// A video as a message.
+/// The assistant's message.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChatAnswer {
     /// Always `assistant`.
     pub role: &'static str,
-    /// The video's URL and nothing else; a sentence if no video was made.
+    /// The video's URL only, or a text reply if no video was made.
     pub content: String,
-    /// The video's file.
+    /// The video file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub video: Option<VideoFile>,
 }
 
-/// Tokens, and the cost.
+/// Token usage and cost.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ChatUsage {
-    /// Tokens of the prompt (`o200k_base`).
+    /// Number of tokens in the prompt (`o200k_base`).
     pub prompt_tokens: u64,
-    /// Tokens of the contents.
+    /// Number of tokens in the messages' `content`.
     pub completion_tokens: u64,
-    /// Their sum.
+    /// Sum of prompt and completion tokens.
     pub total_tokens: u64,
-    /// Details of the prompt.
+    /// Details of the prompt tokens.
     pub prompt_tokens_details: PromptDetails,
-    /// Details of the contents.
+    /// Details of the completion tokens.
     pub completion_tokens_details: CompletionDetails,
-    /// Dollars charged.
+    /// Amount charged, in US dollars.
     pub cost: f64,
 }
 
-/// Details of the prompt.
+/// Details of the prompt tokens.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct PromptDetails {
     /// Always 0.
     pub cached_tokens: u64,
 }
 
-/// Details of the contents.
+/// Details of the completion tokens.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct CompletionDetails {
     /// Always 0.
     pub reasoning_tokens: u64,
-    /// Seconds of video made.
+    /// Total length of the videos, in seconds.
     pub video_seconds: f64,
 }
 
-/// A chunk of a streamed answer.
+/// A chunk of a streamed response.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ChatChunk {
-    /// `chatcmpl-` and the first task's id.
+    /// `chatcmpl-` and the id of the first task.
     pub id: String,
     /// Always `chat.completion.chunk`.
     pub object: &'static str,
-    /// Unix seconds.
+    /// Time of creation, in Unix seconds.
     pub created: i64,
-    /// The model as the request named it.
+    /// The model name from the request.
     pub model: String,
-    /// Changes only with the route, its version or its settings.
+    /// Changes only if the route, its version or its settings change.
     pub system_fingerprint: String,
-    /// One, or none in the usage chunk.
+    /// One choice. Empty in the usage chunk.
     pub choices: Vec<ChunkChoice>,
-    /// The task's state and progress.
+    /// The task's status and progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<ChunkTask>,
-    /// In the usage chunk; null in the others if usage was requested.
+    /// Token usage and cost, in the usage chunk. Null in the other chunks if usage was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ChatUsage>)]
     pub usage: Option<Option<ChatUsage>>,
 }
 
-/// A piece of one video's message.
+/// A part of one choice's message.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ChunkChoice {
-    /// Counts from 0.
+    /// Index of the choice, starting at 0.
     pub index: u32,
     /// New content.
     pub delta: ChunkDelta,
-    /// `stop` in the last chunk of a video, `length` in that of a sentence.
+    /// In the last chunk of the choice: `stop` for a video, `length` for a truncated text reply.
     #[schema(required = true)]
     pub finish_reason: Option<&'static str>,
 }
 
-/// New content of a chunk.
+/// New content.
 #[derive(Debug, Clone, Default, Serialize, ToSchema)]
 pub struct ChunkDelta {
-    /// In the first chunk.
+    /// Always `assistant`; only in the first chunk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<&'static str>,
-    /// The video's URL, in one chunk; a sentence if no video is made.
+    /// The video's URL, complete in one chunk; a text reply if no video is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// The video's file, in the same chunk.
+    /// The video file, in the same chunk as the URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub video: Option<VideoFile>,
 }
 
-/// A task's state and progress.
+/// A task's status and progress.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ChunkTask {
     /// The id of the task.
     pub id: String,
-    /// Its state.
+    /// The task's status.
     pub status: &'static str,
-    /// 0–100.
+    /// Progress in percent, 0–100.
     pub progress: u8,
-    /// Why it failed, if others of its request succeeded.
+    /// Why the task failed, if other tasks of the request succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

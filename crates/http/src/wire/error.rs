@@ -13,19 +13,19 @@ pub struct ErrorBody {
 /// An error.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ErrorObject {
-    /// Human-readable; lists every mistake found.
+    /// Human-readable message. Lists every mistake found in the request.
     pub message: String,
-    /// Family of the error, for example `invalid_request_error`.
+    /// Error type, for example `invalid_request_error`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// Path of the first invalid field, if one applies.
+    /// Path of the first invalid field. Null if no field applies.
     #[schema(required = true)]
     pub param: Option<String>,
     /// Stable error code.
     pub code: &'static str,
-    /// Quote this when asking for support.
+    /// Id of the request. Include it in support requests.
     pub request_id: String,
-    /// The task that the error is about.
+    /// Id of the task, if the error concerns a task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A page of a list.
+/// One page of a list.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct List<T: ToSchema> {
     /// Always `list`.
@@ -15,7 +15,7 @@ pub struct List<T: ToSchema> {
     /// Id of the first item.
     #[schema(required = true)]
     pub first_id: Option<String>,
-    /// Id of the last item; pass it as `after` for the next page.
+    /// Id of the last item. Pass it as `after` to get the next page.
     #[schema(required = true)]
     pub last_id: Option<String>,
 }

@@ -28,29 +28,30 @@ pub struct ModelObject {
     pub id: String,
     /// Always `model`.
     pub object: &'static str,
-    /// Always 0: models are not dated.
+    /// Always 0: models have no creation date.
     pub created: i64,
     /// Always `mediagate`.
     pub owned_by: &'static str,
     /// `video` or `music`.
     pub kind: &'static str,
-    /// One sentence about it.
+    /// A one-sentence description.
     pub summary: String,
-    /// What to know before choosing it.
+    /// Notes about the model.
     pub notes: Vec<String>,
-    /// Alternative names; `*` matches any characters.
+    /// Alternative names. `*` matches any characters.
     pub aliases: Vec<String>,
-    /// Its price; null if free.
+    /// The price. Null if the model is free.
     #[schema(required = true)]
     pub price: Option<PriceObject>,
-    /// What it can be asked for.
+    /// Supported inputs and parameters.
     pub capabilities: CapabilitiesObject,
-    /// Whether it is available now.
+    /// Whether it is currently available.
     pub available: bool,
-    /// Its routes and whether each is available now, if the operator shows them.
+    /// The model's routes and their availability, if the operator shows them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routes: Option<Vec<RouteObject>>,
-    /// Median time from order to result in the last 24 hours; null if there was none.
+    /// Median time from request to result over the last 24 hours, in seconds. Null without results
+    /// in that time.
     #[schema(required = true)]
     pub median_seconds: Option<f64>,
 }
@@ -58,13 +59,13 @@ pub struct ModelObject {
 /// A route to a model.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct RouteObject {
-    /// The operator's name for the provider.
+    /// Name of the provider in the configuration.
     pub provider: String,
-    /// The provider's name for the model.
+    /// The provider's own model name.
     pub model: String,
-    /// Whether it is available now.
+    /// Whether it is currently available.
     pub available: bool,
-    /// Until when its circuit breaker is open.
+    /// Time until which the route's circuit breaker is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<String>,
 }
@@ -72,7 +73,7 @@ pub struct RouteObject {
 /// The state of a model that changes while the settings stay.
 #[derive(Debug, Clone)]
 pub struct ModelStatus {
-    /// Whether it is available now.
+    /// Whether it is currently available.
     pub available: bool,
     /// Its routes, if callers may see them.
     pub routes: Option<Vec<RouteObject>>,
@@ -85,11 +86,11 @@ pub struct ModelStatus {
 /// A price.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct PriceObject {
-    /// What is counted: `second`, `video`, `megapixel_second`, `audio_minute`, `stem` or `task`.
+    /// Billing unit: `second`, `video`, `megapixel_second`, `audio_minute`, `stem` or `task`.
     pub unit: &'static str,
-    /// Dollars per unit.
+    /// Price per unit, in US dollars.
     pub usd: String,
-    /// Dollars per unit without sound, if different.
+    /// Price per unit without sound, in US dollars, if different.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usd_without_audio: Option<String>,
     /// The next price, if one is scheduled.
@@ -100,14 +101,14 @@ pub struct PriceObject {
 /// A scheduled price.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct NextPrice {
-    /// What is counted then.
+    /// Billing unit.
     pub unit: &'static str,
-    /// Dollars per unit.
+    /// Price per unit, in US dollars.
     pub usd: String,
-    /// Dollars per unit without sound, if different.
+    /// Price per unit without sound, in US dollars, if different.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usd_without_audio: Option<String>,
-    /// Valid from this time.
+    /// Time from which the price applies.
     pub from: String,
 }
 
@@ -134,29 +135,29 @@ impl PriceObject {
     }
 }
 
-/// What a model can be asked for.
+/// The inputs and parameters that a model supports.
 #[derive(Debug, Clone, Default, Serialize, ToSchema)]
 pub struct CapabilitiesObject {
-    /// Inputs: `text`, `image`, `audio`.
+    /// Accepted inputs: `text`, `image`, `audio`.
     pub input: Vec<&'static str>,
     /// Output: `video` or `audio`.
     pub output: Vec<&'static str>,
-    /// Frame sizes: `1280x720`.
+    /// Supported sizes, for example `1280x720`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sizes: Option<Vec<String>>,
-    /// Shortest video, in seconds.
+    /// Minimum video length, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_seconds: Option<u32>,
-    /// Longest video, in seconds.
+    /// Maximum video length, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_seconds: Option<u32>,
-    /// Available lengths, if not every length in between.
+    /// Supported lengths in seconds, if only certain lengths are supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<Vec<u32>>,
-    /// Default length.
+    /// Default video length, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_seconds: Option<u32>,
-    /// Most source images.
+    /// Maximum number of source images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_images: Option<usize>,
     /// Whether an image is required.
@@ -168,22 +169,22 @@ pub struct CapabilitiesObject {
     /// Whether a negative prompt is supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub negative_prompt: Option<bool>,
-    /// Whether `audio` chooses between sound and none.
+    /// Whether `audio` can turn sound on and off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audio: Option<bool>,
-    /// Whether a last frame is supported.
+    /// Whether a last frame (`end_image`) is supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_image: Option<bool>,
-    /// Most reference images.
+    /// Maximum number of reference images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_reference_images: Option<usize>,
-    /// Groups it can separate; a full split adds `Other`.
+    /// Stem groups that the model can separate. A full split adds `Other`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stems: Option<Vec<&'static str>>,
-    /// Music tasks it supports.
+    /// Supported music tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Vec<String>>,
-    /// Whether personas made from its clips can be used at the provider.
+    /// Whether personas created from the model's clips can be used at the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub personas: Option<bool>,
 }

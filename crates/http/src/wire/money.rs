@@ -6,21 +6,21 @@ use utoipa::ToSchema;
 use mediagate_model::account::AccountMoney;
 use mediagate_model::money::MicroDollars;
 
-/// An account's money, in dollars.
+/// An account's money, in US dollars.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AccountAmounts {
-    /// Credit less spent.
+    /// Credit minus the amount spent.
     pub balance_usd: String,
     /// Reserved for open tasks.
     pub held_usd: String,
     /// Total spent.
     pub spent_usd: String,
-    /// Total credited, less withdrawals.
+    /// Total credit minus withdrawals.
     pub credit_usd: String,
-    /// What can still be reserved; null if unlimited.
+    /// Amount that can still be reserved. Null if unlimited.
     #[schema(required = true)]
     pub available_usd: Option<String>,
-    /// Limit on the total cost of all tasks; null if unlimited.
+    /// Limit on the total cost of all tasks. Null if unlimited.
     #[schema(required = true)]
     pub budget_usd: Option<String>,
 }

@@ -24,9 +24,9 @@ pub struct PersonaRecord {
     pub name: String,
     /// The caller's description.
     pub description: String,
-    /// URL of its picture.
+    /// URL of the persona's image.
     pub image_s3_id: String,
-    /// The clip it is made from.
+    /// Id of the clip that the persona is made from.
     pub root_clip_id: String,
     /// The root clip.
     pub clip: PersonaClip,
@@ -34,34 +34,34 @@ pub struct PersonaRecord {
     pub user_display_name: String,
     /// The account's handle.
     pub user_handle: String,
-    /// The account's picture.
+    /// URL of the account's image.
     pub user_image_url: String,
-    /// All its clips, the root first.
+    /// All clips of the persona, root clip first.
     pub persona_clips: Vec<PersonaClipItem>,
-    /// Always false; the field's name is configurable.
+    /// Always false. The operator can configure the name of this field.
     pub is_service_persona: bool,
-    /// Whether it was deleted.
+    /// Whether the persona was deleted.
     pub is_trashed: bool,
-    /// Always true: others cannot see it.
+    /// Always true: other accounts cannot see the persona.
     pub is_owned: bool,
-    /// Whether its owner wants it public.
+    /// Whether the owner wants the persona to be public.
     pub is_public: bool,
-    /// Whether the operator approved that.
+    /// Whether the operator approved it as public.
     pub is_public_approved: bool,
     /// Always false.
     pub is_loved: bool,
     /// Always 0.
     pub upvote_count: u32,
-    /// Number of its clips.
+    /// Number of clips.
     pub clip_count: usize,
 }
 
-/// A clip of a persona with its position.
+/// A clip of a persona and its position.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PersonaClipItem {
     /// The clip.
     pub clip: PersonaClip,
-    /// Counts from 0.
+    /// Position, starting at 0.
     pub id: usize,
 }
 

@@ -7,46 +7,46 @@ use utoipa::ToSchema;
 use mediagate_core::domain::provenance::check::{MatchKind, ProvenanceReport, RegistryMatch};
 use mediagate_core::records::provenance::ProvenanceView;
 
-/// What was found out about a file.
+/// The result of a provenance check.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CheckObject {
     /// Always `provenance.check`.
     pub object: &'static str,
-    /// SHA-256 of the file, in lower-case hex.
+    /// SHA-256 hash of the file, in lower-case hex.
     pub sha256: String,
-    /// Size of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// The file's kind; null if it is of none that carries marks.
+    /// Media type of the file. Null if the format cannot carry provenance marks.
     #[schema(required = true)]
     pub mime_type: Option<&'static str>,
-    /// What the file says of its origin.
+    /// Provenance information in the file.
     pub provenance: ProvenanceView,
-    /// What its signer says was done to it. Of an invalid signature it is worth nothing.
+    /// Actions on the file, as declared by the signer. Ignore them if the signature is invalid.
     pub actions: Vec<ActionObject>,
-    /// Titles of what it was made of, by its signer.
+    /// Titles of the ingredients, as declared by the signer.
     pub ingredients: Vec<String>,
-    /// The prompt, where its signer states it: up to 512 characters.
+    /// The prompt, if the signer declares it. At most 512 characters.
     #[schema(required = true)]
     pub prompt: Option<String>,
-    /// Codes of C2PA for what does not hold.
+    /// C2PA status codes of failed validations.
     pub problems: Vec<String>,
-    /// What this deployment knows of it.
+    /// Whether the file is known to come from this deployment.
     pub ours: OursObject,
-    /// Results of this deployment that fit, the surest first.
+    /// Matching results of this deployment, most certain first.
     pub matches: Vec<MatchObject>,
-    /// What could not be looked at.
+    /// Notes on what could not be checked.
     pub notes: Vec<String>,
 }
 
-/// Something that was done to a file.
+/// An action on a file.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ActionObject {
-    /// `c2pa.created`.
+    /// Name of the action, for example `c2pa.created`.
     pub action: String,
-    /// When, by the signer's clock.
+    /// Time of the action, by the signer's clock.
     #[schema(required = true)]
     pub when: Option<String>,
-    /// The model or program.
+    /// The model or program that was used.
     #[schema(required = true)]
     pub software: Option<String>,
 }
@@ -54,39 +54,39 @@ pub struct ActionObject {
 /// Whether a file is known to come from this deployment.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct OursObject {
-    /// It has this deployment's own signature and is as it was signed.
+    /// Whether the file has this deployment's signature and is unchanged since it was signed.
     pub signed: bool,
-    /// This deployment's watermark was read in it.
+    /// Whether this deployment's watermark was found in the file.
     pub watermarked: bool,
-    /// It is a result of this deployment, byte for byte.
+    /// Whether the file is byte-for-byte a result of this deployment.
     pub exact: bool,
 }
 
-/// A result of this deployment that fits.
+/// A matching result of this deployment.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct MatchObject {
-    /// `exact`: byte for byte. `watermark`: the file has the result's watermark. `near`: it looks or
-    /// sounds alike.
+    /// `exact`: identical bytes. `watermark`: the file has the result's watermark. `near`: the file
+    /// looks or sounds similar.
     #[serde(rename = "match")]
     pub how: &'static str,
-    /// What is alike: `video` or `sound`; null unless near.
+    /// What is similar: `video` or `sound`. Null unless `how` is `near`.
     #[schema(required = true)]
     pub of: Option<&'static str>,
-    /// Part of the fingerprints' bits that differ, 0 to 1; null unless near.
+    /// Fraction of differing fingerprint bits, 0 to 1. Null unless `how` is `near`.
     #[schema(required = true)]
     pub distance: Option<f64>,
-    /// When it was made.
+    /// Time when the result was made.
     pub made_at: String,
-    /// `video`, `song` or `stem`.
+    /// Kind of result: `video`, `song` or `stem`.
     pub kind: &'static str,
-    /// `embedded`: by a model in this gateway. `hosted`: by a provider's.
+    /// `embedded`: a model in this gateway. `hosted`: a provider's model.
     pub made_by: &'static str,
-    /// Whether your own account made it. The following fields are there only then.
+    /// Whether your account made it. `task_id` and `clip_id` are present only in this case.
     pub own: bool,
-    /// The task that made it.
+    /// Id of the task that made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
-    /// The clip.
+    /// Id of the clip.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clip_id: Option<String>,
 }

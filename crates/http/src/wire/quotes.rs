@@ -7,60 +7,60 @@ use mediagate_core::domain::quotes::{Quote, RouteQuote};
 use mediagate_model::catalog::EMBEDDED;
 use mediagate_model::price::{Price, WorkQuantity};
 
-/// What a request would cost, reserve and route to.
+/// What a request would cost and reserve, and which routes can serve it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct QuoteObject {
     /// Always `quote`.
     pub object: &'static str,
-    /// The endpoint of the request.
+    /// The quoted endpoint.
     pub endpoint: String,
-    /// The model; null if none is involved.
+    /// The model. Null if no model is involved.
     #[schema(required = true)]
     pub model: Option<String>,
-    /// What is counted: `second`, `video`, `megapixel_second`, `audio_minute`, `stem` or `task`;
-    /// null if free.
+    /// Billing unit: `second`, `video`, `megapixel_second`, `audio_minute`, `stem` or `task`. Null
+    /// if free.
     #[schema(required = true)]
     pub unit: Option<&'static str>,
-    /// Dollars per unit, by the first route.
+    /// Price per unit of the first route, in US dollars.
     #[schema(required = true)]
     pub unit_price_usd: Option<String>,
-    /// Units in the whole request.
+    /// Number of units in the whole request.
     #[schema(required = true)]
     pub quantity: Option<String>,
-    /// Dollars for the whole request by the first route, if everything is made.
+    /// Cost of the whole request on the first route if everything succeeds, in US dollars.
     pub cost_usd: String,
-    /// Dollars that would be held: the cost at the most expensive route.
+    /// Amount that would be held: the cost on the most expensive route, in US dollars.
     pub reserve_usd: String,
     /// Number of tasks.
     pub tasks: u64,
-    /// Routes that can make it, in the order they are tried; a single entry if the operator does
-    /// not show providers.
+    /// Routes that can serve the request, in the order in which they are tried. A single entry if
+    /// the operator does not show providers.
     pub routes: Vec<RouteQuoteObject>,
-    /// Whether one of them is available now.
+    /// Whether at least one route is currently available.
     pub available: bool,
-    /// Whether the key's budget and the account can cover `reserve_usd` now.
+    /// Whether the key's budget and the account currently cover `reserve_usd`.
     pub affordable: bool,
-    /// Why nothing is made, if the request is answered without making anything.
+    /// Why the request would produce no result, if that is the case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<&'static str>,
 }
 
-/// A route that can make it.
+/// A route that can serve the request.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RouteQuoteObject {
-    /// The provider, `embedded`, or `hosted` if providers are not shown.
+    /// Name of the provider, `embedded`, or `hosted` if providers are not shown.
     pub provider: String,
-    /// The provider's name for the model.
+    /// The provider's own model name.
     pub model: String,
-    /// What is counted; null if free.
+    /// Billing unit. Null if free.
     #[schema(required = true)]
     pub unit: Option<&'static str>,
-    /// Dollars per unit.
+    /// Price per unit, in US dollars.
     #[schema(required = true)]
     pub unit_price_usd: Option<String>,
-    /// Dollars for the whole request by this route.
+    /// Cost of the whole request on this route, in US dollars.
     pub cost_usd: String,
-    /// Whether it is available now.
+    /// Whether the route is currently available.
     pub available: bool,
 }
 

@@ -26,7 +26,7 @@ pub struct UsageQuery {
     pub wanted: UsageSelection,
     /// The first day.
     pub from: EpochDay,
-    /// The last day.
+    /// The last day, in UTC.
     pub to: EpochDay,
 }
 
@@ -93,31 +93,31 @@ pub fn groups(query: &BodyFields<'_>, known: &[&str], usual: &[&str]) -> Vec<Str
     groups
 }
 
-/// An account's work and costs.
+/// An account's usage and costs.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct UsageList {
     /// Always `list`.
     pub object: &'static str,
     /// The first day, in UTC.
     pub from: String,
-    /// The last day.
+    /// The last day, in UTC.
     pub to: String,
-    /// The rows, by day, model and key.
+    /// The rows, grouped by day, model and key.
     pub data: Vec<UsageRow>,
     /// The sum of all rows.
     pub total: UsageSum,
 }
 
-/// Work and costs of a day, a model and a key.
+/// Usage and costs of one group.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct UsageRow {
-    /// The day, in UTC; absent if not grouped by day.
+    /// The day, in UTC. Absent if not grouped by day.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub day: Option<String>,
-    /// The model's canonical name; absent if not grouped by model.
+    /// The model's canonical name. Absent if not grouped by model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The key; absent if not grouped by key.
+    /// The id of the API key. Absent if not grouped by key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_id: Option<String>,
     /// The key's display name.
@@ -130,15 +130,15 @@ pub struct UsageRow {
 /// A sum over rows.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct UsageSum {
-    /// Tasks that ended.
+    /// Number of tasks that ended.
     pub tasks: u64,
-    /// Tasks that succeeded.
+    /// Number of tasks that succeeded.
     pub succeeded: u64,
-    /// Tasks that failed.
+    /// Number of tasks that failed.
     pub failed: u64,
-    /// Tasks that were cancelled.
+    /// Number of tasks that were cancelled.
     pub cancelled: u64,
-    /// Dollars charged.
+    /// Amount charged, in US dollars.
     pub cost_usd: String,
 }
 

@@ -10,38 +10,38 @@ use mediagate_model::task::{Task, TaskPayload, TaskState};
 /// A video job, in the form that `OpenAI` SDKs expect.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct VideoObject {
-    /// `video_` and the task's id without dashes.
+    /// `video_` followed by the task's id without dashes.
     pub id: String,
     /// Always `video`.
     pub object: &'static str,
-    /// The model that makes it.
+    /// The model.
     pub model: String,
     /// `queued`, `in_progress`, `completed` or `failed`.
     pub status: &'static str,
-    /// 0–100.
+    /// Progress in percent, 0–100.
     pub progress: u8,
-    /// Unix seconds.
+    /// Time of creation, in Unix seconds.
     pub created_at: i64,
-    /// Unix seconds.
+    /// Time of completion, in Unix seconds.
     #[schema(required = true)]
     pub completed_at: Option<i64>,
-    /// Unix seconds.
+    /// Time when the file is removed, in Unix seconds.
     #[schema(required = true)]
     pub expires_at: Option<i64>,
     /// The prompt.
     #[schema(required = true)]
     pub prompt: Option<String>,
-    /// Length in seconds, as text.
+    /// Length in seconds, as a string.
     pub seconds: String,
-    /// Width and height: `1280x720`.
+    /// Width and height in pixels, for example `1280x720`.
     pub size: String,
     /// Always null: remixes are not supported.
     #[schema(required = true)]
     pub remixed_from_video_id: Option<String>,
-    /// Why it failed.
+    /// Why the video failed. Null otherwise.
     #[schema(required = true)]
     pub error: Option<VideoError>,
-    /// The finished file, an addition to `OpenAI`'s fields.
+    /// The finished file. An extension of the `OpenAI` API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub video: Option<VideoFile>,
 }

@@ -10,44 +10,45 @@ use mediagate_model::webhook::{
     WebhookEndpoint,
 };
 
-/// An endpoint.
+/// A webhook endpoint.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct WebhookObject {
     /// The endpoint's id.
     pub id: String,
     /// Always `webhook`.
     pub object: &'static str,
-    /// Where events are posted.
+    /// URL that receives the events.
     pub url: String,
-    /// Name for people.
+    /// Display name.
     pub description: String,
-    /// The events that it is sent; null: all.
+    /// Event types that the endpoint receives. Null if it receives all.
     #[schema(required = true)]
     pub events: Option<Vec<&'static str>>,
-    /// `hmac` or `ed25519`.
+    /// Signature scheme: `hmac` or `ed25519`.
     pub scheme: &'static str,
-    /// What its receiver checks signatures with: `whsec_…`, or for `ed25519` the public key, `whpk_…`.
-    /// Shown once, when it is made and at a rotation; otherwise null.
+    /// Key for verifying signatures: the secret `whsec_…`, or for `ed25519` the public key
+    /// `whpk_…`. Returned once, on creation and rotation; otherwise null.
     #[schema(required = true)]
     pub secret: Option<String>,
-    /// The public half of its key, `whpk_…`, where the scheme has one.
+    /// The public key `whpk_…`, if the scheme has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub public_key: Option<String>,
-    /// The API key whose holder gave it its address: it is told what that key may see. Null: the
-    /// operator did, and it is told of everything in the account.
+    /// The API key that set the URL. The endpoint receives what this key may see. Null if the
+    /// operator set the URL; the endpoint then receives all events of the account.
     #[schema(required = true)]
     pub key_id: Option<String>,
-    /// Whether it is sent anything.
+    /// Whether the endpoint receives events.
     pub enabled: bool,
-    /// Why the gateway disabled it: `gone` (it answered 410) or `failing` (five days of nothing else).
+    /// Why the gateway disabled the endpoint: `gone` (it responded with 410) or `failing` (all
+    /// attempts for five days failed).
     #[schema(required = true)]
     pub disabled_reason: Option<&'static str>,
-    /// Tries that failed since the latest success.
+    /// Number of failed attempts since the last success.
     pub failures: u32,
-    /// When the first of them failed.
+    /// Time of the first of these failed attempts.
     #[schema(required = true)]
     pub failing_since: Option<String>,
-    /// RFC 3339.
+    /// Time of creation, RFC 3339.
     pub created_at: String,
 }
 
@@ -89,37 +90,37 @@ pub struct WebhookDeleted {
     pub deleted: bool,
 }
 
-/// What an account's callbacks are signed with.
+/// The secret that signs an account's callbacks.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct WebhookSecret {
     /// Always `webhook_secret`.
     pub object: &'static str,
-    /// `whsec_…`
+    /// The secret, `whsec_…`.
     pub secret: String,
 }
 
-/// How many deliveries are sent again.
+/// The result of a recovery.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct WebhookRecovery {
     /// Always `webhook.recovery`.
     pub object: &'static str,
-    /// Deliveries that are due now.
+    /// Number of deliveries that will be sent again.
     pub recovered: u64,
 }
 
 /// The event of a delivery.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DeliveryEvent {
-    /// `msg_…`: the `webhook-id`, the same for all receivers and tries.
+    /// The `webhook-id` header, `msg_…`. It is the same for all receivers and attempts.
     pub id: String,
-    /// The event's type, as `task.succeeded`.
+    /// Event type, for example `task.succeeded`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// When it happened.
+    /// Time of the event.
     pub timestamp: String,
 }
 
-/// A delivery; a list and a single one differ in what they say of its tries.
+/// A delivery. A list and a single delivery differ in what they report about attempts.
 macro_rules! delivery {
     ($(#[doc = $about:literal])+ $name:ident, $(#[doc = $says:literal])+ $attempts:ty) => {
         $(#[doc = $about])+
@@ -127,24 +128,24 @@ macro_rules! delivery {
         pub struct $name {
             /// The delivery's id.
             pub id: String,
-            /// The endpoint; null for a callback.
+            /// The id of the endpoint. Null for a callback.
             #[schema(required = true)]
             pub endpoint_id: Option<String>,
-            /// Where it is posted.
+            /// URL that receives the delivery.
             pub url: String,
-            /// The task that it tells of.
+            /// The id of the task that the event is about.
             #[schema(required = true)]
             pub task_id: Option<String>,
-            /// What it tells.
+            /// The event.
             pub event: DeliveryEvent,
-            /// `waiting`, `delivered`, `failed` or `held`.
+            /// Status: `waiting`, `delivered`, `failed` or `held`.
             pub state: &'static str,
             $(#[doc = $says])+
             pub attempts: $attempts,
-            /// When it is tried next.
+            /// Time of the next attempt.
             #[schema(required = true)]
             pub next_attempt_at: Option<String>,
-            /// RFC 3339.
+            /// Time of creation, RFC 3339.
             pub created_at: String,
         }
 
@@ -172,16 +173,16 @@ macro_rules! delivery {
 }
 
 delivery! {
-    /// An event on its way to one receiver.
+    /// Delivery of an event to one receiver.
     DeliverySummary,
-    /// How often it was tried.
+    /// Number of attempts.
     u32
 }
 
 delivery! {
-    /// An event on its way to one receiver, with its tries.
+    /// Delivery of an event to one receiver, with its attempts.
     DeliveryObject,
-    /// The latest 50 tries, in their order.
+    /// The last 50 attempts, oldest first.
     Vec<AttemptObject>
 }
 
@@ -205,22 +206,23 @@ impl DeliveryObject {
     }
 }
 
-/// One try.
+/// One attempt of a delivery.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AttemptObject {
-    /// Counts from 1.
+    /// Number of the attempt, starting at 1.
     pub number: u32,
-    /// RFC 3339.
+    /// Time of the attempt, RFC 3339.
     pub at: String,
-    /// The answer's HTTP status.
+    /// HTTP status of the response.
     #[schema(required = true)]
     pub status: Option<u16>,
-    /// Milliseconds.
+    /// Duration in milliseconds.
     pub took_ms: u64,
-    /// `status`, `blocked`, `unreachable`, `timeout`, `broken` or `unsigned`; null: delivered.
+    /// Why the attempt failed: `status`, `blocked`, `unreachable`, `timeout`, `broken` or
+    /// `unsigned`. Null if it was delivered.
     #[schema(required = true)]
     pub error: Option<&'static str>,
-    /// The first 1,024 bytes of the answer.
+    /// The first 1,024 bytes of the response.
     #[schema(required = true)]
     pub response: Option<String>,
 }

@@ -299,7 +299,9 @@ impl S3Bucket {
             .signed_url_opts(Method::GET, &path, time, &options);
         match tokio::time::timeout(ANSWER, sign).await {
             Ok(signed) => signed.map_err(|error| BlobError::Away(told(&error))),
-            Err(_) => Err(BlobError::Away("there are no credentials in time".into())),
+            Err(_) => Err(BlobError::Away(
+                "the credentials were not available in time".into(),
+            )),
         }
     }
 
@@ -392,7 +394,7 @@ impl S3Bucket {
         request: impl Future<Output = object_store::Result<T>>,
     ) -> Result<T, BlobError> {
         if self.0.health.is_paused() {
-            return Err(BlobError::Away("it did not answer a moment ago".into()));
+            return Err(BlobError::Away("it did not respond a moment ago".into()));
         }
         self.ask_anyway(operation, limit, request).await
     }
@@ -420,7 +422,7 @@ impl S3Bucket {
                 return Err(BlobError::Missing);
             }
             Ok(Err(error)) => told(&error),
-            Err(_) => "there was no answer in time".into(),
+            Err(_) => "it did not respond in time".into(),
         };
         health.failed(asked, operation, &why);
         Err(BlobError::Away(why))

@@ -58,7 +58,7 @@ impl LocalFolder {
     }
 
     fn check(&self) -> Result<(), BlobError> {
-        const WHY: &str = "the media folder is missing, or another one is in its place";
+        const WHY: &str = "the media folder is missing or was replaced by another one";
         let FolderInner {
             folder,
             mark,

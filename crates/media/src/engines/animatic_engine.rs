@@ -19,10 +19,10 @@ pub fn model() -> Model {
     Model {
         id: "animatic-1".into(),
         aliases: Vec::new(),
-        summary: "Makes an animatic: a camera move over your picture, or over a scene drawn from the prompt.".into(),
+        summary: "Makes an animatic: a camera move over your image, or over a scene drawn from the prompt.".into(),
         notes: vec![
-            "Runs in this gateway: nothing leaves the machine.".into(),
-            "Uses no pretrained weights: it moves a camera, it does not generate new content.".into(),
+            "Runs in this gateway. No data leaves the machine.".into(),
+            "Uses no pretrained weights. It moves a camera and does not generate new content.".into(),
         ],
         limits: ModelLimits::Video(VideoLimits {
             sizes: sizes(),

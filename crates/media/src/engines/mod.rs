@@ -113,7 +113,7 @@ pub enum EngineError {
     #[error("the source cannot be read: {0}")]
     Source(String),
     /// Its child process died.
-    #[error("its process died: {0}")]
+    #[error("its process terminated: {0}")]
     Died(String),
     /// A bug in the engine.
     #[error("{0}")]

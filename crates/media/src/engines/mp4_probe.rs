@@ -29,7 +29,7 @@ pub fn measure(path: &Path) -> Result<VideoProperties, &'static str> {
     let size = reader.size;
     let mut start = [0; 12];
     if reader.file.read_exact_at(&mut start, 0).is_err() || &start[4..8] != b"ftyp" {
-        return Err("the file is no MP4 video");
+        return Err("the file is not an MP4 video");
     }
     let (mut video, mut fragments) = (None, FragmentTotals::default());
     let mut at = 0;
@@ -53,7 +53,7 @@ pub fn measure(path: &Path) -> Result<VideoProperties, &'static str> {
         told => told,
     };
     match duration.saturating_mul(1000) / video.timescale.max(1) {
-        0 => Err("the video has no length"),
+        0 => Err("the video has no duration"),
         milliseconds => Ok(VideoProperties {
             width: video.width,
             height: video.height,
@@ -64,7 +64,7 @@ pub fn measure(path: &Path) -> Result<VideoProperties, &'static str> {
 
 const UNREADABLE: &str = "the file cannot be read";
 const BROKEN: &str = "the file's container is broken";
-const CUT: &str = "the file ends before its video does";
+const CUT: &str = "the file is truncated";
 
 #[derive(Debug, Clone, Copy)]
 struct Mp4Box {

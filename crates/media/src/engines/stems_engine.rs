@@ -26,9 +26,10 @@ pub fn model() -> Model {
         summary: "Separates a song into vocals, drums, bass and the rest, by signal processing."
             .into(),
         notes: vec![
-            "Runs in this gateway: nothing leaves the machine.".into(),
-            "Uses no pretrained weights: expect audible bleed between stems.".into(),
-            "The stems sum exactly to the mix, which has the watermark where the operator wants one.".into(),
+            "Runs in this gateway. No data leaves the machine.".into(),
+            "Uses no pretrained weights. Expect audible bleed between stems.".into(),
+            "The stems sum exactly to the mix. The mix has a watermark if the operator enabled it."
+                .into(),
         ],
         limits: ModelLimits::Music(MusicLimits {
             stems: Some(StemLimits {

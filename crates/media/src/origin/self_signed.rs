@@ -28,7 +28,7 @@ pub(super) fn kept(
     store: &Store,
     seal: &SecretSeal,
 ) -> Result<SelfMadeChain, SigningError> {
-    let failed = |why: String| SigningError(format!("the self-made certificate: {why}"));
+    let failed = |why: String| SigningError(format!("the self-signed certificate: {why}"));
     let text = match config.database {
         DatabaseTarget::Sqlite => in_file(&config.data.join(FILE)),
         DatabaseTarget::Postgres(_) => in_database(store, seal),
@@ -37,7 +37,7 @@ pub(super) fn kept(
     let at = text.find(KEY);
     let (certificates, key) = at
         .and_then(|at| text.split_at_checked(at))
-        .ok_or_else(|| failed("what is kept of it is damaged".to_owned()))?;
+        .ok_or_else(|| failed("the stored copy is damaged".to_owned()))?;
     Ok(SelfMadeChain {
         certificates_pem: certificates.to_owned(),
         key_pem: key.to_owned(),

@@ -74,9 +74,8 @@ pub fn sign(
             credentials::AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia)
         }
         CreationMethod::Edited { title, source } => {
-            let kind = kind_of(source).ok_or_else(|| {
-                SigningError("what it was made of is of an unknown kind".to_owned())
-            })?;
+            let kind = kind_of(source)
+                .ok_or_else(|| SigningError("the type of the source file is unknown".to_owned()))?;
             credentials::AssetOrigin::Edited(Ingredient {
                 title,
                 format: kind,

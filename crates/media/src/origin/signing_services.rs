@@ -45,7 +45,7 @@ impl ServiceClient {
     ) -> Result<Vec<u8>, SignFailure> {
         let failed = |why: &str| SignFailure(format!("{} {why}", url.host_str().unwrap_or("it")));
         let request = self.out.request(Method::POST, url);
-        let request = request.map_err(|_| failed("cannot be asked"))?;
+        let request = request.map_err(|_| failed("cannot be called"))?;
         let mut request = request.header(CONTENT_TYPE, kind).body(body.to_vec());
         if let Some(algorithm) = algorithm {
             request = request.header("x-mediagate-algorithm", algorithm);
@@ -54,10 +54,10 @@ impl ServiceClient {
             let mut answer = request
                 .send()
                 .await
-                .map_err(|_| failed("does not answer"))?;
+                .map_err(|_| failed("does not respond"))?;
             if !answer.status().is_success() {
                 let status = answer.status().as_u16();
-                return Err(failed(&format!("answered with status {status}")));
+                return Err(failed(&format!("responded with status {status}")));
             }
             let mut bytes = Vec::new();
             loop {
@@ -66,12 +66,12 @@ impl ServiceClient {
                         bytes.extend_from_slice(&chunk);
                     }
                     Ok(None) => return Ok(bytes),
-                    _ => return Err(failed("did not answer whole, or too long")),
+                    _ => return Err(failed("sent an incomplete or oversized response")),
                 }
             }
         };
         let runtime = tokio::runtime::Handle::try_current();
-        let runtime = runtime.map_err(|_| failed("cannot be asked here"))?;
+        let runtime = runtime.map_err(|_| failed("cannot be called here"))?;
         runtime.block_on(async {
             tokio::time::timeout(TIME, answered)
                 .await
@@ -101,7 +101,7 @@ impl KeySigner {
     /// Of a certificate that was checked.
     pub(super) fn of(identity: &SigningIdentity) -> Result<Self, String> {
         let algorithm = identity.algorithm();
-        let algorithm = algorithm.ok_or("the certificate's key is of an unknown kind")?;
+        let algorithm = algorithm.ok_or("the certificate's key has an unknown type")?;
         match &identity.holder {
             KeyHolder::Here(key) => {
                 let signer = PemSigner::new(&identity.certificates, key.expose(), algorithm);

@@ -85,7 +85,7 @@ impl Adapter for AudioShakeAdapter {
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         let stems = order.stems()?;
         if models(&order.work).is_empty() {
-            let message = "the provider has no model for what is wanted";
+            let message = "the provider has no model for this stem";
             return Err(ProviderError::new(ErrorClass::Rejected, message));
         }
         let parts = vec![FormPart::file("file", &stems.source.file)];
@@ -133,7 +133,7 @@ impl Adapter for AudioShakeAdapter {
             .filter(|targets| !targets.is_empty())
         else {
             return Err(ProviderError::unreadable(
-                "the provider's answer has no targets",
+                "the provider's response has no targets",
             ));
         };
         let mut outputs = Vec::new();

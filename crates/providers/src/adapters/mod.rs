@@ -119,7 +119,7 @@ pub fn limits_of(entry: &KnownModel) -> Option<ModelLimits> {
 /// What is wrong with an entry of the catalogue: whose it is, or what it says of its model's inputs.
 pub fn fault_of_entry(entry: &KnownModel) -> Option<String> {
     if protocol_of(entry).is_none() {
-        return Some("is named after no protocol and no recipe".into());
+        return Some("has the name of no known protocol or recipe".into());
     }
     if entry.inputs.is_empty() {
         return None;
@@ -127,7 +127,7 @@ pub fn fault_of_entry(entry: &KnownModel) -> Option<String> {
     let message = match entry.provider.as_str() {
         "replicate" => replicate::fault_of_inputs(&entry.inputs)?,
         "runway" => runway::fault_of_inputs(&entry.inputs)?,
-        _ => "all models of this protocol are asked in one way: leave this out".into(),
+        _ => "all models of this protocol use the same fields; remove this".into(),
     };
     Some(format!("{}: inputs: {message}", entry.id))
 }
@@ -142,7 +142,7 @@ pub fn base_url(protocol: &Protocol, settings: &ProviderSettings) -> Result<Url,
     let own = own.and_then(|url| Url::parse(url).ok());
     own.ok_or_else(|| {
         let message = format!(
-            "the protocol {} has no address of its own: say where it is",
+            "the protocol {} has no default URL; set it here",
             protocol.name
         );
         SettingsError::at("base_url", message)
@@ -155,7 +155,7 @@ pub fn fault_of_address(url: &Url, own: Option<&str>) -> Option<String> {
     let host = url.host()?;
     if url.scheme() == "http" && is_public(&host) {
         return Some(format!(
-            "would send the key unencrypted: write \"https://{host}{}\"",
+            "would send the key unencrypted; use \"https://{host}{}\"",
             url.path().trim_end_matches('/')
         ));
     }
@@ -165,20 +165,20 @@ pub fn fault_of_address(url: &Url, own: Option<&str>) -> Option<String> {
         && last == before
         && !last.is_empty()
     {
-        return Some(format!("has \"/{last}\" twice: leave one out"));
+        return Some(format!("contains \"/{last}\" twice; remove one"));
     }
     for endpoint in ["/chat/completions", "/videos"] {
         if let Some(before) = path.strip_suffix(endpoint) {
             let host = url.origin().ascii_serialization();
             return Some(format!(
-                "names the endpoint too, which is added to it: write \"{host}{before}\""
+                "must not contain the endpoint, which is added automatically; use \"{host}{before}\""
             ));
         }
     }
     let own = own.and_then(|own| Url::parse(own).ok())?;
     if own.path() == "/v1" && path.is_empty() && is_public(&host) {
         let host = url.origin().ascii_serialization();
-        return Some(format!("lacks the API's path: write \"{host}/v1\""));
+        return Some(format!("lacks the path of the API; use \"{host}/v1\""));
     }
     // Regions of a provider share its domain and the path.
     let domain = |url: &Url| {
@@ -190,7 +190,7 @@ pub fn fault_of_address(url: &Url, own: Option<&str>) -> Option<String> {
     (is_same && differs).then(|| {
         let host = url.origin().ascii_serialization();
         let path = own.path().trim_end_matches('/');
-        format!("is not where this provider's API is: write \"{host}{path}\"")
+        format!("is not the URL of this provider's API; use \"{host}{path}\"")
     })
 }
 
@@ -210,7 +210,9 @@ pub fn fault_of_foreign_secret(secret: &Secret, protocol: &str) -> Option<String
     let text = secret.expose().trim();
     let (start, of) = KEYS_OF.iter().find(|(start, _)| text.starts_with(start))?;
     (*of != protocol).then(|| {
-        format!("begins with \"{start}\", as the keys of another provider do: write one of this")
+        format!(
+            "begins with \"{start}\" like a key of another provider; use a key of this provider"
+        )
     })
 }
 
@@ -219,14 +221,14 @@ pub fn fault_of_any_secret(secret: &Secret) -> Option<&'static str> {
     let text = secret.expose().trim();
     let word = text.split_whitespace().next().unwrap_or_default();
     if ["bearer", "key", "token"].contains(&word.to_ascii_lowercase().as_str()) && word != text {
-        return Some("is the key alone, without the word before it that a header has");
+        return Some("must be the key alone, without a word such as \"Bearer\" before it");
     }
     if text.starts_with('$') {
-        return Some("is the name of a variable: write \"env:NAME\"");
+        return Some("is the name of a variable; use \"env:NAME\"");
     }
     // A service account is JSON.
     let is_json = text.starts_with('{');
-    (!is_json && text.contains(char::is_whitespace)).then_some("has a space or a line break in it")
+    (!is_json && text.contains(char::is_whitespace)).then_some("contains a space or a line break")
 }
 
 /// Whether a host is one of the public network, by its name or address alone.

@@ -148,7 +148,7 @@ impl Adapter for XaiAdapter {
         match (status.as_deref(), url) {
             (Some("done") | None, _) if withheld => Err(ProviderError::new(
                 ErrorClass::Refused,
-                "the provider's moderation withholds the video",
+                "the provider's moderation blocked the video",
             )),
             (Some("done"), url) | (None, url @ Some(_)) => {
                 AdapterStep::done(url.map(JobOutput::video_at).into_iter().collect())
@@ -164,11 +164,11 @@ impl Adapter for XaiAdapter {
             }
             (Some("expired"), _) => Err(ProviderError::new(
                 ErrorClass::Lost,
-                "the provider let the job expire",
+                "the job expired at the provider",
             )),
             (Some(word), _) => Ok(AdapterStep::unknown(word)),
             (None, None) => Err(ProviderError::unreadable(
-                "the provider's answer has neither a status nor a video",
+                "the provider's response has neither a status nor a video",
             )),
         }
     }

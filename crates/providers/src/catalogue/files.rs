@@ -177,7 +177,7 @@ pub(super) fn file(
             .iter()
             .any(|other| other.id == model.id || other.name == model.name)
         {
-            let message = format!("{} or its name is there twice", model.id);
+            let message = format!("{} or its name occurs twice", model.id);
             return Err(wrong(Some(at), message));
         }
         models.push(model);
@@ -198,19 +198,21 @@ fn known(head: &FileHeader<'_>, entry: CatalogueEntry) -> Result<KnownModel, Str
     let sizes = entry.sizes.map(|sizes| sizes.iter().map(size).collect());
     let sizes: Option<Vec<(u32, u32)>> = sizes.transpose()?;
     if sizes.as_ref().is_some_and(Vec::is_empty) {
-        return Err(format!("{id}: sizes: at least one is needed"));
+        return Err(format!("{id}: sizes: at least one is required"));
     }
     if let Some(seconds) = &entry.seconds
         && (seconds.min() == 0 || seconds.min() > seconds.max())
     {
-        return Err(format!("{id}: seconds: whole seconds from 1 on, ascending"));
+        return Err(format!(
+            "{id}: seconds: must be whole seconds, at least 1, in ascending order"
+        ));
     }
     let default_fits = match (&entry.seconds, entry.default_seconds) {
         (Some(seconds), Some(default)) => seconds.contains(f64::from(default)),
         _ => true,
     };
     if !default_fits {
-        return Err(format!("{id}: default_seconds is not among the lengths"));
+        return Err(format!("{id}: default_seconds is not one of the lengths"));
     }
     let prices = entry.price.into_iter().map(|price| checked(&id, price));
     let date = entry.date.as_ref().map_or(head.date.clone(), day);
@@ -234,12 +236,12 @@ fn known(head: &FileHeader<'_>, entry: CatalogueEntry) -> Result<KnownModel, Str
         inputs: entry.inputs,
         prices: prices.collect::<Result<_, _>>()?,
         retired: match &entry.retired {
-            Some(end) => Some(day(end).ok_or("retired: must be a day")?),
+            Some(end) => Some(day(end).ok_or("retired: must be a date")?),
             None => None,
         },
         instead: entry.instead,
         source: entry.source.unwrap_or_else(|| head.source.to_owned()),
-        date: date.ok_or("date: must be a day such as 2026-11-22")?,
+        date: date.ok_or("date: must be a date such as 2026-11-22")?,
         id,
     })
 }
@@ -255,17 +257,19 @@ fn size(text: &String) -> Result<(u32, u32), String> {
     let size = sides.and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)));
     let fits = |side: u32| (16..=8192).contains(&side);
     size.filter(|(width, height)| fits(*width) && fits(*height))
-        .ok_or_else(|| format!("{text:?} is no size such as \"1280x720\""))
+        .ok_or_else(|| format!("{text:?} is not a size such as \"1280x720\""))
 }
 
 fn checked(id: &str, price: CataloguePrice) -> Result<ListPrice, String> {
     if !UNITS.contains(&price.unit.as_str()) {
-        return Err(format!("{id}: price: units are {}", UNITS.join(", ")));
+        return Err(format!("{id}: price: the units are {}", UNITS.join(", ")));
     }
     let (whole, part) = price.usd.split_once('.').unwrap_or((&price.usd, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !digits(whole) || !digits(part) || part.len() > 6 || whole.len() > 6 {
-        return Err(format!("{id}: price: usd is a decimal such as \"0.40\""));
+        return Err(format!(
+            "{id}: price: usd must be a decimal such as \"0.40\""
+        ));
     }
     Ok(ListPrice {
         unit: price.unit,

@@ -285,7 +285,7 @@ fn a_wrong_file_is_explained_by_line() {
     for (provider, inputs, words) in [
         ("runway", "{ text = \"big\" }", "pixels"),
         ("replicate", "{ frist = \"image\" }", "frist"),
-        ("kling", "{ first = \"image\" }", "leave this out"),
+        ("kling", "{ first = \"image\" }", "remove this"),
     ] {
         let toml = format!("{head}[[model]]\nid = \"a\"\nkind = \"video\"\ninputs = {inputs}\n");
         let error = files::file(provider, &toml, fault_of_entry).unwrap_err();
@@ -298,7 +298,11 @@ fn a_wrong_file_is_explained_by_line() {
         fault_of_entry,
     )
     .unwrap_err();
-    assert!(error.to_string().contains("is named after no protocol"));
+    assert!(
+        error
+            .to_string()
+            .contains("has the name of no known protocol")
+    );
 }
 
 /// The lines of the document's table.

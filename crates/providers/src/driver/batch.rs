@@ -69,7 +69,7 @@ impl Provider {
         let told = call.await?;
         Some(told.get(place).cloned().unwrap_or_else(|| {
             Err(ProviderError::unreadable(
-                "the provider's answer says nothing of this job",
+                "the provider's response does not mention this job",
             ))
         }))
     }

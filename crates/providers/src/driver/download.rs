@@ -43,7 +43,7 @@ pub struct DownloadedFile {
 #[derive(Debug, thiserror::Error)]
 pub enum DownloadError {
     /// The address is past its time (401, 403, 404, 410): poll the job again.
-    #[error("the result is no longer at its address")]
+    #[error("the result is no longer available at its URL")]
     Expired,
     /// Nothing is sent to its address, now or later: it leads to no public host, or is none.
     #[error("{0}")]
@@ -58,7 +58,7 @@ pub enum DownloadError {
     #[error("{0}")]
     Failed(ProviderError),
     /// The file could not be written here.
-    #[error("the result cannot be written: {0}")]
+    #[error("the result cannot be stored: {0}")]
     Local(std::io::Error),
 }
 
@@ -72,7 +72,7 @@ impl Driver {
         source: &OutputSource,
         file: &mut File,
     ) -> Result<DownloadedFile, DownloadError> {
-        let nothing = || ProviderError::new(ErrorClass::Failed, "there is nothing to fetch");
+        let nothing = || ProviderError::new(ErrorClass::Failed, "there is no result to fetch");
         let call = match source {
             OutputSource::Address(url) => Call::get("download", "")
                 .to(CallTarget::Address(url.clone()))
@@ -142,7 +142,7 @@ async fn fetch(
         }
         tokio::time::sleep(wait).await;
     }
-    Err(broken("the result comes in ever more pieces"))
+    Err(broken("the result arrives in too many parts"))
 }
 
 async fn attempt(
@@ -159,7 +159,7 @@ async fn attempt(
         // What was there before cannot be gone on with.
         412 | 416 => {
             sink.forget();
-            return Err(broken("the result changed while it was fetched"));
+            return Err(broken("the result changed during the download"));
         }
         _ => {
             let answer = ProviderResponse {
@@ -182,8 +182,9 @@ async fn attempt(
     let idle = provider.rules().idle_timeout;
     loop {
         let chunk = tokio::time::timeout(idle, answer.chunk()).await;
-        let chunk = chunk.map_err(|_| broken("the result stopped halfway"))?;
-        let chunk = chunk.map_err(|_| broken("the connection broke before the result was here"))?;
+        let chunk = chunk.map_err(|_| broken("the download of the result stalled"))?;
+        let chunk = chunk
+            .map_err(|_| broken("the connection was lost before the download was complete"))?;
         let Some(chunk) = chunk else { break };
         sink.write(&chunk).await?;
     }
@@ -219,9 +220,9 @@ async fn open(
             .headers(resumption.clone())
             .header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let answer = tokio::time::timeout(FIRST_BYTE, request.send()).await;
-        let answer = answer.map_err(|_| broken("the server did not answer within a minute"))?;
+        let answer = answer.map_err(|_| broken("the server did not respond within a minute"))?;
         let answer = answer.map_err(|error| unreached(&error))?;
-        let nowhere = "the server redirects to nowhere";
+        let nowhere = "the server redirects to an invalid URL";
         let Some(next) = next_hop(&here, &answer).map_err(|_| broken(nowhere))? else {
             return Ok(answer);
         };
@@ -233,7 +234,7 @@ async fn open(
             call.headers.clear();
         }
     }
-    Err(broken("the server redirects more than 3 times"))
+    Err(broken("the server redirected more than 3 times"))
 }
 
 fn unreached(error: &reqwest::Error) -> DownloadError {
@@ -243,7 +244,7 @@ fn unreached(error: &reqwest::Error) -> DownloadError {
     let what = if error.is_connect() {
         "the server that holds the result cannot be reached"
     } else {
-        "the connection broke before the result was here"
+        "the connection was lost before the download was complete"
     };
     broken(what)
 }

@@ -44,7 +44,7 @@ impl SendDeadline {
 
 /// The request was held back.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("the sender can no longer prove that it may send this")]
+#[error("the sender no longer holds the right to send this")]
 pub(super) struct DeadlinePassed;
 
 const TOO_LATE: &str = "too_late";

@@ -80,7 +80,7 @@ async fn look(
     let mut lookup = LookupResult::default();
     for _ in 0..PAGES {
         if call.effect != CallEffect::Free {
-            return Err(ProviderError::unreadable("a look-up orders nothing"));
+            return Err(ProviderError::unreadable("a look-up must not submit a job"));
         }
         let read = |asked: &_, answer: &_| adapter.found(order, since, asked, answer);
         let page = provider.step(secret, &call, POLL, read).await?;

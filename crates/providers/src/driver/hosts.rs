@@ -12,7 +12,7 @@ pub(super) struct HostPattern {
 
 impl HostPattern {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is none of host, *.host and host:port");
+        let wrong = || format!("{text:?} is not a host, *.host or host:port");
         let (name, subdomains) = match text.strip_prefix("*.") {
             Some(name) => (name, true),
             None => (text, false),

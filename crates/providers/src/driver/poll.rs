@@ -81,7 +81,7 @@ impl Driver {
                 })
             }
             AdapterStep::Submitted { .. } | AdapterStep::Next(_) => Err(ProviderError::unreadable(
-                "the answer to a poll cannot be another submission",
+                "a poll must not lead to another submission",
             )),
         }
     }

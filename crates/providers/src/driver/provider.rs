@@ -127,7 +127,7 @@ impl Provider {
         let clients = ProviderClients::new(&rules).map_err(|error| SettingsError {
             key: None,
             line: None,
-            message: format!("no HTTP client can be made: {error}"),
+            message: format!("the HTTP client cannot be created: {error}"),
         })?;
         Ok(Self(Arc::new(ProviderInner {
             name: settings.name.clone(),
@@ -234,9 +234,7 @@ impl Provider {
         let call = Call::get("link", "").to(CallTarget::Address(address.to_owned()));
         let to = self.destination(&call).map_err(|error| error.message)?;
         if to.url.as_str().chars().count() > LONGEST_LINK {
-            return Err(format!(
-                "its address is longer than {LONGEST_LINK} characters"
-            ));
+            return Err(format!("its URL is longer than {LONGEST_LINK} characters"));
         }
         if !to.url.username().is_empty() || to.url.password().is_some() {
             return Err(AddressRefusal::Credential.to_string());
@@ -267,13 +265,13 @@ impl Provider {
         if let CallTarget::Path(path) | CallTarget::Root(path) = target
             && !is_straight(path)
         {
-            let what = "a name in the request leads to another path";
+            let what = "a name in the request would change the path of the URL";
             return Err(ProviderError::new(ErrorClass::Rejected, what));
         }
         if let CallTarget::Address(address) = target
             && (address.len() > LONGEST_ADDRESS || address.trim().contains(char::is_control))
         {
-            return Err(blocked("the provider names an address that is none"));
+            return Err(blocked("the provider returned an invalid URL"));
         }
         let parsed = match target {
             CallTarget::Path(path) => {
@@ -284,10 +282,10 @@ impl Provider {
             // A relative one counts from the root.
             CallTarget::Address(address) => Url::parse(&root).and_then(|root| root.join(address)),
         };
-        let url = parsed.map_err(|_| blocked("the provider names an address that is none"))?;
+        let url = parsed.map_err(|_| blocked("the provider returned an invalid URL"))?;
         let within = !matches!(target, CallTarget::Address(_));
         if within && url.origin() != base.origin() {
-            return Err(blocked("a path leads away from the provider"));
+            return Err(blocked("a path would leave the provider's host"));
         }
         Ok(url)
     }
@@ -321,10 +319,10 @@ fn slashed(path: &str) -> String {
 fn checked_base(url: Url) -> Result<Url, SettingsError> {
     let wrong = |message| Err(SettingsError::at("base_url", message));
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return wrong("must begin with http:// or https:// and name a host");
+        return wrong("must begin with http:// or https:// and contain a host");
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return wrong("must not hold a credential");
+        return wrong("must not contain credentials");
     }
     if url.query().is_some() || url.fragment().is_some() {
         return wrong("must not have a query or a fragment");

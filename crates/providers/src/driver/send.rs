@@ -56,10 +56,10 @@ impl SendError {
             return Self::unsent(ProviderError::new(ErrorClass::Unavailable, what));
         }
         if error.is_builder() {
-            let what = "the request cannot be put into words";
+            let what = "the request cannot be encoded";
             return Self::unsent(ProviderError::new(ErrorClass::Rejected, what));
         }
-        Self::lost("the connection to the provider broke before its answer was here")
+        Self::lost("the connection to the provider was lost before its response arrived")
     }
 }
 
@@ -178,7 +178,7 @@ impl Provider {
         let answered = tokio::time::timeout(in_all, exchange).await;
         answered.unwrap_or_else(|_| {
             Err(SendError::lost(
-                "the provider did not answer within its time",
+                "the provider did not respond within the time limit",
             ))
         })
     }
@@ -191,7 +191,7 @@ impl Provider {
     ) -> Result<ProviderResponse, SendError> {
         let (status, headers) = (answer.status(), answer.headers().clone());
         trace::note("http.response.status_code", i64::from(status.as_u16()));
-        let too_long = || SendError::lost("the provider's answer is longer than any should be");
+        let too_long = || SendError::lost("the provider's response is too large");
         let length = answer.content_length();
         if length.is_some_and(|length| length > limit_bytes) {
             return Err(too_long());
@@ -201,8 +201,7 @@ impl Provider {
         let mut told = None;
         loop {
             let chunk = tokio::time::timeout(idle, answer.chunk()).await;
-            let chunk =
-                chunk.map_err(|_| SendError::lost("the provider's answer stopped halfway"))?;
+            let chunk = chunk.map_err(|_| SendError::lost("the provider's response stalled"))?;
             let Some(chunk) = chunk.map_err(|error| SendError::of(&error))? else {
                 break;
             };
@@ -321,6 +320,6 @@ fn value(text: &str) -> Result<HeaderValue, ProviderError> {
 }
 
 fn unspeakable() -> ProviderError {
-    let what = "the request holds a character that cannot be sent";
+    let what = "the request contains a character that cannot be sent";
     ProviderError::new(ErrorClass::Rejected, what)
 }

@@ -76,12 +76,12 @@ impl<'a> DownloadSink<'a> {
         let next = range(headers).filter(|(start, _)| self.size > 0 && *start == self.size);
         let Some((_, whole)) = next else {
             self.forget();
-            return Err(broken("the server sent another part than was asked for"));
+            return Err(broken("the server sent a different range than requested"));
         };
         let whole = whole.or(length.map(|length| self.size + length));
         if whole.is_some() && self.expected.is_some() && whole != self.expected {
             self.forget();
-            return Err(broken("the result changed while it was fetched"));
+            return Err(broken("the result changed during the download"));
         }
         self.expected = self.expected.or(whole);
         self.resumed = true;
@@ -101,7 +101,7 @@ impl<'a> DownloadSink<'a> {
     /// As much is here as the server said there is.
     pub(super) fn check_whole(&self) -> Result<(), DownloadError> {
         if self.expected.is_some_and(|expected| expected != self.size) {
-            return Err(broken("the result ended before its length was reached"));
+            return Err(broken("the result is shorter than its stated length"));
         }
         Ok(())
     }

@@ -205,7 +205,7 @@ impl CallChain {
     ) -> Result<(), ProviderError> {
         self.length += 1;
         if self.length > CHAIN || self.since.elapsed() > CHAIN_TIME {
-            let what = "the provider leads from call to call without an end";
+            let what = "the provider requires too many follow-up calls";
             return Err(ProviderError::new(ErrorClass::Unclear, what));
         }
         let same = (&before.stage, &before.to, &before.memo) == (&next.stage, &next.to, &next.memo);

@@ -43,7 +43,7 @@ pub enum OrderAcceptance {
 #[derive(Debug, thiserror::Error)]
 pub enum SubmitError<E> {
     /// The intent was not kept, so nothing was sent.
-    #[error("the intent to submit was not kept")]
+    #[error("the intent to submit was not recorded")]
     Intent(E),
     /// A call before the submission failed, or the order cannot be put into a
     /// call: nothing was submitted.
@@ -51,16 +51,16 @@ pub enum SubmitError<E> {
     Before(ProviderError),
     /// Held back: by the time at which it could leave, it could not be proved any
     /// more that it may.
-    #[error("not sent: it was too late")]
+    #[error("not sent: the time limit had passed")]
     TooLate,
     /// Provably not taken: the provider said no, or was not reached.
-    #[error("not taken: {0}")]
+    #[error("rejected: {0}")]
     Refused(ProviderError),
     /// Taken, and it failed.
-    #[error("taken and failed: {0}")]
+    #[error("accepted, then failed: {0}")]
     Failed(ProviderError),
     /// Sent, and nobody can tell whether it was taken.
-    #[error("nobody can tell whether it was taken: {0}")]
+    #[error("it is unknown whether it was accepted: {0}")]
     Unclear(ProviderError),
 }
 
@@ -198,7 +198,7 @@ impl OrderSubmission<'_> {
                 AdapterStep::Next(next) => *next,
                 AdapterStep::Running { .. } => call.clone(),
                 AdapterStep::Submitted { .. } | AdapterStep::Done { .. } => {
-                    let what = "a call that costs nothing cannot be an order";
+                    let what = "a free call cannot submit a job";
                     return Err(ProviderError::unreadable(what));
                 }
             };
@@ -380,11 +380,13 @@ impl OrderSubmission<'_> {
                 AdapterStep::Done { outputs } => return Ok(OrderAcceptance::Done(outputs)),
                 AdapterStep::Next(next) if next.effect == CallEffect::Free => *next,
                 AdapterStep::Next(_) => {
-                    return Err(unclear("an order is not submitted twice"));
+                    return Err(unclear("a job must not be submitted twice"));
                 }
                 AdapterStep::Running { .. } if call.effect == CallEffect::Free => call.clone(),
                 AdapterStep::Running { .. } => {
-                    return Err(unclear("the provider works on it, and names no job"));
+                    return Err(unclear(
+                        "the provider accepted the job but returned no job id",
+                    ));
                 }
             };
             let gone_on = chain.add(self.provider, &call, &next).await;

@@ -42,19 +42,19 @@ pub struct OutboundRules {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressRefusal {
     /// It is no http or https.
-    #[error("only http and https addresses are followed")]
+    #[error("only http and https URLs are allowed")]
     Scheme,
     /// It holds a user or a password.
-    #[error("an address with a credential in it is not followed")]
+    #[error("a URL with credentials is not allowed")]
     Credential,
     /// It names no host.
-    #[error("the address names no host")]
+    #[error("the URL has no host")]
     NoHost,
     /// One of the host's addresses is not public.
-    #[error("the address does not lead to a public host")]
+    #[error("the URL does not point to a public host")]
     NotPublic,
     /// The port is not allowed.
-    #[error("the address names a port that is not allowed")]
+    #[error("the URL's port is not allowed")]
     Port,
 }
 
@@ -134,7 +134,7 @@ impl AddressRefusal {
 
 /// Said of an answer that redirects to nothing that is an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the server redirects to nowhere")]
+#[error("the server redirects to an invalid URL")]
 pub struct BadRedirect;
 
 /// Where an answer from `here` redirects to, not checked yet; `None` when it is

@@ -116,7 +116,9 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         answer: &ProviderResponse,
     ) -> Result<(Vec<AuthHeader>, Duration), ProviderError> {
         let _ = (asked, answer);
-        Err(ProviderError::unreadable("nothing was exchanged"))
+        Err(ProviderError::unreadable(
+            "this provider exchanges no credential",
+        ))
     }
 
     /// The shape of the provider's jobs; the functions about submissions and
@@ -255,7 +257,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
         let _ = (order, since, asked, answer);
-        Err(ProviderError::unreadable("nothing was looked for"))
+        Err(ProviderError::unreadable("no look-up was started"))
     }
 
     /// Hosts beside the provider's own that may be sent the credential and
@@ -269,7 +271,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
 
 /// The error of asking for a job where there are none.
 fn no_jobs() -> ProviderError {
-    ProviderError::new(ErrorClass::Lost, "this provider keeps no jobs")
+    ProviderError::new(ErrorClass::Lost, "this provider has no jobs")
 }
 
 /// How a provider wants to be polled.

@@ -101,7 +101,7 @@ impl AdapterStep {
     /// result may come later than the word.
     pub fn done(outputs: Vec<JobOutput>) -> Result<Self, ProviderError> {
         if outputs.is_empty() {
-            let message = "the provider says that it is done, and delivers nothing";
+            let message = "the provider reports success but returned no result";
             return Err(ProviderError::new(ErrorClass::Failed, message).on(ErrorBasis::Answer));
         }
         Ok(Self::Done { outputs })

@@ -307,10 +307,10 @@ impl FetchRetries {
 /// The job was watched for as long as the operator allows. It may end well yet, and is paid for then:
 /// ordering it again would pay for two, so no client is told to.
 fn out_of_time(taken: &AcceptedJob) -> RunEnding {
-    let message = "The provider did not end the job within the time that the operator allows. Nothing was charged.";
+    let message = "The provider did not finish the job within the operator's time limit. Nothing was charged.";
     let mut submission = taken.submission.clone();
     submission.state = taken.state;
-    let (_, closing) = unconfirmed(&submission, "the job did not end within job_limit", None);
+    let (_, closing) = unconfirmed(&submission, "the job did not finish within job_limit", None);
     let outcome = RunOutcome::failed(ErrorCode::SubmissionUnconfirmed, message);
     (outcome, closing)
 }
@@ -321,20 +321,19 @@ fn failed(error: ResultError) -> FollowError {
         // Ordered again it would be there again, and be paid for twice.
         ResultError::Unreachable(why) => (
             ErrorCode::ProviderRejected,
-            format!(
-                "The provider's result is where nobody is sent to: {why}. Nothing was charged."
-            ),
+            format!("The URL of the provider's result is not allowed: {why}. Nothing was charged."),
             why,
         ),
         ResultError::Broken(why) | ResultError::Useless(why) => (
             ErrorCode::GenerationFailed,
-            format!("What the provider delivered cannot be used: {why}. Nothing was charged."),
+            format!("The provider's result cannot be used: {why}. Nothing was charged."),
             why,
         ),
         ResultError::Away(_) | ResultError::Again(_) | ResultError::Inside(_) => (
             ErrorCode::GenerationFailed,
-            "The provider's result could not be fetched whole. Nothing was charged.".to_owned(),
-            "the result cannot be fetched".to_owned(),
+            "The provider's result could not be downloaded completely. Nothing was charged."
+                .to_owned(),
+            "the result could not be downloaded".to_owned(),
         ),
     };
     let error = ProviderError::new(ErrorClass::Failed, why);

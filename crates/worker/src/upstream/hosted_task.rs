@@ -130,7 +130,7 @@ pub(super) fn unconfirmed(
 ) -> RunEnding {
     metrics::counter!("mediagate_submissions_unconfirmed_total").increment(1);
     tracing::error!(submission_id = %submission.id, why, "submission unconfirmed");
-    let message = "Whether the provider took the order cannot be found out, so it was not sent again. Nothing was charged.";
+    let message = "It is unknown whether the provider accepted the task, so it was not sent again. Nothing was charged.";
     let closing = submission.state.is_open().then(|| SubmissionClose {
         id: submission.id,
         from: submission.state,
@@ -151,11 +151,11 @@ pub(super) fn failure(error: &ProviderError) -> RunOutcome {
     match error.class {
         ErrorClass::Refused => RunOutcome::failed(
             ErrorCode::ContentPolicy,
-            format!("The model's provider does not make this: {said}. Nothing was charged."),
+            format!("The model's provider refuses this content: {said}. Nothing was charged."),
         ),
         ErrorClass::Rejected | ErrorClass::Unfit => RunOutcome::failed(
             ErrorCode::ProviderRejected,
-            format!("The model's provider refuses the request: {said}. Nothing was charged."),
+            format!("The model's provider rejected the request: {said}. Nothing was charged."),
         ),
         ErrorClass::Lost | ErrorClass::Missing => RunOutcome::failed(
             ErrorCode::GenerationFailed,

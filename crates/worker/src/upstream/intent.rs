@@ -172,7 +172,7 @@ impl HostedTask<'_> {
         let written = self.insist(move |conn| {
             // Whoever took the task over may have sent it with the same key.
             if !repeats || store::tasks::lock_held(conn, task, &owner)? {
-                let why = Some(("held_back", "the gateway stood still before it was sent"));
+                let why = Some(("held_back", "the gateway was suspended before it was sent"));
                 let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
                 store::submissions::close(conn, id, from, to, why, now)?;
             }

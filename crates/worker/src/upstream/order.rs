@@ -102,7 +102,7 @@ async fn video(app: &App, job: &VideoJob, route: &Route) -> Result<VideoSpec, Or
     for (role, id) in by_place.chain(last).chain(about) {
         let file = file(app, *id, "picture")
             .await?
-            .ok_or(OrderError::Gone("A picture"))?;
+            .ok_or(OrderError::Gone("An image"))?;
         pictures.push(SourcePicture { role, file });
     }
     Ok(VideoSpec {

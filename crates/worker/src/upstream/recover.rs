@@ -58,9 +58,13 @@ impl HostedTask<'_> {
                 )),
             },
             SubmissionState::Intended => self.recover(submission).await,
-            SubmissionState::Unclear | SubmissionState::Found | SubmissionState::Ended => Err(
-                unconfirmed(&submission, "an earlier run could not find out", None),
-            ),
+            SubmissionState::Unclear | SubmissionState::Found | SubmissionState::Ended => {
+                Err(unconfirmed(
+                    &submission,
+                    "the outcome is unknown since an earlier run",
+                    None,
+                ))
+            }
         }
     }
 
@@ -93,7 +97,7 @@ impl HostedTask<'_> {
     /// Goes on with a submission whose outcome nobody saw, because the process
     /// died.
     async fn recover(&self, submission: Submission) -> Result<AcceptedJob, RunEnding> {
-        const WHY: &str = "the process ended while it was sent";
+        const WHY: &str = "the process ended while it was being sent";
         let made_by = self.crew.app.models.upstream.made_by(&submission);
         let route = self.route(&submission.provider, &submission.route_model);
         let (Some((site, credential)), Some(route)) = (made_by, route) else {
@@ -103,7 +107,11 @@ impl HostedTask<'_> {
         let age = self.crew.app.clock.now().since(submission.created_at);
         let prepared = order::build(&self.crew.app, self.task, &route, &site).await;
         let Ok(prepared) = prepared else {
-            return Err(unconfirmed(&submission, "its source is gone", None));
+            return Err(unconfirmed(
+                &submission,
+                "its source file was removed",
+                None,
+            ));
         };
         let order = Order {
             key: submission.id.to_string(),
@@ -119,7 +127,7 @@ impl HostedTask<'_> {
         if site.provider.adapter().deduplicates() && age > KEYS_KEPT {
             return Err(unconfirmed(
                 &submission,
-                "it is too old to be repeated",
+                "it is too old to be sent again",
                 None,
             ));
         }
@@ -138,7 +146,7 @@ impl HostedTask<'_> {
             // That it is refused now says nothing about the first time.
             RouteAttempt::Passed(_) => Err(unconfirmed(
                 &submission,
-                "the provider refuses the repetition",
+                "the provider rejected the repeated request",
                 None,
             )),
         }

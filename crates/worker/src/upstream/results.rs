@@ -123,7 +123,7 @@ async fn fetch(
             Err(ResultError::Useless("the file is too large".into()))
         }
         Err(DownloadError::Refused(why)) => Err(ResultError::Unreachable(why)),
-        Err(DownloadError::Expired) => Err(ResultError::Again("the address has expired".into())),
+        Err(DownloadError::Expired) => Err(ResultError::Again("the URL has expired".into())),
         Err(DownloadError::Failed(error)) if may_come_back(&error) => {
             Err(ResultError::Away(error.message))
         }
@@ -145,7 +145,7 @@ async fn video(
     let piece = pieces
         .into_iter()
         .find(|piece| piece.what == OutputKind::Video)
-        .ok_or_else(|| ResultError::Useless("there is no video in it".into()))?;
+        .ok_or_else(|| ResultError::Useless("it contains no video".into()))?;
     let fetched = fetch(app, taken, &piece.source).await?;
     let (parts, path) = (app.clone(), fetched.path.clone());
     let read = move |place: &WorkSlot| {
@@ -277,7 +277,7 @@ const fn memory(fetched: &FetchedFile) -> u64 {
 fn unreadable(error: ClipError) -> ResultError {
     match error {
         ClipError::Decode(why) => {
-            ResultError::Broken(format!("the recording cannot be read: {why}"))
+            ResultError::Broken(format!("the audio file cannot be read: {why}"))
         }
         ClipError::Engine(error) => ResultError::Useless(error.to_string()),
     }
@@ -347,7 +347,7 @@ async fn stems(
         .filter(|_| job.stem_task == SeparationMode::Two);
     if ids.is_empty() || wanted.is_some_and(|(id, _)| !ids.contains(id)) {
         return Err(ResultError::Useless(format!(
-            "there is no {} in it",
+            "it contains no {}",
             missing.join(", ")
         )));
     }
@@ -444,7 +444,7 @@ async fn songs(
         ids.push(id);
     }
     if ids.is_empty() {
-        return Err(ResultError::Useless("there is no recording in it".into()));
+        return Err(ResultError::Useless("it contains no audio".into()));
     }
     made.missing_clips = promised.collect();
     made.quantity.parts_asked = job.outputs.len() as u64;

@@ -270,7 +270,7 @@ fn bill(task: &Task, submission: &Submission) -> Bill {
         quantity,
         cost: cost.min(task.reserved),
         delivered: None,
-        partial: Some("It was cancelled, and made all the same.".into()),
+        partial: Some("The task was cancelled, but the provider completed it anyway.".into()),
     }
 }
 

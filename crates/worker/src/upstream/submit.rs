@@ -87,7 +87,7 @@ impl HostedTask<'_> {
                 return Err((RunOutcome::Stopped, None));
             }
         }
-        let message = "No provider of this model took the task. Nothing was charged.";
+        let message = "No provider of this model accepted the task. Nothing was charged.";
         Err((
             RunOutcome::failed(ErrorCode::ProviderUnavailable, message),
             None,
@@ -109,7 +109,8 @@ impl HostedTask<'_> {
             .filter_map(|route| Some((route.clone(), sites.get(&route.provider)?.clone())))
             .collect();
         if able.is_empty() {
-            let message = "The model's providers no longer do what was asked. Nothing was charged.";
+            let message =
+                "The model's providers no longer support this request. Nothing was charged.";
             return Err((
                 RunOutcome::failed(ErrorCode::ProviderUnavailable, message),
                 None,
@@ -143,7 +144,7 @@ impl HostedTask<'_> {
             }
             Err(order::OrderError::Name) => {
                 upstream.breaker(route, CircuitBreaker::undecided);
-                let message = "There is no model of this name. Nothing was charged.";
+                let message = "There is no model with this name. Nothing was charged.";
                 return Err((RunOutcome::failed(ErrorCode::ModelNotFound, message), None));
             }
             Err(order::OrderError::Inside(error)) => {

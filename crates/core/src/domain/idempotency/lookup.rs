@@ -73,7 +73,7 @@ async fn still_working(app: &Ctx, id: IntentId) -> Result<bool, Error> {
 }
 
 fn unconfirmed() -> Error {
-    let message = "Whether the provider took the first request cannot be found out, so it was not sent again. Nothing was charged.";
+    let message = "It is unknown whether the provider accepted the first request, so it was not sent again. Nothing was charged.";
     Error::plain(ErrorCode::SubmissionUnconfirmed, message)
 }
 
@@ -102,7 +102,7 @@ async fn take_over(
 }
 
 fn no_longer_kept() -> Error {
-    let message = "What this request made the first time is no longer kept, and was not made again. Nothing was charged now.";
+    let message = "The result of the first request is no longer stored. It was not made again, and nothing was charged now.";
     Error::plain(ErrorCode::TaskNotFound, message)
 }
 

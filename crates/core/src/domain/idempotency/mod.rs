@@ -67,7 +67,7 @@ pub fn removed(tasks: &[PastTask]) -> Error {
     });
     let each = each.collect::<Vec<_>>().join("; ");
     let message = format!(
-        "This order was made before and its answer was lost: {each}. Its record has been removed since (`record_ttl`). Nothing was made or charged now; sent once more, this request is a new order."
+        "This request was already executed, but its response was lost: {each}. The record has been removed since then (`record_ttl`). Nothing was made or charged now. If you send the request again, it counts as a new one."
     );
     let error = Error::plain(ErrorCode::TaskNotFound, message);
     match tasks.first() {

@@ -290,7 +290,7 @@ pub async fn page(
 fn valid(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<KeyRecord, Error> {
     let record = accounts::key_record(conn, id, now)?.ok_or_else(not_found)?;
     if record.key.revoked_at.is_some() {
-        let message = "The API key was revoked; create another one.";
+        let message = "The API key was revoked. Create a new key.";
         return Err(Error::plain(ErrorCode::KeyRevoked, message));
     }
     Ok(record)

@@ -106,7 +106,8 @@ fn refused(error: SubmitError<Error>) -> Error {
     let error = match error {
         SubmitError::Intent(error) => return error,
         SubmitError::TooLate => {
-            let message = "The gateway was suspended before it could ask the provider.";
+            let message =
+                "The gateway was suspended before it could send the request to the provider.";
             return Error::later(ErrorCode::Overloaded, message, 5);
         }
         SubmitError::Before(error)
@@ -123,11 +124,11 @@ fn refused(error: SubmitError<Error>) -> Error {
         }
         ErrorClass::Unclear => Error::plain(
             ErrorCode::SubmissionUnconfirmed,
-            "It is not known whether the provider made the persona. Nothing was charged.",
+            "It is unknown whether the provider created the persona. Nothing was charged.",
         ),
         _ => Error::later(
             ErrorCode::ProviderUnavailable,
-            "The provider that made the clip does not make personas at the moment.",
+            "The provider that made the clip cannot create personas at the moment.",
             5,
         ),
     }

@@ -150,7 +150,7 @@ async fn see(app: &App, turn: AccountId, file: TempPath) -> Result<FileFindings,
         let mut notes = Vec::new();
         let checked = checked.unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot check a file");
-            let why = "looking at it took too much, or crashed".to_owned();
+            let why = "the check needed too many resources or crashed".to_owned();
             FileCheck {
                 verified: examined.can_be_verified().then(|| Err(why.clone())),
                 looked: FilmScan::nothing(why),
@@ -168,20 +168,21 @@ async fn see(app: &App, turn: AccountId, file: TempPath) -> Result<FileFindings,
         };
         if examined.kind.is_none() {
             notes.push(
-                "It is no MP4, PNG, JPEG, WAV, FLAC or MP3: its marks were not read.".to_owned(),
+                "The file is not MP4, PNG, JPEG, WAV, FLAC or MP3, so its marks were not read."
+                    .to_owned(),
             );
         }
         let is_signed = examined.provenance.marks.contains(&ProvenanceMark::C2pa);
         if is_signed && !OriginMarker::signs() {
             notes.push(
-                "It has Content Credentials, which this program cannot verify: it was built without the feature `c2pa`."
+                "The file has Content Credentials, but this program cannot verify them: it was built without the feature `c2pa`."
                     .to_owned(),
             );
         }
         let is_film = looked.asked.video.is_some();
         if !is_film && heard.is_none() && examined.kind == Some(FileKind::Mp4) {
-            let why = looked.why.as_deref().unwrap_or("nothing was found in them");
-            notes.push(format!("Its frames were not looked at: {why}."));
+            let why = looked.why.as_deref().unwrap_or("no frames were found");
+            notes.push(format!("The video frames were not checked: {why}."));
         }
         Ok(FileFindings {
             sha256,

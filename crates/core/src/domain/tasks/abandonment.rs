@@ -29,7 +29,7 @@ pub async fn abandon(app: &App, id: TaskId, by: ChangeAuthor) -> Result<Task, Er
             let Some(open) = last.filter(|last| last.state.is_open()) else {
                 return Ok(());
             };
-            let why = Some(("abandoned", "the operator gave the job up"));
+            let why = Some(("abandoned", "the operator abandoned the job"));
             let (from, to) = (open.state, SubmissionState::Unclear);
             if let Some(closed) = store::submissions::close(conn, open.id, from, to, why, now)? {
                 tasks::job_is_over(conn, &task, JobOutcome::Unknown, now)?;

@@ -124,12 +124,12 @@ fn ending(task: &Task, hold: HoldDecision) -> TaskEnding {
         (ChargeState::Held, HoldDecision::Kept | HoldDecision::KeptBeyondAllowance) => {
             let why = match hold {
                 HoldDecision::KeptBeyondAllowance => {
-                    " The account's allowance of today for such cancellations is used up."
+                    " The account's daily allowance for such cancellations is used up."
                 }
                 _ => "",
             };
             let message = format!(
-                "The task was cancelled while its provider was working on it. What the provider makes anyway is charged, at most {reserved} USD; the rest is released when its job has ended.{why}"
+                "The task was cancelled while its provider was working on it. If the provider completes it anyway, the result is charged, at most {reserved} USD. The rest is released when the provider's job has ended.{why}"
             );
             (ChargeState::Held, reserved, message)
         }

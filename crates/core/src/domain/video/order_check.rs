@@ -82,13 +82,13 @@ pub(super) fn check(app: &App, model: &Model, order: &VideoOrder) -> Result<(), 
             if let Some((_, param)) = order.every_picture().next()
                 && !assets::can_be_handed(app, offered.pictures.handover)
             {
-                let message = "This model's provider fetches pictures by URL, and this gateway has no public_url.";
+                let message = "This model's provider fetches images by URL, but this gateway has no public_url.";
                 refused.push(fault(param, message.into()));
             }
             if let Some(setting) = setting_in(app, route, &order.prompt) {
                 let message = format!(
-                    "{} would read --{setting} in the prompt as a setting: leave it out, and say \
-                     what you want in the fields for it.",
+                    "{} would interpret --{setting} in the prompt as a setting. Remove it, and use the \
+                     corresponding field instead.",
                     model.id
                 );
                 refused.push(fault(order.params.prompt, message));
@@ -127,40 +127,45 @@ pub(super) fn refusals(
         };
         refuse(
             order.params.seconds,
-            format!("{model} makes videos of {lengths} seconds."),
+            format!("{model} supports lengths of {lengths} seconds."),
         );
     }
     if let Some(param) = missing_size(offered, order) {
         let sizes = offered.sizes.iter().map(|(w, h)| format!("{w}x{h}"));
         let sizes = words(&sizes.collect::<Vec<_>>());
-        refuse(param, format!("{model} makes videos of the sizes {sizes}."));
+        refuse(param, format!("{model} supports the sizes {sizes}."));
     }
     if order.audio.is_some() && offered.audio.is_none() {
         refuse(
             order.params.audio,
-            format!("{model} leaves no choice between sound and none."),
+            format!("{model} does not let you choose whether the video has sound."),
         );
     }
     if order.label && is_hosted {
         refuse(
             order.params.label,
-            format!("{model} is hosted: its films are kept as they come, without a label."),
+            format!(
+                "{model} does not support a label: videos of hosted models are stored unchanged."
+            ),
         );
     }
     if order.negative_prompt.is_some() && !offered.negative_prompt {
         refuse(
             order.params.negative_prompt,
-            format!("{model} takes no negative prompt."),
+            format!("{model} does not support a negative prompt."),
         );
     }
     if order.seed.is_some() && !offered.seed {
-        refuse(order.params.seed, format!("{model} takes no seed."));
+        refuse(
+            order.params.seed,
+            format!("{model} does not support a seed."),
+        );
     }
     if order.prompt.chars().count() > offered.max_prompt {
         refuse(
             order.params.prompt,
             format!(
-                "{model} takes prompts of up to {} characters.",
+                "{model} supports prompts of at most {} characters.",
                 offered.max_prompt
             ),
         );
@@ -197,14 +202,14 @@ fn refused_pictures(model: &str, offered: &VideoLimits, order: &VideoOrder) -> V
     let mut faults = Vec::new();
     let mut refuse = |param: &str, message: String| faults.push(fault(param, message));
     if let Some((_, param)) = order.pictures.get(takes.max) {
-        let message = format!("{model} takes {} picture(s) at most.", takes.max);
+        let message = format!("{model} supports at most {} image(s).", takes.max);
         refuse(param, message);
     }
     if let Some((_, param)) = &order.end_picture {
         if !takes.takes_end() {
-            refuse(param, format!("{model} takes no last frame."));
+            refuse(param, format!("{model} does not support a last frame."));
         } else if frames != 1 {
-            let message = "A last frame needs exactly one other picture, the first frame.";
+            let message = "A last frame requires exactly one other image, the first frame.";
             refuse(param, message.into());
         }
     }
@@ -216,16 +221,16 @@ fn refused_pictures(model: &str, offered: &VideoLimits, order: &VideoOrder) -> V
     };
     if let Some((_, param)) = order.references.get(taken) {
         let message = match most {
-            0 => format!("{model} takes no reference images."),
-            most => format!("{model} takes {most} reference image(s) at most."),
+            0 => format!("{model} does not support reference images."),
+            most => format!("{model} supports at most {most} reference image(s)."),
         };
         refuse(param, message);
     } else if references > 0 && !shares_place && (frames > 0 || order.end_picture.is_some()) {
-        let message = format!("{model} takes reference images or frames, not both.");
+        let message = format!("{model} supports either reference images or frames, not both.");
         refuse(order.params.references, message);
     }
     if takes.needed && order.every_picture().next().is_none() {
-        let message = format!("{model} needs a picture to begin with.");
+        let message = format!("{model} requires an image as the first frame.");
         refuse(order.params.picture, message);
     }
     faults
@@ -240,7 +245,7 @@ fn kept_back(model: &Model, options: &Map<String, Value>) -> Vec<FieldError> {
         some => words(some),
     };
     let message = format!(
-        "{} does not let this field through to its provider; it lets through: {passes}.",
+        "{} does not pass this field to its provider. Fields that are passed: {passes}.",
         model.id
     );
     names

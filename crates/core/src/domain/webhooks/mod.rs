@@ -132,7 +132,7 @@ fn prepare(
 
 fn insert(conn: &mut Conn<'_>, endpoint: &WebhookEndpoint, by: &ChangeAuthor) -> Result<(), Error> {
     if endpoints::count(conn, endpoint.account)? >= MOST {
-        let message = format!("An account has at most {MOST} webhook endpoints.");
+        let message = format!("An account can have at most {MOST} webhook endpoints.");
         return Err(Error::plain(ErrorCode::LimitReached, message));
     }
     endpoints::insert(conn, endpoint)?;

@@ -318,7 +318,7 @@ async fn a_budget_renews_and_holds_count_until_they_end() {
         let two = caller.post("/v1/chat/completions", &videos(3)).await;
         two.refused(402, "budget_exceeded");
         assert!(
-            two.message().contains("0.25 USD a day"),
+            two.message().contains("0.25 USD per day"),
             "{}",
             two.message()
         );

@@ -123,7 +123,7 @@ async fn no_secret_is_shown_wherever_it_stands_in_the_settings() {
     std::fs::write(&file, faulty).unwrap();
     let refused = output(program(&["config", "check", "--config", path])).await;
     let said = text(&refused.stderr);
-    assert!(said.contains("must not hold a credential"), "{said}");
+    assert!(said.contains("must not contain credentials"), "{said}");
     assert!(!said.contains("hunter"), "{said}");
 }
 

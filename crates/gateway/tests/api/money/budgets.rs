@@ -60,7 +60,7 @@ async fn all_of_an_order_fits_the_keys_budget_or_none_of_it() {
     assert_eq!(rows(&gateway).await, before, "nothing is left of it");
     caller.post("/v1/videos", &videos_order()).await.ok();
     caller.post("/v1/videos", &videos_order()).await.ok();
-    refused_for(&caller, 1, "0.20 of the API key's budget of 0.25 USD").await;
+    refused_for(&caller, 1, "0.20 USD of the API key's budget of 0.25 USD").await;
     let account = caller.get("/v1/account").await.ok();
     assert_eq!(account["key"]["held_usd"], "0.20");
     assert_eq!(account["key"]["available_usd"], "0.05");

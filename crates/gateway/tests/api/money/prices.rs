@@ -75,22 +75,19 @@ async fn a_price_list_with_a_gap_is_refused_by_its_line() {
             vec![entry(", until = 2026-03-01"), entry(", from = 2026-02-01")],
             "two prices from",
         ),
-        (vec![entry(""), entry("")], "two prices begin"),
+        (vec![entry(""), entry("")], "two prices start"),
         (vec![entry(", until = 2026-03-01")], "no price from"),
         (vec![entry(", from = 2999-01-01")], "no price before"),
         (vec![entry(", from = \"soon\"")], "must be a date"),
         (
             vec![entry("").replace("0.10", "lots")],
-            "an amount is written",
+            "write a decimal number",
         ),
         (
             vec![entry("").replace("0.10", "-1.00")],
-            "an amount is written",
+            "write a decimal number",
         ),
-        (
-            vec![entry("").replace("second", "stem")],
-            "cannot be counted",
-        ),
+        (vec![entry("").replace("second", "stem")], "does not apply"),
         (
             vec![entry("").replace("second", "hour")],
             "expected one of `second`",

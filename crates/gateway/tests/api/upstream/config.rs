@@ -52,7 +52,7 @@ async fn a_wrong_line_is_named_and_mended() {
         (
             format!("{ACME}max_running = 0\n"),
             4,
-            "nothing would ever be sent",
+            "would block the provider",
         ),
         (format!("{ACME}per_minute = -1\n"), 4, "per_minute"),
         (
@@ -66,7 +66,11 @@ async fn a_wrong_line_is_named_and_mended() {
             4,
             "must be a duration",
         ),
-        (format!("{ACME}max_polls = 0\n"), 4, "no job would ever end"),
+        (
+            format!("{ACME}max_polls = 0\n"),
+            4,
+            "no job would ever finish",
+        ),
         (
             "[providers.a]\nprotocol = \"openai-videos\"\napi_key = \"env:NOT_THERE\"\n".into(),
             3,
@@ -75,7 +79,7 @@ async fn a_wrong_line_is_named_and_mended() {
         (
             "[providers.a]\nprotocol = \"chat-video\"\napi_key = \"x\"\n".into(),
             1,
-            "has no address of its own",
+            "has no default URL",
         ),
         (
             format!("{ACME}{film}routes = [{{ provider = \"acne\", model = \"x\" }}]\n"),
@@ -85,7 +89,7 @@ async fn a_wrong_line_is_named_and_mended() {
         (
             format!("{ACME}[models.film]\nroutes = [{{ provider = \"acme\", model = \"x\" }}]\n"),
             4,
-            "say kind",
+            "set kind",
         ),
         (
             format!("{ACME}{film}routes = []\n"),
@@ -98,7 +102,7 @@ async fn a_wrong_line_is_named_and_mended() {
                 "{ACME}[models.film]\nkind = \"music\"\nroutes = [{{ provider = \"acme\", model = \"x\" }}]\n"
             ),
             6,
-            "makes no music",
+            "does not make music",
         ),
         (format!("{ACME}[models.film]\nkind = \"film\"\n"), 5, "kind"),
         (
@@ -109,7 +113,7 @@ async fn a_wrong_line_is_named_and_mended() {
         (
             format!("{routed}price = {{ unit = \"stem\", usd = \"1\" }}\n"),
             7,
-            "cannot be counted",
+            "does not apply",
         ),
         (
             format!("{routed}limits = {{ sizes = [\"big\"] }}\n"),
@@ -252,7 +256,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
         (
             route("gemini-veo", key, "video", "veo-3.1-generate-preview"),
             6,
-            "shut down on 2026-10-22: write \"gemini-omni-1.1-flash\"",
+            "shut down on 2026-10-22; use \"gemini-omni-1.1-flash\"",
         ),
         (
             route(
@@ -292,7 +296,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
                 "acme-video",
             ),
             4,
-            "write \"https://api.openai.com/v1\"",
+            "use \"https://api.openai.com/v1\"",
         ),
         (
             route(
@@ -302,7 +306,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
                 "acme-video",
             ),
             4,
-            "write \"https://gateway.acme.com/v1\"",
+            "use \"https://gateway.acme.com/v1\"",
         ),
         (
             route(
@@ -312,7 +316,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
                 "gen4.5",
             ),
             4,
-            "write \"https://api.dev.runwayml.com\"",
+            "use \"https://api.dev.runwayml.com\"",
         ),
         (
             route(
@@ -322,7 +326,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
                 "acme-video",
             ),
             4,
-            "write \"https://api.acme.com/v1\"",
+            "use \"https://api.acme.com/v1\"",
         ),
         (
             route(
@@ -332,7 +336,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
                 "acme-video",
             ),
             4,
-            "write \"https://gateway.acme.com/v1\"",
+            "use \"https://gateway.acme.com/v1\"",
         ),
         (
             route("openai-videos", key, "video", "sora-2-pro"),
@@ -342,7 +346,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
         (
             route("fal", key, "video", "fal-ai/veo3.1/fsat"),
             6,
-            "write \"fal-ai/veo3.1/fast\", or set its limits",
+            "use \"fal-ai/veo3.1/fast\", or set its limits",
         ),
         (
             route("fal", key, "video", "https://fal.run/fal-ai/veo3.1"),
@@ -381,12 +385,12 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
         (
             route("fal", key, "video", "veo3.1"),
             6,
-            "write \"fal-ai/veo3.1\"",
+            "use \"fal-ai/veo3.1\"",
         ),
         (
             route("recipe:openrouter", key, "video", "veo-3.1"),
             6,
-            "write it like \"google/veo-3.1\"",
+            "use a name such as \"google/veo-3.1\"",
         ),
         (
             route(
@@ -406,7 +410,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
                 "grok-imagine-video",
             ),
             3,
-            "write one of this",
+            "use a key of this provider",
         ),
         (
             route(
@@ -416,7 +420,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
                 "wan2.6-t2v",
             ),
             4,
-            "write \"https://dashscope-us.aliyuncs.com/api/v1\"",
+            "use \"https://dashscope-us.aliyuncs.com/api/v1\"",
         ),
         (
             route(
@@ -426,7 +430,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
                 "kling-v2-6",
             ),
             4,
-            "write \"https://api-singapore.klingai.com\"",
+            "use \"https://api-singapore.klingai.com\"",
         ),
         (
             route("gemini-veo", &google("gemini"), "music", "lyria-3.5"),
@@ -441,7 +445,7 @@ async fn what_cannot_work_is_told_before_a_server_starts() {
         (
             route("replicate", key, "music", "cjwbw/demucs"),
             6,
-            "with a version",
+            "must have a version",
         ),
         (
             route("modelark", key, "video", "seedance-2-0")
@@ -537,9 +541,9 @@ async fn what_callers_may_choose_has_to_be_there() {
             r#"price = { unit = "second", usd = "0.40", usd_without_audio = "0.20" }"#,
             "usd_without_audio",
         ),
-        ("limits = { audio = true }", "cannot choose sound"),
+        ("limits = { audio = true }", "cannot turn sound on or off"),
         ("limits = { references = 3 }", "cannot send reference"),
-        (r#"pass = ["style", ""]"#, "lists fields"),
+        (r#"pass = ["style", ""]"#, "must list fields"),
     ] {
         let said = refused(&film(more)).await;
         assert!(said.contains(words), "{more}: {said}");

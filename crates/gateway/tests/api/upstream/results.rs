@@ -44,7 +44,7 @@ async fn a_page_that_calls_itself_a_video_is_no_video() {
     let (_simulator, gateway, view) = made(Fault::Lying, RequestRole::Download, 100).await;
     assert_failed(&view, "generation_failed");
     let message = view["error"]["message"].as_str().unwrap();
-    assert!(message.contains("no MP4"), "{message}");
+    assert!(message.contains("not an MP4"), "{message}");
     gateway.stop().await;
 }
 

@@ -332,7 +332,7 @@ async fn a_strangers_file_is_nobodys_and_damaged_ones_harm_nothing() {
         (&found["mime_type"], &found["provenance"]["status"]),
         (&Value::Null, &json!("unreadable"))
     );
-    assert!(found["notes"][0].as_str().unwrap().contains("no MP4"));
+    assert!(found["notes"][0].as_str().unwrap().contains("not MP4"));
     gateway
         .post(PATH, &json!({"url": files.url("/to-private")}))
         .await
@@ -493,7 +493,7 @@ async fn config_check_names_what_is_wrong() {
     for (toml, said) in [
         (
             "[provenance]\nkey = \"k.pem\"",
-            ":2: `provenance.key`: needs a certificate",
+            ":2: `provenance.key`: requires a certificate",
         ),
         ("[provenance]\nwatermrk = true", "did you mean `watermark`?"),
         (

@@ -32,7 +32,13 @@ impl<const SIGNED: bool> FieldType for AmountField<SIGNED> {
             text.parse()
         };
         amount
-            .map_err(|error| body.fault(name, ErrorCode::InvalidValue, format!("Wrong: {error}.")))
+            .map_err(|error| {
+                body.fault(
+                    name,
+                    ErrorCode::InvalidValue,
+                    format!("Must be an amount in US dollars: {error}."),
+                )
+            })
             .ok()
     }
 
@@ -71,7 +77,7 @@ impl FieldType for DurationField {
         let text = body.string(name, 64)?;
         let length = humantime::parse_duration(&text).ok();
         if length.is_none() {
-            let message = "Must be a length of time such as \"15m\" or \"1d\".";
+            let message = "Must be a duration such as \"15m\" or \"1d\".";
             body.fault(name, ErrorCode::InvalidValue, message);
         }
         length
@@ -132,7 +138,7 @@ impl FromStr for ModelName {
 }
 
 impl ListItem for ModelName {
-    const MUST_BE: &str = "a model's name";
+    const MUST_BE: &str = "the name of a model";
 }
 
 /// A list of such items, at least one.
@@ -144,7 +150,7 @@ impl<T: ListItem> FieldType for ListField<T> {
     fn read(body: &BodyFields<'_>, name: &str) -> Option<Vec<T>> {
         let items = body.array(name, MOST)?;
         if items.is_empty() {
-            let message = "Must have at least one item, or be left out.";
+            let message = "Must have at least one item, or be omitted.";
             body.fault(name, ErrorCode::InvalidValue, message);
             return None;
         }

@@ -20,64 +20,68 @@ const MOST: i64 = u32::MAX as i64;
 request! {
     /// An API key to create.
     pub struct KeyRequest {
-        /// Name for people, up to 100 characters.
+        /// Display name, at most 100 characters.
         name: RequiredField<NonBlankText<100>>,
-        /// The handle of its account, which is made if there is none; `default` by default.
+        /// Handle of the account. The account is created if it does not exist. Default: `default`.
         account: OptionalText<40>,
-        /// What it may do; all but `admin` by default.
+        /// The key's scopes. Default: all scopes except `admin`.
         scopes: ListField<Scope>,
-        /// Limit on the cost of its tasks in US dollars, as text.
+        /// Spending limit in US dollars, as a string.
         budget_usd: AmountField<false>,
-        /// How often the budget renews, in UTC: `day`, `week` or `month`; never by default.
+        /// Period after which the budget renews: `day`, `week` or `month`, in UTC. Default: it
+        /// never renews.
         budget_period: PeriodField,
-        /// Requests per minute, 600 by default.
+        /// Maximum number of requests per minute. Default: 600.
         rpm: IntegerField<1, MOST>,
-        /// Limit of open tasks, 100 by default.
+        /// Maximum number of open tasks. Default: 100.
         max_running: IntegerField<1, MOST>,
-        /// Models that it may use; all by default.
+        /// Models that the key may use. Default: all models.
         models: ListField<ModelName>,
-        /// Networks that it may be used from, as CIDR; any by default.
+        /// Networks from which the key may be used, in CIDR notation. Default: any network.
         networks: ListField<IpNet>,
-        /// Whether chats that an interface holds on its own, for titles, tags or follow-up questions, are refused.
+        /// Whether to reject requests that a chat interface sends on its own, for example for
+        /// titles, tags or follow-up questions.
         refuse_housekeeping: BooleanField,
-        /// When it expires, RFC 3339; never by default.
+        /// Expiry time, RFC 3339. Default: it never expires.
         expires_at: InstantField,
     }
 }
 
 request! {
-    /// What to change of an API key: what is left out stays, and null removes a limit.
+    /// Changes to an API key. Omitted fields stay unchanged. Null removes a limit.
     pub struct KeyChange {
-        /// Name for people, up to 100 characters.
+        /// Display name, at most 100 characters.
         name: NonBlankText<100>,
-        /// What it may do.
+        /// The key's scopes.
         scopes: ListField<Scope>,
-        /// Limit on the cost of its tasks in US dollars, as text.
+        /// Spending limit in US dollars, as a string.
         budget_usd: AmountField<false>,
-        /// How often the budget renews, in UTC: `day`, `week` or `month`.
+        /// Period after which the budget renews: `day`, `week` or `month`, in UTC.
         budget_period: PeriodField,
-        /// Requests per minute.
+        /// Maximum number of requests per minute.
         rpm: IntegerField<1, MOST>,
-        /// Limit of open tasks.
+        /// Maximum number of open tasks.
         max_running: IntegerField<1, MOST>,
-        /// Models that it may use.
+        /// Models that the key may use.
         models: ListField<ModelName>,
-        /// Networks that it may be used from, as CIDR.
+        /// Networks from which the key may be used, in CIDR notation.
         networks: ListField<IpNet>,
-        /// Whether chats that an interface holds on its own, for titles, tags or follow-up questions, are refused.
+        /// Whether to reject requests that a chat interface sends on its own, for example for
+        /// titles, tags or follow-up questions.
         refuse_housekeeping: BooleanField,
-        /// When it expires, RFC 3339.
+        /// Expiry time, RFC 3339.
         expires_at: InstantField,
     }
 }
 
 request! {
-    /// How an API key is exchanged.
+    /// Options of a key rotation.
     pub struct KeyRotation {
-        /// How long the key before is still accepted, as `15m` or `1d`, 30 days at most; not at all by
-        /// default.
+        /// How long the previous key stays valid, for example `15m` or `1d`. At most 30 days.
+        /// Default: it stops working at once.
         grace: DurationField,
-        /// Whether its webhook endpoints are deleted; by default they go on, and the answer names them.
+        /// Whether to delete the key's webhook endpoints. Default: they stay active. The response
+        /// lists them.
         end_webhooks: BooleanField,
     }
 }
@@ -87,7 +91,7 @@ pub fn read_new(body: &Value, now: Timestamp) -> Result<(Option<String>, NewKey)
     fields::read(body, |body| {
         let request = KeyRequest::read(body);
         if request.budget_period.is_some() && request.budget_usd.is_none() {
-            let message = "A budget that renews needs an amount.";
+            let message = "This field is required if budget_period is set.";
             body.fault("budget_usd", ErrorCode::MissingField, message);
         }
         let expires_in = request.expires_at.map(|at| lifetime(body, at, now));

@@ -16,47 +16,47 @@ const NOTE: usize = 500;
 request! {
     /// An account to create.
     pub struct AccountRequest {
-        /// Short unique name: 1 to 40 of a-z, 0-9, - and _.
+        /// Short unique name: 1 to 40 characters from a-z, 0-9, - and _.
         handle: RequiredField<NonBlankText<40>>,
-        /// Name for people, up to 100 characters; made of the handle by default.
+        /// Display name, at most 100 characters. Default: derived from the handle.
         name: NonBlankText<100>,
-        /// Whether it can spend only its credit.
+        /// Whether the account can spend only its credit.
         prepaid: BooleanField,
-        /// Limit on the total cost of all its tasks in US dollars, as text.
+        /// Limit on the total cost of all tasks in US dollars, as a string.
         budget_usd: AmountField<false>,
     }
 }
 
 request! {
-    /// What to change of an account: what is left out stays.
+    /// Changes to an account. Omitted fields stay unchanged.
     pub struct AccountChange {
-        /// Name for people, up to 100 characters.
+        /// Display name, at most 100 characters.
         name: NonBlankText<100>,
-        /// Whether it can spend only its credit.
+        /// Whether the account can spend only its credit.
         prepaid: BooleanField,
-        /// Limit on the total cost of all its tasks in US dollars, as text; null removes it.
+        /// Limit on the total cost of all tasks in US dollars, as a string. Null removes the limit.
         budget_usd: AmountField<false>,
     }
 }
 
 request! {
-    /// Money to pay in.
+    /// Credit to add to an account.
     pub struct CreditRequest {
-        /// US dollars, as text; a negative amount withdraws.
+        /// Amount in US dollars, as a string. A negative amount withdraws credit.
         amount_usd: RequiredField<AmountField<true>>,
-        /// For the ledger, up to 500 characters.
+        /// Note for the ledger, at most 500 characters.
         note: NonBlankText<NOTE>,
     }
 }
 
 request! {
-    /// A correction of a task's cost.
+    /// An adjustment of a task's cost.
     pub struct AdjustmentRequest {
-        /// The task.
+        /// The task's id.
         task_id: RequiredField<IdField<TaskId>>,
-        /// US dollars, as text: a positive amount charges, a negative one refunds.
+        /// Amount in US dollars, as a string. A positive amount charges, a negative amount refunds.
         amount_usd: RequiredField<AmountField<true>>,
-        /// The reason, for the ledger, up to 500 characters.
+        /// Reason for the ledger, at most 500 characters.
         note: RequiredField<NonBlankText<NOTE>>,
     }
 }

@@ -60,7 +60,7 @@ impl FieldType for ToolChoice {
             }
         };
         if !matches!(choice, Some("none" | "auto")) {
-            let message = "Must be \"none\" or \"auto\": a video model calls no tools.";
+            let message = "Must be \"none\" or \"auto\": a video model cannot call tools.";
             body.fault(name, ErrorCode::UnsupportedValue, message);
         }
         None
@@ -100,7 +100,7 @@ impl FieldType for ResponseFormat {
             }
         };
         if kind != Some("text") {
-            let message = "Must be {\"type\": \"text\"}: a video model answers with an address.";
+            let message = "Must be {\"type\": \"text\"}: a video model responds with a URL.";
             body.fault(name, ErrorCode::UnsupportedValue, message);
         }
         None
@@ -126,7 +126,7 @@ impl FieldType for AnswerModalities {
     fn read(body: &BodyFields<'_>, name: &str) -> Option<()> {
         let kinds = body.array(name, KINDS)?;
         if !kinds.iter().all(Value::is_string) {
-            let message = "Must be a list of texts.";
+            let message = "Must be an array of strings.";
             body.fault(name, ErrorCode::InvalidType, message);
             return None;
         }
@@ -136,7 +136,8 @@ impl FieldType for AnswerModalities {
                 .any(|made| kind.eq_ignore_ascii_case(made))
         };
         if !kinds.iter().filter_map(Value::as_str).any(is_made) {
-            let message = "Must have \"text\" or \"video\": a video model makes nothing else.";
+            let message =
+                "Must include \"text\" or \"video\": a video model supports no other output.";
             body.fault(name, ErrorCode::UnsupportedValue, message);
         }
         None

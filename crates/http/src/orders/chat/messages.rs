@@ -29,9 +29,9 @@ const ROLES: [&str; 6] = [
 request! {
     /// A message.
     pub struct ChatMessage {
-        /// Who says it.
+        /// Role of the author.
         role: RequiredField<MessageRole>,
-        /// Text, or parts of type `text` and `image_url`. An assistant's message may have none.
+        /// Text, or parts of type `text` and `image_url`. May be absent in an assistant message.
         content: MessageContent,
     }
 }
@@ -47,15 +47,15 @@ request! {
 request! {
     /// A source image.
     pub struct ImagePart {
-        /// Where it is.
+        /// Location of the image.
         image_url: RequiredField<ImageUrl>,
     }
 }
 
 request! {
-    /// Where an image is.
+    /// Location of an image.
     pub struct ImageUrl {
-        /// An https, http or data: address.
+        /// An https, http or data: URL.
         url: RequiredField<PictureAddress>,
     }
 }
@@ -124,14 +124,14 @@ impl FieldType for MessageList {
             }
         }
         let Some((index, content)) = last else {
-            let message = "Must have a message with the role user.";
+            let message = "Must have a message with the role \"user\".";
             body.fault(name, ErrorCode::InvalidValue, message);
             return None;
         };
         let MessageBody { text, pictures } = content?;
         if text.trim().is_empty() && pictures.is_empty() {
             let param = format!("{}[{index}].content", body.path(name));
-            let message = "Must hold a prompt or an image.";
+            let message = "Must contain a prompt or an image.";
             body.fault_at(param, ErrorCode::InvalidValue, message);
         }
         said.retain(|(at, _)| *at < index);

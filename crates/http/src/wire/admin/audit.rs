@@ -7,36 +7,36 @@ use utoipa::ToSchema;
 use mediagate_model::audit::AuditEntry;
 use mediagate_model::csv;
 
-/// One change.
+/// An entry of the audit log: one change.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AuditObject {
     /// The entry's id.
     pub id: String,
     /// Always `audit_entry`.
     pub object: &'static str,
-    /// When it was changed.
+    /// Time of the change.
     pub at: String,
-    /// Who changed it.
+    /// Who made the change.
     pub actor: AuditActor,
-    /// Noun and verb, as `key.create`.
+    /// The action, such as `key.create`.
     pub action: String,
-    /// The id or name of what was changed.
+    /// The id or name of the changed object.
     pub target: String,
-    /// What was there before; null of what is new.
+    /// State before the change. Null if the object is new.
     #[schema(required = true, value_type = Option<Object>)]
     pub before: Option<Value>,
-    /// What is there now; null of what is gone.
+    /// State after the change. Null if the object was deleted.
     #[schema(required = true, value_type = Option<Object>)]
     pub after: Option<Value>,
-    /// The request that changed it.
+    /// Id of the request that made the change.
     #[schema(required = true)]
     pub request_id: Option<String>,
-    /// The address that the request came from.
+    /// IP address of the client that made the change.
     #[schema(required = true)]
     pub address: Option<String>,
 }
 
-/// Who changed something.
+/// Who made a change.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AuditActor {
     /// `key`, `command` or `configuration`.

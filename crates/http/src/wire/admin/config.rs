@@ -5,26 +5,26 @@ use utoipa::ToSchema;
 
 use mediagate_core::app::AppParts;
 
-/// The settings in effect, and how the last reload went.
+/// The settings in effect and the result of the last reload.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ConfigObject {
     /// Always `config`.
     pub object: &'static str,
-    /// All settings as TOML, secrets masked.
+    /// All settings as TOML, with secrets masked.
     pub toml: String,
-    /// The last reload since the process started.
+    /// The last reload since the process started. Null if there was none.
     #[schema(required = true)]
     pub last_reload: Option<ReloadObject>,
 }
 
-/// How reading the settings anew went.
+/// The result of a reload of the settings.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ReloadObject {
-    /// When they were read.
+    /// Time of the reload.
     pub at: String,
-    /// Whether they are in effect; otherwise the old ones stayed.
+    /// Whether the new settings are in effect. If false, the previous settings stay in effect.
     pub applied: bool,
-    /// What is wrong with them.
+    /// Why the reload failed.
     #[schema(required = true)]
     pub error: Option<String>,
 }

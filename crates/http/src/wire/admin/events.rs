@@ -9,30 +9,31 @@ use mediagate_core::event_feed::FeedEntry;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::feed::{FeedEvent, RouteStatus, SubmissionSent, TaskAccepted, TaskEnded};
 
-/// Something that happened. What it is not about is absent.
+/// An event. Only the fields that apply to its `type` are present.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub struct AdminHappening {
-    /// `task.accepted`, `task.submitted`, `task.failed_over`, `task.ended`, `route.changed`,
-    /// `change` or `missed`.
+    /// Event type: `task.accepted`, `task.submitted`, `task.failed_over`, `task.ended`,
+    /// `route.changed`, `change` or `missed`.
     pub r#type: &'static str,
-    /// When it happened.
+    /// Time of the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// Of a task.
+    /// The task, in events of type `task.*`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskHappening>,
-    /// How the route stands now.
+    /// The current state of the route, in events of type `route.changed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<RouteHappening>,
-    /// The audit log's entry.
+    /// The audit log entry, in events of type `change`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<AuditObject>,
-    /// How many events the reader was too slow for: it should look at what it shows anew.
+    /// Number of events that were dropped because the client read too slowly. The client should
+    /// reload its data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missed: Option<u64>,
 }
 
-/// What happened to a task.
+/// The task of an event.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub struct TaskHappening {
     /// The task's id.
@@ -45,44 +46,44 @@ pub struct TaskHappening {
     pub kind: &'static str,
     /// The model's canonical name.
     pub model: String,
-    /// The provider it was sent to, or that made it.
+    /// The provider that received the task or produced the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// The provider's name for the model.
+    /// The provider's own model name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_model: Option<String>,
-    /// Which order of the task it was, from 1.
+    /// Number of the attempt, starting at 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
-    /// How it ended: `succeeded`, `failed` or `cancelled`.
+    /// Final status: `succeeded`, `failed` or `cancelled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<&'static str>,
-    /// The code of its error.
+    /// Error code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Dollars charged.
+    /// Amount charged, in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<String>,
 }
 
-/// How a route stands.
+/// The state of a route.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RouteHappening {
-    /// The operator's name for the provider.
+    /// Name of the provider in the configuration.
     pub provider: String,
-    /// The provider's name for the model.
+    /// The provider's own model name.
     pub model: String,
-    /// Whether orders are sent.
+    /// Whether tasks are sent to this route.
     pub available: bool,
-    /// The breaker's state, in the process that uses the route least.
+    /// State of the circuit breaker in the process that uses the route least.
     pub breaker: String,
-    /// Since when an operator has it paused.
+    /// Time when an operator paused the route. Null if it is not paused.
     #[schema(required = true)]
     pub paused_at: Option<String>,
-    /// Since when the provider refuses the key.
+    /// Time since which the provider rejects the key. Null if it accepts the key.
     #[schema(required = true)]
     pub key_refused_at: Option<String>,
-    /// Its last error.
+    /// The last error.
     #[schema(required = true)]
     pub last_error: Option<RouteErrorObject>,
 }

@@ -11,70 +11,74 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::webhook::WebhookEndpoint;
 
-/// An API key. All amounts are dollars.
+/// An API key. All amounts are in US dollars.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AdminKey {
     /// The key's id.
     pub id: String,
     /// Always `key`.
     pub object: &'static str,
-    /// The key itself, when it is created or rotated: shown only once, null to a repeated request.
+    /// The secret key. Returned only once, in the response that creates or rotates it; null if that
+    /// request is repeated.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub key: Option<Value>,
-    /// When it is revoked or rotated: how many sessions ended.
+    /// Number of sessions that ended, if this request revoked or rotated the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sessions_ended: Option<i64>,
-    /// When it is revoked or rotated: the webhook endpoints that are told what it may see.
+    /// The key's webhook endpoints, if this request revoked or rotated the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhooks: Option<Vec<KeyWebhook>>,
     /// Display name.
     pub name: String,
     /// The handle of its account.
     pub account: String,
-    /// First characters of the secret.
+    /// The first characters of the secret.
     pub prefix: String,
-    /// What it may do.
+    /// The key's scopes.
     pub scopes: Vec<&'static str>,
-    /// Limit on the cost of its tasks, in all or in each period; null if unlimited.
+    /// Spending limit, in total or per `budget_period`. Null if unlimited.
     #[schema(required = true)]
     pub budget_usd: Option<String>,
-    /// `day`, `week` or `month` if the budget renews, in UTC.
+    /// Period after which the budget renews: `day`, `week` or `month`, in UTC. Null if it never
+    /// renews.
     #[schema(required = true)]
     pub budget_period: Option<&'static str>,
-    /// What can still be reserved within its budget; null without one.
+    /// Amount that can still be reserved within the budget. Null if there is no budget.
     #[schema(required = true)]
     pub available_usd: Option<String>,
-    /// Total spent with it.
+    /// Total spent with this key.
     pub spent_usd: String,
-    /// Spent in the current period of its budget; null if it does not renew.
+    /// Amount spent in the current budget period. Null if the budget does not renew.
     #[schema(required = true)]
     pub period_spent_usd: Option<String>,
-    /// Reserved for its open tasks.
+    /// Reserved for open tasks.
     pub held_usd: String,
     /// Requests per minute.
     pub rpm: u32,
-    /// Limit of open tasks.
+    /// Maximum number of open tasks.
     pub max_running: u32,
-    /// Tasks that are open now.
+    /// Number of open tasks.
     pub open_tasks: u32,
-    /// Models that it may use; null: all.
+    /// Models that the key may use. Null if it may use all models.
     #[schema(required = true)]
     pub models: Option<Vec<String>>,
-    /// Networks that it may be used from; null: any.
+    /// Networks from which the key may be used, in CIDR notation. Null if it may be used from any
+    /// network.
     #[schema(required = true)]
     pub networks: Option<Vec<String>>,
-    /// Whether it makes nothing of chats that an interface holds on its own, for titles and tags.
+    /// Whether the key rejects requests that a chat interface sends on its own, for example for
+    /// titles and tags.
     pub refuse_housekeeping: bool,
-    /// When it was created.
+    /// Time of creation.
     pub created_at: String,
-    /// When it expires; null: never.
+    /// Expiry time. Null if it never expires.
     #[schema(required = true)]
     pub expires_at: Option<String>,
-    /// When it was revoked.
+    /// Time of revocation. Null if it is not revoked.
     #[schema(required = true)]
     pub revoked_at: Option<String>,
-    /// When it was last used, to the minute.
+    /// Time of last use, accurate to one minute.
     #[schema(required = true)]
     pub last_used_at: Option<String>,
 }
@@ -84,12 +88,12 @@ pub struct AdminKey {
 pub struct KeyWebhook {
     /// The endpoint's id.
     pub id: String,
-    /// Where events are posted, without a query.
+    /// URL that receives the events, without its query.
     pub url: String,
-    /// Name for people.
+    /// Display name.
     pub description: String,
-    /// What became of it: `deleted`, `disabled` (another key can enable it, and is then who it is told
-    /// for) or `kept`.
+    /// What happened to the endpoint: `deleted`, `disabled` or `kept`. Another key of the account
+    /// can enable a disabled endpoint, which then belongs to that key.
     pub state: &'static str,
 }
 

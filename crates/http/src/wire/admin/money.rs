@@ -13,7 +13,7 @@ use mediagate_model::ledger::MoneyEntry;
 use mediagate_model::money::MicroDollars;
 use mediagate_store::verify::Mismatch;
 
-/// An account. All amounts are dollars.
+/// An account. All amounts are in US dollars.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AdminAccount {
     /// The account's id.
@@ -24,13 +24,13 @@ pub struct AdminAccount {
     pub handle: String,
     /// Display name.
     pub name: String,
-    /// Whether it can spend only its credit.
+    /// Whether the account can spend only its credit.
     pub prepaid: bool,
     #[serde(flatten)]
     pub amounts: AccountAmounts,
-    /// Keys that are not revoked.
+    /// Number of keys that are not revoked.
     pub keys: i64,
-    /// When it was created.
+    /// Time of creation.
     pub created_at: String,
 }
 
@@ -50,32 +50,32 @@ impl AdminAccount {
     }
 }
 
-/// A movement of money. All amounts are dollars.
+/// A ledger entry. All amounts are in US dollars.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LedgerEntry {
     /// The entry's id.
     pub id: String,
     /// Always `ledger_entry`.
     pub object: &'static str,
-    /// When it was written.
+    /// Time of the entry.
     pub created_at: String,
     /// The handle of the account.
     pub account: String,
-    /// The API key.
+    /// The id of the API key.
     #[schema(required = true)]
     pub key_id: Option<String>,
-    /// The task.
+    /// The id of the task.
     #[schema(required = true)]
     pub task_id: Option<String>,
     /// `reserve`, `settle`, `release`, `adjust` or `credit`.
     pub kind: &'static str,
-    /// How it changes what is held.
+    /// Change of the held amount.
     pub held_usd: String,
-    /// How it changes what is spent.
+    /// Change of the spent amount.
     pub spent_usd: String,
-    /// How it changes what is credited.
+    /// Change of the credit.
     pub credit_usd: String,
-    /// The operator's words.
+    /// The operator's note.
     #[schema(required = true)]
     pub note: Option<String>,
 }
@@ -133,33 +133,33 @@ pub fn entries_csv(entries: &[LedgerEntry]) -> String {
     text
 }
 
-/// Whether the ledger adds up.
+/// The result of a ledger check.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LedgerCheck {
     /// Always `ledger_check`.
     pub object: &'static str,
-    /// Whether all sums are right.
+    /// Whether all sums are correct.
     pub adds_up: bool,
-    /// Entries that were checked.
+    /// Number of entries checked.
     pub entries: i64,
-    /// Tasks that were checked.
+    /// Number of tasks checked.
     pub tasks: i64,
-    /// Keys that were checked.
+    /// Number of keys checked.
     pub keys: i64,
-    /// Accounts that were checked.
+    /// Number of accounts checked.
     pub accounts: i64,
-    /// What does not add up; at most 1,000 are listed.
+    /// The mismatches found. At most 1,000 are listed.
     pub mismatches: Vec<LedgerMismatch>,
 }
 
-/// A sum that does not add up.
+/// A mismatch in the ledger.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct LedgerMismatch {
-    /// `key`, `account`, `day`, `hours`, `entry`, `task`, `submission` or `intent`.
+    /// Kind of object: `key`, `account`, `day`, `hours`, `entry`, `task`, `submission` or `intent`.
     pub what: &'static str,
-    /// Its id.
+    /// The id of the object.
     pub id: String,
-    /// The problem, with the figures.
+    /// The problem, including the amounts.
     pub why: String,
 }
 
@@ -183,18 +183,18 @@ impl LedgerCheck {
     }
 }
 
-/// A correction of a task's cost. All amounts are dollars.
+/// A correction of a task's cost. All amounts are in US dollars.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AdjustmentObject {
     /// Always `adjustment`.
     pub object: &'static str,
-    /// The task.
+    /// The id of the task.
     pub task_id: String,
-    /// What was charged, or refunded if negative.
+    /// Amount charged. Negative if it was refunded.
     pub amount_usd: String,
     /// The reason.
     pub note: String,
-    /// What the task cost in all.
+    /// Total cost of the task after the adjustment.
     pub cost_usd: String,
 }
 

@@ -12,58 +12,58 @@ use mediagate_model::route::{BreakerSnapshot, RouteCounts, RouteError, RouteNote
 /// A route to a provider.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RouteStanding {
-    /// Provider and model.
+    /// The provider and the model, separated by a slash.
     pub id: String,
     /// Always `route`.
     pub object: &'static str,
-    /// The operator's name for the provider.
+    /// Name of the provider in the configuration.
     pub provider: String,
-    /// The provider's name for the model.
+    /// The provider's own model name.
     pub model: String,
-    /// The models of the price list that it serves.
+    /// Models in the price list that this route serves.
     pub models: Vec<String>,
-    /// Whether it is believed to take orders now, sent by any process.
+    /// Whether at least one process can currently send tasks to this route.
     pub available: bool,
     /// The circuit breakers of all processes.
     pub breaker: BreakerObject,
-    /// Since when an operator has it paused.
+    /// Time when an operator paused the route. Null if it is not paused.
     #[schema(required = true)]
     pub paused_at: Option<String>,
-    /// Since when the provider refuses the key; said until an order is taken.
+    /// Time since which the provider rejects the key. Null once the provider accepts a task.
     #[schema(required = true)]
     pub key_refused_at: Option<String>,
-    /// Its last error.
+    /// The last error.
     #[schema(required = true)]
     pub last_error: Option<RouteErrorObject>,
-    /// How orders of the last hour ended.
+    /// Outcomes of the last hour.
     pub last_hour: RouteOutcomes,
-    /// The same for each five minutes of it, the newest last.
+    /// Outcomes of the last hour in intervals of five minutes, oldest first.
     pub last_hour_by_minutes: Vec<RouteOutcomes>,
-    /// How orders of the last day ended.
+    /// Outcomes of the last 24 hours.
     pub last_day: RouteOutcomes,
-    /// Half of the last day's successes took at most so many seconds.
+    /// Median duration of the successful jobs of the last 24 hours, in seconds.
     #[schema(required = true)]
     pub p50_seconds: Option<f64>,
-    /// 19 of 20 of the last day's successes took at most so many seconds.
+    /// 95th percentile of the durations of the successful jobs of the last 24 hours, in seconds.
     #[schema(required = true)]
     pub p95_seconds: Option<f64>,
-    /// Jobs at the provider now.
+    /// Number of jobs currently at the provider.
     pub open_jobs: u32,
-    /// When it is tried next, if it is not used now.
+    /// Time of the next try, if the route is currently not used.
     #[schema(required = true)]
     pub next_try_at: Option<String>,
 }
 
-/// The circuit breakers of a route: each process has its own.
+/// The circuit breakers of a route. Each process has its own.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BreakerObject {
-    /// `closed`: used; `open`: not used after failures; `trial`: one order is tried; `busy`: the
-    /// provider asked for a pause; `unreachable`: its host takes no connections. Of the process that
-    /// uses the route least.
+    /// State in the process that uses the route least. `closed`: the route is used. `open`: not
+    /// used after failures. `trial`: one task is tried. `busy`: the provider asked for a pause.
+    /// `unreachable`: the provider's host accepts no connections.
     pub state: String,
-    /// Failures in a row, in that process.
+    /// Consecutive failures in that process.
     pub failures: u32,
-    /// The processes that do not use the route as usual, as they said a second ago at most.
+    /// The processes whose breaker is not `closed`, with a delay of at most one second.
     pub processes: Vec<ProcessBreaker>,
 }
 
@@ -72,11 +72,11 @@ pub struct BreakerObject {
 pub struct ProcessBreaker {
     /// The process's name.
     pub process: String,
-    /// As the route's.
+    /// State of the breaker: `closed`, `open`, `trial`, `busy` or `unreachable`.
     pub state: String,
-    /// Failures in a row.
+    /// Consecutive failures.
     pub failures: u32,
-    /// When it is tried next, if it is not used now.
+    /// Time of the next try, if the route is currently not used.
     #[schema(required = true)]
     pub next_try_at: Option<String>,
 }
@@ -100,11 +100,11 @@ fn next_try(stance: &BreakerSnapshot) -> Option<String> {
 /// A provider's error.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RouteErrorObject {
-    /// What kind of error it is.
+    /// Error class.
     pub class: String,
-    /// The provider's words, without secrets.
+    /// The provider's message, with secrets removed.
     pub message: String,
-    /// When it happened.
+    /// Time of the error.
     pub at: String,
 }
 
@@ -118,16 +118,16 @@ impl RouteErrorObject {
     }
 }
 
-/// How orders ended.
+/// Number of tasks per outcome.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RouteOutcomes {
-    /// The provider made it.
+    /// The provider delivered a result.
     pub succeeded: u64,
-    /// The provider took it and failed.
+    /// The provider accepted the task, but it failed.
     pub failed: u64,
-    /// Nobody knows whether the provider took it, or it turned out too late.
+    /// It is unknown whether the provider accepted the task, or this was found out too late.
     pub unconfirmed: u64,
-    /// The provider took nothing.
+    /// The provider rejected the submission.
     pub refused: u64,
 }
 
@@ -182,19 +182,19 @@ fn seconds(time: Duration) -> f64 {
     Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)).as_secs_f64()
 }
 
-/// What an operator did to a route.
+/// The state of a route after an operator's change.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RouteChange {
     /// Always `route`.
     pub object: &'static str,
-    /// The operator's name for the provider.
+    /// Name of the provider in the configuration.
     pub provider: String,
-    /// The provider's name for the model.
+    /// The provider's own model name.
     pub model: String,
-    /// Since when it is paused.
+    /// Time when the route was paused. Null if it is not paused.
     #[schema(required = true)]
     pub paused_at: Option<String>,
-    /// When it was last to be tried again.
+    /// Time of the last request to try the route again.
     #[schema(required = true)]
     pub tried_at: Option<String>,
 }

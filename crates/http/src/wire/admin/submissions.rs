@@ -7,38 +7,39 @@ use super::providers::RouteErrorObject;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::submission::SubmissionRecord;
 
-/// What was sent to a provider for a task.
+/// A submission of a task to a provider.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SubmissionObject {
-    /// The submission's id; also the key by which providers know it again.
+    /// The submission's id. It is also the idempotency key for providers that support one.
     pub id: String,
     /// Always `submission`.
     pub object: &'static str,
-    /// The task that it is for.
+    /// The id of the task.
     pub task_id: String,
     /// The handle of the account.
     pub account: String,
-    /// Counts from 1 for each task.
+    /// Number of the attempt within the task, starting at 1.
     pub attempt: u32,
-    /// The operator's name for the provider.
+    /// Name of the provider in the configuration.
     pub provider: String,
-    /// The provider's name for the model.
+    /// The provider's own model name.
     pub model: String,
-    /// `intended`, `accepted`, `refused`, `unclear`: nobody knows whether the provider took it;
-    /// `found`: it was unclear, and the provider has the job after all; or `ended`.
+    /// `intended`, `accepted`, `refused`, `unclear`, `found` or `ended`. `unclear`: it is unknown
+    /// whether the provider accepted it. `found`: it was unclear, but the provider has the job
+    /// after all.
     pub state: &'static str,
-    /// When it was sent, or about to be.
+    /// Time of the submission.
     pub sent_at: String,
-    /// When the provider took it.
+    /// Time when the provider accepted it.
     #[schema(required = true)]
     pub accepted_at: Option<String>,
-    /// What went wrong.
+    /// The error, if there was one.
     #[schema(required = true)]
     pub error: Option<RouteErrorObject>,
-    /// The provider's name for the job, as far as it is known.
+    /// The provider's id of the job, if known.
     #[schema(required = true)]
     pub job: Option<String>,
-    /// How the task ended, or what it does now.
+    /// Current status of the task.
     pub task_status: &'static str,
 }
 

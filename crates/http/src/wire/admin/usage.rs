@@ -31,7 +31,7 @@ pub struct AdminUsageQuery {
     pub account: Option<String>,
     /// The first day.
     pub from: EpochDay,
-    /// The last day.
+    /// The last day, in UTC.
     pub to: EpochDay,
     by_day: bool,
     by_hour: bool,
@@ -76,40 +76,41 @@ pub fn read(query: &BodyFields<'_>, now: Timestamp) -> AdminUsageQuery {
     }
 }
 
-/// The work of all accounts.
+/// Usage of all accounts.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AdminUsageList {
     /// Always `list`.
     pub object: &'static str,
     /// The first day, in UTC.
     pub from: String,
-    /// The last day.
+    /// The last day, in UTC.
     pub to: String,
-    /// The rows, by time, account, provider, model, key and outcome.
+    /// The rows, grouped by time, account, provider, model, key and outcome.
     pub data: Vec<AdminUsageRow>,
     /// The sum of all rows.
     pub total: AdminUsageSum,
 }
 
-/// Work, what was charged for it, and what it cost. What it is not grouped by is absent.
+/// Usage, charges and provider costs of one group. Fields that the query does not group by are
+/// absent.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AdminUsageRow {
     /// The day, in UTC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub day: Option<String>,
-    /// When the hour begins.
+    /// Start of the hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hour: Option<String>,
     /// The account's handle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
-    /// The provider; `embedded` for models in the gateway itself.
+    /// The provider; `embedded` for models that run in the gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     /// The model's canonical name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The key.
+    /// The id of the API key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_id: Option<String>,
     /// The key's display name.
@@ -122,27 +123,27 @@ pub struct AdminUsageRow {
     pub sum: AdminUsageSum,
 }
 
-/// Sums over tasks and jobs that ended.
+/// Sums over the tasks and jobs that ended.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AdminUsageSum {
-    /// Tasks that ended.
+    /// Number of tasks that ended.
     pub tasks: i64,
-    /// Tasks that succeeded.
+    /// Number of tasks that succeeded.
     pub succeeded: i64,
-    /// Tasks that failed.
+    /// Number of tasks that failed.
     pub failed: i64,
-    /// Tasks that were cancelled.
+    /// Number of tasks that were cancelled.
     pub cancelled: i64,
-    /// Dollars charged to accounts.
+    /// Amount charged to accounts, in US dollars.
     pub cost_usd: String,
-    /// Dollars that providers were paid for what they made: what they say themselves, else by the
-    /// `cost` of the route.
+    /// Provider cost of successful jobs, in US dollars: the amount that the provider reports,
+    /// otherwise the route's `cost`.
     pub provider_cost_usd: String,
-    /// Dollars that providers say they charged for jobs that made nothing.
+    /// Provider cost of jobs without a result, as reported by the providers, in US dollars.
     pub failed_cost_usd: String,
-    /// Jobs of which nobody knows what they cost; they are in no amount.
+    /// Number of jobs with an unknown cost. They are not included in any amount.
     pub unknown_cost_jobs: i64,
-    /// Charged less both costs.
+    /// Amount charged minus both costs, in US dollars.
     pub margin_usd: String,
 }
 

@@ -122,9 +122,9 @@ fn model(graphs: &onnx::SeparationModel) -> Model {
     let groups = groups(graphs);
     let names: Vec<String> = groups.iter().map(ToString::to_string).collect();
     let mut notes = vec![
-        "Runs in this gateway: nothing leaves the machine.".to_owned(),
+        "Runs in this gateway. No data leaves the machine.".to_owned(),
         "A neural model installed by the operator of this gateway.".to_owned(),
-        "The stems sum exactly to the mix, which has the watermark where the operator wants one."
+        "The stems sum exactly to the mix. The mix has a watermark if the operator enabled it."
             .to_owned(),
     ];
     let manifest = graphs.manifest();

@@ -217,7 +217,9 @@ fn read(reply: ParsedCompletion) -> Result<AdapterStep, ProviderError> {
             },
             error => ErrorDescription::at(error, "/code", "/message"),
         };
-        let message = said.message.unwrap_or("the provider broke off".into());
+        let message = said
+            .message
+            .unwrap_or("the provider aborted the response".into());
         let mut error = ProviderError::unreadable(message);
         error.code = said.code;
         return Err(classed(error, reply.taken));
@@ -228,11 +230,11 @@ fn read(reply: ParsedCompletion) -> Result<AdapterStep, ProviderError> {
     }
     if !reply.ended || !reply.seen {
         return Err(ProviderError::unreadable(
-            "the provider's answer ends before its end",
+            "the provider's response ended unexpectedly",
         ));
     }
     if reply.finish_reason.as_deref() == Some("content_filter") {
-        let message = "the provider's filter holds the answer back";
+        let message = "the provider's filter blocked the response";
         return Err(ProviderError::new(ErrorClass::Refused, message));
     }
     match reply_text::link(&reply.text) {
@@ -240,7 +242,7 @@ fn read(reply: ParsedCompletion) -> Result<AdapterStep, ProviderError> {
         None if reply.text.trim().is_empty() => AdapterStep::done(Vec::new()),
         None => {
             let words: String = reply.text.trim().chars().take(300).collect();
-            let message = format!("the provider answered without a link: {words}");
+            let message = format!("the provider's response contains no link: {words}");
             Err(ProviderError::new(ErrorClass::Failed, message))
         }
     }

@@ -135,7 +135,7 @@ impl WorkflowSet {
         if general.is_none() && by_model.is_empty() {
             return Err(SettingsError::at(
                 "graph",
-                "is missing: say which graph to run, as \"file:PATH\"",
+                "is missing; set the graph to run, as \"file:PATH\"",
             ));
         }
         Ok(Self { by_model, general })
@@ -193,7 +193,10 @@ impl WorkflowGraph {
             .keys()
             .find(|member| !["graph", "patch", "fps"].contains(&member.as_str()))
         {
-            return Err(SettingsError::at(key, format!("{odd:?} is no option here")));
+            return Err(SettingsError::at(
+                key,
+                format!("{odd:?} is not a known option"),
+            ));
         }
         let own_fps = read_fps(&format!("{key}.fps"), own.get("fps"))?;
         let graph = own.get("graph").unwrap_or(&Value::Null);
@@ -222,15 +225,17 @@ impl WorkflowGraph {
         let nodes = graph
             .as_object()
             .filter(|nodes| !nodes.is_empty())
-            .ok_or_else(|| SettingsError::at(key, "must be a graph, as text or \"file:PATH\""))?;
+            .ok_or_else(|| {
+                SettingsError::at(key, "must be a graph, as a string or \"file:PATH\"")
+            })?;
         if nodes.get("nodes").is_some_and(Value::is_array) {
             return Err(SettingsError::at(
                 key,
-                "is in the editor's format: export it in the API format",
+                "is in the editor's format; export it in the API format",
             ));
         }
         if let Some((node, _)) = nodes.iter().find(|(_, node)| !node["inputs"].is_object()) {
-            let message = format!("node {node} has no inputs: is this the API format?");
+            let message = format!("node {node} has no inputs; check that this is the API format");
             return Err(SettingsError::at(key, message));
         }
         let patch = patch.cloned().unwrap_or(Value::Null);
@@ -254,16 +259,19 @@ impl WorkflowGraph {
         if !places.prompt.is_set() {
             return Err(SettingsError::at(
                 "patch.prompt",
-                "is missing: without it the graph would make the same video for everyone",
+                "is missing; without it, the graph would make the same video every time",
             ));
         }
         if places.width.is_set() != places.height.is_set() {
-            return Err(SettingsError::at("patch", "width and height go together"));
+            return Err(SettingsError::at(
+                "patch",
+                "width and height must be set together",
+            ));
         }
         if self.fps.is_none() && (places.frames.is_set() || places.fps.is_set()) {
             return Err(SettingsError::at(
                 "fps",
-                "is missing: frames are counted from seconds with it",
+                "is missing; it is needed to convert seconds to frames",
             ));
         }
         for (name, place) in places.all() {
@@ -272,12 +280,12 @@ impl WorkflowGraph {
                 let at = format!("patch.{name}");
                 match self.nodes.pointer(pointer) {
                     None => {
-                        let message = format!("{key} has no place {shown}");
+                        let message = format!("{key} has no field {shown}");
                         return Err(SettingsError::at(&at, message));
                     }
                     Some(Value::Array(_) | Value::Object(_)) => {
                         let message = format!(
-                            "{shown} in {key} holds no value of its own; it may be wired to another node"
+                            "{shown} in {key} has no value of its own; it may be connected to another node"
                         );
                         return Err(SettingsError::at(&at, message));
                     }

@@ -151,11 +151,11 @@ impl Adapter for ComfyUiAdapter {
         match body.get(id) {
             Some(record) => finished(record),
             None if !body.is_object() => Err(ProviderError::unreadable(
-                "the server's history is no history",
+                "the server's history cannot be read",
             )),
             None if asked.stage == "history again" => Err(ProviderError::new(
                 ErrorClass::Lost,
-                "the server has it neither in its queue nor in its history",
+                "the job is neither in the server's queue nor in its history",
             )),
             None => Ok(AdapterStep::next(queue("queue"))),
         }
@@ -195,7 +195,7 @@ impl Adapter for ComfyUiAdapter {
             }
             _ if !body.is_object() => {
                 return Err(ProviderError::unreadable(
-                    "the server's history is no history",
+                    "the server's history cannot be read",
                 ));
             }
             stage => {
@@ -230,7 +230,9 @@ fn is_queued(body: &Value, id: &str) -> Result<bool, ProviderError> {
         return Ok(true);
     }
     if lists.iter().any(Option::is_none) {
-        return Err(ProviderError::unreadable("the server's queue is no queue"));
+        return Err(ProviderError::unreadable(
+            "the server's queue cannot be read",
+        ));
     }
     Ok(false)
 }

@@ -24,7 +24,7 @@ fn failure(record: &Value) -> ProviderError {
         found.map(|message| &message[1])
     };
     if find("execution_interrupted").is_some() {
-        return ProviderError::new(ErrorClass::Lost, "the job was called off at the server");
+        return ProviderError::new(ErrorClass::Lost, "the job was cancelled at the server");
     }
     let Some(error) = find("execution_error") else {
         return ProviderError::new(ErrorClass::Failed, "the graph failed");

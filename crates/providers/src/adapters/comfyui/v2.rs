@@ -57,7 +57,7 @@ static JOB: JobApi = JobApi {
     progress: |body| percent_at(body, "/progress/value", 1.0),
     made: |_, body| Ok(video_of(body).into_iter().collect()),
     failed: |body| ENDS.error(describe(body)),
-    lost: "the job was called off or has expired at the provider",
+    lost: "the job was cancelled or has expired at the provider",
 };
 
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl ComfyJobsAdapter {
         if graphs.take_pictures() {
             return Err(SettingsError::at(
                 "patch.image",
-                "pictures are handed over by api = \"v1\" only",
+                "images are supported only with api = \"v1\"",
             ));
         }
         Ok(Self { graphs })

@@ -87,7 +87,7 @@ static JOB: JobApi = JobApi {
             "/output/message",
         ))
     },
-    lost: "the task was called off at the provider",
+    lost: "the task was cancelled at the provider",
 };
 
 #[derive(Debug)]
@@ -225,7 +225,7 @@ fn insert_pictures(
     match form {
         RequestFormat::Frames => {
             let (Some(first), Some(last)) = (first, last) else {
-                let message = "this model needs a first and a last frame";
+                let message = "this model requires a first and a last frame";
                 return Err(ProviderError::new(ErrorClass::Rejected, message));
             };
             input.insert("first_frame_url".into(), json!(first));

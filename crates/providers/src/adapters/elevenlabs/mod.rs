@@ -116,7 +116,7 @@ impl Adapter for ElevenLabsAdapter {
             WorkSpec::Stems(stems) => stems,
             WorkSpec::Song(song) => return Ok(music::start(order, song, self.output_format)),
             WorkSpec::Video(_) | WorkSpec::Persona(_) => {
-                let message = "this provider works on music only";
+                let message = "this provider supports only music";
                 return Err(ProviderError::new(ErrorClass::Rejected, message));
             }
         };
@@ -153,7 +153,7 @@ impl Adapter for ElevenLabsAdapter {
         }
         if !answer.body.starts_with(b"PK") {
             return Err(ProviderError::unreadable(
-                "the provider's answer is no archive",
+                "the provider's response is not an archive",
             ));
         }
         let outputs = name(unpack(&answer.body)?)?
@@ -171,7 +171,7 @@ fn unpack(archive: &Bytes) -> Result<Vec<(String, Bytes)>, ProviderError> {
     let broken = |why: String| {
         ProviderError::new(
             ErrorClass::Failed,
-            format!("the provider's archive is broken: {why}"),
+            format!("the provider's archive is damaged: {why}"),
         )
     };
     let mut archive =
@@ -229,7 +229,7 @@ fn name(files: Vec<(String, Bytes)>) -> Result<Vec<(StemTarget, Bytes)>, Provide
     if targets.contains(&None) || targets.iter().enumerate().any(twice) {
         let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
         let message = format!(
-            "the provider's files do not say what they hold: {}",
+            "the provider's file names do not identify the stems: {}",
             names.join(", ")
         );
         return Err(ProviderError::new(ErrorClass::Failed, message));

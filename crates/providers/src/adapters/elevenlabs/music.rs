@@ -75,7 +75,7 @@ pub(super) fn made(
     let is_json = answer.body.first() == Some(&b'{');
     if answer.body.is_empty() || is_json {
         return Err(ProviderError::unreadable(
-            "the provider's answer is no recording",
+            "the provider's response is not an audio file",
         ));
     }
     let source = OutputSource::Bytes(answer.body.clone());

@@ -69,7 +69,7 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
         .unwrap_or("https://rest.fal.ai")
         .trim_end_matches('/')
         .to_owned();
-    let wrong = || SettingsError::at("upload_url", "is no address");
+    let wrong = || SettingsError::at("upload_url", "is not a URL");
     let upload_host = Url::parse(&upload_url)
         .ok()
         .and_then(|url| url.host_str().map(str::to_owned))
@@ -141,8 +141,11 @@ impl Adapter for FalAdapter {
 
     fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
         let is_named = model.trim_matches('/').contains('/');
-        (!is_named)
-            .then(|| format!("{model:?} is no model: write \"fal-ai/{model}\", or another owner's"))
+        (!is_named).then(|| {
+            format!(
+                "{model:?} is not a model; use \"fal-ai/{model}\", or the name of another owner"
+            )
+        })
     }
 
     fn can_say(&self, model: &str, size: (u32, u32)) -> bool {
@@ -326,7 +329,7 @@ impl FalAdapter {
                 let references = video.references().count();
                 let frames = video.pictures.len() - references;
                 if references > taken.most_references() || frames > taken.max {
-                    let message = format!("{model} takes {} picture(s)", taken.max);
+                    let message = format!("{model} supports {} image(s)", taken.max);
                     return Err(ProviderError::new(ErrorClass::Rejected, message));
                 }
                 Ok(inputs.fill(video, self.length))
@@ -355,7 +358,7 @@ impl FalAdapter {
             }
             _ => Err(ProviderError::new(
                 ErrorClass::Rejected,
-                "this provider makes videos, stems and music of this model only",
+                "this provider supports this model only for videos, stems and music",
             )),
         }
     }

@@ -93,7 +93,7 @@ pub(super) fn polled(job: &JobHandle, body: &Value) -> Result<AdapterStep, Provi
         word @ ("failed" | "incomplete" | "budget_exceeded") => {
             let first = |places: [&str; 2]| places.iter().find_map(|place| text_at(body, place));
             let message = first(["/errors/0/message", "/error/message"])
-                .unwrap_or_else(|| format!("the interaction ended as {word}"));
+                .unwrap_or_else(|| format!("the interaction ended with status {word}"));
             let code = first(["/errors/0/code", "/error/code"]).unwrap_or_else(|| word.to_owned());
             Err(failed(ErrorDescription {
                 code: Some(code),
@@ -102,7 +102,7 @@ pub(super) fn polled(job: &JobHandle, body: &Value) -> Result<AdapterStep, Provi
         }
         "cancelled" => Err(ProviderError::new(
             ErrorClass::Lost,
-            "the interaction was called off",
+            "the interaction was cancelled",
         )),
         word => Ok(AdapterStep::unknown(word)),
     }

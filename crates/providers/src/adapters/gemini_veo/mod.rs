@@ -94,12 +94,12 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
     let project = settings.text("project")?;
     let location = settings.text("location")?;
     if api == Some(GoogleApi::Vertex) && project.is_none() {
-        return Err(SettingsError::at("project", "vertex needs one"));
+        return Err(SettingsError::at("project", "is required for vertex"));
     }
     for (key, value) in [("project", project), ("location", location)] {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
         if value.is_some_and(|value| value.is_empty() || !value.bytes().all(plain)) {
-            return Err(SettingsError::at(key, "is no name"));
+            return Err(SettingsError::at(key, "is not a valid name"));
         }
     }
     let location = location.unwrap_or("us-central1");
@@ -151,10 +151,10 @@ impl Adapter for GeminiVeoAdapter {
         let by_interactions = name.contains("omni") || lyria::is_meant(name);
         match self.api {
             Some(GoogleApi::Gemini | GoogleApi::Vertex) if by_interactions => Some(format!(
-                "{name} is served by another API: write api = \"interactions\""
+                "{name} is served by another API; use api = \"interactions\""
             )),
             Some(GoogleApi::Interactions) if name.contains("veo") => Some(format!(
-                "{name} is served by another API: write api = \"vertex\", or \"gemini\""
+                "{name} is served by another API; use api = \"vertex\", or \"gemini\""
             )),
             _ => None,
         }
@@ -164,10 +164,10 @@ impl Adapter for GeminiVeoAdapter {
         let is_account = secret.expose().trim_start().starts_with('{');
         match self.api {
             Some(GoogleApi::Vertex) if !is_account => Some(
-                "vertex takes the JSON of a service account: write \"file:service-account.json\"",
+                "vertex requires the JSON of a service account; use \"file:service-account.json\"",
             ),
             Some(GoogleApi::Gemini | GoogleApi::Interactions) | None if is_account => {
-                Some("a service account is for api = \"vertex\"; write an API key here")
+                Some("a service account is for api = \"vertex\"; use an API key here")
             }
             _ => None,
         }
@@ -270,7 +270,7 @@ impl Adapter for GeminiVeoAdapter {
             return interactions::polled(handle, &body);
         }
         if !body.is_object() {
-            let what = "the provider's answer is no operation";
+            let what = "the provider's response is not an operation";
             return Err(ProviderError::unreadable(what));
         }
         if body["done"] != true {

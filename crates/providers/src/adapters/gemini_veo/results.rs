@@ -19,7 +19,7 @@ pub(super) fn delivered(response: &Value) -> Result<AdapterStep, ProviderError> 
     let reason = text_at(response, "/raiMediaFilteredReasons/0");
     let filtered = response["raiMediaFilteredCount"].as_u64().unwrap_or(0) > 0;
     if filtered || reason.is_some() {
-        let message = reason.unwrap_or("a filter holds the video back".into());
+        let message = reason.unwrap_or("a content filter blocked the video".into());
         return Err(ProviderError::new(ErrorClass::Refused, message));
     }
     AdapterStep::done(Vec::new())
@@ -32,7 +32,7 @@ pub(super) fn source(video: &Value, version: &str) -> Result<OutputSource, Provi
         if let Some(text) = text_at(video, member) {
             use base64::Engine as _;
             let bytes = base64::engine::general_purpose::STANDARD.decode(text);
-            let wrong = |_| ProviderError::unreadable("the video in the answer is not base64");
+            let wrong = |_| ProviderError::unreadable("the video in the response is not base64");
             return Ok(OutputSource::Bytes(bytes.map_err(wrong)?.into()));
         }
     }
@@ -42,7 +42,7 @@ pub(super) fn source(video: &Value, version: &str) -> Result<OutputSource, Provi
     let uri = uri.ok_or_else(|| {
         ProviderError::new(
             ErrorClass::Failed,
-            "the provider names a video and no place of it",
+            "the provider returned a video without a location",
         )
     })?;
     if uri.starts_with("gs://") {

@@ -35,7 +35,7 @@ struct ServiceAccount {
 pub(super) fn exchange(secret: &Secret, now: SystemTime) -> Result<Authorization, ProviderError> {
     // The parser's own words would quote the key.
     let account: ServiceAccount = serde_json::from_str(secret.expose()).map_err(|_| {
-        wrong("the credential is not the JSON file of a service account with a client_email, a private_key and a token_uri")
+        wrong("the credential is not the JSON file of a service account with client_email, private_key and token_uri")
     })?;
     let form = vec![
         (
@@ -90,7 +90,7 @@ fn assertion(account: &ServiceAccount, now: SystemTime) -> Result<String, Provid
     let key = PrivatePkcs8KeyDer::from_pem_slice(account.private_key.as_bytes())
         .map_err(|_| wrong("the service account's private_key is not PEM with PKCS#8"))?;
     let key = RsaKeyPair::from_pkcs8(key.secret_pkcs8_der())
-        .map_err(|_| wrong("the service account's private_key is no RSA key"))?;
+        .map_err(|_| wrong("the service account's private_key is not an RSA key"))?;
     let mut signature = vec![0; key.public().modulus_len()];
     // The random numbers blind the computation; the signature does not depend
     // on them.
@@ -100,7 +100,7 @@ fn assertion(account: &ServiceAccount, now: SystemTime) -> Result<String, Provid
         signed.as_bytes(),
         &mut signature,
     )
-    .map_err(|_| wrong("the service account's private_key does not sign"))?;
+    .map_err(|_| wrong("the service account's private_key cannot sign"))?;
     Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
 }
 

@@ -120,7 +120,7 @@ impl Adapter for KlingAdapter {
 
     fn fault_of_secret(&self, secret: &Secret) -> Option<&'static str> {
         let is_pair = token(secret.expose(), UNIX_EPOCH).is_ok();
-        (!is_pair).then_some("a Kling key is two: write \"ACCESSKEY:SECRETKEY\"")
+        (!is_pair).then_some("a Kling key has two parts; use \"ACCESSKEY:SECRETKEY\"")
     }
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
@@ -232,7 +232,7 @@ impl Adapter for KlingAdapter {
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
         let WorkSpec::Video(video) = &order.work else {
-            return Err(ProviderError::unreadable("nothing of this kind was sent"));
+            return Err(ProviderError::unreadable("no such call was sent"));
         };
         let body = match opened(answer) {
             Err(error) if is_gone(answer, &error) => return Ok(LookupPage::default()),
@@ -240,7 +240,7 @@ impl Adapter for KlingAdapter {
         };
         let key = text_at(&body, "/data/task_info/external_task_id");
         if key.is_some_and(|key| key != order.key) {
-            let what = "the provider tells of another task than was asked for";
+            let what = "the provider's response is about a different task";
             return Err(ProviderError::unreadable(what));
         }
         let id = required_text(&body, "/data/task_id")?;
@@ -299,7 +299,7 @@ fn opened(answer: &ProviderResponse) -> ParsedBody {
             Err(answer.failure(describe).of_class(class))
         }
         _ if fine => Err(ProviderError::unreadable(
-            "the provider's answer has no code",
+            "the provider's response has no code",
         )),
         _ => Err(answer.failure(describe)),
     }

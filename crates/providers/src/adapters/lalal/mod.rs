@@ -164,7 +164,7 @@ impl Adapter for LalalAdapter {
         match body["result"].get(id) {
             Some(task) => read(task),
             None => Err(ProviderError::unreadable(format!(
-                "the provider's answer leaves out {id}"
+                "the provider's response does not contain {id}"
             ))),
         }
     }
@@ -188,7 +188,7 @@ impl LalalAdapter {
     /// The paid call for an uploaded recording.
     fn split(&self, order: &Order, source: &str) -> Result<Call, ProviderError> {
         let unknown = || {
-            let message = "the provider has no stem for what is wanted";
+            let message = "the provider has no stem of this kind";
             ProviderError::new(ErrorClass::Rejected, message)
         };
         let WorkSpec::Stems(stems) = &order.work else {
@@ -268,12 +268,12 @@ fn read(task: &Value) -> Result<AdapterStep, ProviderError> {
         // Also when the recording is gone.
         Some("server_error") => failed(["/code", "/error"]),
         Some("cancelled") => {
-            let message = "the task was called off at the provider";
+            let message = "the task was cancelled at the provider";
             Err(ProviderError::new(ErrorClass::Lost, message))
         }
         Some(word) => Ok(AdapterStep::unknown(word)),
         None => Err(ProviderError::unreadable(
-            "the provider's answer has no status",
+            "the provider's response has no status",
         )),
     }
 }

@@ -158,12 +158,12 @@ fn only_known_words_end_a_task() {
         (
             json!({"status": "cancelled"}),
             ErrorClass::Lost,
-            "the task was called off at the provider",
+            "the task was cancelled at the provider",
         ),
         (
             json!({"status": "success", "result": {"tracks": []}}),
             ErrorClass::Failed,
-            "the provider says that it is done, and delivers nothing",
+            "the provider reports success but returned no result",
         ),
     ] {
         let error = polled(&task).unwrap_err();

@@ -161,7 +161,7 @@ impl Adapter for LumaAdapter {
             _ => return None,
         };
         Some(format!(
-            "{model} is served by another API: write api = \"{api}\""
+            "{model} is served by another API; use api = \"{api}\""
         ))
     }
 
@@ -221,10 +221,10 @@ impl Adapter for LumaAdapter {
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
         let WorkSpec::Video(video) = &order.work else {
-            return Err(ProviderError::unreadable("nothing of this kind was sent"));
+            return Err(ProviderError::unreadable("no such call was sent"));
         };
         if self.api == LumaApi::Agents {
-            return Err(ProviderError::unreadable("this provider has no list"));
+            return Err(ProviderError::unreadable("this provider cannot list jobs"));
         }
         let body = answer.success(describe)?;
         let generations = LIST.items(&body)?;
@@ -295,7 +295,7 @@ fn for_dream_machine(order: &Order, video: &VideoSpec) -> Result<Value, Provider
     let mut frames = Map::new();
     for (name, file) in video.frames(["frame0", "frame1"]) {
         let Some(url) = &file.url else {
-            let message = "this provider fetches pictures from an address: this gateway must be reachable from outside for that";
+            let message = "this provider fetches images by URL, so this gateway must be reachable from outside";
             return Err(ProviderError::new(ErrorClass::Rejected, message));
         };
         frames.insert(name.into(), json!({"type": "image", "url": url}));

@@ -78,7 +78,12 @@ pub(super) fn made(
 }
 
 fn from_hex(text: &str) -> Result<Vec<u8>, ProviderError> {
-    let wrong = || ProviderError::new(ErrorClass::Failed, "the recording in the answer is no hex");
+    let wrong = || {
+        ProviderError::new(
+            ErrorClass::Failed,
+            "the audio in the response is not valid hex",
+        )
+    };
     let digit = |byte: u8| {
         let digit = char::from(byte).to_digit(16).ok_or_else(wrong)?;
         u8::try_from(digit).map_err(|_| wrong())

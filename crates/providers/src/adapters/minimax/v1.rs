@@ -43,7 +43,7 @@ impl Adapter for MiniMaxV1Adapter {
 
     fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
         let newer = model.starts_with("MiniMax-H3");
-        newer.then(|| format!("{model} is served by version 2: write api = \"v2\""))
+        newer.then(|| format!("{model} is served by version 2; use api = \"v2\""))
     }
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
@@ -67,7 +67,7 @@ impl Adapter for MiniMaxV1Adapter {
             _ => "512P",
         };
         if resolution == "1080P" && video.seconds > 6 {
-            let message = "this model makes 1080P for six seconds only";
+            let message = "this model supports 1080P only for six seconds";
             return Err(ProviderError::new(ErrorClass::Rejected, message));
         }
         let mut fields = Map::new();

@@ -48,7 +48,7 @@ static JOB: JobApi = JobApi {
             "/task/error/message",
         ))
     },
-    lost: "the provider no longer works on it",
+    lost: "the provider stopped processing the job",
 };
 
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Adapter for MiniMaxV2Adapter {
 
     fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
         let older = model.contains("Hailuo") || model.contains("2V-01");
-        older.then(|| format!("{model} is served by version 1: write api = \"v1\""))
+        older.then(|| format!("{model} is served by version 1; use api = \"v1\""))
     }
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {

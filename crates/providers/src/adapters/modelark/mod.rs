@@ -75,7 +75,7 @@ static JOB: JobApi = JobApi {
     progress: |_| None,
     made: |_, body| video_at(body, "/content/video_url"),
     failed: |body| ENDS.error(describe(body)),
-    lost: "the provider no longer works on it",
+    lost: "the provider stopped processing the job",
 };
 
 const LIST: JobList = JobList {
@@ -169,7 +169,7 @@ impl Adapter for ModelArkAdapter {
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
         if !is_left_to_chance(order) {
-            return Err(ProviderError::unreadable("nothing was looked for"));
+            return Err(ProviderError::unreadable("no look-up was started"));
         }
         let body = opened(answer)?;
         let tasks = LIST.items(&body)?;

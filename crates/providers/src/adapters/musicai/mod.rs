@@ -62,8 +62,9 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
             .to_vec();
     }
     let read = |name: &String| {
-        stem_names::target(name)
-            .ok_or_else(|| SettingsError::at("stems", format!("{name:?} is no stem's name")))
+        stem_names::target(name).ok_or_else(|| {
+            SettingsError::at("stems", format!("{name:?} is not the name of a stem"))
+        })
     };
     Ok(Arc::new(MusicAiAdapter {
         stems: names.iter().map(read).collect::<Result<_, _>>()?,

@@ -163,7 +163,7 @@ impl Adapter for OpenAiVideosAdapter {
         let body = answer.json().unwrap_or(Value::Null);
         let word = text_at(&body, "/status");
         if let Some(JobStatus::Ended(class)) = word.as_deref().and_then(meaning) {
-            let message = "the provider no longer works on it";
+            let message = "the provider stopped processing the job";
             let error = match class {
                 ErrorClass::Failed => failure(&body),
                 class => ProviderError::new(class, message),
@@ -185,7 +185,7 @@ impl Adapter for OpenAiVideosAdapter {
             return Err(error.of_class(class));
         }
         let Some(word) = word else {
-            let what = "the provider's answer has no status";
+            let what = "the provider's response has no status";
             return Err(ProviderError::unreadable(what));
         };
         match meaning(&word) {
@@ -222,7 +222,7 @@ impl Adapter for OpenAiVideosAdapter {
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
         let WorkSpec::Video(video) = &order.work else {
-            return Err(ProviderError::unreadable("nothing of this kind was sent"));
+            return Err(ProviderError::unreadable("no such call was sent"));
         };
         let body = answer.success(describe).map_err(class_by_code)?;
         let videos = LIST.items(&body)?;

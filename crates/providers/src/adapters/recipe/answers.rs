@@ -53,7 +53,7 @@ impl Recipe {
         }
         match &self.ok {
             Some(ok) if !ok.is_told(&body) => Err(ProviderError::unreadable(
-                "the provider's answer does not say whether all is well",
+                "the provider's response does not state whether the call succeeded",
             )),
             Some(ok) if !ok.holds(&body) => Err(self.turned_down(answer, &body, stage)),
             _ => Ok(body),
@@ -76,7 +76,7 @@ impl Recipe {
         });
         let error = ProviderError {
             retry_after: answer.retry_after(),
-            ..error_of(class, said, "the provider says no")
+            ..error_of(class, said, "the provider reported an error")
         };
         match stage {
             AnswerStage::Submission => error,
@@ -121,7 +121,7 @@ impl Recipe {
                 Ok(JobProgress::Running(self.running(answer, &body)))
             }
             None => Err(ProviderError::unreadable(
-                "the provider's answer has no status",
+                "the provider's response has no status",
             )),
         }
     }
@@ -150,9 +150,9 @@ impl Recipe {
             _ => class,
         };
         let otherwise = match class {
-            ErrorClass::Lost => "the provider no longer works on it",
-            ErrorClass::Refused => "the provider's rules forbid this content",
-            _ => "the provider failed at it",
+            ErrorClass::Lost => "the provider stopped processing the job",
+            ErrorClass::Refused => "the provider's content policy forbids this content",
+            _ => "the provider failed to process the job",
         };
         error_of(class, said, otherwise)
     }
@@ -255,7 +255,7 @@ pub(super) fn keep(
     let mut kept = Map::new();
     for (name, places) in wanted {
         let value = places.scalars(body).into_iter().next().ok_or_else(|| {
-            ProviderError::unreadable(format!("the provider's answer has no {name}"))
+            ProviderError::unreadable(format!("the provider's response has no {name}"))
         })?;
         kept.insert(name.clone(), value.clone());
     }

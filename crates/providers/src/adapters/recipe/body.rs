@@ -176,7 +176,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
     type Value = BodyNode;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text, number, true, false, list or table")
+        f.write_str("a string, number, boolean, list or table")
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<BodyNode, E> {
@@ -200,7 +200,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
         if value.is_finite() {
             return Ok(BodyNode::Constant(json!(value)));
         }
-        Err(E::custom("JSON has no such number"))
+        Err(E::custom("this number is not valid in JSON"))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<BodyNode, A::Error> {
@@ -220,7 +220,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
                 "for_each" => table.for_each = Some(members.next_value()?),
                 // How a date of TOML shows itself.
                 date if date.starts_with("$__toml") => {
-                    return Err(A::Error::custom("JSON has no dates; write it as text"));
+                    return Err(A::Error::custom("JSON has no dates; write it as a string"));
                 }
                 _ => table.members.push((name, members.next_value()?)),
             }

@@ -138,7 +138,7 @@ impl CallTemplate<'_> {
         let text = text.ok_or_else(|| {
             ProviderError::new(
                 ErrorClass::Rejected,
-                "the recipe's path lacks one of its values",
+                "a value in the recipe's path is missing",
             )
         })?;
         Ok(match (is_path, text.starts_with('/')) {
@@ -162,7 +162,7 @@ impl Recipe {
         self.check_templates(request.headers, names)?;
         for (name, template) in request.headers {
             if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
-                let message = format!("{name:?} is no name of a header");
+                let message = format!("{name:?} is not a valid header name");
                 return Err(RecipeFault::new(&template.span(), message));
             }
         }
@@ -192,7 +192,7 @@ impl Recipe {
         if template.is_path() || template.is_value() {
             return Ok(());
         }
-        let message = "a path begins with a slash; a whole address is one kept value";
+        let message = "a path must begin with a slash, or be a single kept value with a whole URL";
         Err(RecipeFault::new(&path.span(), message))
     }
 
@@ -242,7 +242,7 @@ impl Recipe {
                 if each.get_ref() != "references" {
                     return Err(RecipeFault::new(
                         &each.span(),
-                        "for_each knows \"references\" only",
+                        "for_each supports only \"references\"",
                     ));
                 }
                 check_name(each, names)?;
@@ -267,7 +267,7 @@ impl Recipe {
         {
             return Err(RecipeFault::new(
                 &each.span(),
-                "for_each stands in tables of a list",
+                "for_each is allowed only in tables of a list",
             ));
         }
         table

@@ -70,7 +70,7 @@ impl Recipe {
             if !is_good {
                 return Err(RecipeFault::new(
                     &url.span(),
-                    "base_url is no http or https address",
+                    "base_url must be an http or https URL",
                 ));
             }
         }
@@ -79,12 +79,12 @@ impl Recipe {
             if name.is_err() {
                 return Err(RecipeFault::new(
                     &header.span(),
-                    "this is no name of a header",
+                    "this is not a valid header name",
                 ));
             }
         }
         if self.video.is_none() && self.music.is_none() {
-            let message = "the recipe needs [video] or [music]";
+            let message = "the recipe must have [video] or [music]";
             return Err(RecipeFault::new(&self.submit.path.span(), message));
         }
         Ok(())
@@ -94,7 +94,7 @@ impl Recipe {
     fn check_later(&self) -> CheckResult {
         let keep = self.submit.keep.get_ref();
         if keep.is_empty() {
-            let message = "[submit.keep] is empty: how is the job to be found again?";
+            let message = "[submit.keep] must not be empty: it identifies the job";
             return Err(RecipeFault::new(&self.submit.keep.span(), message));
         }
         let kept = keep.keys().chain(self.submit.remember.keys());
@@ -123,21 +123,18 @@ impl Recipe {
         for (list, words) in lists {
             for word in words {
                 if let Some(first) = seen.insert(word.get_ref(), list) {
-                    let message = format!(
-                        "{:?} is in {first} and in {list}: what does it mean?",
-                        word.get_ref()
-                    );
+                    let message = format!("{:?} is both in {first} and in {list}", word.get_ref());
                     return Err(RecipeFault::new(&word.span(), message));
                 }
             }
         }
         match &state.word {
             Some(at) if state.done.is_empty() && state.done_when.is_none() => {
-                let message = "no word of [state] means done; name some in done = [ … ]";
+                let message = "[state] has no word for done; add done = [ … ]";
                 Err(RecipeFault::new(&at.span(), message))
             }
             None if state.done_when.is_none() || !seen.is_empty() => {
-                let message = "[state] must say where the status word is (word = \"/status\"), or what is true of a job that is done (done_when)";
+                let message = "[state] must have the location of the status word (word = \"/status\"), or a condition for finished jobs (done_when)";
                 Err(RecipeFault::new(&self.poll.path.span(), message))
             }
             _ => Ok(()),
@@ -148,11 +145,11 @@ impl Recipe {
         let result = &self.result;
         let at = self.poll.path.span();
         if result.address.is_some() == result.content.is_some() {
-            let message = "[result] must say one of address and content";
+            let message = "[result] must have either address or content";
             return Err(RecipeFault::new(&at, message));
         }
         if result.items.is_some() && (self.music.is_none() || result.address.is_none()) {
-            let message = "items is for the clips of [music], with the address of each";
+            let message = "items requires [music] and address";
             return Err(RecipeFault::new(&at, message));
         }
         Ok(())
@@ -162,7 +159,10 @@ impl Recipe {
 fn check_when(when: &Spanned<VariantCondition>, names: &ValueNames<'_>) -> CheckResult {
     let of_order = when.get_ref().names();
     if of_order.is_empty() {
-        return Err(RecipeFault::new(&when.span(), "when names no value"));
+        return Err(RecipeFault::new(
+            &when.span(),
+            "when must name at least one value",
+        ));
     }
     let mut all = of_order.iter();
     all.try_for_each(|name| check_name(&Spanned::new(when.span(), name.clone()), names))
@@ -174,6 +174,6 @@ pub(super) fn check_name(name: &Spanned<String>, names: &ValueNames<'_>) -> Chec
         return Ok(());
     }
     let meant = nearest(text, names.keys().copied());
-    let message = format!("{text:?} is no value of an order{meant}");
+    let message = format!("{text:?} is not a value of an order{meant}");
     Err(RecipeFault::new(&name.span(), message))
 }

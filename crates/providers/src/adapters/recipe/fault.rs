@@ -33,7 +33,7 @@ pub(super) fn explained(message: &str) -> String {
     match quoted.next() {
         Some(wrong) if message.starts_with("unknown") => {
             let meant = nearest(wrong, quoted);
-            let message = message.replacen("unknown field", "unknown line", 1);
+            let message = message.replacen("unknown field", "unknown key", 1);
             format!("{message}{meant}")
         }
         Some(name) if message.starts_with("missing field") => {

@@ -87,7 +87,7 @@ impl RecipeAdapter {
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
         let Some(find) = &self.recipe.find else {
-            return Err(ProviderError::unreadable("nothing was looked for"));
+            return Err(ProviderError::unreadable("no look-up was started"));
         };
         let mut found = LookupPage::default();
         if find.items.is_none() && matches!(answer.status.as_u16(), 404 | 410) {
@@ -97,7 +97,7 @@ impl RecipeAdapter {
         let items = match &find.items {
             None => std::slice::from_ref(&body),
             Some(places) => places.list(&body).ok_or_else(|| {
-                ProviderError::unreadable("the provider's answer has no list of jobs")
+                ProviderError::unreadable("the provider's response has no list of jobs")
             })?,
         };
         let wanted = find.keep.as_ref().unwrap_or(&self.recipe.submit.keep);
@@ -150,12 +150,12 @@ impl Recipe {
         let is_sure = find.reference.is_some() || find.is_by_key();
         let hands_over = |request: CallTemplate<'_>| request.mentions("key");
         if is_sure && !self.submit.requests().into_iter().all(hands_over) {
-            return wrong("[find] goes by {key}, but the submission does not hand it over");
+            return wrong("[find] looks up jobs by {key}, but the submission does not send it");
         }
         let by_content = find.prompt.is_some() && find.model.is_some() && self.video.is_some();
         if !is_sure && !by_content {
             return wrong(
-                "[find] must say where a job repeats {key} (reference), or the prompt and the model of a video (prompt, model)",
+                "[find] must set where a job contains {key} (reference), or the prompt and model of a video (prompt, model)",
             );
         }
         find.check_pages()?;
@@ -165,7 +165,7 @@ impl Recipe {
         let mut all = self.submit.keep.get_ref().keys();
         match all.find(|name| !kept.get_ref().contains_key(*name)) {
             Some(name) => {
-                let message = format!("{name} is kept of a submission, and must be kept here too");
+                let message = format!("{name} is in [submit.keep] and must be kept here too");
                 Err(RecipeFault::new(&kept.span(), message))
             }
             None => Ok(()),
@@ -178,9 +178,9 @@ impl Find {
         let at = self.path.span();
         let has_pages = self.next.is_some() || self.more.is_some();
         let message = if self.items.is_none() && has_pages {
-            "[find] has pages and no list (items)"
+            "[find] has pages but no list (items)"
         } else if self.next_query.is_some() && self.next.is_none() {
-            "next_query needs next, the place of what goes into it"
+            "next_query requires next, which locates its value"
         } else {
             return Ok(());
         };

@@ -105,13 +105,16 @@ fn check_video(recipe: &Recipe, section: &Spanned<VideoSection>) -> CheckResult 
         let durations = seconds.get_ref();
         let (min, max) = (durations.min(), durations.max());
         if min == 0 || max > LONGEST || min > max {
-            let message = "seconds must be from 1 to 3600, the shortest first";
+            let message = "seconds must be from 1 to 3600, in ascending order";
             return Err(RecipeFault::new(&seconds.span(), message));
         }
     }
     for limits in video.every() {
         if limits.sizes.is_empty() {
-            return Err(RecipeFault::new(&section.span(), "there are no sizes"));
+            return Err(RecipeFault::new(
+                &section.span(),
+                "at least one size is required",
+            ));
         }
         for pictures in shapes(&limits.pictures) {
             let request = request_with(recipe, pictures);
@@ -174,8 +177,7 @@ pub(super) fn all_mentioned(request: &CallTemplate<'_>, wanted: &[&[&str]]) -> C
         if !names.iter().any(|name| request.mentions(name)) {
             let span = request.body.map_or(request.path.span(), Spanned::span);
             let names = names.join("}, {");
-            let message =
-                format!("the limits allow to ask for {{{names}}}, and this call leaves it out");
+            let message = format!("the limits allow {{{names}}}, but this call does not send it");
             return Err(RecipeFault::new(&span, message));
         }
     }
@@ -193,14 +195,14 @@ pub(super) fn check_values(recipe: &Recipe, template: &Template) -> Result<(), S
             takers.all(|limits| limits.pictures.handover == FileHandover::AddressOnly);
         if placeholder.needs_address() && placeholder.name == "recording" {
             return Err(
-                "{recording:url} cannot be used: a recording may have no address; write {recording} or \
+                "{recording:url} cannot be used, because a recording may have no URL; use {recording} or \
                  {recording:uploaded}"
                     .to_owned(),
             );
         }
         if placeholder.needs_address() && !has_addresses {
             return Err(format!(
-                "{{{}:url}} needs address_only = true: else there may be no address",
+                "{{{}:url}} requires address_only = true; otherwise there may be no URL",
                 placeholder.name
             ));
         }

@@ -70,7 +70,7 @@ impl TryFrom<String> for FrameSize {
             parts.and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)));
         size.filter(|(width, height)| *width > 0 && *height > 0)
             .map(Self)
-            .ok_or_else(|| format!("{text:?} is no size; write it like \"1280x720\""))
+            .ok_or_else(|| format!("{text:?} is not a size; write it like \"1280x720\""))
     }
 }
 

@@ -89,7 +89,7 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
     let text = settings.text("recipe")?.ok_or_else(|| {
         SettingsError::at(
             "recipe",
-            "is missing: say \"file:PATH\", or the recipe itself",
+            "is missing; set \"file:PATH\", or the recipe itself",
         )
     })?;
     let text = match text.strip_prefix("file:") {
@@ -193,7 +193,7 @@ impl Adapter for RecipeAdapter {
     fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
         let like = self.recipe.model_like.as_ref()?;
         let lacks_owner = like.contains('/') && !model.contains('/');
-        lacks_owner.then(|| format!("{model:?} is no model: write it like \"{like}\""))
+        lacks_owner.then(|| format!("{model:?} is not a model; use a name such as \"{like}\""))
     }
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {

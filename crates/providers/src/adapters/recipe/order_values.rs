@@ -78,7 +78,7 @@ pub(super) fn values<'a>(
         (WorkSpec::Video(video), Some(section)) => of_video(video, section.get_ref().max_seed),
         (WorkSpec::Song(song), _) if recipe.music.is_some() => songs::values(recipe, song)?,
         _ => {
-            let message = "the provider's recipe describes no such work";
+            let message = "the provider's recipe does not support this kind of job";
             return Err(ProviderError::new(ErrorClass::Rejected, message));
         }
     };

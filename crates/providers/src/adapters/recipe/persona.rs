@@ -55,7 +55,7 @@ impl RecipeAdapter {
         persona: &PersonaSpec,
     ) -> Result<Call, ProviderError> {
         let Some(section) = &self.recipe.persona else {
-            let message = "the provider's recipe describes no personas";
+            let message = "the provider's recipe does not support personas";
             return Err(ProviderError::new(ErrorClass::Rejected, message));
         };
         let described = match persona.description.trim() {
@@ -85,8 +85,9 @@ impl RecipeAdapter {
         let record = self.recipe.accepted(answer, AnswerStage::Submission)?;
         let section = self.recipe.persona.as_ref();
         let id = section.and_then(|section| section.id.text(&record));
-        let id =
-            id.ok_or_else(|| ProviderError::unreadable("the provider's answer names no persona"))?;
+        let id = id.ok_or_else(|| {
+            ProviderError::unreadable("the provider's response contains no persona id")
+        })?;
         AdapterStep::done(vec![JobOutput {
             what: OutputKind::Persona { id, record },
             source: OutputSource::Nothing,
@@ -102,7 +103,7 @@ impl Recipe {
         self.check_request(&persona.request(), &names())?;
         let requests = self.submit.requests();
         if !requests.iter().any(|request| request.mentions("persona")) {
-            let message = "no song names the {persona} that [persona] makes";
+            let message = "no song uses {persona}, which [persona] creates";
             return Err(RecipeFault::new(&persona.path.span(), message));
         }
         Ok(())

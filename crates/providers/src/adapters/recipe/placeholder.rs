@@ -118,7 +118,7 @@ impl Placeholder {
         let Some(sort) = names.get(name) else {
             let all: Vec<&str> = names.keys().copied().collect();
             return Err(format!(
-                "{{{name}}} is no value here (there are {}){}",
+                "{{{name}}} is not a value here (the values are {}){}",
                 all.join(", "),
                 nearest(name, all.iter().copied())
             ));
@@ -138,7 +138,7 @@ impl Placeholder {
             ValueFormat::File => *sort == ValueKind::File && alone && self.map.is_none(),
         };
         if !fits {
-            return Err(format!("{{{name}}} cannot be written in this way here"));
+            return Err(format!("{{{name}}} cannot be used in this format here"));
         }
         if let Some(map) = &self.map {
             if !maps.contains_key(map) {
@@ -194,7 +194,7 @@ impl Placeholder {
         let lines = maps.get(name);
         let line = lines.and_then(|lines| lines.get(&key).or_else(|| lines.get("*")));
         line.cloned().map(Some).ok_or_else(|| {
-            let message = format!("the recipe's [maps.{name}] has no line for {key:?}");
+            let message = format!("[maps.{name}] of the recipe has no entry for {key:?}");
             ProviderError::new(ErrorClass::Rejected, message)
         })
     }
@@ -208,7 +208,8 @@ impl Placeholder {
             ValueFormat::Name => json!(file.name),
             // Without it the provider would make something else than was asked.
             ValueFormat::Url => json!(file.url.as_ref().ok_or_else(|| {
-                let message = "this provider fetches files by address, and this gateway has none";
+                let message =
+                    "this provider fetches files by URL, but this gateway has no public URL";
                 ProviderError::new(ErrorClass::Rejected, message)
             })?),
             _ => json!(file.url_or_data()),
@@ -240,7 +241,7 @@ fn way(word: &str) -> Option<ValueFormat> {
 fn unknown_way(inner: &str, how: &str) -> String {
     let all = WAYS.map(|(name, _)| name);
     format!(
-        "{{{inner}}}: {how:?} is no way to write a value (there are {} and, for a size, one character){}",
+        "{{{inner}}}: {how:?} is not a format (the formats are {} and, for a size, one character){}",
         all.join(", "),
         nearest(how, all)
     )

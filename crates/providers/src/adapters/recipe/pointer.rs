@@ -20,13 +20,13 @@ impl JsonPointer {
         }
         let Some(rest) = text.strip_prefix('/') else {
             return Err(format!(
-                "{text:?} is no place in an answer; write it like \"/data/task_id\""
+                "{text:?} is not a path in a response; write it like \"/data/task_id\""
             ));
         };
         let segments = rest.split('/').map(|segment| {
             let plain = segment.replace("~1", "").replace("~0", "");
             if plain.contains('~') {
-                return Err(format!("{text:?}: after ~ there must be 0 or 1"));
+                return Err(format!("{text:?}: ~ must be followed by 0 or 1"));
             }
             Ok(segment.replace("~1", "/").replace("~0", "~"))
         });
@@ -137,7 +137,7 @@ impl<'de> Visitor<'de> for PointerListVisitor {
     type Value = PointerList;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a place like \"/data/task_id\", or a list of places")
+        f.write_str("a path like \"/data/task_id\", or a list of paths")
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<PointerList, E> {
@@ -152,7 +152,7 @@ impl<'de> Visitor<'de> for PointerListVisitor {
             places.append(&mut one);
         }
         if places.is_empty() {
-            return Err(A::Error::custom("the list of places is empty"));
+            return Err(A::Error::custom("the list of paths is empty"));
         }
         Ok(PointerList(places))
     }
@@ -220,7 +220,7 @@ impl<'de> Visitor<'de> for ConditionVisitor {
     type Value = AnswerCondition;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a place like \"/done\", or { at = \"/code\", equals = 0 }")
+        f.write_str("a path like \"/done\", or { at = \"/code\", equals = 0 }")
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<AnswerCondition, E> {
@@ -233,7 +233,7 @@ impl<'de> Visitor<'de> for ConditionVisitor {
         let table = ConditionTable::deserialize(MapAccessDeserializer::new(map))?;
         let equals = match table.equals {
             Value::Array(items) if !items.is_empty() => items,
-            Value::Array(_) => return Err(A::Error::custom("equals is an empty list")),
+            Value::Array(_) => return Err(A::Error::custom("equals must not be an empty list")),
             one => vec![one],
         };
         Ok(AnswerCondition {

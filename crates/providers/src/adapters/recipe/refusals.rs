@@ -44,18 +44,17 @@ impl Recipe {
     pub(super) fn check_refusals(&self) -> CheckResult {
         for section in &self.submit.refusal {
             if section.source.get_ref().trim().is_empty() {
-                let message =
-                    "source is empty: which page of the provider says that nothing was taken?";
+                let message = "source is empty; name the provider's page that states that such a request is not processed";
                 return Err(RecipeFault::new(&section.source.span(), message));
             }
             let statuses = section.statuses.get_ref();
             if statuses.is_empty() || !statuses.iter().all(|status| (200..=599).contains(status)) {
-                let message = "statuses must name some from 200 to 599";
+                let message = "statuses must contain at least one status from 200 to 599";
                 return Err(RecipeFault::new(&section.statuses.span(), message));
             }
             let says_nothing = |status: &u16| matches!(status, 0..=399 | 408 | 425 | 499..);
             if section.codes.is_empty() && statuses.iter().any(says_nothing) {
-                let message = "such a status alone may come from a proxy that lost the provider's answer: name the codes too";
+                let message = "such a status can also come from a proxy that lost the provider's response; add codes";
                 return Err(RecipeFault::new(&section.statuses.span(), message));
             }
         }

@@ -17,7 +17,7 @@ use crate::port::{AuthHeader, CallSigner, OutgoingCall};
 use crate::secret::Secret;
 
 /// What is wrong with a credential that is no pair.
-pub(super) const PAIR: &str = "is two keys: write \"ID:KEY\"";
+pub(super) const PAIR: &str = "has two parts; use \"ID:KEY\"";
 
 /// `sign = { method = "tc3", service = "vclm" }`.
 #[derive(Debug, Deserialize)]
@@ -109,7 +109,7 @@ fn mac(key: &[u8], text: &str) -> Result<Vec<u8>, ProviderError> {
 fn host(url: &url::Url) -> Result<String, ProviderError> {
     let name = url
         .host_str()
-        .ok_or_else(|| ProviderError::new(ErrorClass::Rejected, "the call names no host"))?;
+        .ok_or_else(|| ProviderError::new(ErrorClass::Rejected, "the call has no host"))?;
     Ok(match url.port() {
         Some(port) => format!("{name}:{port}"),
         None => name.to_owned(),
@@ -142,12 +142,12 @@ impl Recipe {
         let upload = self.upload.iter().map(Upload::encoded);
         for request in self.submit.requests().into_iter().chain(upload) {
             if request.encoding == BodyEncoding::Multipart {
-                let message = "a form with files cannot be signed; write encoding = \"json\"";
+                let message = "a form with files cannot be signed; use encoding = \"json\"";
                 return Err(RecipeFault::new(&request.path.span(), message));
             }
         }
         if auth.header.is_some() || auth.scheme.is_some() || auth.none {
-            let message = "[auth] says sign, and how a key is sent besides: leave one out";
+            let message = "[auth] must have either sign or a way to send the key, not both";
             return Err(RecipeFault::new(&self.submit.path.span(), message));
         }
         Ok(())

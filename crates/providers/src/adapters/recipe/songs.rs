@@ -43,11 +43,11 @@ pub(super) fn values<'a>(
     let mut others = song.uploads.iter();
     if others.any(|(field, one)| one.upstream.is_none() && (field != COVER || recording.is_none()))
     {
-        let message = "the provider goes on from clips of its own only, and did not make this one";
+        let message = "the provider continues only its own clips, and it did not make this one";
         return Err(ProviderError::new(ErrorClass::Rejected, message));
     }
     if recording.is_some_and(|file| file.bytes.is_empty()) {
-        let message = "the provider is given the recording itself, of which no copy is left here";
+        let message = "the provider needs the audio file itself, but no copy is stored here";
         return Err(ProviderError::new(ErrorClass::Rejected, message));
     }
     // What has no place of its own is part of the prompt.
@@ -203,13 +203,13 @@ impl MusicSection {
 pub(super) fn check(recipe: &Recipe, section: &Spanned<MusicSection>) -> CheckResult {
     let music = section.get_ref();
     if music.tasks.is_empty() || !(1..=MOST_CLIPS).contains(&music.clips) {
-        let message = "[music] needs a task, and makes from 1 to 10 clips";
+        let message = "[music] must have at least one task, and clips must be from 1 to 10";
         return Err(RecipeFault::new(&section.span(), message));
     }
     if let Some(seconds) = &music.seconds {
         let durations = seconds.get_ref();
         if durations.min() == 0 || durations.min() > durations.max() {
-            let message = "seconds must be from 1 on, the shortest first";
+            let message = "seconds must be at least 1, in ascending order";
             return Err(RecipeFault::new(&seconds.span(), message));
         }
         super::limits::all_mentioned(&request(recipe, &["seconds"]), &[&["seconds"]])?;

@@ -58,7 +58,7 @@ impl TryFrom<String> for Template {
                 .and_then(|inner| inner.split_once('}'));
             let Some((inner, after)) = inner else {
                 return Err(format!(
-                    "a brace is alone in {text:?}; write {{{{ or }}}} for a brace"
+                    "unmatched brace in {text:?}; write {{{{ or }}}} for a literal brace"
                 ));
             };
             if !plain.is_empty() {
@@ -236,8 +236,8 @@ mod tests {
     #[test]
     fn broken_templates_say_why() {
         for (text, says) in [
-            ("{id", "brace is alone"),
-            ("id}", "brace is alone"),
+            ("{id", "unmatched brace"),
+            ("id}", "unmatched brace"),
             ("{id:txt}", "did you mean \"text\""),
         ] {
             let error = Template::try_from(text.to_owned()).unwrap_err();
@@ -246,9 +246,9 @@ mod tests {
         let names = ValueNames::from([("prompt", ValueKind::Text), ("image", ValueKind::File)]);
         for (text, says) in [
             ("{promt}", "did you mean \"prompt\""),
-            ("{prompt:base64}", "cannot be written"),
+            ("{prompt:base64}", "cannot be used in this format"),
             ("{prompt|x}", "no [maps.x]"),
-            ("a{image:file}", "cannot be written"),
+            ("a{image:file}", "cannot be used in this format"),
         ] {
             let template = Template::try_from(text.to_owned()).unwrap();
             let error = template.check(&names, &ValueMaps::new()).unwrap_err();

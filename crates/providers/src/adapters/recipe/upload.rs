@@ -93,7 +93,7 @@ impl RecipeAdapter {
         let body = self.recipe.accepted(answer, AnswerStage::Submission);
         let body = body.map_err(before_the_order)?;
         let id = section.id.scalars(&body).into_iter().next();
-        let missing = || before_the_order(ProviderError::unreadable("the upload got no name"));
+        let missing = || before_the_order(ProviderError::unreadable("the upload has no name"));
         ids.push(id.cloned().ok_or_else(missing)?);
         self.next(order, &ids).map(AdapterStep::next)
     }
@@ -112,7 +112,7 @@ impl Recipe {
                 let is_uploaded = files.iter().any(|file| file.get_ref() == list);
                 if placeholder.how == ValueFormat::Uploaded && !is_uploaded {
                     let message = format!(
-                        "{{{}:uploaded}} is not among the files of [upload]",
+                        "{{{}:uploaded}} is not one of the files of [upload]",
                         placeholder.name
                     );
                     return Err(RecipeFault::new(&request.path.span(), message));
@@ -126,8 +126,7 @@ impl Recipe {
             let host = url::Url::parse(url.get_ref()).ok();
             let host = host.as_ref().and_then(url::Url::host_str);
             if !host.is_some_and(|host| self.hosts.iter().any(|one| one == host)) {
-                let message =
-                    "base_url of [upload] needs its host among hosts, to be given the key";
+                let message = "the host of base_url in [upload] must be in hosts, because the key is sent to it";
                 return Err(RecipeFault::new(&url.span(), message));
             }
         }
@@ -137,7 +136,7 @@ impl Recipe {
             if !matches!(names.get(name), Some(ValueKind::File | ValueKind::Files)) {
                 return Err(RecipeFault::new(
                     &file.span(),
-                    format!("{name:?} is no file"),
+                    format!("{name:?} is not a file"),
                 ));
             }
             let requests = self.submit.requests();
@@ -147,7 +146,7 @@ impl Recipe {
                 used.how == ValueFormat::Uploaded && (used.name == name || used.name == one)
             };
             if !all.any(is_used) {
-                let message = format!("the order does not say {{{name}:uploaded}}");
+                let message = format!("the submission does not use {{{name}:uploaded}}");
                 return Err(RecipeFault::new(&file.span(), message));
             }
         }

@@ -25,7 +25,7 @@ pub(super) fn read(
     filled: PredictionInput<'_>,
 ) -> Result<LookupPage, ProviderError> {
     let Some((input, telling)) = told(order, filled) else {
-        return Err(ProviderError::unreadable("nothing was looked for"));
+        return Err(ProviderError::unreadable("no look-up was started"));
     };
     let predictions = LIST.items(body)?;
     let jobs = predictions.iter().filter_map(|prediction| {

@@ -108,7 +108,7 @@ static JOB: JobApi = JobApi {
         Ok(outputs(handle, &body["output"]))
     },
     failed: |body| ENDS.error(ErrorDescription::at(body, "", "/error")),
-    lost: "the prediction was called off",
+    lost: "the prediction was cancelled",
 };
 
 #[derive(Debug)]
@@ -155,11 +155,11 @@ impl Adapter for ReplicateAdapter {
     fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
         let versioned = version(model).is_some() || model.starts_with("deployments/");
         if !versioned && !model.contains('/') {
-            return Some(format!("{model:?} is no model: write \"owner/name\""));
+            return Some(format!("{model:?} is not a model; use \"owner/name\""));
         }
         // Replicate offers its demucs by version alone, as all that others publish.
         let by_version = !versioned && model.contains("demucs");
-        by_version.then(|| format!("{model} has to be named with a version: write \"{model}:…\""))
+        by_version.then(|| format!("{model} must have a version; use \"{model}:…\""))
     }
 
     fn can_say(&self, model: &str, size: (u32, u32)) -> bool {
@@ -273,7 +273,7 @@ impl ReplicateAdapter {
             }
             _ => Err(ProviderError::new(
                 ErrorClass::Rejected,
-                "this provider makes videos, stems and music of this model only",
+                "this provider supports this model only for videos, stems and music",
             )),
         }
     }

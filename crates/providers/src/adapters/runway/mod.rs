@@ -79,7 +79,7 @@ static JOB: JobApi = JobApi {
     progress: |body| percent_at(body, "/progress", 1.0),
     made: |_, body| video_at(body, "/output/0"),
     failed: |body| ENDS.error(ErrorDescription::at(body, "/failureCode", "/failure")),
-    lost: "the task was called off at the provider",
+    lost: "the task was cancelled at the provider",
 };
 
 #[derive(Debug)]

@@ -203,7 +203,8 @@ impl Adapter for SunoFamilyAdapter {
             Ok(Some(found)) => found,
             // Whatever is wrong with the list is wrong with no job in it.
             Ok(None) => {
-                let error = ProviderError::unreadable("the provider's answer has no list of tasks");
+                let error =
+                    ProviderError::unreadable("the provider's response has no list of tasks");
                 return vec![Err(error); handles.len()];
             }
             Err(error) => {
@@ -222,7 +223,7 @@ impl Adapter for SunoFamilyAdapter {
                 .iter()
                 .find(|task| record::id(task).as_deref() == Some(id));
             let task = task.ok_or_else(|| {
-                ProviderError::unreadable(format!("the provider's list leaves out {id}"))
+                ProviderError::unreadable(format!("the provider's list does not contain {id}"))
             })?;
             record::read(handle, task)
         };
@@ -260,7 +261,7 @@ impl SunoFamilyAdapter {
                 ("persona", "/persona/create", body)
             }
             WorkSpec::Video(_) => {
-                let message = "this provider works on music only";
+                let message = "this provider supports only music";
                 return Err(ProviderError::new(ErrorClass::Rejected, message));
             }
         };
@@ -354,7 +355,8 @@ fn submitted(order: &Order, answer: &ProviderResponse) -> Result<AdapterStep, Pr
         Value::String(id) if !id.is_empty() => Some(id.clone()),
         record => record::id(record),
     };
-    let id = id.ok_or_else(|| ProviderError::unreadable("the provider's answer names no task"))?;
+    let id =
+        id.ok_or_else(|| ProviderError::unreadable("the provider's response contains no task id"))?;
     Ok(AdapterStep::Submitted {
         handle: handle_of(order, &id),
         poll_after: None,
@@ -401,7 +403,7 @@ fn envelope(answer: &ProviderResponse) -> Result<Value, ProviderError> {
     let success = match body.get("code") {
         None if body.is_string() => {
             return Err(ProviderError::unreadable(
-                "the provider answered with mere text",
+                "the provider responded with plain text instead of a job",
             ));
         }
         None => return Ok(body),

@@ -68,7 +68,7 @@ pub(super) fn read(handle: &JobHandle, task: &Value) -> Result<AdapterStep, Prov
         (Some(SunoStatus::Going), true) => Ok(running),
         (Some(SunoStatus::Done), true) => AdapterStep::done(Vec::new()),
         (None, true) => Err(ProviderError::unreadable(
-            "the provider's answer has no status",
+            "the provider's response has no status",
         )),
         (_, false) if going => Ok(running),
         (_, false) if done.is_empty() => Err(failure(task, clips)),

@@ -85,7 +85,7 @@ impl UploadMode {
             }
             Self::None => Err(ProviderError::new(
                 ErrorClass::Rejected,
-                "this provider works on recordings of its own only: its settings say upload = \"none\"",
+                "this provider works only on its own audio files, because its settings have upload = \"none\"",
             )),
         }
     }
@@ -117,7 +117,7 @@ pub(super) fn read(
         .into_iter()
         .find(|(name, _)| *name == field)
         .map(|(_, recording)| &recording.file)
-        .ok_or_else(|| ProviderError::unreadable("an upload that nobody asked for"))?;
+        .ok_or_else(|| ProviderError::unreadable("an upload was not requested"))?;
     Ok(match asked.stage.as_ref() {
         "grant" => {
             let grant = envelope(answer)?;
@@ -149,11 +149,12 @@ pub(super) fn read(
                 }
                 Some("error") => {
                     let why = text_at(&upload, "/error_message");
-                    let why = why.unwrap_or_else(|| "the provider cannot use the recording".into());
+                    let why =
+                        why.unwrap_or_else(|| "the provider cannot use the audio file".into());
                     return Err(ProviderError::new(ErrorClass::Rejected, why));
                 }
                 _ if looks >= LOOKS => {
-                    let message = "the provider does not get the upload ready";
+                    let message = "the provider did not finish processing the upload";
                     return Err(ProviderError::new(ErrorClass::Unavailable, message));
                 }
                 _ => UploadStep::next(look(looks).after(WAIT)),
@@ -166,7 +167,7 @@ pub(super) fn read(
 
 fn uploaded(memo: &Value, field: &str, clip: &Value) -> Result<UploadStep, ProviderError> {
     let id = text_at(clip, "/clip_id").or_else(|| text_at(clip, "/id"));
-    let id = id.ok_or_else(|| ProviderError::unreadable("the upload became no clip"))?;
+    let id = id.ok_or_else(|| ProviderError::unreadable("the upload did not become a clip"))?;
     let mut known = memo["known"].as_object().cloned().unwrap_or_default();
     known.insert(field.to_owned(), json!(id));
     Ok(UploadStep::Uploaded(known))

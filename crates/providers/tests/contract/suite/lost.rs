@@ -61,7 +61,11 @@ async fn find(stage: &Stage, since: SystemTime) -> LookupResult {
         .driver
         .find(&stage.provider, &stage.secret, order, since)
         .await;
-    assert_eq!(stage.submissions(), before, "a look-up orders nothing");
+    assert_eq!(
+        stage.submissions(),
+        before,
+        "a look-up must not submit a job"
+    );
     found.unwrap().unwrap()
 }
 

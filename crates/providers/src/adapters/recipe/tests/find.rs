@@ -106,29 +106,29 @@ fn what_cannot_be_found_again_is_explained() {
     for (find, says) in [
         (
             "path = \"/jobs\"\nitems = \"/jobs\"",
-            "must say where a job repeats",
+            "must set where a job contains",
         ),
         (
             "path = \"/jobs\"\nitems = \"/jobs\"\nprompt = \"/p\"",
-            "must say where a job repeats",
+            "must set where a job contains",
         ),
         (
             "path = \"/jobs\"\nitems = \"/jobs\"\nreference = \"/ref\"",
-            "does not hand it over",
+            "does not send it",
         ),
-        ("path = \"/jobs/{key}\"", "does not hand it over"),
-        ("path = \"/jobs/{id}\"", "is no value here"),
+        ("path = \"/jobs/{key}\"", "does not send it"),
+        ("path = \"/jobs/{id}\"", "is not a value here"),
         (
             "path = \"/jobs\"\nprompt = \"/p\"\nmodel = \"/m\"\nnext = \"/n\"",
             "no list (items)",
         ),
         (
             "path = \"/jobs\"\nitems = \"\"\nprompt = \"/p\"\nmodel = \"/m\"\nnext_query = \"after\"",
-            "next_query needs next",
+            "next_query requires next",
         ),
         (
             "path = \"/jobs\"\nitems = \"\"\nprompt = \"/p\"\nmodel = \"/m\"\nkeep = { uid = \"/id\" }",
-            "id is kept of a submission",
+            "id is in [submit.keep]",
         ),
         ("path = \"/jobs\"\nitem = \"\"", "did you mean \"items\"?"),
     ] {

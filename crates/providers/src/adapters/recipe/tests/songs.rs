@@ -87,10 +87,14 @@ fn songs_are_ordered_and_all_their_clips_taken() {
         );
     }
     for (from, to, says) in [
-        ("clips   = 2", "clips = 0", "from 1 to 10 clips"),
+        ("clips   = 2", "clips = 0", "clips must be from 1 to 10"),
         ("length       = \"{seconds}\"\n", "", "{seconds}"),
         ("{negative_tags}", "{bad_tags}", "negative_tags"),
-        ("address = \"/songs/*/url\"", "", "one of address"),
+        (
+            "address = \"/songs/*/url\"",
+            "",
+            "either address or content",
+        ),
     ] {
         let (_, message) = fault(&SINGER.replace(from, to));
         assert!(message.contains(says), "{from}: {message}");
@@ -274,10 +278,10 @@ fn what_not_every_call_hands_over_is_not_offered() {
         (
             "when = [\"lyrics\", \"style\"]",
             "when = []",
-            "names no value",
+            "must name at least one value",
         ),
         ("audioId          = \"{clip}\"\n", "", "{clip}"),
-        ("address = \"/audioUrl\"", "", "one of address"),
+        ("address = \"/audioUrl\"", "", "either address or content"),
     ] {
         let (_, message) = fault(&SUNO.replace(from, to));
         assert!(message.contains(says), "{from}: {message}");

@@ -20,19 +20,19 @@ fn wrong_recipes_are_explained_by_line() {
             "address = \"/url\"",
             "address = \"/url\"\n[upload]\nfiles = [\"image\"]\npath = \"/files\"\nid = \"/id\"",
             21,
-            "the order does not say {image:uploaded}",
+            "the submission does not use {image:uploaded}",
         ),
         (
             "prompt = \"{prompt}\"",
             "prompt = \"{prompt}\"\nimage = \"{image:uploaded}\"",
             6,
-            "not among the files of [upload]",
+            "not one of the files of [upload]",
         ),
         (
             "address = \"/url\"",
             "address = \"/url\"\n[auth]\nscheme = \"Key\"\nsign = { method = \"tc3\", service = \"x\" }",
             6,
-            "leave one out",
+            "not both",
         ),
         (
             "[poll]",
@@ -46,10 +46,15 @@ fn wrong_recipes_are_explained_by_line() {
             5,
             "path is missing",
         ),
-        ("1280x720", "1280", 3, "\"1280\" is no size"),
+        ("1280x720", "1280", 3, "\"1280\" is not a size"),
         ("seconds = [5]", "seconds = \"5\"", 4, "list of lengths"),
-        ("id = \"/id\"", "id = \"id\"", 10, "no place in an answer"),
-        ("{prompt}", "{prompt", 8, "brace is alone"),
+        (
+            "id = \"/id\"",
+            "id = \"id\"",
+            10,
+            "not a path in a response",
+        ),
+        ("{prompt}", "{prompt", 8, "unmatched brace"),
         ("{prompt}", "{prompt:txt}", 8, "did you mean \"text\"?"),
         (
             "path = \"/jobs\"",
@@ -62,7 +67,7 @@ fn wrong_recipes_are_explained_by_line() {
             "path = \"/jobs\"",
             "path = \"/jobs\"\nrefusal = [{ statuses = [503], source = \"a page\" }]",
             7,
-            "name the codes too",
+            "add codes",
         ),
         (
             "path = \"/jobs\"",
@@ -74,11 +79,16 @@ fn wrong_recipes_are_explained_by_line() {
             "https://api.example.com",
             "api.example.com",
             1,
-            "no http or https address",
+            "must be an http or https URL",
         ),
         ("{prompt}", "{promt}", 8, "did you mean \"prompt\"?"),
         ("{prompt}", "{prompt|tone}", 8, "no [maps.tone]"),
-        ("{prompt}", "{prompt:base64}", 8, "cannot be written"),
+        (
+            "{prompt}",
+            "{prompt:base64}",
+            8,
+            "cannot be used in this format",
+        ),
         (
             "path = \"/jobs/{id}\"",
             "path = \"/jobs/{ids}\"",
@@ -89,20 +99,25 @@ fn wrong_recipes_are_explained_by_line() {
             "path = \"/jobs/{id}\"",
             "path = \"jobs/{id}\"",
             12,
-            "begins with a slash",
+            "must begin with a slash",
         ),
         (
             "failed = [\"failed\"]",
             "failed = [\"done\"]",
             17,
-            "in done and in failed",
+            "both in done and in failed",
         ),
-        ("done = [\"done\"]\n", "", 14, "means done"),
-        ("word = \"/status\"\n", "", 12, "where the status word is"),
-        ("address = \"/url\"", "", 12, "one of address and content"),
-        ("id = \"/id\"\n", "", 9, "found again"),
+        ("done = [\"done\"]\n", "", 14, "no word for done"),
+        (
+            "word = \"/status\"\n",
+            "",
+            12,
+            "location of the status word",
+        ),
+        ("address = \"/url\"", "", 12, "either address or content"),
+        ("id = \"/id\"\n", "", 9, "must not be empty"),
         ("[submit.keep]\nid = \"/id\"\n", "", 5, "keep is missing"),
-        ("prompt = \"{prompt}\"", "text = 1", 7, "leaves it out"),
+        ("prompt = \"{prompt}\"", "text = 1", 7, "does not send it"),
         ("seconds = [5]", "seconds = [5, 10]", 7, "{seconds}"),
         (
             "sizes = [\"1280x720\"]",
@@ -121,7 +136,7 @@ fn wrong_recipes_are_explained_by_line() {
             "seconds = [5]",
             "seconds = { min = 9, max = 3 }",
             4,
-            "shortest first",
+            "ascending order",
         ),
         (
             "[poll]",
@@ -145,13 +160,13 @@ fn wrong_recipes_are_explained_by_line() {
             "prompt = \"{prompt}\"",
             "prompt = \"{prompt}\"\nx = \"{image:url}\"\ny = [ { for_each = \"image\" } ]",
             10,
-            "for_each knows",
+            "for_each supports only",
         ),
         (
             "[poll]",
             "[auth]\nheader = \"no good\"\n[poll]",
             12,
-            "no name of a header",
+            "not a valid header name",
         ),
     ] {
         let (at, message) = fault(&changed(from, to));
@@ -172,7 +187,7 @@ fn maps_have_a_line_for_all_that_is_allowed() {
         .replace("[\"1280x720\"]", "[\"1280x720\", \"864x480\"]");
     let (line, message) = fault(&format!("{mapped}[maps.fineness]\n\"720p\" = \"HD\"\n"));
     assert_eq!(line, 8);
-    assert!(message.contains("no line for \"480p\""), "{message}");
+    assert!(message.contains("no entry for \"480p\""), "{message}");
     cook(&format!(
         "{mapped}[maps.fineness]\n\"720p\" = \"HD\"\n\"*\" = \"SD\"\n"
     ))
