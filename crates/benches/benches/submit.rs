@@ -22,9 +22,9 @@ use axum::routing::post;
 use axum::{Json, Router};
 use benches::{ClientLoad, NUMBER};
 use mediagate_core::app::App;
+use mediagate_core::domain;
 use mediagate_core::domain::task_acceptance::{self, OrderPurpose};
 use mediagate_core::domain::video::{self, VideoOrder};
-use mediagate_core::domain::{self, idempotency};
 use mediagate_http as http;
 use mediagate_http::auth::NewOrder;
 use mediagate_http::body::JsonBody;
@@ -199,9 +199,9 @@ fn note_leavers(app: &App) -> tokio::task::JoinHandle<()> {
     #[expect(clippy::disallowed_methods, reason = "ends with the round")]
     tokio::spawn(async move {
         loop {
-            app.attendance.somebody_left().await;
+            app.intents.something_to_write().await;
             tokio::time::sleep(Duration::from_millis(100)).await;
-            idempotency::note_leavers(&app).await.unwrap();
+            app.intents.write_departures().await.unwrap();
         }
     })
 }

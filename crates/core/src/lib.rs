@@ -3,19 +3,20 @@
 //! Begin with [`domain`]: each of its modules is one verb or one noun, and each changes the database in
 //! one transaction. [`app`] puts the shared parts of a process together, [`catalog`] and [`upstream`]
 //! turn the settings into models and routes, [`records`] shows tasks as callers see them, and
-//! [`limits`], [`connections`] and [`bell`] say who may go on, who has gone, and who is to be woken. This
+//! [`limits`], [`intents`] and [`bell`] say who may go on, who repeats itself, and who is to be woken. This
 //! crate must not know HTTP, nor how a task is run: `mediagate-http` and `mediagate-worker` do.
 
 pub mod app;
 pub mod bell;
 pub mod caches;
 pub mod catalog;
-pub mod connections;
 pub mod domain;
 pub mod event_feed;
+pub mod intents;
 mod key_usage;
 pub mod limits;
 pub mod local_dispatch;
 pub mod records;
+pub mod server_identity;
 pub mod upstream;
 pub mod webhook_client;

@@ -23,10 +23,11 @@ use crate::wire::chat::{
     ChunkTask, CompletionDetails, MissingChoice, PromptDetails,
 };
 use mediagate_core::app::App;
-use mediagate_core::connections::ClientGuard;
-use mediagate_core::domain::idempotency::{self as intents, IntentOutcome, IntentVisit};
+use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::tasks::{self, TaskWaiter};
 use mediagate_core::domain::{task_acceptance, video};
+use mediagate_core::intents::ClientGuard;
+use mediagate_core::intents::{self, IntentVisit};
 use mediagate_core::records::Links;
 use mediagate_core::records::video::VideoFile;
 use mediagate_model::error::{Error, ErrorCode};

@@ -18,10 +18,11 @@ use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, Intent
 use crate::orders::upload::{UploadForm, UploadOrder, UploadRequest, read_title};
 use crate::tasks::cost;
 use mediagate_core::app::App;
-use mediagate_core::connections::{ClientGuard, IntentCloseTime};
 use mediagate_core::domain::assets;
-use mediagate_core::domain::idempotency::{IntentOutcome, IntentVisit};
+use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::music::{self, AudioSource, LIMIT_BYTES};
+use mediagate_core::intents::IntentVisit;
+use mediagate_core::intents::{ClientGuard, IntentCloseTime};
 use mediagate_core::records::clip::ClipRecord;
 use mediagate_core::records::music::ClipOperation;
 use mediagate_model::error::{Error, ErrorCode};

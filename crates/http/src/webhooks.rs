@@ -22,12 +22,13 @@ use crate::wire::webhooks::{
     DeliveryObject, DeliverySummary, WebhookDeleted, WebhookObject, WebhookRecovery, WebhookSecret,
 };
 use mediagate_core::app::App;
-use mediagate_core::connections::{ClientGuard, IntentCloseTime};
-use mediagate_core::domain::idempotency::{IntentOutcome, IntentVisit};
+use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::keys::refuse_former_secret;
 use mediagate_core::domain::tasks;
 use mediagate_core::domain::webhooks::signing_keys::SigningKeys;
 use mediagate_core::domain::webhooks::{self, NewEndpoint, delivery_log};
+use mediagate_core::intents::IntentVisit;
+use mediagate_core::intents::{ClientGuard, IntentCloseTime};
 use mediagate_model::error::Error;
 use mediagate_model::ids::{DeliveryId, EndpointId};
 use mediagate_model::secret::Secret;

@@ -14,13 +14,11 @@ pub struct RequestFingerprint {
     pub fingerprint: String,
 }
 
-/// Attempts with one body that were refused before anything was made.
+/// Requests with one body that were refused before anything was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RefusedAttempts {
+pub struct RefusedOrders {
     pub body: RequestFingerprint,
-    /// How many attempts came before, as the SDK counts.
-    pub tries: u32,
-    /// How many were refused.
+    /// How many; 0 when only retries of such requests were refused once more.
     pub count: u32,
     /// When the first of them was refused.
     pub since: Timestamp,
@@ -65,8 +63,6 @@ pub struct Intent {
     pub joinable_until: Option<Timestamp>,
     /// When something that is no task was about to be sent to a provider.
     pub sent_at: Option<Timestamp>,
-    /// Begun by an SDK's retry of a try of which nobody knew anything.
-    pub of_unknown_try: bool,
     pub created_at: Timestamp,
 }
 

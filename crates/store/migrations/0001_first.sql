@@ -300,14 +300,11 @@ CREATE TABLE intents (
     joinable_until  BIGINT,
     -- When something was about to be sent to a provider, for what is no task.
     sent_at         BIGINT,
-    created_at      BIGINT NOT NULL,
-    -- Begun by a retry of a try of which nobody knew anything.
-    of_unknown_try  BIGINT NOT NULL DEFAULT 0
+    created_at      BIGINT NOT NULL
 );
 CREATE UNIQUE INDEX intents_by_key ON intents (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX intents_open ON intents (body) WHERE joinable_until IS NULL;
 CREATE INDEX intents_closed ON intents (body, joinable_until) WHERE joinable_until IS NOT NULL;
-CREATE INDEX intents_of_unknown_tries ON intents (body, created_at) WHERE of_unknown_try = 1;
 
 -- What was paid, credited and made on a day: what usage shows, and what the sums
 -- of keys and accounts are checked against.
@@ -339,22 +336,20 @@ CREATE TABLE upkeep (
     due_at BIGINT NOT NULL
 );
 
--- Tries that were refused before anything was made, so that their retries are not
--- taken for those of orders alike.
-CREATE TABLE refusals (
+-- Orders that were refused before anything was made, counted by body, so that their
+-- retries are not led to what orders alike made.
+CREATE TABLE refused_orders (
     -- Endpoint, body and API key, as in intents.
-    body       BIGINT NOT NULL,
-    -- How many tries came before, as the SDK counts.
-    tries      BIGINT NOT NULL,
-    refused    BIGINT NOT NULL,
+    body       BIGINT NOT NULL PRIMARY KEY,
+    -- How many still have to make something.
+    owed       BIGINT NOT NULL,
     -- Until when their retries are expected.
     until_at   BIGINT NOT NULL,
-    -- When the earliest of these tries was refused. A process that cannot reach the database refuses a request that
-    -- another one then makes something for: the refusal, once it is known, must not free the retry again.
-    refused_at BIGINT NOT NULL DEFAULT 0,
-    PRIMARY KEY (body, tries)
+    -- When a retry last made something without a refusal that was known. One from before that
+    -- instant is its own: a process that could not reach the database reports it late.
+    made_up_at BIGINT NOT NULL
 );
-CREATE INDEX refusals_until ON refusals (until_at);
+CREATE INDEX refused_orders_until ON refused_orders (until_at);
 
 -- How many bytes an account keeps: the sum of its files that were not removed.
 CREATE TABLE account_storage (

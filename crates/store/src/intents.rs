@@ -27,7 +27,6 @@ record! {
         visits: saturated("visits"),
         joinable_until: "joinable_until",
         sent_at: "sent_at",
-        of_unknown_try: "of_unknown_try",
         created_at: "created_at",
     }
 }
@@ -73,7 +72,6 @@ pub fn insert(conn: &mut Conn<'_>, new: &Intent) -> Result<bool, StoreError> {
         "created_at": new.created_at,
         "body": lookup(&new.body),
         "answer": new.answer,
-        "of_unknown_try": new.of_unknown_try,
     } "ON CONFLICT (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING")?;
     Ok(changed == 1)
 }
@@ -176,27 +174,6 @@ pub fn all_with(
         Intent::from_row,
     )?);
     Ok(found)
-}
-
-/// Whether an intent with this body was begun after `since` by a retry of a try of
-/// which nobody knew anything.
-pub fn any_of_unknown_try(
-    conn: &mut Conn<'_>,
-    body: &RequestFingerprint,
-    since: Timestamp,
-) -> Result<bool, StoreError> {
-    let found = conn.one(
-        "SELECT CAST(1 AS BIGINT) FROM intents WHERE body = ?1 AND of_unknown_try = 1 AND created_at > ?2
-         AND key_id = ?3 AND fingerprint = ?4 LIMIT 1",
-        &[
-            lookup(body).into(),
-            since.micros().into(),
-            (&body.key.to_string()).into(),
-            (&body.fingerprint).into(),
-        ],
-        |row| row.int(0),
-    )?;
-    Ok(found.is_some())
 }
 
 /// What the visit number `visit` of a working intent made. Returns whether that

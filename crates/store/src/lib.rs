@@ -38,7 +38,7 @@ mod postgres;
 mod process_locks;
 pub mod rates;
 pub mod record_expiry;
-pub mod refusals;
+pub mod refused_orders;
 pub mod replicas;
 pub mod restored;
 pub mod routes;

@@ -108,7 +108,7 @@ async fn prolong(crew: &WorkerContext) -> Result<bool, Error> {
     let (lease, has_entered) = (crew.runs.lease(), crew.runs.has_entered());
     let (clock, name) = (app.clock.now(), lease.name.clone());
     let models = model_offers::offer(app);
-    let callers = app.attendance.name().to_owned();
+    let callers = app.server.name().to_owned();
     if !has_entered {
         lease.begin(&app.store);
         let begin = || app.store.begin_life(&callers);
@@ -135,7 +135,7 @@ async fn prolong(crew: &WorkerContext) -> Result<bool, Error> {
     if asked.elapsed() < PROMPT {
         app.clock.share(clock, shared);
     }
-    app.attendance.prove(asked + LEASE);
+    app.server.prove(asked + LEASE);
     if kept {
         lease.prove(asked + LEASE);
     }
@@ -229,7 +229,7 @@ fn note_freed(crew: &WorkerContext, tasks: u64) {
 async fn free_lapsed(crew: &WorkerContext, all: bool) -> Result<(), Error> {
     let store = &crew.app.store;
     let clock = crew.app.clock.now();
-    let (lease, callers) = (crew.runs.lease(), crew.app.attendance.name().to_owned());
+    let (lease, callers) = (crew.runs.lease(), crew.app.server.name().to_owned());
     let lapsed = store
         .read(move |conn| -> Result<bool, Error> {
             let now = store::workers::now(conn, clock)?;

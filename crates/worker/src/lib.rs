@@ -36,7 +36,7 @@ use tracing::Instrument as _;
 use crate::heartbeat::{HEARTBEAT, HeartbeatStreak, heartbeat, look_after, try_beat};
 use crate::runs::{RunGuard, RunRegistry, TaskRun};
 use mediagate_core::app::App;
-use mediagate_core::domain::{idempotency, restored_backup, settings_drift};
+use mediagate_core::domain::{restored_backup, settings_drift};
 use mediagate_model::error::Error;
 use mediagate_model::ids::TaskId;
 use mediagate_model::task::Task;
@@ -133,13 +133,13 @@ impl WorkerPool {
 /// Writes down that this process is gone, so that others need not wait for its lease to expire.
 async fn leave(crew: &WorkerContext) {
     let app = &crew.app;
-    if let Err(error) = idempotency::note_leavers(app).await {
+    if let Err(error) = app.intents.write_departures().await {
         tracing::warn!(inside = ?error.inside(), "cannot record that a process has stopped");
     }
     if let Err(error) = settings_drift::leave(app).await {
         tracing::warn!(inside = ?error.inside(), "cannot withdraw this process's settings; other processes still compare with them");
     }
-    let (lease, callers) = (crew.runs.lease(), app.attendance.name().to_owned());
+    let (lease, callers) = (crew.runs.lease(), app.server.name().to_owned());
     let left = app.store.write(move |conn| -> Result<(), StoreError> {
         store::workers::leave(conn, &callers)?;
         store::workers::leave(conn, &lease.name)
@@ -315,11 +315,11 @@ async fn probe(crew: Arc<WorkerContext>) {
 async fn note_leavers(crew: Arc<WorkerContext>) {
     while !crew.stop.is_cancelled() {
         tokio::select! {
-            () = crew.app.attendance.somebody_left() => {}
+            () = crew.app.intents.something_to_write() => {}
             () = crew.stop.cancelled() => return,
         }
         crew.pause(LEAVING).await;
-        if let Err(error) = idempotency::note_leavers(&crew.app).await {
+        if let Err(error) = crew.app.intents.write_departures().await {
             tracing::warn!(inside = ?error.inside(), "cannot record that a process has stopped");
             crew.pause(HEARTBEAT).await;
         }

@@ -15,7 +15,7 @@ use crate::{deliver, upstream};
 use mediagate_core::app::App;
 use mediagate_core::domain::provenance::post_processing;
 use mediagate_core::domain::{
-    idempotency, keys, ledger, readiness, route_states, routes, settings_drift, tasks, webhooks,
+    keys, ledger, readiness, route_states, routes, settings_drift, tasks, webhooks,
 };
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
@@ -122,7 +122,7 @@ impl UpkeepJob {
             Self::Ledger => ledger::check_recent(app).await,
             Self::LeftOver => upstream::release_left_over(app).await,
             Self::Unclear => upstream::look_again(app).await,
-            Self::Intents => idempotency::forget_old(app).await,
+            Self::Intents => app.intents.forget_old().await,
             Self::Records => tasks::remove_past(app).await,
             Self::Webhooks => webhooks::delivery_log::forget_old(app).await,
             Self::Films => post_processing::look_at_films(app).await,

@@ -1,7 +1,7 @@
 //! Orders of videos, many in one transaction, past the part that speaks HTTP.
 
-use mediagate_core::domain::idempotency::{self, IntentRequest, Lookup};
 use mediagate_core::domain::task_acceptance::{self, TaskDraft};
+use mediagate_core::intents::{IntentRequest, Lookup, PeerSocket};
 use mediagate_model::ids::RequestId;
 use mediagate_model::intent::RequestFingerprint;
 
@@ -16,20 +16,17 @@ pub(crate) async fn place(gateway: &BenchGateway, model: &str, count: usize) {
         let new = (first..count.min(first + ORDER)).map(|_| benches::film(gateway, model, 4000));
         let request = RequestId::generate();
         let wanted = IntentRequest {
+            account: gateway.caller.account.id,
             body: RequestFingerprint {
                 key: gateway.caller.key.id,
                 fingerprint: request.as_str().to_owned(),
             },
             idempotency_key: None,
-            tries: 0,
-            is_new: std::sync::Arc::default(),
-            line: mediagate_core::connections::PeerSocket::default(),
+            is_retry: false,
+            socket: PeerSocket::default(),
         };
         let (app, caller) = (&gateway.app, &gateway.caller);
-        let begun = idempotency::begin(app, caller, &wanted, false)
-            .await
-            .unwrap();
-        let Lookup::New(visit) = begun else {
+        let Lookup::New(visit) = app.intents.begin(&wanted, false).await.unwrap() else {
             panic!("an intent that nobody had");
         };
         let draft = TaskDraft {

@@ -8,11 +8,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bell::Bell;
 use crate::caches::Caches;
-use crate::connections::ClientRegistry;
 use crate::event_feed::EventFeed;
+use crate::intents::Intents;
 use crate::limits::ProcessLimits;
 use crate::local_dispatch::LocalDispatch;
 use crate::records::{LinkRules, Links};
+use crate::server_identity::ServerIdentity;
 use crate::webhook_client::WebhookClient;
 use mediagate_config::Config;
 use mediagate_media::blob::BlobStore;
@@ -82,8 +83,10 @@ pub struct AppParts {
     link_rules: Arc<LinkRules>,
     /// Who waits for what.
     pub bell: Bell,
-    /// Which callers still wait for an answer.
-    pub attendance: ClientRegistry,
+    /// Which requests repeat earlier ones.
+    pub intents: Intents,
+    /// This process among others.
+    pub server: ServerIdentity,
     pub process: ProcessState,
 }
 

@@ -7,9 +7,10 @@ use crate::app::{
 };
 use crate::bell::{Bell, BellTransport};
 use crate::caches::Caches;
-use crate::connections::ClientRegistry;
+use crate::intents::Intents;
 use crate::limits::ProcessLimits;
 use crate::records::LinkRules;
+use crate::server_identity::ServerIdentity;
 use crate::webhook_client::WebhookClient;
 use mediagate_config::{Config, ConfigError, DatabaseTarget, MediaStore};
 use mediagate_media::blob::BlobStore;
@@ -63,6 +64,7 @@ impl App {
         let store = data(&config)?;
         let secrets = GatewaySecrets::open(&config, &store)?;
         let bell = Bell::new(store.clone(), wire(&config)?);
+        let server = ServerIdentity::new();
         Ok(Self(Arc::new(AppParts {
             blobs: blobs(&config, &store)?,
             net: OutboundClients {
@@ -87,7 +89,8 @@ impl App {
             }),
             bell,
             secrets,
-            attendance: ClientRegistry::new(clock.clone()),
+            intents: Intents::new(store.clone(), clock.clone(), server.name().to_owned()),
+            server,
             process: ProcessState::default(),
             ctx: Ctx {
                 config,

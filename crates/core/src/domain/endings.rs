@@ -5,7 +5,8 @@
 //! Why it ended and what it made are the caller's business.
 
 use crate::app::App;
-use crate::domain::{idempotency, ledger, webhooks};
+use crate::domain::{ledger, webhooks};
+use crate::intents;
 use mediagate_model::catalog::EMBEDDED;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
@@ -53,7 +54,7 @@ pub fn settle(
     ledger::end(conn, task, ending, now)?;
     let failure = ending.failure.as_ref();
     if failure.is_some_and(|failure| failure.code == ErrorCode::SubmissionUnconfirmed) {
-        idempotency::unconfirmed_ended(conn, task, now)?;
+        intents::unconfirmed_ended(conn, task, now)?;
     }
     Ok(Some(ended))
 }

@@ -10,7 +10,7 @@ pub mod costs;
 pub mod downloads;
 pub mod endings;
 pub mod feed;
-pub mod idempotency;
+pub mod intent_outcome;
 pub mod keys;
 pub mod ledger;
 pub mod media_copy;

@@ -6,10 +6,10 @@ use providers::{ModelLimits, MusicLimits, StemLimits};
 
 use crate::app::{App, Ctx};
 use crate::domain::assets;
-use crate::domain::idempotency::IntentVisit;
 use crate::domain::provenance::marking::{self, ClipSource, SigningFacts};
 use crate::domain::task_acceptance::{self, NewTask, OrderPurpose, TaskDraft};
 use crate::domain::webhooks::CallbackUrl;
+use crate::intents::IntentVisit;
 use crate::limits::{WorkKind, WorkSlot};
 use mediagate_media::engines::child::{self, ClipSources};
 use mediagate_media::engines::clip::{self, ClipError, CoverStyle};
@@ -113,7 +113,7 @@ pub async fn upload(
     let row = clip.clone();
     let (account, limit) = (caller.account.id, app.config.storage_limit);
     let stored = files.each_ref().map(|file| (file.id, file.media));
-    let made = visit.make(app, IntentResult::Clip(id), move |conn| {
+    let made = visit.make(IntentResult::Clip(id), move |conn| {
         for file in &files {
             store::assets::insert(conn, file)?;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::app::App;
 use crate::domain::audit::ChangeAuthor;
-use crate::domain::idempotency::IntentVisit;
+use crate::intents::IntentVisit;
 use mediagate_model::error::Error;
 use mediagate_model::intent::StoredAnswer;
 use mediagate_store::Conn;
@@ -49,7 +49,7 @@ impl<'a, T: Send + 'static> OperatorAction<'a, T> {
             return app.store.write(move |conn| work(conn, &by)).await;
         };
         visit
-            .change(app, move |conn| {
+            .change(move |conn| {
                 let made = work(conn, &by)?;
                 let told = tell(&made)?;
                 Ok((made, told))

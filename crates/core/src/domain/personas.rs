@@ -3,11 +3,11 @@
 use tracing::Instrument as _;
 
 use crate::app::{App, Ctx};
-use crate::connections::AcceptanceGuard;
 use crate::domain::assets::{self, AssetLifetime};
-use crate::domain::idempotency::{IntentRecord, IntentVisit};
 use crate::domain::music;
 use crate::domain::provenance::marking;
+use crate::intents::AcceptanceGuard;
+use crate::intents::{IntentRecord, IntentVisit};
 use mediagate_model::account::Caller;
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};

@@ -50,7 +50,7 @@ pub async fn of_servers(app: &App) -> Result<PeerRouteStates, Error> {
     if app.models.upstream.sites().is_empty() {
         return Ok(Vec::new());
     }
-    let (clock, name) = (app.clock.now(), app.attendance.name().to_owned());
+    let (clock, name) = (app.clock.now(), app.server.name().to_owned());
     let read = app.store.examine(move |conn| {
         let now = store::workers::now(conn, clock)?;
         store::replicas::others(conn, &name, now)
@@ -85,7 +85,7 @@ pub struct CombinedRouteState {
 /// The stance of this process to a route, and of the `others`.
 pub fn together(app: &AppParts, route: &Route, others: &PeerRouteStates) -> CombinedRouteState {
     let own = app.models.upstream.stance(route, app.clock.now());
-    let name = app.attendance.name().to_owned();
+    let name = app.server.name().to_owned();
     joined(Some((name, own)), route, others)
 }
 

@@ -18,7 +18,7 @@ const VERSION: &str = "version";
 /// Compares this process's settings with those of the others, and tells what differs. A process on
 /// `SQLite` is alone, and writes only how it stands to the routes, for commands.
 pub async fn compare(app: &App) -> Result<(), Error> {
-    let (own, name) = (marks(app), app.attendance.name().to_owned());
+    let (own, name) = (marks(app), app.server.name().to_owned());
     let (clock, mine) = (app.clock.now(), own.clone());
     if app.config.database == DatabaseTarget::Sqlite {
         let alone = move |conn: &mut Conn<'_>| store::replicas::alone(conn, &name, &mine, clock);
@@ -56,7 +56,7 @@ pub async fn compare(app: &App) -> Result<(), Error> {
 
 /// No longer compares: this process is going.
 pub async fn leave(app: &App) -> Result<(), Error> {
-    let name = app.attendance.name().to_owned();
+    let name = app.server.name().to_owned();
     let left = app
         .store
         .write(move |conn| store::replicas::leave(conn, &name));

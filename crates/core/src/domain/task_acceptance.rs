@@ -12,8 +12,8 @@ use tracing::Instrument as _;
 
 use crate::app::{App, AppParts, Ctx};
 use crate::domain::assets::{self, sha256_hex};
-use crate::domain::idempotency::IntentVisit;
 use crate::domain::ledger;
+use crate::intents::IntentVisit;
 use crate::local_dispatch::TaskClaim;
 use crate::records::Links;
 use mediagate_config::byte_size::ByteSize;
@@ -86,7 +86,7 @@ pub async fn accept(
         let draft = Arc::new(draft);
         let made = IntentResult::Tasks(draft.tasks.iter().map(|task| task.id).collect());
         let new = draft.clone();
-        let write = record.make(&app, made, draft.answer.as_ref(), move |conn| {
+        let write = record.make(made, draft.answer.as_ref(), move |conn| {
             write_draft(conn, account, &key, &new, owner.as_deref(), limit)
         });
         let written = write.await;

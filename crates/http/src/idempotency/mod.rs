@@ -1,5 +1,5 @@
 //! Requests that make something: known when they come again, their answers kept
-//! and watched until they have arrived. `domain/idempotency` has the rules.
+//! and watched until they have arrived. `core/intents` has the rules.
 
 mod fingerprint;
 mod stored_answer;
@@ -13,11 +13,11 @@ use axum::response::{IntoResponse, Response};
 use crate::auth::{RequestArrival, RequestContext};
 pub(super) use fingerprint::Fingerprint;
 use mediagate_core::app::App;
-use mediagate_core::connections::{ClientGuard, IntentCloseTime, PeerSocket};
-use mediagate_core::domain::idempotency::{
-    self, IntentOutcome, IntentRequest, IntentVisit, Lookup,
-};
+use mediagate_core::domain::intent_outcome::IntentOutcome;
 use mediagate_core::domain::task_acceptance::{self, TaskDraft};
+use mediagate_core::intents::{
+    self, ClientGuard, ExistingResult, IntentCloseTime, IntentRequest, IntentVisit, Lookup,
+};
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::RequestId;
@@ -32,12 +32,8 @@ pub(super) const KEY: &str = "idempotency-key";
 /// The official SDKs count their tries in it.
 const RETRY_COUNT: &str = "x-stainless-retry-count";
 
-/// What a request wants, by its headers and its body's fingerprint.
-fn wanted(
-    headers: &HeaderMap,
-    body: RequestFingerprint,
-    line: PeerSocket,
-) -> Result<IntentRequest, Error> {
+/// The `Idempotency-Key` of a request.
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
     let malformed = || {
         let message = "The Idempotency-Key header must be 1 to 255 visible ASCII characters.";
         Error::plain(ErrorCode::InvalidValue, message)
@@ -52,23 +48,22 @@ fn wanted(
     if keys.next().is_some() {
         return Err(malformed());
     }
-    let retries = headers
+    key.transpose()
+}
+
+/// Whether an SDK says that it sent this request before.
+fn is_retry(headers: &HeaderMap) -> bool {
+    let count = headers
         .get(RETRY_COUNT)
-        .and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
-    Ok(IntentRequest {
-        body,
-        idempotency_key: key.transpose()?,
-        tries: retries.unwrap_or(0),
-        is_new: Arc::default(),
-        line,
-    })
+        .and_then(|value| value.to_str().ok());
+    count.is_some_and(|count| count.parse::<u32>().is_ok_and(|count| count > 0))
 }
 
 /// A caller and what it wants.
 pub(super) struct IdempotentRequest<'a> {
     app: &'a App,
     context: &'a RequestContext,
-    wanted: IntentRequest,
+    request: IntentRequest,
     /// Whether the intent must be on disk before anything is done for it.
     reserve: bool,
     /// Why nothing is done for it at all.
@@ -135,7 +130,13 @@ impl<'a> IdempotentRequest<'a> {
         Ok(Self {
             app,
             context,
-            wanted: wanted(&arrival.headers, body, arrival.line)?,
+            request: IntentRequest {
+                account: context.caller.account.id,
+                body,
+                idempotency_key: idempotency_key(&arrival.headers)?,
+                is_retry: is_retry(&arrival.headers),
+                socket: arrival.line,
+            },
             reserve: false,
             refused: arrival.too_many,
         })
@@ -158,7 +159,7 @@ impl<'a> IdempotentRequest<'a> {
         answer: impl AsyncFnOnce(IntentOutcome, &Arc<ClientGuard>, bool) -> Result<IntentAnswer, Error>,
     ) -> Result<Response, Error> {
         if let Some(refused) = self.refused.take() {
-            return Err(self.came_to_nothing(refused).await);
+            return Err(self.made_nothing(refused));
         }
         let begun = match self.begin().await {
             Ok(Lookup::New(visit)) => match make(&visit).await {
@@ -167,9 +168,9 @@ impl<'a> IdempotentRequest<'a> {
                 }
                 Ok(CreationOutcome::Told(stored)) => {
                     crash::point("answer-kept");
-                    let presence = visit.presence();
-                    presence.complete(IntentCloseTime::Now);
-                    return Ok(watch(restore(stored)?, presence));
+                    let client = visit.client();
+                    client.complete(IntentCloseTime::Now);
+                    return Ok(watch(restore(stored)?, client));
                 }
                 Ok(CreationOutcome::Nothing(response)) => return Ok(response),
                 Err(Error::Overtaken) => {
@@ -178,15 +179,15 @@ impl<'a> IdempotentRequest<'a> {
                 }
                 // Of what made nothing, nothing is kept.
                 Err(error) if visit.made_nothing() => {
-                    return Err(self.came_to_nothing(error).await);
+                    return Err(self.made_nothing(error));
                 }
                 Err(error) => return Err(error),
             },
             Ok(begun) => begun,
-            Err(error) => return Err(self.came_to_nothing(error).await),
+            Err(error) => return Err(self.made_nothing(error)),
         };
         match begun {
-            Lookup::Known(visit, found) => self.tell(visit, *found, true, answer).await,
+            Lookup::Existing(visit, found) => self.tell_again(visit, found, answer).await,
             Lookup::Answered(stored) => replay(stored),
             // What was ahead has failed by now.
             Lookup::New(_) => Err(Error::Overtaken),
@@ -201,45 +202,56 @@ impl<'a> IdempotentRequest<'a> {
         is_known: bool,
         answer: impl AsyncFnOnce(IntentOutcome, &Arc<ClientGuard>, bool) -> Result<IntentAnswer, Error>,
     ) -> Result<Response, Error> {
-        let presence = visit.presence();
+        let client = visit.client();
         let answered = match found {
-            IntentOutcome::PastTasks(tasks) => Err(idempotency::removed(&tasks)),
-            found => answer(found, &presence, is_known).await,
+            IntentOutcome::PastTasks(tasks) => Err(intents::removed(&tasks)),
+            found => answer(found, &client, is_known).await,
         };
         let mut answer = answered.unwrap_or_else(|error| {
             IntentAnswer::failed(error, &self.context.request_id, IntentCloseTime::Now)
         });
         if let Some(failed) = &answer.failed {
-            idempotency::failed(self.app, &self.wanted, failed);
+            self.app.intents.failed(&self.request, failed);
         }
         // The bytes of the first answer are for those who come by its key.
-        if answer.is_kept && self.wanted.idempotency_key.is_some() {
+        if answer.is_kept && self.request.idempotency_key.is_some() {
             answer.response = self.keep(&visit, answer.response).await?;
         }
         if is_known {
             mark_replayed(&mut answer.response);
         }
         if let Some(close) = answer.close {
-            presence.complete(close);
+            client.complete(close);
         }
-        Ok(watch(answer.response, presence))
+        Ok(watch(answer.response, client))
     }
 
-    /// Nothing was made: a retry of this is an intent of its own.
-    async fn came_to_nothing(&self, error: Error) -> Error {
-        idempotency::came_to_nothing(self.app, &self.wanted, &error).await;
+    /// Tells of what an earlier request made.
+    async fn tell_again(
+        &self,
+        visit: IntentVisit,
+        found: ExistingResult,
+        answer: impl AsyncFnOnce(IntentOutcome, &Arc<ClientGuard>, bool) -> Result<IntentAnswer, Error>,
+    ) -> Result<Response, Error> {
+        let found = IntentOutcome::load(self.app, self.request.account, found).await?;
+        self.tell(visit, found, true, answer).await
+    }
+
+    /// Nothing was made: a retry of this makes something of its own.
+    fn made_nothing(&self, error: Error) -> Error {
+        self.app.intents.refused(&self.request, &error);
         error
     }
 
     async fn begin(&self) -> Result<Lookup, Error> {
-        idempotency::begin(self.app, &self.context.caller, &self.wanted, self.reserve).await
+        self.app.intents.begin(&self.request, self.reserve).await
     }
 
     /// Keeps an answer for the next request with the same key, or gives the one
     /// that was kept before.
     async fn keep(&self, visit: &IntentVisit, response: Response) -> Result<Response, Error> {
         let answer = stored(response).await?;
-        let first = idempotency::keep_answer(self.app, visit.id(), answer).await?;
+        let first = self.app.intents.keep_answer(visit.id(), answer).await?;
         crash::point("answer-kept");
         restore(first)
     }
@@ -301,24 +313,31 @@ mod tests {
     use axum::http::HeaderValue;
 
     use super::*;
-    use mediagate_model::ids::KeyId;
 
     #[test]
     fn keys_are_visible_ascii() {
-        let wanted = |key: &[u8]| {
+        let key = |key: &[u8]| {
             let mut headers = HeaderMap::new();
             headers.insert(KEY, HeaderValue::from_bytes(key).unwrap());
-            let body = RequestFingerprint {
-                key: KeyId::new(),
-                fingerprint: "00".repeat(32),
-            };
-            let wanted = wanted(&headers, body, PeerSocket::default());
-            wanted.map(|wanted| wanted.idempotency_key)
+            idempotency_key(&headers)
         };
-        assert_eq!(wanted(b"a-1_/!~").unwrap().as_deref(), Some("a-1_/!~"));
-        assert!(wanted(&[b'k'; 255]).is_ok());
+        assert_eq!(key(b"a-1_/!~").unwrap().as_deref(), Some("a-1_/!~"));
+        assert!(key(&[b'k'; 255]).is_ok());
         for bad in [&b""[..], b"a b", b"\xc3\xa9", &[b'k'; 256]] {
-            assert_eq!(wanted(bad).unwrap_err().code(), ErrorCode::InvalidValue);
+            assert_eq!(key(bad).unwrap_err().code(), ErrorCode::InvalidValue);
         }
+    }
+
+    #[test]
+    fn a_retry_is_counted_from_one() {
+        let retry = |count: &'static str| {
+            is_retry(&HeaderMap::from_iter([(
+                axum::http::HeaderName::from_static(RETRY_COUNT),
+                HeaderValue::from_static(count),
+            )]))
+        };
+        assert!(retry("1") && retry("12"));
+        assert!(!retry("0") && !retry("") && !retry("-1") && !retry("one"));
+        assert!(!is_retry(&HeaderMap::new()));
     }
 }

@@ -8,7 +8,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::response::Response;
 use http_body::{Frame, SizeHint};
 
-use mediagate_core::connections::ClientGuard;
+use mediagate_core::intents::ClientGuard;
 
 /// The answer, which tells the caller's presence of its end.
 pub(super) fn watch(response: Response, presence: Arc<ClientGuard>) -> Response {

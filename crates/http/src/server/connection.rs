@@ -24,7 +24,7 @@ use tower::ServiceExt as _;
 use super::connection_table::{ActiveRequest, Connection};
 use super::stall_timeout::StallTimeoutStream;
 use super::{ConnectionLimits, LAST_WORDS, OverflowConnection};
-use mediagate_core::connections::PeerSocket;
+use mediagate_core::intents::PeerSocket;
 
 /// Read and write buffer of a connection, in bytes; a request head must fit.
 const BUFFER: usize = 128 * 1024;

@@ -28,10 +28,10 @@ INSERT INTO daily_sums (account_id, day, key_id, model, spent_micros, credit_mic
 
 INSERT INTO upkeep (kind, due_at) VALUES ('ledger', 1767322248678901);
 
-INSERT INTO intents (id, account_id, key_id, idempotency_key, fingerprint, body, state, made, answer, holder, visits, joinable_until, sent_at, of_unknown_try, created_at) VALUES
-('0193b000-0000-7000-8000-000000000060', '0193b000-0000-7000-8000-000000000001', '0193b000-0000-7000-8000-000000000002', 'k-1', 'ff', -7, 'made', '{"tasks":["0193b000-0000-7000-8000-000000000010"]}', '{"status":200,"headers":[],"body":"{}"}', NULL, 2, 1767322245678905, NULL, 0, 1767322245678901),
-('0193b000-0000-7000-8000-000000000061', '0193b000-0000-7000-8000-000000000001', '0193b000-0000-7000-8000-000000000002', NULL, 'fe', 7, 'working', NULL, NULL, 'callers-1', 1, NULL, 1767322245678903, 0, 1767322245678901),
-('0193b000-0000-7000-8000-000000000062', '0193b000-0000-7000-8000-000000000001', '0193b000-0000-7000-8000-000000000002', NULL, 'ff', -7, 'made', '{"tasks":["0193b000-0000-7000-8000-000000000011"]}', NULL, 'callers-1', 1, NULL, NULL, 1, 1767322245678902);
+INSERT INTO intents (id, account_id, key_id, idempotency_key, fingerprint, body, state, made, answer, holder, visits, joinable_until, sent_at, created_at) VALUES
+('0193b000-0000-7000-8000-000000000060', '0193b000-0000-7000-8000-000000000001', '0193b000-0000-7000-8000-000000000002', 'k-1', 'ff', -7, 'made', '{"tasks":["0193b000-0000-7000-8000-000000000010"]}', '{"status":200,"headers":[],"body":"{}"}', NULL, 2, 1767322245678905, NULL, 1767322245678901),
+('0193b000-0000-7000-8000-000000000061', '0193b000-0000-7000-8000-000000000001', '0193b000-0000-7000-8000-000000000002', NULL, 'fe', 7, 'working', NULL, NULL, 'callers-1', 1, NULL, 1767322245678903, 1767322245678901),
+('0193b000-0000-7000-8000-000000000062', '0193b000-0000-7000-8000-000000000001', '0193b000-0000-7000-8000-000000000002', NULL, 'ff', -7, 'made', '{"tasks":["0193b000-0000-7000-8000-000000000011"]}', NULL, 'callers-1', 1, NULL, NULL, 1767322245678902);
 
 INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, handle, error_class, error_message, created_at, accepted_at, follower, stray, due_at, results, cost_millionths, cost_unit, answered_at, ended_at, endpoint) VALUES
 ('0193b000-0000-7000-8000-000000000040', '0193b000-0000-7000-8000-000000000010', 1, 'other', 'x-1', '1:0011aabb', 'refused', NULL, 'rate_limited', 'slow down', 1767322245678902, NULL, NULL, 0, NULL, NULL, NULL, NULL, 1767322245678904, 1767322245678904, 'chat-video https://other.test/v1'),
@@ -48,7 +48,7 @@ INSERT INTO clips (id, account_id, task_id, position, source_id, target, title, 
 INSERT INTO personas (id, account_id, name, description, image, root_clip_id, clip_ids, is_public, is_public_approved, is_trashed, created_at, upstream) VALUES
 ('0193b000-0000-7000-8000-000000000030', '0193b000-0000-7000-8000-000000000001', 'Voice', '', '0193b000-0000-7000-8000-0000000000a0', '0193b000-0000-7000-8000-000000000020', '["0193b000-0000-7000-8000-000000000020"]', 0, 0, 0, 1767322245678901, '{"provider":"acme","credential":"1:0011aabb","persona_id":"p-1"}');
 
-INSERT INTO refusals (body, tries, refused, refused_at, until_at) VALUES (-7, 0, 2, 1767322245678901, 1767322305678901);
+INSERT INTO refused_orders (body, owed, until_at, made_up_at) VALUES (-7, 2, 1767322305678901, 1767322245678901);
 
 INSERT INTO account_storage (account_id, size_bytes) VALUES ('0193b000-0000-7000-8000-000000000001', 20);
 

@@ -5,8 +5,8 @@ use providers::order::{PersonaSpec, WorkSpec};
 use providers::{ErrorClass, ModelLimits, Order, OutputKind, ProviderError};
 
 use crate::app::App;
-use crate::domain::idempotency::IntentRecord;
 use crate::domain::personas::NewPersona;
+use crate::intents::IntentRecord;
 use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::SubmissionId;
@@ -55,9 +55,9 @@ pub(super) async fn create(
             &order,
             &ProgressWatch::default(),
             async || {
-                record.sent(app, true).await?;
+                record.sent(true).await?;
                 crash::point("persona-intended");
-                Ok::<_, Error>(app.attendance.send_before())
+                Ok::<_, Error>(app.server.send_before())
             },
         )
         .await;
@@ -67,7 +67,7 @@ pub(super) async fn create(
         Ok(OrderAcceptance::Job { .. }) => return Err(Error::internal("a persona that is a job")),
         Err(error) => {
             if !matches!(error, SubmitError::Unclear(_))
-                && let Err(error) = record.sent(app, false).await
+                && let Err(error) = record.sent(false).await
             {
                 // For a while the same request is answered that the outcome is unknown.
                 tracing::warn!(inside = ?error.inside(), "cannot record the failure of a persona");

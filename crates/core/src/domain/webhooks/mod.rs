@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::app::{App, AppParts, Ctx};
 use crate::domain::audit::ChangeAuthor;
-use crate::domain::idempotency::IntentVisit;
 use crate::domain::keys as api_keys;
+use crate::intents::IntentVisit;
 use mediagate_model::account::Caller;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
@@ -80,7 +80,7 @@ pub async fn create(
     api_keys::refuse_former_secret(caller, "register a webhook endpoint")?;
     let (endpoint, shown) = prepare(app, caller.account.id, by.key_id(), new)?;
     let row = endpoint.clone();
-    let made = visit.make(app, IntentResult::Endpoint(endpoint.id), move |conn| {
+    let made = visit.make(IntentResult::Endpoint(endpoint.id), move |conn| {
         insert(conn, &row, &by)
     });
     made.await?;

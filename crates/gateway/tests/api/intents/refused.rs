@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use mediagate_core::domain::idempotency;
 use mediagate_core::domain::keys::NewKey;
 use mediagate_model::error::ErrorCode;
 use reqwest::Method;
@@ -212,7 +211,7 @@ async fn another_server_knows_of_refused_tries() {
     // The first server writes it down a moment after.
     let database = rusqlite::Connection::open(data.path().join("mediagate.db")).unwrap();
     eventually("the refusal is written down", async || {
-        let count = database.query_row("SELECT COUNT(*) FROM refusals", [], |row| row.get(0));
+        let count = database.query_row("SELECT COUNT(*) FROM refused_orders", [], |row| row.get(0));
         (count.unwrap_or(0_i64) == 1).then_some(())
     })
     .await;
@@ -255,18 +254,18 @@ async fn a_refusal_that_is_told_late_frees_no_second_retry() {
         refused.refused(429, "too_many_tasks");
         cancel(&task_of(&full)).await;
         let made = task_of(&attempt(&there, "/v1/videos", &order, 1).await);
-        idempotency::note_leavers(&two.app).await.unwrap();
+        two.app.intents.write_departures().await.unwrap();
         if told_to.base == there.base {
-            idempotency::note_leavers(&one.app).await.unwrap();
+            one.app.intents.write_departures().await.unwrap();
         }
         let once_more = attempt(told_to, "/v1/videos", &order, 1).await;
         assert_eq!(task_of(&once_more), made);
         // A later refusal is another order's.
-        idempotency::note_leavers(&two.app).await.unwrap();
+        two.app.intents.write_departures().await.unwrap();
         let other = attempt(&here, "/v1/videos", &order, 0).await;
         other.refused(429, "too_many_tasks");
         cancel(&made).await;
-        idempotency::note_leavers(&one.app).await.unwrap();
+        one.app.intents.write_departures().await.unwrap();
         let retry = task_of(&attempt(&there, "/v1/videos", &order, 1).await);
         assert_ne!(retry, made);
         cancel(&retry).await;

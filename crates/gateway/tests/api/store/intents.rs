@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use mediagate_model::ids::{AccountId, IntentId, KeyId, TaskId};
-use mediagate_model::intent::{Intent, IntentResult, RefusedAttempts, RequestFingerprint};
-use mediagate_store::intents;
-use mediagate_store::refusals;
+use mediagate_model::intent::{Intent, IntentResult, RefusedOrders, RequestFingerprint};
+use mediagate_store::{intents, refused_orders};
 
 use super::{Fixture, at, postgres, sqlite};
 
@@ -16,8 +15,8 @@ on_both! {
     bodies_lead_to_what_is_open
     what_made_nothing_is_forgotten
     old_intents_are_forgotten
-    what_nobody_knew_the_try_of_is_found_by_its_age
-    a_refused_try_is_good_for_one_retry
+    a_refused_order_is_good_for_one_retry
+    a_refusal_that_is_reported_late_is_the_last_retrys_own
 }
 
 fn intent(key: Option<&str>) -> Intent {
@@ -35,7 +34,6 @@ fn intent(key: Option<&str>) -> Intent {
         visits: 1,
         joinable_until: None,
         sent_at: None,
-        of_unknown_try: false,
         created_at: at(0),
     }
 }
@@ -205,62 +203,72 @@ async fn old_intents_are_forgotten(db: Fixture) {
     assert_eq!(forgotten, [2, 1]);
 }
 
-async fn what_nobody_knew_the_try_of_is_found_by_its_age(db: Fixture) {
+/// So many refused orders with this body, all at this second; expected for a minute.
+fn refused(body: &RequestFingerprint, count: u32, second: i64) -> RefusedOrders {
+    RefusedOrders {
+        body: body.clone(),
+        count,
+        since: at(second),
+        until: at(second + 60),
+    }
+}
+
+async fn a_refused_order_is_good_for_one_retry(db: Fixture) {
     db.write(move |conn| {
-        let known = intent(None);
-        let unknown = Intent {
-            of_unknown_try: true,
-            created_at: at(5),
-            ..intent(None)
+        let (body, other) = (intent(None).body, intent(None).body);
+        let add = |conn: &mut _, count, now| {
+            refused_orders::add(conn, &refused(&body, count, now), at(now))
         };
-        for intent in [&known, &unknown] {
-            intents::insert(conn, intent)?;
+        // A retry alone is no order.
+        add(conn, 0, 0)?;
+        assert!(!refused_orders::any(conn, &body, at(0))?);
+        add(conn, 1, 0)?;
+        add(conn, 2, 1)?;
+        for _ in 0..3 {
+            assert!(refused_orders::any(conn, &body, at(2))?);
+            assert!(refused_orders::take(conn, &body, at(2))?);
         }
-        let mut any = |of: &Intent, since| intents::any_of_unknown_try(conn, &of.body, at(since));
-        assert!(any(&unknown, 4)?);
-        assert!(!any(&unknown, 5)?, "the refusal is younger");
-        assert!(!any(&known, -1)?);
+        assert!(!refused_orders::any(conn, &body, at(2))?);
+        assert!(!refused_orders::take(conn, &body, at(2))?);
+        assert!(!refused_orders::any(conn, &other, at(2))?);
+        // A retry that is refused once more is expected for longer, and what is too late is not.
+        add(conn, 1, 3)?;
+        add(conn, 0, 50)?;
+        assert!(refused_orders::any(conn, &body, at(109))?);
+        assert!(!refused_orders::any(conn, &body, at(110))?);
+        assert!(!refused_orders::take(conn, &body, at(110))?);
+        add(conn, 1, 120)?;
+        assert!(refused_orders::take(conn, &body, at(121))?);
+        assert!(
+            !refused_orders::take(conn, &body, at(121))?,
+            "the late one is over"
+        );
+        assert_eq!(refused_orders::forget(conn, at(179))?, 0);
+        assert_eq!(refused_orders::forget(conn, at(180))?, 1);
         Ok(())
     })
     .await;
 }
 
-async fn a_refused_try_is_good_for_one_retry(db: Fixture) {
-    let key = KeyId::new();
-    let body = move |text: &str| RequestFingerprint {
-        key,
-        fingerprint: text.to_owned(),
-    };
+async fn a_refusal_that_is_reported_late_is_the_last_retrys_own(db: Fixture) {
     db.write(move |conn| {
-        let add = |conn: &mut _, text, tries, count, now| {
-            let new = RefusedAttempts {
-                body: body(text),
-                tries,
-                count,
-                since: at(now),
-                until: at(now + 60),
-            };
-            refusals::add(conn, &new, at(now))
-        };
-        add(conn, "aa", 0, 1, 0)?;
-        add(conn, "aa", 0, 1, 1)?;
-        add(conn, "aa", 2, 1, 1)?;
-        add(conn, "bb", 0, 1, 0)?;
-        let find = |conn: &mut _, tries, now| refusals::find(conn, &body("aa"), tries, at(now));
-        assert_eq!(find(conn, 1, 2)?, Some((0, at(0))), "since the first");
-        assert_eq!(find(conn, 2, 2)?, Some((2, at(1))), "the latest");
-        assert_eq!(find(conn, 1, 61)?, None, "too late");
-        let take = |conn: &mut _| refusals::take(conn, &body("aa"), 0);
-        assert!(take(conn)? && take(conn)?);
-        assert!(!take(conn)?);
-        add(conn, "aa", 0, 1, 3)?;
-        assert_eq!(
-            find(conn, 1, 4)?,
-            Some((0, at(3))),
-            "those before are used up"
+        let body = intent(None).body;
+        refused_orders::make_up(conn, &body, at(10))?;
+        refused_orders::add(conn, &refused(&body, 1, 9), at(11))?;
+        assert!(!refused_orders::any(conn, &body, at(11))?);
+        refused_orders::add(conn, &refused(&body, 1, 12), at(12))?;
+        assert!(refused_orders::any(conn, &body, at(12))?);
+        refused_orders::make_up(conn, &body, at(13))?;
+        assert!(
+            refused_orders::take(conn, &body, at(14))?,
+            "another order's"
         );
-        assert!(take(conn)?);
-        assert_eq!(refusals::forget(conn, at(60))?, 1);
+        assert_eq!(
+            refused_orders::forget(conn, at(600))?,
+            0,
+            "a report may come"
+        );
+        assert_eq!(refused_orders::forget(conn, at(613))?, 1);
         Ok(())
     })
     .await;

@@ -203,9 +203,7 @@ async fn a_clock_that_is_weeks_ahead_deletes_and_forgets_nothing() {
     mediagate_core::domain::tasks::remove_past(app)
         .await
         .unwrap();
-    mediagate_core::domain::idempotency::forget_old(app)
-        .await
-        .unwrap();
+    app.intents.forget_old().await.unwrap();
     assert_eq!(send().await, task, "the key leads to what it made");
     gateway.app.clock.set_ahead(Duration::ZERO);
     let address = ended["output"]["videos"][0]["url"].as_str().unwrap();

@@ -198,7 +198,7 @@ async fn a_breaker_that_opens_in_one_process_is_told_by_the_others() {
     assert_eq!(processes.len(), 1, "{standing}");
     assert_eq!(
         processes[0]["process"],
-        gateway.app.attendance.name(),
+        gateway.app.server.name(),
         "{standing}"
     );
     // A command is no server: it tells the breakers of those that are.

@@ -9,11 +9,8 @@
 
 use std::sync::Arc;
 
-use super::KNOWN;
-use super::client_tracking::caller_of;
-use crate::app::{App, Ctx};
-use crate::connections::{AcceptanceGuard, ClientGuard, ClientState, PeerSocket};
-use mediagate_model::clock::Timestamp;
+use super::client_state::ClientState;
+use super::{AcceptanceGuard, ClientGuard, Intents, KNOWN, PeerSocket};
 use mediagate_model::crash;
 use mediagate_model::error::Error;
 use mediagate_model::ids::IntentId;
@@ -23,30 +20,59 @@ use mediagate_store::{self as store, Conn, StoreError};
 /// A request's visit to its intent. It ends when this and its [`ClientGuard`] are
 /// dropped.
 pub struct IntentVisit {
-    presence: Arc<ClientGuard>,
+    client: Arc<ClientGuard>,
     record: IntentRecord,
 }
 
-/// What a [`IntentVisit`] writes down when something was made for it.
+/// What an [`IntentVisit`] writes down when something was made for it.
 #[derive(Clone)]
 pub struct IntentRecord {
+    intents: Intents,
     intent: Intent,
     /// Whether the intent is in the database already.
     reserved: bool,
     /// Of a request without a key, which the database keeps unique.
-    unkeyed: Option<UnkeyedIntent>,
+    unkeyed: Option<UnkeyedOrder>,
 }
 
-/// What the second look at a request goes by.
+/// What the second look at a request without a key goes by.
 #[derive(Clone)]
-pub(super) struct UnkeyedIntent {
+pub(super) struct UnkeyedOrder {
     /// The intents with its body that were there when it was looked up.
-    pub(super) known: Vec<IntentId>,
-    pub(super) is_retry: bool,
-    /// When the try that it repeats was refused.
-    pub(super) refused_at: Option<Timestamp>,
-    /// Where its caller waits.
-    pub(super) line: PeerSocket,
+    known: Vec<IntentId>,
+    kind: OrderKind,
+    /// Where its client waits.
+    socket: PeerSocket,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OrderKind {
+    /// It is an order of its own.
+    First,
+    /// It repeats one that was refused, and uses up that refusal.
+    RetryOfRefused,
+    /// It repeats one of which nothing is known.
+    RetryOfUnknown,
+}
+
+impl UnkeyedOrder {
+    pub(super) const fn first(known: Vec<IntentId>, socket: PeerSocket) -> Self {
+        Self {
+            known,
+            kind: OrderKind::First,
+            socket,
+        }
+    }
+
+    pub(super) fn retry_of_refused(self) -> Self {
+        let kind = OrderKind::RetryOfRefused;
+        Self { kind, ..self }
+    }
+
+    pub(super) fn retry_of_unknown(self) -> Self {
+        let kind = OrderKind::RetryOfUnknown;
+        Self { kind, ..self }
+    }
 }
 
 /// Why nothing was written.
@@ -73,41 +99,43 @@ impl IntentVisit {
     /// for it if it `is_reserved`. [`Error::Overtaken`] when another request was first
     /// with its key or body.
     pub(super) async fn first(
-        app: &App,
-        presence: Arc<ClientGuard>,
+        intents: &Intents,
+        client: Arc<ClientGuard>,
         intent: Intent,
-        unkeyed: Option<UnkeyedIntent>,
+        unkeyed: Option<UnkeyedOrder>,
         is_reserved: bool,
     ) -> Result<Self, Error> {
         let record = IntentRecord {
+            intents: intents.clone(),
             intent,
             reserved: false,
             unkeyed,
         };
-        let mut visit = Self { presence, record };
+        let mut visit = Self { client, record };
         if is_reserved {
-            visit.reserve(app).await?;
+            visit.reserve().await?;
             visit.record.reserved = true;
         }
         Ok(visit)
     }
 
     /// A later visit to an intent.
-    pub(super) const fn later(presence: Arc<ClientGuard>, intent: Intent) -> Self {
+    pub(super) fn later(intents: &Intents, client: Arc<ClientGuard>, intent: Intent) -> Self {
         let record = IntentRecord {
+            intents: intents.clone(),
             intent,
             reserved: true,
             unkeyed: None,
         };
-        Self { presence, record }
+        Self { client, record }
     }
 
     /// Writes the intent down, even when its caller leaves.
-    async fn reserve(&self, app: &App) -> Result<(), Error> {
-        let (app, record, accepting) = (app.clone(), self.record(), self.accepting());
+    async fn reserve(&self) -> Result<(), Error> {
+        let (record, accepting) = (self.record(), self.accepting());
         #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
         let written = tokio::spawn(async move {
-            let written = record.write(&app, |_| Ok(((), None))).await;
+            let written = record.write(|_| Ok(((), None))).await;
             if written.is_ok() {
                 accepting.reserved();
                 crash::point("intent-reserved");
@@ -123,14 +151,13 @@ impl IntentVisit {
     /// goes on even when the caller leaves.
     pub async fn make(
         &self,
-        app: &App,
         made: IntentResult,
         work: impl FnOnce(&mut Conn<'_>) -> Result<(), Error> + Clone + Send + 'static,
     ) -> Result<(), Error> {
-        let (app, record, accepting) = (app.clone(), self.record(), self.accepting());
+        let (record, accepting) = (self.record(), self.accepting());
         #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
         let written = tokio::spawn(async move {
-            let written = record.make(&app, made, None, work).await;
+            let written = record.make(made, None, work).await;
             accepting.done(&written);
             written
         });
@@ -141,13 +168,12 @@ impl IntentVisit {
     /// transaction; that goes on even when the caller leaves.
     pub async fn change<T: Send + 'static>(
         &self,
-        app: &App,
         work: impl FnOnce(&mut Conn<'_>) -> Result<(T, StoredAnswer), Error> + Clone + Send + 'static,
     ) -> Result<T, Error> {
-        let (app, record, accepting) = (app.clone(), self.record(), self.accepting());
+        let (record, accepting) = (self.record(), self.accepting());
         #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
         let written = tokio::spawn(async move {
-            let written = record.with(IntentResult::Change).write(&app, move |conn| {
+            let written = record.with(IntentResult::Change).write(move |conn| {
                 let (made, told) = work(conn)?;
                 Ok((made, Some(told)))
             });
@@ -170,22 +196,22 @@ impl IntentVisit {
 
     /// Nobody may conclude that nothing was made until the guard is dropped.
     pub fn accepting(&self) -> AcceptanceGuard {
-        self.presence.accepting()
+        self.client.accepting()
     }
 
     /// Whether nothing was made, for certain.
     pub fn made_nothing(&self) -> bool {
-        self.presence.made_nothing()
+        self.client.made_nothing()
     }
 
     /// Lives as long as the caller waits.
-    pub fn presence(&self) -> Arc<ClientGuard> {
-        self.presence.clone()
+    pub fn client(&self) -> Arc<ClientGuard> {
+        self.client.clone()
     }
 
     /// The intent.
     pub fn id(&self) -> IntentId {
-        self.presence.id()
+        self.client.id()
     }
 }
 
@@ -196,7 +222,6 @@ impl IntentRecord {
     /// to be told.
     pub async fn make(
         mut self,
-        app: &App,
         made: IntentResult,
         answer: Option<&StoredAnswer>,
         work: impl FnOnce(&mut Conn<'_>) -> Result<(), Error> + Clone + Send + 'static,
@@ -204,7 +229,7 @@ impl IntentRecord {
         let answer = answer.map(serde_json::to_string).transpose();
         self.intent.answer = answer.map_err(Error::internal)?;
         self.intent.made = Some(made);
-        self.write(app, move |conn| work(conn).map(|()| ((), None)))
+        self.write(move |conn| work(conn).map(|()| ((), None)))
             .await
     }
 
@@ -212,7 +237,6 @@ impl IntentRecord {
     /// have been first are other callers.
     async fn write<T: Send + 'static>(
         mut self,
-        app: &App,
         work: impl FnOnce(&mut Conn<'_>) -> Result<(T, Option<StoredAnswer>), Error>
         + Clone
         + Send
@@ -231,12 +255,13 @@ impl IntentRecord {
                 record.put(conn)?;
                 Ok(made)
             };
-            let first = match app.store.write_for(self.intent.account, write).await {
+            let written = self.intents.0.store.write_for(self.intent.account, write);
+            let first = match written.await {
                 Ok(made) => return Ok(made),
                 Err(WriteRefusal::Error(error)) => return Err(error),
                 Err(WriteRefusal::Behind(first)) => first,
             };
-            if !self.are_others(app, &first).await {
+            if !self.are_others(&first).await {
                 return Err(Error::Overtaken);
             }
             if let Some(unkeyed) = &mut self.unkeyed {
@@ -250,49 +275,54 @@ impl IntentRecord {
         let Some(unkeyed) = self.unkeyed.as_ref().filter(|_| !self.reserved) else {
             return Ok(());
         };
-        // A process that stood still finds that its caller has gone, perhaps to another
+        // A process that stood still finds that its client has gone, perhaps to another
         // one that answered it. A transaction that stands still is ended by the server,
         // or keeps others from writing: who is here now is here when it is committed.
-        if unkeyed.line.is_closed() {
+        if unkeyed.socket.is_closed() {
             return Err(Error::CallerLeft.into());
         }
-        let intent = &self.intent;
-        // A process that could not tell the database of its refusal may do so after the
-        // retry was accepted by another one. This request is that retry once more. (SDKs
-        // wait for 0.4 s at least: machines whose clocks agree to that are told apart.)
-        if let Some(refused_at) = unkeyed.refused_at
-            && store::intents::any_of_unknown_try(conn, &intent.body, refused_at)?
-        {
-            return Err(Error::Overtaken.into());
-        }
-        let (since, holder) = (
-            intent.created_at.minus(KNOWN),
-            intent.holder.as_deref().unwrap_or_default(),
-        );
-        let open = store::intents::open_elsewhere;
-        let mut first = open(conn, &intent.body, since, holder, intent.created_at)?;
+        let (body, now) = (&self.intent.body, self.intent.created_at);
+        let since = now.minus(KNOWN);
+        let mut first = match unkeyed.kind {
+            OrderKind::First | OrderKind::RetryOfRefused => {
+                let server = self.intent.holder.as_deref().unwrap_or_default();
+                store::intents::open_elsewhere(conn, body, since, server, now)?
+            }
+            // Whatever was made since it looked may have been made for it.
+            OrderKind::RetryOfUnknown => store::intents::all_with(conn, body, since)?,
+        };
         first.retain(|intent| !unkeyed.known.contains(&intent.id));
-        if first.is_empty() {
-            Ok(())
-        } else {
-            Err(WriteRefusal::Behind(first))
+        if !first.is_empty() {
+            return Err(WriteRefusal::Behind(first));
         }
+        match unkeyed.kind {
+            OrderKind::First => {}
+            // A connection that broke may hand one retry over twice: the other one was first.
+            OrderKind::RetryOfRefused => {
+                if !store::refused_orders::take(conn, body, now)? {
+                    return Err(Error::Overtaken.into());
+                }
+            }
+            OrderKind::RetryOfUnknown => store::refused_orders::make_up(conn, body, now)?,
+        }
+        Ok(())
     }
 
-    /// Whether those that were first are other callers, who still wait or have
+    /// Whether those that were first are other clients, who still wait or have
     /// their answers: then this can be accepted after all. Of a retry they are
     /// taken to be its first try.
-    async fn are_others(&self, app: &App, first: &[Intent]) -> bool {
-        let is_retry = self.unkeyed.as_ref().is_none_or(|unkeyed| unkeyed.is_retry);
-        let mut others = !is_retry;
-        for intent in first {
-            others = others
-                && matches!(
-                    caller_of(app, intent).await,
-                    Ok(ClientState::Waiting | ClientState::Answered(_))
-                );
+    async fn are_others(&self, first: &[Intent]) -> bool {
+        let kind = self.unkeyed.as_ref().map(|unkeyed| unkeyed.kind);
+        if kind != Some(OrderKind::First) {
+            return false;
         }
-        others
+        for intent in first {
+            let client = self.intents.client_of(intent).await;
+            if !matches!(client, Ok(ClientState::Waiting | ClientState::Answered(_))) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Writes the intent down with what was made, in the transaction that makes it.
@@ -331,10 +361,12 @@ impl IntentRecord {
 
     /// Makes it durable that something that is no task is about to be sent to a
     /// provider; `false` takes that back, when provably nothing was.
-    pub async fn sent(&self, app: &Ctx, is_sent: bool) -> Result<(), Error> {
+    pub async fn sent(&self, is_sent: bool) -> Result<(), Error> {
         let (id, number) = (self.intent.id, self.intent.visits);
-        let at = is_sent.then(|| app.clock.now());
-        let noted = app
+        let at = is_sent.then(|| self.intents.0.clock.now());
+        let noted = self
+            .intents
+            .0
             .store
             .write(move |conn| store::intents::sent(conn, id, number, at));
         if store::soon(noted).await? {

@@ -1,5 +1,5 @@
-//! The table behind the [`ClientRegistry`](super::ClientRegistry): an entry for each intent
-//! whose caller is here, or left and the database does not know yet.
+//! The table behind the [`Clients`](super::Clients): an entry for each intent
+//! whose client is here, or left and the database does not know yet.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::time::Instant;
 
-use super::{ClientState, PeerSocket};
+use super::PeerSocket;
+use super::client_state::ClientState;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, IntentId};
 use mediagate_model::intent::RequestFingerprint;
@@ -34,7 +35,7 @@ pub(super) struct ClientEntry {
     pub(super) reserved: bool,
     pub(super) making: CreationState,
     pub(super) left: Option<DisconnectRecord>,
-    line: PeerSocket,
+    socket: PeerSocket,
     /// Whether its answer was handed to the connection, to the end.
     pub(super) is_told: Arc<AtomicBool>,
 }
@@ -117,7 +118,7 @@ impl ClientEntry {
         number: u32,
         body: RequestFingerprint,
         key: Option<IdempotencyKey>,
-        line: PeerSocket,
+        socket: PeerSocket,
         reserved: bool,
     ) -> Self {
         Self {
@@ -128,7 +129,7 @@ impl ClientEntry {
             reserved,
             making: CreationState::Nothing,
             left: None,
-            line,
+            socket,
             is_told: Arc::default(),
         }
     }
@@ -139,13 +140,13 @@ impl ClientEntry {
             || (self.making == CreationState::Nothing && !self.reserved)
     }
 
-    /// Whether its caller has gone without its answer and nobody knows.
+    /// Whether its client has gone without its answer and nobody knows.
     pub(super) fn is_unnoticed(&self) -> bool {
         // In this order: whoever has its answer may go.
-        self.left.is_none() && self.line.is_closed() && !self.is_told.load(Ordering::Acquire)
+        self.left.is_none() && self.socket.is_closed() && !self.is_told.load(Ordering::Acquire)
     }
 
-    pub(super) fn caller(&self, now: Timestamp) -> ClientState {
+    pub(super) fn client(&self, now: Timestamp) -> ClientState {
         match self.left {
             None => ClientState::Waiting,
             Some(left) => ClientState::after(left.joinable_until, now),

@@ -1,4 +1,4 @@
-//! A client's guard in the [`ClientRegistry`]: connected as long as
+//! A client's guard in the [`Clients`]: connected as long as
 //! it lives.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-use super::ClientRegistry;
 use super::client_table::{CreationState, DisconnectRecord};
+use super::clients::Clients;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::ids::IntentId;
 
-/// A caller that waits. When it is dropped, the caller has its answer or has left.
+/// A client that waits. When it is dropped, the client has its answer or has left.
 pub struct ClientGuard {
-    attendance: ClientRegistry,
+    clients: Clients,
     id: IntentId,
     number: u32,
     complete: Mutex<Option<IntentCloseTime>>,
@@ -33,13 +33,13 @@ pub enum IntentCloseTime {
 
 impl ClientGuard {
     pub(super) fn new(
-        attendance: ClientRegistry,
+        clients: Clients,
         id: IntentId,
         number: u32,
         is_told: Arc<AtomicBool>,
     ) -> Arc<Self> {
         Arc::new(Self {
-            attendance,
+            clients,
             id,
             number,
             complete: Mutex::new(None),
@@ -70,8 +70,8 @@ impl ClientGuard {
 
     /// Whether nothing was made for it, for certain.
     pub fn made_nothing(&self) -> bool {
-        let book = self.attendance.book();
-        let entry = book.entries.get(&self.id);
+        let table = self.clients.table();
+        let entry = table.entries.get(&self.id);
         entry.is_some_and(|entry| {
             entry.number == self.number && entry.making == CreationState::Nothing
         })
@@ -80,11 +80,11 @@ impl ClientGuard {
     /// Something is about to be written to the database; until the guard is
     /// dropped, nobody may conclude from its absence that it is not there.
     pub fn accepting(self: &Arc<Self>) -> AcceptanceGuard {
-        if let Some(entry) = self.attendance.book().entries.get_mut(&self.id) {
+        if let Some(entry) = self.clients.table().entries.get_mut(&self.id) {
             entry.making = CreationState::UnderWay;
         }
         AcceptanceGuard {
-            attendance: self.attendance.clone(),
+            clients: self.clients.clone(),
             id: self.id,
             number: self.number,
             is_reserved: false,
@@ -98,11 +98,11 @@ impl Drop for ClientGuard {
         let complete = *self.complete.lock().unwrap_or_else(PoisonError::into_inner);
         let close = complete.filter(|_| self.is_told.load(Ordering::Acquire));
         let joinable_until = close.map(|close| match close {
-            IntentCloseTime::Now => self.attendance.0.clock.now(),
+            IntentCloseTime::Now => self.clients.now(),
             IntentCloseTime::At(at) => at,
         });
-        let mut book = self.attendance.book();
-        if let Some(entry) = book
+        let mut table = self.clients.table();
+        if let Some(entry) = table
             .entries
             .get_mut(&self.id)
             .filter(|entry| entry.number == self.number)
@@ -112,16 +112,16 @@ impl Drop for ClientGuard {
                 joinable_until,
             });
         }
-        book.forget_unwritten(self.id, self.number);
-        drop(book);
-        self.attendance.changed();
-        self.attendance.0.left.notify_one();
+        table.forget_unwritten(self.id, self.number);
+        drop(table);
+        self.clients.changed();
+        self.clients.wake_writer();
     }
 }
 
 /// See [`ClientGuard::accepting`].
 pub struct AcceptanceGuard {
-    attendance: ClientRegistry,
+    clients: Clients,
     id: IntentId,
     number: u32,
     /// Whether the intent itself was written down.
@@ -153,14 +153,14 @@ impl AcceptanceGuard {
 
 impl Drop for AcceptanceGuard {
     fn drop(&mut self) {
-        let mut book = self.attendance.book();
-        if let Some(entry) = book.entries.get_mut(&self.id) {
+        let mut table = self.clients.table();
+        if let Some(entry) = table.entries.get_mut(&self.id) {
             entry.making = self.made;
             entry.reserved |= self.is_reserved;
         }
-        book.forget_unwritten(self.id, self.number);
-        drop(book);
-        self.attendance.changed();
-        self.attendance.0.left.notify_one();
+        table.forget_unwritten(self.id, self.number);
+        drop(table);
+        self.clients.changed();
+        self.clients.wake_writer();
     }
 }

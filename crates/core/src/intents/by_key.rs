@@ -1,0 +1,149 @@
+//! Requests with an `Idempotency-Key`.
+
+use super::client_state::{ClientState, LOOK};
+use super::lookup::unconfirmed;
+use super::{IntentRequest, IntentVisit, Intents, KNOWN, Lookup};
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AccountId, IntentId};
+use mediagate_model::intent::Intent;
+use mediagate_store as store;
+use mediagate_telemetry::counters;
+
+impl Intents {
+    /// Leads a request to what its key led to before, or begins it.
+    pub(super) async fn begin_by_key(
+        &self,
+        request: &IntentRequest,
+        key: &str,
+        is_reserved: bool,
+    ) -> Result<Lookup, Error> {
+        loop {
+            let Some(intent) = self.by_key(request.account, key).await? else {
+                if let Some(visit) = self.claim(request, key, is_reserved).await? {
+                    return Ok(Lookup::New(visit));
+                }
+                continue;
+            };
+            if intent.body.fingerprint == request.body.fingerprint {
+                if let Some(found) = self.revisit(request, intent).await? {
+                    return Ok(found);
+                }
+                continue;
+            }
+            if !self.is_abandoned(&intent).await? {
+                return Err(conflict());
+            }
+            if self.made_nothing_yet(intent.id).await? {
+                self.free_key(intent.id).await?;
+            }
+        }
+    }
+
+    /// What the key leads to, unless that is forgotten.
+    async fn by_key(&self, account: AccountId, key: &str) -> Result<Option<Intent>, Error> {
+        let key = key.to_owned();
+        let known = self
+            .0
+            .store
+            .read(move |conn| store::intents::by_idempotency_key(conn, account, &key));
+        match known.await? {
+            Some(old) if old.created_at <= self.0.clock.cutoff(KNOWN) => {
+                self.free_key(old.id).await?;
+                Ok(None)
+            }
+            known => Ok(known),
+        }
+    }
+
+    /// Claims a key that leads nowhere, as far as the database knows; `None` when another
+    /// client was first and all has to be looked at again.
+    async fn claim(
+        &self,
+        request: &IntentRequest,
+        key: &str,
+        is_reserved: bool,
+    ) -> Result<Option<IntentVisit>, Error> {
+        let new = self.draft(request);
+        let (key, socket) = ((new.account, key.to_owned()), request.socket.clone());
+        let claimed = self.0.clients.claim(new.id, new.body.clone(), socket, key);
+        match claimed {
+            // Another process may have written one in the meantime.
+            Ok(client) => match IntentVisit::first(self, client, new, None, is_reserved).await {
+                Err(Error::Overtaken) => Ok(None),
+                visit => visit.map(Some),
+            },
+            Err(other) if other.fingerprint != request.body.fingerprint && other.is_here => {
+                Err(conflict())
+            }
+            Err(_) => {
+                self.0.clients.change_within(LOOK).await;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The key leads to the intent no longer.
+    async fn free_key(&self, id: IntentId) -> Result<(), Error> {
+        let freed = self
+            .0
+            .store
+            .write(move |conn| store::intents::free_key(conn, id));
+        Ok(store::soon(freed).await?)
+    }
+
+    /// Whether an intent made nothing and nobody works on it any more.
+    async fn is_abandoned(&self, intent: &Intent) -> Result<bool, Error> {
+        if intent.made.is_some() || intent.sent_at.is_some() {
+            return Ok(false);
+        }
+        self.0.clients.settled(&intent.body).await;
+        Ok(matches!(self.client_of(intent).await?, ClientState::Gone))
+    }
+
+    /// Comes to an intent that is known by its key; `None` when it has to be looked
+    /// at again.
+    async fn revisit(
+        &self,
+        request: &IntentRequest,
+        intent: Intent,
+    ) -> Result<Option<Lookup>, Error> {
+        if let Some(answer) = &intent.answer {
+            let answer = serde_json::from_str(answer).map_err(Error::internal)?;
+            counters::request_joined("key");
+            return Ok(Some(Lookup::Answered(answer)));
+        }
+        if let Some(made) = &intent.made {
+            let Some(found) = self.joinable(&intent, made).await? else {
+                self.free_key(intent.id).await?;
+                return Ok(None);
+            };
+            let visit = self.take_over(request, intent).await?;
+            if visit.is_some() {
+                counters::request_joined("key");
+            }
+            return Ok(visit.map(|visit| Lookup::Existing(visit, found.result)));
+        }
+        // What a client that left asked for may be under way.
+        self.0.clients.settled(&intent.body).await;
+        match self.client_of(&intent).await? {
+            ClientState::Waiting => {
+                self.0.clients.change_within(LOOK).await;
+                Ok(None)
+            }
+            ClientState::Gone | ClientState::Answered(_) if intent.sent_at.is_some() => {
+                if self.made_nothing_yet(intent.id).await? {
+                    return Err(unconfirmed());
+                }
+                Ok(None)
+            }
+            ClientState::Gone | ClientState::Answered(_) => {
+                Ok(self.take_over(request, intent).await?.map(Lookup::New))
+            }
+        }
+    }
+}
+
+fn conflict() -> Error {
+    let message = "The Idempotency-Key was used with another request within the last 24 hours.";
+    Error::plain(ErrorCode::IdempotencyConflict, message)
+}

@@ -1,0 +1,274 @@
+//! The clients of this process that wait for an answer to something that they ordered.
+//!
+//! A client is connected as long as its [`ClientGuard`] lives: the request's handler
+//! holds it, then the body of the answer. Its departure is written to the database a
+//! moment later, with those of others; until then this table is the truth.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+
+use super::client_state::ClientState;
+use super::client_table::{ClientEntry, ClientTable, CreationState, IdempotencyKey};
+use super::{ClientGuard, PeerSocket};
+use mediagate_model::clock::{Clock, Timestamp};
+use mediagate_model::ids::IntentId;
+use mediagate_model::intent::RequestFingerprint;
+
+/// How long an ended visit is kept whose intent is not in the database: the
+/// write may still be under way.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// How long a connection that its client has closed may seem open to whoever serves
+/// it. One with a second request on it seems so until the first is answered.
+const NOTICED: Duration = Duration::from_secs(2);
+/// How long a retry waits for its first try to be accepted or refused.
+const UNDER_WAY: Duration = Duration::from_mins(1);
+/// A client that was here for this long may have just left: a moment is given
+/// to the connection to tell.
+const SETTLED_IN: Duration = Duration::from_millis(50);
+const MOMENT: Duration = Duration::from_millis(50);
+
+/// The clients of one process. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Clients(Arc<Shared>);
+
+struct Shared {
+    clock: Clock,
+    table: Mutex<ClientTable>,
+    /// Somebody left: the database is to be told.
+    left: Notify,
+    /// Counts every change, for those who wait for one.
+    changes: watch::Sender<u64>,
+}
+
+/// A visit that ended and of which the database does not know yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Departure {
+    pub(super) id: IntentId,
+    /// The number of the visit.
+    pub(super) number: u32,
+    /// Whether the intent was in the database before anything was made for it.
+    pub(super) reserved: bool,
+    /// Until when a request with the same body joins the intent.
+    pub(super) joinable_until: Option<Timestamp>,
+}
+
+/// Who claimed an `Idempotency-Key` before.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct KeyConflict {
+    /// Of that request.
+    pub(super) fingerprint: String,
+    /// Whether that client still waits.
+    pub(super) is_here: bool,
+}
+
+impl Clients {
+    /// Nobody yet.
+    pub(super) fn new(clock: Clock) -> Self {
+        Self(Arc::new(Shared {
+            clock,
+            table: Mutex::default(),
+            left: Notify::new(),
+            changes: watch::Sender::new(0),
+        }))
+    }
+
+    /// A client comes for an intent that is in the database, as its visit number
+    /// `number`.
+    pub(super) fn enter(
+        &self,
+        id: IntentId,
+        number: u32,
+        body: RequestFingerprint,
+        socket: PeerSocket,
+    ) -> Arc<ClientGuard> {
+        let entry = ClientEntry::new(number, body, None, socket, true);
+        let is_told = self.table().add(id, entry);
+        ClientGuard::new(self.clone(), id, number, is_told)
+    }
+
+    /// A client comes for a new intent.
+    pub(super) fn begin(
+        &self,
+        id: IntentId,
+        body: RequestFingerprint,
+        socket: PeerSocket,
+    ) -> Arc<ClientGuard> {
+        let entry = ClientEntry::new(1, body, None, socket, false);
+        let is_told = self.table().add(id, entry);
+        ClientGuard::new(self.clone(), id, 1, is_told)
+    }
+
+    /// A client comes for a new intent with an `Idempotency-Key`, unless another
+    /// client has claimed it for an intent that is not in the database yet: then
+    /// this is the other one's body, and whether it is still here.
+    pub(super) fn claim(
+        &self,
+        id: IntentId,
+        body: RequestFingerprint,
+        socket: PeerSocket,
+        key: IdempotencyKey,
+    ) -> Result<Arc<ClientGuard>, KeyConflict> {
+        let mut table = self.table();
+        let other = table.by_key.get(&key).and_then(|id| table.entries.get(id));
+        if let Some(other) = other.filter(|entry| entry.is_under_way()) {
+            return Err(KeyConflict {
+                fingerprint: other.body.fingerprint.clone(),
+                is_here: other.left.is_none(),
+            });
+        }
+        table.by_key.insert(key.clone(), id);
+        let is_told = table.add(id, ClientEntry::new(1, body, Some(key), socket, false));
+        drop(table);
+        Ok(ClientGuard::new(self.clone(), id, 1, is_told))
+    }
+
+    pub(super) fn table(&self) -> MutexGuard<'_, ClientTable> {
+        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.0.clock.now()
+    }
+
+    /// Tells those who wait for a change.
+    pub(super) fn changed(&self) {
+        self.0.changes.send_modify(|count| *count += 1);
+    }
+
+    /// There is something to write down.
+    pub(super) fn wake_writer(&self) {
+        self.0.left.notify_one();
+    }
+
+    /// Where the client of an intent is; `None` when the database knows all.
+    pub(super) fn state_of(&self, id: IntentId) -> Option<ClientState> {
+        let now = self.now();
+        Some(self.table().entries.get(&id)?.client(now))
+    }
+
+    /// The intents with this body whose clients left this process without an answer, or with one
+    /// that is given again. Where one has waited for long, it has a moment to leave.
+    pub(super) async fn gone_soon(&self, body: &RequestFingerprint) -> Vec<IntentId> {
+        let gone = self.gone(body);
+        let may_leave =
+            |entry: &ClientEntry| entry.left.is_none() && entry.since.elapsed() > SETTLED_IN;
+        if !gone.is_empty() || !self.any(body, may_leave) {
+            return gone;
+        }
+        drop(tokio::time::timeout(MOMENT, self.somebody_leaves(body)).await);
+        let gone = self.gone(body);
+        self.settled(body).await;
+        gone
+    }
+
+    fn gone(&self, body: &RequestFingerprint) -> Vec<IntentId> {
+        let (now, table) = (self.now(), self.table());
+        let of_body = table.with_body(body);
+        of_body
+            .filter(|(_, entry)| entry.client(now) == ClientState::Gone)
+            .map(|(id, _)| id)
+            .collect()
+    }
+
+    fn any(&self, body: &RequestFingerprint, is_meant: impl Fn(&ClientEntry) -> bool) -> bool {
+        self.table()
+            .with_body(body)
+            .any(|(_, entry)| is_meant(entry))
+    }
+
+    /// Looks again after each change, until there is something.
+    async fn until<T>(&self, look: impl Fn() -> Option<T>) -> T {
+        let mut changes = self.0.changes.subscribe();
+        loop {
+            if let Some(seen) = look() {
+                return seen;
+            }
+            // The sender lives as long as this does.
+            let _ = changes.changed().await;
+        }
+    }
+
+    async fn until_none(&self, body: &RequestFingerprint, is_meant: impl Fn(&ClientEntry) -> bool) {
+        self.until(|| (!self.any(body, &is_meant)).then_some(()))
+            .await;
+    }
+
+    /// Waits until everything that was being accepted for clients with this body
+    /// who have left is in the database.
+    pub(super) async fn settled(&self, body: &RequestFingerprint) {
+        self.until_none(body, |entry| {
+            entry.making == CreationState::UnderWay && entry.left.is_some()
+        })
+        .await;
+    }
+
+    /// Waits until everything that clients with this body have asked for is in
+    /// the database, or refused; no longer than a first try takes.
+    pub(super) async fn all_written(&self, body: &RequestFingerprint) {
+        let written = self.until_none(body, ClientEntry::is_under_way);
+        drop(tokio::time::timeout(UNDER_WAY, written).await);
+    }
+
+    /// Waits until nobody with this body is taken to be here whose connection is
+    /// closed: that is noticed soon, but not before the next try of a client who
+    /// left while the process stood still.
+    pub(super) async fn departures_noticed(&self, body: &RequestFingerprint) {
+        let noticed = self.until_none(body, ClientEntry::is_unnoticed);
+        drop(tokio::time::timeout(NOTICED, noticed).await);
+    }
+
+    /// Waits until somebody with this body has left or was answered.
+    async fn somebody_leaves(&self, body: &RequestFingerprint) {
+        let here = || {
+            let table = self.table();
+            let of_body = table.with_body(body);
+            of_body.filter(|(_, entry)| entry.left.is_none()).count()
+        };
+        let before = here();
+        self.until(|| (here() < before).then_some(())).await;
+    }
+
+    /// Waits for a change of anything, but no longer than `time`.
+    pub(super) async fn change_within(&self, time: Duration) {
+        let mut changes = self.0.changes.subscribe();
+        drop(tokio::time::timeout(time, changes.changed()).await);
+    }
+
+    /// Sleeps until somebody left or was refused.
+    pub(super) async fn departure(&self) {
+        self.0.left.notified().await;
+    }
+
+    /// The visits that ended and of which the database does not know yet.
+    pub(super) fn departures(&self) -> Vec<Departure> {
+        let table = self.table();
+        let ended = table.entries.iter().filter_map(|(id, entry)| {
+            let left = entry
+                .left
+                .filter(|_| entry.making != CreationState::UnderWay)?;
+            Some(Departure {
+                id: *id,
+                number: entry.number,
+                reserved: entry.reserved,
+                joinable_until: left.joinable_until,
+            })
+        });
+        ended.collect()
+    }
+
+    /// The database was told of an ended visit. When its intent is not there, and will
+    /// never be, the visit is forgotten after a while.
+    pub(super) fn written_down(&self, id: IntentId, number: u32, is_there: bool) {
+        let mut table = self.table();
+        let left = table.entries.get(&id).and_then(|entry| entry.left);
+        if is_there || left.is_some_and(|left| left.at.elapsed() > PATIENCE) {
+            table.remove(id, number);
+        }
+    }
+}

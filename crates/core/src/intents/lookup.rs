@@ -1,0 +1,185 @@
+//! The look-up of a request: whether it came before, and what became of it.
+
+use super::{ExistingResult, IntentRequest, IntentVisit, Intents, Lookup, failure};
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::{AccountId, IntentId, TaskId};
+use mediagate_model::intent::{Intent, IntentResult};
+use mediagate_model::task::Task;
+use mediagate_store::record_expiry::PastTask;
+use mediagate_store::{self as store, Conn};
+
+/// What is known of an intent's result.
+pub(super) struct ResultState {
+    pub(super) result: ExistingResult,
+    /// A retry of what failed in a way that a retry can mend makes something new; otherwise
+    /// it could never succeed.
+    can_be_joined: bool,
+    /// Whether a task is still open.
+    pub(super) is_open: bool,
+}
+
+impl Intents {
+    /// Leads a request to what its first sending made, or begins it. `is_reserved`
+    /// says that the intent must be on disk before anything is done for it.
+    pub async fn begin(&self, request: &IntentRequest, is_reserved: bool) -> Result<Lookup, Error> {
+        self.0.clients.departures_noticed(&request.body).await;
+        store::soon(async {
+            self.0.clients.settled(&request.body).await;
+            Ok::<_, Error>(())
+        })
+        .await?;
+        match &request.idempotency_key {
+            Some(key) => self.begin_by_key(request, key, is_reserved).await,
+            None => self.begin_by_body(request, is_reserved).await,
+        }
+    }
+
+    pub(super) fn draft(&self, request: &IntentRequest) -> Intent {
+        Intent {
+            id: IntentId::new(),
+            account: request.account,
+            body: request.body.clone(),
+            idempotency_key: request.idempotency_key.clone(),
+            made: None,
+            answer: None,
+            holder: Some(self.0.server.clone()),
+            visits: 1,
+            joinable_until: None,
+            sent_at: None,
+            created_at: self.0.clock.noted(),
+        }
+    }
+
+    /// An intent as it is now.
+    pub(super) async fn read_again(&self, id: IntentId) -> Result<Option<Intent>, Error> {
+        let found = self
+            .0
+            .store
+            .read(move |conn| store::intents::by_id(conn, id));
+        Ok(found.await?)
+    }
+
+    /// Whether nothing is made for an intent yet: that may have changed while its
+    /// client was looked for.
+    pub(super) async fn made_nothing_yet(&self, id: IntentId) -> Result<bool, Error> {
+        let intent = self.read_again(id).await?;
+        Ok(intent.is_some_and(|intent| intent.made.is_none()))
+    }
+
+    /// Becomes the next visit of an intent; `None` when another request was first.
+    ///
+    /// The client is entered in the transaction itself: an intent that others can
+    /// read while nobody is known to be there for it would be taken over.
+    pub(super) async fn take_over(
+        &self,
+        request: &IntentRequest,
+        intent: Intent,
+    ) -> Result<Option<IntentVisit>, Error> {
+        let (intents, socket) = (self.clone(), request.socket.clone());
+        let came = self.0.store.write(move |conn| -> Result<_, Error> {
+            if !store::intents::visit(conn, &intent, &intents.0.server)? {
+                return Ok(None);
+            }
+            let visits = intent.visits + 1;
+            let client = intents
+                .0
+                .clients
+                .enter(intent.id, visits, intent.body.clone(), socket);
+            let intent = Intent { visits, ..intent };
+            Ok(Some(IntentVisit::later(&intents, client, intent)))
+        });
+        store::soon(came).await
+    }
+
+    /// What an intent made, as it is now, where a request may still be led to it.
+    pub(super) async fn joinable(
+        &self,
+        intent: &Intent,
+        made: &IntentResult,
+    ) -> Result<Option<ResultState>, Error> {
+        let (account, answer, made) = (intent.account, intent.answer.clone(), made.clone());
+        let read = self
+            .0
+            .store
+            .read(move |conn| state_of(conn, account, answer.as_deref(), made));
+        Ok(read.await?.filter(|found| found.can_be_joined))
+    }
+}
+
+pub(super) fn unconfirmed() -> Error {
+    let message = "It is unknown whether the provider accepted the first request, so it was not sent again. Nothing was charged.";
+    Error::plain(ErrorCode::SubmissionUnconfirmed, message)
+}
+
+fn no_longer_kept() -> Error {
+    let message = "The result of the first request is no longer stored. It was not made again, and nothing was charged now.";
+    Error::plain(ErrorCode::TaskNotFound, message)
+}
+
+/// `None` when what was made is there no more.
+fn state_of(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    answer: Option<&str>,
+    made: IntentResult,
+) -> Result<Option<ResultState>, Error> {
+    let is_there = match &made {
+        IntentResult::Tasks(ids) => return tasks(conn, account, ids.clone()).map(Some),
+        IntentResult::Clip(id) => store::clips::by_id(conn, *id, account)?.is_some(),
+        IntentResult::Persona(id) => store::personas::by_id(conn, *id, account)?.is_some(),
+        IntentResult::Endpoint(id) => {
+            store::webhooks::endpoints::by_id(conn, *id, account)?.is_some()
+        }
+        IntentResult::Change => {
+            let Some(answer) = answer else {
+                return Ok(None);
+            };
+            let answer = serde_json::from_str(answer).map_err(Error::internal)?;
+            return Ok(Some(ResultState::ended(ExistingResult::Change(answer))));
+        }
+    };
+    Ok(is_there.then(|| ResultState::ended(ExistingResult::Kept(made))))
+}
+
+impl ResultState {
+    const fn ended(result: ExistingResult) -> Self {
+        Self {
+            result,
+            can_be_joined: true,
+            is_open: false,
+        }
+    }
+}
+
+/// The tasks, or, where one's record is gone, what they cost: who does not know that they were made would pay for them
+/// once more.
+fn tasks(conn: &mut Conn<'_>, account: AccountId, ids: Vec<TaskId>) -> Result<ResultState, Error> {
+    let mut tasks: Vec<Task> = Vec::new();
+    let mut past: Vec<PastTask> = Vec::new();
+    for id in &ids {
+        if let Some(task) = store::tasks::by_id(conn, *id, account)? {
+            past.push(PastTask {
+                id: *id,
+                state: task.state,
+                failure: task.failure.as_ref().map(|failure| failure.code),
+                cost: task.cost,
+            });
+            tasks.push(task);
+        } else {
+            past.push(store::record_expiry::past_task(conn, *id)?.ok_or_else(no_longer_kept)?);
+        }
+    }
+    if tasks.len() < ids.len() {
+        let failed = |task: &PastTask| task.failure.is_some_and(ErrorCode::retryable);
+        return Ok(ResultState {
+            can_be_joined: !past.iter().all(failed),
+            is_open: false,
+            result: ExistingResult::PastTasks(past),
+        });
+    }
+    Ok(ResultState {
+        can_be_joined: failure(&tasks).is_none_or(|failure| !failure.code.retryable()),
+        is_open: tasks.iter().any(|task| !task.state.is_terminal()),
+        result: ExistingResult::Kept(IntentResult::Tasks(ids)),
+    })
+}

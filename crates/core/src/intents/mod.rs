@@ -1,0 +1,218 @@
+//! One intent, one task: a repeated request gets what its first sending made.
+//!
+//! An *intent* is what a client wants made, however often it asks. Its row is written in the
+//! transaction that makes something for it. The rule is one sentence: **as many results as
+//! orders**. Who repeats an order is known in three ways, in this order:
+//!
+//! | the request has | it is | and leads to |
+//! |---|---|---|
+//! | an `Idempotency-Key` | the order of that key | what the key's first request made |
+//! | an SDK's retry mark | a repeated order | an order with its body whose answer was lost; else one that was refused, which makes its own; else the latest one that is open or was answered within 10 s; else it makes something |
+//! | neither | a new order | unless the answer to one with its body was lost: that one |
+//!
+//! `docs/decisions/0005-one-intent-one-task.md` has the table of cases and the reasons. What
+//! makes an answer *lost* is where the client is: [`Clients`] knows of this process's, a row's
+//! holder and that holder's lease tell of others (`client_state`). Refused orders are only
+//! counted (`refusals`). What nothing can be known about is not repeated.
+//!
+//! Begin with [`Intents::begin`] (`by_key`, `by_body`); [`IntentVisit`] writes what a request makes.
+//! This room knows the database, not HTTP, and not how anything is made.
+
+mod by_body;
+mod by_key;
+mod client_guard;
+mod client_state;
+mod client_table;
+mod clients;
+mod lookup;
+mod peer_socket;
+mod refusals;
+mod request;
+mod visit;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mediagate_model::clock::{Clock, Timestamp};
+use mediagate_model::error::{Error, ErrorCode};
+use mediagate_model::ids::IntentId;
+use mediagate_model::intent::{Intent, StoredAnswer};
+use mediagate_model::task::{Task, TaskFailure, TaskState};
+use mediagate_store::record_expiry::PastTask;
+use mediagate_store::{self as store, Conn, Store};
+
+pub use client_guard::{AcceptanceGuard, ClientGuard, IntentCloseTime};
+use clients::Clients;
+pub use peer_socket::PeerSocket;
+use refusals::RefusalBuffer;
+pub use request::{ExistingResult, IntentRequest, Lookup};
+pub use visit::{IntentRecord, IntentVisit};
+
+/// How long intents are known.
+pub const KNOWN: Duration = Duration::from_hours(24);
+/// How long the answer `submission_unconfirmed` is given again.
+const UNCONFIRMED: Duration = Duration::from_mins(10);
+
+/// The intents of a deployment, as one process serves them. Cheap to clone.
+#[derive(Clone)]
+pub struct Intents(Arc<Parts>);
+
+struct Parts {
+    store: Store,
+    clock: Clock,
+    /// The name of this process among those that serve clients.
+    server: String,
+    clients: Clients,
+    refusals: RefusalBuffer,
+}
+
+impl Intents {
+    /// Those in this database, served by the process of this name.
+    pub fn new(store: Store, clock: Clock, server: String) -> Self {
+        Self(Arc::new(Parts {
+            store,
+            clients: Clients::new(clock.clone()),
+            clock,
+            server,
+            refusals: RefusalBuffer::default(),
+        }))
+    }
+
+    /// Keeps an answer for the next request with the same key; returns the one that
+    /// was kept first.
+    pub async fn keep_answer(
+        &self,
+        id: IntentId,
+        answer: StoredAnswer,
+    ) -> Result<StoredAnswer, Error> {
+        let text = serde_json::to_string(&answer).map_err(Error::internal)?;
+        let kept = self
+            .0
+            .store
+            .write(move |conn| -> Result<Option<Intent>, Error> {
+                store::intents::answer(conn, id, &text)?;
+                Ok(store::intents::by_id(conn, id)?)
+            });
+        match store::soon(kept).await?.and_then(|intent| intent.answer) {
+            Some(first) => serde_json::from_str(&first).map_err(Error::internal),
+            None => Ok(answer),
+        }
+    }
+
+    /// Sleeps until there is something for [`Self::write_departures`].
+    pub async fn something_to_write(&self) {
+        self.0.clients.departure().await;
+    }
+
+    /// Writes down which clients left and which requests were refused; runs soon after each, as
+    /// long as the process serves.
+    pub async fn write_departures(&self) -> Result<(), Error> {
+        self.write_refusals().await?;
+        let departures = self.0.clients.departures();
+        if departures.is_empty() {
+            return Ok(());
+        }
+        let rows = departures.clone();
+        let written = self.0.store.write(move |conn| -> Result<Vec<bool>, Error> {
+            let written = rows.iter().map(|gone| {
+                let (id, number, until) = (gone.id, gone.number, gone.joinable_until);
+                store::intents::leave(conn, id, number, gone.reserved, until)
+            });
+            Ok(written.collect::<Result<_, _>>()?)
+        });
+        for (gone, is_there) in departures.iter().zip(written.await?) {
+            self.0.clients.written_down(gone.id, gone.number, is_there);
+        }
+        Ok(())
+    }
+
+    /// Forgets intents and counts whose time is over.
+    pub async fn forget_old(&self) -> Result<(), Error> {
+        const MOST: u32 = 1000;
+        let (store, clock) = (&self.0.store, &self.0.clock);
+        let now = clock.now();
+        store
+            .write(move |conn| store::refused_orders::forget(conn, now))
+            .await?;
+        loop {
+            let before = clock.cutoff(KNOWN);
+            let forgotten = store
+                .write(move |conn| store::record_expiry::forget_past_tasks(conn, before, MOST));
+            if forgotten.await? < u64::from(MOST) {
+                break;
+            }
+        }
+        loop {
+            let before = clock.cutoff(KNOWN);
+            let forgotten =
+                store.write(move |conn| store::intents::forget_before(conn, before, MOST));
+            if forgotten.await? < u64::from(MOST) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Why tasks that were ordered together made nothing at all; `None` while one
+/// is open or when one succeeded.
+pub fn failure(tasks: &[Task]) -> Option<&TaskFailure> {
+    let open_or_made =
+        |task: &Task| !task.state.is_terminal() || task.state == TaskState::Succeeded;
+    if tasks.iter().any(open_or_made) {
+        return None;
+    }
+    tasks.iter().find_map(|task| task.failure.as_ref())
+}
+
+/// What is said of an order that was made while its answer was lost, and whose record has been removed since. Said once,
+/// it closes the intent: the next request is a new order.
+pub fn removed(tasks: &[PastTask]) -> Error {
+    let each = tasks.iter().map(|task| {
+        let (id, state, cost) = (task.id, task.state, task.cost);
+        format!("task {id}, which {} and cost {cost} USD", in_past(state))
+    });
+    let each = each.collect::<Vec<_>>().join("; ");
+    let message = format!(
+        "This request was already executed, but its response was lost: {each}. The record has been removed since then (`record_ttl`). Nothing was made or charged now. If you send the request again, it counts as a new one."
+    );
+    let error = Error::plain(ErrorCode::TaskNotFound, message);
+    match tasks.first() {
+        Some(task) => error.of_task(task.id),
+        None => error,
+    }
+}
+
+const fn in_past(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Queued => "was queued",
+        TaskState::Running => "was running",
+        TaskState::Succeeded => "succeeded",
+        TaskState::Failed => "failed",
+        TaskState::Cancelled => "was cancelled",
+    }
+}
+
+/// When an answer about these tasks, written to the end, closes their intent.
+pub fn close(tasks: &[Task]) -> IntentCloseTime {
+    let unconfirmed = tasks.iter().find(|task| {
+        let failure = task.failure.as_ref();
+        failure.is_some_and(|failure| failure.code == ErrorCode::SubmissionUnconfirmed)
+    });
+    match unconfirmed.and_then(|task| task.finished_at) {
+        Some(at) => IntentCloseTime::At(at.plus(UNCONFIRMED)),
+        None => IntentCloseTime::Now,
+    }
+}
+
+/// A task ended as unconfirmed. The request that ordered it may have had its answer
+/// long before, as the Videos API gives it at once: it leads there again.
+pub fn unconfirmed_ended(conn: &mut Conn<'_>, task: &Task, now: Timestamp) -> Result<(), Error> {
+    /// How long a request may take until its task is accepted.
+    const ACCEPTING: Duration = Duration::from_mins(2);
+    Ok(store::intents::lead_again(
+        conn,
+        task,
+        ACCEPTING,
+        now.plus(UNCONFIRMED),
+    )?)
+}

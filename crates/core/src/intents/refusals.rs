@@ -1,0 +1,121 @@
+//! Refused orders, on their way to the database.
+//!
+//! Of two orders alike one may be refused while the other makes something. The SDK of the
+//! first tries again and says so; that retry must not be led to what the other one made. So the
+//! database counts how many orders with a body were refused, and each is good for one retry
+//! that makes something. The buffer here lets a flood of refusals share a write: who
+//! reads the count writes down the buffer first.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::{IntentRequest, Intents};
+use mediagate_model::error::Error;
+use mediagate_model::intent::{RefusedOrders, RequestFingerprint};
+use mediagate_store as store;
+
+/// How long after it may come back a retry is expected.
+const RETURNS: Duration = Duration::from_mins(1);
+/// How many bodies are buffered; more are a flood, of which nobody can say whose retry is whose.
+const MOST: usize = 10_000;
+
+/// What the database has not been told yet.
+#[derive(Default)]
+pub(super) struct RefusalBuffer {
+    bodies: Mutex<HashMap<RequestFingerprint, RefusedOrders>>,
+    /// Held while they are written: until then neither side has all of them.
+    writing: tokio::sync::Mutex<()>,
+}
+
+impl RefusalBuffer {
+    fn bodies(&self) -> MutexGuard<'_, HashMap<RequestFingerprint, RefusedOrders>> {
+        self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, refused: RefusedOrders) {
+        let mut bodies = self.bodies();
+        if let Some(known) = bodies.get_mut(&refused.body) {
+            known.count += refused.count;
+            known.since = known.since.min(refused.since);
+            known.until = known.until.max(refused.until);
+        } else if bodies.len() < MOST {
+            bodies.insert(refused.body.clone(), refused);
+        }
+    }
+}
+
+impl Intents {
+    /// Nothing was made for this request, for certain. An order counts from then on as one
+    /// that still has to make something; a retry repeats an order that was counted before, or that may
+    /// have made something.
+    pub fn refused(&self, request: &IntentRequest, error: &Error) {
+        if error.code().retryable() {
+            self.expect_retry(request, error, u32::from(!request.is_retry));
+        }
+    }
+
+    /// What was made for this request failed in a way that a retry can mend, by making
+    /// something new.
+    pub fn failed(&self, request: &IntentRequest, error: &Error) {
+        self.expect_retry(request, error, 1);
+    }
+
+    fn expect_retry(&self, request: &IntentRequest, error: &Error, count: u32) {
+        // One with an `Idempotency-Key` is known by that. Who left was not told: its retry may have
+        // been served already by another process while this one stood still, and the next one
+        // must not be taken for it.
+        if request.idempotency_key.is_some() || request.socket.is_closed() {
+            return;
+        }
+        let wait = Duration::from_secs(error.retry_after().unwrap_or(0).into());
+        let since = self.0.clock.now();
+        self.0.refusals.add(RefusedOrders {
+            body: request.body.clone(),
+            count,
+            since,
+            until: since.plus(wait + RETURNS),
+        });
+        self.0.clients.wake_writer();
+    }
+
+    /// Writes down the refusals that are buffered here.
+    pub(super) async fn write_refusals(&self) -> Result<(), Error> {
+        let buffer = &self.0.refusals;
+        let _writing = buffer.writing.lock().await;
+        let now = self.0.clock.now();
+        let refused = std::mem::take(&mut *buffer.bodies()).into_values();
+        let mut refused: Vec<_> = refused.filter(|refused| refused.until > now).collect();
+        if refused.is_empty() {
+            return Ok(());
+        }
+        // Two processes that write the same rows do it in the same order.
+        refused.sort_by(|one, two| one.body.cmp(&two.body));
+        let rows = refused.clone();
+        let written = self.0.store.write(move |conn| -> Result<(), Error> {
+            for row in &rows {
+                store::refused_orders::add(conn, row, now)?;
+            }
+            Ok(())
+        });
+        let written = written.await;
+        // Counted twice they would free two retries; one that is forgotten joins another order.
+        if written.as_ref().is_err_and(|error| !error.leaves_open()) {
+            for refused in refused {
+                buffer.add(refused);
+            }
+        }
+        written
+    }
+
+    /// Whether a refused order with this body has made nothing yet.
+    pub(super) async fn any_refused(&self, body: &RequestFingerprint) -> Result<bool, Error> {
+        self.write_refusals().await?;
+        let (body, now) = (body.clone(), self.0.clock.now());
+        let read = self
+            .0
+            .store
+            .read(move |conn| store::refused_orders::any(conn, &body, now));
+        Ok(read.await?)
+    }
+}

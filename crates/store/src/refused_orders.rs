@@ -1,0 +1,98 @@
+//! Counts of refused orders: how many requests with one body made nothing, so that each
+//! makes one thing of its own when it is sent again.
+//!
+//! `core/intents` has the rule: as many results as orders.
+
+use std::time::Duration;
+
+use crate::intents::lookup;
+use crate::{Conn, StoreError};
+use mediagate_model::clock::Timestamp;
+use mediagate_model::intent::{RefusedOrders, RequestFingerprint};
+
+/// How long a retry that had nothing to join is remembered: as long as another process may
+/// take to report the refusal that this retry made up for.
+const LATE_REPORTS: Duration = Duration::from_mins(10);
+
+/// Adds refused orders. Those from before the last retry that had nothing to join are that
+/// retry's own, reported late, and are not counted.
+pub fn add(conn: &mut Conn<'_>, new: &RefusedOrders, now: Timestamp) -> Result<(), StoreError> {
+    if new.count == 0 {
+        return expect_longer(conn, new);
+    }
+    conn.execute(
+        "INSERT INTO refused_orders (body, owed, until_at, made_up_at) VALUES (?1, ?2, ?3, 0)
+         ON CONFLICT (body) DO UPDATE SET
+             owed = CASE WHEN refused_orders.until_at > ?5 THEN refused_orders.owed ELSE 0 END
+                  + CASE WHEN refused_orders.made_up_at < ?4 THEN excluded.owed ELSE 0 END,
+             until_at = CASE WHEN refused_orders.until_at > excluded.until_at
+                  THEN refused_orders.until_at ELSE excluded.until_at END",
+        &[
+            lookup(&new.body).into(),
+            i64::from(new.count).into(),
+            new.until.micros().into(),
+            new.since.micros().into(),
+            now.micros().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// A retry was refused once more: the order that it repeats is expected for longer.
+fn expect_longer(conn: &mut Conn<'_>, refused: &RefusedOrders) -> Result<(), StoreError> {
+    conn.execute(
+        "UPDATE refused_orders SET until_at = ?2 WHERE body = ?1 AND owed > 0 AND until_at < ?2",
+        &[lookup(&refused.body).into(), refused.until.micros().into()],
+    )?;
+    Ok(())
+}
+
+/// Whether a refused order with this body has made nothing yet.
+pub fn any(
+    conn: &mut Conn<'_>,
+    body: &RequestFingerprint,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let found = conn.one(
+        "SELECT owed FROM refused_orders WHERE body = ?1 AND owed > 0 AND until_at > ?2",
+        &[lookup(body).into(), now.micros().into()],
+        |row| row.int(0),
+    )?;
+    Ok(found.is_some())
+}
+
+/// A retry makes something for one of them. Returns whether one was left.
+pub fn take(
+    conn: &mut Conn<'_>,
+    body: &RequestFingerprint,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let changed = conn.execute(
+        "UPDATE refused_orders SET owed = owed - 1 WHERE body = ?1 AND owed > 0 AND until_at > ?2",
+        &[lookup(body).into(), now.micros().into()],
+    )?;
+    Ok(changed == 1)
+}
+
+/// A retry makes something although no refusal is known and there is nothing to join: a
+/// refusal from before this instant is its own.
+pub fn make_up(
+    conn: &mut Conn<'_>,
+    body: &RequestFingerprint,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    conn.execute(
+        "INSERT INTO refused_orders (body, owed, until_at, made_up_at) VALUES (?1, 0, 0, ?2)
+         ON CONFLICT (body) DO UPDATE SET made_up_at = excluded.made_up_at",
+        &[lookup(body).into(), now.micros().into()],
+    )?;
+    Ok(())
+}
+
+/// Deletes counts that nothing depends on any more.
+pub fn forget(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
+    conn.execute(
+        "DELETE FROM refused_orders WHERE until_at <= ?1 AND made_up_at <= ?2",
+        &[now.micros().into(), now.minus(LATE_REPORTS).micros().into()],
+    )
+}
