@@ -17,15 +17,6 @@ use mediagate_telemetry::counters;
 /// asks again at once, never minutes later.
 const RETRIES: Duration = Duration::from_secs(10);
 
-/// What came of joining an intent.
-enum JoinResult {
-    Joined(Box<Lookup>),
-    /// Another request came to it first: all has to be looked at again.
-    Overtaken,
-    /// It leads nowhere.
-    Nothing,
-}
-
 impl Intents {
     /// Leads a request to what one with the same body made, or begins it.
     pub(super) async fn begin_by_body(
@@ -34,49 +25,49 @@ impl Intents {
         is_reserved: bool,
     ) -> Result<Lookup, Error> {
         loop {
-            let intents = self.candidates(request).await?;
-            let known = intents.iter().map(|intent| intent.id).collect();
-            let mut seen = self.look_at(intents).await?;
-            // Clients whose answers were lost come first, whoever asks: as many results are
-            // made as there are orders.
-            let lost = seen.extract_if(.., |(client, _)| matches!(client, ClientState::Gone));
-            let lost: Vec<Intent> = lost.map(|(_, intent)| intent).collect();
-            let mut joined = self.join_first(request, lost, |_| true).await?;
-            let mut order = UnkeyedOrder::first(known, request.socket.clone());
-            if matches!(joined, JoinResult::Nothing) && request.is_retry {
-                if self.any_refused(&request.body).await? {
-                    order = order.retry_of_refused();
-                } else {
-                    joined = self.join_first_try(request, seen).await?;
-                    order = order.retry_of_unknown();
-                }
-            }
-            match joined {
-                JoinResult::Joined(lookup) => {
-                    let way = if request.is_retry { "retry" } else { "body" };
-                    counters::request_joined(way);
-                    return Ok(*lookup);
-                }
-                JoinResult::Overtaken => continue,
-                JoinResult::Nothing => {}
-            }
-            let (new, socket) = (self.draft(request), request.socket.clone());
-            let client = self.0.clients.begin(new.id, new.body.clone(), socket);
-            match IntentVisit::first(self, client, new, Some(order), is_reserved).await {
+            match self.look_up(request, is_reserved).await {
+                // Another request came first: all has to be looked at again.
                 Err(Error::Overtaken) => {}
-                visit => return visit.map(Lookup::New),
+                found => return found,
             }
         }
+    }
+
+    async fn look_up(&self, request: &IntentRequest, is_reserved: bool) -> Result<Lookup, Error> {
+        let intents = self.candidates(request).await?;
+        let known = intents.iter().map(|intent| intent.id).collect();
+        let mut seen = self.look_at(intents).await?;
+        // Clients whose answers were lost come first, whoever asks: as many results are
+        // made as there are orders.
+        let lost = seen.extract_if(.., |(client, _)| matches!(client, ClientState::Gone));
+        let lost: Vec<Intent> = lost.map(|(_, intent)| intent).collect();
+        let mut joined = self.join_first(request, lost, |_| true).await?;
+        let mut order = UnkeyedOrder::first(known, request.socket.clone());
+        if joined.is_none() && request.is_retry {
+            if self.any_refused(&request.body).await? {
+                order = order.retry_of_refused();
+            } else {
+                joined = self.join_first_try(request, seen).await?;
+                order = order.retry_of_unknown();
+            }
+        }
+        if let Some(joined) = joined {
+            let way = if request.is_retry { "retry" } else { "body" };
+            counters::request_joined(way);
+            return Ok(joined);
+        }
+        let (new, socket) = (self.draft(request), request.socket.clone());
+        let client = self
+            .0
+            .clients
+            .enter(new.id, 1, new.body.clone(), socket, false);
+        let visit = IntentVisit::first(self, client, new, Some(order), is_reserved);
+        visit.await.map(Lookup::New)
     }
 
     /// The intents that a request with this body may mean.
     async fn candidates(&self, request: &IntentRequest) -> Result<Vec<Intent>, Error> {
         let (clients, body) = (&self.0.clients, &request.body);
-        if request.is_retry {
-            // Its first try may have come through only now: a connection that waits
-            // for a server to start hands over what its client has given up.
-            clients.all_written(body).await;
-        }
         let gone = clients.gone_soon(body).await;
         let (body, now) = (body.clone(), self.0.clock.now());
         let (since, server) = (self.0.clock.cutoff(KNOWN), self.0.server.clone());
@@ -116,11 +107,11 @@ impl Intents {
         &self,
         request: &IntentRequest,
         mut seen: Vec<(ClientState, Intent)>,
-    ) -> Result<JoinResult, Error> {
+    ) -> Result<Option<Lookup>, Error> {
         let waiting = seen.extract_if(.., |(client, _)| matches!(client, ClientState::Waiting));
         let waiting: Vec<Intent> = waiting.map(|(_, intent)| intent).collect();
         let joined = self.join_first(request, waiting, |_| true).await?;
-        if !matches!(joined, JoinResult::Nothing) {
+        if joined.is_some() {
             return Ok(joined);
         }
         for (client, intent) in seen {
@@ -129,12 +120,12 @@ impl Intents {
             };
             let is_fresh = self.0.clock.now().since(at) < RETRIES;
             let meant = |found: &ResultState| is_fresh || found.is_open;
-            match self.join_first(request, vec![intent], meant).await? {
-                JoinResult::Nothing => {}
-                joined => return Ok(joined),
+            let joined = self.join_first(request, vec![intent], meant).await?;
+            if joined.is_some() {
+                return Ok(joined);
             }
         }
-        Ok(JoinResult::Nothing)
+        Ok(None)
     }
 
     /// Joins the first of these that can be joined and is meant.
@@ -143,14 +134,14 @@ impl Intents {
         request: &IntentRequest,
         intents: Vec<Intent>,
         is_meant: impl Fn(&ResultState) -> bool,
-    ) -> Result<JoinResult, Error> {
+    ) -> Result<Option<Lookup>, Error> {
         for intent in intents {
-            match self.join(request, intent, &is_meant).await? {
-                JoinResult::Nothing => {}
-                joined => return Ok(joined),
+            let joined = self.join(request, intent, &is_meant).await?;
+            if joined.is_some() {
+                return Ok(joined);
             }
         }
-        Ok(JoinResult::Nothing)
+        Ok(None)
     }
 
     /// Joins an intent, if that is still possible.
@@ -159,31 +150,30 @@ impl Intents {
         request: &IntentRequest,
         intent: Intent,
         is_meant: impl Fn(&ResultState) -> bool,
-    ) -> Result<JoinResult, Error> {
+    ) -> Result<Option<Lookup>, Error> {
         let Some(made) = &intent.made else {
-            return self.until_made(&intent).await;
+            self.until_abandoned(&intent).await?;
+            return Ok(None);
         };
         let found = self.joinable(&intent, made).await?;
         let Some(found) = found.filter(is_meant) else {
-            return Ok(JoinResult::Nothing);
+            return Ok(None);
         };
         let visit = self.take_over(request, intent).await?;
-        Ok(visit.map_or(JoinResult::Overtaken, |visit| {
-            JoinResult::Joined(Box::new(Lookup::Existing(visit, found.result)))
-        }))
+        Ok(Some(Lookup::Existing(visit, found.result)))
     }
 
-    /// What to do about an intent for which nothing was made when it was read: waits
-    /// until something is, or until nobody works on it.
-    async fn until_made(&self, intent: &Intent) -> Result<JoinResult, Error> {
+    /// Waits until nobody works any more on an intent for which nothing was made when it was read.
+    /// [`Error::Overtaken`] when something was.
+    async fn until_abandoned(&self, intent: &Intent) -> Result<(), Error> {
         loop {
             self.0.clients.settled(&intent.body).await;
             let is_here = matches!(self.client_of(intent).await?, ClientState::Waiting);
             let Some(now) = self.read_again(intent.id).await? else {
-                return Ok(JoinResult::Nothing);
+                return Ok(());
             };
             if now.made.is_some() || now.visits != intent.visits {
-                return Ok(JoinResult::Overtaken);
+                return Err(Error::Overtaken);
             }
             if is_here {
                 self.0.clients.change_within(LOOK).await;
@@ -192,7 +182,7 @@ impl Intents {
             let age = self.0.clock.now().since(now.created_at);
             return match now.sent_at {
                 Some(_) if age < UNCONFIRMED => Err(unconfirmed()),
-                Some(_) => Ok(JoinResult::Nothing),
+                Some(_) => Ok(()),
                 None => self.abandon(now.id, now.visits).await,
             };
         }
@@ -200,15 +190,15 @@ impl Intents {
 
     /// Takes an intent away before it is passed by: its process may only have stood
     /// still, and must not go on with it.
-    async fn abandon(&self, id: IntentId, visits: u32) -> Result<JoinResult, Error> {
+    async fn abandon(&self, id: IntentId, visits: u32) -> Result<(), Error> {
         let abandoned = self
             .0
             .store
             .write(move |conn| store::intents::abandon(conn, id, visits));
-        Ok(if store::soon(abandoned).await? {
-            JoinResult::Nothing
+        if store::soon(abandoned).await? {
+            Ok(())
         } else {
-            JoinResult::Overtaken
-        })
+            Err(Error::Overtaken)
+        }
     }
 }

@@ -18,25 +18,42 @@ impl Intents {
         is_reserved: bool,
     ) -> Result<Lookup, Error> {
         loop {
-            let Some(intent) = self.by_key(request.account, key).await? else {
-                if let Some(visit) = self.claim(request, key, is_reserved).await? {
-                    return Ok(Lookup::New(visit));
-                }
-                continue;
-            };
-            if intent.body.fingerprint == request.body.fingerprint {
-                if let Some(found) = self.revisit(request, intent).await? {
-                    return Ok(found);
-                }
-                continue;
-            }
-            if !self.is_abandoned(&intent).await? {
-                return Err(conflict());
-            }
-            if self.made_nothing_yet(intent.id).await? {
-                self.free_key(intent.id).await?;
+            match self.look_up_key(request, key, is_reserved).await {
+                // Another request came first: all has to be looked at again.
+                Ok(None) | Err(Error::Overtaken) => {}
+                Ok(Some(found)) => return Ok(found),
+                Err(error) => return Err(error),
             }
         }
+    }
+
+    /// `None` when all has to be looked at again.
+    async fn look_up_key(
+        &self,
+        request: &IntentRequest,
+        key: &str,
+        is_reserved: bool,
+    ) -> Result<Option<Lookup>, Error> {
+        let Some(intent) = self.by_key(request.account, key).await? else {
+            // Of two requests that come to a new key at once, the database takes one.
+            let (new, socket) = (self.draft(request), request.socket.clone());
+            let client = self
+                .0
+                .clients
+                .enter(new.id, 1, new.body.clone(), socket, false);
+            let visit = IntentVisit::first(self, client, new, None, is_reserved).await?;
+            return Ok(Some(Lookup::New(visit)));
+        };
+        if intent.body.fingerprint == request.body.fingerprint {
+            return self.revisit(request, intent).await;
+        }
+        if !self.is_abandoned(&intent).await? {
+            return Err(conflict());
+        }
+        if self.made_nothing_yet(intent.id).await? {
+            self.free_key(intent.id).await?;
+        }
+        Ok(None)
     }
 
     /// What the key leads to, unless that is forgotten.
@@ -52,33 +69,6 @@ impl Intents {
                 Ok(None)
             }
             known => Ok(known),
-        }
-    }
-
-    /// Claims a key that leads nowhere, as far as the database knows; `None` when another
-    /// client was first and all has to be looked at again.
-    async fn claim(
-        &self,
-        request: &IntentRequest,
-        key: &str,
-        is_reserved: bool,
-    ) -> Result<Option<IntentVisit>, Error> {
-        let new = self.draft(request);
-        let (key, socket) = ((new.account, key.to_owned()), request.socket.clone());
-        let claimed = self.0.clients.claim(new.id, new.body.clone(), socket, key);
-        match claimed {
-            // Another process may have written one in the meantime.
-            Ok(client) => match IntentVisit::first(self, client, new, None, is_reserved).await {
-                Err(Error::Overtaken) => Ok(None),
-                visit => visit.map(Some),
-            },
-            Err(other) if other.fingerprint != request.body.fingerprint && other.is_here => {
-                Err(conflict())
-            }
-            Err(_) => {
-                self.0.clients.change_within(LOOK).await;
-                Ok(None)
-            }
         }
     }
 
@@ -118,10 +108,8 @@ impl Intents {
                 return Ok(None);
             };
             let visit = self.take_over(request, intent).await?;
-            if visit.is_some() {
-                counters::request_joined("key");
-            }
-            return Ok(visit.map(|visit| Lookup::Existing(visit, found.result)));
+            counters::request_joined("key");
+            return Ok(Some(Lookup::Existing(visit, found.result)));
         }
         // What a client that left asked for may be under way.
         self.0.clients.settled(&intent.body).await;
@@ -137,7 +125,7 @@ impl Intents {
                 Ok(None)
             }
             ClientState::Gone | ClientState::Answered(_) => {
-                Ok(self.take_over(request, intent).await?.map(Lookup::New))
+                Ok(Some(Lookup::New(self.take_over(request, intent).await?)))
             }
         }
     }

@@ -14,7 +14,7 @@ use mediagate_model::ids::IntentId;
 
 /// A client that waits. When it is dropped, the client has its answer or has left.
 pub struct ClientGuard {
-    clients: Clients,
+    clients: Arc<Clients>,
     id: IntentId,
     number: u32,
     complete: Mutex<Option<IntentCloseTime>>,
@@ -33,7 +33,7 @@ pub enum IntentCloseTime {
 
 impl ClientGuard {
     pub(super) fn new(
-        clients: Clients,
+        clients: Arc<Clients>,
         id: IntentId,
         number: u32,
         is_told: Arc<AtomicBool>,
@@ -121,7 +121,7 @@ impl Drop for ClientGuard {
 
 /// See [`ClientGuard::accepting`].
 pub struct AcceptanceGuard {
-    clients: Clients,
+    clients: Arc<Clients>,
     id: IntentId,
     number: u32,
     /// Whether the intent itself was written down.

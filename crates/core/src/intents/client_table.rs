@@ -10,17 +10,13 @@ use tokio::time::Instant;
 use super::PeerSocket;
 use super::client_state::ClientState;
 use mediagate_model::clock::Timestamp;
-use mediagate_model::ids::{AccountId, IntentId};
+use mediagate_model::ids::IntentId;
 use mediagate_model::intent::RequestFingerprint;
-
-/// An account, and the `Idempotency-Key` that it sent.
-pub(super) type IdempotencyKey = (AccountId, String);
 
 #[derive(Default)]
 pub(super) struct ClientTable {
     pub(super) entries: HashMap<IntentId, ClientEntry>,
     by_body: HashMap<RequestFingerprint, Vec<IntentId>>,
-    pub(super) by_key: HashMap<IdempotencyKey, IntentId>,
 }
 
 /// The latest visit to an intent.
@@ -28,8 +24,6 @@ pub(super) struct ClientTable {
 pub(super) struct ClientEntry {
     pub(super) number: u32,
     pub(super) body: RequestFingerprint,
-    /// The key that it has claimed.
-    key: Option<IdempotencyKey>,
     pub(super) since: Instant,
     /// Whether the intent was in the database before anything was made for it.
     pub(super) reserved: bool,
@@ -67,14 +61,12 @@ impl ClientTable {
         ids.filter_map(|id| Some((*id, self.entries.get(id)?)))
     }
 
-    pub(super) fn add(&mut self, id: IntentId, mut entry: ClientEntry) -> Arc<AtomicBool> {
+    pub(super) fn add(&mut self, id: IntentId, entry: ClientEntry) -> Arc<AtomicBool> {
         let is_told = entry.is_told.clone();
-        if let Some(earlier) = self.entries.remove(&id) {
-            entry.key = entry.key.or(earlier.key);
-        } else {
-            self.by_body.entry(entry.body.clone()).or_default().push(id);
+        let body = entry.body.clone();
+        if self.entries.insert(id, entry).is_none() {
+            self.by_body.entry(body).or_default().push(id);
         }
-        self.entries.insert(id, entry);
         is_told
     }
 
@@ -105,11 +97,6 @@ impl ClientTable {
                 self.by_body.remove(&entry.body);
             }
         }
-        if let Some(key) = &entry.key
-            && self.by_key.get(key) == Some(&id)
-        {
-            self.by_key.remove(key);
-        }
     }
 }
 
@@ -117,14 +104,12 @@ impl ClientEntry {
     pub(super) fn new(
         number: u32,
         body: RequestFingerprint,
-        key: Option<IdempotencyKey>,
         socket: PeerSocket,
         reserved: bool,
     ) -> Self {
         Self {
             number,
             body,
-            key,
             since: Instant::now(),
             reserved,
             making: CreationState::Nothing,

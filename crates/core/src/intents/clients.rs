@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 use super::client_state::ClientState;
-use super::client_table::{ClientEntry, ClientTable, CreationState, IdempotencyKey};
+use super::client_table::{ClientEntry, ClientTable, CreationState};
 use super::{ClientGuard, PeerSocket};
 use mediagate_model::clock::{Clock, Timestamp};
 use mediagate_model::ids::IntentId;
@@ -33,11 +33,8 @@ const UNDER_WAY: Duration = Duration::from_mins(1);
 const SETTLED_IN: Duration = Duration::from_millis(50);
 const MOMENT: Duration = Duration::from_millis(50);
 
-/// The clients of one process. Cheap to clone.
-#[derive(Clone)]
-pub(super) struct Clients(Arc<Shared>);
-
-struct Shared {
+/// The clients of one process.
+pub(super) struct Clients {
     clock: Clock,
     table: Mutex<ClientTable>,
     /// Somebody left: the database is to be told.
@@ -58,92 +55,48 @@ pub(super) struct Departure {
     pub(super) joinable_until: Option<Timestamp>,
 }
 
-/// Who claimed an `Idempotency-Key` before.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct KeyConflict {
-    /// Of that request.
-    pub(super) fingerprint: String,
-    /// Whether that client still waits.
-    pub(super) is_here: bool,
-}
-
 impl Clients {
     /// Nobody yet.
-    pub(super) fn new(clock: Clock) -> Self {
-        Self(Arc::new(Shared {
+    pub(super) fn new(clock: Clock) -> Arc<Self> {
+        Arc::new(Self {
             clock,
             table: Mutex::default(),
             left: Notify::new(),
             changes: watch::Sender::new(0),
-        }))
+        })
     }
 
-    /// A client comes for an intent that is in the database, as its visit number
-    /// `number`.
+    /// A client comes for an intent, as its visit number `number`; `reserved` says that
+    /// the intent is in the database.
     pub(super) fn enter(
-        &self,
+        self: &Arc<Self>,
         id: IntentId,
         number: u32,
         body: RequestFingerprint,
         socket: PeerSocket,
+        reserved: bool,
     ) -> Arc<ClientGuard> {
-        let entry = ClientEntry::new(number, body, None, socket, true);
+        let entry = ClientEntry::new(number, body, socket, reserved);
         let is_told = self.table().add(id, entry);
         ClientGuard::new(self.clone(), id, number, is_told)
     }
 
-    /// A client comes for a new intent.
-    pub(super) fn begin(
-        &self,
-        id: IntentId,
-        body: RequestFingerprint,
-        socket: PeerSocket,
-    ) -> Arc<ClientGuard> {
-        let entry = ClientEntry::new(1, body, None, socket, false);
-        let is_told = self.table().add(id, entry);
-        ClientGuard::new(self.clone(), id, 1, is_told)
-    }
-
-    /// A client comes for a new intent with an `Idempotency-Key`, unless another
-    /// client has claimed it for an intent that is not in the database yet: then
-    /// this is the other one's body, and whether it is still here.
-    pub(super) fn claim(
-        &self,
-        id: IntentId,
-        body: RequestFingerprint,
-        socket: PeerSocket,
-        key: IdempotencyKey,
-    ) -> Result<Arc<ClientGuard>, KeyConflict> {
-        let mut table = self.table();
-        let other = table.by_key.get(&key).and_then(|id| table.entries.get(id));
-        if let Some(other) = other.filter(|entry| entry.is_under_way()) {
-            return Err(KeyConflict {
-                fingerprint: other.body.fingerprint.clone(),
-                is_here: other.left.is_none(),
-            });
-        }
-        table.by_key.insert(key.clone(), id);
-        let is_told = table.add(id, ClientEntry::new(1, body, Some(key), socket, false));
-        drop(table);
-        Ok(ClientGuard::new(self.clone(), id, 1, is_told))
-    }
-
     pub(super) fn table(&self) -> MutexGuard<'_, ClientTable> {
-        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn now(&self) -> Timestamp {
-        self.0.clock.now()
+        self.clock.now()
     }
 
     /// Tells those who wait for a change.
     pub(super) fn changed(&self) {
-        self.0.changes.send_modify(|count| *count += 1);
+        self.changes.send_modify(|count| *count += 1);
     }
 
     /// There is something to write down.
     pub(super) fn wake_writer(&self) {
-        self.0.left.notify_one();
+        self.left.notify_one();
     }
 
     /// Where the client of an intent is; `None` when the database knows all.
@@ -184,7 +137,7 @@ impl Clients {
 
     /// Looks again after each change, until there is something.
     async fn until<T>(&self, look: impl Fn() -> Option<T>) -> T {
-        let mut changes = self.0.changes.subscribe();
+        let mut changes = self.changes.subscribe();
         loop {
             if let Some(seen) = look() {
                 return seen;
@@ -236,13 +189,13 @@ impl Clients {
 
     /// Waits for a change of anything, but no longer than `time`.
     pub(super) async fn change_within(&self, time: Duration) {
-        let mut changes = self.0.changes.subscribe();
+        let mut changes = self.changes.subscribe();
         drop(tokio::time::timeout(time, changes.changed()).await);
     }
 
     /// Sleeps until somebody left or was refused.
     pub(super) async fn departure(&self) {
-        self.0.left.notified().await;
+        self.left.notified().await;
     }
 
     /// The visits that ended and of which the database does not know yet.

@@ -28,6 +28,11 @@ impl Intents {
             Ok::<_, Error>(())
         })
         .await?;
+        if request.idempotency_key.is_some() || request.is_retry {
+            // Its first try may have come through only now: a connection that waits
+            // for a server to start hands over what its client has given up.
+            self.0.clients.all_written(&request.body).await;
+        }
         match &request.idempotency_key {
             Some(key) => self.begin_by_key(request, key, is_reserved).await,
             None => self.begin_by_body(request, is_reserved).await,
@@ -66,7 +71,7 @@ impl Intents {
         Ok(intent.is_some_and(|intent| intent.made.is_none()))
     }
 
-    /// Becomes the next visit of an intent; `None` when another request was first.
+    /// Becomes the next visit of an intent; [`Error::Overtaken`] when another request was first.
     ///
     /// The client is entered in the transaction itself: an intent that others can
     /// read while nobody is known to be there for it would be taken over.
@@ -74,19 +79,16 @@ impl Intents {
         &self,
         request: &IntentRequest,
         intent: Intent,
-    ) -> Result<Option<IntentVisit>, Error> {
+    ) -> Result<IntentVisit, Error> {
         let (intents, socket) = (self.clone(), request.socket.clone());
         let came = self.0.store.write(move |conn| -> Result<_, Error> {
             if !store::intents::visit(conn, &intent, &intents.0.server)? {
-                return Ok(None);
+                return Err(Error::Overtaken);
             }
-            let visits = intent.visits + 1;
-            let client = intents
-                .0
-                .clients
-                .enter(intent.id, visits, intent.body.clone(), socket);
+            let (clients, visits) = (&intents.0.clients, intent.visits + 1);
+            let client = clients.enter(intent.id, visits, intent.body.clone(), socket, true);
             let intent = Intent { visits, ..intent };
-            Ok(Some(IntentVisit::later(&intents, client, intent)))
+            Ok(IntentVisit::later(&intents, client, intent))
         });
         store::soon(came).await
     }

@@ -62,7 +62,7 @@ struct Parts {
     clock: Clock,
     /// The name of this process among those that serve clients.
     server: String,
-    clients: Clients,
+    clients: Arc<Clients>,
     refusals: RefusalBuffer,
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::intents::IntentCloseTime;
-use mediagate_model::ids::{AccountId, KeyId};
+use mediagate_model::ids::KeyId;
 
 fn body(key: KeyId, text: &str) -> RequestFingerprint {
     RequestFingerprint {
@@ -11,16 +11,16 @@ fn body(key: KeyId, text: &str) -> RequestFingerprint {
     }
 }
 
-fn clients() -> Clients {
+fn clients() -> Arc<Clients> {
     Clients::new(Clock::system())
 }
 
-fn begin(all: &Clients, id: IntentId, key: KeyId) -> Arc<ClientGuard> {
-    all.begin(id, body(key, "body"), PeerSocket::default())
+fn begin(all: &Arc<Clients>, id: IntentId, key: KeyId) -> Arc<ClientGuard> {
+    all.enter(id, 1, body(key, "body"), PeerSocket::default(), false)
 }
 
-fn enter(all: &Clients, id: IntentId, key: KeyId) -> Arc<ClientGuard> {
-    all.enter(id, 1, body(key, "body"), PeerSocket::default())
+fn enter(all: &Arc<Clients>, id: IntentId, key: KeyId) -> Arc<ClientGuard> {
+    all.enter(id, 1, body(key, "body"), PeerSocket::default(), true)
 }
 
 #[test]
@@ -85,7 +85,7 @@ async fn a_closed_connection_is_waited_for_until_it_is_noticed_or_answered() {
     let stream = Arc::new(listener.accept().await.unwrap().0);
     let begin = || {
         let (body, socket) = (body(key, "body"), PeerSocket::of(&stream));
-        all.begin(IntentId::new(), body, socket)
+        all.enter(IntentId::new(), 1, body, socket, false)
     };
     let (first, second) = (begin(), begin());
     all.departures_noticed(&body(key, "body")).await;
@@ -116,36 +116,6 @@ fn what_was_reserved_stays_known_when_its_client_leaves() {
 }
 
 #[test]
-fn a_key_is_claimed_until_the_database_has_its_intent() {
-    let (all, key) = (clients(), KeyId::new());
-    let name = (AccountId::new(), "k".to_owned());
-    let claim = |text: &str| {
-        let body = body(key, text);
-        all.claim(IntentId::new(), body, PeerSocket::default(), name.clone())
-    };
-    let claimed = |is_here| KeyConflict {
-        fingerprint: "a".into(),
-        is_here,
-    };
-    let first = claim("a").ok().unwrap();
-    assert_eq!(claim("b").err(), Some(claimed(true)));
-    // It made nothing.
-    drop(first);
-    let first = claim("a").ok().unwrap();
-    let accepting = first.accepting();
-    drop(first);
-    assert_eq!(claim("b").err(), Some(claimed(false)));
-    drop(accepting);
-    // Whoever claims it now is told by the database.
-    let second = claim("b").ok().unwrap();
-    let first = all.table().with_body(&body(key, "a")).next().unwrap().0;
-    all.written_down(first, 1, true);
-    assert!(claim("c").is_err(), "the first one's end frees nothing");
-    drop(second);
-    assert!(all.table().by_key.is_empty() && all.table().entries.is_empty());
-}
-
-#[test]
 fn an_answer_closes_its_intent_only_when_it_was_written_to_the_end() {
     for (is_complete, is_written) in [(true, true), (true, false), (false, true)] {
         let (all, id) = (clients(), IntentId::new());
@@ -167,7 +137,7 @@ fn an_answer_closes_its_intent_only_when_it_was_written_to_the_end() {
 fn a_later_visit_leaves_an_earlier_one_without_effect() {
     let (all, id, key) = (clients(), IntentId::new(), KeyId::new());
     let first = enter(&all, id, key);
-    let second = all.enter(id, 2, body(key, "body"), PeerSocket::default());
+    let second = all.enter(id, 2, body(key, "body"), PeerSocket::default(), true);
     drop(first);
     assert!(matches!(all.state_of(id), Some(ClientState::Waiting)));
     drop(second);

@@ -37,7 +37,7 @@ impl<const SIGNED: bool> FieldType for AmountField<SIGNED> {
                     name,
                     ErrorCode::InvalidValue,
                     format!("Must be an amount in US dollars: {error}."),
-                )
+                );
             })
             .ok()
     }
