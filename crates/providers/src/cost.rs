@@ -61,6 +61,7 @@ impl ProviderCost {
             _ => return None,
         };
         let millionths = (amount / parts * MILLION).round();
+        // NaN and negative amounts are outside of the range.
         #[expect(clippy::cast_possible_truncation, reason = "checked to fit")]
         (0.0..=MOST).contains(&millionths).then_some(Self {
             millionths: millionths as i64,

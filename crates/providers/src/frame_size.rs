@@ -32,6 +32,7 @@ fn nearest((width, height): (u32, u32)) -> (&'static str, f64) {
         ("9:21", 9.0 / 21.0),
     ];
     let wanted = f64::from(width.max(1)) / f64::from(height.max(1));
+    // By the logarithm, in which wide and tall shapes are equally far apart.
     let all = USUAL.map(|(name, ratio)| (name, (ratio / wanted).ln().abs()));
     let nearest = all.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
     nearest.unwrap_or(("16:9", 0.0))

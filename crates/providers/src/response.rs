@@ -61,6 +61,7 @@ impl ProviderResponse {
 
     /// The error of an answer that is none of the protocol's successes.
     pub fn failure(&self, describe: impl FnOnce(&Value) -> ErrorDescription) -> ProviderError {
+        // An error page need not be JSON, and its status counts all the same.
         let body = self.json().unwrap_or(Value::Null);
         let described = describe(&body);
         let known = described.code.is_some() || described.message.is_some();
@@ -73,7 +74,8 @@ impl ProviderResponse {
             // 425 and 499 are a proxy's words that it did not wait.
             408 | 425 | 499 => ErrorClass::Unclear,
             429 => ErrorClass::RateLimited,
-            // Of an order it proves nothing (see `port::refusal`).
+            // In the provider's own words, or with a time to come back, a 503 is its own; a bare
+            // one may be a proxy's. Of an order neither proves anything (see `port::refusal`).
             503 if known || retry_after.is_some() => ErrorClass::Unavailable,
             400..=499 => ErrorClass::Rejected,
             _ => ErrorClass::Unclear,

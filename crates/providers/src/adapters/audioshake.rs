@@ -148,6 +148,7 @@ impl Adapter for AudioShakeAdapter {
             }
         }
         match error {
+            // Even when one has failed: what is still made is paid for, and delivered.
             _ if going > 0 => {
                 let share = (targets.len() - going) * 100 / targets.len();
                 Ok(AdapterStep::running(u8::try_from(share).ok()))

@@ -111,6 +111,7 @@ fn protocol_of(entry: &KnownModel) -> Option<&'static Protocol> {
 /// What a protocol itself says of a model that is in the catalogue.
 pub fn limits_of(entry: &KnownModel) -> Option<ModelLimits> {
     let mut settings = ProviderSettings::new(&entry.name, entry.options.clone());
+    // Empty, or the entry itself would answer instead of the protocol.
     settings.catalogue = Arc::default();
     let adapter = (protocol_of(entry)?.build)(&settings).ok()?;
     adapter.limits(entry.kind, &entry.id)
@@ -244,6 +245,7 @@ fn is_public(host: &url::Host<&str>) -> bool {
         "arpa",
     ];
     match host {
+        // A name without a dot is one of the local network.
         url::Host::Domain(name) => name
             .trim_end_matches('.')
             .rsplit_once('.')

@@ -68,6 +68,7 @@ impl Adapter for XaiAdapter {
     }
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
+        // The request has a resolution by the shorter side, and a named shape, but no pixels.
         matches!(size.0.min(size.1), 480 | 720 | 1080) && frame_size::has_usual_ratio(size)
     }
 
@@ -130,6 +131,7 @@ impl Adapter for XaiAdapter {
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
+        // The status alone says that it is pending: a body may be missing.
         if answer.status == 202 {
             let body = answer.json().unwrap_or(Value::Null);
             return Ok(AdapterStep::running(percent_at(&body, "/progress", 100.0)));
@@ -146,6 +148,8 @@ impl Adapter for XaiAdapter {
         let status = text_at(&body, "/status");
         let withheld = body.pointer("/video/respect_moderation") == Some(&Value::Bool(false));
         match (status.as_deref(), url) {
+            // Before the arm for an address, because a video that was made and withheld is "done"
+            // too.
             (Some("done") | None, _) if withheld => Err(ProviderError::new(
                 ErrorClass::Refused,
                 "the provider's moderation blocked the video",
@@ -184,6 +188,7 @@ impl Adapter for XaiAdapter {
 }
 
 /// Ticks of a dollar.
+// docs.x.ai, "Cost Tracking", November 2026.
 const TICKS: f64 = 1e10;
 
 /// `{"error": {"message", "code"}}`, or `{"code", "error": "a sentence"}`.

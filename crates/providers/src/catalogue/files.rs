@@ -132,6 +132,7 @@ pub(super) fn folder(
             paths.push(path);
         }
     }
+    // Later files replace entries of earlier ones, and the order of a folder is the file system's.
     paths.sort();
     let read = paths.iter().map(|path| {
         let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, error))?;
@@ -266,6 +267,7 @@ fn checked(id: &str, price: CataloguePrice) -> Result<ListPrice, String> {
     }
     let (whole, part) = price.usd.split_once('.').unwrap_or((&price.usd, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    // Money is counted in micro-dollars, so a seventh digit could not be kept.
     if !digits(whole) || !digits(part) || part.len() > 6 || whole.len() > 6 {
         return Err(format!(
             "{id}: price: usd must be a decimal such as \"0.40\""

@@ -259,6 +259,7 @@ impl KnownModel {
             limits.durations = seconds.clone();
         }
         limits.default_seconds = self.default_seconds.unwrap_or(limits.default_seconds);
+        // The protocol's default may not be one of this model's lengths.
         if !limits.durations.contains(f64::from(limits.default_seconds)) {
             limits.default_seconds = limits.durations.min();
         }
@@ -266,7 +267,7 @@ impl KnownModel {
         pictures.max = self.pictures.unwrap_or(pictures.max);
         pictures.needed = self.needs_picture.unwrap_or(pictures.needed);
         match (self.pictures, self.references) {
-            // It takes nothing else.
+            // It takes no frames, so its references are its pictures and not a choice beside them.
             (Some(0), Some(most @ 1..)) => {
                 *pictures = SourcePictureLimits {
                     max: most,

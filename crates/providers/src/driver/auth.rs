@@ -120,10 +120,13 @@ impl Provider {
             if let Some(headers) = slot.token() {
                 return Ok(headers);
             }
+            // Many calls find the token gone at the same time. One exchanges, and the others find
+            // its token when they get the lock.
             let _alone = slot.exchange.lock().await;
             if let Some(headers) = slot.token() {
                 return Ok(headers);
             }
+            // With a credential this call would need an exchange itself, without end.
             let call = call.without_credential();
             let (headers, lifetime) = self
                 .step(secret, &call, FREE, |asked, answer| {

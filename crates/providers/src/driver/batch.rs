@@ -86,6 +86,7 @@ impl Provider {
         let mut open = lock(&queue.open);
         if let Some((batch, call)) = open
             .as_ref()
+            // `None` once everyone in it has given up: nobody would drive its future.
             .and_then(|batch| Some((batch, batch.call.upgrade()?)))
         {
             let mut places = lock(&batch.places);
@@ -94,6 +95,7 @@ impl Provider {
                 return (places.len() - 1, call);
             }
         }
+        // The batch's span is a child of this poll's, and needs no link to it.
         let first = (handle.clone(), SpanContext::empty_context());
         let places: BatchJobs = Arc::new(Mutex::new(vec![first]));
         let (provider, secret) = (self.clone(), secret.clone());
@@ -115,9 +117,11 @@ impl Provider {
     ) -> BatchResults {
         tokio::time::sleep(WINDOW).await;
         let gap = self.adapter().pace().gap;
+        // A loop, because a batch that was opened when this one was full may take the time.
         while let Some(at) = reserve(&queue.next_at, gap) {
             tokio::time::sleep_until(at).await;
         }
+        // Taken only now, so that polls that came during the waits are in it.
         let places = std::mem::take(&mut *lock(places));
         let (handles, others): (Vec<JobHandle>, Vec<SpanContext>) = places.into_iter().unzip();
         let handles: Vec<&JobHandle> = handles.iter().collect();

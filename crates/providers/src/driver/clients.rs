@@ -34,10 +34,14 @@ impl ProviderClients {
             Ok::<_, String>(client.pool_max_idle_per_host(0))
         };
         let calls = usual(&[b"h2", b"http/1.1"])?
+            // A kept connection may die unnoticed. A ping finds that before a poll waits its whole
+            // time limit for it.
             .http2_keep_alive_interval(Duration::from_secs(20))
             .http2_keep_alive_timeout(Duration::from_secs(10))
             .pool_idle_timeout(Duration::from_secs(20))
             .pool_max_idle_per_host(rules.calls_at_once);
+        // Only for hosts that answers name. The operator named the trusted ones, and they may be in
+        // private networks.
         let resolver = CheckedResolver::new(Arc::new(rules.outbound()), true);
         let made = |client: reqwest::ClientBuilder| client.build().map_err(|why| why.to_string());
         Ok(Self {

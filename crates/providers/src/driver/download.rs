@@ -131,6 +131,7 @@ async fn fetch(
         let Err(DownloadError::Failed(error)) = tried else {
             return tried;
         };
+        // A large file over a bad line comes in many pieces. Only tries without a piece count.
         in_vain = if sink.went_on_from(had) {
             0
         } else {
@@ -155,13 +156,15 @@ async fn attempt(
     let status = answer.status();
     match status.as_u16() {
         200..=299 => {}
+        // Storages answer a signed address that is past its time in all of these ways.
         401 | 403 | 404 | 410 => return Err(DownloadError::Expired),
-        // What was there before cannot be gone on with.
+        // What is here belongs to another version of the file, so the next try starts over.
         412 | 416 => {
             sink.forget();
             return Err(broken("the result changed during the download"));
         }
         _ => {
+            // The body is left unread: it may be a large page, and the status decides.
             let answer = ProviderResponse {
                 status,
                 headers: answer.headers().clone(),
@@ -200,6 +203,8 @@ async fn open(
     resumption: HeaderMap,
 ) -> Result<reqwest::Response, DownloadError> {
     let mut to = provider.destination(call).map_err(|error| {
+        // The address itself is refused for good. A name or a redirect may lead elsewhere the next
+        // time, so those refusals are `Failed` and the job is asked for a fresh address.
         if is_blocked(&error) {
             return DownloadError::Refused(error.message);
         }
@@ -218,6 +223,7 @@ async fn open(
             .map_err(DownloadError::Failed)?
             .into_request()
             .headers(resumption.clone())
+            // Lengths and ranges count bytes as they are stored, so nothing may compress them.
             .header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let answer = tokio::time::timeout(FIRST_BYTE, request.send()).await;
         let answer = answer.map_err(|_| broken("the server did not respond within a minute"))?;
@@ -226,6 +232,7 @@ async fn open(
         let Some(next) = next_hop(&here, &answer).map_err(|_| broken(nowhere))? else {
             return Ok(answer);
         };
+        // Any other call would be repeated with its body at an address that it was not meant for.
         if call.method != Method::GET {
             return Err(broken(nowhere));
         }

@@ -100,6 +100,8 @@ impl Body for FencedBody {
             return Poll::Ready(Some(Err(DeadlinePassed.into())));
         }
         let frame = Pin::new(&mut self.body).poll_frame(context);
+        // Once a piece has left, cutting off the rest would not unsend it, but make the outcome
+        // unknown.
         if frame.is_ready() {
             self.fence = None;
         }
@@ -111,6 +113,7 @@ impl Body for FencedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
+        // Without it the request would be sent in chunks, with no Content-Length.
         self.body.size_hint()
     }
 }

@@ -40,6 +40,7 @@ impl LookupResult {
         }
         let is_certain = |job: &FoundJob| job.identity == MatchCertainty::Certain;
         let has_certain = self.jobs.iter().any(is_certain);
+        // Likely matches are then the jobs of other orders.
         if has_certain {
             self.jobs.retain(is_certain);
         }
@@ -79,10 +80,12 @@ async fn look(
     };
     let mut lookup = LookupResult::default();
     for _ in 0..PAGES {
+        // Whatever the adapter returns, a look-up must not cost.
         if call.effect != CallEffect::Free {
             return Err(ProviderError::unreadable("a look-up must not submit a job"));
         }
         let read = |asked: &_, answer: &_| adapter.found(order, since, asked, answer);
+        // Few tries, as for a poll: whoever looks for a job looks again later anyway.
         let page = provider.step(secret, &call, POLL, read).await?;
         let is_settled = lookup.take(page.jobs);
         match page.next {
@@ -90,8 +93,8 @@ async fn look(
             _ => break,
         }
     }
-    // Times may be whole seconds. Within one, the order is that of the list,
-    // and most lists begin with the newest.
+    // Lists usually begin with the newest. Times may be whole seconds, and the sort is stable, so
+    // the reversed list decides within a second.
     lookup.jobs.reverse();
     lookup
         .jobs

@@ -17,7 +17,8 @@ impl HostPattern {
             Some(name) => (name, true),
             None => (text, false),
         };
-        // The parser of addresses also brings the name into its one form.
+        // Parsed twice. The parser drops a scheme's usual port, so an unknown scheme tells whether
+        // one was written. It brings a name into its one form only for schemes that it knows.
         let url = Url::parse(&format!("other://{name}")).map_err(|_| wrong())?;
         let usual = Url::parse(&format!("https://{name}")).map_err(|_| wrong())?;
         let bare = url.path().is_empty() && url.query().is_none() && url.username().is_empty();
@@ -32,6 +33,7 @@ impl HostPattern {
     pub(super) fn matches(&self, url: &Url) -> bool {
         let port = match self.port {
             Some(port) => url.port_or_known_default() == Some(port),
+            // Another port is another service, which must not see the credential.
             None => url.port().is_none(),
         };
         let usable = matches!(url.scheme(), "http" | "https")
@@ -42,6 +44,7 @@ impl HostPattern {
         };
         if self.subdomains {
             let before = host.strip_suffix(self.name.as_str());
+            // The dot counts: `evilhost.com` ends with `host.com` too.
             before.is_some_and(|before| before.ends_with('.') && before.len() > 1)
         } else {
             host == self.name

@@ -89,8 +89,7 @@ impl Driver {
         let adapter = provider.adapter();
         provider
             .step(secret, &call, step::FREE, |_, answer| {
-                // What says "not now" is asked again; any other answer is the
-                // adapter's to judge.
+                // A 429 or a 5xx is asked again. Any other answer is the adapter's to judge.
                 let status = answer.status.as_u16();
                 if status == 429 || status >= 500 {
                     return Err(answer.failure(|_| crate::error::ErrorDescription::default()));

@@ -69,6 +69,8 @@ impl Driver {
                 unknown_word,
             } => {
                 let unknown_word = unknown_word.map(|word| redact::short(&word, secret, WORD));
+                // It ends no job, so the operator has to learn of an end that the adapter does not
+                // know.
                 if let Some(word) = &unknown_word {
                     tracing::debug!(provider = provider.name(), word, "unknown status word");
                     metrics::counter!("mediagate_upstream_unknown_words_total", "provider" => provider.name().to_owned())
@@ -80,6 +82,7 @@ impl Driver {
                     unknown_word,
                 })
             }
+            // A mistake of the adapter. Unclear, so that the job stands as before.
             AdapterStep::Submitted { .. } | AdapterStep::Next(_) => Err(ProviderError::unreadable(
                 "a poll must not lead to another submission",
             )),
@@ -101,6 +104,7 @@ async fn stand(
         None
     };
     let first = match batched {
+        // What follows for one job, such as fetching its result, is no longer shared.
         Some(Ok(AdapterStep::Next(next))) => *next,
         Some(told) => return told,
         None => adapter.poll(handle)?,

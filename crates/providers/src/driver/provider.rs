@@ -214,12 +214,13 @@ impl Provider {
     /// An address that is trusted, or at least may be public.
     pub(super) fn check(&self, url: Url) -> Result<CallDestination, ProviderError> {
         let own = url.origin() == self.0.base_url.origin();
-        // The credential is not shown in clear where the provider itself is
-        // reached in secret.
+        // A listed host over plain http gets no credential if the provider itself is reached over
+        // https.
         let as_secret = url.scheme() == "https" || self.0.base_url.scheme() == "http";
         let listed = as_secret && self.0.trusted.iter().any(|pattern| pattern.matches(&url));
         let trusted = own || listed;
         if !trusted {
+            // What a name resolves to is checked when it is connected to, by the client's resolver.
             AddressGuard::new(&self.0.outbound)
                 .check_url(&literal(&url))
                 .map_err(|why| blocked(why.to_string()))?;
@@ -236,10 +237,12 @@ impl Provider {
         if to.url.as_str().chars().count() > LONGEST_LINK {
             return Err(format!("its URL is longer than {LONGEST_LINK} characters"));
         }
+        // The guard refuses this, but trusted hosts do not pass the guard.
         if !to.url.username().is_empty() || to.url.password().is_some() {
             return Err(AddressRefusal::Credential.to_string());
         }
-        // `//host/path` and what is read like it.
+        // A relative address may name a host without a scheme, as `//host/path` does. Only an
+        // absolute one may lead away from the provider.
         let leads_away = to.url.origin() != self.0.base_url.origin();
         if leads_away && Url::parse(address).is_err() {
             return Err(AddressRefusal::Scheme.to_string());
@@ -252,6 +255,8 @@ impl Provider {
         let url = self.link(address)?;
         let is_trusted = self.check(url.clone()).is_ok_and(|to| to.trusted);
         if !is_trusted {
+            // Nothing is connected to here, so no resolver checks the name. It is looked up for
+            // that.
             let guard = AddressGuard::new(&self.0.outbound);
             let checked = guard.check_host(&url).await;
             checked.map_err(|why| why.to_string())?;
@@ -262,12 +267,14 @@ impl Provider {
     fn address(&self, target: &CallTarget) -> Result<Url, ProviderError> {
         let base = &self.0.base_url;
         let root = base.origin().ascii_serialization();
+        // Models' names come from callers and ids from answers. Neither may lead to another call.
         if let CallTarget::Path(path) | CallTarget::Root(path) = target
             && !is_straight(path)
         {
             let what = "a name in the request would change the path of the URL";
             return Err(ProviderError::new(ErrorClass::Rejected, what));
         }
+        // The parser drops tabs and line breaks, so what is checked would not be what was written.
         if let CallTarget::Address(address) = target
             && (address.len() > LONGEST_ADDRESS || address.trim().contains(char::is_control))
         {
@@ -283,6 +290,7 @@ impl Provider {
             CallTarget::Address(address) => Url::parse(&root).and_then(|root| root.join(address)),
         };
         let url = parsed.map_err(|_| blocked("the provider returned an invalid URL"))?;
+        // Checked on the parsed address: only the parser knows what the joined text means.
         let within = !matches!(target, CallTarget::Address(_));
         if within && url.origin() != base.origin() {
             return Err(blocked("a path would leave the provider's host"));
@@ -324,6 +332,7 @@ fn checked_base(url: Url) -> Result<Url, SettingsError> {
     if !url.username().is_empty() || url.password().is_some() {
         return wrong("must not contain credentials");
     }
+    // Paths are appended to the text of the base, and would become a part of these.
     if url.query().is_some() || url.fragment().is_some() {
         return wrong("must not have a query or a fragment");
     }

@@ -36,7 +36,7 @@ pub fn short(text: &str, secret: &Secret, most: usize) -> String {
     let text = one_line(text);
     let text = without_secret(&text, secret);
     let text = without_keys(&without_addresses(&text));
-    // What stands in for an address could itself be the secret.
+    // A placeholder such as `[address]` may itself be the secret, or complete it.
     let text = without_secret(&text, secret);
     if text.chars().count() <= most {
         return text;
@@ -60,10 +60,13 @@ fn one_line(text: &str) -> String {
 
 fn without_secret(text: &str, secret: &Secret) -> String {
     let secret = secret.expose();
+    // Keys may be pairs (`ID:KEY`), and a provider may quote one half. Shorter parts are left,
+    // because they may occur in ordinary words.
     let parts = secret.split([':', '|']).filter(|part| part.len() >= PART);
     let mut all: Vec<&str> = parts
         .chain((!secret.is_empty()).then_some(secret))
         .collect();
+    // The longest first: cut out of a longer one, a shorter part would leave the rest of it.
     all.sort_by_key(|part| std::cmp::Reverse(part.len()));
     let mut text = text.to_owned();
     for part in all {
@@ -130,6 +133,7 @@ fn is_named(before: &str, gap: &str, run: &str) -> bool {
     let name = ["key", "token", "secret", "password", "authorization"];
     let named = name.iter().any(|name| before.ends_with(name));
     let given = gap.contains([':', '=']) && gap.chars().all(|c| ":=\"' ".contains(c));
+    // "Invalid key: please check" is a sentence, not a key.
     let word = run.chars().all(|c| c.is_ascii_alphabetic());
     named && given && run.len() >= PART && !word
 }

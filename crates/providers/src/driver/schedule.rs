@@ -50,13 +50,16 @@ impl EndDoubt {
     /// it. Whether they are believed by now.
     pub fn note(&mut self, elapsed: Duration, error: Option<&ProviderError>) -> bool {
         match error {
+            // Any good answer ends the doubt: only one that is never contradicted is believed.
             None => *self = Self::default(),
             Some(error) if error.may_end_job() => {
                 let since = *self.since.get_or_insert(elapsed);
                 self.times += 1;
+                // Both are needed: quick polls may all fall into one short fault, and a few slow
+                // ones may each meet one.
                 return self.times >= MOST_DOUBTS && elapsed.saturating_sub(since) >= DOUBTED_FOR;
             }
-            // It said nothing of the job.
+            // A call that failed says nothing of the job, neither for the doubt nor against it.
             Some(_) => {}
         }
         false
@@ -93,11 +96,14 @@ impl DurationQuantiles {
     pub fn of(mut jobs: Vec<DurationSample>) -> Option<Self> {
         let mut begun: Vec<Duration> = jobs.iter().map(|job| job.from).collect();
         begun.sort_unstable();
-        // Who ends at an age was there at that age.
+        // At one age the ended come first: a job that is still open at that age counts among those
+        // that could have ended at it.
         jobs.sort_unstable_by_key(|job| (job.until, !job.has_ended));
         let longest = jobs.last()?.until;
         let mut begun = begun.into_iter().peekable();
         let (mut seen, mut hazard) = (0_u32, 0.0);
+        // The share that is still open is exp(-hazard), so a share has ended once the hazard is
+        // -ln(1 - share).
         let mut ages = [0.1_f64, 0.5, 0.9].map(|share| (-(1.0 - share).ln(), None));
         for job in &jobs {
             while begun.next_if(|from| *from <= job.until).is_some() {
@@ -165,10 +171,13 @@ pub fn next_poll(
     }
     // Until jobs were seen, nothing is known but how long this one has taken.
     let wait = lengths.map_or(elapsed / 4, |lengths| {
+        // A quarter of the job's own age is the most, however long others took: this may be a short
+        // one.
         let outside = lengths.distance(elapsed) / 4;
         outside.max(lengths.span() / 16).min(elapsed / 4)
     });
     let wait = wait.clamp(floor, ceiling).max(backoff);
+    // Clamped once more, because jitter must not break the provider's bounds.
     wait.mul_f64(0.9 + jitter / 5.0).clamp(floor, ceiling)
 }
 

@@ -44,6 +44,8 @@ impl SendError {
     }
 
     fn of(error: &reqwest::Error) -> Self {
+        // The resolver's refusal comes as a connect error. It is told first, because no retry helps
+        // it.
         if let Some(why) = AddressRefusal::cause_of(error) {
             return Self::unsent(blocked(why.to_string()));
         }
@@ -59,6 +61,7 @@ impl SendError {
             let what = "the request cannot be encoded";
             return Self::unsent(ProviderError::new(ErrorClass::Rejected, what));
         }
+        // Everything else may have happened after the request left, so it proves nothing.
         Self::lost("the connection to the provider was lost before its response arrived")
     }
 }
@@ -77,6 +80,7 @@ pub(super) struct PreparedRequest {
 impl PreparedRequest {
     /// The same, but it does not leave once it is too late.
     pub(super) fn fenced(self, fence: &SendDeadline) -> Result<Self, SendError> {
+        // Saves the connection, and is the only check for a request without a body.
         if fence.is_over() {
             return Err(SendError::unsent(DeadlinePassed.into()));
         }
@@ -121,6 +125,7 @@ impl Provider {
             headers.insert(header_name(name)?, value(text)?);
         }
         if call.with_credential && to.trusted {
+            // Signed last: the signature covers the body as it leaves.
             let leaving = OutgoingCall {
                 method: &call.method,
                 url: &to.url,
@@ -130,6 +135,7 @@ impl Provider {
             };
             for (name, text) in credential.of(leaving)? {
                 let mut secret = value(&text)?;
+                // Hidden in debug output, and kept out of HTTP/2's compression table.
                 secret.set_sensitive(true);
                 headers.insert(header_name(name)?, secret);
             }
@@ -175,6 +181,8 @@ impl Provider {
                 .map_err(|error| SendError::of(&error))?;
             self.read(answer, limit_bytes, progress).await
         };
+        // A connection that is not made fails earlier, by `connect_timeout`. When this limit is
+        // over the request may have left, so the call counts as lost and not as unsent.
         let answered = tokio::time::timeout(in_all, exchange).await;
         answered.unwrap_or_else(|_| {
             Err(SendError::lost(
@@ -191,6 +199,7 @@ impl Provider {
     ) -> Result<ProviderResponse, SendError> {
         let (status, headers) = (answer.status(), answer.headers().clone());
         trace::note("http.response.status_code", i64::from(status.as_u16()));
+        // An answer that is not read to its end is a lost one: it may have named a job.
         let too_long = || SendError::lost("the provider's response is too large");
         let length = answer.content_length();
         if length.is_some_and(|length| length > limit_bytes) {
@@ -200,6 +209,7 @@ impl Provider {
         let mut body = BytesMut::new();
         let mut told = None;
         loop {
+            // Between two pieces, because the limit for the whole call may be a quarter of an hour.
             let chunk = tokio::time::timeout(idle, answer.chunk()).await;
             let chunk = chunk.map_err(|_| SendError::lost("the provider's response stalled"))?;
             let Some(chunk) = chunk.map_err(|error| SendError::of(&error))? else {
@@ -259,7 +269,7 @@ fn body(body: &RequestBody) -> Result<(RequestContent, u64), ProviderError> {
             Bytes::from(form.extend_pairs(fields).finish())
         }
         RequestBody::Multipart(parts) => {
-            // Names as they are: servers do not read reqwest's encoded ones.
+            // Field names as they are: servers do not decode the ones that reqwest would encode.
             let mut form = multipart::Form::new().percent_encode_noop();
             let mut size = 0;
             for part in parts {
@@ -293,6 +303,7 @@ fn add(form: &mut multipart::Form, part: &FormPart) -> Result<u64, ProviderError
             (name, part, size)
         }
     };
+    // Nothing encodes the name (see `body`), so these would end its quotes or forge a header.
     if name.contains(['"', '\r', '\n']) {
         return Err(unspeakable());
     }

@@ -46,7 +46,7 @@ impl<'a> DownloadSink<'a> {
         &mut self,
         answer: Option<(&HeaderMap, Option<u64>)>,
     ) -> Result<(), DownloadError> {
-        // Each of these is a change of threads.
+        // Each of these goes to a blocking thread. A file that is still empty is spared that.
         if self.size > 0 {
             self.file.flush().await.map_err(DownloadError::Local)?;
             let file = self.file.get_mut();
@@ -73,6 +73,7 @@ impl<'a> DownloadSink<'a> {
         headers: &HeaderMap,
         length: Option<u64>,
     ) -> Result<(), DownloadError> {
+        // A server may ignore which part was asked for. Only the one that begins exactly here fits.
         let next = range(headers).filter(|(start, _)| self.size > 0 && *start == self.size);
         let Some((_, whole)) = next else {
             self.forget();
@@ -100,6 +101,7 @@ impl<'a> DownloadSink<'a> {
 
     /// As much is here as the server said there is.
     pub(super) fn check_whole(&self) -> Result<(), DownloadError> {
+        // An answer without a length of its own may end early and look whole.
         if self.expected.is_some_and(|expected| expected != self.size) {
             return Err(broken("the result is shorter than its stated length"));
         }
@@ -115,6 +117,7 @@ impl<'a> DownloadSink<'a> {
     pub(super) fn resumption(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         let range = HeaderValue::from_str(&format!("bytes={}-", self.size));
+        // Without a validator the parts of two versions could be joined, so all is fetched anew.
         if let (Some(validator), Ok(range), 1..) = (&self.validator, range, self.size) {
             headers.insert(RANGE, range);
             headers.insert(IF_RANGE, validator.clone());
@@ -166,6 +169,8 @@ fn range(headers: &HeaderMap) -> Option<(u64, Option<u64>)> {
 
 /// A strong `ETag`, else the time of the last change.
 fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
+    // A weak tag also stands for other bytes of the same meaning (RFC 9110, 8.8.1), so it cannot
+    // prove that two parts belong together.
     let strong = headers
         .get(ETAG)
         .filter(|tag| !tag.as_bytes().starts_with(b"W/"));

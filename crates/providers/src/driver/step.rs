@@ -63,12 +63,15 @@ impl Provider {
         tries: RetryPolicy,
         read: impl Fn(&CallContext, &ProviderResponse) -> Result<T, ProviderError>,
     ) -> Result<T, ProviderError> {
+        // Once, not before each try: the delay paces a chain of calls, and tries have their own
+        // backoff.
         delay(call).await;
         let asked = call.asked();
         let mut fresh = false;
         let mut tried = 0;
         loop {
             tried += 1;
+            // A retry is late on purpose. Counted, it would look like a poll that lagged.
             let due = tries.due.filter(|_| tried == 1);
             let called = self.begin(&call.stage);
             let result = match called.span.around(self.ask(secret, call, due)).await {
@@ -79,13 +82,17 @@ impl Provider {
             let Err(error) = result else {
                 return result;
             };
-            // A credential that was exchanged may have been called back.
+            // An exchanged credential may be revoked before its time. One fresh exchange tells that
+            // from a secret that is wrong, and does not use up a try. Without an exchanged one
+            // `forget` is false.
             if error.class == ErrorClass::Credentials && !fresh && self.tokens().forget(secret) {
                 fresh = true;
                 tried -= 1;
                 continue;
             }
             let wait = backoff(tried).max(error.retry_after.unwrap_or_default());
+            // A wait that is too long is not cut short: the provider would only say no again. The
+            // caller gets the error with its `retry_after` and decides.
             let hopeless = !error.class.is_passing() || is_blocked(&error);
             if hopeless || tried >= tries.most || wait > tries.longest_wait {
                 return Err(error);
@@ -108,6 +115,8 @@ impl Provider {
         let prepared = self
             .prepare(call, to, &credential)
             .map_err(SendError::unsent)?;
+        // After the credential, because an exchange is a call too and takes a permit of its own.
+        // Calls that hold permits while they wait for an exchange could keep all permits from it.
         let _permit = self.calls().acquire().await;
         if let Some(due) = due {
             metrics::histogram!("mediagate_upstream_poll_lag_seconds", "provider" => self.name().to_owned())
@@ -130,6 +139,7 @@ impl Provider {
                 AdapterStep::Next(next) => {
                     chain.add(self, &call, &next).await?;
                     call = *next;
+                    // Only the first call was scheduled, so only it can be late.
                     tries.due = None;
                 }
                 step => return Ok(step),
@@ -204,6 +214,8 @@ impl CallChain {
         next: &Call,
     ) -> Result<(), ProviderError> {
         self.length += 1;
+        // Answers that lead in circles would otherwise keep the caller forever. The error is
+        // unclear, because it says nothing of the job.
         if self.length > CHAIN || self.since.elapsed() > CHAIN_TIME {
             let what = "the provider requires too many follow-up calls";
             return Err(ProviderError::new(ErrorClass::Unclear, what));

@@ -88,6 +88,7 @@ impl ProgressWatch {
     }
 
     fn tell(&self, progress: u8) {
+        // Stored plus one, so that the 0 of a new watch means that nothing is known.
         self.0
             .progress
             .fetch_max(progress.min(100) + 1, Ordering::Relaxed);
@@ -123,6 +124,7 @@ impl ProgressWatch {
             Ok(step) => matches!(step, AdapterStep::Done { .. }),
             Err(error) => error.ends_job(),
         };
+        // A figure in an earlier answer may be an estimate.
         if let Some(cost) = has_ended.then(|| adapter.cost(answer)).flatten() {
             // The first word stands: a job ends once.
             let _ = self.0.cost.set(cost);
@@ -149,6 +151,7 @@ impl Driver {
             order,
             watch,
         };
+        // Callers log, store and show these errors, and providers quote requests in them.
         let clean = |error| redact::error(error, secret);
         work.run(intent).await.map_err(|error| match error {
             SubmitError::Intent(error) => SubmitError::Intent(error),
@@ -180,10 +183,12 @@ impl OrderSubmission<'_> {
         let first = self.adapter().start(self.order);
         let call = self.before(first.map_err(SubmitError::Before)?).await;
         let call = call.map_err(SubmitError::Before)?;
+        // The operator's members are for the order alone. Calls before it have other bodies.
         let call = call.with_extra(&self.order.extra);
-        // Everything that can fail without a connection fails before the
-        // intent is kept.
+        // Whatever can fail without a connection fails before the intent is written. With the
+        // intent on disk, a crash leaves an order of which nobody knows whether it was sent.
         let ready = self.ready(&call).await.map_err(SubmitError::Before)?;
+        // On disk before a byte leaves: after a crash the order is looked up and not sent again.
         let fence = intent().await.map_err(SubmitError::Intent)?;
         let step = self.once(&call, ready, &fence).await?;
         self.after(&call, step).await
@@ -196,7 +201,11 @@ impl OrderSubmission<'_> {
             let step = self.free(&call).await?;
             let next = match step {
                 AdapterStep::Next(next) => *next,
+                // An upload that the provider still processes. `chain.add` waits before it is asked
+                // again.
                 AdapterStep::Running { .. } => call.clone(),
+                // A mistake of the adapter: the call had no intent, so a crash would have lost a
+                // paid job.
                 AdapterStep::Submitted { .. } | AdapterStep::Done { .. } => {
                     let what = "a free call cannot submit a job";
                     return Err(ProviderError::unreadable(what));
@@ -234,6 +243,8 @@ impl OrderSubmission<'_> {
         let wanted = call.with_credential && to.trusted;
         let credential = self.provider.credential(self.secret, wanted).await?;
         let prepared = self.provider.prepare(call, to, &credential)?;
+        // The place is taken here, before the intent is written: the wait for it may be long, and
+        // would widen the window in which a crash leaves the outcome unknown.
         Ok(ReadySubmission {
             prepared,
             credential,
@@ -248,24 +259,30 @@ impl OrderSubmission<'_> {
         ready: ReadySubmission<'_>,
         fence: &SendDeadline,
     ) -> Result<AdapterStep, SubmitError<E>> {
+        // `_permit` is held until the outcome is known, repetitions included.
         let ReadySubmission {
             prepared,
             credential,
             _permit,
         } = ready;
+        // A repetition is safe only where the provider makes one job of both.
         let mut doubt = match self.send(call, prepared, fence).await {
             Err(SubmitError::Unclear(error)) if self.adapter().deduplicates() => error,
             told => return told,
         };
-        // From here on a "no" is one to the repetition. Whether the provider
-        // took the first submission it does not tell.
+        // A rejection from here on concerns the repetition. It does not say whether the provider
+        // accepted the first submission, so the outcome stays unclear.
         for repeat in 1..=REPEATS {
             let wait = backoff(repeat + 1).max(doubt.retry_after.unwrap_or_default());
+            // Cut and not obeyed, unlike other waits: giving up would leave the order unconfirmed,
+            // and to ask too early costs nothing.
             tokio::time::sleep(wait.min(LONGEST_WAIT)).await;
+            // Built anew: sending consumes a request, and a signature is made for one moment.
             let again = self.provider.destination(call);
             let again = again.and_then(|to| self.provider.prepare(call, to, &credential));
             let Ok(again) = again else { break };
             match self.send(call, again, fence).await {
+                // The first one left in time. `TooLate` would claim that nothing was sent.
                 Err(SubmitError::TooLate) => break,
                 Err(SubmitError::Unclear(error) | SubmitError::Refused(error)) => {
                     doubt = error.of_class(ErrorClass::Unclear);
@@ -303,15 +320,20 @@ impl OrderSubmission<'_> {
         };
         self.provider.count(&called, result.as_ref().err());
         result.map_err(|error| {
+            // A free call would be sent again with a fresh token. This one is sent once, so the
+            // fresh token is for the next order.
             if error.class == ErrorClass::Credentials {
                 self.provider.tokens().forget(self.secret);
             }
             match error.class {
+                // Before the next arm: what was held back was not reached either.
                 _ if is_too_late(&error) => SubmitError::TooLate,
+                // Proof without any answer: no byte of the request left.
                 _ if !reached => SubmitError::Refused(error),
                 ErrorClass::Refused if error.basis == Some(ErrorBasis::Record) => {
                     SubmitError::Failed(error)
                 }
+                // `outcome` has made every unproved "no" unclear, so this one is proved.
                 class if class.says_no() => SubmitError::Refused(error),
                 ErrorClass::Failed | ErrorClass::Unfit | ErrorClass::Lost => {
                     SubmitError::Failed(error)
@@ -339,6 +361,8 @@ impl OrderSubmission<'_> {
                 error.class,
                 ErrorClass::Failed | ErrorClass::Unfit | ErrorClass::Lost
             );
+        // An id means that the order was accepted, even beside an error. Only the record of a job
+        // that has ended need not be followed.
         if !is_end && let Some(handle) = adapter.named_job(self.order, asked, answer) {
             tracing::warn!(
                 provider = self.provider.name(),
@@ -352,13 +376,17 @@ impl OrderSubmission<'_> {
                 poll_after: None,
             });
         }
+        // The only place where an error becomes proof that nothing was accepted, after which
+        // another route may get the order.
         let mut table = adapter.refusals().into_iter();
         if table.any(|row| row.is_proved_by(answer, &error)) {
             return Err(error.on(ErrorBasis::Answer));
         }
         Err(match error.class {
-            // It answered with what it made of the order, which is nothing.
+            // A refusal in a successful response is the result of the order: accepted, nothing
+            // made.
             ErrorClass::Refused if answer.status.is_success() => error.on(ErrorBasis::Record),
+            // No document proves this "no", so the order must not go elsewhere.
             class if class.says_no() => error.of_class(ErrorClass::Unclear),
             _ => error,
         })
@@ -379,10 +407,12 @@ impl OrderSubmission<'_> {
                 }
                 AdapterStep::Done { outputs } => return Ok(OrderAcceptance::Done(outputs)),
                 AdapterStep::Next(next) if next.effect == CallEffect::Free => *next,
+                // An adapter must not be able to order twice, whatever an answer makes it do.
                 AdapterStep::Next(_) => {
                     return Err(unclear("a job must not be submitted twice"));
                 }
                 AdapterStep::Running { .. } if call.effect == CallEffect::Free => call.clone(),
+                // Without an id nobody can ask for the job, and it may be paid for.
                 AdapterStep::Running { .. } => {
                     return Err(unclear(
                         "the provider accepted the job but returned no job id",
@@ -392,6 +422,7 @@ impl OrderSubmission<'_> {
             let gone_on = chain.add(self.provider, &call, &next).await;
             gone_on.map_err(SubmitError::Unclear)?;
             call = next;
+            // The order was accepted before this call, so no error of it may count as a rejection.
             step = self.free(&call).await.map_err(|error| {
                 if error.ends_job() {
                     SubmitError::Failed(error)

@@ -15,6 +15,7 @@ pub(super) fn embedded_v4(address: IpAddr) -> IpAddr {
                 [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
                     wrapped(high, low)
                 }
+                // Not `::` and `::1`, which are addresses of their own.
                 [0, 0, 0, 0, 0, 0, high, low] if high != 0 => wrapped(high, low),
                 [0x2002, high, low, ..] => wrapped(high, low),
                 _ => address,

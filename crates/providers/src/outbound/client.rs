@@ -26,6 +26,8 @@ impl OutboundClient {
     /// Keeps these rules; says why it cannot.
     pub fn new(rules: OutboundRules, connect_timeout: Duration) -> Result<Self, String> {
         let rules = Arc::new(rules);
+        // A resolver is told the name alone. Whether the port is usual is decided by which of the
+        // two clients is used.
         let made = |usual_port| {
             let resolver = CheckedResolver::new(rules.clone(), usual_port);
             client(&[b"h2", b"http/1.1"], connect_timeout)?
@@ -98,6 +100,7 @@ pub fn client(
     Ok(reqwest::Client::builder()
         .tls_backend_preconfigured(tls(protocols)?)
         .redirect(Policy::none())
+        // A proxy of the environment would look names up itself, past the checked resolver.
         .no_proxy()
         .connect_timeout(connect_timeout)
         .tcp_keepalive(Duration::from_secs(30))
@@ -122,6 +125,7 @@ impl CheckedResolver {
         found: impl IntoIterator<Item = SocketAddr>,
     ) -> Result<Vec<SocketAddr>, AddressRefusal> {
         let guard = AddressGuard::new(&self.rules);
+        // One private address refuses the name: which of them is connected to is not ours to say.
         let checked = found.into_iter().map(|address| {
             guard.check_address(address.ip(), self.usual_port)?;
             Ok(address)

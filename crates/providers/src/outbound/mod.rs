@@ -112,6 +112,8 @@ impl<'a> AddressGuard<'a> {
     fn check_address(self, address: IpAddr, usual_port: bool) -> Result<(), AddressRefusal> {
         let address = embedded_v4(address);
         let mut networks = self.rules.allow_networks.iter();
+        // Before the check of the port: in a network that the operator names, any port may be
+        // meant.
         if networks.any(|network| network.contains(&address)) {
             Ok(())
         } else if !is_public(address) {

@@ -65,7 +65,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
 
     /// Which settings the provider reads out of the text of a prompt for this model; `prompt` finds them.
     fn prompt_settings(&self, model: &str) -> &'static [&'static str] {
-        // Whoever offers it hands the prompt on.
+        // By the model's name at any provider: resellers pass the prompt on to the same model.
         if model.to_ascii_lowercase().contains("seedance") {
             prompt_settings::SEEDANCE
         } else {
@@ -157,6 +157,8 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         asked: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
+        // An id in the body means the same under every status, so the reader of submissions is
+        // asked what it would find under a 200.
         let mut good = answer.clone();
         good.status = StatusCode::OK;
         match self.submitted(order, asked, &good) {

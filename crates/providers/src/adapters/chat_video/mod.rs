@@ -142,6 +142,7 @@ impl Adapter for ChatVideoAdapter {
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         if !answer.status.is_success() {
+            // Whoever names a task has accepted the order, so the error is not a rejection.
             let taken = answer.header("x-task-id").is_some()
                 || answer
                     .json()
@@ -160,6 +161,7 @@ impl Adapter for ChatVideoAdapter {
         let reply = ParsedCompletion::of_events(body_so_far);
         let said =
             reply_text::percent(&reply.text).or_else(|| reply_text::percent(&reply.thoughts));
+        // Mediagate sends a number, resellers write a percentage into the text.
         reply.progress.max(said)
     }
 }
@@ -228,6 +230,7 @@ fn read(reply: ParsedCompletion) -> Result<AdapterStep, ProviderError> {
     if let Some(url) = reply.video {
         return AdapterStep::done(vec![JobOutput::video_at(url)]);
     }
+    // Text that broke off may end in half a link.
     if !reply.ended || !reply.seen {
         return Err(ProviderError::unreadable(
             "the provider's response ended unexpectedly",

@@ -349,6 +349,7 @@ impl WorkflowGraph {
             found.map(|(_, name)| json!(name))
         };
         let places = &self.places;
+        // Where a place needs it, `check` has made sure that it is set.
         let fps = self.fps.unwrap_or(1);
         // A film of n seconds has one frame more than n times the rate: video
         // models count 4n + 1 or 8n + 1.

@@ -153,6 +153,7 @@ impl Adapter for ComfyUiAdapter {
             None if !body.is_object() => Err(ProviderError::unreadable(
                 "the server's history cannot be read",
             )),
+            // A server that was restarted has forgotten both, so asking again would not help.
             None if asked.stage == "history again" => Err(ProviderError::new(
                 ErrorClass::Lost,
                 "the job is neither in the server's queue nor in its history",
@@ -176,6 +177,7 @@ impl Adapter for ComfyUiAdapter {
     }
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
+        // Any other key was not sent as `prompt_id`, so the server chose an id that nobody knows.
         is_uuid(&order.key).then(|| history("find", &named(order)))
     }
 
@@ -189,6 +191,7 @@ impl Adapter for ComfyUiAdapter {
         let body = answer.success(describe)?;
         let handle = named(order);
         let (is_there, next) = match asked.stage.as_ref() {
+            // In the order of a poll and for the same reason: it may end between two calls.
             "find in queue" => {
                 let again = history("find again", &handle);
                 (is_queued(&body, &order.key)?, Some(again))
@@ -229,6 +232,7 @@ fn is_queued(body: &Value, id: &str) -> Result<bool, ProviderError> {
     if lists.into_iter().flatten().flatten().any(is_ours) {
         return Ok(true);
     }
+    // After the search: an id in one list counts, but a missing list may have held it.
     if lists.iter().any(Option::is_none) {
         return Err(ProviderError::unreadable(
             "the server's queue cannot be read",

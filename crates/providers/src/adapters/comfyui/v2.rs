@@ -107,6 +107,8 @@ impl Adapter for ComfyJobsAdapter {
         let video = order.video()?;
         let body = json!({"workflow": self.graphs.fill(order, video, &[])?});
         Ok(Call::post("submit", "/api/v2/jobs", body)
+            // A repeat with a used key is refused and not joined to the first. So there cannot be
+            // two jobs, but an unclear submission stays unclear.
             .with_header("idempotency-key", &order.key)
             .submits())
     }

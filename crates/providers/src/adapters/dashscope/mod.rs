@@ -154,6 +154,7 @@ impl Adapter for DashScopeAdapter {
     }
 
     fn can_say(&self, _: &str, (width, height): (u32, u32)) -> bool {
+        // 1080P, the finest word, has two million pixels; 1440p has 3.7 million.
         u64::from(width) * u64::from(height) < 3_000_000
     }
 
@@ -179,6 +180,7 @@ impl Adapter for DashScopeAdapter {
         let mut parameters = Map::new();
         parameters.insert("duration".into(), json!(video.seconds));
         if let Some(seed) = video.seed {
+            // Seeds have 31 bits here.
             parameters.insert("seed".into(), json!(seed % (1 << 31)));
         }
         let form = form(&order.model);
@@ -195,6 +197,7 @@ impl Adapter for DashScopeAdapter {
         if let Some(on) = video.audio {
             parameters.insert("audio".into(), json!(on));
         }
+        // HappyHorse adds a watermark unless it is told not to.
         if is_happyhorse(&order.model) {
             parameters.insert("watermark".into(), json!(false));
         }
@@ -265,6 +268,7 @@ fn resolution((width, height): (u32, u32)) -> &'static str {
 /// The body, unless it or the status tells of an error.
 fn opened(answer: &ProviderResponse) -> ParsedBody {
     let body = answer.success(describe).map_err(class_by_code)?;
+    // Errors of a call may come under status 200. A failed task has its code inside `output`.
     let no_output = body.get("output").is_none_or(Value::is_null);
     if no_output && text_at(&body, "/code").is_some() {
         let error = answer.failure(describe).of_class(ErrorClass::Rejected);

@@ -100,6 +100,7 @@ impl Adapter for ElevenLabsAdapter {
     }
 
     fn pace(&self) -> PollPace {
+        // There are no jobs, so nothing is ever polled.
         PollPace::new(Duration::from_secs(1), Duration::from_secs(1))
     }
 
@@ -151,6 +152,7 @@ impl Adapter for ElevenLabsAdapter {
         if let WorkSpec::Song(song) = &order.work {
             return music::made(order, song, answer);
         }
+        // Unclear and not failed: under a success the work may have been done and charged.
         if !answer.body.starts_with(b"PK") {
             return Err(ProviderError::unreadable(
                 "the provider's response is not an archive",
@@ -193,6 +195,7 @@ fn unpack(archive: &Bytes) -> Result<Vec<(String, Bytes)>, ProviderError> {
             continue;
         }
         let mut bytes = Vec::new();
+        // One byte more than allowed is read, so that an archive that is too large is noticed.
         let read = file.take(left + 1).read_to_end(&mut bytes);
         read.map_err(|error| broken(error.to_string()))?;
         left = left
@@ -219,6 +222,7 @@ fn is_beside(path: &str) -> bool {
 /// Says what each file holds.
 fn name(files: Vec<(String, Bytes)>) -> Result<Vec<(StemTarget, Bytes)>, ProviderError> {
     let mut targets: Vec<_> = files.iter().map(|(name, _)| target(name)).collect();
+    // Of two files one is the rest of the other. With more, a nameless file could be any stem.
     if let [Some(StemTarget::Only(group)), None] | [None, Some(StemTarget::Only(group))] =
         targets[..]
     {

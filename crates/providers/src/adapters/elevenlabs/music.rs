@@ -72,6 +72,7 @@ pub(super) fn made(
     song: &SongSpec,
     answer: &ProviderResponse,
 ) -> Result<AdapterStep, ProviderError> {
+    // Under a success this proves nothing of the order, so it is unclear and not failed.
     let is_json = answer.body.first() == Some(&b'{');
     if answer.body.is_empty() || is_json {
         return Err(ProviderError::unreadable(

@@ -85,6 +85,7 @@ fn failed(told: &Value, answer: &ProviderResponse) -> ProviderError {
     if !ended && !told["error"].is_string() {
         return classed(error);
     }
+    // fal's own word on whether the same input may succeed goes before the status.
     let may_pass = match answer.header("x-fal-retryable") {
         Some(word) => word.eq_ignore_ascii_case("true"),
         None => error.class != ErrorClass::Rejected,

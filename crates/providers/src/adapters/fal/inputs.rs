@@ -38,6 +38,7 @@ pub(super) fn of(model: &str) -> EndpointFamily {
             references: None,
         };
     };
+    // Whoever names an endpoint for pictures means it, and not one beside it.
     if named.picture.is_some() || named.references.is_some() {
         return EndpointFamily {
             named,

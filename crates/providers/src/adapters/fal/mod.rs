@@ -166,6 +166,7 @@ impl Adapter for FalAdapter {
     }
 
     fn hosts(&self) -> Vec<String> {
+        // The job addresses in fal's answers name this host, also when `base_url` is another one.
         vec!["queue.fal.run".into(), self.upload_host.clone()]
     }
 
@@ -328,6 +329,8 @@ impl FalAdapter {
                 let taken = inputs.limits().pictures;
                 let references = video.references().count();
                 let frames = video.pictures.len() - references;
+                // Refused here, because fal checks inputs only when a job starts, and may charge
+                // for it.
                 if references > taken.most_references() || frames > taken.max {
                     let message = format!("{model} supports {} image(s)", taken.max);
                     return Err(ProviderError::new(ErrorClass::Rejected, message));

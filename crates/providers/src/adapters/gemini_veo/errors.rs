@@ -51,6 +51,7 @@ pub(super) fn classed(mut error: ProviderError, answer: &ProviderResponse) -> Pr
     let body = answer.json().unwrap_or(Value::Null);
     let details = body.pointer("/error/details").and_then(Value::as_array);
     let details: Vec<&Value> = details.into_iter().flatten().collect();
+    // Google says how long to wait in the body and not in a header.
     if error.retry_after.is_none() {
         let delay = details.iter().find_map(|one| one["retryDelay"].as_str());
         error.retry_after = delay.and_then(seconds);

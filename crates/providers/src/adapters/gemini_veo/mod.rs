@@ -288,6 +288,7 @@ impl Adapter for GeminiVeoAdapter {
     }
 
     fn cancelled(&self, _: &JobHandle, answer: &ProviderResponse) -> bool {
+        // A success says only that the call arrived.
         answer.status.is_success()
             && answer
                 .json()
@@ -306,6 +307,8 @@ impl GeminiVeoAdapter {
     }
 
     fn api_of_job(&self, handle: &JobHandle) -> GoogleApi {
+        // These handles have no model, by which `api_of` decides. Operations have names and
+        // interactions ids.
         let by_name = if handle.text("name").is_empty() {
             GoogleApi::Interactions
         } else {

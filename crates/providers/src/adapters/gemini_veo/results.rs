@@ -45,11 +45,13 @@ pub(super) fn source(video: &Value, version: &str) -> Result<OutputSource, Provi
             "the provider returned a video without a location",
         )
     })?;
+    // No poll changes where it is, so the job fails with what the operator can do.
     if uri.starts_with("gs://") {
         let message = "the video is in a Cloud Storage bucket, which Mediagate does not read: \
                        have the project deliver inline";
         return Err(ProviderError::new(ErrorClass::Failed, message));
     }
+    // A file needs the key, and the key goes along only with a call.
     let Some(id) = file_id(&uri) else {
         return Ok(OutputSource::Address(uri));
     };

@@ -65,6 +65,7 @@ pub(super) fn token(
         ErrorClass::Unclear => error.of_class(ErrorClass::Unavailable),
         _ => error,
     })?;
+    // Five minutes where nothing is told: too short costs an exchange, too long a failed call.
     let lifetime = body["expires_in"].as_u64().unwrap_or(300);
     let header = ("authorization", format!("Bearer {token}"));
     Ok((vec![header], Duration::from_secs(lifetime)))

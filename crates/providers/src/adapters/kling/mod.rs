@@ -156,6 +156,7 @@ impl Adapter for KlingAdapter {
         fields.insert("model_name".into(), json!(order.model));
         fields.insert("prompt".into(), json!(video.prompt));
         fields.insert("duration".into(), json!(video.seconds.to_string()));
+        // For looking the task up. Nothing relies on Kling rejecting or joining a second one.
         fields.insert("external_task_id".into(), json!(order.key));
         if let Some(negative) = &video.negative_prompt {
             fields.insert("negative_prompt".into(), json!(negative));
@@ -196,18 +197,20 @@ impl Adapter for KlingAdapter {
         ))
     }
 
-    /// In the units that its price list is in.
     fn named_job(
         &self,
         _: &Order,
         asked: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
+        // Not by `submitted`, as usual: that reads an id only beside code 0, but an id under any
+        // other code means an accepted order too.
         let id = text_at(&answer.json().ok()?, JOB.id)?;
         let operation = text_at(&asked.memo, "/operation")?;
         Some(JobHandle(json!({"id": id, "operation": operation})))
     }
 
+    /// In the units that its price list is in.
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         ProviderCost::at(
             &answer.json().ok()?,
@@ -239,6 +242,7 @@ impl Adapter for KlingAdapter {
             opened => opened?,
         };
         let key = text_at(&body, "/data/task_info/external_task_id");
+        // The match counts as certain, so the video of another order would be delivered.
         if key.is_some_and(|key| key != order.key) {
             let what = "the provider's response is about a different task";
             return Err(ProviderError::unreadable(what));
@@ -340,6 +344,7 @@ fn token(credential: &str, now: SystemTime) -> Result<String, ProviderError> {
     }
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let header = json!({"alg": "HS256", "typ": "JWT"});
+    // Valid from five seconds ago, because Kling's clock may be behind this one.
     let claims = json!({"exp": now + 1800, "iss": access, "nbf": now.saturating_sub(5)});
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let signed = format!("{}.{}", part(&header), part(&claims));

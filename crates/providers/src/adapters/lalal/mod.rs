@@ -103,6 +103,7 @@ impl Adapter for LalalAdapter {
     fn pace(&self) -> PollPace {
         PollPace {
             batch: 200,
+            // 30 calls a minute are the limit.
             gap: Duration::from_secs(2),
             ..PollPace::new(Duration::from_secs(5), Duration::from_secs(30))
         }
@@ -158,6 +159,7 @@ impl Adapter for LalalAdapter {
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
+        // The answer is about up to 200 tasks, so a 404 says nothing of a single one.
         let opened = answer.success(describe);
         let body = opened.map_err(|error| of_poll(error, false))?;
         let id = handle.text("id");
@@ -298,6 +300,7 @@ fn disposition(name: &str) -> String {
 /// The provider takes version 4 UUIDs only: one that follows from the key.
 fn uuid4(key: &str) -> String {
     let mut bytes: [u8; 32] = Sha256::digest(key).into();
+    // The bits of version and variant (RFC 9562, 5.4).
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let mut uuid = String::with_capacity(36);

@@ -204,6 +204,7 @@ impl Adapter for LumaAdapter {
     }
 
     fn cancelled(&self, _: &JobHandle, _: &ProviderResponse) -> bool {
+        // It is unknown whether a deletion stops a generation that runs.
         false
     }
 
@@ -238,6 +239,7 @@ impl Adapter for LumaAdapter {
                 && agrees(&request, &generation["request"], &["prompt"]);
             LIST.likely(generation, since).filter(|_| is_alike)
         });
+        // Not `LIST.goes_on`: it takes the list to begin with the newest, which no document says.
         let goes_on = body["has_more"] == true && !generations.is_empty();
         let offset = asked.memo.as_u64().unwrap_or_default();
         let read = u64::try_from(generations.len()).unwrap_or_default();

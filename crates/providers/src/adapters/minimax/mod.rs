@@ -154,6 +154,7 @@ fn opened(answer: &ProviderResponse) -> ParsedBody {
 /// The code of an error; `None` where the answer tells of none.
 fn code_of(body: &Value) -> Option<String> {
     let code = text_at(body, "/base_resp/status_code").filter(|code| code != "0");
+    // The code in the message goes before the type, which is coarser.
     let of_error = || ["/error/code", "/error/type"];
     let in_words = || code_in(body["error"]["message"].as_str()?);
     code.or_else(in_words)

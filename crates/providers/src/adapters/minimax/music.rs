@@ -69,6 +69,7 @@ pub(super) fn made(
 ) -> Result<AdapterStep, ProviderError> {
     let body = opened(answer)?;
     let audio = required_text(&body, "/data/audio")?;
+    // An address was asked for. The recording may be in the answer all the same, in hex.
     let source = if audio.starts_with("https://") || audio.starts_with("http://") {
         OutputSource::Address(audio)
     } else {

@@ -66,6 +66,7 @@ impl Adapter for MiniMaxV1Adapter {
             720.. => "720P",
             _ => "512P",
         };
+        // Limits have sizes and lengths apart, so they cannot say this.
         if resolution == "1080P" && video.seconds > 6 {
             let message = "this model supports 1080P only for six seconds";
             return Err(ProviderError::new(ErrorClass::Rejected, message));
@@ -104,6 +105,7 @@ impl Adapter for MiniMaxV1Adapter {
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
+        // Beside any code: `submitted` would read an id only where there is none.
         let id = text_at(&answer.json().ok()?, "/task_id")?;
         Some(JobHandle(json!({"id": id})))
     }

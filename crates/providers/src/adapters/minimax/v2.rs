@@ -133,6 +133,7 @@ impl Adapter for MiniMaxV2Adapter {
             let places = ["/action", "/task/action"];
             places.iter().find_map(|place| text_at(&body, place))
         });
+        // Of a task that has ended the same call deletes the record, which is a success as well.
         action.is_some_and(|action| action.starts_with("cancel"))
     }
 }

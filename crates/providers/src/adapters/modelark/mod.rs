@@ -114,6 +114,7 @@ impl Adapter for ModelArkAdapter {
     }
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
+        // 1080p, the finest word, has two million pixels; 1440p has 3.7 million.
         u64::from(size.0) * u64::from(size.1) < 3_000_000 && frame_size::has_usual_ratio(size)
     }
 
@@ -140,7 +141,9 @@ impl Adapter for ModelArkAdapter {
         if let Some(on) = video.audio {
             fields.insert("generate_audio".into(), json!(on));
         }
+        // The lower 32 bits are what ModelArk takes.
         let seed = video.seed.map(|seed| seed % (1 << 32));
+        // Never left to the provider: a seed made of the key is what a lost task is found by.
         let seed = seed.unwrap_or_else(|| u64::from(seed_of(&order.key)));
         fields.insert("seed".into(), json!(seed));
         if let Some(user) = &video.user {
@@ -175,6 +178,7 @@ impl Adapter for ModelArkAdapter {
         let tasks = LIST.items(&body)?;
         let seed = u64::from(seed_of(&order.key));
         let is_ours = |task: &&Value| {
+            // The model as well, because others may have ordered with this seed by chance.
             task["seed"].as_u64() == Some(seed)
                 && text_at(task, "/model").as_ref() == Some(&order.model)
         };
@@ -182,6 +186,7 @@ impl Adapter for ModelArkAdapter {
         let jobs = ours.filter_map(|task| LIST.certain(task));
         let number = asked.memo.as_u64().unwrap_or(1);
         let total = body["total"].as_u64().unwrap_or_default();
+        // All pages: no document says that the list begins with the newest.
         let goes_on = !tasks.is_empty() && number.saturating_mul(PAGE) < total;
         Ok(LookupPage::jobs(jobs).and_then(goes_on.then(|| page(number.saturating_add(1)))))
     }

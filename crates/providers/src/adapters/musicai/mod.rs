@@ -186,6 +186,7 @@ impl Adapter for MusicAiAdapter {
     }
 
     fn cancelled(&self, _: &JobHandle, _: &ProviderResponse) -> bool {
+        // It is unknown whether removing a job stops it.
         false
     }
 

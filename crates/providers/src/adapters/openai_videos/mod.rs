@@ -168,6 +168,8 @@ impl Adapter for OpenAiVideosAdapter {
                 ErrorClass::Failed => failure(&body),
                 class => ProviderError::new(class, message),
             };
+            // An error page on the way may have a `status` of "error" too. Only a body with the
+            // job's id is its record, and ends it at once.
             let is_record = text_at(&body, "/id").as_deref() == Some(handle.text("id"));
             return Err(if is_record {
                 error.on(ErrorBasis::Record)
@@ -207,6 +209,7 @@ impl Adapter for OpenAiVideosAdapter {
     }
 
     fn cancelled(&self, _: &JobHandle, _: &ProviderResponse) -> bool {
+        // vLLM-omni stops a running job and SGLang does not, so a deletion proves nothing.
         false
     }
 

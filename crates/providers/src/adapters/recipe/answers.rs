@@ -52,6 +52,8 @@ impl Recipe {
             return Err(self.turned_down(answer, &body, stage));
         }
         match &self.ok {
+            // Without the member it is not the provider's envelope. Read as a rejection, it could
+            // send the order elsewhere a second time.
             Some(ok) if !ok.is_told(&body) => Err(ProviderError::unreadable(
                 "the provider's response does not state whether the call succeeded",
             )),
@@ -68,8 +70,8 @@ impl Recipe {
         stage: AnswerStage,
     ) -> ProviderError {
         let said = self.describe(body);
-        // That of a submission says that it was turned down; one of a poll says
-        // nothing about the job.
+        // An envelope's error after a submission rejects it. After a poll it says nothing of the
+        // job.
         let class = self.class_of(&said).unwrap_or(match stage {
             AnswerStage::Submission => ErrorClass::Rejected,
             AnswerStage::Later => ErrorClass::Unclear,
@@ -87,11 +89,13 @@ impl Recipe {
     /// Where a job stands by the answer to a poll.
     pub(super) fn standing(&self, answer: &ProviderResponse) -> Result<JobProgress, ProviderError> {
         let state = &self.state;
+        // A body that is not JSON is no reason to stop here: its status may still say what it
+        // means.
         let body = self.opened(answer.json().unwrap_or(Value::Null));
         let word = state.word.as_ref().and_then(|at| at.get_ref().text(&body));
         let meaning = word.as_deref().and_then(|word| state.meaning(word));
-        // Some providers tell of a failed job with a status that is not 2xx, so
-        // these words go before the status.
+        // Some providers report a failed job under a status that is not 2xx, so these words go
+        // before the status.
         if let Some(JobStatus::Ended(class)) = meaning {
             return Err(self.ended(&body, class));
         }
@@ -159,7 +163,8 @@ impl Recipe {
 
     fn failure(&self, answer: &ProviderResponse) -> ProviderError {
         let error = answer.failure(|body| self.describe(body));
-        // Under other statuses words say nothing of the order.
+        // Words are read where the request may be at fault. Under 401, 402, 408 and 429 the same
+        // words would speak of something else.
         let forbidden = answer.status == 403;
         let of_order = forbidden || error.class == ErrorClass::Rejected;
         let said = ErrorDescription {
@@ -167,9 +172,10 @@ impl Recipe {
             message: of_order.then(|| error.message.clone()),
         };
         let by_code = self.class_of(&said);
+        // Under 403, `rejected` would make a wrong key the caller's fault.
         let by_code = by_code.filter(|class| !forbidden || *class != ErrorClass::Rejected);
-        // A status of 5xx does not prove that nothing was taken, whatever is
-        // said beside it: the order must not go elsewhere.
+        // A 5xx or a 408 does not prove that nothing was accepted, whatever its code says: a class
+        // that lets the order go elsewhere is not taken from it.
         let doubtful = error.class == ErrorClass::Unclear;
         let class = by_code
             .filter(|class| !(doubtful && class.allows_fail_over()))
@@ -206,6 +212,8 @@ impl Recipe {
         let by_words = words.find(|(words, _)| message.contains(words.as_str()));
         let class = |found: (&String, &ErrorClassName)| ErrorClass::from(*found.1);
         match (by_code.map(class), by_words.map(class)) {
+            // A code may say only that the request is wrong, while the sentence says that its
+            // content is.
             (None | Some(ErrorClass::Rejected), Some(ErrorClass::Refused)) => {
                 Some(ErrorClass::Refused)
             }
@@ -284,12 +292,14 @@ impl ResultSection {
     pub(super) fn addresses_in(&self, body: &Value) -> Vec<OutputSource> {
         let places = self.address.as_ref();
         let texts = places.map(|places| places.texts(body)).unwrap_or_default();
+        // A place with `*` may hold other texts too, such as ids.
         let addresses = texts.into_iter().filter(|text| is_address(text));
         addresses.map(|address| self.source(address)).collect()
     }
 
     fn source(&self, address: String) -> OutputSource {
         let is_relative = address.starts_with('/');
+        // A path has no host, so it is always a call to the provider's own.
         if !self.with_credential && !is_relative {
             return OutputSource::Address(address);
         }

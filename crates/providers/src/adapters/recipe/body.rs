@@ -71,6 +71,8 @@ impl BodyNode {
                 for item in items {
                     item.get_ref().push_to(&mut list, values, maps)?;
                 }
+                // A list that is empty in the recipe is sent. One emptied by missing values is left
+                // out.
                 Ok((!list.is_empty() || items.is_empty()).then_some(Value::Array(list)))
             }
             Self::Table(table) => {
@@ -129,6 +131,7 @@ impl BodyNode {
         };
         let (mut fields, mut files) = (Vec::new(), Vec::new());
         for (name, node) in &table.members {
+            // Taken out before it is rendered, which would make it text.
             let file = match node.get_ref() {
                 Self::Template(template) => template.file(),
                 _ => None,

@@ -15,6 +15,8 @@ use super::template::Template;
 
 /// A section that describes a call by the same five lines as all, and has some
 /// of its own. Its path is below the base address, or a whole address that was kept.
+// Not `#[serde(flatten)]`: it does not work with `deny_unknown_fields`, and loses the spans by
+// which faults are told by line.
 macro_rules! call {
     ($(#[$about:meta])* $name:ident, $method:literal { $($own:tt)* }) => {
         $(#[$about])*

@@ -42,6 +42,8 @@ impl Recipe {
         for variant in &submit.variant {
             if let Some(own) = &variant.remember {
                 self.check_templates(own, &names)?;
+                // Later calls do not know which variant an order was sent by, so every one has to
+                // remember the same names.
                 let same = |one: &TemplateMap, other: &TemplateMap| {
                     one.keys().all(|name| other.contains_key(name))
                 };

@@ -29,6 +29,7 @@ pub(super) type CheckResult = Result<(), RecipeFault>;
 
 /// Adds what was probably meant to "unknown field `x`, expected one of `a`, `b`".
 pub(super) fn explained(message: &str) -> String {
+    // serde's errors are text, with the names that they speak of in backquotes.
     let mut quoted = message.split('`').skip(1).step_by(2);
     match quoted.next() {
         Some(wrong) if message.starts_with("unknown") => {

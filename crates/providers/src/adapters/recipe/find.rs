@@ -72,7 +72,7 @@ impl RecipeAdapter {
             (None, _) => call,
             (Some(mark), Some(name)) => call.with_query(name, mark),
             (Some(address), None) => {
-                // It has its query in it.
+                // The next page's address has its query in it.
                 call.query.clear();
                 call.to(CallTarget::Address(address))
             }
@@ -90,6 +90,7 @@ impl RecipeAdapter {
             return Err(ProviderError::unreadable("no look-up was started"));
         };
         let mut found = LookupPage::default();
+        // Of a single job this means that there is none. A list that is not there is an error.
         if find.items.is_none() && matches!(answer.status.as_u16(), 404 | 410) {
             return Ok(found);
         }
@@ -106,7 +107,7 @@ impl RecipeAdapter {
                 continue;
             };
             let Ok(kept) = keep(wanted.get_ref(), job) else {
-                // It is there, and nobody can say which it is.
+                // It is the order's, but without these values nobody could ask for it.
                 continue;
             };
             let handle = self.handle(order, kept)?;
@@ -149,6 +150,7 @@ impl Recipe {
         let wrong = |message: &str| Err(RecipeFault::new(&at, message));
         let is_sure = find.reference.is_some() || find.is_by_key();
         let hands_over = |request: CallTemplate<'_>| request.mentions("key");
+        // An order that was sent without the key could never be found by it.
         if is_sure && !self.submit.requests().into_iter().all(hands_over) {
             return wrong("[find] looks up jobs by {key}, but the submission does not send it");
         }

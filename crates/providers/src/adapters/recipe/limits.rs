@@ -69,6 +69,7 @@ impl VideoSection {
 
     /// The limits of models without a section of their own, and of those with one.
     fn every(&self) -> Vec<VideoLimits> {
+        // A pattern without its last `*` is a name that it fits.
         let own = self.model.iter().map(|own| own.name.trim_end_matches('*'));
         let names = std::iter::once("").chain(own);
         names.map(|name| self.limits(name)).collect()
@@ -128,6 +129,7 @@ fn check_video(recipe: &Recipe, section: &Spanned<VideoSection>) -> CheckResult 
                 wanted.push(&["size", "width", "height", "ratio", "tier"]);
             }
             all_mentioned(&request, &wanted)?;
+            // Each with each set of pictures, because any of them may select another variant.
             for (name, may_be_there) in [
                 ("seed", limits.seed),
                 ("negative_prompt", limits.negative_prompt),

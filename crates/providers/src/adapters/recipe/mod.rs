@@ -197,6 +197,8 @@ impl Adapter for RecipeAdapter {
     }
 
     fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
+        // A recipe that sends no pixels tells the shape by its name, and only for usual shapes is
+        // that the shape that comes.
         let requests = self.recipe.submit.requests();
         let says = |name: &str| requests.iter().any(|request| request.mentions(name));
         let is_plain = ["size", "width", "height"].into_iter().any(says);
@@ -242,6 +244,7 @@ impl Adapter for RecipeAdapter {
         asked: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
+        // Uploads and personas may have members of the same names, which name no job.
         if asked.stage != SUBMIT {
             return None;
         }
@@ -311,6 +314,7 @@ impl RecipeAdapter {
     fn next(&self, order: &Order, ids: &[Value]) -> Result<Call, ProviderError> {
         let recipe = &self.recipe;
         let values = order_values::values(recipe, order, ids)?;
+        // As many files have been uploaded as there are ids, in the same order.
         if let Some(upload) = &recipe.upload
             && let Some(file) = upload.files(&values).nth(ids.len())
         {

@@ -125,6 +125,7 @@ fn of_video(video: &VideoSpec, max_seed: u64) -> TemplateValues<'_> {
 
 /// A seed within a range.
 fn fold(seed: u64, max: u64) -> u64 {
+    // With the whole range of u64 there is nothing to fold, and `max + 1` would overflow.
     max.checked_add(1).map_or(seed, |count| seed % count)
 }
 

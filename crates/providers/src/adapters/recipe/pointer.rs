@@ -28,6 +28,7 @@ impl JsonPointer {
             if plain.contains('~') {
                 return Err(format!("{text:?}: ~ must be followed by 0 or 1"));
             }
+            // In this order (RFC 6901, 4): else `~01` would become a slash.
             Ok(segment.replace("~1", "/").replace("~0", "~"))
         });
         Ok(Self(segments.collect::<Result<_, _>>()?))
@@ -42,6 +43,7 @@ impl JsonPointer {
                 .flat_map(|value| step(value, segment))
                 .collect();
         }
+        // A null counts as absent, so that the next place of a list is looked at.
         found.retain(|value| !value.is_null());
         found
     }

@@ -36,6 +36,7 @@ impl Recipe {
             source: section.source.get_ref(),
         });
         let mut all = vec![RefusalRule::of_http()];
+        // A row without codes would let the status 200 alone prove a refusal.
         all.extend(Some(by_codes).filter(|row| !row.codes.is_empty()));
         all.extend(own);
         all
@@ -52,6 +53,7 @@ impl Recipe {
                 let message = "statuses must contain at least one status from 200 to 599";
                 return Err(RecipeFault::new(&section.statuses.span(), message));
             }
+            // A success does not refuse anything by itself, and the others may come from a proxy.
             let says_nothing = |status: &u16| matches!(status, 0..=399 | 408 | 425 | 499..);
             if section.codes.is_empty() && statuses.iter().any(says_nothing) {
                 let message = "such a status can also come from a proxy that lost the provider's response; add codes";

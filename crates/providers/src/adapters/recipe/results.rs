@@ -27,6 +27,7 @@ impl RecipeAdapter {
             .remembered(|name| order_values::has(&values, name));
         for (name, template) in remembered {
             let value = template.get_ref().text(&values, &self.recipe.maps)?;
+            // Empty text and not nothing: a call whose path needs a missing value cannot be made.
             kept.insert(name.clone(), json!(value.unwrap_or_default()));
         }
         let mut handle = json!({"kept": kept});
@@ -49,6 +50,7 @@ impl RecipeAdapter {
             let most = music.map_or(1, |music| music.get_ref().clips);
             let job = handle.0.pointer("/kept/id").and_then(text_of);
             let mut clips = result.clips_in(body, facts, job.as_deref());
+            // The task has as many places for clips as its model offered when it was accepted.
             clips.truncate(most);
             return AdapterStep::done(clips);
         }

@@ -75,6 +75,7 @@ impl CallSigner for Tc3Signer {
         let words = [&date, &self.service, "tc3_request"];
         let scope = words.join("/");
         let text = format!("TC3-HMAC-SHA256\n{seconds}\n{scope}\n{canonical}");
+        // The key is derived from the date, the service and a fixed word, as in Amazon's scheme.
         let mut derived = format!("TC3{}", self.key.expose()).into_bytes();
         for word in words {
             derived = mac(&derived, word)?;
@@ -129,6 +130,7 @@ fn query(url: &url::Url) -> String {
         .query_pairs()
         .map(|(name, value)| format!("{}={}", escaped(&name), escaped(&value)))
         .collect();
+    // The signature is over the sorted query, whatever order it is sent in.
     pairs.sort();
     pairs.join("&")
 }
@@ -141,6 +143,7 @@ impl Recipe {
         }
         let upload = self.upload.iter().map(Upload::encoded);
         for request in self.submit.requests().into_iter().chain(upload) {
+            // A form with files gets its bytes while it is sent, after the signature.
             if request.encoding == BodyEncoding::Multipart {
                 let message = "a form with files cannot be signed; use encoding = \"json\"";
                 return Err(RecipeFault::new(&request.path.span(), message));

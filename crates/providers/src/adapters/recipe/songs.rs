@@ -40,6 +40,8 @@ pub(super) fn values<'a>(
         requests.iter().any(|request| request.mentions(name))
     };
     let recording = covered(song).filter(|_| names("recording"));
+    // A clip that the provider did not make has no id there. Only a cover's recording can be handed
+    // over in its place.
     let mut others = song.uploads.iter();
     if others.any(|(field, one)| one.upstream.is_none() && (field != COVER || recording.is_none()))
     {
@@ -60,6 +62,8 @@ pub(super) fn values<'a>(
         lyrics.filter(|_| !names("lyrics")),
     ];
     let mut prompt = told.into_iter().flatten().collect::<Vec<_>>().join("\n");
+    // Everything has a place of its own in this recipe. Every song has a prompt, so it repeats the
+    // tags or the lyrics.
     if prompt.is_empty() {
         song.text("tags")
             .or(lyrics)
@@ -161,6 +165,8 @@ impl MusicSection {
     fn heeds(&self, recipe: &Recipe, name: &str) -> bool {
         let does = |wanted: &str| self.tasks.iter().any(|task| task == wanted);
         let (extends, covers) = (does("extend"), does("cover"));
+        // Every combination that can select a variant: a field is offered only if no order loses
+        // it.
         let sets = (0..1_usize << SHAPES.len()).map(|bits| {
             let names = SHAPES.iter().enumerate();
             let names = names

@@ -62,13 +62,14 @@ impl Upload {
     ) -> Result<Call, ProviderError> {
         let values = TemplateValues::from([
             ("file", TemplateValue::File(OrderFile::new(file))),
-            // Where each call wants a name of its own.
+            // For providers that want a different name for each file of an order.
             ("number", TemplateValue::Plain(json!(ids.len() + 1))),
             ("key", TemplateValue::Plain(json!(order.key))),
             ("model", TemplateValue::Plain(json!(order.model))),
         ]);
         let call = self.encoded().call(UPLOAD, recipe, &values)?;
         let call = call.with_memo(json!({"ids": ids}));
+        // An operator who sends the calls elsewhere does not want files and key to go past that.
         let own = self.base_url.as_ref().filter(|_| at_home);
         Ok(match (own, &call.to) {
             (Some(own), CallTarget::Path(path)) => {
@@ -91,6 +92,7 @@ impl RecipeAdapter {
     ) -> Result<AdapterStep, ProviderError> {
         let mut ids = asked.memo["ids"].as_array().cloned().unwrap_or_default();
         let body = self.recipe.accepted(answer, AnswerStage::Submission);
+        // Nothing was ordered yet, so whatever failed can be tried on another route.
         let body = body.map_err(before_the_order)?;
         let id = section.id.scalars(&body).into_iter().next();
         let missing = || before_the_order(ProviderError::unreadable("the upload has no name"));

@@ -223,6 +223,7 @@ impl Adapter for ReplicateAdapter {
             .json()
             .ok()
             .and_then(|body| text_at(&body, "/status"));
+        // The answer is the prediction, and may say that it still runs.
         answer.status.is_success() && matches!(status.as_deref(), Some("canceled" | "aborted"))
     }
 
@@ -307,6 +308,8 @@ impl ReplicateAdapter {
             }
             None => format!("/v1/models/{}/predictions", in_path(&order.model)),
         };
+        // No `Prefer: wait`: a held answer that is lost would leave a paid prediction without an
+        // id.
         Ok(Call::post("submit", path, body).submits())
     }
 }

@@ -165,6 +165,7 @@ impl RunwayAdapter {
     /// submission.
     fn next(&self, order: &Order, mut ready: Vec<String>) -> Result<Call, ProviderError> {
         let video = order.video()?;
+        // `ready` is in the order of `pictures`, so its length says which one is next.
         for (_, file) in pictures(video).skip(ready.len()) {
             let Some(address) = address(file) else {
                 let body = json!({"filename": file.name, "type": "ephemeral"});
@@ -186,6 +187,7 @@ impl RunwayAdapter {
         let known = self.known.find(&order.model);
         let inputs = known.and_then(|known| RunwayInputs::read(&known.inputs).ok());
         let inputs = inputs.unwrap_or_default();
+        // Runway counts UTF-16 units, while the limits are checked in characters.
         if video.prompt.encode_utf16().count() > longest {
             let message = format!("the prompt is longer than {longest} UTF-16 units");
             return Err(ProviderError::new(ErrorClass::Rejected, message));
@@ -221,6 +223,7 @@ impl RunwayAdapter {
             fields.insert("negativePrompt".into(), json!(negative));
         }
         if let Some(seed) = video.seed {
+            // Seeds have 32 bits here.
             fields.insert("seed".into(), json!(seed % (1 << 32)));
         }
         if let Some(on) = video.audio {
@@ -260,6 +263,7 @@ const REFERENCE: &str = "reference";
 
 /// The picture's address, unless it has to be uploaded.
 fn address(file: &MediaFile) -> Option<String> {
+    // The length of base64, and room for `data:` and the media type.
     let fits = file.bytes.len().div_ceil(3) * 4 + 64 <= DATA_URL;
     let data = || fits.then(|| file.data_url());
     file.url.clone().or_else(data)

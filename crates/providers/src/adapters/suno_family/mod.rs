@@ -208,6 +208,8 @@ impl Adapter for SunoFamilyAdapter {
                 return vec![Err(error); handles.len()];
             }
             Err(error) => {
+                // These are about the call, which may be tried again. Any other class could be read
+                // as the end of each job.
                 let class = match error.class {
                     ErrorClass::RateLimited | ErrorClass::Unavailable | ErrorClass::Credentials => {
                         error.class

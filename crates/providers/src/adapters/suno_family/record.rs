@@ -57,6 +57,7 @@ pub(super) fn read(handle: &JobHandle, task: &Value) -> Result<AdapterStep, Prov
             SunoStatus::Going => going = true,
             SunoStatus::Done => done.push(clip),
             SunoStatus::Failed => {}
+            // Such a clip may still be finished, so the task has not ended.
             SunoStatus::Unknown(word) => return Ok(AdapterStep::unknown(format!("clip: {word}"))),
         }
     }
@@ -64,6 +65,7 @@ pub(super) fn read(handle: &JobHandle, task: &Value) -> Result<AdapterStep, Prov
     match (task["status"].as_str().map(task_word), clips.is_empty()) {
         (Some(SunoStatus::Unknown(word)), _) => Ok(AdapterStep::unknown(word)),
         (Some(SunoStatus::Failed), _) if done.is_empty() => Err(failure(task, clips)),
+        // Clips that were finished are paid for.
         (Some(SunoStatus::Failed), _) => deliver(handle, &done),
         (Some(SunoStatus::Going), true) => Ok(running),
         (Some(SunoStatus::Done), true) => AdapterStep::done(Vec::new()),

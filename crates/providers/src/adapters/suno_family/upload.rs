@@ -153,6 +153,7 @@ pub(super) fn read(
                         why.unwrap_or_else(|| "the provider cannot use the audio file".into());
                     return Err(ProviderError::new(ErrorClass::Rejected, why));
                 }
+                // Nothing was ordered, so the order may go elsewhere rather than wait on.
                 _ if looks >= LOOKS => {
                     let message = "the provider did not finish processing the upload";
                     return Err(ProviderError::new(ErrorClass::Unavailable, message));

@@ -49,6 +49,7 @@ pub fn of_poll(error: ProviderError, is_gone: bool) -> ProviderError {
 /// Numbers are compared whole.
 fn begins(code: &str, start: &str) -> bool {
     let is_number = start.bytes().all(|byte| byte.is_ascii_digit());
+    // Google's `1` is CANCELLED and must not fit `13`, which is INTERNAL.
     code == start || (!is_number && code.starts_with(start))
 }
 

@@ -91,8 +91,9 @@ impl JobApi {
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         let body = (self.told)(answer).map_err(|error| match answer.status.as_u16() {
+            // One of several servers may not have heard of the job yet.
             404 => error.of_class(ErrorClass::Missing),
-            // It stands in place of the record.
+            // It stands in place of the record and may be a proxy's, so one alone ends no job.
             _ => error.on(ErrorBasis::Answer),
         })?;
         let word = required_text(&body, self.status)?;
@@ -106,6 +107,7 @@ impl JobApi {
                 Err(ProviderError::new(class, message))
             }
             Some(JobStatus::Ended(class)) => Err(ProviderError::new(class, self.lost)),
+            // A word that no document has is no end: the job may be paid for and come out well.
             None => Ok(AdapterStep::unknown(word)),
         }
     }

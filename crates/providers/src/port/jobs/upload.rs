@@ -22,6 +22,7 @@ pub fn ready(memo: &Value) -> Vec<String> {
 pub fn put(stage: &'static str, to: String, file: &MediaFile) -> Call {
     Call::new(stage, Method::PUT, "")
         .to(CallTarget::Address(to))
+        // The address carries its own signature, and the key is for the provider alone.
         .without_credential()
         .with_body(RequestBody::Bytes {
             bytes: file.bytes.clone(),
@@ -45,6 +46,7 @@ pub fn form(
     let mut parts: Vec<FormPart> = fields
         .map(|(name, value)| FormPart::text(name, text(value)))
         .collect();
+    // Storages in the manner of S3 ignore the fields after the file.
     parts.push(FormPart::file("file", file));
     Call::new(stage, Method::POST, "")
         .to(CallTarget::Address(to))
@@ -59,12 +61,14 @@ pub fn stored(answer: &ProviderResponse) -> Result<(), ProviderError> {
         return Ok(());
     }
     let error = answer.failure(|_| ErrorDescription::default());
+    // A 403 of the storage says nothing of the provider's key, which it never saw.
     Err(error.of_class(ErrorClass::Unavailable))
 }
 
 /// The error of a call before the order.
 pub fn before_the_order(error: ProviderError) -> ProviderError {
     match error.class {
+        // Nothing was ordered, so nothing can be unclear, and another route may get the order.
         ErrorClass::Unclear => error.of_class(ErrorClass::Unavailable),
         _ => error,
     }
