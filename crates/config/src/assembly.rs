@@ -59,6 +59,8 @@ impl Settings {
             .chain(&mut self.provenance.signer)
             .chain(&mut self.provenance.timestamp)
             .chain(&mut self.telemetry.otlp);
+        // Only those that cannot be read. What stands in is under `.invalid`, which never resolves
+        // (RFC 2606), should a command ask there after all.
         for source in addresses.filter(|source| source.read().is_err()) {
             *source = SecretSource::from(NOWHERE.to_owned());
         }
@@ -80,6 +82,8 @@ impl Config {
 
     /// Reads only the settings that can be reloaded.
     pub fn reload(flags: &Settings) -> Result<ModelConfig, ConfigError> {
+        // Everything is read and checked, although only the models are taken: a file with a fault
+        // is refused as a whole, and the old settings stay.
         Self::load(flags).map(|config| config.models)
     }
 
@@ -182,6 +186,7 @@ impl Config {
 
     fn check(&self) -> Result<(), ConfigError> {
         check_path_segment("brand", &self.brand)?;
+        // The music endpoints lie under the brand and would hide these.
         if ["v1", "media", "pricing", "docs", "assets", "console"].contains(&self.brand.as_str()) {
             return Err(wrong(
                 "brand",
@@ -201,6 +206,8 @@ impl Config {
         if !(1..=100_000).contains(&self.max_submitting) {
             return Err(wrong("max_submitting", "must be from 1 to 100000"));
         }
+        // At least two, because one belongs to the heartbeat, which must never wait behind other
+        // writes.
         if !(2..=100).contains(&self.database_connections) {
             return Err(wrong("database_connections", "must be from 2 to 100"));
         }
@@ -262,6 +269,7 @@ fn with_extras(
 }
 
 fn check_public_url(url: &Url) -> Result<String, ConfigError> {
+    // Every media URL begins with it, so a password or a query would be in all of them.
     let is_plain = matches!(url.scheme(), "http" | "https")
         && url.host().is_some()
         && url.query().is_none()
@@ -295,6 +303,7 @@ fn read_signing_secrets(
         let secret = source
             .read()
             .map_err(|error| ConfigError::Secret { key, error })?;
+        // A short secret could be guessed offline by anyone who has a signed URL.
         if secret.expose().len() < 32 {
             return Err(wrong(key, "must have at least 32 characters"));
         }
@@ -332,6 +341,8 @@ fn check_path_segment(key: &str, text: &str) -> Result<(), ConfigError> {
 
 fn is_origin(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| {
+        // In exactly the form in which browsers send it: with a slash or a default port it would
+        // never match.
         matches!(url.scheme(), "http" | "https") && url.origin().ascii_serialization() == *text
     })
 }

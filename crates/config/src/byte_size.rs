@@ -52,6 +52,8 @@ impl FromStr for ByteSize {
 
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Only a unit that divides it without a rest, so that what is shown reads back as the same
+        // number.
         let fits = |(_, bytes): &&(&str, u64)| self.0 >= *bytes && self.0.is_multiple_of(*bytes);
         let (name, bytes) = UNITS.iter().find(fits).unwrap_or(&("B", 1));
         write!(f, "{}{name}", self.0 / bytes)
@@ -75,6 +77,7 @@ impl<'de> Deserialize<'de> for ByteSize {
                 f.write_str("a number of bytes such as \"20GB\"")
             }
 
+            // TOML has only signed integers.
             fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<ByteSize, E> {
                 u64::try_from(number)
                     .map(ByteSize)

@@ -65,6 +65,7 @@ impl EffectiveSettings {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let before = known.contains_key(name);
+        // The first time at which it differed stays until it is over.
         if !differs {
             known.remove(name);
         } else if !before {

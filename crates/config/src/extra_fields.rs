@@ -89,6 +89,7 @@ impl Serialize for ExtraFields {
 
 impl fmt::Debug for ExtraFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the values, any of which may be a secret.
         f.debug_set().entries(self.0.keys()).finish()
     }
 }

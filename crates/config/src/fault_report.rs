@@ -33,9 +33,12 @@ pub fn check(
         Err(faults) => faults,
     };
     if let Some(source) = flags.config.as_deref().and_then(source) {
+        // A file that is no TOML has nothing that could be taken out, and its one fault is
+        // reported.
         let mut table: Table = toml::from_str(&source.text).unwrap_or_default();
         let all = table.clone();
         let mut new = faults.clone();
+        // Ends in any case: a round either takes something out of the table or is the last.
         while faults.len() < MOST && take_out(&mut table, &all, &new) {
             new = match checked(without(flags, &source, &table)) {
                 Ok(_) => break,
@@ -44,6 +47,7 @@ pub fn check(
                     .map(|one| source.locate_again(one))
                     .collect(),
             };
+            // The same faults again: what was taken out was not their cause.
             let is_known = new.iter().all(|one| faults.contains(one));
             faults.extend(new.iter().cloned());
             if is_known {
@@ -82,6 +86,8 @@ fn take_out(table: &mut Table, all: &Table, faults: &[ConfigError]) -> bool {
         // An unknown key is taken out alone, unless it is in a list.
         let is_alone = fault.is_unknown_key() && path.join(".") == key;
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        // A wrong limit leaves the rest of its model to be checked. Without a provider or routes,
+        // the rest would only show faults that follow from the first.
         let whole = match path.as_slice() {
             [] => continue,
             _ if is_alone => path.len(),

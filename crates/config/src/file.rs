@@ -61,6 +61,8 @@ pub fn parse(path: &str, text: &str) -> Result<Settings, ConfigError> {
 
 /// The TOML reader's message, with the key and a suggestion.
 fn explain(text: &str, at: usize, message: &str) -> String {
+    // The reader's message has the unknown key first and the known ones after it, all in
+    // backquotes. Every second piece is a name.
     let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     if let (true, Some((unknown, known))) =
         (message.starts_with("unknown field"), names.split_first())
@@ -76,6 +78,7 @@ fn explain(text: &str, at: usize, message: &str) -> String {
 
 /// The reader's message without the value, which may be a secret in the wrong place.
 fn without_value(message: &str) -> String {
+    // From the end, because the value itself may contain these words.
     match message.rsplit_once(", expected ") {
         Some((found, expected)) => {
             let kind = found.split(['"', '`']).next().unwrap_or_default();
@@ -97,6 +100,7 @@ pub fn meant(unknown: &str, known: &[&str]) -> String {
         .iter()
         .map(|name| (strsim::damerau_levenshtein(unknown, name), *name))
         .min()
+        // With more than half of the letters wrong, a suggestion would only mislead.
         .filter(|(distance, _)| *distance <= unknown.len().div_ceil(2));
     near.map_or_else(
         || format!("the known names are {}", known.join(", ")),

@@ -307,7 +307,7 @@ impl Config {
     }
 }
 
-/// The file's current mark, if it is not `seen`.
+/// Modification time and size of the file, by which a change of it is noticed.
 pub fn file_mark(path: &Path) -> Option<(std::time::SystemTime, u64)> {
     let meta = std::fs::metadata(path).ok()?;
     Some((meta.modified().ok()?, meta.len()))

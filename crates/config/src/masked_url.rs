@@ -84,6 +84,8 @@ impl Serialize for MaskedUrl {
 pub(super) fn without_credentials(address: &str) -> String {
     stripped(address).unwrap_or_else(|| {
         let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
+        // What stands before `://` in odd text may be part of a secret, unless it looks like a
+        // scheme.
         let is_plain = scheme.bytes().all(|b| b.is_ascii_lowercase());
         let scheme = if is_plain { scheme } else { "" };
         format!("{scheme}://{MASK}")
@@ -98,6 +100,8 @@ fn stripped(address: &str) -> Option<String> {
         url.set_username("").ok()?;
         url.set_password(None).ok()?;
     }
+    // A password with a slash in it ends the host early, so that user and password are read as
+    // host, port and path. The `@` gives that away.
     let is_plain = url.has_host() && !url.path().contains('@');
     is_plain.then(|| url.into())
 }

@@ -49,7 +49,8 @@ impl MediaConfig {
         let store = set.store.as_deref().map_or(Ok(MediaStore::Folder), read)?;
         Ok(Self {
             store,
-            // AWS wants the bucket in the host, others rarely have a name for each bucket.
+            // AWS wants the bucket in the host. Other stores rarely have a host name for each
+            // bucket.
             path_style: set.path_style.unwrap_or(set.endpoint.is_some()),
             endpoint: MaskedUrl::read_if_set("media.endpoint", set.endpoint.as_ref())?,
             region: set.region,
@@ -63,7 +64,8 @@ impl MediaConfig {
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        // The rest may be set for the bucket to which the files are copied.
+        // The other settings are allowed with a folder: they may be for the bucket that its files
+        // are copied to.
         if self.store == MediaStore::Folder && self.delivery == MediaDelivery::Redirect {
             let message = "requires `media.store = \"s3://bucket/prefix\"`";
             return Err(wrong("media.delivery", message));
@@ -147,7 +149,7 @@ fn origin_of(host: &str, origin: &str) -> Option<String> {
     let url = if host.contains("://") {
         Url::parse(host).ok()?
     } else {
-        // What is no host would become a path, a port or a user.
+        // Put into a URL, text with these characters would become a path, a user or a query.
         if host.contains(['/', '@', '?', '#', '\\', ' ']) {
             return None;
         }
@@ -177,6 +179,7 @@ fn read(store: &str) -> Result<MediaStore, ConfigError> {
     };
     let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
     let prefix = prefix.trim_end_matches('/');
+    // S3's own rules for names of buckets.
     let is_bucket = (3..=63).contains(&bucket.len())
         && bucket
             .bytes()

@@ -10,6 +10,8 @@ pub fn cores() -> usize {
 /// A path to this program. On Linux it stays valid even if the file is replaced by a newer one.
 pub(super) fn this_program() -> PathBuf {
     let link = PathBuf::from("/proc/self/exe");
+    // A path by name would lead to the new program after an upgrade, whose children may speak
+    // another version.
     if link.exists() {
         return link;
     }

@@ -175,6 +175,7 @@ impl SigningIdentity {
             wrong("provenance.key", &error.to_string())
         };
         let signer = PemSigner::new(&self.certificates, key.expose(), algorithm).map_err(unfit)?;
+        // Signs once: a key of another certificate shows at the start and not at the first result.
         try_out(&signer).map_err(unfit)
     }
 
@@ -201,7 +202,8 @@ impl SigningIdentity {
             (b"\x06\x03\x2b\x65\x70", SignatureAlgorithm::Ed25519),
         ];
         let leaf = CertificateDer::from_pem_slice(self.certificates.as_bytes()).ok()?;
-        // A curve is named only by the key; Ed25519 by the issuer's signature too, and so comes last.
+        // A curve's identifier occurs only in the certificate's own key. Ed25519's also occurs if
+        // the issuer signed with it, so it is looked for last.
         let names = |kind: &[u8]| leaf.windows(kind.len()).any(|window| window == kind);
         let found = KINDS.iter().find(|(kind, _)| names(kind));
         found.map(|(_, algorithm)| *algorithm)

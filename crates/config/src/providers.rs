@@ -162,6 +162,7 @@ pub(super) fn known(
     let Some(folder) = folder else {
         return Ok(embedded);
     };
+    // Files of the operator go over the built-in ones, which are as old as this program.
     let laid_over = embedded.with_folder(folder, fault_of_entry).map(Arc::new);
     laid_over.map_err(|error| {
         let error = ConfigError::Value {
@@ -338,9 +339,12 @@ impl<'de> Deserialize<'de> for PriceSettings {
 impl PriceSettings {
     /// The prices over time. Gaps and overlaps are refused.
     pub fn schedule(&self, now: Timestamp) -> Result<PriceSchedule, String> {
+        // Work without a price is free, so a gap would give it away, and an overlap would leave
+        // open which price counts.
         let mut entries = self.0.clone();
         entries.sort_by_key(|entry| entry.from);
         for pair in entries.windows(2) {
+            // Without `until` a price is valid until the next one begins.
             let (Some(until), Some(next)) = (pair[0].until, pair[1].from) else {
                 continue;
             };
@@ -395,6 +399,7 @@ fn instant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestam
 }
 
 fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MicroDollars, D::Error> {
+    // Only as text: a TOML number with a point is a float, which cannot hold every amount.
     String::deserialize(deserializer)?
         .parse()
         .map_err(de::Error::custom)

@@ -61,7 +61,7 @@ fn key_span(text: &str, key: &str) -> Option<usize> {
             let after = after_name(rest, name.get_ref())?;
             Some((name, value, after))
         });
-        // The longest name: `veo-3.1` and not `veo-3`.
+        // The longest name that fits: for `veo-3.1.price` the model `veo-3.1`, and not `veo-3`.
         let Some((name, value, after)) = named.max_by_key(|(name, ..)| name.get_ref().len()) else {
             break;
         };

@@ -20,6 +20,7 @@ struct FileTables {
 
 pub(super) fn toml(config: &Config) -> String {
     let mut top = Table::try_from(config).unwrap_or_default();
+    // From the file and not from `config`, which has the secrets in place of the references.
     if let Some(source) = &config.models.source {
         let tables: FileTables = toml::from_str(&source.text).unwrap_or_default();
         top.extend(Table::try_from(tables).unwrap_or_default());

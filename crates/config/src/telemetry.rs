@@ -30,6 +30,7 @@ impl TelemetryConfig {
     pub fn traces(&self) -> Option<Url> {
         let mut url = self.otlp.as_ref()?.url().clone();
         let path = url.path().trim_end_matches('/').to_owned();
+        // Some write a collector's address with this path and some without.
         if !path.ends_with(TRACES) {
             url.set_path(&format!("{path}/{TRACES}"));
         }

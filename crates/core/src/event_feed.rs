@@ -47,6 +47,7 @@ impl EventFeed {
 
     /// One more follower, and whether somebody should begin to look; `None` if there are too many.
     pub fn join(&self) -> Option<(broadcast::Receiver<Arc<FeedEntry>>, bool)> {
+        // Under the same lock as `is_followed_or_end`, so that exactly one task looks for events.
         let mut state = self.state();
         if state.followers >= MOST_FOLLOWERS {
             return None;
@@ -69,7 +70,7 @@ impl EventFeed {
     }
 
     pub fn tell(&self, told: Arc<FeedEntry>) {
-        // Whoever followed may have left.
+        // Fails if the last follower has just left.
         let _ = self.sender.send(told);
     }
 }

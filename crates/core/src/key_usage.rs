@@ -63,7 +63,8 @@ impl KeyUsage {
                 known.written = Some(*at);
             }
         }
-        // What is written and idle is not needed: its next use is written at once.
+        // A key that is written and idle can be forgotten: without an entry its next use is written
+        // at once.
         if uses.len() >= MOST / 2 {
             uses.retain(|_, known| known.written != Some(known.latest));
         }

@@ -55,6 +55,8 @@ impl LocalDispatch {
     /// Claims new tasks for hosted providers, all of one model, and counts that as their first
     /// attempt.
     pub fn claim(&self, tasks: &mut [Task]) -> Option<TaskClaim> {
+        // Tasks of the engines take turns in one queue of all processes, so none may start ahead of
+        // it.
         tasks.first().filter(|task| task.provider != EMBEDDED)?;
         let offer = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let claim = offer.as_ref()?(tasks)?;

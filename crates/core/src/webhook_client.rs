@@ -81,6 +81,8 @@ impl WebhookClient {
             "http" => return Err(UrlRefusal::NotHttps),
             _ => return Err(UrlRefusal::Malformed),
         }
+        // Judges only what the text says. A name is resolved and judged at each attempt, as it may
+        // point elsewhere by then.
         self.out.check(&url)?;
         Ok(url)
     }
@@ -107,6 +109,8 @@ impl WebhookClient {
         now: Timestamp,
     ) -> Result<WebhookResponse, AttemptError> {
         let answered = self.send(url, headers, body, now);
+        // One limit for all of it, so that a receiver cannot hold a connection by sending a byte
+        // now and then.
         tokio::time::timeout(self.rules.timeout, answered)
             .await
             .unwrap_or(Err(AttemptError::Timeout))
@@ -119,6 +123,7 @@ impl WebhookClient {
         body: Bytes,
         now: Timestamp,
     ) -> Result<WebhookResponse, AttemptError> {
+        // Again: the rules may have changed since the address was accepted.
         let url = self.check(url).map_err(|_| AttemptError::Blocked)?;
         let request = self.out.request(Method::POST, &url);
         let request = request.map_err(|_| AttemptError::Blocked)?;
@@ -169,6 +174,7 @@ fn printable(bytes: &[u8]) -> String {
 }
 
 fn class_of(error: &reqwest::Error) -> AttemptError {
+    // First, because a refused address comes as a connection error.
     if AddressRefusal::cause_of(error).is_some() {
         AttemptError::Blocked
     } else if error.is_timeout() {

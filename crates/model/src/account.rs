@@ -100,7 +100,7 @@ impl BudgetPeriod {
         let day = Timestamp::start_of_day(now);
         let days_back = match self {
             Self::Day => 0,
-            // The epoch was a Thursday.
+            // The epoch was a Thursday, three days after a Monday.
             Self::Week => (day.seconds().div_euclid(DAY_SECONDS) + 3).rem_euclid(7),
             Self::Month => i64::from(now.day_of_month()) - 1,
         };
@@ -225,6 +225,8 @@ impl ApiKey {
 
     /// Whether the key may be used from this address.
     pub fn may_come_from(&self, address: IpAddr) -> bool {
+        // On a socket for both families an IPv4 address arrives mapped into IPv6, and would be in
+        // no IPv4 network.
         let address = address.to_canonical();
         self.networks
             .as_ref()

@@ -128,6 +128,7 @@ impl Model {
     /// Whether every route can send `asked`; one that cannot would run a different model.
     pub fn can_be_named(&self, asked: &str) -> bool {
         let mut routes = self.routes().iter();
+        // All, not any: which route takes the order is not known yet.
         routes.all(|route| route.sent_name(asked).is_some())
     }
 
@@ -162,10 +163,12 @@ pub fn matches_pattern(pattern: &str, text: &str) -> bool {
     let end = parts.pop().unwrap_or_default();
     for part in parts {
         match text.find(part) {
+            // The first match is enough: a later one only leaves less text for what follows.
             Some(at) => text = &text[at + part.len()..],
             None => return false,
         }
     }
+    // Only in what is left, so that `ab*ba` does not match `aba`.
     text.ends_with(end)
 }
 

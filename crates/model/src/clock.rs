@@ -125,6 +125,8 @@ impl SteadyTime {
     fn follow(&mut self, clock: i64, now: Instant) {
         let passed = now.saturating_duration_since(self.seen);
         let most = micros_of(passed).saturating_mul(CATCH_UP);
+        // Never back, so that nothing gets younger. Forward by a bounded step, so that a clock
+        // which jumps ten days ahead must stay there for more than one before it is believed.
         self.at = self.at.saturating_add((clock - self.at).clamp(0, most));
         self.seen = now;
     }
@@ -195,6 +197,7 @@ impl Clock {
     pub fn share(&self, own: Timestamp, shared: Timestamp) {
         let difference = shared.0.saturating_sub(own.0);
         if difference.abs() > NEGLIGIBLE {
+            // Added, because `own` already contains the difference that was known before.
             self.shared.fetch_add(difference, Ordering::Relaxed);
         }
     }
@@ -207,11 +210,13 @@ impl Clock {
 
     /// How far time has come for sure.
     pub fn steady(&self) -> Timestamp {
+        // Tests move the time that has passed and what the clock says apart from each other.
         if let ClockSource::Manual(micros, _) = &self.source {
             return Timestamp(micros.load(Ordering::SeqCst));
         }
         let (clock, now) = (self.now().0, Instant::now());
         let mut steady = self.steadied();
+        // Without a time that was written down, as on a new database, the clock is all there is.
         let steady = steady.get_or_insert(SteadyTime {
             at: clock,
             seen: now,
@@ -242,6 +247,7 @@ impl Clock {
         if self.is_settled() {
             self.steady().minus(ttl)
         } else {
+            // The epoch: nothing is older.
             Timestamp(0)
         }
     }

@@ -120,6 +120,8 @@ mod armed {
                 Some((name.to_owned(), count.parse().ok()?))
             });
             armed.as_ref().is_some_and(|(armed, count)| {
+                // Counted only for the armed point, and exactly once on the visit that was asked
+                // for.
                 armed == name && self.reached.fetch_add(1, Ordering::SeqCst) + 1 == *count
             })
         }

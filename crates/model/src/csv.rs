@@ -6,6 +6,7 @@ use std::fmt::Display;
 /// A text field with content from outside.
 pub fn text(value: impl AsRef<str>) -> String {
     let value = value.as_ref();
+    // Spreadsheets evaluate a cell that begins with one of these, also if it is quoted.
     let is_formula = value.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']);
     let shown = if is_formula {
         format!("'{value}")

@@ -340,6 +340,7 @@ impl Error {
     /// Whether something may have been written although it failed.
     pub fn leaves_open(&self) -> bool {
         match self {
+            // Unexpected: it is not known what happened, so neither that nothing was written.
             Self::Internal(_) => true,
             Self::Away { is_open, .. } => *is_open,
             Self::OfTask { error, .. } => error.leaves_open(),
@@ -368,6 +369,7 @@ impl Error {
                 .map_or(ErrorCode::InvalidValue, |fault| fault.code),
             Self::Plain { code, .. } | Self::Later { code, .. } => *code,
             Self::OfTask { error, .. } => error.code(),
+            // All of these pass, so the code is one that clients retry.
             Self::Away { .. } | Self::MediaAway { .. } | Self::Overtaken | Self::CallerLeft => {
                 ErrorCode::Overloaded
             }
@@ -449,6 +451,7 @@ impl Error {
 
 /// The first mistakes, and the number of others.
 fn told(faults: &[FieldError]) -> String {
+    // A body can have thousands of faults. An answer must not grow with them.
     const TOLD: usize = 20;
     let told = faults.iter().take(TOLD).map(|fault| {
         if fault.param.is_empty() {

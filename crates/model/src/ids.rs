@@ -107,6 +107,7 @@ id!(
 impl AssetId {
     /// Sorts before all ids that are made at this time or later, and after earlier ones.
     pub fn first_of(instant: Timestamp) -> Self {
+        // A UUID of version 7 begins with 48 bits of Unix time in milliseconds (RFC 9562).
         let millis = u128::try_from(instant.micros() / 1000).unwrap_or(0);
         Self(Uuid::from_u128(millis << 80))
     }
@@ -133,6 +134,7 @@ impl TaskId {
     /// Parses the form of [`TaskId::video`].
     pub fn from_video(text: &str) -> Result<Self, NotAnId> {
         let digits = text.strip_prefix("video_").ok_or(NotAnId)?;
+        // The parser would also take dashes, braces and a URN. A video has one id.
         if digits.len() != 32 {
             return Err(NotAnId);
         }

@@ -56,6 +56,7 @@ impl fmt::Display for MicroDollars {
     /// Dollars with at least two decimals, and as many more as needed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.0 < 0 { "-" } else { "" };
+        // `abs` would overflow for the smallest number.
         let micros = self.0.unsigned_abs();
         let fraction = format!("{:06}", micros % 1_000_000);
         let kept = fraction.trim_end_matches('0').len().max(2);
@@ -68,6 +69,7 @@ impl FromStr for MicroDollars {
 
     fn from_str(text: &str) -> Result<Self, InvalidAmount> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+        // Checked by hand: the parser of integers would take a sign, also behind the point.
         let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         if !digits(whole) || !digits(fraction) || fraction.len() > 6 {
             return Err(InvalidAmount);

@@ -80,6 +80,7 @@ impl Price {
     /// The cost of `quantity`, rounded half up to a micro-dollar.
     pub fn of(self, quantity: WorkQuantity) -> MicroDollars {
         let (units, of) = self.count(quantity);
+        // In 128 bits, because pixels times time times price overflow 64.
         let product = u128::from(self.per_unit.get().unsigned_abs()).saturating_mul(units);
         let rounded = product.saturating_add(of / 2) / of;
         MicroDollars::new(i64::try_from(rounded).unwrap_or(i64::MAX))
@@ -88,7 +89,9 @@ impl Price {
     /// Number of units, as a fraction.
     fn count(self, quantity: WorkQuantity) -> (u128, u128) {
         let time = u128::from(quantity.milliseconds);
+        // What goes beyond the order is not charged.
         let made = u128::from(quantity.parts.min(quantity.parts_asked));
+        // Never zero, as it is divided by.
         let asked = u128::from(quantity.parts_asked.max(1));
         match self.unit {
             PriceUnit::Second => (time, 1000),
@@ -108,6 +111,7 @@ impl Price {
         let units = units.saturating_mul(tasks.into());
         let millionths = units.saturating_mul(1_000_000).saturating_add(of / 2) / of;
         let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+        // There is always a point, so no zero of the whole part is lost.
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     }
 }

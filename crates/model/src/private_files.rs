@@ -17,6 +17,7 @@ pub fn from_now_on() {
 pub fn folder(path: &Path) -> io::Result<()> {
     let mut folder = std::fs::DirBuilder::new();
     folder.recursive(true).mode(0o700).create(path)?;
+    // The mode above applies only to folders that were just created.
     close(path, 0o700)
 }
 
@@ -30,6 +31,7 @@ pub fn file(path: &Path) -> io::Result<()> {
 
 fn close(path: &Path, mode: u32) -> io::Result<()> {
     let others = std::fs::metadata(path)?.permissions().mode() & 0o077;
+    // Nothing to change, so the owner's own choice of bits stays.
     if others == 0 {
         return Ok(());
     }

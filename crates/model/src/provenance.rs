@@ -102,6 +102,7 @@ impl Provenance {
     pub fn and(mut self, marks: impl IntoIterator<Item = ProvenanceMark>) -> Self {
         let before = self.marks.len();
         self.marks.extend(marks);
+        // There is a mark now, but no signature that anybody verified.
         if self.status == ProvenanceStatus::None && self.marks.len() > before {
             self.status = ProvenanceStatus::Unverified;
         }

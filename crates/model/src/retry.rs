@@ -37,20 +37,25 @@ where
     let mut pause = PAUSES.0;
     loop {
         let done = work().await;
-        // A bucket that is away comes back, with everything that is in it.
+        // A media store that is away comes back, with all that is in it. Waiting loses nothing, and
+        // failing would lose the task.
         let limit = match &done {
             Err(Error::MediaAway { .. }) => STORING,
             _ => limit,
         };
+        // Counted from the first try, whatever the errors in between were.
         let until = start + limit;
         match done {
-            // Other errors would be the same again.
+            // An error with an inside comes from the disk, the database or the media store, and may
+            // pass. Any other is an answer about the request and would be the same again.
             Err(error) if error.inside().is_some() && Instant::now() + pause < until => {
                 tracing::warn!(inside = ?error.inside(), "storage operation failed; trying again");
             }
             done => return done,
         }
         tokio::time::sleep(pause).await;
+        // Doubled up to a limit: a brief failure costs little time, and an outage gets few tries,
+        // but its end is noticed soon.
         pause = (pause * 2).min(PAUSES.1);
     }
 }

@@ -102,6 +102,7 @@ impl BreakerSnapshot {
     pub fn rank(&self) -> (usize, u32) {
         let states = ["closed", "busy", "trial", "open", "unreachable"];
         let place = states.iter().position(|state| *state == self.state);
+        // A state of another version that is not known here counts as in use.
         (place.unwrap_or_default(), self.failures)
     }
 }

@@ -26,6 +26,7 @@ pub fn of_task(account: AccountId, payload: &TaskPayload) -> BTreeSet<i64> {
         TaskPayload::VideoV1(job) => texts.push(job.prompt.as_str()),
         TaskPayload::StemsV1(job) => texts.push(job.title.as_str()),
         TaskPayload::SongV1(job) => {
+            // The title first: of a long text only the first words are kept.
             texts.push(job.title.as_str());
             for name in ["prompt", "gpt_description_prompt", "tags", "lyrics"] {
                 texts.extend(job.fields.get(name).and_then(Value::as_str));
@@ -87,6 +88,7 @@ fn words(text: &str) -> impl Iterator<Item = String> {
         }
         let mut word: String = first.to_lowercase().collect();
         while let Some(next) = rest.next_if(|c| c.is_alphanumeric() && !stands_alone(*c)) {
+            // The rest is skipped and not begun as a word of its own.
             if word.chars().count() < LONGEST {
                 word.extend(next.to_lowercase());
             }
@@ -103,6 +105,7 @@ const fn stands_alone(c: char) -> bool {
 }
 
 fn term(account: AccountId, word: &str) -> i64 {
+    // 64 bits of it are enough: if two words collide, a search finds a task too many.
     let digest = Sha256::new()
         .chain_update(account.to_string())
         .chain_update(word)

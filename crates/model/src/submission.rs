@@ -62,7 +62,7 @@ pub struct ReportedCost {
     pub provider: String,
     /// In millionths of the unit.
     pub millionths: i64,
-    /// The provider's unit, named as in `providers::Unit`.
+    /// The provider's unit, named as in `providers::CostUnit`.
     pub unit: String,
 }
 
@@ -96,9 +96,9 @@ pub fn judge(
     declared: Option<MicroDollars>,
     is_made: bool,
 ) -> JobCost {
-    // Nothing is nothing in every unit.
+    // Only dollars can be summed up, but zero is zero in every unit.
     let told = told.filter(|(amount, unit)| unit == CostUnit::Usd.name() || *amount == 0);
-    // A millionth of a dollar is a micro-dollar.
+    // Millionths of a dollar are micro-dollars, so nothing is converted.
     let told = told.map(|(amount, _)| MicroDollars::new(amount));
     match (told, declared) {
         (Some(cost), _) if is_made => JobCost::Made(cost),
@@ -132,7 +132,7 @@ pub struct Submission {
     pub provider: String,
     /// The provider's name for the model.
     pub route_model: String,
-    /// The protocol and the base address it was made with: `upstream::Site::endpoint`.
+    /// The protocol and the base address it was made with: `upstream::ProviderSite::endpoint`.
     pub endpoint: String,
     /// Id of the credential it was made with: `upstream::ProviderCredential::id`.
     pub credential: String,

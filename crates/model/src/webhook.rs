@@ -284,11 +284,14 @@ const LONGEST_WAIT: Duration = Duration::from_hours(6);
 /// `chance` is between 0 and 1 and moves it by up to a fifth either way. What the receiver asked
 /// for counts instead of the schedule, and is only moved to later.
 pub fn pause_after(tries: u32, asked: Option<Duration>, chance: f64) -> Option<Duration> {
+    // Eight tries in just under a day: close together at first, for a receiver that only restarts,
+    // then further and further apart.
     const PAUSES: [u64; TRIES as usize - 1] = [5, 60, 600, 3_600, 10_800, 25_200, 45_000];
     let index = usize::try_from(tries).ok()?.checked_sub(1)?;
     let pause = Duration::from_secs(*PAUSES.get(index)?);
     let chance = chance.clamp(0.0, 1.0);
     Some(match asked {
+        // Spread to both sides, so that what failed together does not come back together.
         None => pause.mul_f64(0.8 + 0.4 * chance),
         Some(asked) => {
             let asked = asked.min(LONGEST_WAIT);

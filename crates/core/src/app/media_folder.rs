@@ -29,6 +29,8 @@ pub(super) fn open(config: &Config, store: &Store) -> Result<BlobStore, OpenErro
             private_files::folder(&folder).map_err(in_folder)?;
             folder_mark::write(&folder, &mark).map_err(in_folder)?
         }
+        // The start goes on: the store is away until a folder with this mark is there, and writes
+        // into no other.
         FolderVerdict::Missing(mark) => {
             tracing::error!(
                 folder = %folder.display(),
@@ -40,6 +42,7 @@ pub(super) fn open(config: &Config, store: &Store) -> Result<BlobStore, OpenErro
             mark
         }
     };
+    // Noted also for a missing folder, so that the next start expects the same one.
     if known.here.as_ref() != Some(&mark) {
         let noted = mark.clone();
         store.write_blocking(move |conn| media_folders::note(conn, &place, &noted))?;
@@ -61,19 +64,23 @@ enum FolderVerdict {
 /// `found` is the mark in the folder.
 fn judge(known: &KnownFolders, found: Option<String>, has_files: bool) -> FolderVerdict {
     match (&known.here, found) {
+        // At any place: the folder may have been moved, or several processes share it.
         (_, Some(found)) if known.marks.contains(&found) => FolderVerdict::Ours(found),
         // The database knows of no folder: it is new, or as old as the folder.
         (_, Some(found)) if known.marks.is_empty() || !known.has_media => {
             FolderVerdict::Ours(found)
         }
+        // Empty or with another mark, where files were: the real one is probably not mounted.
         (Some(here), _) if known.has_media => FolderVerdict::Missing(here.clone()),
         (None, Some(_)) => FolderVerdict::Missing(known.marks[0].clone()),
+        // Nothing was ever stored, so nothing can be lost.
         (Some(here), None) => FolderVerdict::New(here.clone()),
-        // Files are known, no folder was ever marked, and this one is empty: they are still in a bucket, or lost.
+        // There are records of files, but no folder was ever marked and this one is empty: the
+        // files are still in a bucket, or lost.
         (None, None) if known.has_media && known.marks.is_empty() && !has_files => {
             FolderVerdict::Missing(folder_mark::fresh())
         }
-        // Another place than those of before, which has nothing yet.
+        // Another place than the marked ones, where nothing was kept yet.
         (None, None) => FolderVerdict::New(folder_mark::fresh()),
         (Some(here), Some(_)) => FolderVerdict::Missing(here.clone()),
     }

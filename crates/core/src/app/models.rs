@@ -43,11 +43,13 @@ impl ModelRegistry {
         config: &Config,
         now: Timestamp,
     ) -> Result<(), ConfigError> {
+        // All that can fail comes before anything is replaced.
         let models = Config::reload(settings)?;
         let before = self.upstream.sites();
         let sites = upstream::sites(&models, config, Some(&before))?;
         self.shelf.scan();
         let catalog = Catalog::new(&models, self.shelf.models(), &sites, now)?;
+        // Providers first: whoever reads the new catalog must find the providers of its routes.
         self.upstream.replace(sites);
         self.catalog.store(Arc::new(catalog));
         self.warn_of_slips(&models, now);

@@ -126,6 +126,8 @@ fn data(config: &Config) -> Result<Store, OpenError> {
             Store::postgres(url.expose(), options)?
         }
     };
+    // Closed after the store has made its files, and also for those that an earlier umask left
+    // open.
     for name in [
         "mediagate.db",
         "mediagate.db-wal",
@@ -171,7 +173,8 @@ fn signing_secrets(config: &Config, store: &Store) -> Result<Vec<Vec<u8>>, OpenE
         let own = url_signer::from_file(&path).map_err(OpenError::SigningKey)?;
         return Ok(vec![own]);
     }
-    // What this machine signed by itself so far stays good, if nobody was first.
+    // Offers the secret that this machine has signed with so far. If no other process stored one
+    // before, URLs that it made stay valid.
     let own = url_signer::secret(&path).map_err(OpenError::SigningKey)?;
     let kept = store.keep_secret(url_signer::to_text(&own))?;
     let kept = url_signer::from_text(&kept).map_err(OpenError::SigningKey)?;

@@ -70,6 +70,7 @@ impl LocalBell {
             .silent_since
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
+        // Every failed attempt to connect reports again. The first one counts.
         *since = (!is_connected).then(|| since.unwrap_or_else(Instant::now));
     }
 
@@ -117,6 +118,8 @@ impl LocalBell {
 
     /// Listens to a task. Also says whether somebody should begin to look for all listeners.
     pub(super) fn listen(self: &Arc<Self>, task: TaskId) -> (TaskListener, bool) {
+        // Under the same lock as `watched_or_end`: either the poll still sees this listener, or the
+        // caller learns that it has to start one.
         let mut tasks = self.tasks();
         let heard = tasks.heard.entry(task).or_default().subscribe();
         let TaskSignals { rings, ends, .. } = *heard.borrow();
@@ -171,6 +174,7 @@ impl TaskSignals {
 impl IdleWorkers {
     /// Wakes one, or the next one that would sleep. Returns whether one was asleep.
     pub(super) fn ring(&self) -> bool {
+        // Kept if nobody sleeps, so a ring just before a worker falls asleep is not lost.
         self.bell.notify_one();
         self.count.load(Ordering::Acquire) > 0
     }
@@ -183,6 +187,8 @@ impl IdleWorkers {
 
     /// Sleeps until then, and on until rung for, at most this long.
     pub(super) async fn wait_until(&self, then: tokio::time::Instant, limit: Duration) {
+        // Counts as asleep during the pause too: it looks afterwards anyway, so no other process
+        // needs a ring.
         let _asleep = IdleGuard::new(&self.count);
         tokio::time::sleep_until(then).await;
         drop(tokio::time::timeout(limit, self.bell.notified()).await);
@@ -220,7 +226,7 @@ impl TaskListener {
     pub async fn changed(&mut self, seen: u32) {
         let rings = self.rings;
         let news = |heard: &TaskSignals| heard.rings != rings || heard.newest > seen;
-        // The sender is kept as long as somebody listens.
+        // Never an error: the sender is kept as long as somebody listens.
         if let Ok(heard) = self.heard.wait_for(news).await {
             self.rings = heard.rings;
         }

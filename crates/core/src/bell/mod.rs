@@ -149,6 +149,8 @@ impl Bell {
     }
 
     pub fn ring_for_work(&self) {
+        // Others are rung only if nobody here is free. Otherwise each task would wake every
+        // process.
         if !self.0.local.work.ring() {
             self.send(BellMessage::Work);
         }
@@ -184,7 +186,8 @@ impl Bell {
 
     fn send(&self, ring: BellMessage) {
         if !matches!(self.0.wire, BellTransport::None) {
-            // When too many wait, those who miss this one find the change by looking.
+            // If the outbox is full the ring is dropped. Whoever misses it finds the change by
+            // polling.
             let _ = self.0.outbox.try_send(ring);
         }
     }

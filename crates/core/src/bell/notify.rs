@@ -30,7 +30,7 @@ pub(super) async fn exchange(
     local: &Arc<LocalBell>,
     mut outgoing: mpsc::Receiver<BellMessage>,
 ) {
-    // What this process says comes back to it.
+    // Postgres sends a notification to its sender too. By this name a process skips its own.
     let name = AssetId::new().simple();
     loop {
         local.connected(false);
@@ -45,6 +45,7 @@ pub(super) async fn exchange(
         local.connected(false);
         tracing::warn!(%error, "no connection for notifications; changes by other processes become visible later");
         tokio::time::sleep(PAUSE).await;
+        // Rings from during the outage are old: others have found those changes by polling.
         while outgoing.try_recv().is_ok() {}
     }
 }
@@ -74,6 +75,7 @@ async fn converse(
                 if !gathered.contains(&ring) {
                     gathered.push(ring);
                 }
+                // Leaves room for one more ring, which is a word and an id.
                 let is_full = text(name, &gathered).len() + 64 > LONGEST;
                 is_full.then(|| std::mem::take(&mut gathered))
             }
@@ -100,7 +102,7 @@ fn hear(text: &str, name: &str, local: &LocalBell) {
     if words.next() == Some(name) {
         return;
     }
-    // A word that this version does not know is somebody else's.
+    // Another version may send rings that this one does not know. They are skipped.
     for ring in words.filter_map(|word| word.parse().ok()) {
         local.hear(ring);
     }

@@ -32,6 +32,8 @@ async fn watch(local: Arc<LocalBell>, look: ProgressReader) {
         if let Ok(Ok(found)) = looked {
             local.saw(&tasks, &found);
         } else {
+            // Each waiter then reads its own task, and its caller gets the database's error instead
+            // of silence.
             local.ring_all();
             tokio::time::sleep(PAUSE).await;
         }

@@ -82,7 +82,7 @@ fn of_name(
         })
     };
     if let Some(known) = config.catalogue.find(protocol, name) {
-        // Other hosts may serve a model of this name for longer.
+        // Only at the protocol's own address: other hosts may serve this model for longer.
         let day = known.retired.as_ref().filter(|_| is_own(site))?;
         let today = now.rfc3339();
         if !known.is_retired(today.get(..10).unwrap_or_default()) {
@@ -92,7 +92,7 @@ fn of_name(
         let instead = instead.map_or_else(String::new, |id| format!("; use \"{id}\""));
         return slip(format!("{name} was shut down on {day}{instead}"));
     }
-    // If the operator gives limits for it, it is intended.
+    // Who sets limits for a model means it, even if the catalogue does not know it.
     let settings = config.models.get(&model.id)?;
     let routes = settings.routes.iter().flatten();
     let mut described = routes.filter(|one| one.model == name && one.provider == route.provider);
@@ -119,7 +119,7 @@ fn is_own(site: &ProviderSite) -> bool {
 
 fn of_route(model: &Model, route: &Route, sites: &ProviderSites) -> Vec<ConfigError> {
     let site = sites.get(&route.provider);
-    // Callers' names are not known yet.
+    // A `*` route gets its name with each order, so there is none to check.
     let Some(site) = site.filter(|_| route.model != "*") else {
         return Vec::new();
     };
@@ -149,6 +149,6 @@ fn of_route(model: &Model, route: &Route, sites: &ProviderSites) -> Vec<ConfigEr
             );
             slip("limits", message)
         });
-    // Sizes of the same model under another API do not apply.
+    // If the name is wrong, the sizes are another API's and say nothing.
     name.or(size).into_iter().collect()
 }

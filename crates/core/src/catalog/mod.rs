@@ -78,8 +78,8 @@ impl Catalog {
     }
 
     fn check_default(&self, key: &str, name: &str, kind: MediaKind) -> Result<(), ConfigError> {
-        // A default may be left pointing at a model that was switched off, as
-        // long as another of its kind is not there to be meant instead.
+        // Embedded models can be disabled without touching the default, as long as no model of the
+        // kind is left. If one is, a default that does not fit is a mistake.
         let fits = self.named(name).is_some_and(|model| model.kind() == kind);
         if fits || !self.models.iter().any(|model| model.kind() == kind) {
             return Ok(());
@@ -317,6 +317,8 @@ fn routed(
                     format!("{} does not make {what}", route.provider),
                 )
             })?;
+        // Adapter, catalogue, model, route: each is more specific than the one before. The operator
+        // has the last word, because our tables may be out of date.
         let own = catalogue.limits(&site.config.protocol, &route.model, own);
         let limits = model_limits::narrowed(own, &settings.limits)
             .and_then(|limits| model_limits::narrowed(limits, &route.limits));

@@ -37,6 +37,7 @@ fn video_narrowed(
             return Err(("seconds", message.into()));
         }
         limits.durations = durations.clone();
+        // Otherwise every order without a length would be refused.
         if !durations.contains(f64::from(limits.default_seconds)) {
             limits.default_seconds = durations.min();
         }
@@ -128,6 +129,8 @@ fn video_joined(mut a: VideoLimits, b: VideoLimits) -> VideoLimits {
             a.sort_unstable();
             Durations::Only(a)
         }
+        // May include lengths that no single route offers. The check of an order goes through the
+        // routes one by one.
         (a, b) => Durations::Range {
             min: a.min().min(b.min()),
             max: a.max().max(b.max()),
@@ -141,6 +144,7 @@ fn video_joined(mut a: VideoLimits, b: VideoLimits) -> VideoLimits {
         a.pictures.references = references;
     }
     a.pictures.max = a.pictures.max.max(b.pictures.max);
+    // One route that does without a picture is enough.
     a.pictures.needed &= b.pictures.needed;
     a.negative_prompt |= b.negative_prompt;
     a.seed |= b.seed;

@@ -108,6 +108,8 @@ pub async fn change(
     let now = app.clock.now();
     operation
         .write(app, move |conn, by| {
+            // Read in the transaction that changes it, so that the audit log shows what was
+            // replaced.
             let before = record_of(conn, account)?;
             changes.write(conn, account)?;
             let after = record_of(conn, account)?;
@@ -150,6 +152,8 @@ pub async fn credit(
     operation
         .write(app, move |conn, by| {
             let before = money_of(conn, account)?;
+            // Credit means nothing to an account without a limit, so paying in makes it prepaid. A
+            // withdrawal does not.
             let was_unlimited = !before.prepaid && amount > MicroDollars::ZERO;
             if was_unlimited {
                 store::accounts::set_prepaid(conn, account, true)?;
@@ -217,6 +221,7 @@ fn write_adjustment(
         let message = "There is no task with this id.";
         return Err(Error::plain(ErrorCode::TaskNotFound, message));
     };
+    // While money is held there is no final cost to correct, and a free task has no entries at all.
     match task.money {
         ChargeState::Settled | ChargeState::Released => {}
         ChargeState::Held => {
@@ -232,7 +237,10 @@ fn write_adjustment(
         task: Some(id),
         ..LedgerFilter::default()
     };
+    // More than there can be: a task has at most one entry of each kind.
     let entries = store::ledger::list(conn, &filter, 10)?;
+    // The ledger's unique ids refuse a second adjustment too; this gives the reason. One per task
+    // means that a script that runs twice refunds once.
     if let Some(before) = entries.iter().find(|one| one.kind == EntryKind::Adjust) {
         return refused(format!(
             "The task was already adjusted by {} USD at {}. A task can be adjusted only once. Credit the account instead.",
@@ -246,7 +254,8 @@ fn write_adjustment(
         let message = format!("The task cost {paid} USD. The refund cannot be higher.");
         return Err(Error::at(ErrorCode::InvalidValue, "amount_usd", message));
     }
-    // Where the charge itself counts: a budget of that period has room again, and no other.
+    // It counts in the period of the charge that it corrects. A refund for yesterday's task must
+    // not make room in today's budget.
     let ends = |entry: &&MoneyEntry| matches!(entry.kind, EntryKind::Settle | EntryKind::Release);
     let change = LedgerChange {
         spent: amount,
@@ -305,6 +314,8 @@ pub async fn costs_of(
     app: &Ctx,
     entries: &[MoneyEntry],
 ) -> Result<HashMap<TaskId, ReportedCost>, Error> {
+    // The entries are in the order of the export, so everything between the first and the last is
+    // asked for at once.
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
         return Ok(HashMap::new());
     };
@@ -346,6 +357,8 @@ pub async fn create(
     handle: &str,
     changes: AccountChanges,
 ) -> Result<AccountRecord, Error> {
+    // The avatar is stored before the transaction, as a file must exist before its record. If the
+    // handle is taken, upkeep removes the file.
     let (account, avatar) = accounts::draft(app, handle).await?;
     let now = app.clock.now();
     operation

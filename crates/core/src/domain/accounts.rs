@@ -22,6 +22,8 @@ pub async fn ensure(app: &AppParts, handle: &str) -> Result<Account, Error> {
 /// The same by anyone.
 pub async fn ensure_by(app: &AppParts, handle: &str, by: ChangeAuthor) -> Result<Account, Error> {
     check_handle(handle)?;
+    // Looked up before anything is drawn: each picture for an account that exists would be a file
+    // without a record.
     if let Some(account) = by_handle(app, handle).await? {
         return Ok(account);
     }
@@ -46,6 +48,7 @@ pub async fn ensure_by(app: &AppParts, handle: &str, by: ChangeAuthor) -> Result
             Ok(())
         })
         .await?;
+    // Read back instead of returned: another process may have created it first, with another id.
     by_handle(app, handle)
         .await?
         .ok_or_else(|| Error::internal("an account vanished"))

@@ -40,6 +40,8 @@ pub async fn keep(
     let hashed = app.compute(move || (sha256_hex(&bytes), bytes));
     let (sha256, bytes) = hashed.await?;
     let asset = record(app, account, media, bytes.len() as u64, sha256, lifetime);
+    // The file comes before its record. A crash in between leaves a file that upkeep sweeps, and
+    // never a record without its file.
     app.blobs.put(asset.id, media, bytes).await?;
     Ok(asset)
 }
@@ -69,11 +71,14 @@ pub fn check_disk(app: &Ctx) -> Result<(), Error> {
     };
     let disk = match rustix::fs::statvfs(folder) {
         Ok(disk) => disk,
+        // The folder itself is missing, perhaps because it is not mounted. That is an outage of the
+        // media store and may pass.
         Err(error) if app.config.media.store == MediaStore::Folder => {
             return Err(Error::media_away(error));
         }
         Err(error) => return Err(Error::internal(error)),
     };
+    // What this user may fill: `f_bfree` would include blocks that are reserved for root.
     if disk.f_bavail.saturating_mul(disk.f_frsize) >= app.config.disk_floor.0 {
         return Ok(());
     }
@@ -120,6 +125,8 @@ fn record(
     sha256: String,
     lifetime: AssetLifetime,
 ) -> Asset {
+    // Expiry is judged by the steady time. With a clock that is behind it, a file that is dated by
+    // `now` would expire too early.
     let now = app.clock.noted();
     Asset {
         id: AssetId::new(),
@@ -157,6 +164,8 @@ pub async fn load_file(app: &AppParts, id: AssetId) -> Result<Option<TempPath>, 
         return Ok(None);
     };
     let spool = app.config.spool_path();
+    // A hard link costs no copy, and the file stays readable if it is removed meanwhile. A bucket,
+    // or a spool on another file system, cannot give one.
     if let Some(file) = app.blobs.name_again(id, asset.media, &spool).await {
         return Ok(Some(file));
     }
@@ -224,11 +233,12 @@ pub async fn keep_file_as(
 pub fn can_be_handed(app: &Ctx, way: FileHandover) -> bool {
     match way {
         FileHandover::Any => true,
+        // Such a provider fetches the file itself, so it must be able to reach this gateway.
         FileHandover::AddressOnly => app.config.public_url.is_some(),
     }
 }
 
-/// A URL at which anyone can fetch a stored file for a few hours; `None` if the gateway has no
+/// A URL at which anyone can fetch a stored file for a day; `None` if the gateway has no
 /// `public_url`.
 pub fn lending_address(app: &AppParts, asset: &Asset) -> Option<String> {
     const TIME: Duration = Duration::from_hours(24);

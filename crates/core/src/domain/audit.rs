@@ -98,6 +98,8 @@ pub async fn note_refused(
     call: String,
     code: ErrorCode,
 ) -> Result<(), Error> {
+    // One atomic step: of many refusals at the same time only one sees a fresh entry. Without a
+    // limit, a key could fill the audit log with calls that it may not make.
     let entry = app
         .caches
         .noted_refusals

@@ -12,6 +12,8 @@ pub const PROMPT: Duration = Duration::from_millis(500);
 
 /// Sets the process's clock by the database, before anything is judged by its age.
 pub async fn begin(app: &Ctx) -> Result<(), Error> {
+    // The answer's delay is measured by the monotonic clock, as the other one is what gets
+    // corrected.
     let (own, asked) = (app.clock.now(), Instant::now());
     let (shared, steady) = app
         .store
@@ -19,10 +21,13 @@ pub async fn begin(app: &Ctx) -> Result<(), Error> {
             Ok((store::workers::now(conn, own)?, store::meta::steady(conn)?))
         })
         .await?;
-    // A slow answer says little of the difference; the next heartbeat tells it.
+    // After a slow answer the difference may be mostly its own delay. The next heartbeat asks
+    // again.
     if asked.elapsed() < PROMPT {
         app.clock.share(own, shared);
     }
+    // Ages are judged from where time had come before the restart, so a clock that is wrong at the
+    // start makes nothing old at once.
     if let Some(steady) = steady {
         app.clock.continue_from(steady);
     }

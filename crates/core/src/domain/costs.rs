@@ -24,16 +24,20 @@ pub fn job_is_over(
     made: Option<WorkQuantity>,
     now: Timestamp,
 ) -> Result<(), Error> {
+    // The provider took nothing, so there is no job.
     if closed.state == SubmissionState::Refused {
         return Ok(());
     }
+    // What the provider says at the end replaces what it said earlier.
     let told = cost
         .map(|cost| (cost.millionths, cost.unit.name().to_owned()))
         .or(closed.told);
+    // By the task's own tariff: the cost that was valid when the order was accepted.
     let declared = task
         .tariff
         .as_ref()
         .and_then(|tariff| tariff.cost_by(&closed.provider, &closed.route_model));
+    // A route's cost is for what was made. What a failed job costs, only the provider knows.
     let declared = made.zip(declared).map(|(made, price)| price.of(made));
     let job = judge(told, declared, made.is_some());
     store::hourly_sums::add_job(conn, task, &closed.provider, job, now)?;

@@ -77,6 +77,7 @@ pub async fn stems(
     });
     let (title, found) = read.await?;
     let now = app.clock.now();
+    // An expired file lies there until upkeep comes by, but is no longer handed out.
     let is_kept = |asset: &Asset| {
         asset.removed_at.is_none() && asset.expires_at.is_none_or(|expires| expires > now)
     };
@@ -112,6 +113,8 @@ fn members(found: Vec<(Asset, RecordingName)>) -> Vec<ArchiveMember> {
         let name = name(&named);
         let count = used.entry(name.clone()).or_default();
         *count += 1;
+        // Two titles can become the same name in `plain`, and an archive must not hold a name
+        // twice.
         let again = match count {
             1 => String::new(),
             count => format!(" ({count})"),

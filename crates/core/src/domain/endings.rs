@@ -27,10 +27,13 @@ pub fn end<E: From<Error> + From<StoreError>>(
     now: Timestamp,
     keep: impl FnOnce(&mut Conn<'_>) -> Result<(), E>,
 ) -> Result<bool, E> {
+    // Only one call ends a task. A late result, a second cancellation or a worker that lost its
+    // lease gets nothing here, and so writes nothing of its own.
     let Some(ended) = settle(conn, task, owner, ending, now)? else {
         return Ok(false);
     };
     keep(conn)?;
+    // The event comes last: its body is frozen now and shows the files and clips that `keep` wrote.
     webhooks::events::task_ended(conn, app, &ended, now)?;
     Ok(true)
 }
@@ -53,6 +56,8 @@ pub fn settle(
     }
     ledger::end(conn, task, ending, now)?;
     let failure = ending.failure.as_ref();
+    // Its caller may have had the task's id long ago and send the order again now. For a while the
+    // same body must lead to this failure, as a new order could be paid twice.
     if failure.is_some_and(|failure| failure.code == ErrorCode::SubmissionUnconfirmed) {
         intents::unconfirmed_ended(conn, task, now)?;
     }
@@ -85,6 +90,7 @@ const fn fits(state: TaskState, money: ChargeState) -> bool {
         ChargeState::Free => true,
         ChargeState::Settled => matches!(state, TaskState::Succeeded),
         ChargeState::Released => matches!(state, TaskState::Failed | TaskState::Cancelled),
+        // The provider's job goes on. Who pays for it is decided when it is over.
         ChargeState::Held => matches!(state, TaskState::Cancelled),
     }
 }

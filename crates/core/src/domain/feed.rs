@@ -56,6 +56,8 @@ pub enum FeedItem {
 /// Follows what happens from now on, or from `since` on if that is not long ago; the last seconds
 /// before it may be told again.
 pub async fn follow(app: &App, since: Option<Timestamp>) -> Result<FeedFollower, Error> {
+    // Joined before the past is read, so that nothing falls between the two. Some events come
+    // twice.
     let Some((receiver, is_first)) = app.process.feed.join() else {
         let message = format!("At most {MOST_FOLLOWERS} event streams can be open at a time.");
         return Err(Error::later(ErrorCode::Overloaded, message, 5));
@@ -97,6 +99,7 @@ impl FeedFollower {
 /// Looks until nobody follows any more.
 async fn watch(app: App) {
     let mut look = FeedCursor::from(app.clock.now());
+    // Learns how the routes stand at the start. Only changes from here on are events.
     if let Ok(others) = route_states::of_others(&app).await {
         look.at_routes(&app, &others);
     }
@@ -111,6 +114,7 @@ async fn watch(app: App) {
                     app.process.feed.tell(told);
                 }
             }
+            // The followers stay: the database may be back at the next look.
             Err(error) => {
                 tracing::warn!(inside = ?error.inside(), "cannot read the latest events");
             }
@@ -170,7 +174,8 @@ impl FeedCursor {
         for (kind, found) in (0u8..).zip(kinds) {
             let place = &mut self.since[usize::from(kind)];
             if let Some(last) = found.last() {
-                // With a full page there is more at this time; else what comes late is read again.
+                // A full page is continued where it ended. Otherwise the next look goes back a
+                // little, because commits arrive late and the clocks of processes differ.
                 let is_full = u32::try_from(found.len()).is_ok_and(|count| count >= MOST_ROWS);
                 let next = if is_full {
                     last.at()
@@ -181,10 +186,12 @@ impl FeedCursor {
             }
             for what in found {
                 let (id, at) = (id(&what), what.at());
+                // Looks overlap, so rows are read again. Each is told once.
                 if self.told.insert((kind, id), at).is_none() {
                     new.push(what);
                 }
             }
+            // No later look reads further back, so older ids need not be remembered.
             let oldest = self.since[usize::from(kind)].minus(OVERLAP);
             self.told.retain(|(of, _), at| *of != kind || *at >= oldest);
         }
@@ -238,6 +245,7 @@ impl FeedCursor {
                 error: note.error,
             };
             let key = (state.provider.clone(), state.model.clone());
+            // A route that is seen for the first time has not changed.
             let before = self.routes.insert(key, state.clone());
             if before.is_some_and(|before| before != state) {
                 let what = FeedEvent::Route(Box::new(state), now);

@@ -119,6 +119,7 @@ pub async fn create_first(app: &Ctx, account: &Account, secret: &Secret) -> Resu
     let key = with_secret(app, account, new, secret);
     let now = app.clock.now();
     let made = app.store.write(move |conn| -> Result<bool, Error> {
+        // An advisory lock: an empty table has no row that processes could wait for.
         accounts::exclude_other_first_keys(conn);
         let is_first = accounts::keys(conn)?.is_empty();
         if is_first {
@@ -168,6 +169,8 @@ pub async fn find(app: &Ctx, which: &str) -> Result<KeyMatch, Error> {
             || by_secret
                 .as_ref()
                 .is_some_and(|sha256| *sha256 == key.sha256)
+            // A whole key counts only by its hash. By its first characters it could name another
+            // key.
             || (by_secret.is_none() && which.len() >= 12 && which.get(..12) == Some(&key.prefix))
     };
     let mut found = keys.iter().map(|(key, _)| key).filter(|key| fits(key));
@@ -241,6 +244,7 @@ pub(super) fn admit(app: &AppParts, caller: Caller, address: IpAddr) -> Result<C
             "The API key may not be used from this IP address.",
         ));
     }
+    // Kept in memory and written once a minute: a write for each request would cost a commit.
     app.caches.uses.note(caller.key.id, now);
     Ok(caller)
 }
@@ -251,6 +255,8 @@ pub(super) async fn known(
     sha256: String,
     find: fn(&mut Conn<'_>, &str) -> Result<Option<Caller>, StoreError>,
 ) -> Result<Option<Caller>, Error> {
+    // Taken before the row is read. A change that is committed in between makes the cached entry
+    // stale, instead of keeping the old content under the new stamp.
     let (stamp, read_at) = (app.store.stamp(), tokio::time::Instant::now());
     let known = app.caches.callers.get(&sha256);
     if let Some(known) = &known
@@ -258,6 +264,8 @@ pub(super) async fn known(
     {
         return Ok(Some(known.caller.clone()));
     }
+    // Unknown secrets are looked up together, so that made-up ones cost few statements. One that
+    // was found before is no guess and is read directly.
     if known.is_none() {
         let exists = app.limits.unknown_secrets.exists(&app.store, &sha256);
         if !exists.await? {
@@ -266,6 +274,7 @@ pub(super) async fn known(
     }
     let hash = sha256.clone();
     let found = app.store.read(move |conn| find(conn, &hash)).await?;
+    // Only what exists is cached. Made-up secrets would push real callers out.
     if let Some(caller) = &found {
         let known = CachedCaller {
             caller: caller.clone(),

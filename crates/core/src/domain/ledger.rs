@@ -23,6 +23,8 @@ use mediagate_telemetry::counters;
 /// Reserves the price of tasks that are being accepted, or refuses them all.
 pub fn reserve(conn: &mut Conn<'_>, tasks: &[Task]) -> Result<(), Error> {
     let mut sums = None;
+    // Written first, checked afterwards: adding an entry locks the rows of key and account, so the
+    // sums that it returns include every order that came before. A refusal rolls the entries back.
     for task in tasks.iter().filter(|task| task.money == ChargeState::Held) {
         let change = LedgerChange {
             held: task.reserved,
@@ -38,6 +40,8 @@ pub fn reserve(conn: &mut Conn<'_>, tasks: &[Task]) -> Result<(), Error> {
         )?;
         sums = Some(written);
     }
+    // One check after the last entry is enough, as its sums include the earlier ones. So the videos
+    // of an order are accepted together or not at all.
     let cost = tasks
         .iter()
         .fold(MicroDollars::ZERO, |sum, task| sum.plus(task.reserved));
@@ -51,6 +55,8 @@ pub fn check_reserve(
     cost: MicroDollars,
     now: Timestamp,
 ) -> Result<(), Error> {
+    // A free order needs no money, so it passes even if the budget is used up or the balance
+    // negative.
     if cost == MicroDollars::ZERO {
         return Ok(());
     }
@@ -74,6 +80,7 @@ fn check(sums: &LedgerSums, cost: MicroDollars) -> Result<(), Error> {
         Err(Error::plain(ErrorCode::BudgetExceeded, message))
     };
     if let Some(key) = sums.key.filter(|key| short(key.available())) {
+        // The sums include this request. The message tells what others used before it.
         let used = key.counted.plus(key.held).minus(cost);
         let budget = key.budget.unwrap_or_default();
         let per = key
@@ -126,6 +133,8 @@ pub fn close(
     };
     let cost = bill.map_or(MicroDollars::ZERO, |bill| bill.cost);
     let message = after_cancellation(task, bill);
+    // A compare-and-set: the process that follows the job and the upkeep that releases leftovers
+    // may both find it over, and only the first may write an entry.
     if !store::tasks::close_money(conn, task.id, money, bill, &message)? {
         return Ok(false);
     }
@@ -161,6 +170,8 @@ fn write_end(
 ) -> Result<(), Error> {
     let (kind, spent) = match (money, ended) {
         (ChargeState::Free | ChargeState::Held, None) => return Ok(()),
+        // A free task has no entry. A cancelled one whose money stays held gets its entry when its
+        // job is over, but it has ended: the key's place and the day's counts are due now.
         (ChargeState::Free | ChargeState::Held, Some(state)) => {
             return Ok(store::ledger::end_without_entry(
                 conn,
@@ -173,6 +184,7 @@ fn write_end(
         (ChargeState::Released, _) => (EntryKind::Release, MicroDollars::ZERO),
     };
     let change = LedgerChange {
+        // Whatever is charged, the whole reservation ends here, so the unused rest needs no entry.
         held: MicroDollars::ZERO.minus(task.reserved),
         spent,
         ended,
@@ -198,6 +210,7 @@ const MOST_LOGGED: usize = 100;
 
 /// Checks all sums, and what happened since the last clean check; logs mismatches.
 pub async fn check_recent(app: &Ctx) -> Result<(), Error> {
+    // Taken before the check: what is written while it runs is checked again next time.
     let began = app.clock.now();
     let read = app
         .store
@@ -215,6 +228,8 @@ pub async fn check_recent(app: &Ctx) -> Result<(), Error> {
     app.store
         .write(move |conn| -> Result<(), Error> {
             store::meta::set(conn, MISMATCHES, count)?;
+            // After a mismatch the mark stays where it is. The next check covers the same time
+            // again, so the alarm does not go out while the fault is still there.
             if count == 0 {
                 store::meta::set(conn, CHECKED_UNTIL, began.minus(LATE).micros())?;
             }
@@ -240,6 +255,7 @@ async fn run(app: &Ctx, mut check: LedgerAudit) -> Result<Vec<Mismatch>, Error> 
             let has_more = check.step(conn)?;
             Ok((check, has_more))
         };
+        // One page per transaction: the whole ledger in one read would exceed its time limit.
         let has_more;
         (check, has_more) = app.store.examine(step).await?;
         if !has_more {

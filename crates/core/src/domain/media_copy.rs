@@ -52,9 +52,12 @@ pub struct CopyReport {
 /// Compares two stores.
 pub async fn plan(app: &Ctx, from: &BlobStore, to: &BlobStore) -> Result<CopyPlan, Error> {
     let mut plan = CopyPlan::default();
+    // Folder by folder, so that the lists in memory stay small however many files there are.
     for folder in 0..=u8::MAX {
         let mut there = files(to, folder).await?;
         for ((id, media), size_bytes) in files(from, folder).await? {
+            // Files never change, so the same id and size mean the same file. Anything else is
+            // copied again.
             if there.remove(&(id, media)) == Some(size_bytes) {
                 plan.present += 1;
             } else {
@@ -68,6 +71,8 @@ pub async fn plan(app: &Ctx, from: &BlobStore, to: &BlobStore) -> Result<CopyPla
         let left: Vec<_> = there.into_keys().collect();
         for left in left.chunks(RECORDS) {
             let ids: Vec<_> = left.iter().map(|(id, _)| *id).collect();
+            // Only files whose record says that they were removed are deleted there. One without a
+            // record may be about to get it.
             let removed = app
                 .store
                 .read(move |conn| store::assets::removed(conn, &ids))

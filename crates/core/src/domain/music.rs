@@ -55,6 +55,7 @@ pub async fn upload(
     let file = match source {
         AudioSource::Spooled(file) => file,
         AudioSource::Address(address) => {
+            // The turn ends with the fetch: decoding has limits of its own.
             let _turn = app.limits.fetches.wait(caller.account.id, 1).await;
             let spool = app.config.spool_path();
             let fetched = app.net.fetcher.fetch(&address, LIMIT_BYTES, &spool).await;
@@ -63,6 +64,7 @@ pub async fn upload(
     };
     let id = ClipId::new();
     let size = tokio::fs::metadata(&file).await.map_err(Error::internal)?;
+    // Some formats have tables that are searched in the whole file, so its own size counts too.
     let memory = clip::KEEPING_BYTES + size.len();
     let source = Arc::new(file);
     let recordings = ClipSources {
@@ -73,6 +75,7 @@ pub async fn upload(
     };
     let (file, engines) = (source.clone(), app.engines.clone());
     let keep = move |place: &WorkSlot| {
+        // Keeps the temporary file until the work has stopped, also if the caller leaves.
         let _file = file;
         child::clip_of(&engines, recordings, place.watch())
     };
@@ -117,6 +120,7 @@ pub async fn upload(
         for file in &files {
             store::assets::insert(conn, file)?;
         }
+        // After the inserts: their sum includes these files and those of uploads at the same time.
         assets::check_kept(conn, account, limit)?;
         Ok(store::clips::insert(conn, &row, 0)?)
     });
@@ -210,6 +214,7 @@ pub async fn prepare(
         .unwrap_or_else(|| catalog.default_name(MediaKind::Music).to_owned());
     let model = catalog.choose(&caller.key, MediaKind::Music, &asked, "mv")?;
     let targets = targets(&model, &order)?;
+    // A quote is given while every provider is down; it says so itself.
     if purpose == OrderPurpose::Order {
         task_acceptance::check_available(app, &model)?;
     }
@@ -234,6 +239,8 @@ pub async fn prepare(
         make_instrumental: order.make_instrumental,
         title: order.title.clone().unwrap_or_else(|| source.title.clone()),
     };
+    // The model offers what any of its routes offers, so each stem may be possible and all together
+    // not.
     check_routes(&model, &job)?;
     let callback = order.callback;
     let callback = callback.map(|callback| callback.check(app)).transpose()?;

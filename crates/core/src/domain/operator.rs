@@ -45,12 +45,14 @@ impl<'a, T: Send + 'static> OperatorAction<'a, T> {
         work: impl FnOnce(&mut Conn<'_>, &ChangeAuthor) -> Result<T, Error> + Clone + Send + 'static,
     ) -> Result<T, Error> {
         let by = self.by;
+        // A command has no request that could be repeated, so no answer is kept.
         let Some((visit, tell)) = self.visit else {
             return app.store.write(move |conn| work(conn, &by)).await;
         };
         visit
             .change(move |conn| {
                 let made = work(conn, &by)?;
+                // Written with the change: a repeated request finds both or neither.
                 let told = tell(&made)?;
                 Ok((made, told))
             })

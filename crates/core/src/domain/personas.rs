@@ -48,13 +48,16 @@ pub async fn create(
     new: NewPersona,
 ) -> Result<(Persona, Vec<Clip>), Error> {
     let clips = prepare(app, caller, &new).await?;
-    // Before a provider is asked: what it makes is kept in any case.
+    // Checked before the provider is asked. Once it has made the persona, nothing may refuse to
+    // store it.
     assets::check_room(app, caller.account.id, 0).await?;
     let (app, account) = (app.clone(), caller.account.id);
     let (record, accepting) = (visit.record(), visit.accepting());
     let made = async move {
         match make(&app, account, &record, new, &clips).await {
             Ok((persona, image)) => {
+                // A task of its own within this one: the caller is answered after a few seconds,
+                // while storing is retried for as long as it takes.
                 let kept = beyond_callers(keep(app, record, accepting, persona, image));
                 Ok((store::soon(kept).await?, clips))
             }
@@ -106,6 +109,7 @@ async fn make(
     new: NewPersona,
     clips: &[Clip],
 ) -> Result<(Persona, Asset), Error> {
+    // Everything here that can fail comes before the provider is asked.
     let id = PersonaId::new();
     let picture = artwork::avatar(animatic::FONT, &id.to_string(), &new.name, 512);
     let picture = picture.map_err(Error::internal)?;
@@ -148,6 +152,8 @@ async fn keep(
     let write = || {
         let (row, image, record) = (persona.clone(), image.clone(), record.clone());
         app.store.write(move |conn| -> Result<(), Error> {
+            // The write is repeated when its outcome is unknown, and may have come through the
+            // first time.
             if record.is_there(conn)? {
                 return Ok(());
             }

@@ -73,10 +73,11 @@ pub async fn take(
             spool(app, decode_data_url(&address, param)?).await?
         }
         PictureSource::Address(address) if purpose == OrderPurpose::Quote => {
-            // Nearly always the header lies in the beginning.
+            // Nearly always the header lies in the beginning, and the rest need not be fetched.
             let beginning = fetch(app, account, &address, FetchExtent::Beginning, param).await?;
             match look(app, account, beginning, purpose, param).await {
                 Ok(picture) => return Ok(picture),
+                // The header may lie behind a large thumbnail. Only the whole file tells.
                 Err(_) => fetch(app, account, &address, FetchExtent::Whole, param).await?,
             }
         }
@@ -99,9 +100,12 @@ async fn look(
     let hashed = file.clone();
     let digest = app.compute(move || clip::digest(&hashed)).await?;
     let (size_bytes, sha256) = digest.map_err(Error::internal)?;
+    // A fetch stops at the limit; bytes in the request come without it.
     if size_bytes > LIMIT_BYTES {
         return Err(too_large(param));
     }
+    // The same bytes always decode alike, so no child is started for a picture that was decoded
+    // before, whoever sends it.
     let facts = match app.caches.pictures.get(&sha256) {
         Some(facts) => facts,
         None => ask_child(app, account, file.clone(), &sha256, purpose, param).await?,
@@ -129,6 +133,8 @@ async fn ask_child(
         let reserve = |bytes| place.reserve(bytes);
         child::picture(&engines, &file, is_order, reserve, place.watch())
     };
+    // No memory is reserved in advance: the child reads the header first and asks for what that
+    // needs.
     let looked = app
         .limits
         .room
@@ -136,6 +142,7 @@ async fn ask_child(
         .await?;
     let facts = looked.map_err(Error::internal)?;
     let facts = facts.map_err(|why| picture_error(&why, param))?;
+    // For a quote only the header was read. The rest of the picture may still be broken.
     if is_order {
         app.caches.pictures.insert(sha256.to_owned(), facts.clone());
     }
@@ -246,6 +253,7 @@ fn decode_data_url(address: &str, param: &str) -> Result<Bytes, Error> {
     if !head.to_ascii_lowercase().ends_with(";base64") {
         return Err(broken("only base64 content is supported"));
     }
+    // Some clients break base64 into lines or leave out its padding.
     let clean: String = data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
     base64::engine::general_purpose::GeneralPurpose::new(
         &base64::alphabet::STANDARD,

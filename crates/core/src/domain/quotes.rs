@@ -107,6 +107,7 @@ pub async fn quote(
         }
         QuotedOrder::Upload => Vec::new(),
     };
+    // The tasks of one order differ only in their seeds, so one stands for all.
     match tasks
         .into_iter()
         .fold((None, 0), |(_, count), task| (Some(task), count + 1))
@@ -146,10 +147,11 @@ async fn of_tasks(
         .model
         .tariff(quantity, new.payload.is_silent(), app.clock.now());
     let known_at = routing::known_at(app, caller.account.id, &new.payload).await?;
-    // If routes are drawn by weight, the heaviest is the most likely.
+    // With equal draws the heaviest of the weighted routes comes first, which is the most likely
+    // one.
     let in_order = route_order::in_order(model.routes(), || 0.5);
     let able = routing::able(app, in_order, &new.payload, known_at.as_deref());
-    // The draft of the task says what would be held.
+    // Made as for a real order, so that the quote reserves what the order would.
     let task = task_acceptance::task(app, caller, request_id, new);
     let reserve = task.reserved.times(count.into());
     let mut routes: Vec<RouteQuote> = able
@@ -166,6 +168,7 @@ async fn of_tasks(
         });
     }
     let first = routes.iter().find(|route| route.available);
+    // While no route is up, the first one still tells the price.
     let first = first.or(routes.first());
     Ok(Quote {
         model: Some(model.id),

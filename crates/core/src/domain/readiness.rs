@@ -32,6 +32,8 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
         ));
     }
     if !answers {
+        // A fail-over takes some seconds. If every replica left the proxy meanwhile, callers would
+        // not even get an error that says when to retry.
         if app.store.silence() > SILENCE {
             return Err(unready("The database does not respond."));
         }
@@ -80,6 +82,7 @@ async fn answers(app: &Ctx) -> bool {
 
 /// Whether the database and the data folder accept writes.
 async fn is_writable(app: &App) -> bool {
+    // Held while the probe runs, so that many checks at once share its result.
     let mut known = app.process.writable.lock().await;
     if let Some((at, is_writable)) = *known
         && at.elapsed() < HOLDS

@@ -60,10 +60,13 @@ struct ExternalMarks {
 
 impl ExternalMarks {
     async fn read(app: &App) -> Self {
+        // Two places, because one may be gone: the data folder of a new machine is empty, and not
+        // everybody has a bucket.
         let mut marks: Vec<DatabaseMark> = read(&app.config.mark_path()).into_iter().collect();
         match app.blobs.note(NOTE).await {
             Ok(text) => marks.extend(text.as_deref().and_then(DatabaseMark::parse)),
             Err(error) => {
+                // The other signs must do: a start does not depend on the bucket.
                 tracing::warn!(%error, "cannot read the database's mark in the bucket");
             }
         }
@@ -81,8 +84,10 @@ impl ExternalMarks {
         is_lived_in: bool,
     ) -> Option<RestoreEvidence> {
         let is_ahead = |outside: &DatabaseMark| match known {
+            // A mark of another database says nothing, as folders and buckets are used again. The
+            // count of the same one only falls if the database goes back in time.
             Some(known) => known.database == outside.database && known.count < outside.count,
-            // The backup is from a version without marks, or of an empty database.
+            // The backup is of an empty database, or from a version without marks.
             None => true,
         };
         if self.marks.iter().any(is_ahead) {
@@ -92,7 +97,11 @@ impl ExternalMarks {
         if place.id != lay.id {
             return Some(RestoreEvidence::Elsewhere);
         }
+        // A new timeline is a fail-over or a restore to a point in time. The server does not tell
+        // which.
         let is_promoted = lay.timeline.is_some() && place.timeline != lay.timeline;
+        // A process that lived through it compares what it saw itself. An equal mark outside says
+        // that the database had come no further.
         let is_whole = is_lived_in || self.marks.iter().any(|outside| Some(outside) == known);
         (is_promoted && !is_whole).then_some(RestoreEvidence::Promoted)
     }
@@ -114,11 +123,15 @@ impl ExternalMarks {
         if sign == Some(RestoreEvidence::Promoted) && may_wait {
             return Ok(None);
         }
+        // In one transaction with the hold. If only the place were on disk after a crash, a copy
+        // would pass for the original at the next start.
         if let Some(place) = &self.place {
             store::restored::set_place(conn, place)?;
         }
         let count = known.as_ref().map_or(1, |known| known.count + 1);
         if let Some(sign) = sign {
+            // Under its new name the marks outside are those of another database, so the next start
+            // does not hold the same tasks again.
             let held = store::restored::hold(conn)?;
             return Ok(Some((Some((sign, held)), branch(conn, count)?)));
         }
@@ -145,6 +158,8 @@ pub async fn check(app: &App, is_restored: bool) -> Result<(), Error> {
         }
         tokio::time::sleep(LOOK).await;
     };
+    // After the database, never before it. A crash in between leaves the marks outside behind,
+    // which is harmless; ahead of it, they would make the next start hold open tasks.
     write(app, mark).await?;
     if let Some((sign, held)) = held {
         tell_held(sign, held);
@@ -211,15 +226,18 @@ async fn move_mark(app: &App, last: &mut LastSeenMark) -> Result<(), Error> {
             Ok((sent, store::restored::mark(conn)?))
         })
         .await?;
+    // The database has lost what this process saw in it: it was restored underneath, or failed over
+    // to a standby that lagged behind.
     let lost = |seen: &DatabaseMark| match &known {
         Some(known) => known.database == seen.database && known.count < seen.count,
         None => true,
     };
     let is_behind = last.mark.as_ref().is_some_and(lost);
+    // The mark guards against sending orders again, so it moves only when something was sent.
     if sent == last.submission && !is_behind {
         return Ok(());
     }
-    // A server that was promoted lost nothing that this process knows of.
+    // A promotion that lost nothing only moved the database, and its new place is taken over.
     let place = app.store.place().await.filter(|_| !is_behind);
     let (held, mark) = app
         .store
@@ -295,6 +313,8 @@ pub async fn fail(app: &App, id: TaskId, by: ChangeAuthor) -> Result<bool, Error
                 message: message.to_owned(),
             };
             let ending = endings::failed(&task, failure);
+            // In the name of the holder: a task that was released meanwhile may be at a provider
+            // and is not ended.
             endings::end(conn, &parts, &task, Some(HOLDER), &ending, now, |conn| {
                 by.note(conn, "task.fail", &id, decided("failed"), now)
             })
@@ -311,7 +331,8 @@ async fn write(app: &App, mark: DatabaseMark) -> Result<(), Error> {
     if let Err(error) = app.blobs.keep_note(NOTE, mark.to_string()).await {
         tracing::warn!(%error, "cannot write the database's mark to the bucket");
     }
-    // The file atomically. If two processes share a folder, the later mark wins.
+    // Replaced in one step, as half a mark would be read as none. If two processes share the
+    // folder, the slower one must not put an older count back.
     let path = app.config.mark_path();
     let written = app.compute(move || -> std::io::Result<()> {
         let is_later =
@@ -324,6 +345,7 @@ async fn write(app: &App, mark: DatabaseMark) -> Result<(), Error> {
         writeln!(file, "{mark}")?;
         file.as_file().sync_all()?;
         file.persist(&path)?;
+        // The rename is durable only once the folder is synced.
         std::fs::File::open(folder)?.sync_all()
     });
     written.await?.map_err(Error::internal)

@@ -26,6 +26,7 @@ pub fn own(app: &AppParts) -> Vec<BreakerSnapshot> {
     let routes = catalog.models().iter().flat_map(Model::routes);
     let stances = routes.map(|route| app.models.upstream.stance(route, now));
     let mut stances: Vec<BreakerSnapshot> = stances.filter(|stance| !stance.is_usual()).collect();
+    // Several models may share a route, which would be listed once for each.
     stances.sort();
     stances.dedup();
     stances
@@ -52,6 +53,7 @@ pub async fn of_servers(app: &App) -> Result<PeerRouteStates, Error> {
     }
     let (clock, name) = (app.clock.now(), app.server.name().to_owned());
     let read = app.store.examine(move |conn| {
+        // By the database's clock, by which the others wrote when they were last seen.
         let now = store::workers::now(conn, clock)?;
         store::replicas::others(conn, &name, now)
     });
@@ -102,10 +104,13 @@ fn joined(
     let usual = BreakerSnapshot::usual(&route.provider, &route.model);
     let key = (route.provider.clone(), route.model.clone());
     let theirs = others.iter().map(|(name, stances)| {
+        // Processes write down only what is unusual, so a route that one does not mention is in
+        // use.
         let stance = stances.get(&key).cloned();
         (name.clone(), stance.unwrap_or_else(|| usual.clone()))
     });
     let all: Vec<(String, BreakerSnapshot)> = own.into_iter().chain(theirs).collect();
+    // As long as one process uses the route, orders get through.
     let is_up = all.iter().any(|(_, stance)| stance.is_up);
     let worst = all
         .iter()

@@ -59,6 +59,7 @@ async fn standings(
             let same = |one: &&mut RouteSummary| {
                 (&one.route.provider, &one.route.model) == (&route.provider, &route.model)
             };
+            // A route that serves several models is one route, with one health.
             match standings.iter_mut().find(same) {
                 Some(known) => known.models.push(model.id.clone()),
                 None => standings.push(RouteSummary {
@@ -122,6 +123,7 @@ async fn records(
                 // What was made a moment after `now` belongs to the last one.
                 parts[place.min(PARTS - 1)].add(counts);
             }
+            // A part longer than the time that is asked for, so that all falls into one.
             let day = store::routes::outcomes(conn, &provider, now.minus(DAY), 2 * DAY)?;
             for (model, _, counts) in day {
                 let record = records.entry(key(model)).or_default();
@@ -195,6 +197,7 @@ pub async fn steer(
     model: &str,
     order: RouteCommand,
 ) -> Result<RouteNote, Error> {
+    // Only a route in the settings can be steered. A typo would otherwise be stored and do nothing.
     let standing = get(app, provider, model).await?;
     let key = key(&standing.route);
     let now = app.clock.now();
@@ -216,6 +219,7 @@ pub async fn steer(
             Ok(after)
         })
         .await?;
+    // The others read it within a second. This process knows it before the answer is given.
     refresh(app).await?;
     Ok(note)
 }
@@ -243,6 +247,7 @@ pub async fn failed(app: &App, route: &Route, error: &ProviderError) {
         message: error.message.chars().take(LONGEST).collect(),
         at: now,
     };
+    // In memory first: it counts for the next order even while the database is away.
     app.models.upstream.note(route, |note| {
         note.error = Some(kept.clone());
         if refuses_key && note.refused_at.is_none() {
@@ -259,6 +264,7 @@ pub async fn failed(app: &App, route: &Route, error: &ProviderError) {
 
 /// A provider took an order by this route: it accepts the key.
 pub async fn took(app: &App, route: &Route) {
+    // Nearly always nothing was refused before, and an accepted order costs no write here.
     if app
         .models
         .upstream

@@ -26,6 +26,7 @@ pub fn able<'a>(
             songs::fits(&route.limits, job) && (job.persona.is_none() || knows(route))
         }
     });
+    // A stable sort: the others keep their order.
     able.sort_by_key(|route| !knows(route));
     able
 }
@@ -42,6 +43,7 @@ pub async fn known_at(
         TaskPayload::StemsV1(job) => (None, vec![job.source]),
         TaskPayload::SongV1(job) => (job.persona, job.clips.iter().map(|(_, id)| *id).collect()),
     };
+    // The persona decides before the clips do, because it works at no other provider.
     if let Some(id) = persona {
         let read = move |conn: &mut store::Conn<'_>| -> Result<_, Error> {
             Ok(store::personas::by_id(conn, id, account)?)

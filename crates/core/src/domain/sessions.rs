@@ -44,7 +44,9 @@ pub async fn begin(app: &Ctx, caller: &Caller, by: ChangeAuthor) -> Result<NewSe
     let (key, now) = (caller.key.clone(), app.clock.now());
     let (sha256, expires_at) = (hash(&cookie), now.plus(LENGTH));
     let written = app.store.write(move |conn| -> Result<(), Error> {
+        // Cleaned up here, as only a new session makes the table grow.
         store::sessions::forget_before(conn, now)?;
+        // Nobody is locked out by sessions that were never ended: the oldest make room.
         let too_many = store::sessions::count(conn, key.id, now)? + 1 - MOST;
         if too_many > 0 {
             for oldest in store::sessions::delete_oldest(conn, key.id, too_many)? {

@@ -25,6 +25,7 @@ pub async fn compare(app: &App) -> Result<(), Error> {
         return Ok(app.store.write(alone).await?);
     }
     let others = app.store.write(move |conn| {
+        // Processes forget each other by age, so they need one clock.
         let now = store::workers::now(conn, clock)?;
         store::replicas::meet(conn, &name, &mine, now)
     });
@@ -32,6 +33,7 @@ pub async fn compare(app: &App) -> Result<(), Error> {
     for setting in SETTINGS {
         let differs = others.iter().any(|other| differ(&own, other, setting));
         counters::setting_differs(setting, differs);
+        // Logged when it changes, and not at every comparison.
         if !app
             .models
             .settings
@@ -79,6 +81,8 @@ fn marks(app: &App) -> ReplicaMarks {
 
 /// One that the other does not know is not compared.
 fn differ(own: &ReplicaMarks, other: &ReplicaMarks, setting: &str) -> bool {
+    // What a version knows of models is part of their fingerprint. Two versions differ although
+    // their settings are the same.
     if setting == SETTINGS[1] && own.get(VERSION) != other.get(VERSION) {
         return false;
     }

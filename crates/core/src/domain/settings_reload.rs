@@ -16,6 +16,7 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
     let file = path.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
     let before = told(app);
     let (parts, settings) = (app.clone(), settings.clone());
+    // Off the async threads: it reads files, and may load models for seconds.
     let done = app
         .compute(move || {
             let now = parts.clock.now();
@@ -25,11 +26,13 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
     let error = done.as_ref().err().map(|error| {
         let text = error.to_string();
         match (path, &file) {
-            // Where the file is concerns nobody who asks over HTTP.
+            // The text is shown over HTTP, where the file's folder is nobody's business.
             (Some(path), Some(file)) => text.replace(&path.display().to_string(), file),
             _ => text,
         }
     });
+    // At once, so that an operator who reloads one process after the other sees when they agree.
+    // The reload itself is over and cannot fail by this.
     if let Err(error) = settings_drift::compare(app).await {
         tracing::warn!(inside = ?error.inside(), "cannot compare the settings with other processes");
     }

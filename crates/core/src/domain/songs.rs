@@ -88,6 +88,8 @@ pub async fn prepare(
             let message = "There is no persona with this id at any provider.";
             return Err(Error::at(ErrorCode::PersonaNotFound, "persona_id", message));
         };
+        // Refused now: after the acceptance no route could do it, and the task would only fail
+        // later.
         let mut routes = model.routes().iter();
         if !routes.any(|route| route.provider == upstream.provider) {
             let message = format!("The persona cannot be used with {}.", model.id);
@@ -118,6 +120,8 @@ pub async fn prepare(
         asked_model,
         payload: TaskPayload::SongV1(job.clone()),
         quantity: WorkQuantity {
+            // Without a length the longest is reserved, because a task is never charged more than
+            // was held.
             milliseconds: parts * seconds.map_or(LONGEST_MS, animatic_engine::milliseconds),
             pixels: 0,
             parts,
@@ -168,7 +172,7 @@ fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, Strin
         return Ok((model.clone(), asked));
     }
     if let Some(name) = &order.model {
-        // A name that nothing answers to goes before a task that nobody does.
+        // An unknown model is the better error than an unsupported task, so it is reported first.
         catalog.choose(&caller.key, MediaKind::Music, name, "mv")?;
     }
     let mut tasks: Vec<&str> = usable().flat_map(tasks_of).collect();
@@ -206,6 +210,7 @@ fn does<'a>(
         return Err(None);
     }
     let songs = &music.songs;
+    // Providers of this dialect get all fields as they came.
     let Some(heeded) = &songs.fields else {
         return Ok(songs);
     };
@@ -235,6 +240,7 @@ fn check_fields(model: &Model, order: &SongOrder) -> Result<(), Error> {
     let mut refused = None;
     for route in model.routes() {
         match does(&route.limits, &order.task, &order.fields) {
+            // One route that can do it is enough. If none can, the first one's reason is told.
             Ok(songs) => return check_words(songs, order),
             Err(why) => refused = refused.or(why),
         }

@@ -81,6 +81,7 @@ pub async fn accept(
     let traced = TraceSpan::begin("accept", SpanKind::Internal);
     let accepted = async move {
         let mut draft = draft;
+        // Claimed before the write, because the lease is part of the rows that are inserted.
         let mut claim = app.process.handover.claim(&mut draft.tasks);
         let owner = claim.as_ref().map(TaskClaim::owner);
         let draft = Arc::new(draft);
@@ -90,10 +91,13 @@ pub async fn accept(
             write_draft(conn, account, &key, &new, owner.as_deref(), limit)
         });
         let written = write.await;
+        // Repeats of this request wait for this. If the outcome of the write is open, none of them
+        // may conclude that nothing was made.
         accepting.done(&written);
         if let Err(error) = &written {
             if claim.take().is_some() {
-                // The places are free for others again.
+                // The claim reserved places at the dispatcher. They are free again for tasks that
+                // wait.
                 app.bell.ring_for_upstream();
             }
             let files = draft.assets.iter().map(|asset| (asset.id, asset.media));
@@ -102,6 +106,7 @@ pub async fn accept(
         written?;
         let tasks = Arc::unwrap_or_clone(draft).tasks;
         crash::point("task-accepted");
+        // Announced after the commit: a worker that is woken before it would find nothing.
         for task in &tasks {
             announce(&app, task, claim.is_some());
         }
@@ -110,12 +115,15 @@ pub async fn accept(
         }
         Ok(tasks)
     };
+    // A task of its own. If it were dropped with the caller's connection between the write and what
+    // follows, nobody would start the claimed tasks or remove the files of a refused order.
     #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
     let accepted = tokio::spawn(
         accepted
             .with_context(traced.into_context())
             .in_current_span(),
     );
+    // The caller gets an answer within seconds. The write goes on, and a repeat finds what it made.
     store::soon(async { accepted.await.map_err(Error::internal)? }).await
 }
 
@@ -132,6 +140,8 @@ fn write_draft(
     for asset in &draft.assets {
         store::assets::insert(conn, asset)?;
     }
+    // Checked after the inserts, whose sum includes these files: two orders that fit only one at a
+    // time cannot both pass. The check before the upload may be out of date by now.
     if !draft.assets.is_empty() {
         assets::check_kept(conn, account, storage_limit)?;
     }
@@ -144,6 +154,7 @@ fn write_draft(
 fn announce(app: &AppParts, task: &Task, is_claimed: bool) {
     counters::task_accepted(task);
     tracing::info!(task_id = %task.id, kind = %task.kind(), model = %task.model, "task accepted");
+    // This process starts it itself. Waking others would cost each of them a look for nothing.
     if is_claimed {
         return;
     }
@@ -163,6 +174,8 @@ pub fn write(
     owner: Option<&str>,
 ) -> Result<(), Error> {
     let new_tasks = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
+    // One conditional update, so that two requests cannot both take the last place. It locks the
+    // key's row first, as the ledger does, so that the two cannot deadlock.
     if !store::accounts::take_places(conn, key.id, new_tasks, key.max_running)? {
         let open = store::accounts::open_tasks(conn, key.id)?;
         return Err(too_many_tasks(key, open));
@@ -204,6 +217,8 @@ pub async fn check_limits(
 /// The task for an order, not stored yet.
 pub fn task(app: &Ctx, caller: &Caller, request_id: &RequestId, new: NewTask) -> Task {
     let now = app.clock.now();
+    // Today's prices stay with the task. Whatever changes in the settings meanwhile, the bill
+    // follows them.
     let tariff = new.model.tariff(new.quantity, new.payload.is_silent(), now);
     let reserved = tariff.reserve();
     let costs = reserved > MicroDollars::ZERO;
@@ -219,7 +234,7 @@ pub fn task(app: &Ctx, caller: &Caller, request_id: &RequestId, new: NewTask) ->
         } else {
             ChargeState::Free
         },
-        // Of a free task only for what its provider is paid.
+        // A free task keeps its tariff only if that tells what its provider is paid.
         tariff: (costs || !tariff.costs.is_empty()).then_some(tariff),
         bill: None,
         provider: match new.model.routes().first() {
@@ -281,6 +296,7 @@ pub fn fingerprint(model: &Model, route: Option<&Route>) -> String {
         }
         (ModelBackend::Routes(_), None) => String::new(),
     };
+    // Debug output is enough: the text is never read back and only has to change with the settings.
     let settings = format!(
         "{}\n{maker}\n{:?}\n{:?}",
         model.id, model.price, model.limits

@@ -28,6 +28,7 @@ pub use task_waiter::{TaskWaiter, next_events, wait};
 
 pub async fn get(app: &AppParts, account: AccountId, id: TaskId) -> Result<Task, Error> {
     let known = app.caches.ended.get(&id);
+    // The cache serves all accounts: without the check an id would open somebody else's task.
     if let Some(task) = known.filter(|task| task.account == account && !is_past(app, task)) {
         return Ok(Task::clone(&task));
     }
@@ -35,6 +36,8 @@ pub async fn get(app: &AppParts, account: AccountId, id: TaskId) -> Result<Task,
         .store
         .read(move |conn| store::tasks::by_id(conn, id, account));
     let task = read.await?.ok_or_else(not_found)?;
+    // Cached once nothing can change any more. Held money is closed later, and another process may
+    // add a poster, which does not reach this cache.
     if task.state.is_terminal() && task.money != ChargeState::Held && !may_get_a_poster(app, &task)
     {
         app.caches.ended.insert(id, Arc::new(task.clone()));
@@ -77,6 +80,7 @@ pub async fn remove_past(app: &Ctx) -> Result<(), Error> {
     };
     for _ in 0..ROUNDS {
         let (now, before) = (app.clock.now(), app.clock.cutoff(ttl));
+        // Looked for by a read: mostly there is nothing, and a write would cost a commit.
         let past = app
             .store
             .examine(move |conn| store::record_expiry::past(conn, before, BATCH))
@@ -105,6 +109,7 @@ pub async fn attempts(
     /// More than any task needs; of more, the latest are shown.
     const MOST: u32 = 100;
     let read = app.store.read(move |conn| {
+        // Submissions have no account of their own. The task says who may see them.
         if store::tasks::by_id(conn, id, account)?.is_none() {
             return Ok(None);
         }
@@ -135,6 +140,8 @@ pub fn beside(conn: &mut Conn<'_>, task: &Task) -> Result<TaskExtras, StoreError
 /// The same for each of these, in order.
 pub async fn beside_each(app: &AppParts, tasks: &[Task]) -> Result<Vec<TaskExtras>, Error> {
     let known = tasks.iter().map(|task| {
+        // Such a record needs nothing beside the key's name. A list of them costs no statement
+        // while the names are cached.
         let is_alone = task.kind() == MediaKind::Video && input::pictures(&task.payload).is_empty();
         let key_name = is_alone.then(|| app.caches.key_names.get(&task.key));
         key_name.flatten().map(|key_name| TaskExtras {
@@ -184,6 +191,7 @@ pub async fn search(
                 Some(id) => filter.id = Some(id),
                 None => filter.terms = search_terms::of_search(account, text),
             }
+            // Text without a word finds nothing. An empty filter would list everything.
             if filter.id.is_none() && filter.terms.is_empty() {
                 return Ok(Vec::new());
             }
@@ -210,6 +218,7 @@ fn id_in(
     let Some(id) = named(text) else {
         return Ok(None);
     };
+    // Ids of tasks and clips look the same, so it may be either.
     let clip = match text.parse() {
         Ok(clip) => store::clips::by_id(conn, clip, account)?,
         Err(_) => None,
@@ -238,6 +247,7 @@ pub async fn search_all(
         if filter.id.is_some() {
             return store::tasks::page_of_all(conn, &filter, one_more);
         }
+        // Terms are hashed with their account, so each account has its own for the same words.
         let terms = |account| search_terms::of_search(account, text);
         store::tasks::search_of_all(conn, &filter, one_more, terms)
     });
@@ -278,6 +288,7 @@ pub async fn count_waiting(app: &Ctx) {
         .store
         .examine(move |conn| store::tasks::count_waiting(conn, now, MOST))
         .await;
+    // Only a metric. If the database is away, it keeps its last value.
     if let Ok(waiting) = counted {
         counters::tasks_waiting(waiting);
     }

@@ -126,6 +126,8 @@ pub async fn of_all(
             rows: hourly_sums::sums(conn, &wanted, MOST_ROWS + 1)?,
             ..OperatorUsageReport::default()
         };
+        // One row more than allowed was asked for. A cut answer would show wrong sums, so there is
+        // none.
         if i64::try_from(all.rows.len()).unwrap_or(i64::MAX) > MOST_ROWS {
             return Ok(None);
         }

@@ -40,6 +40,7 @@ pub async fn draft(
     request_id: &RequestId,
     order: VideoOrder,
 ) -> Result<TaskDraft, Error> {
+    // Before anything is fetched, when no size is known. The check below knows the sizes.
     if order.every_picture().next().is_some() {
         assets::check_room(app, caller.account.id, 0).await?;
     }
@@ -75,6 +76,8 @@ pub async fn prepare(
     }
     let callback = order.callback.clone();
     let callback = callback.map(|callback| callback.check(app)).transpose()?;
+    // Fetching and decoding pictures is the expensive part. An order that will be refused must not
+    // get that far.
     if purpose == OrderPurpose::Order && order.every_picture().next().is_some() {
         let least = least_cost(app, &model, order)?;
         task_acceptance::check_limits(app, caller, order.count, least).await?;
@@ -125,7 +128,7 @@ fn least_cost(app: &Ctx, model: &Model, order: &VideoOrder) -> Result<MicroDolla
     let job = plan(app, model, order, &SourcePictures::default())?;
     let quantity = WorkQuantity {
         milliseconds: job.milliseconds,
-        // The size may be that of the picture.
+        // Without a size in the order the picture may decide it, and one pixel is the least.
         pixels: order
             .size
             .map_or(1, |(width, height)| u64::from(width) * u64::from(height)),
@@ -213,7 +216,8 @@ fn plan(
             return Err(Error::internal(format!("{engine:?} makes no videos")));
         }
         (ModelBackend::Routes(routes), _) => {
-            // The most likely route decides the defaults.
+            // Routes differ in their defaults. Those of the first that can do it count, whichever
+            // makes it later.
             let usual = routes.iter().find_map(|route| {
                 video_limits(&route.limits).ok().filter(|offered| {
                     refusals(&model.id, offered, order, true).is_empty()
@@ -300,7 +304,7 @@ pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
     if !task.state.is_terminal() {
         match tasks::cancel(app, task.account, task.id, None).await {
             Ok(_) => {}
-            // It ended a moment ago.
+            // It ended between the look and the cancellation, and can be deleted all the same.
             Err(error) if error.code() == ErrorCode::TaskNotCancellable => {}
             Err(error) => return Err(error),
         }
@@ -313,6 +317,7 @@ pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
         let output = task.and_then(|task| task.output);
         if let Some(TaskResult::LinkV1(mut link)) = output {
             link.expires_at_micros = Some(now.micros());
+            // The provider's file is out of reach. All that can be done is to forget where it is.
             link.url.clear();
             store::tasks::set_output(conn, id, &TaskResult::LinkV1(link))?;
         } else if let Some(TaskResult::VideoV1(mut output)) = output {
@@ -327,6 +332,7 @@ pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
         Ok(())
     });
     store::soon(written).await?;
+    // The cached record still links to the files.
     app.caches.ended.invalidate(&id);
     Ok(())
 }

@@ -109,7 +109,8 @@ impl FairShareQueue {
                 account,
                 amount: request.amount,
             };
-            // Dropped, and so given back, if nobody waits for it any more; outside of the lock.
+            // If nobody waits any more, the permit is dropped here, and its `drop` takes the lock.
+            // So this must happen outside of it.
             drop(request.granted.send(permit));
         }
     }
@@ -122,6 +123,7 @@ impl FairShareQueue {
 impl FairQueueState {
     /// The request whose turn it is, if there is enough for it; it counts as granted.
     fn next(&mut self) -> Option<(AccountId, QueueRequest)> {
+        // Callers that left first, so that they hold up nobody behind them.
         for account in self.accounts.values_mut() {
             account
                 .waiting
@@ -130,6 +132,7 @@ impl FairQueueState {
         self.accounts
             .retain(|_, account| account.held > 0 || !account.waiting.is_empty());
         let each = self.each;
+        // An account that already holds all it may is no candidate, and blocks nobody.
         let wants = self.accounts.iter_mut().filter(|(_, account)| {
             let amount = account.waiting.front().map(|request| request.amount);
             amount.is_some_and(|amount| account.held + amount <= each)
@@ -140,6 +143,8 @@ impl FairQueueState {
         })?;
         let request = account
             .waiting
+            // If there is not enough for whoever is next, nobody is served. Small requests would
+            // otherwise keep a large one waiting for ever.
             .pop_front_if(|request| request.amount <= self.free)?;
         self.grants += 1;
         self.free -= request.amount;

@@ -63,9 +63,11 @@ impl RateGrants {
         rpm: NonZeroU32,
     ) -> Option<(RateState, Result<(), Duration>)> {
         let state = self.keys.get_with((key, rpm), Arc::default);
-        // Requests that come together ask once.
+        // Locked while asking, so that requests of a key that come together share one grant.
         let mut state = state.lock().await;
         if !state.has_one(Instant::now()) {
+            // The key has none left anywhere. Asking again before then would only load the
+            // database.
             if let Some(wait) = state.wait(Instant::now()) {
                 return Some((RateState::new(rpm, 0), Err(wait)));
             }
@@ -87,6 +89,8 @@ impl RateGrants {
             let lock = self.away_before.lock();
             lock.unwrap_or_else(PoisonError::into_inner)
         };
+        // Shared by all keys: while the database is away, one request in a second waits for it, not
+        // each.
         if away_before().is_some_and(|before| Instant::now() < before) {
             return None;
         }
@@ -119,6 +123,7 @@ impl GrantState {
     }
 
     fn take(&mut self, grant: RateGrant, now: Instant) {
+        // What is left of the grant before has lapsed. The database counted it as used.
         *self = Self {
             unused: grant.granted,
             left: grant.left,

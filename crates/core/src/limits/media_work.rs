@@ -52,7 +52,8 @@ impl MediaWorkPool {
         let cores = cores as u64;
         Self {
             memory: FairShareQueue::new(units, units),
-            // One is left when an account has a picture on each core.
+            // One more than an account may have, so that a crowd of one account leaves a place
+            // free.
             pictures: FairShareQueue::new(cores + 1, cores),
             recordings: FairShareQueue::new(RECORDINGS.0, RECORDINGS.1),
             checks: FairShareQueue::new(1, 1),
@@ -74,11 +75,14 @@ impl MediaWorkPool {
             WorkKind::Check => Some(self.checks.wait(account, 1).await),
             WorkKind::Result => None,
         };
+        // After the place: work that waits for a place would otherwise hold memory that nobody
+        // uses.
         let memory = match memory_bytes {
             0 => None,
             bytes => Some(self.memory.wait(account, units(bytes)).await),
         };
         let watch = Arc::new(EngineControl::default());
+        // Dropped with this future: if the caller leaves, the work is told to stop.
         let _stopping = watch.stop_on_drop();
         let workplace = WorkSlot {
             room: self.clone(),
@@ -87,6 +91,8 @@ impl MediaWorkPool {
         };
         let work = tokio::task::spawn_blocking(move || {
             let made = work(&workplace);
+            // Given back by the work itself. After a disconnect its child uses the memory until it
+            // has stopped.
             drop((place, memory));
             made
         });

@@ -52,7 +52,7 @@ pub struct ProcessLimits {
 
 impl ProcessLimits {
     pub fn new(config: &Config, store: &Store) -> Self {
-        // On SQLite one process serves.
+        // On SQLite only one process serves, so it counts by itself.
         let shared = (config.database != DatabaseTarget::Sqlite).then(|| store.clone());
         Self {
             rates: RateLimits::new(shared),

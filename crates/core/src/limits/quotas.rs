@@ -89,6 +89,7 @@ impl Drop for QuotaShare {
         taken.in_all -= self.amount;
         if let Some(of_account) = taken.by_account.get_mut(&self.account) {
             *of_account -= self.amount;
+            // Otherwise the map would grow with every account ever seen.
             if *of_account == 0 {
                 taken.by_account.remove(&self.account);
             }
@@ -122,7 +123,8 @@ impl AccountSemaphores {
         if let Some(line) = lines.get(&account).and_then(Weak::upgrade) {
             return line;
         }
-        // Forget accounts without waiters.
+        // Weak, so that a semaphore lives as long as somebody holds or awaits a turn. Others are
+        // forgotten here.
         lines.retain(|_, line| line.strong_count() > 0);
         let line = Arc::new(Semaphore::new(self.each));
         lines.insert(account, Arc::downgrade(&line));

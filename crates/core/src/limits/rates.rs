@@ -42,7 +42,8 @@ pub struct RateState {
 impl RateLimits {
     /// `shared` is the store of processes that share the limits.
     pub fn new(shared: Option<Store>) -> Self {
-        // After two idle minutes a key has its full limit again anyway.
+        // After two idle minutes a key has its full limit again anyway, so forgetting it changes
+        // nothing.
         let limiters = moka::sync::Cache::builder()
             .max_capacity(100_000)
             .time_to_idle(Duration::from_mins(2))
@@ -62,6 +63,8 @@ impl RateLimits {
         {
             return counted;
         }
+        // Without an answer of the database each process counts alone. A key may then send more,
+        // which is better than refusing everybody.
         self.count_here(key, rpm)
     }
 

@@ -63,15 +63,16 @@ impl UnknownSecrets {
             };
             self.with_waiting(|waiting| waiting.push(question));
             let mut turn = tokio::select! {
+                // The answer first: who is answered must not take the turn as well.
                 biased;
                 answer = &mut answered => match answer {
                     Ok(answer) => return answer.ok_or_else(failed),
-                    // Whoever looked has hung up: asked again.
+                    // The request that was looking was dropped before it could answer.
                     Err(_) => continue,
                 },
                 turn = self.turn.lock() => turn,
             };
-            // More than one look if many asked before.
+            // A look takes those that wait longest, so this one may need several.
             loop {
                 match answered.try_recv() {
                     Ok(answer) => return answer.ok_or_else(failed),
@@ -93,7 +94,7 @@ impl UnknownSecrets {
         look: impl Fn(Vec<String>) -> F,
     ) -> Result<Option<Instant>, E> {
         let asked: Vec<SecretQuery> = self.with_waiting(|waiting| {
-            // Whose caller has left needs no look.
+            // Those whose callers have left need no look.
             waiting.retain(|question| !question.answer.is_closed());
             let count = waiting.len().min(MOST);
             waiting.drain(..count).collect()
@@ -112,6 +113,7 @@ impl UnknownSecrets {
             // Fails for callers that have left.
             let _ = question.answer.send(exists);
         }
+        // Only made-up secrets cause a pause. Real keys alone are never slowed down.
         found.map(|_| (!all_are_known).then(|| Instant::now() + PAUSE))
     }
 

@@ -99,7 +99,7 @@ impl AttemptView {
 /// The name in a handle: what an operator looks for in the provider's own console.
 fn job_id(handle: &JobHandle) -> Option<String> {
     let names = ["id", "request_id", "task_id", "name"];
-    // A recipe's handle holds what the recipe keeps.
+    // A handle made by a recipe has its fields one level deeper, in `kept`.
     let places = [Some(&handle.0), handle.0.get("kept")];
     let named = places.into_iter().flatten();
     let named = named

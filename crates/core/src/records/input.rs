@@ -102,6 +102,7 @@ impl TaskInput {
             prompt: Some(job.prompt.clone()),
             seconds: is_open(job.milliseconds).then(|| seconds(job.milliseconds)),
             size: is_open(u64::from(job.width)).then(|| format!("{}x{}", job.width, job.height)),
+            // Only the embedded model sets `fps`, and it used this seed. A provider chose its own.
             seed: (job.seed_is_asked || job.fps > 0).then_some(job.seed),
             negative_prompt: job.negative_prompt.clone(),
             image: job.picture.as_ref().map(picture),

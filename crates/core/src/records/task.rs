@@ -202,6 +202,8 @@ impl BillingView {
         let bill = task.bill.as_ref();
         let tariff = task.tariff.as_ref();
         let is_over = matches!(task.money, ChargeState::Settled | ChargeState::Released);
+        // The route that makes it is not known before the bill, so until then the model's price is
+        // shown.
         let price = match (bill, task.money) {
             (Some(bill), _) => bill.price,
             (None, ChargeState::Held) => tariff.and_then(|tariff| tariff.price),

@@ -55,9 +55,13 @@ impl CircuitBreaker {
     pub fn failed(&mut self, now: Timestamp, at_once: bool, pause: Option<Duration>) {
         self.failures += 1;
         self.trial_until = None;
+        // After the first pause one failure is enough: nothing has worked since.
         if at_once || self.failures >= FAILURES || self.opened > 0 {
+            // The exponent is capped only against overflow. The pause reaches its own limit before.
             let grown = PAUSES.0.saturating_mul(1 << self.opened.min(10));
             self.opened += 1;
+            // Capped also if the provider asks for longer, so that no answer shuts a route for
+            // hours.
             self.open_until = Some(now.plus(pause.unwrap_or(grown).min(PAUSES.1)));
         }
     }
@@ -87,6 +91,7 @@ impl CircuitBreaker {
         } else if is_ahead(self.busy_until) {
             BreakerState::Busy
         } else if self.open_until.is_some() {
+            // The pause is over, but nothing has succeeded since. The next submission is the trial.
             BreakerState::Trial
         } else {
             BreakerState::Closed

@@ -73,6 +73,8 @@ impl Drop for OpenJob {
 
 impl ProviderCredential {
     fn new(provider: &str, place: usize, secret: Secret) -> Self {
+        // The digest finds the same key again wherever it stands in the settings. The position
+        // finds its successor after a rotation.
         let digest = Sha256::digest(secret.expose().as_bytes());
         let [a, b, c, d, ..] = <[u8; 32]>::from(digest);
         Self {
@@ -155,7 +157,7 @@ impl ProviderSite {
             hosts: config.hosts.clone(),
             allow_networks: app.fetch.allow_networks.clone(),
             submissions_at_once: app.max_submitting.max(usual.submissions_at_once),
-            // Enough for answers that take a quarter of a second.
+            // Polls a second times a quarter of a second for each answer: so many are in flight.
             calls_at_once: (config.max_polls as usize / 4).max(usual.calls_at_once),
             ..usual
         };
@@ -187,6 +189,8 @@ impl ProviderSite {
     /// The credential with which a submission was made, if it was made at this address, in this
     /// protocol and with a key that the settings still have, wherever it stands among them.
     pub fn credential_of(&self, submission: &Submission) -> Option<&Arc<ProviderCredential>> {
+        // Another address or account does not know the job. Its "not found" would pass for the end
+        // of a job that is still running and paid for.
         let is_here = submission.endpoint == self.endpoint;
         let same_key =
             |one: &&Arc<ProviderCredential>| mark(&one.id) == mark(&submission.credential);
@@ -223,7 +227,7 @@ fn mark(id: &str) -> &str {
 /// An address without what may be secret in it.
 fn address(url: &Url) -> String {
     let mut url = url.clone();
-    // An address that cannot have these has none.
+    // These fail only for an address that can have neither.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.set_query(None);
@@ -257,6 +261,7 @@ fn build(
 ) -> Result<ProviderSites, ConfigError> {
     let mut sites = ProviderSites::new();
     for (name, settings) in &config.providers {
+        // A provider that did not change keeps its connections and counts over a reload.
         let same = before
             .and_then(|before| before.get(name))
             .filter(|site| site.config == *settings && site.catalogue == config.catalogue);
@@ -309,6 +314,7 @@ impl Upstream {
         let former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
         let former = former
             .iter()
+            // A name may have had several settings. The latest ones are asked first.
             .rev()
             .filter(|site| site.provider.name() == submission.provider);
         let mut known = sites.get(&submission.provider).into_iter().chain(former);
@@ -387,6 +393,8 @@ impl Upstream {
         let before = std::mem::replace(&mut *self.notes(), notes.clone());
         for (key, note) in notes {
             let tried_before = before.get(&key).and_then(|note| note.tried_at);
+            // The note stays in the database. Only a new one closes the breaker, or it would at
+            // every refresh.
             if note.tried_at > tried_before
                 && let Some(breaker) = self.breakers().get_mut(&key)
             {

@@ -175,6 +175,7 @@ pub async fn change(
             } = valid(conn, id, now)?;
             let before = told(&key, &account);
             change.apply(&mut key);
+            // A period without a budget would come into force unnoticed with the next budget.
             if key.budget.is_none() {
                 key.budget_period = None;
             }
@@ -213,8 +214,9 @@ pub async fn rotate(
             } else {
                 KeyEndAction::Keep
             };
+            // Before the sessions are deleted below, as it counts them.
             let ties = KeyDependents::cut(conn, (key.account, id), end, by, now)?;
-            // Whoever signed in did so with the key before.
+            // Whoever has a session signed in with the former secret, which may have leaked.
             store::sessions::delete_of_key(conn, id)?;
             let after =
                 json!({"prefix": prefix, "former_until": until.rfc3339(), "ties": ties.told()});
@@ -240,6 +242,8 @@ pub async fn revoke(
     let now = app.clock.now();
     operation
         .write(app, move |conn, by| {
+            // A second revocation changes no date, but may still delete endpoints that the first
+            // one left.
             let was_valid = accounts::revoke_key(conn, id, now)?;
             let mut issued = issued(conn, id, None, now)?;
             let end = if ends_webhooks {
@@ -253,6 +257,7 @@ pub async fn revoke(
                 let after = json!({"revoked_at": now.rfc3339(), "ties": ties.told()});
                 by.note(conn, "key.revoke", &id, (None, Some(after)), now)?;
             }
+            // They ended with the first revocation.
             if !was_valid {
                 ties.sessions_ended = 0;
             }

@@ -36,6 +36,8 @@ pub(super) async fn create(
     if !matches!(limits, Some(ModelLimits::Music(music)) if music.personas) {
         return Ok(None);
     }
+    // Clips belong to the account behind a credential. With another one the provider does not know
+    // the root clip.
     let Some(credential) = site.credential(&root.credential) else {
         return Ok(None);
     };
@@ -55,9 +57,13 @@ pub(super) async fn create(
             &order,
             &ProgressWatch::default(),
             async || {
+                // On disk before the request leaves, so that it is not sent again after a crash.
+                // Fails if another request has taken the intent over.
                 record.sent(true).await?;
                 crash::point("persona-intended");
-                Ok::<_, Error>(app.server.send_before())
+                // It may leave only while this process counts as alive. After that, others may act
+                // for its callers.
+                Ok::<_, Error>(app.attendance.send_before())
             },
         )
         .await;
@@ -66,10 +72,11 @@ pub(super) async fn create(
         Ok(OrderAcceptance::Done(outputs)) => outputs,
         Ok(OrderAcceptance::Job { .. }) => return Err(Error::internal("a persona that is a job")),
         Err(error) => {
+            // Provably nothing was made: the mark is taken back, so that a repeat may try again.
             if !matches!(error, SubmitError::Unclear(_))
                 && let Err(error) = record.sent(false).await
             {
-                // For a while the same request is answered that the outcome is unknown.
+                // The mark stays, so for a while a repeat is told that the outcome is unknown.
                 tracing::warn!(inside = ?error.inside(), "cannot record the failure of a persona");
             }
             return Err(refused(error));

@@ -148,6 +148,7 @@ async fn see(app: &App, turn: AccountId, file: TempPath) -> Result<FileFindings,
         let (keys, certificates) = (origin.keys(), origin.certificates());
         let checked = child::check(&parts.engines, &file, keys, certificates, place.watch());
         let mut notes = Vec::new();
+        // A file at which its child dies is a finding about the file, and no error of the gateway.
         let checked = checked.unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot check a file");
             let why = "the check needed too many resources or crashed".to_owned();
@@ -258,6 +259,7 @@ fn candidates(
         }
     }
     let mut shared: Vec<(String, u32)> = shared.into_iter().collect();
+    // Among equals the newest, as ids sort by time.
     shared.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| b.0.cmp(&a.0)));
     let ids = shared.into_iter().take(MOST_COMPARED);
     Ok(ids.map(|(id, _)| id).collect())

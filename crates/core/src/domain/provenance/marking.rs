@@ -271,7 +271,7 @@ fn sign_clip(
     let inside = |error: std::io::Error| MarkError::Inside(Error::internal(error));
     let has_credentials = came_in.marks.contains(&ProvenanceMark::C2pa);
     let is_edited = match made {
-        // The kinds that can be an ingredient are those whose marks can be read.
+        // A source can be named as an ingredient only if its marks can be read.
         ClipSource::Edited(_) => came_in.status != ProvenanceStatus::Unreadable,
         ClipSource::Uploaded(_) | ClipSource::Generated(_) => has_credentials,
     };
@@ -287,6 +287,7 @@ fn sign_clip(
     };
     if let Some(signed) = signed {
         std::fs::write(&clip.flac, signed).map_err(inside)?;
+        // Signing changed the file, and the record is of what is stored.
         (clip.size_bytes, clip.sha256) = clip::digest(&clip.flac).map_err(inside)?;
     }
     for cover in [&mut clip.cover, &mut clip.cover_large] {
@@ -297,7 +298,8 @@ fn sign_clip(
             .sign(cover.to_vec(), SignedFormat::Png, &stated)?;
         *cover = Bytes::from(signed);
     }
-    // Of a stem the record tells what it carries, of others what came in.
+    // The record of a stem tells what the stem itself carries now; that of a song or an upload
+    // tells what came in.
     let tells = match made {
         ClipSource::Edited(_) if is_edited => told(app, &clip.flac, watch),
         ClipSource::Edited(_) | ClipSource::Generated(_) | ClipSource::Uploaded(_) => came_in,

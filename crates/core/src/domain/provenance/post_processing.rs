@@ -42,6 +42,7 @@ const PAUSE: Duration = Duration::from_mins(1);
 
 /// Looks at the latest films that nobody has looked at.
 pub async fn look_at_films(app: &App) -> Result<(), Error> {
+    // Without the folder every film would count as missed, and be given up in the end.
     if !app.blobs.has_folder().await {
         return Ok(());
     }
@@ -85,6 +86,7 @@ async fn fetch(
                 let file = Arc::new(file);
                 some.push(FetchedFilm { print, file });
             }
+            // The file is gone, so there is nothing to look at. This takes it off the list.
             Ok(None) => keep(app, &print, PerceptualFingerprint::default(), None).await?,
             Err(error) => missed(app, &print, &error).await?,
         }
@@ -103,7 +105,7 @@ async fn look_at(app: &App, films: Vec<FetchedFilm>) -> Result<(), Error> {
         let files: Vec<&Path> = files.iter().map(|file| &***file).collect();
         child::glance(&engines, &files, place.watch())
     };
-    // Of many accounts: it is the gateway's own work.
+    // The films belong to many accounts, so the work takes nobody's turn.
     let (account, room) = (AccountId::nobody(), &app.limits.room);
     let seen = room
         .work(account, WorkKind::Result, LOOKING_BYTES, look)
@@ -245,6 +247,7 @@ async fn keep(
     let written = app
         .store
         .write_for(print.account, move |conn| -> Result<bool, Error> {
+            // Another process looked at it first. The poster that was stored here is removed below.
             if !store::fingerprints::set_seen(conn, id, &likeness)? {
                 return Ok(false);
             }
@@ -256,7 +259,7 @@ async fn keep(
             let Some(mut video) = video.cloned() else {
                 return Ok(false);
             };
-            // It goes with the film.
+            // It expires with the film.
             poster.expires_at = (video.expires_at_micros < i64::MAX)
                 .then(|| Timestamp::from_micros(video.expires_at_micros));
             store::assets::insert(conn, &poster)?;
@@ -265,6 +268,7 @@ async fn keep(
             Ok(true)
         });
     match (written.await?, task, file) {
+        // It may be cached without its poster.
         (true, Some(task), _) => app.caches.ended.invalidate(&task),
         (false, _, Some(unused)) => assets::remove(app, &unused).await,
         _ => {}

@@ -16,12 +16,15 @@ use mediagate_store as store;
 pub async fn abandon(app: &App, id: TaskId, by: ChangeAuthor) -> Result<Task, Error> {
     let task = tasks::of_anyone(app, id).await?;
     let account = task.account;
+    // A transaction of its own. If the next one fails, the task is cancelled and the command can be
+    // repeated.
     if !task.state.is_terminal() {
         tasks::cancel(app, account, id, Some(by)).await?;
     }
     let now = app.clock.now();
     app.store
         .write_for(account, move |conn| -> Result<(), Error> {
+            // Read again, because the cancellation has decided about its money.
             let Some(task) = store::tasks::of_anyone(conn, id)? else {
                 return Ok(());
             };
@@ -31,6 +34,7 @@ pub async fn abandon(app: &App, id: TaskId, by: ChangeAuthor) -> Result<Task, Er
             };
             let why = Some(("abandoned", "the operator abandoned the job"));
             let (from, to) = (open.state, SubmissionState::Unclear);
+            // Whoever follows the job may have closed it first, with its real outcome.
             if let Some(closed) = store::submissions::close(conn, open.id, from, to, why, now)? {
                 tasks::job_is_over(conn, &task, JobOutcome::Unknown, now)?;
                 costs::job_is_over(conn, &task, closed, None, None, now)?;

@@ -67,6 +67,8 @@ pub async fn cancel(
             let task = store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)?;
             let hold = decide(conn, &task, rules, now)?;
             let ending = ending(&task, hold);
+            // Without a lease: a caller may end what a worker holds. The worker finds the lease
+            // gone and discards its result.
             if !endings::end(conn, &parts, &task, None, &ending, now, |_| {
                 Ok::<_, Error>(())
             })? {
@@ -84,6 +86,8 @@ pub async fn cancel(
     crash::point("task-cancelled");
     counters::task_ended(&task, TaskState::Cancelled);
     tracing::info!(task_id = %id, money = task.money.name(), "task cancelled");
+    // After the commit, so that whoever wakes finds the task cancelled: its worker, whoever follows
+    // its job, and the sender of webhooks.
     app.bell.call_off(id);
     app.bell.ring_for_upstream();
     app.bell.ring_for_deliveries();
@@ -98,6 +102,8 @@ fn decide(
     now: Timestamp,
 ) -> Result<HoldDecision, Error> {
     let last = store::submissions::latest(conn, task.id)?;
+    // A submission is on disk before its request leaves, so without an open one no provider is at
+    // work.
     let is_at_work = last.is_some_and(|last| last.state.is_open());
     if !is_at_work || task.money != ChargeState::Held || task.state.is_terminal() {
         return Ok(HoldDecision::Released);
@@ -106,8 +112,10 @@ fn decide(
         CancelPolicy::Charge => Ok(HoldDecision::Kept),
         CancelPolicy::Refund => {
             let of = ledger::of(task);
+            // Two cancellations that read the same sum would exceed the allowance together.
             store::ledger::lock(conn, of)?;
             let forgiven = store::usage::forgiven_on(conn, task.account, now)?;
+            // Counted with its whole reservation until it is known what the job costs.
             if forgiven.plus(task.reserved) > rules.allowance {
                 return Ok(HoldDecision::KeptBeyondAllowance);
             }
@@ -183,9 +191,12 @@ pub fn job_is_over(
     if task.money == ChargeState::Held {
         return ledger::close(conn, task, bill, now);
     }
+    // The job's real cost replaces the reservation in the count: nothing if it made nothing. If
+    // that stays unknown, all of it keeps counting, or the allowance would be no bound.
     let is_forgiven = task.state == TaskState::Cancelled && task.money == ChargeState::Released;
     if is_forgiven && !matches!(end, JobOutcome::Unknown) {
         let cost = bill.map_or(MicroDollars::ZERO, |bill| bill.cost);
+        // On the day that it was counted on, which may be yesterday.
         let cancelled_at = task.finished_at.unwrap_or(now);
         let less = cost.minus(task.reserved);
         store::usage::forgive(conn, ledger::of(task), less, cancelled_at)?;

@@ -56,6 +56,8 @@ impl TaskWaiter {
         let deadline = tokio::time::Instant::now() + limit;
         loop {
             let known = self.known.take();
+            // A task that is just being accepted, or was just read, is not looked at before the
+            // next sleep.
             let seq = if let Some(seq) = known {
                 seq
             } else {
@@ -63,6 +65,8 @@ impl TaskWaiter {
                     .store
                     .read(move |conn| store::tasks::standing(conn, id, account));
                 let (state, seq) = read.await?.ok_or_else(not_found)?;
+                // Looked at once more after the deadline, so that an end whose ring was lost is not
+                // missed.
                 if state.is_terminal() || tokio::time::Instant::now() >= deadline {
                     return get(app, account, id).await;
                 }
@@ -74,7 +78,7 @@ impl TaskWaiter {
                 () = app.process.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
             };
             if rang {
-                // It has most likely ended: it is read whole at once.
+                // Most rings mean the end, so the whole task is read instead of its state first.
                 let task = get(app, account, id).await?;
                 if task.state.is_terminal() {
                     return Ok(task);
@@ -109,7 +113,8 @@ pub async fn next_events(
             return Ok((task, events));
         }
         tokio::select! {
-            // The task may have been read after an event that was not.
+            // Measured by the newest event that was read. The task's own number may already count
+            // one that this look missed.
             () = listener.changed(newest) => {}
             () = app.process.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
         }

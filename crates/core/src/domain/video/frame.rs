@@ -31,6 +31,7 @@ impl FrameShape {
             }
             Some(tier) => fitting.retain(|size| has_area(*size, tier)),
             None => {
+                // A caller who names only a shape gets a film of about the usual size.
                 let usual = area(default);
                 let nearest = fitting.iter().map(|size| area(*size).abs_diff(usual)).min();
                 fitting.retain(|size| Some(area(*size).abs_diff(usual)) == nearest);
@@ -55,6 +56,8 @@ fn has_short_side((width, height): (u32, u32), tier: u32) -> bool {
 }
 
 fn has_area(size: (u32, u32), tier: u32) -> bool {
+    // The area of the tier's wide frame, which a square of the same tier has too: 960x960 is as
+    // much as 1280x720.
     let wanted = u64::from(tier) * u64::from(tier) * 16 / 9;
     area(size).abs_diff(wanted) * 100 <= wanted * 8
 }

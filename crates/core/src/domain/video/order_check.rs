@@ -72,6 +72,8 @@ fn takes(offered: &VideoLimits, frames: usize, end: bool, references: usize) -> 
 /// Refuses an order that no single route of its model can make.
 pub(super) fn check(app: &App, model: &Model, order: &VideoOrder) -> Result<(), Error> {
     let is_hosted = !model.routes().is_empty();
+    // First against all routes together: a fault here is one for every route, and the message names
+    // all that the model can do. What passes may still fit no single route.
     let mut faults = refusals(&model.id, video_limits(&model.limits)?, order, is_hosted);
     faults.extend(kept_back(model, &order.provider_options));
     if faults.is_empty() && is_hosted {
@@ -96,6 +98,7 @@ pub(super) fn check(app: &App, model: &Model, order: &VideoOrder) -> Result<(), 
             if refused.is_empty() {
                 return Ok(());
             }
+            // Only the first route's faults are told. Those of several could contradict each other.
             first.get_or_insert(refused);
         }
         faults = first.unwrap_or_default();
@@ -116,6 +119,7 @@ pub(super) fn refusals(
 ) -> Vec<FieldError> {
     let mut faults = Vec::new();
     let mut refuse = |param: &str, message: String| faults.push(fault(param, message));
+    // Hosted models take whole seconds; the embedded one takes any length.
     let is_whole = |seconds: f64| !is_hosted || seconds.fract() == 0.0;
     if let Some(seconds) = order.seconds
         && !(offered.durations.contains(seconds) && is_whole(seconds))
@@ -183,6 +187,7 @@ fn missing_size(offered: &VideoLimits, order: &VideoOrder) -> Option<&'static st
     if frame.is_open() || frame.among(&offered.sizes, None).is_some() {
         return None;
     }
+    // Tells which of the two fields cannot be met.
     let shape_alone = super::FrameShape {
         resolution: None,
         ..frame

@@ -31,6 +31,7 @@ pub async fn of_endpoint(
     state: Option<DeliveryState>,
     page: PageQuery<DeliveryId>,
 ) -> Result<(Vec<Delivery>, bool), Error> {
+    // The list goes by the endpoint alone, so this is what keeps other accounts out.
     webhooks::get(app, account, endpoint).await?;
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app
@@ -99,6 +100,7 @@ pub async fn redeliver(
         .store
         .write_for(account, move |conn| -> Result<Delivery, Error> {
             let delivery = delivery_log::by_id(conn, id, account)?.ok_or_else(not_found)?;
+            // The log outlives the endpoint, but there is nobody left to send to.
             if let Some(endpoint) = delivery.endpoint
                 && endpoints::by_id(conn, endpoint, account)?.is_none()
             {

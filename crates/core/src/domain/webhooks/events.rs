@@ -41,6 +41,7 @@ pub fn task_ended(
         return Ok(());
     };
     let listening = listening(conn, task.account, kind, now)?;
+    // Most tasks have no listener. For them neither a record is built nor an event written.
     if listening.is_empty() && task.callback.is_none() {
         return Ok(());
     }
@@ -113,7 +114,8 @@ fn listening(
             Some(id) => accounts::key_by_id(conn, id)?,
         };
         let clearance = DeliveryClearance::of(key.as_ref(), of_task, now);
-        // A key that is valid and may not see it is told nothing, also later.
+        // A valid key without the scope gets nothing, now or later. For one that is no longer valid
+        // it is held: another key may take the endpoint over and recover it.
         if clearance == DeliveryClearance::Withheld
             && key.as_ref().is_some_and(|key| key.is_valid_at(now))
         {

@@ -131,6 +131,8 @@ fn prepare(
 }
 
 fn insert(conn: &mut Conn<'_>, endpoint: &WebhookEndpoint, by: &ChangeAuthor) -> Result<(), Error> {
+    // Counted where it is inserted, in the account's turn, so that two requests cannot both be the
+    // last.
     if endpoints::count(conn, endpoint.account)? >= MOST {
         let message = format!("An account can have at most {MOST} webhook endpoints.");
         return Err(Error::plain(ErrorCode::LimitReached, message));
@@ -217,6 +219,8 @@ pub async fn change(
             let (was_enabled, before) = (endpoint.enabled, told(&endpoint));
             let is_elsewhere = change.url.as_ref().is_some_and(|url| *url != endpoint.url);
             let is_enabled = change.enabled == Some(true);
+            // Whoever names the address is who gets the events, so from now on they are what that
+            // key may see.
             if is_elsewhere || (is_enabled && !has_valid_key(conn, &endpoint, now)?) {
                 endpoint.key = by.key_id();
             }
@@ -228,6 +232,8 @@ pub async fn change(
                 endpoint.disabled_why = endpoint.disabled_why.filter(|_| !endpoint.enabled);
             }
             endpoints::update(conn, &endpoint)?;
+            // What waits must not arrive by surprise when it is enabled again; `recover` sends it
+            // on request.
             if was_enabled && !endpoint.enabled {
                 deliveries::hold(conn, id, now)?;
             }
@@ -331,6 +337,8 @@ pub async fn rotate(
         .write_for(account, move |conn| -> Result<_, Error> {
             let endpoint = endpoints::by_id(conn, id, account)?.ok_or_else(not_found)?;
             let owner = owner_of(account, Some(id));
+            // Opened in the transaction, so that of two rotations at once the second builds on the
+            // first.
             let keys = SigningKeys::open(&parts, &owner, &endpoint.secrets)?.rotated(now)?;
             endpoints::set_secrets(conn, id, &keys.close(&parts, &owner)?)?;
             by.note(conn, "webhook.rotate", &id, (None, None), now)?;
@@ -364,6 +372,7 @@ pub async fn account_keys(app: &App, account: AccountId) -> Result<SigningKeys, 
         .store
         .write(move |conn| endpoints::first_account_secrets(conn, account, &fresh));
     let sealed = store::soon(written).await?;
+    // Two processes may make the first keys at once. Both go on with those that were written first.
     let sealed = sealed.ok_or_else(|| Error::internal("no secret for callbacks"))?;
     SigningKeys::open(app, &owner, &sealed)
 }

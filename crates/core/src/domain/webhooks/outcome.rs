@@ -32,6 +32,8 @@ pub struct AttemptOutcome {
 pub fn write(conn: &mut Conn<'_>, owner: &str, tried: &AttemptOutcome) -> Result<(), Error> {
     let (due, attempt) = (&tried.due, &tried.attempt);
     let (state, due_at) = next(tried);
+    // This process lost its lease, and another one sends the delivery now. That one's outcome
+    // counts.
     if !deliveries::tried(conn, due.id, owner, attempt, state, due_at)? {
         return Ok(());
     }
@@ -52,6 +54,8 @@ pub fn write(conn: &mut Conn<'_>, owner: &str, tried: &AttemptOutcome) -> Result
         (endpoint.enabled, endpoint.disabled_why) = (false, Some(why));
         events::endpoint_disabled(conn, &endpoint, attempt.at)?;
     }
+    // Also if it was disabled while this delivery was in flight: only now that it is put back can
+    // it be held.
     if !endpoint.enabled {
         deliveries::hold(conn, id, attempt.at)?;
     }
@@ -65,11 +69,13 @@ fn next(tried: &AttemptOutcome) -> (DeliveryState, Timestamp) {
         return (DeliveryState::Delivered, attempt.at);
     }
     match (attempt.status, due.endpoint) {
-        // Held with the rest, and recovered with it.
+        // 410 disables the endpoint. This delivery is put back for a moment, so that it is held
+        // with the others and can be recovered with them.
         (Some(GONE), Some(_)) => return (DeliveryState::Waiting, attempt.at),
         (Some(GONE), None) => return (DeliveryState::Failed, attempt.at),
         _ => {}
     }
+    // One that was sent again by hand gets the full schedule once more.
     let tries = attempt.number.saturating_sub(due.before);
     match pause_after(tries, tried.asked, tried.chance) {
         Some(pause) => (DeliveryState::Waiting, attempt.at.plus(pause)),
@@ -85,6 +91,8 @@ fn reason_to_disable(
         return Some(DisableReason::Gone);
     }
     let since = endpoint.failing_since?;
+    // Both conditions: a quiet endpoint may have failed once in five days, and a busy one fails ten
+    // times in a minute.
     let is_failing = endpoint.failures >= FAILURES && attempt.at.since(since) >= FAILING;
     is_failing.then_some(DisableReason::Failing)
 }

@@ -39,6 +39,8 @@ impl SigningKeys {
     /// With a new key; the one before it is still used for a day.
     pub fn rotated(self, now: Timestamp) -> Result<Self, Error> {
         let until = now.plus(OVERLAP).micros();
+        // Only the newest is kept for the overlap, so that however often keys are rotated, at most
+        // two are valid.
         let before = self.0.into_iter().next().map(|key| SigningKey {
             until: Some(until),
             ..key
@@ -86,6 +88,8 @@ impl SigningKeys {
         body: &str,
         now: Timestamp,
     ) -> Result<String, Error> {
+        // The standard's text. With the time in it, a receiver can reject a delivery that somebody
+        // recorded and sends again.
         let signed = format!("{message}.{seconds}.{body}");
         let in_use = |key: &&SigningKey| key.until.is_none_or(|until| now.micros() < until);
         let signatures = self.0.iter().filter(in_use).map(|key| {
@@ -125,6 +129,7 @@ fn mac(seed: &[u8], signed: &str) -> Result<impl AsRef<[u8]>, Error> {
 }
 
 fn pair(seed: &[u8]) -> Result<Ed25519KeyPair, Error> {
+    // Unchecked, because no public half is stored that the seed could be compared with.
     Ed25519KeyPair::from_seed_unchecked(seed).map_err(|error| Error::internal(error.to_string()))
 }
 
