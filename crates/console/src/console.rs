@@ -28,6 +28,7 @@ const USUAL: usize = 4;
 /// Whether the console has a view at this address, below `/console/`.
 pub fn is_place(place: &str) -> bool {
     let first = place.split('/').next();
+    // The rest of the address is an id, which the scripts look up.
     PLACES.iter().any(|(name, _)| first == Some(name))
 }
 
@@ -41,6 +42,7 @@ pub fn console(page: &ConsolePage) -> String {
         extra: &["console/console.css", "console/app.js"],
         body: &html! {},
     };
+    // The scripts read their settings from the body: the page's policy forbids inline scripts.
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -60,6 +62,8 @@ pub fn console(page: &ConsolePage) -> String {
 fn first_paint(here: &str, title: &str) -> Markup {
     html! {
         div.shell {
+            // Only the usual entries. The scripts show what the key may use, once they know its
+            // scopes.
             nav.rail aria-label="Console" {
                 a.brand href="/" { span { "Mediagate" } }
                 ul { @for (name, title) in &PLACES[..USUAL] {

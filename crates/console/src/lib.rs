@@ -66,6 +66,7 @@ fn head(frame: &PageFrame) -> Markup {
                 @if name.ends_with("css") {
                     link rel="stylesheet" href=(versioned(name));
                 } @else {
+                    // Modules are deferred, so a script finds the whole page.
                     script type="module" src=(versioned(name)) {}
                 }
             }

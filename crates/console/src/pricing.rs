@@ -17,6 +17,7 @@ pub fn pricing(page: &PricingPage) -> String {
                 span #up-count { (up) } " of " (page.models.len()) " models available. "
                 span.muted { "As of " time #as-of datetime=(page.generated_at) { (page.generated_at) } "." }
             }
+            // Hidden until the script runs, which does the filtering.
             p.filter #filter-box hidden {
                 label for="filter" { "Filter" }
                 input #filter type="search" placeholder="name, size, stem, free …" autocomplete="off" spellcheck="false";
@@ -69,6 +70,7 @@ fn card(model: &ModelRow) -> Markup {
                     span.word { @if model.available { "available" } @else { "unavailable" } }
                 }
                 span.price data-price { (model.price) }
+                // Always in the page, because the script fills it when a price is announced later.
                 span.next-price data-next-price hidden[model.next_price.is_none()] { @if let Some(next) = &model.next_price { (next) } }
             }
             p { (model.summary) }
@@ -118,5 +120,6 @@ fn words(model: &ModelRow) -> String {
     ];
     words.extend(model.next_price.as_deref());
     words.extend(lists.into_iter().flatten().map(String::as_str));
+    // In lower case, like the words that the script looks for.
     words.join(" ").to_lowercase()
 }

@@ -161,11 +161,16 @@ pub(super) async fn arrived(
     let (caller, verdict) = check(parts, app, client).await?;
     let length = parts.headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
+    // A small body is read although the request is refused: refusals are counted by body, so that
+    // the SDK's retry is not led to the task of an equal order. A large one, or one of unknown
+    // length, is refused before it takes memory.
     let too_many = match verdict {
         Err(error) if length.is_some_and(|length: u64| length <= READ_IN_VAIN) => Some(error),
         verdict => verdict.map(|()| None)?,
     };
     require(&caller, scope)?;
+    // Without our own server, as in tests of the router, the connection is unknown and counts as
+    // open.
     let line = parts.extensions.get().cloned().unwrap_or_default();
     let Ok(RequestLinks(links)) = RequestLinks::from_request_parts(parts, app).await;
     let context = RequestContext {
@@ -192,17 +197,21 @@ async fn check(
         Some(cookie) => sessions::check(app, &cookie, address).await?,
         None => keys::check(app, bearer(&parts.headers)?, address).await?,
     };
-    // For the account's share of memory for bodies.
+    // Body readers take their memory from this account's share.
     parts.extensions.insert(caller.account.id);
+    // `RequestLinks` reads this, so handlers extract it after the caller.
     if caller.key.may(Scope::Admin) {
         parts.extensions.insert(SeesProviders);
     }
+    // Counted before scope and body are looked at: each request of a known key counts, whatever
+    // becomes of it.
     let (rate, verdict) = app.limits.rates.count(&caller.key).await;
     if let Some(slot) = parts.extensions.get::<RateSlot>() {
         // Already set if another extractor has counted the request.
         let _ = slot.0.set(rate);
     }
     let verdict = verdict.map_err(|wait| {
+        // Rounded up: a retry after the truncated number of seconds would come too early.
         let seconds = u32::try_from(wait.as_secs())
             .unwrap_or(60)
             .saturating_add(1);
@@ -224,6 +233,8 @@ pub(super) async fn caller_if_any<N: ScopeMarker>(
     {
         return Ok(None);
     }
+    // A key that is sent must be valid. Taking a mistyped one for none would silently apply the
+    // rules for strangers.
     let client = client_address(parts, app);
     let (caller, verdict) = check(parts, app, client).await?;
     verdict?;
@@ -233,6 +244,8 @@ pub(super) async fn caller_if_any<N: ScopeMarker>(
 
 /// Whose key a request has, valid or not, and whatever it may do; by itself or by a session.
 pub(super) async fn holder(parts: &mut Parts, app: &App) -> Result<Option<ApiKey>, Error> {
+    // For the audit log: it names whose key was refused, so expiry, scopes and networks do not
+    // matter here.
     if let Ok(secret) = bearer(&parts.headers) {
         return keys::holder(app, secret).await;
     }
@@ -244,6 +257,7 @@ pub(super) async fn holder(parts: &mut Parts, app: &App) -> Result<Option<ApiKey
 
 /// The cookie of a session; a key that is sent counts instead.
 async fn session_of(parts: &mut Parts, app: &App) -> Result<Option<Secret>, Error> {
+    // No browser adds this header by itself, so a request with a key needs no CSRF token.
     if parts.headers.contains_key(header::AUTHORIZATION) {
         return Ok(None);
     }
@@ -295,6 +309,7 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Error> {
 pub(super) fn client_address(parts: &Parts, app: &App) -> IpAddr {
     let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
     let mut address = peer.map_or(IpAddr::from([0, 0, 0, 0]), |ConnectInfo(peer)| {
+        // Otherwise an IPv4 caller of a dual-stack listener would match no configured IPv4 network.
         peer.ip().to_canonical()
     });
     let trusted = |ip: &IpAddr| {
@@ -303,7 +318,8 @@ pub(super) fn client_address(parts: &Parts, app: &App) -> IpAddr {
             .iter()
             .any(|network| network.contains(ip))
     };
-    // Each proxy appends the address that called it.
+    // Each proxy appends the address that called it. So the list is read from its end, and only as
+    // far as trusted proxies wrote it: what comes before is the caller's own text.
     let forwarded = parts
         .headers
         .get_all("x-forwarded-for")

@@ -64,16 +64,22 @@ pub(super) async fn complete(
         cut_to,
     } = chat;
     let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
-    // Of the tasks that this request makes the end is listened for before they can begin.
+    // Listening starts before the tasks are accepted. No end can be missed then, and the database
+    // need not be asked first.
     let waiters = Mutex::new(Vec::new());
     let make = async |visit: &IntentVisit| {
         if let Some(limit) = cut_to {
+            // A connection test fails where the order would: at an unknown model, or one that the
+            // key may not use.
             let (model, _) = video::choose(&app, caller, &order)?;
             let answer = text_reply::answer(&app, &model, &order, limit);
             let ends = stream.then_some(include_usage);
+            // Nothing is kept, so a key that the test sends stays free for a film.
             return Ok(CreationOutcome::Nothing(text_reply::write(answer, ends)));
         }
         let draft = video::draft(&app, caller, request_id, order).await?;
+        // The pictures are stored. A caller may wait for minutes, and must not hold its body's
+        // memory meanwhile.
         drop(held);
         if !stream {
             let new = draft
@@ -119,6 +125,7 @@ impl ChatResponse {
         mut self,
         mut waiters: Vec<TaskWaiter>,
     ) -> Result<idempotency::IntentAnswer, Error> {
+        // One deadline for the request, however many videos it ordered.
         let deadline = tokio::time::Instant::now() + self.app.config.wait_limit;
         for task in &mut self.tasks {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
@@ -127,12 +134,15 @@ impl ChatResponse {
                 Some(waiter) => waiter.wait(&self.app, left).await?,
                 None => tasks::wait(&self.app, task.account, task.id, left).await?,
             };
+            // Only the wait is over. The task goes on, and a retry joins it.
             if !task.state.is_terminal() {
                 return Err(still_running(task));
             }
         }
         let close = intents::close(&self.tasks);
         if let Some(error) = self.nothing_to_hand_out() {
+            // Films that were made and are gone were paid for. The caller must see the cost before
+            // it orders again.
             let is_charged = error.code() == ErrorCode::LinkExpired;
             let mut answer = idempotency::IntentAnswer::failed(error, &self.request_id, close);
             if is_charged {
@@ -207,13 +217,17 @@ impl ChatResponse {
             for number in 0..answer.tasks.len() {
                 let index = u32::try_from(number).unwrap_or(0);
                 let newest = answer.tasks[number].event_seq;
+                // A request that joined an order is told the latest state, not the whole history.
                 let mut seq = if is_known { newest.saturating_sub(1) } else { 0 };
-                // A chunk for every change of the task, until its end.
+                // One task after the other. The later ones run meanwhile, and their events are
+                // kept.
                 loop {
                     let (id, account) = (answer.tasks[number].id, answer.tasks[number].account);
                     let (task, events) = match tasks::next_events(&answer.app, account, id, seq).await {
                         Ok(found) => found,
                         Err(error) => {
+                            // The 200 is already sent, so the error is an event. `[DONE]` must not
+                            // follow: it would say that the answer is complete.
                             yield Ok(answer.failure(&error));
                             return;
                         }
@@ -225,6 +239,8 @@ impl ChatResponse {
                         let choice = ChunkChoice { index, delta: ChunkDelta::default(), finish_reason: None };
                         yield Ok(data(&ChatChunk { choices: vec![choice], task: Some(shown), ..chunk.clone() }));
                     }
+                    // The task is read after the events, and may already contain one that is still
+                    // to come.
                     let ended = task.state.is_terminal() && task.event_seq <= seq;
                     answer.tasks[number] = task;
                     if ended {
@@ -240,13 +256,16 @@ impl ChatResponse {
                         chunk.choices = vec![ChunkChoice { index, delta, finish_reason: None }];
                         yield Ok(data(&chunk));
                     }
-                    // One of several failed or is gone; if all are, an error follows.
+                    // Where other videos were ordered too, this choice ends without one. If none
+                    // can be handed out, an error follows below.
                     None if answer.tasks.len() > 1 => last.task = Some(failed_task(task)),
                     None => continue,
                 }
                 last.choices = vec![ChunkChoice { index, delta: ChunkDelta::default(), finish_reason: Some("stop") }];
                 yield Ok(data(&last));
             }
+            // Set before the last chunks are sent. It takes effect only once the body is written to
+            // its end, when no code here runs any more.
             presence.complete(intents::close(&answer.tasks));
             if let Some(error) = answer.nothing_to_hand_out() {
                 yield Ok(answer.failure(&error));
@@ -352,6 +371,7 @@ fn usage(tasks: &[Task], videos: &[VideoFile]) -> ChatUsage {
     let cost = tasks
         .iter()
         .fold(MicroDollars::ZERO, |sum, task| sum.plus(task.cost));
+    // A message's content is the URL, so its tokens are those of the URL.
     let contents = videos.iter().map(|video| video.url.as_str());
     let mut usage = usage_of_texts(prompt, contents);
     usage.completion_tokens_details.video_seconds = videos.iter().map(|video| video.seconds).sum();
@@ -362,6 +382,8 @@ fn usage(tasks: &[Task], videos: &[VideoFile]) -> ChatUsage {
 /// What these texts use, without a video and a price.
 fn usage_of_texts<'a>(prompt: &str, contents: impl Iterator<Item = &'a str>) -> ChatUsage {
     let vocabulary = vocabulary();
+    // Counts are for information: without the vocabulary they are 0, and the film is still handed
+    // out.
     let tokens = |text: &str| vocabulary.map_or(0, |words| words.count(text) as u64);
     let prompt_tokens = tokens(prompt);
     let completion_tokens = contents.map(tokens).sum();

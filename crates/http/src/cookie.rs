@@ -44,9 +44,12 @@ impl CookieName {
     pub(super) fn set(self, value: &str, seconds: u64) -> Result<HeaderValue, Error> {
         let secure = if self == Self::Host { "; Secure" } else { "" };
         let name = self.text();
+        // `Strict` keeps the cookie out of requests that other sites start, `HttpOnly` keeps it
+        // from scripts.
         let text =
             format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
         let mut value = HeaderValue::try_from(text).map_err(Error::internal)?;
+        // Keeps the value out of debug output and of the compression tables of HTTP/2.
         value.set_sensitive(true);
         Ok(value)
     }
@@ -77,6 +80,8 @@ pub(super) async fn checked(parts: &mut Parts, app: &App) -> Result<Option<Secre
     let Some(cookie) = of_request(parts, app).await else {
         return Ok(None);
     };
+    // `SameSite` is about sites, not origins: a page on another host of the domain can have the
+    // browser send the cookie. Only pages of this origin can read the token.
     let is_write = !matches!(parts.method, Method::GET | Method::HEAD);
     let sent = parts.headers.get(CSRF).map(HeaderValue::as_bytes);
     if is_write && !sent.is_some_and(|sent| sessions::is_csrf_token(&cookie, sent)) {

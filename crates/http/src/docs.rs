@@ -36,6 +36,7 @@ impl<T: ToSchema> PartialSchema for EventSchema<T> {
         let either = [reference(&T::name()), reference(&ErrorBody::name())];
         let content = serde_json::json!({"anyOf": either});
         let text = || ObjectBuilder::new().schema_type(Type::String);
+        // utoipa does not know `contentSchema`, a keyword of JSON Schema 2020-12.
         let data = text()
             .content_media_type("application/json")
             .extensions(Some(Extensions::from_iter([("contentSchema", content)])));
@@ -116,6 +117,7 @@ pub(super) fn finish(mut document: OpenApi, persona_brand_field: &str) -> OpenAp
 /// Fields that several objects share are one struct, which serde flattens into each. utoipa describes that
 /// as a sum of schemas; a reader wants one list of fields, and so does a validator that allows no others.
 fn merge_flattened(schemas: &mut BTreeMap<String, RefOr<Schema>>) {
+    // A copy, because parts refer to schemas that this loop changes.
     let known = schemas.clone();
     for schema in schemas.values_mut() {
         merge_flattened_in(schema, &known);

@@ -28,6 +28,7 @@ impl EndpointPaths {
                 let parts: Vec<&str> = segments(template).collect();
                 let prefix = parts.len().checked_sub(end.len())?;
                 let (before, rest) = parts.split_at_checked(prefix)?;
+                // One segment may be missing, such as `v1`. With more, almost any path would fit.
                 let is_same = before.len() <= 1
                     && rest.first().is_some_and(|first| !is_parameter(first))
                     && before.iter().all(|part| !is_parameter(part))

@@ -55,6 +55,7 @@ pub(super) fn mark_written(response: &mut Response) {
 /// Writes the body and headers of an error response; leaves other responses alone. Headers that are
 /// already set, for example `Allow`, are kept.
 pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
+    // A stored error that is given again must stay as it was, byte for byte.
     if response.extensions().get::<ErrorWritten>().is_some() {
         return response;
     }
@@ -62,6 +63,8 @@ pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
         .extensions()
         .get::<PendingError>()
         .map(|PendingError(error)| error.clone());
+    // Libraries answer some requests themselves, in plain text. Callers get one format for all
+    // errors.
     let Some(error) = known.or_else(|| foreign(response.status()).map(Arc::new)) else {
         return response;
     };
@@ -69,6 +72,7 @@ pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
     let mut written = (status(&error), Json(body(&error, request_id))).into_response();
     let mut headers = headers(&error);
     for (name, value) in response.headers() {
+        // These two describe the body that is replaced.
         if !matches!(*name, header::CONTENT_LENGTH | header::CONTENT_TYPE) {
             headers.insert(name, value.clone());
         }
@@ -140,6 +144,8 @@ pub(super) fn log(error: &Error) {
 fn headers(error: &Error) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(
+        // OpenAI's SDKs obey this header. By their own rules they would also retry 409, for example
+        // a cancelled task.
         "x-should-retry",
         HeaderValue::from_static(if error.code().retryable() {
             "true"
@@ -150,6 +156,7 @@ fn headers(error: &Error) -> HeaderMap {
     if let Some(seconds) = error.retry_after() {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
+    // RFC 9110 (15.5.2) requires this header with a 401.
     if error.code().status() == 401 {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
@@ -164,6 +171,7 @@ fn headers(error: &Error) -> HeaderMap {
 
 /// For a path without an endpoint.
 pub(super) fn route_not_found(path: &str, endpoints: &EndpointPaths) -> ErrorResponse {
+    // The path is the caller's text and can be as long as a request head.
     let shown: String = path.chars().take(200).collect();
     let message = match endpoints.nearest(path) {
         Some(meant) => {

@@ -29,7 +29,9 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Adds the layers around all endpoints.
 pub(super) fn around(router: Router<App>, app: &App) -> Router<App> {
-    // Each body reader has its own limit.
+    // axum would stop every body at 2 MB; here each reader has its own limit. Later layers are
+    // outside of earlier ones: `refusal_log` needs the request id of `frame`, and errors whose body
+    // `frame` has not written yet.
     let router = router
         .layer(DefaultBodyLimit::disable())
         .layer(axum::middleware::from_fn_with_state(
@@ -40,6 +42,7 @@ pub(super) fn around(router: Router<App>, app: &App) -> Router<App> {
     match cors(&app.config.cors_origins) {
         Some(cors) => router
             .layer(cors)
+            // Outside of `CorsLayer`, which mirrors whatever headers the preflight asks for.
             .layer(axum::middleware::from_fn(only_allowed_headers)),
         None => router,
     }
@@ -52,19 +55,24 @@ async fn frame(mut request: Request, next: Next) -> Response {
     request.extensions_mut().insert(request_id.clone());
     request.extensions_mut().insert(rate.clone());
     let traced = trace(&request, &request_id);
+    // `tracing` records only declared fields, so the trace id gets an empty place first.
     let span = tracing::info_span!("request", %request_id, trace_id = tracing::field::Empty);
     traces::name_in_log(&span, &traced);
     let started = tokio::time::Instant::now();
+    // Decided before the router: a full gateway spends nothing else on the request.
     let is_refused = request.extensions().get::<OverflowConnection>().is_some() && !is_probe(&path);
     let answer = async {
         let answer = if is_refused {
             Ok(ErrorResponse::from(crowded()).into_response())
         } else {
+            // A panic must end this request alone, with an answer that names it. Locks of shared
+            // state recover from poisoning.
             AssertUnwindSafe(next.run(request)).catch_unwind().await
         };
         let answer = answer.unwrap_or_else(|panic| {
             ErrorResponse::from(Error::internal(panic_text(&*panic))).into_response()
         });
+        // Written and logged within the span, so that both log lines name the request.
         let answer = error::write(answer, &request_id);
         log(&method, &path, answer.status().as_u16(), started.elapsed());
         answer
@@ -85,6 +93,7 @@ async fn frame(mut request: Request, next: Next) -> Response {
         .entry(header::REFERRER_POLICY)
         .or_insert(HeaderValue::from_static("no-referrer"));
     headers
+        // Most responses contain data of one account. Handlers of files set a value of their own.
         .entry(header::CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));
     answer
@@ -113,6 +122,7 @@ fn crowded() -> Error {
 }
 
 fn request_id(headers: &HeaderMap) -> RequestId {
+    // A caller's own id connects its log with ours. One that could forge a log line is replaced.
     let sent = headers
         .get(REQUEST_ID)
         .and_then(|value| value.to_str().ok());
@@ -126,7 +136,8 @@ fn log(method: &Method, path: &str, status: u16, took: Duration) {
         reason = "requests take less than 500 million years"
     )]
     let took_ms = took.as_millis() as u64;
-    // A media path would open the file to whoever reads the log; probes are not worth a line.
+    // The path of a media URL contains its signature: whoever reads the log could open the file.
+    // Probes come every few seconds and would drown the rest.
     if path.starts_with("/media/") {
         tracing::debug!(%method, path = "/media/…", status, took_ms, "request completed");
     } else if is_probe(path) {
@@ -167,11 +178,16 @@ fn cors(origins: &[String]) -> Option<CorsLayer> {
         .filter_map(|origin| HeaderValue::try_from(origin).ok())
         .collect();
     (!origins.is_empty()).then(|| {
+        // Without `allow_credentials`: other origins use a key. The session cookie is for this
+        // gateway's own pages.
         CorsLayer::new()
             .allow_origin(AllowOrigin::list(origins))
             .allow_methods([Method::GET, Method::POST, Method::DELETE])
-            // Those that `only_allowed_headers` leaves.
+            // A list knows exact names only, and `x-stainless-*` is open: `only_allowed_headers`
+            // filters, and what is left is mirrored.
             .allow_headers(AllowHeaders::mirror_request())
+            // A page can read no other headers, and needs these to retry, to poll and to find its
+            // task.
             .expose_headers([
                 REQUEST_ID,
                 HeaderName::from_static("x-task-id"),

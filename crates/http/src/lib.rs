@@ -61,6 +61,7 @@ pub use error::ErrorResponse;
 pub fn router(app: &App) -> Router {
     let (router, document) = api(&app.config.brand).split_for_parts();
     let document = docs::finish(document, &app.config.persona_brand_field);
+    // From the finished document, so that no suggestion names an endpoint that is not there.
     let endpoints = Arc::new(EndpointPaths::new(document.paths.paths.keys().cloned()));
     let router = router
         .merge(web::router(&document))

@@ -17,12 +17,13 @@ impl FromRequestParts<App> for RequestLinks {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        // `public_url` wins, because the Host header is the caller's text.
         let origin = app
             .config
             .public_url
             .clone()
             .unwrap_or_else(|| origin(parts, app));
-        // Set by the key check, which comes first.
+        // The key check comes first and sets this.
         let is_operator = parts.extensions.get::<SeesProviders>().is_some();
         Ok(Self(app.links(origin).showing_providers(is_operator)))
     }
@@ -35,7 +36,9 @@ fn origin(parts: &Parts, app: &App) -> String {
             .get(name)
             .and_then(|value| value.to_str().ok())
     };
+    // HTTP/2 has `:authority` instead of a Host header.
     let host = text("host").or_else(|| parts.uri.authority().map(Authority::as_str));
+    // The host becomes part of URLs. User information before an `@` could make them lead elsewhere.
     let host = host.filter(|host| {
         host.parse::<Authority>()
             .is_ok_and(|authority| !authority.as_str().contains('@'))
@@ -44,6 +47,7 @@ fn origin(parts: &Parts, app: &App) -> String {
     let peer = parts
         .extensions
         .get::<axum::extract::ConnectInfo<std::net::SocketAddr>>();
+    // Anybody can send `X-Forwarded-Proto`; only a trusted proxy's counts.
     let behind_proxy = peer.is_some_and(|peer| {
         app.config
             .trusted_proxies

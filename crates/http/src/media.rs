@@ -41,10 +41,12 @@ pub(super) async fn file(
         .signer
         .open(&ticket, &name, app.clock.now())
         .map_err(|refused| match refused {
+            // The same answer as for an unknown file, so that guessing reveals nothing.
             UrlRejection::Forged => not_found(),
             UrlRejection::Expired => expired(),
         })?;
     let asset = find(&app, id, media).await?;
+    // A caller that has the file already gets its 304 here, without a trip to the bucket.
     if method == Method::GET
         && is_redirected(&app, &asset)
         && !matches(&headers, header::IF_NONE_MATCH, &etag(&asset))
@@ -77,6 +79,7 @@ fn is_redirected(app: &App, asset: &Asset) -> bool {
 /// Sends the caller to the bucket. Only for GET: the signature is for one method.
 async fn redirect(app: &App, asset: &Asset) -> Result<Response, Error> {
     let left = asset.expires_at.map(|at| at.since(app.clock.now()));
+    // The link must not outlive the file, nor a cached redirect the link.
     let time = left.map_or(LINK, |left| left.clamp(Duration::from_secs(1), LINK));
     let link = app.blobs.link(asset.id, asset.media, time).await?;
     let link = link.ok_or_else(|| Error::internal("a redirect without a bucket"))?;
@@ -132,12 +135,14 @@ fn etag(asset: &Asset) -> String {
 
 async fn answer(app: &App, asset: &Asset, request: &HeaderMap) -> Result<Response, Error> {
     let etag = etag(asset);
-    // Only recordings have a title.
+    // Only recordings have a title; other files save the look-up.
     let title = match asset.media {
         MediaType::Flac => downloads::name_of(app, asset.id).await?,
         _ => None,
     };
     let common = || common(asset, &etag, title.as_deref());
+    // RFC 9110 decides validators before ranges (13.2.2), and a 304 has the headers of a 200
+    // (15.4.5).
     if matches(request, header::IF_NONE_MATCH, &etag) {
         return Ok((StatusCode::NOT_MODIFIED, common()?).into_response());
     }
@@ -154,6 +159,7 @@ async fn answer(app: &App, asset: &Asset, request: &HeaderMap) -> Result<Respons
         // Removed since its record was read.
         .ok_or_else(expired)?;
     let mut headers = common()?;
+    // A streamed body has no length of its own, and players need it to seek.
     headers.insert(header::CONTENT_LENGTH, (range.end - range.start).into());
     let status = if wanted.is_some() {
         let text = format!(
@@ -214,6 +220,7 @@ pub(super) fn disposition(how: &str, name: &str) -> Result<HeaderValue, Error> {
         .chars()
         .map(|c| match c {
             '–' => '-',
+            // RFC 6266 (appendix D) advises against these: clients differ in how they read escapes.
             '"' | '\\' | '%' => '_',
             c if c.is_ascii() && !c.is_control() => c,
             _ => '_',
@@ -233,6 +240,8 @@ fn matches(request: &HeaderMap, name: header::HeaderName, etag: &str) -> bool {
         .iter()
         .filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|tag| {
+        // Weak comparison is right for If-None-Match (RFC 9110, 13.1.2). It is safe for If-Range
+        // too, because an ETag here is the digest of the bytes.
         let tag = tag.trim();
         tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag
     })
@@ -253,7 +262,8 @@ fn range(request: &HeaderMap, etag: &str, size: u64) -> RequestedRange {
     else {
         return RequestedRange::Whole;
     };
-    // A range of another version is useless.
+    // The caller has another version, or names a date, which files here do not have. Either way it
+    // needs all bytes.
     if request.contains_key(header::IF_RANGE) && !matches(request, header::IF_RANGE, etag) {
         return RequestedRange::Whole;
     }

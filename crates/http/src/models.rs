@@ -63,6 +63,7 @@ pub(super) async fn pricing(
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
+    // A browser names text/html and gets the page, even if it takes JSON too.
     let wants_json = accept.contains("application/json") && !accept.contains("text/html");
     let mut answer = if wants_json {
         Json(models).into_response()
@@ -113,6 +114,7 @@ async fn standing(
 
 /// Every model, with its routes if the caller is an operator or everybody may see them.
 async fn all(app: &App, is_operator: bool) -> Result<ModelList, Error> {
+    // One catalog for the whole list: a reload meanwhile must not mix two.
     let catalog = app.models.catalog.load_full();
     let mut data = Vec::new();
     for model in catalog.models() {

@@ -172,6 +172,7 @@ pub(super) async fn fetch_many(
     for id in ids {
         match load(&app, account, id).await {
             Ok((task, clips)) => jobs.extend(JobRecord::new(&task, &clips, account, &links)),
+            // One unknown id must not fail the others.
             Err(error) if error.code() == tasks::not_found().code() => {}
             Err(error) => return Err(error.into()),
         }
@@ -251,6 +252,7 @@ pub(super) async fn stems(
 ) -> Result<Response, ErrorResponse> {
     let account = allowed.caller.account.id;
     let (name, members) = downloads::stems(&app, account, parse_clip(&id)?).await?;
+    // Announced beforehand, so that a download that breaks off is noticed.
     let Some(length) = zip::length(&members) else {
         let message = "The archive would be 4 GB or larger. Download the stems individually.";
         return Err(Error::plain(ErrorCode::UnsupportedValue, message).into());
@@ -281,6 +283,7 @@ pub(super) async fn trash(
 ) -> Result<Json<ClipRecord>, ErrorResponse> {
     let account = &allowed.caller.account;
     let clip = music::set_trashed(&app, account.id, parse_clip(&id)?, true).await?;
+    // A key may trash clips without being allowed to read. It gets no media URLs then.
     Ok(one(&app, clip, account, &links.visible_to(&allowed.caller.key)).await?)
 }
 
@@ -318,6 +321,7 @@ async fn records(
     let mut records = Vec::with_capacity(clips.len());
     for clip in clips {
         let payload = match (clip.origin.task(), &clip.past_payload) {
+            // The task's record was removed; the clip has kept the order.
             (Some(_), Some(payload)) => Some(payload.clone()),
             (Some(task), None) => Some(tasks::get(app, account.id, task).await?.payload),
             (None, _) => None,

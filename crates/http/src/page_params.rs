@@ -48,6 +48,7 @@ fn wants_csv(headers: &HeaderMap) -> bool {
     let accept = accept
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
+    // Weights are not read: who accepts JSON as well gets JSON, the default.
     accept.contains("text/csv") && !accept.contains("application/json")
 }
 

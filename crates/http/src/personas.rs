@@ -44,7 +44,8 @@ pub(super) async fn create(
     let RequestContext { caller, links, .. } = &context;
     let (new, fingerprint, _) = Fingerprint::read(&app, body).await?;
     let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
-    // A provider may be involved, without a task.
+    // A hosted provider may make the persona, and no task would record that. So the intent is on
+    // disk before anything is sent.
     let asked = asked.reserved();
     let make = async |visit: &IntentVisit| {
         let (persona, clips) = personas::create(&app, caller, visit, new).await?;

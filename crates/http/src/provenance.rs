@@ -40,9 +40,10 @@ impl FromRequestParts<App> for CheckCaller {
         if !app.config.provenance.public {
             return Err(missing_key().into());
         }
+        // Without a key there is only the address to count by.
         count(app, client_address(parts, app))?;
         let turn = AccountId::nobody();
-        // For the share of memory for bodies.
+        // Body readers take their memory from an account's share; strangers have one together.
         parts.extensions.insert(turn);
         Ok(Self {
             account: None,
@@ -75,6 +76,7 @@ pub(super) async fn check(
     State(app): State<App>,
     request: Request,
 ) -> Result<Json<CheckObject>, ErrorResponse> {
+    // Checked before anything arrives, because the file is spooled to disk.
     assets::check_disk(&app)?;
     let _turn = app.limits.uploads.wait(asker.turn).await;
     let file = if is_multipart(request.headers()) {

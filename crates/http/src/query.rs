@@ -32,8 +32,11 @@ impl Query {
         parse: impl FnOnce(&BodyFields<'_>) -> Option<T>,
     ) -> Result<T, Error> {
         self.read(|query| {
+            // A misspelt filter would otherwise be ignored, and the whole list would look like its
+            // result.
             let names = query.members().keys();
             for name in names.filter(|name| !known.contains(&name.as_str())) {
+                // The name is the caller's text, and the answer repeats it.
                 let shown: String = name.chars().take(100).collect();
                 let message = format!(
                     "Unknown parameter. The known parameters are: {}.",

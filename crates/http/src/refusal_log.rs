@@ -17,6 +17,8 @@ use mediagate_model::error::Error;
 
 /// Notes a call that is answered with 401 or 403.
 pub(crate) async fn note(State(app): State<App>, request: Request, next: Next) -> Response {
+    // The endpoint's template, not the path: entries are limited for each endpoint, and ids in
+    // paths would make every call a new one.
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map(MatchedPath::as_str);
     let Some(route) = route.filter(|route| route.starts_with("/v1/admin/")) else {
@@ -24,12 +26,14 @@ pub(crate) async fn note(State(app): State<App>, request: Request, next: Next) -
     };
     let call = format!("{} {route}", request.method());
     let (parts, body) = request.into_parts();
+    // `next` consumes the request, and only its answer says whether there is something to note.
     let mut asked = parts.clone();
     let answer = next.run(Request::from_parts(parts, body)).await;
     let is_refused = matches!(
         answer.status(),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN
     );
+    // The error is still pending here; `frame` writes its body further out.
     if is_refused && let Some(code) = code_of(&answer) {
         let noted = async {
             let Some(key) = auth::holder(&mut asked, &app).await? else {
@@ -39,6 +43,7 @@ pub(crate) async fn note(State(app): State<App>, request: Request, next: Next) -
             audit::note_refused(&app, source.by_key(&key), key.id, call, code).await
         };
         let noted: Result<(), Error> = noted.await;
+        // The refusal stands whether or not it could be recorded.
         if let Err(error) = noted {
             tracing::warn!(inside = ?error.inside(), "cannot record a rejected admin request");
         }

@@ -71,6 +71,7 @@ pub(super) async fn begin(
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
+    // A session must not start another one, or it could be extended forever.
     if !headers.contains_key(header::AUTHORIZATION) {
         let message = "Send the API key in the Authorization header to start a session.";
         return Err(Error::plain(ErrorCode::MissingApiKey, message).into());
@@ -93,6 +94,7 @@ pub(super) async fn get(
 ) -> Result<Json<SessionObject>, ErrorResponse> {
     let caller = &allowed.caller;
     let cookie = CookieName::at(&links).read(&headers);
+    // If a key was sent as well, it identified the caller, and the cookie was not checked.
     if let (Some(cookie), CallerCredential::Session { until }) = (cookie, caller.credential) {
         Ok(Json(SessionObject::new(caller, &cookie, until.rfc3339())))
     } else {
@@ -120,6 +122,7 @@ pub(super) async fn end(
         object: "session.deleted",
         deleted: true,
     };
+    // Sent even without a session: `Max-Age=0` makes the browser drop whatever cookie it has.
     let cookie = name.set("", 0)?;
     Ok(([(header::SET_COOKIE, cookie)], Json(ended)).into_response())
 }

@@ -152,6 +152,7 @@ pub(super) async fn events(
 ) -> Result<Response, ErrorResponse> {
     let id = parse(&id)?;
     let account = allowed.caller.account.id;
+    // A 404 is only possible before the stream begins; later, an error is an event.
     tasks::get(&app, account, id).await?;
     let links = links.visible_to(&allowed.caller.key);
     let last = headers
@@ -189,6 +190,7 @@ fn follow(
                     yield Ok(sent.unwrap_or_default());
                 }
             }
+            // The task is read after its events and can be newer than they are.
             if task.state.is_terminal() && task.event_seq <= seq {
                 return;
             }
@@ -203,6 +205,7 @@ fn as_of(task: &Task, event: TaskEvent) -> Task {
         progress: event.progress,
         ..task.clone()
     };
+    // The record is the newest one. An earlier event must not show how the task ended.
     if !event.state.is_terminal() {
         (task.finished_at, task.failure, task.output) = (None, None, None);
     }
@@ -211,6 +214,8 @@ fn as_of(task: &Task, event: TaskEvent) -> Task {
 
 /// A comment that keeps an idle stream open.
 pub(super) fn keep_alive() -> KeepAlive {
+    // Common proxies close a stream that is silent for a minute. A failed write also shows that the
+    // caller is gone.
     KeepAlive::new()
         .interval(Duration::from_secs(10))
         .text("keep-alive")
@@ -252,8 +257,11 @@ pub(super) async fn cancel(
 ) -> Result<Response, ErrorResponse> {
     let id = parse(&id)?;
     let caller = &allowed.caller;
+    // The audit log is about operators. An owner that cancels a task of its own is not recorded
+    // there.
     let by = caller.key.may(Scope::Admin).then(|| source.by(caller));
     let task = tasks::cancel(&app, caller.account.id, id, by).await?;
+    // A key may cancel without being allowed to read. It gets no media URLs then.
     let links = links.visible_to(&allowed.caller.key);
     Ok((about(id), Json(view(&app, &links, &task).await?)).into_response())
 }

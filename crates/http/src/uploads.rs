@@ -49,7 +49,8 @@ pub(super) async fn audio(
         context, arrival, ..
     } = new;
     let RequestContext { caller, links, .. } = &context;
-    // Only from the first byte on, so that a slow upload delays nobody else.
+    // A full account or disk is refused before the bytes arrive. Places are per account, so slow
+    // uploads hold up only the account's own.
     assets::check_room(&app, caller.account.id, 0).await?;
     let _turn = app.limits.uploads.wait(caller.account.id).await;
     let (source, title, param, fingerprint) = if is_multipart(&headers) {
@@ -99,6 +100,8 @@ async fn read_form(
             // A second file would double the space on disk.
             Some("file") if file.is_none() => {
                 let named = part.file_name().map(stem_of);
+                // The caller did not choose the file's name as a title, so an unfit one is not an
+                // error.
                 title = title.or_else(|| named.and_then(|name| read_title(&name).ok().flatten()));
                 file = Some(spool(part, app).await?);
             }
@@ -122,7 +125,7 @@ pub(super) async fn spool(mut part: FormPart<'_>, app: &App) -> Result<(TempPath
     let mut file = tokio::fs::File::from_std(file);
     let (mut length, mut digest) = (0, Sha256::new());
     while let Some(chunk) = part.chunk().await? {
-        // Not at every small piece.
+        // A look at the disk for each small piece would be a system call every few kilobytes.
         if length / DISK_CHECK != (length + chunk.len()) / DISK_CHECK {
             assets::check_disk(app)?;
         }
@@ -130,9 +133,11 @@ pub(super) async fn spool(mut part: FormPart<'_>, app: &App) -> Result<(TempPath
         if length > limit {
             return Err(too_large("The form's field \"file\"", limit));
         }
+        // Hashed on the way: the digest identifies a repeated upload.
         digest.update(&chunk);
         file.write_all(&chunk).await.map_err(Error::internal)?;
     }
+    // tokio writes in the background, so an error of the last write shows only here.
     file.flush().await.map_err(Error::internal)?;
     Ok((path, digest.finalize().to_vec()))
 }

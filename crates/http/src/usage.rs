@@ -51,6 +51,7 @@ pub(super) fn table(
         Some((name, text)) => csv_file(&name, text)?,
         None => Json(json).into_response(),
     };
+    // Caches must keep CSV and JSON of the same URL apart.
     let vary = HeaderValue::from_static("accept");
     answer.headers_mut().insert(header::VARY, vary);
     Ok(answer)

@@ -90,6 +90,7 @@ pub(super) async fn create(
     };
     let make = async |visit: &IntentVisit| {
         let draft = video::draft(&app, caller, request_id, order).await?;
+        // The pictures are on disk now, so the body's share of memory is free.
         drop(held);
         let tell = async |tasks: &[Task], _: &[Clip]| told(tasks).await;
         idempotency::accept(&app, &context, visit, draft, tell).await
@@ -132,6 +133,8 @@ async fn read_fields(
         let name = part.name().unwrap_or_default().to_owned();
         let field = FILES.into_iter().find(|field| *field == name);
         let is_file = part.file_name().is_some();
+        // Unknown files are ignored like unknown fields. Beyond the limit none are kept: those that
+        // are here suffice to refuse the form.
         if is_file && (field.is_none() || files.len() > MOST_FILES) {
             part.skip().await?;
             continue;
@@ -170,6 +173,7 @@ fn insert_nested(fields: &mut Map<String, Value>, name: &str, text: String) {
         fields.insert(name.to_owned(), text.into());
         return;
     };
+    // Also true of `a[]`, which has nothing between its brackets.
     let is_item = inner.bytes().all(|byte| byte.is_ascii_digit());
     let empty = || {
         if is_item {
@@ -292,6 +296,7 @@ pub(super) async fn content(
     let asset = asset.ok_or_else(|| no_variant(&variant))?;
     let file = media::serve(&app, asset, media, &headers).await;
     let file = file.map_err(|error| match error.code() {
+        // This error names the cost, because a new order would be charged again.
         ErrorCode::LinkExpired => video::gone(&[&task]).of_task(task.id),
         _ => error,
     });
@@ -304,6 +309,8 @@ fn link_to(app: &App, task: &Task, link: &LinkOutput, variant: &str) -> Result<R
         return Err(no_variant(variant));
     }
     let expires_at = link.expires_at_micros.map(Timestamp::from_micros);
+    // Behind an expired URL the caller would find the provider's own error, which says nothing of
+    // the cost.
     if expires_at.is_some_and(|at| at <= app.clock.now()) {
         return Err(video::gone(&[task]));
     }

@@ -32,6 +32,7 @@ const POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; media-src 
 
 pub(super) fn router(document: &OpenApi) -> Router<App> {
     let document = serde_json::to_value(document).unwrap_or_default();
+    // Rendered once: the document does not change while the process runs.
     let reference = Arc::new(ApiReference::new(&document));
     let api = async move |RequestLinks(links): RequestLinks, State(app): State<App>| {
         page(reference.page(&site(&links, &app)))
@@ -214,6 +215,7 @@ fn page(html: String) -> Response {
     (
         [
             (header::CONTENT_SECURITY_POLICY, POLICY),
+            // For browsers that do not know `frame-ancestors`.
             (header::X_FRAME_OPTIONS, "DENY"),
         ],
         Html(html),
@@ -224,7 +226,8 @@ fn page(html: String) -> Response {
 async fn asset(Path(name): Path<String>, uri: Uri) -> Result<Response, ErrorResponse> {
     let not_found = || Error::plain(ErrorCode::RouteNotFound, "There is no such file.");
     let asset = mediagate_console::asset(&name).ok_or_else(not_found)?;
-    // The pages request files by version, so these never get stale.
+    // The pages add a version that changes with any file, so these URLs can be cached for long. A
+    // plain URL must be asked for again.
     let caching = if uri.query().is_some() {
         "public, max-age=31536000, immutable"
     } else {

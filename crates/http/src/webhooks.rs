@@ -48,7 +48,8 @@ pub(super) async fn create(
     let RequestContext { caller, .. } = &context;
     let (new, fingerprint, _) = Fingerprint::read(&app, body).await?;
     let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
-    // Told once, to whoever makes it; nothing that is kept holds it.
+    // Only the first response has the secret. A repeated request is told anew, without it, because
+    // no stored answer may contain it.
     let secret: Mutex<Option<Secret>> = Mutex::default();
     let by = context.by();
     let make = async |visit: &IntentVisit| {
@@ -124,6 +125,7 @@ pub(super) async fn change(
 ) -> Result<Json<WebhookObject>, ErrorResponse> {
     let id = parse(&id)?;
     let (change, _) = body.read(&app, read_change).await?;
+    // A new URL would outlive the grace of a rotated key.
     refuse_former_secret(&allowed.caller, "change a webhook endpoint")?;
     let by = source.by(&allowed.caller);
     let endpoint = webhooks::change(&app, allowed.caller.account.id, id, by, change).await?;

@@ -28,6 +28,7 @@ pub(super) fn length(members: &[ArchiveMember]) -> Option<u64> {
         local + descriptor + entry + 2 * name + member.asset.size_bytes
     });
     let length = files.sum::<u64>() + end;
+    // The largest values are reserved: they announce a Zip64 record (APPNOTE 4.4.1.4).
     (length < u64::from(u32::MAX) && members.len() < usize::from(u16::MAX)).then_some(length)
 }
 
@@ -41,6 +42,8 @@ pub(super) fn stream(
         let mut at: u64 = 0;
         for member in &members {
             let asset = &member.asset;
+            // Zero for now: bit 3 of the flags says that checksum and sizes follow the file
+            // (4.4.4).
             let header = head(&member.name, 0x0403_4b50, asset.created_at, [0, 0]);
             let begin = narrow(at)?;
             at += header.len() as u64;
@@ -55,6 +58,8 @@ pub(super) fn stream(
                 size += piece.len() as u64;
                 yield piece;
             }
+            // The announced Content-Length is made of these sizes. The head is sent, so the archive
+            // can only break off, and the caller sees that it is too short.
             if size != asset.size_bytes {
                 Err(Error::internal("a stem's file has another length than its record"))?;
             }
@@ -78,7 +83,7 @@ fn narrow(value: u64) -> Result<u32, Error> {
 fn head(name: &str, signature: u32, at: Timestamp, [crc, size]: [u32; 2]) -> Vec<u8> {
     let mut bytes = signature.to_le_bytes().to_vec();
     if signature != 0x0403_4b50 {
-        // Made by this version, on Unix.
+        // Version made by: 3 in the upper byte is Unix (4.4.2).
         bytes.extend((0x0300 | VERSION).to_le_bytes());
     }
     let (time, date) = dos(at);
@@ -136,6 +141,7 @@ fn dos(at: Timestamp) -> (u16, u16) {
             .and_then(|digits| digits.parse().ok())
             .unwrap_or(0)
     };
+    // MS-DOS counts seconds in steps of two.
     let time = (number(11..13) << 11) | (number(14..16) << 5) | (number(17..19) / 2);
     let years = number(0..4).clamp(1980, 2107) - 1980;
     let date = (years << 9) | (number(5..7) << 5) | number(8..10);

@@ -94,6 +94,7 @@ pub fn count() -> &'static PrometheusHandle {
 /// Aggregates histogram samples, which are kept one by one until then, and counts lost log lines.
 pub fn keep_metrics() {
     count().run_upkeep();
+    // The log keeps the total itself, so it is set, not added.
     metrics::counter!("mediagate_log_lines_lost_total").absolute(logs::lost_lines());
 }
 

@@ -89,11 +89,13 @@ fn address(from: &str, target: &str) -> Option<String> {
         return Some(target.to_owned());
     }
     let (path, part) = target.split_once('#').unwrap_or((target, ""));
+    // Targets are relative to the file, so that they work on GitHub too.
     let mut names: Vec<&str> = from.split('/').collect();
     names.pop();
     for name in path.strip_suffix(".md")?.split('/') {
         match name {
             "." | "" => {}
+            // A path that leaves docs/ leads to a file that is not served.
             ".." => drop(names.pop()?),
             name => names.push(name),
         }
@@ -130,6 +132,7 @@ pub(super) fn search(query: &str) -> Vec<SearchHit> {
     if words.is_empty() {
         return Vec::new();
     }
+    // A plain search through everything: all documents together have less than a megabyte.
     for (guide, document) in all() {
         for section in &document.sections {
             let title = section.title.to_lowercase();
@@ -150,6 +153,7 @@ pub(super) fn search(query: &str) -> Vec<SearchHit> {
             hits.push((in_title, hit));
         }
     }
+    // The sort is stable: equal hits stay in the order of the documents.
     hits.sort_by_key(|(in_title, _)| std::cmp::Reverse(*in_title));
     hits.into_iter().map(|(_, hit)| hit).take(MOST).collect()
 }

@@ -80,7 +80,7 @@ impl<'a, L: Fn(&str) -> Option<String>> MarkdownReader<'a, L> {
                 self.out.push(Event::End(TagEnd::Table));
                 self.html("</div>");
             }
-            // Documents are text: markup of their own is shown, not obeyed.
+            // HTML in a document is shown as text: nothing in it may become markup of the page.
             Event::Html(text) | Event::InlineHtml(text) | Event::Text(text) => self.text(text),
             Event::Code(text) => {
                 self.note(&text);
@@ -91,6 +91,7 @@ impl<'a, L: Fn(&str) -> Option<String>> MarkdownReader<'a, L> {
                 self.out.push(event);
             }
             Event::End(end) => {
+                // Words of neighbouring elements must not run together in the text for the search.
                 self.note(" ");
                 self.out.push(Event::End(end));
             }
@@ -108,6 +109,7 @@ impl<'a, L: Fn(&str) -> Option<String>> MarkdownReader<'a, L> {
             }
         }
         let mut id = slug(&title);
+        // With the same id twice, links to the second heading would lead to the first.
         while !self.ids.insert(id.clone()) {
             id.push_str("-2");
         }
@@ -137,6 +139,7 @@ impl<'a, L: Fn(&str) -> Option<String>> MarkdownReader<'a, L> {
         }
         let code = code.trim_end();
         self.note(code);
+        // The button stays hidden until a script runs, without which it would do nothing.
         let block = html! {
             div.code {
                 pre tabindex="0" { code { (code) } }

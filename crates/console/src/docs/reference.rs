@@ -73,6 +73,7 @@ fn families(document: &Value) -> Vec<EndpointFamily<'_>> {
                 path,
                 operation,
             };
+            // A list, not a map: it keeps the order of the document.
             match families.iter_mut().find(|family| family.name == name) {
                 Some(family) => family.endpoints.push(endpoint),
                 None => families.push(EndpointFamily {
@@ -111,7 +112,7 @@ fn described(document: &Value, endpoint: &EndpointEntry) -> Markup {
 }
 
 fn answered(document: &Value, status: &str, answer: &Value) -> Markup {
-    // The same everywhere; it is described once, at the top.
+    // Errors have the same format everywhere, which is described once, at the top.
     if status == "default" {
         return html! {};
     }
@@ -185,9 +186,10 @@ fn contents(of: &Value) -> impl Iterator<Item = (&str, &Value)> {
 /// The fields of a schema and of what is in it.
 fn fields(document: &Value, schema: &Value) -> Vec<FieldRow> {
     let mut found = BTreeMap::new();
+    // The map alone would lose the order of the document.
     let mut order = Vec::new();
     collect(document, schema, "", 0, &mut |field: FieldRow| {
-        // The variants of a union share fields.
+        // Variants of a union often have fields in common; the first one is shown.
         if !found.contains_key(&field.name) {
             order.push(field.name.clone());
             found.insert(field.name.clone(), field);
@@ -228,12 +230,14 @@ fn collect(
             name: joined.clone(),
             kind: kind(document, inner),
             is_required: required.is_some_and(|list| list.iter().any(|it| it == name)),
+            // A reference often says nothing itself; then the schema behind it does.
             what: if own.is_empty() {
                 described(resolved(document, inner))
             } else {
                 own
             },
         });
+        // Schemas can contain each other without end.
         if depth + 1 < DEPTH {
             collect(document, inner, &joined, depth + 1, add);
         }

@@ -86,6 +86,7 @@ pub(super) fn run(
     settings: &Settings,
     json: bool,
 ) -> Result<(), CliError> {
+    // Wrong arguments are reported before anything is opened.
     match command {
         AccountsCommand::Create(args) => check_name(args.name.as_deref())?,
         AccountsCommand::Update(args) => {
@@ -172,7 +173,7 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
             account.handle.clone(),
             account.display_name.clone(),
             policy(money).to_owned(),
-            // Without credit there is nothing left of it.
+            // An unlimited account spends without credit, so it has no meaningful balance.
             if money.prepaid {
                 money.balance().to_string()
             } else {

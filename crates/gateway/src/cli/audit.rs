@@ -90,6 +90,7 @@ fn changes(entry: &AuditObject) -> String {
         Some(other) => other.to_string(),
     };
     let changed = after.iter().filter(|(name, value)| {
+        // A new object lists its unset fields as null; those are not changes.
         let empty = value.is_null() && !before.contains_key(*name);
         before.get(*name) != Some(*value) && !empty
     });

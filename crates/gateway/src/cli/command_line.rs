@@ -28,7 +28,8 @@ pub(super) fn command() -> Command {
     });
     let settings = command.get_arguments().filter(|arg| is_rare(arg)).cloned();
     let settings: Vec<Arg> = settings.collect();
-    // What a subcommand has itself is not taken over from above.
+    // clap hands a global argument down unless the subcommand has one of that name. So visible
+    // copies are added here, before the originals are hidden below.
     let command = command.mut_subcommands(|sub| {
         if ALL.contains(&sub.get_name()) {
             return sub.args(&settings);

@@ -17,6 +17,7 @@ pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
     if let Some(path) = config.path.as_ref().filter(|_| !json) {
         let models = &config.models;
         let (providers, named) = (models.providers.len(), models.models.len());
+        // On standard error, so that standard output has nothing but the settings.
         note(&format!(
             "{} is valid: {providers} {}, {named} {}. Effective settings:",
             path.display(),

@@ -36,11 +36,14 @@ pub(super) struct DemoArgs {
 }
 
 pub(super) fn run(args: &DemoArgs, given: &Settings) -> Result<(), CliError> {
+    // Deleted when this function returns, even with an error.
     let temporary = tempfile::tempdir().map_err(CliError::failed)?;
     let data = match &given.data {
         Some(folder) => empty(folder)?,
         None => temporary.path(),
     };
+    // Any free port, for this machine only: a demo must neither collide with a server nor let
+    // others in.
     let loopback = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
     let settings = Settings {
         data: Some(data.to_owned()),
@@ -52,7 +55,8 @@ pub(super) fn run(args: &DemoArgs, given: &Settings) -> Result<(), CliError> {
     if config.log_format == LogFormat::Auto {
         config.log_format = LogFormat::Text;
     }
-    // The demo never touches existing data.
+    // A file or the environment may name a real database, bucket or URL, which the demo must not
+    // touch.
     config.database = mediagate_config::DatabaseTarget::Sqlite;
     config.media = mediagate_config::MediaConfig::default();
     config.public_url = None;
@@ -97,6 +101,7 @@ async fn show(args: &DemoArgs, data: Option<&Path>, app: App) -> Result<(), CliE
         },
     )
     .await?;
+    // The listener is bound, so the first call just waits until the server accepts.
     #[expect(clippy::disallowed_methods, reason = "awaited below")]
     let server = tokio::spawn({
         let app = app.clone();
@@ -115,6 +120,7 @@ async fn show(args: &DemoArgs, data: Option<&Path>, app: App) -> Result<(), CliE
         out: args.out.clone(),
         rows: Vec::new(),
     };
+    // An error is returned only after the server has stopped in order.
     let made = demo.run().await;
     if let Ok(table) = &made {
         say(table)?;
@@ -246,6 +252,7 @@ impl DemoClient {
                 .await?;
             match task["status"].as_str() {
                 Some("succeeded") => return self.get(&format!("{}/tasks/{id}", self.music)).await,
+                // No pause is needed: `wait` makes the server hold the answer back.
                 Some("queued" | "running") => {}
                 _ => {
                     return Err(CliError::Failed(format!(

@@ -204,10 +204,13 @@ impl KeyUpdateArgs {
 }
 
 pub(super) fn run(command: &KeysCommand, settings: &Settings, json: bool) -> Result<(), CliError> {
+    // Needs no settings and no database: it makes the `first_key` of a gateway that does not exist
+    // yet.
     if let KeysCommand::Generate = command {
         return say(keys::generate().map_err(CliError::failed)?.expose());
     }
     let config = Config::load_for_command(settings)?;
+    // Before the database is opened: a wrong name is wrong usage, exit code 2.
     if let KeysCommand::Create(args) = command {
         check_models(args, &config)?;
     }
@@ -325,6 +328,7 @@ async fn rotate(
     let id = find(app, which).await?;
     let by = ChangeAuthor::command("keys rotate").into();
     let rotated = keys::rotate(app, by, id, grace.unwrap_or_default(), end_webhooks).await?;
+    // On standard error: standard output has the new key alone, so that a script can capture it.
     if !json {
         for line in ended(&rotated) {
             note(&line);

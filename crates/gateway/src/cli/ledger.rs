@@ -222,6 +222,8 @@ impl ExportRow {
         names: &DisplayNames,
         costs: &HashMap<TaskId, ReportedCost>,
     ) -> Self {
+        // A provider's cost is that of the whole task. Shown at its last entry only, a sum over the
+        // export is right.
         let ends = matches!(entry.kind, EntryKind::Settle | EntryKind::Release);
         let told = entry
             .task
@@ -239,7 +241,7 @@ impl ExportRow {
             credit_usd: entry.credit.to_string(),
             note: entry.note.clone(),
             provider: told.map(|told| told.provider.clone()),
-            // `Micros` formats any millionths.
+            // Providers also report credits; `MicroDollars` only formats the millionths here.
             provider_cost: told.map(|told| MicroDollars::new(told.millionths).to_string()),
             provider_cost_unit: told.map(|told| told.unit.clone()),
         }
@@ -247,6 +249,8 @@ impl ExportRow {
 
     fn csv(&self) -> [String; 13] {
         [
+            // `text` also defuses formulas for spreadsheets. Ids and amounts are ours, and a minus
+            // must stay a number.
             csv::plain(&self.id),
             csv::plain(&self.created_at),
             csv::text(&self.account),
@@ -281,9 +285,11 @@ async fn export(app: &App, args: &ExportArgs, json: bool) -> Result<(), CliError
     while is_read {
         let entries = accounting::entries(app, filter.clone(), PAGE, false).await?;
         let Some(last) = entries.last() else { break };
+        // After the last entry, not by offset: entries that are added meanwhile shift nothing.
         filter.after = Some((last.created_at, last.id.clone()));
         let costs = accounting::costs_of(app, &entries).await?;
         for entry in &entries {
+            // If nobody reads any more (`| head`), the export just ends.
             is_read = is_read && out.entry(&ExportRow::new(entry, &names, &costs))?;
         }
     }

@@ -34,6 +34,7 @@ pub(super) fn run(command: &MediaCommand, settings: &Settings, json: bool) -> Re
     };
     let source = args.from.clone();
     let source = source.unwrap_or_else(|| app.config.media.store.to_string());
+    // A copy onto itself would find every file there already and look like a success.
     if source == args.to {
         return Err(CliError::Usage("--to must differ from the source".into()));
     }

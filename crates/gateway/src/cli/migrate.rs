@@ -9,6 +9,7 @@ use mediagate_store::{Store, migrations};
 
 pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
     let config = Config::load_for_command(settings)?;
+    // Always `Auto`: with `migrate = "never"` in the settings, this command is what migrates.
     let migrated = match &config.database {
         DatabaseTarget::Sqlite => {
             std::fs::create_dir_all(&config.data).map_err(CliError::failed)?;

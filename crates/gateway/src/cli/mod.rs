@@ -139,6 +139,8 @@ impl CliError {
 
     fn exit_code(&self) -> ExitCode {
         match self {
+            // The systemd unit does not restart after a 2: the next start would fail in the same
+            // way.
             Self::Config(_) | Self::Usage(_) => ExitCode::from(2),
             Self::Failed(_) => ExitCode::FAILURE,
         }
@@ -168,7 +170,9 @@ impl From<mediagate_model::error::Error> for CliError {
 pub fn main() -> ExitCode {
     // rustls needs its crypto provider installed before first use.
     drop(rustls::crypto::ring::default_provider().install_default());
+    // Before anything is created, so that all files are readable by their user only.
     mediagate_model::private_files::from_now_on();
+    // Not `Cli::parse`: help texts and the visible settings are adapted first.
     let parsed = Cli::from_arg_matches(&command_line::command().get_matches());
     let cli = parsed.unwrap_or_else(|error| error.format(&mut command_line::command()).exit());
     match run(&cli) {

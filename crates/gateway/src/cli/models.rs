@@ -176,6 +176,7 @@ fn range_of_prices(prices: &[ListPrice]) -> String {
             .map(|price| (price.usd.parse().ok(), price.usd.as_str()))
             .collect();
         amounts.sort_unstable();
+        // By value: 0.1 and 0.10 are the same price.
         amounts.dedup_by_key(|(amount, _)| *amount);
         match amounts[..] {
             [(_, least), .., (_, most)] => format!("{least}-{most}/{unit}"),
@@ -280,6 +281,7 @@ fn lines(model: &KnownModel, margin: u16) -> Result<String, CliError> {
 
 /// A price, with the margin, that covers anything callers may ask for.
 fn dearest(model: &KnownModel, margin: u16) -> Result<Option<(&str, MicroDollars)>, CliError> {
+    // One price line applies to whatever callers ask for. A cheaper one could be below cost.
     let mut dearest: Option<(&str, i64)> = None;
     for price in &model.prices {
         let list: MicroDollars = price.usd.parse().map_err(CliError::failed)?;

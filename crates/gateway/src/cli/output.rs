@@ -23,6 +23,8 @@ fn cleaned(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unseen) {
         return text.into();
     }
+    // A carriage return alone would have the next text overwrite the line. Before a line feed it
+    // ends a line of CSV and stays.
     let lines = text.split("\r\n");
     let lines = lines.map(|line| line.replace(is_unseen, ""));
     lines.collect::<Vec<_>>().join("\r\n").into()
@@ -59,7 +61,7 @@ pub(super) fn say(text: &str) -> Result<(), CliError> {
 
 /// Prints to standard error, beside the results.
 pub(super) fn note(text: &str) {
-    // Ignored: standard error is closed.
+    // If standard error is closed, there is nowhere left to say so.
     let _ = writeln!(std::io::stderr(), "{}", cleaned(text));
 }
 
@@ -71,7 +73,7 @@ pub(super) fn can_draw() -> bool {
 /// Draws on that terminal what this program wrote, which may move the cursor.
 pub(super) fn draw(text: &str) {
     let mut out = std::io::stderr();
-    // Nobody may be looking.
+    // Progress is only for whoever looks; a closed terminal is not an error.
     let _ = out.write_all(text.as_bytes());
     let _ = out.flush();
 }

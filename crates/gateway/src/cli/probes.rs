@@ -32,6 +32,8 @@ pub(super) async fn beside<T>(app: &App, work: impl Future<Output = T>) -> Resul
     };
     let limits = ConnectionLimits::new(CONNECTIONS, CONNECTIONS, None, Vec::new());
     let serve = http::server::serve(listener, http::probes(app), limits, shutdown);
+    // Probes are answered to the very end: while a process drains, an orchestrator must see that it
+    // lives and is not ready.
     let work = async {
         let done = work.await;
         ended.cancel();

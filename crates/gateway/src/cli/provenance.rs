@@ -41,7 +41,7 @@ pub(super) fn run(command: &ProvenanceCommand, settings: &Settings) -> Result<()
             "the file is larger than {most} MB"
         )));
     }
-    // A copy: what is checked is removed afterwards.
+    // A copy, because the check deletes the file that it is given.
     let spool = app.config.spool_path();
     let copy = tempfile::NamedTempFile::new_in(spool).map_err(CliError::failed)?;
     let copy = copy.into_temp_path();
@@ -68,7 +68,8 @@ fn lines(checked: &ProvenanceReport) -> Vec<String> {
         ),
     ];
     let facts = facts.into_iter();
-    // The file's own words: a line each, which must not look like another of ours.
+    // These words come from the file. On a line each they cannot pose as other lines of this
+    // output.
     lines.extend(facts.filter_map(|(name, value)| Some(format!("{name} {}", one_line(&value?)))));
     if checked.examined.is_ours {
         lines.push("signature    by this deployment".to_owned());

@@ -61,6 +61,7 @@ pub(super) fn run(
 }
 
 async fn list(app: &App, json: bool) -> Result<(), CliError> {
+    // Breakers are in the memory of the servers. A command sees only what they have written down.
     let servers = route_states::of_servers(app).await?;
     let all = routes::among(app, &servers).await?;
     if json {
@@ -137,6 +138,7 @@ fn breaker(together: &CombinedRouteState, servers: usize) -> String {
 fn told(standing: &RouteSummary, is_served: bool) -> Result<Value, CliError> {
     let shown = RouteStanding::new(standing);
     let mut told = serde_json::to_value(shown).map_err(CliError::failed)?;
+    // A command has no breakers of its own. Without a server their state is unknown, not closed.
     if !is_served && let Value::Object(members) = &mut told {
         for name in ["breaker", "available", "next_try_at"] {
             members.remove(name);

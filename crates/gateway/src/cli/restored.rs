@@ -45,6 +45,7 @@ pub(super) fn run(
             RestoredCommand::List => list(&app, json).await,
             RestoredCommand::Resubmit(which) => {
                 let mut done = DecisionReport::new("resubmitted", json);
+                // One by one: what was decided before a failure stays decided.
                 for id in ids(&app, which).await? {
                     done.one(
                         id,

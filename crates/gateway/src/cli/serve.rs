@@ -42,10 +42,13 @@ pub(super) struct StartArgs {
 pub(super) fn run(start: &StartArgs, settings: &Settings) -> Result<(), CliError> {
     let config = Config::load(settings)?;
     check(&config)?;
+    // Dropped last, so that what the shutdown logs and traces still gets out.
     let _logging = logs::start(&config)?;
     let _traces = traces::start(&config)?;
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {
+        // First the clock, by which leases and expiry are judged. Then, before a worker can send
+        // anything, orders of a restored backup are held: their providers may have them already.
         clock_sync::begin(&app).await?;
         restored_backup::check(&app, start.after_restore).await?;
         let serving = Box::pin(serve(app.clone(), settings.clone()));
@@ -55,6 +58,8 @@ pub(super) fn run(start: &StartArgs, settings: &Settings) -> Result<(), CliError
 
 /// What only servers and workers need of the settings.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
+    // Secrets are read here, so that a missing one ends the start instead of failing at its first
+    // use.
     config.bell.check()?;
     config.media.key()?;
     match config.given_key()? {
@@ -93,6 +98,7 @@ async fn work(app: &App) {
 }
 
 async fn serve(app: App, settings: Settings) -> Result<(), CliError> {
+    // Bound first: if the address is taken, no key is created and printed in vain.
     let listener = TcpListener::bind(app.config.listen)
         .await
         .map_err(|error| {
@@ -105,6 +111,7 @@ async fn serve(app: App, settings: Settings) -> Result<(), CliError> {
         .warn_of_slips(&app.config.models, app.clock.now());
     say_who_signs(&app);
     tracing::info!(%address, "listening");
+    // Until here a signal just ends the process, which works on nothing yet.
     watch_signals(app.process.draining.clone())?;
     watch_settings(app.clone(), settings)?;
     until_drained(&app, listener).await;
@@ -114,6 +121,8 @@ async fn serve(app: App, settings: Settings) -> Result<(), CliError> {
 
 /// Serves and works until `app.process.draining` is set and everything has come to its end.
 pub(super) async fn until_drained(app: &App, listener: TcpListener) {
+    // Callers are only accepted once other processes see this one's lease. They would take them for
+    // callers of a dead process. Until then they wait in the listener's backlog.
     let workers = WorkerPool::start(app).await;
     let closed = CancellationToken::new();
     let shutdown = Shutdown {
@@ -121,12 +130,14 @@ pub(super) async fn until_drained(app: &App, listener: TcpListener) {
         closing: app.process.closing.clone(),
         grace: app.config.shutdown_grace,
     };
+    // While `/readyz` fails, proxies send new requests elsewhere. Only then is the listener closed,
+    // so that none of their requests is refused.
     let close = async {
         app.process.draining.cancelled().await;
         tokio::time::sleep(app.config.drain_delay).await;
         closed.cancel();
     };
-    // The workers continue while requests in flight wait for them.
+    // Requests in flight may wait for tasks, so the workers go on until the server has ended.
     let limits = connection_limits(&app.config);
     let serve = http::server::serve(listener, http::router(app), limits, shutdown);
     tokio::join!(serve, close);
@@ -137,6 +148,8 @@ pub(super) async fn until_drained(app: &App, listener: TcpListener) {
 /// The connection limits in the settings, after raising the limit of open files as far as possible.
 fn connection_limits(config: &Config) -> ConnectionLimits {
     let files = getrlimit(Resource::Nofile);
+    // The soft limit is often 1,024, for the sake of programs that use select(2). This one does
+    // not.
     let raised = Rlimit {
         current: files.maximum,
         ..files
@@ -180,6 +193,8 @@ async fn ensure_key(app: &App) -> Result<Option<Secret>, CliError> {
     let given = app.config.given_key()?;
     let known = keys::list(app).await?;
     if !known.is_empty() {
+        // A `first_key` that stays in the settings is normal. One that matches no key here is
+        // probably a mistake.
         let sha256 = given.map(|key| keys::hash(key.expose()));
         if sha256.is_some_and(|hash| !known.iter().any(|(key, _)| key.sha256 == hash)) {
             tracing::warn!("first_key is ignored: other keys exist");
@@ -197,6 +212,8 @@ async fn ensure_key(app: &App) -> Result<Option<Secret>, CliError> {
         return Ok(None);
     }
     let fresh = keys::generate().map_err(CliError::failed)?;
+    // Checked again inside, under a lock: several processes may start on one empty database, and
+    // only one may print its key.
     let is_made = keys::create_first(app, &account, &fresh).await?;
     Ok(is_made.then_some(fresh))
 }
@@ -242,6 +259,8 @@ fn watch_signals(draining: CancellationToken) -> Result<(), CliError> {
                 draining.cancel();
             }
         }
+        // At once, without destructors: they would wait for the very things that the operator wants
+        // to cut short.
         std::process::exit(1);
     });
     Ok(())
@@ -262,14 +281,15 @@ fn watch_settings(app: App, settings: Settings) -> Result<(), CliError> {
                 _ = hangup.recv() => {}
                 () = tokio::time::sleep(FILE_POLL) => {
                     let before = std::mem::replace(&mut last, mark());
-                    // A file that is still changing may be half written; an empty one would be
-                    // valid and remove every price.
+                    // The file must look the same twice. While it is being written it may be half
+                    // there, and an empty one would be valid and remove every price.
                     if last == seen || last != before {
                         continue;
                     }
                 }
                 () = app.process.draining.cancelled() => return,
             }
+            // Taken before the file is read: a change during the reload shows at the next look.
             seen = mark();
             last.clone_from(&seen);
             if let Err(error) = settings_reload::reload(&app, &settings).await {

@@ -53,7 +53,7 @@ impl TextTable {
             column.set_padding((0, GAP));
         }
         let wants = table.column_max_content_widths();
-        // What is behind the last one is not written.
+        // The padding of the last column is trimmed.
         let gap = usize::from(GAP);
         let all = wants.iter().map(|wanted| usize::from(*wanted) + gap);
         let all = all.sum::<usize>().saturating_sub(gap);
@@ -63,6 +63,7 @@ impl TextTable {
         let longest = words.map(|word| word.chars().count()).max();
         let least = longest.unwrap_or(0).max(NARROWEST.min(last));
         match width {
+            // Even with its last column wrapped the table would be too wide.
             Some(width) if all > width && all - last + least > width => self.records(width),
             Some(width) if all > width => {
                 let rest = u16::try_from(width - (all - last)).unwrap_or(u16::MAX);
@@ -70,6 +71,7 @@ impl TextTable {
                     let width = comfy_table::Width::Fixed(rest.saturating_add(GAP));
                     column.set_constraint(comfy_table::ColumnConstraint::UpperBoundary(width));
                 }
+                // Includes the padding of the last column, which is trimmed afterwards.
                 table.set_width(u16::try_from(width + gap).unwrap_or(u16::MAX));
                 table.set_content_arrangement(ContentArrangement::Dynamic);
                 table.to_string()
@@ -148,7 +150,7 @@ fn width() -> Option<usize> {
     let told = std::env::var("COLUMNS")
         .ok()
         .and_then(|text| text.parse().ok());
-    // A terminal that does not know says 0.
+    // A terminal that does not know its width reports 0.
     told.or_else(columns).filter(|width| *width >= 20)
 }
 

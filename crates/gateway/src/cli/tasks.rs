@@ -77,6 +77,7 @@ async fn find(app: &App, id: TaskId) -> Result<Task, CliError> {
 
 /// A task as the API shows it to an operator.
 async fn view(app: &App, task: &Task) -> Result<TaskView, CliError> {
+    // A command has no request whose address the links could repeat.
     let origin = app.config.public_url.clone();
     let origin = origin.unwrap_or_else(|| format!("http://{}", app.config.listen));
     let links = app.links(origin).showing_providers(true);

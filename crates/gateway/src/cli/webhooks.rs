@@ -107,6 +107,7 @@ async fn every_endpoint(app: &App) -> Result<Vec<WebhookEndpoint>, CliError> {
 }
 
 async fn endpoint(app: &App, id: EndpointId) -> Result<WebhookEndpoint, CliError> {
+    // Among all accounts, because an operator has only the id.
     let mut all = every_endpoint(app).await?.into_iter();
     let found = all.find(|endpoint| endpoint.id == id);
     found.ok_or_else(|| {

@@ -57,6 +57,7 @@ fn told(
         loop {
             match follower.next().await {
                 Ok(FeedItem::Event(told)) => {
+                    // The id is a time, so that any process can take up the stream.
                     let id = told.what.at().micros().to_string();
                     let told = AdminHappening::new(&told);
                     let event = Event::default().event(told.subject()).id(id).json_data(told);

@@ -56,6 +56,7 @@ pub(crate) async fn create(
     let by = write.by();
     let make = async |operation: OperatorAction<'_, IssuedKey>| {
         let handle = account.as_deref().unwrap_or(accounts::DEFAULT_HANDLE);
+        // Before the account: a refused request must not leave a new one behind.
         keys::check_models(&app, new.models.as_deref())?;
         let account = accounts::ensure_by(&app, handle, by).await?;
         keys::issue(&app, operation, &account, new).await
@@ -137,6 +138,7 @@ pub(crate) async fn revoke(
     let (id, known) = (parse(&id)?, write.fingerprint());
     let ends_webhooks =
         query.read(|query| Some(word(query, "end_webhooks", "true, false").unwrap_or(false)))?;
+    // The flag is in the query, which a fingerprint of method and path does not cover.
     let known = if ends_webhooks {
         known.json(&json!({"end_webhooks": true}))
     } else {

@@ -104,10 +104,11 @@ impl OperatorWrite {
     ) -> Result<Response, Error> {
         let show = Arc::new(show);
         let kept = show.clone();
+        // What is stored for a repeated request contains no secret: `false` leaves it out.
         let tell: AnswerBuilder<T> = Arc::new(move |made| told(&kept(made, false)));
         let by = self.by();
         let asked = IdempotentRequest::new(app, &self.context, self.arrival, known)?;
-        // Told once, to whoever makes it.
+        // The first response may have the secret. It is passed on here, beside what is stored.
         let first: Mutex<Option<W>> = Mutex::new(None);
         let make = async |visit: &IntentVisit| {
             let made = make(OperatorAction::asked(by, visit, tell.clone())).await?;

@@ -56,6 +56,7 @@ impl MultipartForm {
     /// Starts to read a form whose contents have at most `limit` bytes.
     pub(crate) async fn open(request: Request, app: &App, limit: u64) -> Result<Self, Error> {
         let kind = request.headers().get(header::CONTENT_TYPE);
+        // RFC 2046 limits a boundary to 70 characters, so no honest form needs more.
         if kind.is_some_and(|kind| kind.len() > CONTENT_TYPE) {
             return Err(malformed("its boundary is too long"));
         }
@@ -82,10 +83,12 @@ impl MultipartForm {
 
     /// The next part; the previous one must have been read to its end.
     pub(crate) async fn next(&mut self) -> Result<Option<FormPart<'_>>, Error> {
+        // `Relaxed` is enough: the parser polls the body within the same task.
         self.gate.head.store(0, Ordering::Relaxed);
         self.gate.is_in_head.store(true, Ordering::Relaxed);
         let field = self.parts.next_field().await;
         self.gate.is_in_head.store(false, Ordering::Relaxed);
+        // The parser hides the body's own error, so the reason is kept in the gate.
         let field = field.map_err(|error| self.gate.error(&error, self.limit))?;
         self.count += 1;
         if field.is_some() && self.count > PARTS {
@@ -183,10 +186,14 @@ impl HttpBody for LimitedBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         if std::mem::take(&mut self.is_pausing) {
+            // multer reads on until its source is pending. A pause lets it parse one piece before
+            // it buffers another.
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
         let is_in_head = self.gate.is_in_head.load(Ordering::Relaxed);
+        // Checked before the next piece is polled: the parser buffers at most one piece beyond the
+        // limit.
         if is_in_head && self.gate.head.load(Ordering::Relaxed) > HEAD {
             return self.refuse(LONG_HEAD);
         }

@@ -49,7 +49,8 @@ impl JsonScanner {
         while let Some((&byte, after)) = rest.split_first() {
             rest = after;
             if self.place == ScanState::Data {
-                // The long part of a large body, in one go.
+                // Most bytes of a large body are in one data: URL, and a search for its end is much
+                // faster than a step for each byte.
                 if byte != b'"' && byte != b'\\' {
                     let end = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'));
                     rest = &rest[end.unwrap_or(rest.len())..];
@@ -59,12 +60,15 @@ impl JsonScanner {
                 self.plain += 1;
             }
             self.step(byte);
+            // Checked at each byte: within one piece the depth can rise and fall again.
             if self.depth > DEPTH {
                 let message =
                     format!("The body is not valid JSON: it is nested deeper than {DEPTH} levels.");
                 return Err(Error::plain(ErrorCode::InvalidJson, message));
             }
         }
+        // Sums never shrink and a piece is bounded by the read buffer, so one check for each piece
+        // is enough.
         if self.plain > PLAIN {
             return Err(super::too_large(
                 "The body's JSON without data: URLs",
@@ -81,6 +85,8 @@ impl JsonScanner {
     fn step(&mut self, byte: u8) {
         self.place = match (self.place, byte) {
             (ScanState::Start(_) | ScanState::Data | ScanState::Text, b'"') => ScanState::Outside,
+            // Encoders do not escape the letters of `data:`. Text that does falls under the
+            // stricter limit.
             (ScanState::Start(_) | ScanState::Text, b'\\') => ScanState::Escape { is_data: false },
             (ScanState::Data, b'\\') => ScanState::Escape { is_data: true },
             (ScanState::Data | ScanState::Escape { is_data: true }, _) => ScanState::Data,
@@ -104,6 +110,7 @@ impl JsonScanner {
                 ScanState::Outside
             }
             (ScanState::Outside | ScanState::Word, b'}' | b']') => {
+                // Broken JSON can close more than it opened; the parser reports that.
                 self.depth = self.depth.saturating_sub(1);
                 ScanState::Outside
             }

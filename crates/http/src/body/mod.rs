@@ -52,6 +52,9 @@ impl FromRequest<App> for JsonBody {
         match arrived.unwrap_or_else(|_| Err(late())) {
             Ok(bytes) => Ok(Self { bytes, held }),
             Err(error) => {
+                // The memory is free before the rest is read, which can take seconds. It is read
+                // because hyper closes a connection with data still on its way: the client would
+                // see a reset instead of the answer.
                 drop(held);
                 drain(body).await;
                 Err(error.into())
@@ -71,6 +74,7 @@ impl OptionalFromRequest<App> for JsonBody {
         let Some(first) = first.await.map_err(|_| late())?? else {
             return Ok(None);
         };
+        // Put back in front, because the reader below takes a body from its start.
         let first = stream::once(async { Ok(first) });
         let body = Body::from_stream(first.chain(body.into_data_stream()));
         let whole = <Self as FromRequest<App>>::from_request(Request::from_parts(parts, body), app);
@@ -116,14 +120,18 @@ impl JsonBody {
         if bytes.len() < LARGE {
             return Ok((read(&parse(&bytes)?)?, held));
         }
-        // A parsed body is many times its text: only so many at once.
+        // A parsed body takes many times the memory of its text, so large ones are parsed one per
+        // core.
         let turn = app.limits.parsing.clone().acquire_owned().await;
         let turn = turn.map_err(Error::internal)?;
         let work = move || {
             let value = parse(&bytes)?;
+            // Freed before `read` copies from the value, to keep the peak low.
             drop(bytes);
             let read = read(&value)?;
+            // The turn lasts as long as the parsed value, which is what it limits.
             drop((value, turn));
+            // What was read can contain a picture as large as the body, so the share stays taken.
             Ok((read, held))
         };
         app.compute(work).await?
@@ -133,6 +141,7 @@ impl JsonBody {
 /// The caller's share of the memory for bodies, still empty.
 pub(super) fn held(request: &Request, app: &App) -> Result<QuotaShare, Error> {
     let account = request.extensions().get::<AccountId>().copied();
+    // Only the key check knows the account, so handlers extract the caller before a body.
     let account = account.ok_or_else(|| Error::internal("a body before the key check"))?;
     Ok(app.limits.bodies.open(account))
 }
@@ -152,12 +161,15 @@ async fn receive(body: &mut Body, held: &mut QuotaShare) -> Result<Bytes, Error>
     let mut bytes = BytesMut::new();
     let mut judge = JsonScanner::default();
     while let Some(frame) = body.frame().await {
+        // Trailers, which nothing here reads.
         let Ok(piece) = frame.map_err(broken)?.into_data() else {
             continue;
         };
         if bytes.len() + piece.len() > BODY_LIMIT {
             return Err(too_large("The body", BODY_LIMIT));
         }
+        // Judged before it is kept: what is refused takes no memory. The share grows by what
+        // arrives, not by `Content-Length`, so a body that trickles holds no more than it sent.
         judge.look(&piece)?;
         held.grow(piece.len() as u64).map_err(no_memory)?;
         bytes.extend_from_slice(&piece);
@@ -171,6 +183,7 @@ async fn drain(mut body: Body) {
         let mut left = BODY_LIMIT;
         while let Some(Ok(frame)) = body.frame().await {
             let length = frame.data_ref().map_or(0, Bytes::len);
+            // A client that never stops sending is cut off.
             match left.checked_sub(length) {
                 Some(less) => left = less,
                 None => return,
@@ -197,6 +210,7 @@ pub(super) fn too_large(what: &str, limit: usize) -> Error {
 
 fn is_json(headers: &HeaderMap) -> bool {
     let kind = media_type(headers);
+    // RFC 6839: a format whose name ends with `+json` is JSON.
     kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
 }
 

@@ -32,12 +32,13 @@ pub(super) fn answer(app: &App, model: &Model, order: &VideoOrder, limit: usize)
                 content: sentence.clone(),
                 video: None,
             },
+            // What text models return when `max_tokens` cut the answer off.
             finish_reason: "length",
         })
         .collect();
     let contents = choices.iter().map(|choice| choice.message.content.as_str());
     ChatCompletion {
-        // No task has this id.
+        // The format requires an id. No task has it, because none was made.
         id: TaskId::new().chat_completion(),
         object: "chat.completion",
         created: app.clock.now().seconds(),

@@ -142,6 +142,7 @@ impl<'a> BodyFields<'a> {
     /// A whole number in a range; `4.0` is one too.
     pub fn integer(&self, name: &str, range: RangeInclusive<i64>) -> Option<i64> {
         let number = match self.value(name)? {
+            // Languages with a single number type send 4.0 for 4.
             Value::Number(number) => number.as_i64().or_else(|| whole(number.as_f64()?)),
             Value::String(text) if self.lenient => text.trim().parse().ok(),
             _ => None,
@@ -172,6 +173,7 @@ impl<'a> BodyFields<'a> {
             self.wrong_type(name, "a number");
             return None;
         };
+        // NaN, which `parse` takes from a form, is in no range either.
         if !range.contains(&number) {
             self.fault(
                 name,
@@ -259,6 +261,7 @@ impl<'a> BodyFields<'a> {
 
 /// Whether a text can be kept: bounded, and free of NUL, which Postgres cannot store.
 pub fn check_text(text: &str, most: usize) -> Result<(), String> {
+    // A text never has more characters than bytes, so most texts need no count.
     if text.len() > most && text.chars().count() > most {
         return Err(format!("Must have at most {most} characters."));
     }
@@ -273,6 +276,7 @@ pub fn check_text(text: &str, most: usize) -> Result<(), String> {
     reason = "checked to be whole and small"
 )]
 fn whole(number: f64) -> Option<i64> {
+    // Below 2^53, about 9.007e15, an f64 represents every whole number.
     (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
 }
 

@@ -45,6 +45,7 @@ pub fn property<F: FieldType>(about: &str) -> RefOr<Schema> {
 
 fn or_null(schema: RefOr<Schema>) -> RefOr<Schema> {
     match schema {
+        // An `enum` lists all values, so null would not pass beside it even if the type allowed it.
         RefOr::T(Schema::Object(mut object)) if object.enum_values.is_none() => {
             if let SchemaType::Type(kind) = &object.schema_type {
                 object.schema_type = SchemaType::Array(vec![kind.clone(), Type::Null]);
@@ -177,6 +178,7 @@ macro_rules! request {
             $vis fn components(schemas: &mut $crate::fields::request::SchemaList) {
                 $(<$type as $crate::fields::FieldType>::components(schemas);)*
                 $($fields::components(schemas);)*
+                // Requests that refer to nothing would not use the argument.
                 let _ = schemas;
             }
         }

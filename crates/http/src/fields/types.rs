@@ -115,6 +115,7 @@ impl<const LEAST: i64, const MOST: i64> FieldType for IntegerField<LEAST, MOST> 
     }
 
     fn schema() -> RefOr<Schema> {
+        // The ends of i64 stand for no bound, and the document should not show them.
         let bound = |bound: i64| isize::try_from(bound).ok();
         ObjectBuilder::new()
             .schema_type(Type::Integer)

@@ -176,7 +176,7 @@ impl QuotableOrder for ChatOrder {
 }
 
 fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
-    // Everything is read before anything is missed, so that all faults are found.
+    // No `?` until every field was read: the caller is told all mistakes at once.
     let cut_to = cut_to(&request);
     let provider_options = provider_options(body, &mut request);
     let callback = CallbackFields {
@@ -197,6 +197,7 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
     let first = first.into_iter().chain(also_first.collect::<Vec<_>>());
     let mut asked = request.messages;
     let pictures = asked.as_mut().map(|asked| &mut asked.pictures);
+    // Done even without valid messages, so that mistakes in these fields are reported too.
     field_aliases::add_first_frame(body, &PARAMS, pictures.unwrap_or(&mut Vec::new()), first);
     let last = neighbours.last_frames().into_iter();
     let also_last = inside.and_then(AliasFields::last_frames);
@@ -260,6 +261,7 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
 /// The most tokens of the answer, if they are too few for an address.
 fn cut_to(request: &ChatRequest) -> Option<usize> {
     let limits = [request.max_tokens, request.max_completion_tokens];
+    // Both may be set, and the answer must fit both.
     let least = limits.into_iter().flatten().min()?;
     let is_too_few = least < ADDRESS_TOKENS;
     usize::try_from(least).ok().filter(|_| is_too_few)
@@ -269,6 +271,7 @@ fn cut_to(request: &ChatRequest) -> Option<usize> {
 fn seconds(body: &BodyFields<'_>, request: &ChatRequest) -> Option<(&'static str, f64)> {
     let video = request.video.as_ref();
     let inside = video.map(|video| video.neighbours.lengths(true));
+    // Errors name the first field that is set, so our own names come first.
     let ours = [
         (PARAMS.seconds, video.and_then(|video| video.seconds)),
         ("seconds", request.seconds),
@@ -285,6 +288,7 @@ fn provider_options(body: &BodyFields<'_>, request: &mut ChatRequest) -> Map<Str
         inside.unwrap_or_default(),
         request.provider_options.take().unwrap_or_default(),
     );
+    // Merged silently, one of two values would win.
     if !inside.is_empty() && !options.is_empty() {
         let message = "Set this field either here or in `video`, not both.";
         body.fault("provider_options", ErrorCode::InvalidValue, message);

@@ -112,6 +112,7 @@ pub fn length(
     let said = said.into_iter();
     let mut said = said.filter_map(|(name, seconds)| Some((name, seconds?)));
     let (first, seconds) = said.next()?;
+    // Two lengths are two prices, so neither may win silently.
     let other = said.find(|(_, other)| (other - seconds).abs() > f64::EPSILON);
     if let Some((other, _)) = other {
         let ours = params.seconds;

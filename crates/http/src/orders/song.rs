@@ -93,6 +93,8 @@ pub(super) fn order(body: &BodyFields<'_>, task: String, words: Option<&SongWord
         let message = format!("A request can have at most {MEMBERS} fields.");
         body.fault("", ErrorCode::InvalidValue, message);
     }
+    // The rest reaches the provider as it is, because providers know more fields than are listed
+    // here.
     members.retain(|name, value| !OWN.contains(&name.as_str()) && !value.is_null());
     let single = [
         ("continue_clip_id", request.continue_clip_id),

@@ -31,6 +31,7 @@ impl FieldType for SecondsField {
             return body.number(name, RANGE);
         };
         let number = text.trim().parse::<f64>().ok();
+        // Refuses NaN and infinity too, which `parse` accepts.
         let number = number.filter(|number| RANGE.contains(number));
         if number.is_none() {
             let message = "Must be a number of seconds.";
@@ -153,6 +154,7 @@ fn in_place_of_size<T>(
     parse: impl FnOnce(&str) -> Option<T>,
 ) -> Option<T> {
     let text = body.filled_string(name, 32)?;
+    // Read raw: whether `size` is valid is reported by its own field.
     let size = body.value("size").and_then(Value::as_str);
     if size.is_some_and(|size| !size.is_empty()) {
         let message = "Set either size, or resolution and aspect_ratio.";
@@ -168,6 +170,7 @@ fn in_place_of_size<T>(
 /// `720p`, `768P`, `720`, `2k`, `4K`.
 fn tier(text: &str) -> Option<u32> {
     let text = text.trim().to_ascii_lowercase();
+    // These names refer to the longer side; the values are the shorter sides at 16:9.
     match text.as_str() {
         "2k" => Some(1440),
         "4k" => Some(2160),

@@ -154,6 +154,7 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
     let mut last: Vec<NamedPictures> = request.neighbours.last_frames().into_iter().collect();
     for (name, bytes) in files {
         let picture = (PictureSource::Bytes(bytes), name.to_owned());
+        // Forms name the items of a list `name[]`.
         let name = name.trim_end_matches("[]");
         if name == PARAMS.picture {
             pictures.insert(0, picture);
@@ -167,6 +168,7 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
             add(&mut first, name, picture);
         }
     }
+    // Counted again, because files were added to those of the body.
     if references.len() > REFERENCES {
         let message = format!("Must have at most {REFERENCES} items.");
         body.fault(PARAMS.references, ErrorCode::InvalidValue, message);
@@ -222,6 +224,8 @@ impl FieldType for FirstFrame {
             return Some((PictureSource::Address(address), body.path(name)));
         }
         let object = body.object(name)?;
+        // OpenAI's API takes ids of uploaded files. Ignoring one would make a film without its
+        // picture.
         if object.value("file_id").is_some() {
             let message =
                 "Uploaded files are not supported here. Send the image itself or its URL.";

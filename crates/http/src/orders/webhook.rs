@@ -56,6 +56,7 @@ impl ApiOrder for NewEndpoint {
     fn read(body: &Value) -> Result<Self, Error> {
         fields::read(body, |body| {
             let request = WebhookRequest::read(body);
+            // An empty URL counts as absent when it is read, but as present for the required check.
             if body.value("url").and_then(Value::as_str) == Some("") {
                 body.fault("url", ErrorCode::MissingField, "This field is required.");
             }
@@ -73,6 +74,7 @@ impl ApiOrder for NewEndpoint {
 pub fn read_change(body: &Value) -> Result<EndpointChanges, Error> {
     fields::read(body, |body| {
         let request = WebhookChange::read(body);
+        // Null and absent differ here: null means all events, absent leaves them as they are.
         let is_all = body.members().get("events").is_some_and(Value::is_null);
         Some(EndpointChanges {
             url: request.url,

@@ -46,6 +46,8 @@ impl AcceptedConnection {
     pub(super) async fn serve(self, router: Router) {
         // Responses are small and complete; delaying them to fill packets gains nothing.
         drop(self.stream.set_nodelay(true));
+        // Shared with the requests: before an order is accepted, this socket is asked whether its
+        // caller is still there (`PeerSocket`).
         let stream = Arc::new(self.stream);
         let (peer, line, guest) = (self.peer, PeerSocket::of(&stream), self.guest.clone());
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
@@ -54,13 +56,21 @@ impl AcceptedConnection {
         });
         let mut builder = Builder::new(TokioExecutor::new());
         builder
+            // hyper's `half_close` stays off: a caller that closes its side counts as gone, here as
+            // in `PeerSocket`.
             .http1()
             .timer(TokioTimer::new())
-            // For heads after the first; the first has a shorter deadline here.
+            // This is for later heads. `silence` gives the first one less time, and covers what
+            // hyper does not time: the choice of the protocol, and HTTP/2 connections without a
+            // request.
             .header_read_timeout(self.limits.idle)
+            // A connection beyond the caps ends after one response and leaves its place to the
+            // next.
             .keep_alive(!self.guest.is_standing)
             .max_buf_size(BUFFER);
         builder
+            // A machine that vanished sends no FIN. hyper closes the connection when a ping stays
+            // unanswered for 20 s (its default), and only then is the caller known to be gone.
             .http2()
             .timer(TokioTimer::new())
             .keep_alive_interval(PING);
@@ -70,21 +80,28 @@ impl AcceptedConnection {
         let mut is_ending = false;
         loop {
             tokio::select! {
-                // In this order: on a machine that stood still all may be true at once,
-                // and whoever has spoken is not silent.
+                // The order matters. After the process was suspended, all of these can be ready at
+                // once, and a connection whose next request has arrived must not be closed as
+                // silent.
                 biased;
                 ended = &mut connection => {
+                    // Peers break connections all the time, so this is not worth a warning.
                     if let Err(error) = ended {
                         tracing::debug!(%error, "connection ended with an error");
                     }
                     return;
                 }
+                // Only idle connections are evicted. A request that arrives just now is lost, as on
+                // any connection that its server closes.
                 () = self.guest.leave.cancelled() => return,
+                // An HTTP/2 peer gets a GOAWAY before the end, so it knows that a request that it
+                // sends now is not processed.
                 () = &mut silence => {
                     connection.as_mut().graceful_shutdown();
                     drop(tokio::time::timeout(LAST_WORDS, &mut connection).await);
                     return;
                 }
+                // The token stays cancelled: without the flag this branch would spin.
                 () = self.draining.cancelled(), if !is_ending => {
                     is_ending = true;
                     connection.as_mut().graceful_shutdown();
@@ -105,6 +122,7 @@ async fn answer(
         request.extensions_mut().insert(OverflowConnection);
     }
     let response = router.oneshot(request.map(Body::new)).await?;
+    // The request ends with its body, not with its head: a stream must not count as idle.
     Ok(response.map(|body| TrackedBody { body, _busy: busy }))
 }
 
@@ -136,6 +154,7 @@ impl HttpBody for TrackedBody {
 
 /// Returns when nothing was requested for the allowed time.
 async fn silence(mut is_busy: watch::Receiver<bool>, limits: Arc<ConnectionLimits>) {
+    // Only requests count. A head that trickles in byte by byte does not extend the deadline.
     let mut until = Instant::now() + limits.first_request;
     loop {
         let busy = *is_busy.borrow_and_update();

@@ -75,6 +75,8 @@ impl ConnectionTable {
     /// Admits a new connection, if necessary in place of an idle one; `None` if there is no room at
     /// all.
     pub(super) fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Arc<Connection>> {
+        // All callers behind a proxy come from its address: the cap of one peer would hit them
+        // together.
         let is_proxy = {
             let address = peer.to_canonical();
             let mut proxies = self.limits.proxies.iter();
@@ -82,8 +84,12 @@ impl ConnectionTable {
         };
         let peer = group(peer);
         let mut state = self.state();
+        // The peer comes first: one that is at its cap may displace its own idle connections, never
+        // those of others.
         let fits_peer = is_proxy || state.make_room_of_peer(peer, self.limits.per_peer);
         let is_seated = fits_peer && state.make_room(self.limits.in_all);
+        // With all places busy a few more are let in, so that probes get their answer and callers a
+        // 503 instead of a refused connection.
         if !is_seated && !state.make_standing_room() {
             return None;
         }
@@ -101,6 +107,8 @@ impl ConnectionTable {
             group.count += 1;
         }
         state.guests.insert(id, entry);
+        // A connection that has not asked for anything counts as idle, so silent ones can be
+        // displaced.
         state.rest(id);
         Some(Arc::new(Connection {
             crowd: self.clone(),
@@ -114,12 +122,14 @@ impl ConnectionTable {
     /// Closes the longest idle connection.
     pub(super) fn evict_one(&self) {
         let mut state = self.state();
+        // Those beyond the caps go first: they wait for nothing but a probe or a refusal.
         if let Some(id) = state.standing.oldest().or_else(|| state.seated.oldest()) {
             state.evict(id);
         }
     }
 
     fn state(&self) -> MutexGuard<'_, TableState> {
+        // A panic elsewhere must not stop the server from accepting.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -128,6 +138,8 @@ impl Connection {
     /// A request has arrived.
     pub(super) fn begin(self: &Arc<Self>) -> ActiveRequest {
         let mut state = self.crowd.state();
+        // An evicted connection is no longer in the table, but can still begin a request before it
+        // is closed.
         if let Some(entry) = state.guests.get_mut(&self.id) {
             entry.requests += 1;
             state.wake(self.id);
@@ -157,6 +169,7 @@ impl Drop for ActiveRequest {
             return;
         };
         entry.requests -= 1;
+        // HTTP/2 carries several requests at once: the connection is idle only after the last.
         if entry.requests == 0 {
             state.rest(self.0.id);
             self.0.is_busy.send_replace(false);
@@ -197,6 +210,8 @@ impl TableState {
     }
 
     fn evict(&mut self, id: u64) {
+        // The place is free at once. The connection itself ends a moment later, and its own removal
+        // then finds nothing.
         if let Some(entry) = self.remove(id) {
             entry.leave.cancel();
         }
@@ -220,6 +235,7 @@ impl TableState {
 
     /// The guest has become idle.
     fn rest(&mut self, id: u64) {
+        // A counter, not a time: it orders the idle connections, never repeats and needs no clock.
         self.clock += 1;
         let now = self.clock;
         self.set_idle(id, Some(now));
@@ -230,6 +246,7 @@ impl TableState {
     }
 
     fn set_idle(&mut self, id: u64, since: Option<u64>) {
+        // Taken out for the change, because `groups` borrows the whole table.
         let Some(mut entry) = self.guests.remove(&id) else {
             return;
         };
@@ -267,6 +284,7 @@ impl ConnectionGroup {
 
 /// A peer: an address, or a /64 of IPv6, the least that a subscriber gets.
 fn group(address: IpAddr) -> IpAddr {
+    // An IPv4 caller of a dual-stack listener arrives as an IPv4-mapped IPv6 address.
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let bits = address.to_bits() & !u128::from(u64::MAX);

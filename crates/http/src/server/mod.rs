@@ -50,10 +50,13 @@ impl ConnectionLimits {
         let in_all = in_all.min(room);
         Self {
             in_all,
-            // Even with few files, nobody gets them all.
+            // One peer gets at most half, so that it cannot take every place where few files may be
+            // open.
             per_peer: per_peer.min((in_all / 2).max(1)),
             proxies,
             first_request: Duration::from_secs(15),
+            // Proxies must close idle connections earlier (docs/deployment.md), or they send a
+            // request into one that closes here.
             idle: Duration::from_secs(75),
         }
     }
@@ -97,7 +100,8 @@ pub async fn serve(
                     }
                 }
                 Err(error) => {
-                    // Probably out of file descriptors: wait for some to be closed.
+                    // Most often the process is out of file descriptors. The same error would come
+                    // back at once, so a connection is closed and the loop pauses.
                     tracing::warn!(%error, "cannot accept a connection");
                     crowd.evict_one();
                     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -106,6 +110,8 @@ pub async fn serve(
             () = shutdown.draining.cancelled() => break,
         }
     }
+    // From here on the system refuses new connections, so that callers go to another process
+    // instead of waiting in the backlog.
     drop(listener);
     connections.close();
     if tokio::time::timeout(shutdown.grace, connections.wait())
@@ -113,6 +119,7 @@ pub async fn serve(
         .is_err()
     {
         tracing::warn!("the grace period is over: closing requests in flight");
+        // Requests that wait for a task now answer `shutting_down`, and need a moment to write it.
         shutdown.closing.cancel();
         drop(tokio::time::timeout(LAST_WORDS, connections.wait()).await);
     }

@@ -108,6 +108,7 @@ impl PersonaRecord {
         let Value::Object(fields) = value else {
             return Ok(value);
         };
+        // serde fixes field names at compile time; this one is a setting.
         let renamed: Map<String, Value> = fields
             .into_iter()
             .map(|(name, value)| {

@@ -144,6 +144,7 @@ impl MatchObject {
                 ("near", Some(of), Some(distance))
             }
         };
+        // Others learn that the file was made here, but not by whom.
         let own = |id: Option<String>| id.filter(|_| found.is_own);
         Self {
             how,

@@ -71,6 +71,7 @@ pub fn read(query: &BodyFields<'_>, account: AccountId, now: Timestamp) -> Usage
 
 fn date(query: &BodyFields<'_>, name: &str) -> Option<EpochDay> {
     let text = query.filled_string(name, 40)?;
+    // `parse` also takes times; a date has ten characters.
     let day = Some(&text).filter(|text| text.len() == 10);
     let day = day.and_then(|text| Timestamp::parse(text)).map(day_of);
     if day.is_none() {

@@ -85,7 +85,7 @@ fn is_well_formed(parent: &str) -> bool {
         part.is_some_and(|part| part.len() == length && part.bytes().all(is_digit))
     };
     let is_whole = is_hex(2) && is_hex(32) && is_hex(16) && is_hex(2);
-    // Later versions may go on.
+    // Later versions may append fields (W3C Trace Context, versioning of traceparent).
     is_whole && (parts.next().is_none() || !parent.starts_with("00"))
 }
 

@@ -85,6 +85,7 @@ pub(super) fn start(url: Url, resource: &Resource) -> Result<(SpanQueue, Exporte
         .timeout(TIMEOUT)
         .build()
         .map_err(|error| error.to_string())?;
+    // A runtime of its own: the program's ends first, and the last spans are sent after that.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -150,6 +151,7 @@ impl SpanSender {
         let mut batch = Vec::new();
         tokio::select! {
             _ = self.from.recv_many(&mut batch, BATCH) => {}
+            // A closed queue still hands out what it holds, and then says that it is empty.
             () = self.closing.cancelled() => self.from.close(),
         }
         let until = Instant::now() + GATHER;
@@ -196,13 +198,15 @@ impl SpanSender {
             };
             self.note(&why);
             let wait = pause.max(asked.unwrap_or_default());
+            // A batch that cannot be sent is given up, or all that comes after it would be lost as
+            // well.
             if self.closing.is_cancelled() || since.elapsed() + wait > PATIENCE {
                 counters::spans("lost", count);
                 return;
             }
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                // One last try.
+                // The process is ending, so the last try is made at once.
                 () = self.closing.cancelled() => {}
             }
             pause = (pause * 2).min(PAUSES.1);
@@ -226,12 +230,14 @@ impl SpanSender {
         };
         let status = answer.status();
         match status.as_u16() {
+            // OTLP: a collector may take a part of a batch. What it refused must not be sent again.
             200..=299 => {
                 let body = answer.bytes().await.unwrap_or_default();
                 ExportOutcome::Taken {
                     refused: rejected(&body),
                 }
             }
+            // OTLP over HTTP lists these statuses as retryable.
             429 | 502 | 503 | 504 => {
                 let asked = providers::response::retry_after(answer.headers(), None);
                 ExportOutcome::Away(status.to_string(), asked)

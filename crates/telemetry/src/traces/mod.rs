@@ -67,6 +67,7 @@ fn resource() -> Resource {
         KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
         KeyValue::new("service.instance.id", AssetId::new().to_string()),
     ]);
+    // The SDK reads this variable by itself, and a name that is set here would win over it.
     if std::env::var_os("OTEL_SERVICE_NAME").is_none() {
         resource = resource.with_service_name("mediagate");
     }
@@ -85,6 +86,7 @@ fn is_in_share() -> bool {
     let drawn = getrandom::fill(&mut bits).map_or(1.0, |()| {
         f64::from(u32::from_le_bytes(bits)) / f64::from(u32::MAX)
     });
+    // A draw can be 1.0, which is below no share; yet with a share of 1.0 all are kept.
     share >= 1.0 || drawn < share
 }
 

@@ -43,6 +43,8 @@ impl StepProgress {
                     return done;
                 }
                 () = tokio::time::sleep(EVERY) => {
+                    // The work is not polled meanwhile, which does no harm: it is a call, and
+                    // another task serves its connection.
                     if let Some(kind) = kind {
                         draw(&line(name, self.progress(kind).await));
                     }
@@ -54,6 +56,7 @@ impl StepProgress {
     /// Of the newest task, in per cent; 0 while there is none.
     async fn progress(&self, kind: &str) -> u64 {
         let address = format!("{}/v1/tasks?limit=1&kind={kind}", self.base);
+        // Only for the bar: if something is wrong, the step itself reports it.
         let Ok(answer) = self.client.get(address).bearer_auth(&self.key).send().await else {
             return 0;
         };

@@ -149,6 +149,7 @@ impl<T: ListItem> FieldType for ListField<T> {
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<Vec<T>> {
         let items = body.array(name, MOST)?;
+        // An empty list would not mean none: a new key without scopes has the usual ones.
         if items.is_empty() {
             let message = "Must have at least one item, or be omitted.";
             body.fault(name, ErrorCode::InvalidValue, message);

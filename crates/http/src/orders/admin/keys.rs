@@ -90,6 +90,7 @@ request! {
 pub fn read_new(body: &Value, now: Timestamp) -> Result<(Option<String>, NewKey), Error> {
     fields::read(body, |body| {
         let request = KeyRequest::read(body);
+        // A period without an amount would look like a limit and limit nothing.
         if request.budget_period.is_some() && request.budget_usd.is_none() {
             let message = "This field is required if budget_period is set.";
             body.fault("budget_usd", ErrorCode::MissingField, message);

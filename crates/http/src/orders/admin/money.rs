@@ -98,6 +98,7 @@ pub fn read_credit(body: &Value) -> Result<(MicroDollars, Option<String>), Error
 pub fn read_adjustment(body: &Value) -> Result<(TaskId, MicroDollars, String), Error> {
     fields::read(body, |body| {
         let request = AdjustmentRequest::read(body);
+        // An empty id counts as absent when it is read, but as present for the required check.
         if body.value("task_id").and_then(Value::as_str) == Some("") {
             body.fault(
                 "task_id",

@@ -59,6 +59,8 @@ impl FieldType for ToolChoice {
                 return None;
             }
         };
+        // A film cannot be a tool call. Agent libraries would ask again, and each try would be a
+        // paid film.
         if !matches!(choice, Some("none" | "auto")) {
             let message = "Must be \"none\" or \"auto\": a video model cannot call tools.";
             body.fault(name, ErrorCode::UnsupportedValue, message);
@@ -99,6 +101,8 @@ impl FieldType for ResponseFormat {
                 return None;
             }
         };
+        // Libraries for structured output send this by default and ask again when the answer is not
+        // JSON.
         if kind != Some("text") {
             let message = "Must be {\"type\": \"text\"}: a video model responds with a URL.";
             body.fault(name, ErrorCode::UnsupportedValue, message);

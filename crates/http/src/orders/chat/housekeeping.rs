@@ -15,6 +15,7 @@ const TASKS: [&str; 8] = [
     "create a concise",
     "generate 1-3 broad tags",
     "suggest 3-5 relevant follow-up",
+    // The typo is Open WebUI's own.
     "generate a detailed prompt for am image generation task",
     "generate a detailed prompt for an image generation task",
     "analyze the chat history to determine the necessity",
@@ -79,12 +80,14 @@ fn is_task(text: &str, start: &str) -> bool {
     };
     let task = task.trim_start();
     let is_known = TASKS.iter().any(|wording| task.starts_with(wording));
-    // Whoever wrote wordings of their own has the history of the chat in them, and asks for JSON.
+    // Operators can reword these tasks. A reworded one still quotes the chat's history and asks for
+    // JSON, which no order of a video does.
     is_known || (text.contains("<chat_history>") && text.contains("JSON"))
 }
 
 /// The beginning of a text in lower case, with one space for any white space.
 fn start(text: &str) -> String {
+    // More than any known wording has; a prompt can have 32,000 characters.
     const WORDS: usize = 24;
     let words: Vec<&str> = text.split_whitespace().take(WORDS).collect();
     words.join(" ").to_lowercase()

@@ -134,6 +134,7 @@ impl FieldType for MessageList {
             let message = "Must contain a prompt or an image.";
             body.fault_at(param, ErrorCode::InvalidValue, message);
         }
+        // Messages after the order are checked, but did not lead to it.
         said.retain(|(at, _)| *at < index);
         Some(ChatPrompt {
             prompt: text,
@@ -224,6 +225,7 @@ fn parts(message: &BodyFields<'_>, name: &str, items: &[Value]) -> MessageBody {
         }
     }
     let text = texts.join("\n");
+    // Each part is within the limit, but their sum may not be.
     if text.chars().count() > PROMPT {
         let why = format!("Must have at most {PROMPT} characters of text.");
         message.fault(name, ErrorCode::InvalidValue, why);

@@ -99,6 +99,7 @@ pub struct KeyWebhook {
 
 impl KeyWebhook {
     fn new(endpoint: &WebhookEndpoint, end: KeyEndAction) -> Self {
+        // The query of a receiver's URL may contain a token.
         let url = endpoint.url.split(['?', '#']).next();
         Self {
             id: endpoint.id.to_string(),

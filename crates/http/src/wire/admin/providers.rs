@@ -172,6 +172,7 @@ impl RouteStanding {
             p50_seconds: record.p50.map(seconds),
             p95_seconds: record.p95.map(seconds),
             open_jobs: record.open_jobs,
+            // A paused route is not tried before an operator resumes it.
             next_try_at: next_try(&together.worst).filter(|_| note.paused_at.is_none()),
         }
     }

@@ -44,6 +44,7 @@ pub fn read(query: &BodyFields<'_>, now: Timestamp) -> AdminUsageQuery {
     let is_in = |name: &str| groups.iter().any(|group| group == name);
     let (by_day, by_hour) = (is_in("day"), is_in("hour"));
     let outcome: Option<TaskState> = word(query, "outcome", "succeeded, failed, cancelled");
+    // `queued` and `running` are states too, but not outcomes.
     if outcome.is_some_and(|outcome| !outcome.is_terminal()) {
         let message = "Must be one of succeeded, failed, cancelled.";
         query.fault("outcome", ErrorCode::InvalidValue, message);
