@@ -111,6 +111,9 @@ impl UrlFetcher {
     /// The response after all redirects.
     async fn follow(&self, mut url: Url) -> Result<Response, FetchError> {
         for _ in 0..=REDIRECTS {
+            // Checked for each redirect, because a public server may redirect into a private
+            // network. The client checks names when it resolves them, so that they cannot change in
+            // between.
             let request = self.out.request(Method::GET, &url)?;
             let answer = tokio::time::timeout(FIRST_BYTE, request.send()).await;
             let slow = "the server did not respond within 10 seconds";
@@ -147,6 +150,7 @@ async fn keep(
         )));
     }
     let is_longer = |length| length > limit_bytes;
+    // This saves a useless download. The length may be missing or wrong, so bytes are counted too.
     if beyond == OverflowPolicy::TooLarge && answer.content_length().is_some_and(is_longer) {
         return Err(FetchError::TooLarge { limit_bytes });
     }

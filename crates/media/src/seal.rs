@@ -39,9 +39,11 @@ impl SecretSeal {
     /// Encrypts `plain`; only who names the same `owner` can decrypt it.
     pub fn close(&self, owner: &str, plain: &str) -> Result<String, SealError> {
         let key = self.0.first().ok_or(SealError::Unreadable)?;
+        // Random nonces are safe for up to 2^32 texts under one key (NIST SP 800-38D).
         let mut nonce = [0; NONCE_LEN];
         getrandom::fill(&mut nonce).map_err(|_| SealError::NoRandom)?;
         let mut sealed = plain.as_bytes().to_vec();
+        // Bound to its owner, so that it is of no use in another one's row.
         let of = Aad::from(owner.as_bytes());
         key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), of, &mut sealed)
             .map_err(|_| SealError::Unreadable)?;
@@ -54,6 +56,7 @@ impl SecretSeal {
         let (nonce, sealed) = bytes
             .split_first_chunk::<NONCE_LEN>()
             .ok_or(SealError::Unreadable)?;
+        // It may have been sealed before the signing secret was replaced.
         let opened = self.0.iter().find_map(|key| {
             let mut sealed = sealed.to_vec();
             let of = Aad::from(owner.as_bytes());

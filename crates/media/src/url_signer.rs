@@ -75,6 +75,7 @@ impl UrlSigner {
         if !keys.any(|key| mac(key, expiry, name).verify_slice(&signature).is_ok()) {
             return Err(UrlRejection::Forged);
         }
+        // After the signature, so that it is said only of URLs that were signed here.
         if expiry <= now.seconds() {
             return Err(UrlRejection::Expired);
         }
@@ -88,6 +89,7 @@ impl UrlSigner {
 
 fn mac(key: &Hmac<Sha256>, expiry: i64, name: &str) -> Hmac<Sha256> {
     let mut mac = key.clone();
+    // With a separator that no expiry contains, so that no two URLs give the same text.
     mac.update(format!("{expiry}/{name}").as_bytes());
     mac
 }
@@ -128,6 +130,7 @@ pub fn from_text(text: &str) -> std::io::Result<Vec<u8>> {
 /// Writes a new file that only its owner can read; an existing one stays.
 pub fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     use std::io::Write as _;
+    // The file gets its name when it is complete, so that no other process reads half a secret.
     let mut file = tempfile::Builder::new().tempfile_in(path.parent().unwrap_or(Path::new(".")))?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;

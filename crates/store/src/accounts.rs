@@ -76,6 +76,7 @@ pub fn page(
     conn: &mut Conn<'_>,
     page: PageQuery<AccountId>,
 ) -> Result<Vec<AccountRecord>, StoreError> {
+    // Ids are hexadecimal, so every one sorts after '' and before 'g'.
     let sql = if page.ascending {
         records!("WHERE a.id > COALESCE(?1, '') ORDER BY a.id LIMIT ?2")
     } else {

@@ -76,6 +76,7 @@ pub fn expired(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, StoreE
 
 /// Which of these files have a record, whatever became of them.
 pub fn known(conn: &mut Conn<'_>, ids: &[AssetId]) -> Result<Vec<AssetId>, StoreError> {
+    // The inner CAST keeps the parameter a TEXT. A parameter of type JSON would be refused.
     let sql = conn.dialect(
         "SELECT id FROM assets WHERE id IN (SELECT value FROM json_each(?1))",
         "SELECT id FROM assets
@@ -120,6 +121,7 @@ pub fn mark_removed(
             delete_at.micros().into(),
         ],
     )?;
+    // Only the call that removed the file takes its size from the sum.
     if removed == 1 {
         conn.execute(
             "UPDATE account_storage SET size_bytes = size_bytes - (SELECT size_bytes FROM assets WHERE id = ?1)
@@ -167,6 +169,7 @@ pub fn any_early(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError
 pub fn restore_early(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
     const EARLY: &str = "SELECT account_id, CAST(SUM(size_bytes) AS BIGINT) FROM assets
          WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND expires_at > ?1 GROUP BY account_id";
+    // Summed up first: after the update nothing tells these files from others.
     let early = conn.all(EARLY, &[now.micros().into()], |row| {
         Ok((row.text(0)?, row.int(1)?))
     })?;

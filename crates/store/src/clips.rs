@@ -224,6 +224,7 @@ pub fn newest_separation(
     source: ClipId,
     account: AccountId,
 ) -> Result<Option<TaskId>, StoreError> {
+    // Ids begin with their time, so the greatest one is the newest.
     let newest = conn.one(
         "SELECT MAX(COALESCE(task_id, past_task_id)) FROM clips
          WHERE source_id = ?1 AND account_id = ?2 AND target IS NOT NULL AND audio IS NOT NULL AND is_trashed = 0",
@@ -303,6 +304,7 @@ impl From<ClipRow> for Clip {
     fn from(row: ClipRow) -> Self {
         let media = row.media();
         let state = match row.task_state {
+            // First, because a clip that was made outlives the record of its task.
             _ if media.is_some() => ClipState::Complete,
             Some(TaskState::Queued) => ClipState::Queued,
             Some(TaskState::Running) => ClipState::Running,
@@ -348,7 +350,7 @@ impl ClipRow {
     fn media(&self) -> Option<ClipMedia> {
         Some(ClipMedia {
             audio: self.audio?,
-            // The row of a file that was removed may be gone, too.
+            // The record of a file that was removed may be gone as well.
             audio_type: self.audio_type.unwrap_or(MediaType::Flac),
             image: self.image?,
             image_large: self.image_large?,

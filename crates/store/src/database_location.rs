@@ -34,6 +34,7 @@ impl DatabaseLocation {
 
     /// Of the database that this connection leads to. Fails where the server tells nobody.
     pub(super) fn of_server(conn: &mut Conn<'_>) -> Result<Option<Self>, StoreError> {
+        // The name of a WAL file begins with the timeline in eight digits.
         conn.one(
             "SELECT CAST((SELECT system_identifier FROM pg_control_system()) AS TEXT),
                     CAST((SELECT oid FROM pg_database WHERE datname = current_database()) AS TEXT),
@@ -51,6 +52,7 @@ impl DatabaseLocation {
 
 /// What a copy of a file has another of.
 pub(super) fn id(file: &Metadata) -> String {
+    // Some file systems keep no such time. The number has to do there.
     let born = file.created().ok();
     let born = born.and_then(|born| born.duration_since(UNIX_EPOCH).ok());
     let born = born.map_or_else(String::new, |born| born.as_nanos().to_string());

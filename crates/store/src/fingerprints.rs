@@ -30,6 +30,7 @@ fn watermark(stored: Option<i64>) -> Option<u64> {
 
 fn likeness(video: Option<String>, sound: Option<String>) -> PerceptualFingerprint {
     PerceptualFingerprint {
+        // An empty text means that nothing was found, NULL that nobody has looked yet.
         video: video.filter(|text| !text.is_empty()),
         sound,
         keys: Vec::new(),

@@ -38,6 +38,7 @@ impl DatabaseHealth {
     /// The database did not answer.
     pub(super) fn failed(&self, error: &StoreError) {
         let before = self.change(|known| known.is_away = true);
+        // Said once, however many calls fail.
         if !before.is_away {
             tracing::error!(%error, "the database is unavailable");
         }

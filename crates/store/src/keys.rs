@@ -105,6 +105,7 @@ pub fn exchange_secret(
     (prefix, sha256): (&str, &str),
     former_until: Timestamp,
 ) -> Result<(), StoreError> {
+    // Every assignment reads the row as it was, so the former secret is the one that is replaced.
     conn.execute(
         "UPDATE api_keys SET former_sha256 = sha256, former_until = ?4, prefix = ?2, sha256 = ?3 WHERE id = ?1",
         &[
@@ -225,6 +226,7 @@ pub fn key_page(
     page: PageQuery<KeyId>,
     now: Timestamp,
 ) -> Result<Vec<KeyRecord>, StoreError> {
+    // Ids are hexadecimal, so every one sorts after '' and before 'g'.
     let sql = match (account, page.ascending) {
         (None, true) => records!("WHERE k.id > COALESCE(?4, '') ORDER BY k.id LIMIT ?5"),
         (None, false) => records!("WHERE k.id < COALESCE(?4, 'g') ORDER BY k.id DESC LIMIT ?5"),
@@ -358,5 +360,6 @@ fn count(stored: i64) -> u32 {
 
 /// Serialises processes that create the first key.
 pub fn exclude_other_first_keys(conn: &mut Conn<'_>) {
+    // Any number that no other lock has. The one before it is that of the migration.
     conn.exclude_others(7_304_283_111);
 }

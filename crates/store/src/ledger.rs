@@ -55,6 +55,8 @@ pub fn add(
         "created_at": now,
         "counted_at": change.counted_at,
     })?;
+    // The sums come back with the update. From here on the row is locked, so a limit that is
+    // checked against them cannot be overtaken.
     let mut key = match &key_id {
         None => None,
         Some(id) => conn.one(
@@ -99,6 +101,7 @@ pub fn add(
 
 /// Makes other transactions that move money of this key or account wait until this one ends.
 pub fn lock(conn: &mut Conn<'_>, of: EntrySubject<'_>) -> Result<(), StoreError> {
+    // An update that changes nothing locks the row. The order is that of `add`.
     if let Some(key) = of.key {
         conn.execute(
             "UPDATE api_keys SET held_micros = held_micros WHERE id = ?1",
@@ -199,10 +202,12 @@ pub fn list(
     filter: &LedgerFilter,
     limit: u32,
 ) -> Result<Vec<MoneyEntry>, StoreError> {
+    // Entries of one transaction may have the same time, so the id decides between them.
     let (at, id) = match &filter.after {
         Some((at, id)) => (at.micros(), id.as_str()),
         None => (i64::MIN, ""),
     };
+    // A text for each case, because planners use no index for a condition that may be NULL.
     let (sql, of) = match (filter.task, filter.account) {
         (Some(task), _) => (
             entries!(

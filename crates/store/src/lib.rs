@@ -143,6 +143,7 @@ impl StoreError {
     pub fn is_away(&self) -> bool {
         match self {
             Self::Sqlite(error) => error.sqlite_error_code().is_some_and(sqlite::is_away),
+            // An error without a code comes from the connection.
             Self::Postgres(error) => error.code().is_none_or(postgres::is_away),
             Self::Lost | Self::Late | Self::Busy | Self::InDoubt | Self::Pooler => true,
             Self::Unreadable { .. }
@@ -167,6 +168,7 @@ impl From<tokio_postgres::Error> for StoreError {
 impl From<StoreError> for mediagate_model::error::Error {
     fn from(error: StoreError) -> Self {
         if error.is_away() {
+            // After any other error nothing was written.
             let is_open = matches!(error, StoreError::InDoubt);
             return Self::away(error, is_open);
         }
@@ -184,6 +186,7 @@ pub async fn soon<T, E: From<StoreError>>(
 ) -> Result<T, E> {
     match tokio::time::timeout(SOON, work).await {
         Ok(result) => result,
+        // The write goes on, and may still succeed.
         Err(_) => Err(StoreError::InDoubt.into()),
     }
 }
@@ -251,6 +254,7 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         match &self.0.backend {
+            // The one writer runs all writes in order and lets them share commits.
             StoreBackend::Sqlite(sqlite) => sqlite.write(WritePriority::Usual, work).await,
             StoreBackend::Postgres(postgres) => {
                 postgres.write(WriteOrder::Of(turn(account)), work).await
@@ -461,6 +465,8 @@ impl Store {
 
 /// The queue for an account's writes.
 fn turn(account: AccountId) -> i32 {
+    // An advisory lock with a class has 32 bits. Two accounts with the same number share a queue,
+    // which is harmless.
     let digest = Sha256::digest(account.to_string().as_bytes());
     let mut start = [0; 4];
     start.copy_from_slice(&digest[..4]);

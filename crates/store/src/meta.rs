@@ -30,6 +30,7 @@ pub fn steady(conn: &mut Conn<'_>) -> Result<Option<Timestamp>, StoreError> {
 /// Keeps how far time has come.
 pub fn keep_steady(conn: &mut Conn<'_>, steady: Timestamp) -> Result<(), StoreError> {
     let known = self::steady(conn)?;
+    // Only forward: a process whose clock is behind must not take time back.
     if known.is_none_or(|known| known < steady) {
         set(conn, STEADY, steady.micros())?;
     }
@@ -44,6 +45,7 @@ pub(super) fn get_or_set(
     name: &str,
     fresh: String,
 ) -> Result<String, StoreError> {
+    // Inserted and read back, so that processes that start together use the same value.
     let insert = "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING";
     conn.execute(insert, &[name.into(), (&fresh).into()])?;
     Ok(get(conn, name)?.unwrap_or(fresh))

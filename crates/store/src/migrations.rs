@@ -63,6 +63,7 @@ fn apply(conn: &mut Conn<'_>, migrations: &[Migration]) -> Result<(), StoreError
     conn.script(
         "CREATE TABLE IF NOT EXISTS meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)",
     )?;
+    // Read again inside the transaction: another process may have migrated while this one waited.
     let found = version(conn)?;
     let known = migrations.last().map_or(0, |newest| newest.version);
     if found > known {
@@ -71,6 +72,7 @@ fn apply(conn: &mut Conn<'_>, migrations: &[Migration]) -> Result<(), StoreError
     for migration in migrations.iter().filter(|step| step.version > found) {
         conn.script(&text(conn, migration))?;
         meta::set(conn, "schema", migration.version)?;
+        // Older programs can no longer use the database from here on.
         if !migration.only_adds() {
             meta::set(conn, OLDEST_READER, migration.version)?;
         }

@@ -34,7 +34,8 @@ impl ProcessLocks {
         let file = File::options().create_new(true).append(true).open(&path);
         let mut file = file.ok()?;
         file.try_lock().ok()?;
-        // A copy of the folder has other files: nobody ever locked them.
+        // The id is written under the lock. A file without its own id proves nothing: it is new, or
+        // a copy that nobody ever locked.
         file.write_all(database_location::id(&file.metadata().ok()?).as_bytes())
             .ok()?;
         Some(ProcessLock {
@@ -59,7 +60,8 @@ impl ProcessLocks {
             return false;
         }
         match file.try_lock() {
-            // Whoever removes it has the proof; others who look at the same moment do not.
+            // Several processes may get the lock one after the other. Only the one that removes the
+            // file has the proof.
             Ok(()) => std::fs::remove_file(&path).is_ok(),
             Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
         }
@@ -68,7 +70,7 @@ impl ProcessLocks {
 
 impl Drop for ProcessLock {
     fn drop(&mut self) {
-        // Left behind, it would be a process that was killed.
+        // A file that stays behind means that the process was killed.
         let _ = std::fs::remove_file(&self.path);
     }
 }

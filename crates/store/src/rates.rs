@@ -63,6 +63,7 @@ pub fn grant(
     rule: RateRule,
     now: Option<i64>,
 ) -> Result<RateGrant, StoreError> {
+    // In Postgres `now()` would be the start of the transaction.
     let sql = conn.dialect(
         grant!("COALESCE(?5, CAST(unixepoch('subsec') * 1000000 AS INTEGER) * 1000)", "MAX", "MIN"),
         grant!(
@@ -85,6 +86,8 @@ pub fn grant(
     ];
     let found = conn.one(sql, &values, |row| Ok((row.int(0)?, row.int(1)?)))?;
     let (granted, ahead) = found.unwrap_or((0, all));
+    // `ahead` says how far the granted requests reach into the future when they are spread evenly.
+    // They may reach a minute ahead, which is `all`.
     let left = (all - ahead).max(0) / each;
     let wait = if left > 0 { 0 } else { ahead + each - all };
     Ok(RateGrant {

@@ -21,7 +21,7 @@ const REMOVED_UNTIL: &str = "records_removed_until";
 
 /// At most `most` tasks that ended before `before` and need no more work, the longest ended first.
 pub fn past(conn: &mut Conn<'_>, before: Timestamp, most: u32) -> Result<Vec<TaskId>, StoreError> {
-    // Its money is still held, or its job may still turn up at a provider.
+    // A task is kept while its money is held or its job may still turn up at a provider.
     conn.all(
         "SELECT id FROM tasks WHERE finished_at IS NOT NULL AND finished_at < ?1 AND money <> 'held'
          AND NOT EXISTS (SELECT 1 FROM submissions s WHERE s.task_id = tasks.id
@@ -51,9 +51,11 @@ macro_rules! of_these {
 pub fn remove(conn: &mut Conn<'_>, tasks: &[TaskId], now: Timestamp) -> Result<(), StoreError> {
     let ids = to_json(&tasks.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     let these = [(&ids).into()];
+    // First, because it reads the entries that are deleted below.
     keep_sums(conn, &ids)?;
     keep_costs(conn, &ids, now)?;
     crate::tasks::remove_words(conn, tasks)?;
+    // What refers to a task goes before the task itself.
     let statements = [
         of_these!(conn, "DELETE FROM ledger WHERE task_id", ""),
         of_these!(conn, "DELETE FROM submissions WHERE task_id", ""),
@@ -114,6 +116,7 @@ fn keep_costs(conn: &mut Conn<'_>, ids: &str, now: Timestamp) -> Result<(), Stor
     );
     let latest = conn.one(sql, &[ids.into()], |row| row.int_or_null(0))?;
     let known = removed_until(conn)?;
+    // `verify` expects no records that ended before this.
     match latest.flatten().filter(|latest| *latest > known) {
         Some(latest) => meta::set(conn, REMOVED_UNTIL, latest),
         None => Ok(()),
@@ -151,6 +154,8 @@ pub fn forget_past_tasks(
     before: Timestamp,
     most: u32,
 ) -> Result<u64, StoreError> {
+    // For an IN, Postgres may choose a join that reads the whole table. The ids of an array are
+    // looked up one by one.
     let sql = conn.dialect(
         "DELETE FROM past_tasks WHERE id IN
          (SELECT id FROM past_tasks WHERE removed_at < ?1 ORDER BY removed_at LIMIT ?2)",

@@ -70,6 +70,7 @@ pub fn newest_submission(conn: &mut Conn<'_>) -> Result<Option<String>, StoreErr
 /// Holds the open tasks for hosted providers that no provider is known to have accepted. Returns
 /// how many.
 pub fn hold(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
+    // Without a row that lives, any process would free these tasks as those of a dead one.
     workers::enter(conn, HOLDER, FOR_EVER)?;
     conn.execute(
         "UPDATE tasks SET lease_owner = ?1 WHERE state IN ('queued', 'running') AND provider <> 'embedded'

@@ -51,6 +51,7 @@ pub fn caller(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, Store
     let Some(key) = keys::key_by_id(conn, key)? else {
         return Ok(None);
     };
+    // The secret was replaced. Whoever signed in with the old one must not stay signed in.
     if secret != key.sha256 {
         return Ok(None);
     }

@@ -91,8 +91,11 @@ impl SqliteBackend {
     ) -> Result<Self, StoreError> {
         let turn = WriterLock::of(path);
         let connection = connect(path)?;
+        // Switching the journal mode and migrating both write to the file.
         let held = turn.take();
         connection.pragma_update(None, "journal_mode", "WAL")?;
+        // In WAL mode NORMAL does not sync at a commit. A power cut could take back accepted
+        // orders.
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)?;
         if !migrations::is_done(&mut Conn::Sqlite(&connection), migrate)? {
@@ -155,6 +158,7 @@ impl SqliteBackend {
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
+        // In WAL mode readers and the writer do not wait for each other.
         let idle = self
             .readers
             .lock()
@@ -182,6 +186,7 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     // Otherwise a statement that a partial index may serve is planned again whenever one of its
     // parameters changes.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    // Enough for all statements of this crate. The default of 16 would prepare most of them again.
     conn.set_prepared_statement_cache_capacity(256);
     Ok(conn)
 }
@@ -226,6 +231,7 @@ impl WriterThread {
         while let Some(first) = self.first() {
             let mut answers = Vec::new();
             let committed = self.write_group(first, &mut answers);
+            // Some errors leave the transaction open, others have rolled it back.
             if committed.is_err() && !self.connection.is_autocommit() {
                 drop(self.connection.execute_batch("ROLLBACK"));
             }
@@ -273,10 +279,14 @@ impl WriterThread {
         };
         let begin = || {
             let _held = self.turn.take();
+            // A deferred transaction fails at its first write if another process has written since
+            // its first read.
             run("BEGIN IMMEDIATE")
         };
         let mut next = Some(first);
         if let Err(error) = begin() {
+            // The lock was waited for in vain. Whoever waits behind it is answered now, rather than
+            // after the same time for each.
             let all = next.into_iter().chain(std::iter::from_fn(|| self.next()));
             answers.extend(all.take(GROUP).map(|write| write(None).1));
             return Err(error);
@@ -295,11 +305,12 @@ impl WriterThread {
             let keep = outcome.as_ref().is_ok_and(|(keep, _)| *keep);
             answers.extend(outcome.map(|(_, answer)| answer));
             if writer.is_autocommit() {
-                // A full disk rolls back the whole transaction.
+                // Some errors, such as a full disk, roll back the whole transaction.
                 return Err(StoreError::Lost);
             }
             match (is_alone, keep) {
                 (true, true) => is_alone = false,
+                // There is no savepoint yet, so the transaction starts again.
                 (true, false) => {
                     run("ROLLBACK")?;
                     begin()?;
@@ -320,6 +331,7 @@ impl WriterThread {
 /// Tells every caller of a group that its write was rolled back.
 fn fail_all(answers: Vec<CommitCallback>, error: &StoreError) {
     for answer in answers {
+        // The error cannot be cloned. Its code must be kept, because it tells whether to retry.
         answer(Err(match error {
             StoreError::Sqlite(rusqlite::Error::SqliteFailure(code, message)) => {
                 StoreError::Sqlite(rusqlite::Error::SqliteFailure(*code, message.clone()))

@@ -121,6 +121,7 @@ pub fn close(
     error: Option<(&str, &str)>,
     now: Timestamp,
 ) -> Result<Option<ClosedSubmission>, StoreError> {
+    // An unclear outcome means that the provider did not answer.
     conn.one(
         "UPDATE submissions SET state = ?3, error_class = ?4, error_message = ?5, follower = NULL, stray = 0, ended_at = ?6,
                 answered_at = CASE ?3 WHEN 'unclear' THEN answered_at ELSE COALESCE(answered_at, ?6) END
@@ -194,6 +195,7 @@ pub fn costs_between(
             Ok((id, (fields.field("submissions.task_id")?, fields.record()?)))
         },
     )?;
+    // Ids sort by time, so this is the order of the jobs.
     found.sort_by(|(one, _), (other, _)| one.cmp(other));
     Ok(found.into_iter().map(|(_, told)| told).collect())
 }
@@ -359,6 +361,7 @@ pub fn claim_strays(
     most: u32,
     now: Timestamp,
 ) -> Result<Vec<Submission>, StoreError> {
+    // Strays are not freed when their follower dies, so whoever claims them looks whether it lives.
     let sql = conn.dialect(
         concat!(
             "UPDATE submissions SET follower = ?1 WHERE id IN (SELECT id FROM submissions WHERE stray = 1 AND due_at <= ?2
@@ -550,6 +553,7 @@ pub fn lock_provider(conn: &mut Conn<'_>, provider: &str) -> Result<(), StoreErr
         "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtextextended(?1, 7))) AS locked",
     );
     let provider = [provider.into()];
+    // The text for `SQLite` has no parameter, and a surplus value is an error.
     let values = if matches!(conn, Conn::Sqlite(_)) {
         &[][..]
     } else {

@@ -173,6 +173,7 @@ pub fn begin(
     fingerprint: &str,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
+    // The first start stays, because patience with busy providers is measured from it.
     let changed = conn.execute(
         "UPDATE tasks SET event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END, state = 'running',
                 started_at = COALESCE(started_at, ?5), provider = ?3, fingerprint = ?4
@@ -252,6 +253,7 @@ pub fn finish(
     let output = ending.output.as_ref().map(to_json).transpose()?;
     let bill = ending.bill.as_ref().map(to_json).transpose()?;
     let failure = ending.failure.as_ref();
+    // The CAST tells Postgres the type of a parameter that is compared with NULL.
     let ended = conn.one(
         concat!(
             "UPDATE tasks SET state = ?3, cost_micros = ?4, output = ?5, error_code = ?6, error_message = ?7,
@@ -424,6 +426,7 @@ pub fn sights(
 }
 
 fn append_event(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {
+    // Nothing is added if the number did not rise, as when a task that runs begins again.
     conn.execute(
         "INSERT INTO task_events (task_id, seq, state, progress) SELECT id, event_seq, state, progress FROM tasks
          WHERE id = ?1 ON CONFLICT (task_id, seq) DO NOTHING",

@@ -32,6 +32,7 @@ pub fn take(
     let changed = match due {
         // Read first, so that idle processes do not write.
         Some(due) if due > now && due < now.saturating_add(ABSURD) => 0,
+        // Compare-and-set: if several processes find it due, only one gets the turn.
         Some(due) => conn.execute(
             "UPDATE upkeep SET due_at = ?3 WHERE kind = ?1 AND due_at = ?2",
             &[kind.into(), due.into(), until.into()],
@@ -61,6 +62,7 @@ pub fn put_off(
 }
 
 fn now(conn: &mut Conn<'_>) -> Result<i64, StoreError> {
+    // All machines compare due times, so they go by the database's clock.
     let sql = conn.dialect(
         "SELECT CAST(unixepoch('subsec') * 1000000 AS BIGINT)",
         "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",

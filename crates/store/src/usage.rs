@@ -80,6 +80,7 @@ pub(super) fn spent_since(
     key: KeyId,
     since: Timestamp,
 ) -> Result<MicroDollars, StoreError> {
+    // In Postgres the sum of BIGINTs is a NUMERIC.
     let spent = conn.one(
         "SELECT CAST(COALESCE(SUM(spent_micros), 0) AS BIGINT) FROM daily_sums
          WHERE account_id = ?1 AND day >= ?3 AND key_id = ?2",
@@ -140,10 +141,12 @@ pub(super) fn add(
 ) -> Result<(), StoreError> {
     let is_nothing =
         [change.spent, change.credit] == [MicroDollars::ZERO; 2] && change.ended.is_none();
+    // Money that is only held is not in these sums.
     if is_nothing {
         return Ok(());
     }
     let has_ended = |state| change.ended == Some(state);
+    // Empty texts instead of NULL, because these columns are the key of the table.
     insert!(conn, "daily_sums" {
         "account_id": of.account,
         "day": day_of(now),

@@ -95,6 +95,7 @@ impl LedgerAudit {
 
     /// Checks the next page. Returns whether there is more.
     pub fn step(&mut self, conn: &mut Conn<'_>) -> Result<bool, StoreError> {
+        // For each page again, because records may be removed during the check.
         let bounds = RetentionBounds::read(conn)?;
         self.next = match self.next.clone() {
             CheckStep::AccountsAfter(id) => self.accounts(conn, &id)?,
@@ -132,6 +133,7 @@ impl LedgerAudit {
     ) -> Result<CheckStep, StoreError> {
         let first_instant = after.saturating_add(1).saturating_mul(DAY);
         let first_hour = after.saturating_add(1).saturating_mul(hours::HOURS);
+        // From all tables, so that a day whose sums are missing is found as well.
         let next = conn.one(
             "SELECT CAST(MIN(day) AS BIGINT) FROM (SELECT MIN(day) AS day FROM daily_sums WHERE day > ?1
              UNION ALL SELECT MIN(created_at) / 86400000000 FROM ledger WHERE created_at >= ?2
@@ -145,6 +147,7 @@ impl LedgerAudit {
         if let Some(day) = next.flatten() {
             self.found.extend(sums::of_day(conn, day, bounds)?);
             self.found.extend(hours::of_day(conn, day, bounds)?);
+            // If records of the day were removed, some of its jobs are missing.
             if bounds.is_exact_day(day) {
                 self.found.extend(jobs::of_day(conn, day)?);
             }

@@ -16,6 +16,7 @@ const KEPT: Duration = Duration::from_mins(1);
 
 /// The clock for leases: the database's if machines share it, else this machine's.
 pub fn now(conn: &mut Conn<'_>, clock: Timestamp) -> Result<Timestamp, StoreError> {
+    // Processes on one file share a machine and its clock.
     if matches!(conn, Conn::Sqlite(_)) {
         return Ok(clock);
     }
@@ -58,6 +59,7 @@ pub fn offered(conn: &mut Conn<'_>, now: Timestamp) -> Result<HashSet<String>, S
 
 /// Extends a worker's leases. Returns false if they were taken from it.
 pub fn prolong(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<bool, StoreError> {
+    // A worker that was declared dead stays dead: others may have its tasks already.
     let changed = conn.execute(
         "UPDATE workers SET held_until = ?2 WHERE name = ?1 AND held_until > 0",
         &[name.into(), until.micros().into()],
@@ -76,6 +78,8 @@ pub fn held_until(conn: &mut Conn<'_>, name: &str) -> Result<Option<Timestamp>, 
 
 /// Whether [`free_lapsed`] has something to do.
 pub fn any_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
+    // Rows of workers that were declared dead are left alone while they are fresh and nothing names
+    // them.
     let found = conn.one(
         "SELECT CAST(1 AS BIGINT) FROM workers WHERE held_until <= ?1
          AND (held_until > 0 OR held_until > ?2 OR EXISTS (SELECT 1 FROM tasks WHERE lease_owner = workers.name)
@@ -152,6 +156,7 @@ fn free_judged(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
 
 /// Rows of workers declared dead before this are no longer needed.
 fn kept_until(now: Timestamp) -> i64 {
+    // The time of the judgement is kept as a negative number, so a greater one is an earlier time.
     now.minus(KEPT).micros().saturating_neg().min(0)
 }
 

@@ -34,6 +34,8 @@ impl WriterLock {
         };
         let until = Instant::now() + PATIENCE;
         loop {
+            // Asked again and again, because a lock on a file cannot be waited for with a time
+            // limit.
             match file.try_lock() {
                 Ok(()) => return WriterLockGuard(Some(file)),
                 Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(ASK),

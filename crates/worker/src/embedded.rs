@@ -59,6 +59,8 @@ pub(super) async fn run(
         );
         return RunOutcome::failed(ErrorCode::ProviderRejected, message);
     }
+    // A task whose child died may need very much memory, so two of them never run together. It does
+    // not wait in this slot, which other tasks can use.
     let alone = match task.deaths {
         None => None,
         Some(_) => match alone.clone().try_acquire_owned() {
@@ -303,6 +305,7 @@ async fn make_video(
     };
     let (engines, job, watching) = (app.engines.clone(), job.clone(), watch.clone());
     let make = move || {
+        // Moved here because the child may outlive the future that waits for it.
         let _alone = alone;
         child::make_video(&engines, &job, picture.as_deref(), touch, &watching)
     };

@@ -129,6 +129,7 @@ pub(super) async fn finish(
     let task = run.task;
     match outcome {
         RunOutcome::Stopped => {
+            // Due since its acceptance, so it goes back to the front of its account's queue.
             give_back(app, run, task.created_at, None).await?;
             tracing::info!("task stopped");
         }
@@ -164,6 +165,7 @@ pub(super) async fn finish(
                 tracing::info!("task succeeded");
                 surplus::tell(task, made);
             } else {
+                // The transaction that would have recorded these files ended nothing.
                 for asset in &made.assets {
                     assets::remove(app, asset).await;
                 }
@@ -186,9 +188,10 @@ async fn give_back(
     app.store
         .write(move |conn| -> Result<(), Error> {
             if is_hosted {
-                // Cancelled, its job goes on; somebody must follow it.
+                // If the task was cancelled, its job goes on and another process has to follow it.
                 store::submissions::let_go_of_task(conn, id, &owner, now)?;
             }
+            // Before the release, because these need the lease.
             store::tasks::raise_progress(conn, id, &owner, progress)?;
             if let Some(deaths) = deaths {
                 store::tasks::set_deaths(conn, id, &owner, deaths)?;
@@ -234,6 +237,7 @@ async fn end(
         .store
         .write_for(task.account, move |conn| -> Result<bool, FinishError> {
             let task = &ended_task;
+            // A success sets it to 100. Otherwise it is written while the lease is still held.
             if ending.state != TaskState::Succeeded {
                 store::tasks::raise_progress(conn, task.id, &by, progress)?;
             }
@@ -244,6 +248,8 @@ async fn end(
                 let Some(closing) = &closing else {
                     return Ok(());
                 };
+                // The error rolls the ending back: whoever changed the submission may have found
+                // its job.
                 let closed = closing.write(conn, now)?.ok_or(FinishError::Moved)?;
                 Ok(closing.note_cost(conn, task, closed, made.as_ref(), now)?)
             };
@@ -282,6 +288,8 @@ fn ended_before(
     closing: Option<&SubmissionClose>,
     now: Timestamp,
 ) -> Result<bool, FinishError> {
+    // Files are recorded only in the transaction that ends the task. If they are there, this
+    // outcome was committed.
     if let Some(asset) = made.and_then(|made| made.assets.first())
         && store::assets::by_id(conn, asset.id)?.is_some()
     {
@@ -295,6 +303,8 @@ fn ended_before(
     let Some(closing) = closing else {
         return Ok(false);
     };
+    // The task was ended by somebody else, for example by a cancellation. Its job is paid for all
+    // the same.
     if let Some(closed) = closing.write(conn, now)? {
         let job = match closing.state {
             _ if made.is_some() => tasks::JobOutcome::Made(ending.bill.as_ref()),
@@ -311,6 +321,7 @@ fn keep(conn: &mut Conn<'_>, made: &RunOutput) -> Result<(), Error> {
     for asset in &made.assets {
         store::assets::insert(conn, asset)?;
     }
+    // Behind the clips that were ordered, which are numbered from 0.
     for (clip, position) in made.more_clips.iter().zip(100..) {
         store::clips::insert(conn, clip, position)?;
     }
@@ -341,7 +352,8 @@ pub(super) fn bill(task: &Task, made: &RunOutput) -> Option<Bill> {
     let quantity = paid_for(task, made.quantity);
     let (delivered, partial) = (surplus::delivered(task, made), made.partial.clone());
     let Some(tariff) = &task.tariff else {
-        // Money is reserved by prices that are kept with the task. Should they be missing, it costs what was reserved.
+        // Whatever reserves money also stores the prices. If they are missing all the same, the
+        // task costs what was reserved.
         return Some(Bill {
             price: None,
             quantity,

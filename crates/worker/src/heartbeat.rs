@@ -110,11 +110,13 @@ async fn prolong(crew: &WorkerContext) -> Result<bool, Error> {
     let models = model_offers::offer(app);
     let callers = app.server.name().to_owned();
     if !has_entered {
+        // The lock comes before the row, so that a kill right after the commit is noticed at once.
         lease.begin(&app.store);
         let begin = || app.store.begin_life(&callers);
         crew.callers.get_or_init(begin);
     }
-    // The database counts from a later time.
+    // Taken before the request leaves. The database counts from a later moment, so this process
+    // never believes in its lease for longer than others do.
     let asked = Instant::now();
     let (kept, shared) = app
         .store
@@ -131,7 +133,7 @@ async fn prolong(crew: &WorkerContext) -> Result<bool, Error> {
             Ok((true, shared))
         })
         .await?;
-    // A slow answer says little of the difference.
+    // The slower the answer, the less exact the difference of the clocks.
     if asked.elapsed() < PROMPT {
         app.clock.share(clock, shared);
     }
@@ -149,7 +151,10 @@ pub(super) async fn look_after(crew: Arc<WorkerContext>) {
     while !crew.stop.is_cancelled() {
         crew.pause(HEARTBEAT).await;
         round = round.wrapping_add(1);
+        // After an outage of the database all leases have expired. Only a process whose heartbeats
+        // have worked for a while may declare others dead.
         let is_in_row = crew.row.length() >= ROW && crew.runs.lease().is_proved();
+        // A file lock that was released is proof enough, whatever the heartbeats did.
         free_dead(&crew).await;
         let done = async {
             stop_ended(&crew).await?;
@@ -242,7 +247,8 @@ async fn free_lapsed(crew: &WorkerContext, all: bool) -> Result<(), Error> {
     let freed = store
         .write(move |conn| -> Result<u64, Error> {
             let now = store::workers::now(conn, clock)?;
-            // The judge is alive, however far the clock was just set forward.
+            // The judge extends its own lease first. If the clock was just set forward, it would
+            // free its own tasks otherwise.
             if !store::workers::prolong(conn, &lease.name, now.plus(LEASE))? {
                 return Ok(0);
             }
@@ -266,6 +272,8 @@ async fn compare(crew: &WorkerContext) -> Result<(), Error> {
         return Ok(());
     };
     let standing = standing(crew, &lease).await?;
+    // Something was claimed after the census, so the two do not fit together. The next round
+    // compares again.
     if !crew.runs.still_runs(&census) {
         return Ok(());
     }

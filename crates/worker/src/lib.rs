@@ -87,7 +87,9 @@ impl WorkerPool {
             callers: OnceLock::new(),
         });
         try_beat(&crew).await;
+        // This process may replace one that was just killed. Its tasks go on at once.
         heartbeat::free_dead(&crew).await;
+        // Before the first order is sent: a paused route gets none.
         upkeep::know_routes(app).await;
         let tracker = TaskTracker::new();
         for _ in 0..app.config.workers {
@@ -204,6 +206,7 @@ async fn claim(crew: &WorkerContext) -> Result<Option<(Task, RunGuard)>, Error> 
     if !any.await? {
         return Ok(None);
     }
+    // Until the task is registered, `compare` in the heartbeat must not release it.
     let _claiming = crew.runs.claiming();
     let lease = crew.runs.lease();
     let by = lease.name.clone();
@@ -224,6 +227,7 @@ async fn run_embedded(crew: &WorkerContext, task: Task, run: RunGuard) {
         outcome = embedded::run(&crew.app, &task, &run, &crew.alone) => outcome,
         () = run.called_off.cancelled() => finish::RunOutcome::Stopped,
         () = crew.stop.cancelled() => {
+            // The engine runs on another thread, which dropping the future does not stop.
             run.stop();
             finish::RunOutcome::Stopped
         }
@@ -261,6 +265,7 @@ impl WorkerContext {
             tracing::error!(inside = ?error.inside(), "cannot write a task's outcome; trying again");
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
+                // The task is another process's now, and so is its outcome.
                 () = run.lease.lost() => break false,
             }
             pause = (pause * 2).min(LONGEST_PAUSE);

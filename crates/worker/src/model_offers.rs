@@ -82,10 +82,13 @@ async fn look(app: &App, since: &mut HashMap<String, Duration>) -> Result<(), Er
         .await?;
     let has_nobody = |model: &String| !offered.contains(model);
     let stranded: HashSet<String> = waiting.into_iter().filter(has_nobody).collect();
+    // A model that came back in between starts anew.
     since.retain(|model, _| stranded.contains(model));
     for model in stranded {
         let passed = app.clock.passed();
         let from = *since.entry(model.clone()).or_insert(passed);
+        // Ten minutes by the wall clock and by this process's own timer. A clock that was set
+        // forward fulfils only the first, and would fail tasks that have just come.
         if passed.saturating_sub(from) >= PATIENCE {
             fail_all(app, &model, due).await?;
         }
@@ -101,6 +104,7 @@ async fn fail_all(app: &App, model: &str, due: Timestamp) -> Result<(), Error> {
             .write(move |conn| -> Result<Vec<Task>, Error> {
                 let tasks = store::tasks::waiting(conn, &name, due, BATCH)?;
                 for task in &tasks {
+                    // `waiting` has locked these rows, so nobody claims one before this commit.
                     let ending = stranded(task);
                     endings::end(conn, &parts, task, None, &ending, now, |_| {
                         Ok::<_, Error>(())

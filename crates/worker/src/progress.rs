@@ -42,6 +42,7 @@ async fn write(app: &App, risen: &[ProgressUpdate]) {
         });
     match write.await {
         Ok(rose) => {
+            // Also those that did not rise: they are cancelled or somebody else's, and stay so.
             risen.iter().for_each(ProgressUpdate::is_written);
             for task in rose {
                 app.bell.ring_underway(task);

@@ -30,6 +30,7 @@ pub(super) struct Lease {
 impl Lease {
     fn new() -> Arc<Self> {
         Arc::new(Self {
+            // Never the same twice: a lease that was declared dead must not become valid again.
             name: format!("{}-{}", std::process::id(), AssetId::new().simple()).into(),
             proved: watch::Sender::new(Instant::now()),
             lost: CancellationToken::new(),
@@ -270,8 +271,10 @@ impl RunRegistry {
 
     /// The lease was lost: stops everything and takes a new lease.
     pub(super) fn start_over(&self) {
+        // First, so that nothing is claimed under a lease that the database does not have.
         self.entered.send_replace(false);
         let old = std::mem::replace(&mut *lock(&self.lease), Lease::new());
+        // Orders that still wait for their connection are held back from now on.
         old.prove(Instant::now());
         for run in lock(&self.tasks).values() {
             run.stop();
@@ -351,6 +354,7 @@ impl RunRegistry {
 
     /// What is running; `None` while something is being claimed.
     pub(super) fn census(&self) -> Option<RunSnapshot> {
+        // Held while the maps are copied, so that no claim begins in between.
         let claims = lock(&self.claims);
         (claims.under_way == 0).then(|| RunSnapshot {
             claims: claims.begun,

@@ -12,6 +12,7 @@ const TOLERANCE_MS: u64 = 250;
 pub(super) fn paid_for(task: &Task, made: WorkQuantity) -> WorkQuantity {
     let mut quantity = made;
     if let TaskPayload::VideoV1(job) = &task.payload {
+        // Encoders cut at frames, so a film may be a little shorter than ordered.
         quantity.milliseconds = if made.milliseconds + TOLERANCE_MS >= job.milliseconds {
             job.milliseconds
         } else {

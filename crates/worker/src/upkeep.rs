@@ -137,6 +137,7 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
         let (app, stop) = (app.clone(), stop.clone());
         tracker.spawn(async move {
             let mut looks = tokio::time::interval(kind.every(&app).min(LOOK));
+            // A run that took long must not be followed by a burst of missed ticks.
             looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             while !stop.is_cancelled() {
                 tokio::select! {
@@ -160,7 +161,8 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
                 _ = notes.tick() => {
                     know_routes(&app).await;
                     let own = route_states::own(&app);
-                    // Others tell it to operators who ask them.
+                    // Operators may ask any process for this one's routes, so changes are published
+                    // at once.
                     if own != told {
                         compare_settings(&app).await;
                         told = own;
@@ -205,11 +207,13 @@ async fn compare_settings(app: &App) {
 
 /// Does this kind of upkeep if it is due and nobody else does it.
 async fn look(app: &App, kind: UpkeepJob) {
-    // It is looked at often: taking a turn is a write, and mostly there is nothing to do.
+    // This kind is due every two seconds. Taking the turn is a write, and mostly there is nothing
+    // to do.
     if matches!(kind, UpkeepJob::Films) && !post_processing::is_any_due(app).await {
         return;
     }
     let every = kind.every(app);
+    // At most half the interval, so that a process that dies delays the next run only a little.
     let lease = LEASE.min(every / 2);
     let taken = app
         .store
@@ -217,7 +221,8 @@ async fn look(app: &App, kind: UpkeepJob) {
     match taken.await {
         Ok(Some(turn)) => {
             let turn = while_prolonged(app, turn, lease, work(app, kind)).await;
-            // Due shortly before the next check.
+            // Due a little before the next check. A kind that comes often needs no second write:
+            // its lease is over by then.
             let pause = every.saturating_sub(every.min(LOOK) / 2);
             if let Some(turn) = turn.filter(|_| pause > lease) {
                 note(kind, put_off(app, turn, pause).await.map(|_| ()));
@@ -247,6 +252,7 @@ async fn while_prolonged(
         tokio::select! {
             () = &mut work => return Some(turn),
             () = tokio::time::sleep(lease / 3) => match put_off(app, turn, lease).await {
+                // Another process has the turn. Dropping the work keeps two from doing it at once.
                 Ok(prolonged) => turn = prolonged?,
                 Err(error) => tracing::warn!(inside = ?error.inside(), "cannot extend the upkeep lease"),
             },
@@ -276,6 +282,7 @@ fn note(kind: UpkeepJob, done: Result<(), Error>) {
 ///
 /// [`Clock::cutoff`]: mediagate_model::clock::Clock::cutoff
 pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
+    // While the folder is missing, its files are away and not expired. Their owners keep them.
     if !app.blobs.has_folder().await {
         return Err(Error::internal(
             "the media folder is away: nothing in it is taken from anybody",
@@ -285,6 +292,7 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
         return Ok(());
     }
     let now = app.clock.steady();
+    // First, so that what a wrong clock removed is not deleted below.
     restore_early_media(app, now).await?;
     for _ in 0..ROUNDS {
         let expired = app

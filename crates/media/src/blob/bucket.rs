@@ -70,6 +70,7 @@ impl S3Bucket {
             Some(key) => AmazonS3Builder::new()
                 .with_access_key_id(key.id.expose())
                 .with_secret_access_key(key.secret.expose()),
+            // The environment, or the role of the machine, has the key.
             None => AmazonS3Builder::from_env(),
         };
         let client = ClientOptions::new()
@@ -83,6 +84,7 @@ impl S3Bucket {
             );
         let retry = RetryConfig {
             backoff: BackoffConfig {
+                // The default of 15 seconds would take most of the time that there is for retries.
                 max_backoff: Duration::from_secs(2),
                 ..BackoffConfig::default()
             },
@@ -144,6 +146,7 @@ impl S3Bucket {
             Ok(())
         }
         .await;
+        // Parts that stay behind are paid for until the bucket's own rules remove them.
         if let Err(error) = copied {
             upload.abort().await;
             return Err(error);
@@ -157,7 +160,7 @@ impl S3Bucket {
 
     /// By one request.
     pub(super) async fn put_whole(&self, name: BlobName, bytes: Bytes) -> Result<(), BlobError> {
-        // A large one would take its time to find out that nobody is there.
+        // If the store is away, a small request finds that out sooner than a large upload.
         if bytes.len() > SMALL && !self.0.health.answered_within(ROOM) {
             self.ping().await?;
         }
@@ -196,6 +199,7 @@ impl S3Bucket {
 
     /// Forgets the parts. Where this fails they stay until the bucket's own rules remove them.
     pub(super) async fn give_up(&self, parts: &mut dyn MultipartUpload) {
+        // Even if the store has just failed: nobody else knows of these parts.
         if let Err(error) = self.ask_anyway("write", ANSWER, parts.abort()).await {
             tracing::warn!(%error, "cannot remove the parts of an incomplete upload from the media store");
         }
@@ -203,6 +207,7 @@ impl S3Bucket {
 
     pub(super) async fn get(&self, name: BlobName) -> Result<Bytes, BlobError> {
         let path = self.path(name);
+        // Most files fit into this request, which also tells the size of the others.
         let (first, size) = self.piece(&path, 0..PART as u64, PATIENT).await?;
         if first.len() as u64 == size {
             return Ok(first);
@@ -224,7 +229,7 @@ impl S3Bucket {
     ) -> Result<Option<ByteStream>, BlobError> {
         let path = self.path(name);
         let next = end.min(start + PIECES.0);
-        // Before the answer begins: it says whether there is one.
+        // Read before the response begins, because it tells whether there is a file.
         let first = match self.exact(&path, start..next, limit(next - start)).await {
             Ok(first) => first,
             Err(BlobError::Missing) => return Ok(None),
@@ -292,7 +297,7 @@ impl S3Bucket {
             ),
         ]);
         let path = self.path(name);
-        // Nothing is asked of the store, but credentials may have to be fetched.
+        // Signing asks nothing of the store, but the credentials may have to be fetched.
         let sign = self
             .0
             .s3
@@ -313,6 +318,7 @@ impl S3Bucket {
         let deleted = self.0.s3.delete_stream(stream::iter(paths).boxed());
         let deleted = deleted.try_for_each(async |_| Ok(()));
         match self.ask("delete", ANSWER, deleted).await {
+            // A file that is gone already is as it should be.
             Ok(()) | Err(BlobError::Missing) => Ok(()),
             Err(error) => Err(error),
         }
@@ -325,10 +331,11 @@ impl S3Bucket {
         to: AssetId,
     ) -> Result<Vec<BlobName>, BlobError> {
         let folder = self.folder(&folder_name(folder));
-        // Everything up to this name is left out; no file has it.
+        // The list begins behind this name, which no file has.
         let after = folder.clone().join(from.to_string());
         let later = self.0.s3.list_with_offset(Some(&folder), &after);
         let names = later.try_filter_map(async |file| Ok(named(&file)));
+        // Names are sorted by time, so the list ends at the first one that is too late.
         let names = names.try_take_while(|name| {
             let is_before = name.id < to;
             async move { Ok(is_before) }
@@ -393,6 +400,7 @@ impl S3Bucket {
         limit: Duration,
         request: impl Future<Output = object_store::Result<T>>,
     ) -> Result<T, BlobError> {
+        // Callers are told at once, instead of each waiting for the same.
         if self.0.health.is_paused() {
             return Err(BlobError::Away("it did not respond a moment ago".into()));
         }
@@ -417,6 +425,7 @@ impl S3Bucket {
                 health.answered();
                 return Ok(answer);
             }
+            // That there is no such file is an answer: the store works.
             Ok(Err(error)) if is_no_file(&error) => {
                 health.answered();
                 return Err(BlobError::Missing);
@@ -442,6 +451,7 @@ impl S3Bucket {
 
 /// The bucket's address.
 fn address(endpoint: &Url, bucket: &str, path_style: bool) -> String {
+    // For requests by virtual host, `object_store` takes the endpoint with the bucket's name in it.
     let endpoint = endpoint.as_str().trim_end_matches('/');
     match endpoint.split_once("://") {
         Some((scheme, host)) if !path_style => format!("{scheme}://{bucket}.{host}"),
@@ -451,12 +461,14 @@ fn address(endpoint: &Url, bucket: &str, path_style: bool) -> String {
 
 /// Has the store encrypt with its own key.
 fn with_own_key(builder: AmazonS3Builder) -> Result<AmazonS3Builder, BlobError> {
+    // The builder has methods for the other kinds of encryption only.
     let key = "aws_server_side_encryption".parse::<Key>();
     let key = key.map_err(|error| BlobError::Setup(root_cause(&error)))?;
     Ok(builder.with_config(key, "AES256"))
 }
 
 fn attributes(name: BlobName) -> Attributes {
+    // Callers who are redirected to the bucket get these headers from the bucket itself.
     let disposition = disposition(name.id, name.media);
     Attributes::from_iter([
         (Attribute::ContentType, name.media.mime().to_owned()),
@@ -477,6 +489,7 @@ fn named(file: &ObjectMeta) -> Option<BlobName> {
 
 /// Whether the store says that there is no such file, rather than no such bucket.
 fn is_no_file(error: &object_store::Error) -> bool {
+    // A bucket that is missing is a wrong setting. It must not make files look removed.
     matches!(error, object_store::Error::NotFound { .. })
         && !root_cause(error).contains("NoSuchBucket")
 }

@@ -27,6 +27,7 @@ pub fn read(folder: &FsPath) -> Option<String> {
 /// Puts a mark into the folder; returns the one that was first.
 pub fn write(folder: &FsPath, mark: &str) -> std::io::Result<String> {
     write_private(&folder.join(FILE), mark.as_bytes())?;
+    // Read back, because another process may have written its mark first.
     read(folder).ok_or_else(|| ErrorKind::InvalidData.into())
 }
 

@@ -59,6 +59,7 @@ impl StoreHealth {
             tracing::warn!(operation, why, "a request to the media store failed");
             return;
         }
+        // It was away when the request was made, not only when that failed.
         state.away_since.get_or_insert(asked);
         if state.failed.replace(Instant::now()).is_none() {
             tracing::warn!(operation, why, "the media store is unavailable");

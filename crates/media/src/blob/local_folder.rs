@@ -51,6 +51,7 @@ impl LocalFolder {
     /// it is not lost.
     pub(super) async fn look(&self) -> Result<(), BlobError> {
         let parts = self.clone();
+        // On a network file system this may take long.
         let looked = tokio::task::spawn_blocking(move || parts.check());
         looked
             .await
@@ -81,6 +82,7 @@ impl LocalFolder {
         if let Some(files) = self.0.files.get() {
             return Ok(files.clone());
         }
+        // A file must be durable before a record refers to it.
         let files = LocalFileSystem::new_with_prefix(&self.0.folder)?.with_fsync(true);
         Ok(self.0.files.get_or_init(|| Arc::new(files)).clone())
     }
@@ -96,6 +98,7 @@ impl LocalFolder {
     ) -> Result<T, BlobError> {
         self.look().await?;
         let done = work.await;
+        // If the folder was unmounted meanwhile, the work went into the directory beneath it.
         self.look().await?;
         done
     }
@@ -117,6 +120,7 @@ impl LocalFolder {
             parts.check()?;
             Ok::<_, BlobError>(linked.is_ok())
         });
+        // Where no link can be made, for example from another disk, the file is copied.
         if let Ok(linked) = linked.await
             && linked?
         {
@@ -132,7 +136,7 @@ impl LocalFolder {
             let linked = tempfile::Builder::new()
                 .make_in(folder, link)?
                 .into_temp_path();
-            // What cannot be read is no file.
+            // A second name that cannot be opened is of no use.
             File::open(&linked).map(|_| linked)
         };
         tokio::task::spawn_blocking(link).await.ok()?.ok()
@@ -179,6 +183,7 @@ impl LocalFolder {
         match got.await {
             Ok(bytes) => Ok(bytes),
             Err(error) => {
+                // A file is only missing if the folder is there.
                 self.look().await?;
                 Err(error)
             }
@@ -271,6 +276,7 @@ fn link(from: &FsPath, to: &FsPath) -> std::io::Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             match std::fs::create_dir(folder) {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                // A new folder is durable once its parent is.
                 made => made.and_then(|()| folder.parent().map_or(Ok(()), sync))?,
             }
             std::fs::hard_link(from, to)?;

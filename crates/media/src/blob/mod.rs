@@ -65,6 +65,7 @@ fn root_cause(error: &object_store::Error) -> String {
 impl From<BlobError> for Error {
     fn from(error: BlobError) -> Self {
         match error {
+            // Retried for longer than other errors: what is in the store is not lost.
             BlobError::Away(_) | BlobError::Busy => Self::media_away(error),
             error => Self::internal(error),
         }

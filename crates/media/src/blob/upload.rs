@@ -48,6 +48,8 @@ impl BucketUpload {
         }
         let parts = match &mut self.parts {
             Some(parts) => parts,
+            // Begun with the first full part, so that a small file takes one request instead of
+            // three.
             none => none.insert(self.bucket.begin(self.name).await?),
         };
         let sending = parts.put_part(part.into());
@@ -95,6 +97,7 @@ impl BucketUpload {
     /// Gives up: forgets all bytes, here and in the bucket.
     pub(super) async fn abort(&mut self) {
         self.waiting.clear();
+        // First, because a part that arrives after the abort stays in the bucket.
         self.under_way.shutdown().await;
         if let Some(mut parts) = self.parts.take() {
             self.bucket.give_up(parts.as_mut()).await;

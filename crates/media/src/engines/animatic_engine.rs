@@ -152,7 +152,7 @@ pub fn make(
         other => EngineError::Broken(other.to_string()),
     })?;
     let broken = |error: animatic::picture::WriteError| EngineError::Broken(error.to_string());
-    // The poster is often what people see first.
+    // The label is on the poster too, which is often what people see first.
     let jpeg = |picture: &Picture| {
         if touch.label {
             AiLabel::draw_on(picture).to_jpeg(JPEG_QUALITY)

@@ -102,6 +102,7 @@ pub fn keep(
 ) -> Result<MadeClip, ClipError> {
     let (recording, scan) = open(file, limits, go_on)?;
     let mut writer = ClipWriter::new(folder, id, &scan.shape, picture)?;
+    // The callback can only ask to stop, so the error is kept here.
     let mut written = Ok(());
     replay(&recording, limits, &scan, &mut |piece| {
         written = writer.push(piece);
@@ -151,6 +152,7 @@ pub fn sum(
     if !go_on() {
         return Err(EngineError::Stopped.into());
     }
+    // A sum may exceed full scale, which FLAC cannot hold.
     for sample in sum.iter_mut().flatten() {
         *sample = sample.clamp(-1.0, 1.0);
     }
@@ -231,6 +233,7 @@ impl ClipWriter {
             CoverSketch::Spectrogram(sketch) => sketch.cover(side),
         };
         let (cover, cover_large) = (draw(COVER_SIDES.0), draw(COVER_SIDES.1));
+        // Read from the file, because the writer goes back to complete the header.
         let (size_bytes, sha256) = digest(&self.path).map_err(broken)?;
         Ok(MadeClip {
             flac: self.path,

@@ -103,6 +103,7 @@ pub fn look(
             // A frame of another size is no part of what was marked.
             let _ = detector.add(frame.luma, frame.stride);
         }
+        // One frame a second, so that films of different rates can be compared.
         if f64::from(frame.number) >= seconds * frame.per_second {
             seconds += 1.0;
             // A frame that is too small says nothing.

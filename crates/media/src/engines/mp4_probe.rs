@@ -133,6 +133,8 @@ impl Mp4Reader {
             return Err(BROKEN);
         }
         let [a, b, c, d, kind @ ..] = self.bytes::<8>(at)?;
+        // ISO/IEC 14496-12: with a length of 0 a box goes to the end of the file, with 1 its real
+        // length follows in 64 bits.
         let (head, length) = match u32::from_be_bytes([a, b, c, d]) {
             0 if &kind == b"mdat" => (8, end - at),
             0 => return Ok(None),
@@ -143,6 +145,7 @@ impl Mp4Reader {
             return Err(BROKEN);
         }
         if length > end - at {
+            // Only the file itself can have been cut short. A box inside another one is wrong.
             return Err(if end == self.size { CUT } else { BROKEN });
         }
         let (start, end) = (at + head, at + length);
@@ -211,6 +214,7 @@ impl Mp4Reader {
         depth: u8,
     ) -> Result<(), &'static str> {
         self.each(within, &mut |reader, next| {
+            // In version 1 of these boxes times take 64 bits, which moves what follows.
             let is_long = |reader: &Self| reader.number(next, 0).map(|word| word >> 24 == 1);
             match &next.kind {
                 b"mdia" | b"minf" | b"stbl" if depth > 0 => reader.track(next, track, depth - 1)?,
@@ -248,6 +252,7 @@ impl Mp4Reader {
             0 => self.sum(table, 12, count, 4)?,
             each => u64::from(each) * count,
         };
+        // A count is believed as far as the file has room for so many samples.
         if sum > self.size { Err(CUT) } else { Ok(count) }
     }
 
@@ -289,6 +294,7 @@ impl Mp4Reader {
 
     /// The default sample duration of a fragment.
     fn default(&self, head: Mp4Box, all: &FragmentTotals) -> Result<u32, &'static str> {
+        // Flag 0x8 says that there is a default duration, 0x1 and 0x2 which fields come before it.
         let flags = self.number(head, 0)?;
         if flags & 0x8 == 0 {
             let told = all.defaults.iter().find(|(track, _)| *track == all.track);
@@ -301,6 +307,7 @@ impl Mp4Reader {
 
     fn run(&self, run: Mp4Box, default: u32, all: &mut FragmentTotals) -> Result<(), &'static str> {
         const DURATION: u32 = 0x100;
+        // Flags 0x1 and 0x4 add a field to the head, those from 0x100 to 0x800 one to each sample.
         let flags = self.number(run, 0)?;
         let count = u64::from(self.number(run, 4)?);
         let head = 8 + 4 * u64::from((flags & 0x5).count_ones());
@@ -309,7 +316,7 @@ impl Mp4Reader {
             self.entries(run, head, count, width, &mut |_| {})?;
             u64::from(default) * count
         } else {
-            // The first field.
+            // The duration is the first field of a sample.
             self.sum(run, head, count, width)?
         };
         all.samples = all.samples.saturating_add(count);
@@ -338,6 +345,7 @@ impl Mp4Reader {
         visit: &mut dyn FnMut(&[u8]),
     ) -> Result<(), &'static str> {
         const PIECE: u64 = 4096;
+        // Before anything is read: the count is only what the file says.
         if of.length().saturating_sub(head) < count.saturating_mul(width) {
             return Err(BROKEN);
         }

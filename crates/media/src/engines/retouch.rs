@@ -32,7 +32,7 @@ impl FrameRetoucher {
                 width as usize,
                 height as usize,
             );
-            // Every offered size can be marked.
+            // Not expected: every size that is offered can be marked.
             made.inspect_err(|error| tracing::error!(%error, "cannot add a watermark to a video"))
                 .ok()
         });
@@ -49,7 +49,7 @@ impl FrameRetoucher {
 
     pub(super) fn touch(&mut self, frame: u32, planes: &mut FramePlanes<'_>) {
         if frame == 0 {
-            // It may be encoded a second time.
+            // The film may be encoded a second time, from its first frame on.
             self.print = VideoPrint::default();
         }
         if let Some(embedder) = &mut self.embedder

@@ -109,6 +109,7 @@ pub fn separate(
         progress: &mut |share| watch.report(share * SEPARATION),
         cancelled: &|| watch.is_stopped(),
     };
+    // The callback can only ask to stop, so the error is kept here.
     let mut ended = Ok(());
     let mut take = |piece: &[Vec<f32>]| {
         desk.hear(piece);
@@ -122,6 +123,7 @@ pub fn separate(
     if ended.is_ok() {
         ended = engine.finish(&mut control, &mut |stem, piece| desk.take(stem, piece));
     }
+    // The engine only knows that it was stopped. This is why.
     if let Some(error) = desk.failed.take() {
         return Err(error);
     }
@@ -204,6 +206,7 @@ impl StemClipWriter {
     /// Adds samples of a stem and writes what is complete. Returns whether to continue.
     fn take(&mut self, stem: usize, piece: &[Vec<f32>]) -> bool {
         append(&mut self.stems[stem], piece);
+        // Stems come at different times. A rest is the mix without a stem, so both are needed.
         let lengths = self.stems.iter().chain([&self.mix]).map(|one| length(one));
         let ready = lengths.min().unwrap_or(0);
         if ready > 0
@@ -234,6 +237,7 @@ impl StemClipWriter {
                 StemTarget::Only(_) | StemTarget::Other => stem.clone(),
             });
         }
+        // Last, and the same mark in each: the parts then add up to a mix that has it too.
         for (marker, part) in self.markers.iter_mut().zip(&mut parts) {
             *part = marker.push(part);
         }
@@ -250,6 +254,7 @@ impl StemClipWriter {
     }
 
     fn finish(mut self, watch: &EngineControl) -> Result<Vec<MadeClip>, EngineError> {
+        // A marker holds the last samples back until it has seen what follows them.
         let last = self.markers.iter_mut().map(SoundEmbedder::finish).collect();
         self.keep(last)?;
         let is_marked = !self.markers.is_empty();

@@ -91,10 +91,12 @@ impl FileExamination {
         let verified = match verified {
             Ok(verified) => verified,
             Err(why) => {
+                // The marks stay what they are: claims that nobody has verified.
                 self.problems = vec![why];
                 return self;
             }
         };
+        // There were no credentials after all, so the marks are all that is known.
         if verified.status == ProvenanceStatus::None {
             return self;
         }
@@ -192,6 +194,7 @@ pub fn verify(file: &[u8], certificates: &str) -> Result<VerifiedCredentials, St
     });
     Ok(VerifiedCredentials {
         status,
+        // A file that was changed after it was signed is not ours.
         is_ours: signer.is_some_and(|signer| signer.own)
             && answer.status != CredentialsStatus::Invalid,
         signer: name,

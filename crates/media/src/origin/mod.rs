@@ -84,6 +84,7 @@ impl WatermarkKey {
 
     /// The key that belongs to a signing secret.
     fn of(secret: &hmac::Key) -> Option<Self> {
+        // Derived, because children get this key and must not have the signing secret.
         let tag = hmac::sign(secret, b"watermark");
         let (id, rest) = tag.as_ref().split_first_chunk::<3>()?;
         let (secret, _) = rest.split_first_chunk::<8>()?;
@@ -166,6 +167,7 @@ impl OriginMarker {
 
     fn marking(&self, task: TaskId) -> Option<WatermarkPayload> {
         let (key, secret) = self.keys.first()?;
+        // Derived from the task, so that it has the same mark if it runs again.
         let tag = hmac::sign(secret, format!("media {task}").as_bytes());
         let id = tag.as_ref().first_chunk::<5>()?;
         Some(WatermarkPayload {

@@ -60,6 +60,7 @@ fn in_file(path: &Path) -> Result<String, String> {
 }
 
 fn in_database(store: &Store, seal: &SecretSeal) -> Result<String, String> {
+    // Made in any case: `keep` returns the one that was first.
     let sealed = seal.close(OWNER, &fresh()?);
     let sealed = sealed.map_err(|error| error.to_string())?;
     let kept = store.keep("provenance_chain", sealed);

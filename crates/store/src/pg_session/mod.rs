@@ -22,6 +22,8 @@ use crate::StoreError;
 use crate::pg_session::server::PostgresServer;
 
 /// How long a statement may wait for a lock, in milliseconds.
+// Shorter than the statement timeout, so that a conflict is reported as one and the write is tried
+// again.
 pub(crate) const LOCK_MS: u32 = 1500;
 /// The server's statement timeout; does not apply to COMMIT.
 pub(crate) const STATEMENT_MS: u32 = 2500;
@@ -108,6 +110,7 @@ impl PgSession {
     {
         let warned = Arc::new(AtomicBool::new(false));
         let notices = warned.clone();
+        // Runs while the session's thread waits for an answer, which is when messages matter.
         runtime.spawn(async move {
             while let Some(Ok(message)) =
                 std::future::poll_fn(|cx| connection.poll_message(cx)).await
@@ -204,6 +207,9 @@ impl PgSession {
     /// rows.
     pub(crate) fn begin(&mut self, turn: Option<i32>) {
         self.transaction = None;
+        // A role or a database may be set to commit before the data is on disk, so that is raised.
+        // The id of the transaction is asked for because it alone tells what became of a COMMIT
+        // whose answer is lost.
         self.send_ahead(&format!(
             "BEGIN; SELECT set_config('lock_timeout', '{LOCK_MS}', true), \
              set_config('statement_timeout', '{STATEMENT_MS}', true), \
@@ -238,10 +244,11 @@ impl PgSession {
     /// Rolls back to the last savepoint.
     pub(crate) fn undo(&mut self) {
         if let Some(at) = self.ahead.rfind("SAVEPOINT one;") {
-            // What was not sent needs no rollback.
+            // The savepoint was not sent yet, so there is nothing to roll back.
             self.ahead.truncate(at);
         } else {
             self.ahead.clear();
+            // Savepoints of one name are stacked. This goes back to the latest.
             self.ahead.push_str("ROLLBACK TO one;");
         }
     }
@@ -275,6 +282,8 @@ impl PgSession {
             server_run: self.server_run.clone(),
         });
         self.deadline = deadline;
+        // A server that stops waiting for its standby commits all the same, with a warning. Only a
+        // warning of this COMMIT counts.
         self.warned.store(false, Ordering::Release);
         self.ahead.push_str("COMMIT;");
         let result = self.flush();
@@ -288,6 +297,7 @@ impl PgSession {
                 self.wrote = Some(true);
                 CommitOutcome::Yes
             }
+            // The COMMIT may have arrived, so only the server can tell.
             (Err(error), Some(transaction)) if self.is_broken() => {
                 tracing::warn!(%error, transaction = transaction.id, "unknown whether a transaction was committed");
                 CommitOutcome::InDoubt {
@@ -365,12 +375,14 @@ impl PgSession {
         let limited = async { tokio::time::timeout_at(deadline, exchange).await };
         let answered = self.runtime.block_on(limited);
         self.used = Instant::now();
+        // What the server did with the statement is not known, so the session is not used again.
         let (first, answer) = answered.map_err(|_| {
             self.trouble = Some(SessionTrouble::Late);
             StoreError::Late
         })?;
         let ends = ahead.ends_with("COMMIT;") || ahead == "ROLLBACK;";
         self.is_open = ahead.contains("BEGIN") || (self.is_open && !ends);
+        // An error in the SQL that was sent ahead is the cause of the one behind it.
         let said = first.map_err(|error| self.refused(error))?;
         if let Some(transaction) = said.iter().find_map(transaction_id) {
             self.transaction = Some(transaction);
@@ -385,6 +397,7 @@ impl PgSession {
             SqlState::IO_ERROR,
             SqlState::READ_ONLY_SQL_TRANSACTION,
         ];
+        // A process whose database takes no writes is not ready.
         if error.code().is_some_and(|code| unwritable.contains(code)) {
             self.wrote = Some(false);
         }
@@ -393,7 +406,7 @@ impl PgSession {
         }
         let error = StoreError::from(error);
         if matches!(error, StoreError::Pooler) {
-            // None of them can be relied on.
+            // Where one is lost, the others may be lost or belong to another process.
             self.statements.clear();
             tracing::error!(%error, "a prepared statement was lost behind the pooler");
         }
@@ -403,12 +416,14 @@ impl PgSession {
 
 fn transaction_id(message: &SimpleQueryMessage) -> Option<String> {
     match message {
+        // The answer to `begin`. Nothing else that is sent ahead has five columns.
         SimpleQueryMessage::Row(row) if row.len() == 5 => row.get(4).map(ToOwned::to_owned),
         _ => None,
     }
 }
 
 fn trouble_of(error: &tokio_postgres::Error, is_closed: bool) -> SessionTrouble {
+    // The server gives each of its errors a code. This one comes from the connection.
     let Some(code) = error.code() else {
         return SessionTrouble::Lost;
     };

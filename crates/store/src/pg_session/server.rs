@@ -82,10 +82,12 @@ impl PostgresServer {
     }
 
     fn connect_to(&self, host: &Config) -> Result<PgSession, StoreError> {
+        // A runtime for each session: its thread blocks on it, with a deadline for every wait.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|_| StoreError::Closed)?;
+        // The driver's own limit covers the TCP connection and not the handshake.
         let connect =
             async { tokio::time::timeout(CONNECT, host.connect(self.0.tls.clone())).await };
         let (client, connection) = runtime.block_on(connect).map_err(|_| StoreError::Late)??;
@@ -138,6 +140,7 @@ fn one_host(all: &Config, at: usize) -> Config {
         .target_session_attrs(all.get_target_session_attrs())
         .channel_binding(all.get_channel_binding())
         .connect_timeout(all.get_connect_timeout().copied().unwrap_or(CONNECT))
+        // By default a connection to a host that has vanished is kept for many minutes.
         .tcp_user_timeout(
             all.get_tcp_user_timeout()
                 .copied()

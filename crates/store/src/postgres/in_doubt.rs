@@ -96,6 +96,7 @@ impl DoubtQueue {
         loop {
             let mut open = self.open();
             while open.is_empty() {
+                // Nothing is in doubt, so the server gets its connection back.
                 session = None;
                 if self.0.is_closed.load(Ordering::Acquire) {
                     return;
@@ -110,13 +111,16 @@ impl DoubtQueue {
                 .iter()
                 .map(|doubt| (doubt.transaction.clone(), doubt.warned))
                 .collect();
+            // The server may take seconds to answer. Writers must not wait for that to add a doubt.
             drop(open);
             for (transaction, warned) in questions {
                 match ask(server, &mut session, &transaction, warned) {
+                    // It still runs or waits for the standby, and is asked about again.
                     Ok(CommitFate::Open) => {}
                     Ok(fate) => self.tell(&transaction, fate),
                     Err(error) => {
                         tracing::warn!(%error, transaction = transaction.id, "cannot query the outcome of a transaction");
+                        // Another host may be the primary by now.
                         session = None;
                     }
                 }
@@ -146,6 +150,7 @@ impl DoubtQueue {
         for piece in doubt.pieces {
             piece.tell(match fate {
                 CommitFate::Committed => Ok(()),
+                // Callers treat it as possibly written and look for what they wrote.
                 CommitFate::Unknown => Err(StoreError::InDoubt),
                 CommitFate::Aborted | CommitFate::Open => Err(StoreError::Lost),
             });
@@ -169,7 +174,8 @@ fn ask(
         Ok(rows) => rows
             .first()
             .and_then(|row| row.try_get::<_, String>(0).ok()),
-        // After a fail-over, a server without this transaction has yet to reach its id.
+        // `pg_xact_status` rejects an id that was not given yet. This server took over without the
+        // transaction, which is lost.
         Err(StoreError::Postgres(error))
             if error.code() == Some(&SqlState::INVALID_PARAMETER_VALUE) =>
         {
@@ -179,10 +185,11 @@ fn ask(
     };
     let is_same_run = session.server_run() == transaction.server_run;
     match said.as_deref() {
-        // This one, or the one that was given its id.
+        // After a crash the id may have been given to another transaction.
         Some("committed") if !is_same_run => Ok(CommitFate::Unknown),
         Some("committed") if warned => flush_standby(session),
         Some("committed") => Ok(CommitFate::Committed),
+        // Certain in any run: the id of a commit that is on disk is not given again.
         Some("aborted") => Ok(CommitFate::Aborted),
         _ => Ok(CommitFate::Open),
     }

@@ -21,6 +21,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) fn run(server: &PostgresServer, migrate: MigrationMode) -> Result<(), StoreError> {
     let mut session = server.connect()?;
     session.until(Instant::now() + LIMIT);
+    // Without the lock, because most starts find nothing to do.
     if migrations::is_done(&mut Conn::Postgres(&mut session), migrate)? {
         return Ok(());
     }
@@ -45,6 +46,7 @@ fn once(session: &mut PgSession) -> Result<(), StoreError> {
     match session.commit(Instant::now() + LIMIT) {
         CommitOutcome::Yes => Ok(()),
         CommitOutcome::No(error) => Err(error),
+        // The next start finds out what was written.
         CommitOutcome::InDoubt { .. } => Err(StoreError::Lost),
     }
 }

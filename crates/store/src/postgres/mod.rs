@@ -35,6 +35,7 @@ use mediagate_model::database::DatabaseOptions;
 /// Work that waits longer for a connection is refused.
 const QUEUED: Duration = Duration::from_secs(2);
 /// Timeout of a read, or of the statements of a group of writes.
+// Longer than the server's statement timeout: its refusal comes first, and the connection lives on.
 const WORK: Duration = Duration::from_secs(3);
 /// Timeout of a long read.
 const EXAMINE: Duration = Duration::from_mins(1);
@@ -44,6 +45,8 @@ const RESTED: Duration = Duration::from_secs(30);
 /// Whether a server error is temporary: it is stopping, starting, full, overloaded or a standby, or
 /// there was a lock conflict.
 pub(super) fn is_away(code: &SqlState) -> bool {
+    // Classes of SQLSTATE (PostgreSQL, appendix A): connection, rollback, resources, operator
+    // intervention, system error.
     let class = code.code().get(..2).unwrap_or_default();
     matches!(class, "08" | "40" | "53" | "57" | "58")
         || [
@@ -87,7 +90,8 @@ impl PostgresBackend {
         pulse: &Arc<DatabaseHealth>,
     ) -> Result<Self, StoreError> {
         let server = PostgresServer::new(url)?;
-        // A session runs its own runtime, which cannot start on a thread of ours.
+        // A session blocks on its own runtime, which is not possible on a thread that drives
+        // another.
         let first = server.clone();
         let begin =
             move || pooler::check(&first).and_then(|()| migrate::run(&first, options.migrate));
@@ -112,7 +116,10 @@ impl PostgresBackend {
             Arc::new(WorkQueue::new(doubts.clone())),
             Arc::new(WorkQueue::new(doubts.clone())),
         );
+        // A heartbeat that waited behind other work could come too late, and the process would lose
+        // its tasks.
         lane(&beats, "postgres-beat".into(), BEAT)?;
+        // The heartbeat's connection is one of them.
         for number in 1..options.connections {
             lane(&queue, format!("postgres-{number}"), WORK)?;
         }
@@ -225,7 +232,8 @@ impl ConnectionThread {
     }
 
     fn look(&mut self, mut look: Box<dyn PendingWork>, is_long: bool) {
-        // A connection may have died while unused: one more try.
+        // The connection may have died while it was unused. A read changes nothing, so it is run
+        // again.
         for is_last in [false, true] {
             let limit = if is_long { EXAMINE } else { self.work };
             let Ok(session) = self.session(Instant::now() + limit) else {
@@ -240,6 +248,7 @@ impl ConnectionThread {
                 session.roll_back();
                 drop(session.flush());
             }
+            // After a panic nobody knows what is open on the connection.
             self.keep(has_panicked);
             if !is_lost || is_last || has_panicked {
                 return look.tell(Ok(()));
@@ -270,6 +279,7 @@ impl ConnectionThread {
         let started = Instant::now();
         let doubts = self.doubts.clone();
         let Ok(session) = self.session(started + self.work) else {
+            // The server cannot be reached. The others of the group would only wait for the same.
             for piece in iter::once(first).chain(iter::from_fn(more).take(GROUP)) {
                 piece.tell(Err(StoreError::Lost));
             }
@@ -288,6 +298,8 @@ impl ConnectionThread {
         let mut kept = self.session.take().filter(PgSession::is_usable);
         if let Some(session) = &mut kept {
             session.until(deadline);
+            // A firewall may have dropped it without a word. A write would notice that only at its
+            // deadline.
             if session.rested() > RESTED && !session.answers() {
                 kept = None;
             }

@@ -23,16 +23,18 @@ pub(super) fn check(server: &PostgresServer) -> Result<(), StoreError> {
     let mut other = match server.connect() {
         Ok(other) => other,
         Err(StoreError::Pooler) => return Err(StoreError::Pooler),
-        // It has no room for two now; what is lost later is noticed then.
+        // There is no second connection now. A statement that gets lost is noticed when it is used.
         Err(_) => return Ok(()),
     };
     other.until(Instant::now() + LIMIT);
     for _ in 0..TRIES {
         let connection = backend(&mut one)?;
+        // An open transaction keeps a pooler's connection to itself.
         other.script("BEGIN")?;
         let is_shared = backend(&mut other)? == connection;
         let survived = if is_shared {
-            // The connection is taken, so this is another one.
+            // `other` has the connection on which the statement was prepared, so this runs on
+            // another.
             one.until(Instant::now() + WAIT);
             Some(backend(&mut one).map(drop))
         } else {
@@ -45,7 +47,7 @@ pub(super) fn check(server: &PostgresServer) -> Result<(), StoreError> {
                 tracing::info!("the pooler is in transaction mode and keeps prepared statements");
                 return Ok(());
             }
-            // It has one connection alone.
+            // No other connection came: the pooler has only this one.
             Some(Err(StoreError::Late)) => {
                 tracing::warn!("the pooler is in transaction mode and has a single connection");
                 return Ok(());

@@ -68,6 +68,7 @@ impl WorkQueue {
 
     pub(super) fn write(&self, piece: QueuedWrite) -> Result<(), StoreError> {
         let mut state = self.state();
+        // While many commits are in doubt the database takes nothing, and more would only pile up.
         if state.writes.len() >= WAITING || self.doubts.are_too_many() {
             return Err(StoreError::Busy);
         }
@@ -129,6 +130,8 @@ impl QueueState {
     /// The oldest job that can be done now.
     fn take(&mut self) -> Option<QueuedJob> {
         self.refuse_late();
+        // A second group of the same turn would only wait for the first one's locks, and keep a
+        // connection from others.
         let write = self
             .writes
             .iter()
@@ -137,6 +140,7 @@ impl QueueState {
             .and_then(|at| self.writes.get(at))
             .map(|piece| piece.since);
         let read_since = self.reads.front().map(|(since, _)| *since);
+        // By age, so that neither reads nor writes starve the other.
         if let (Some(at), true) = (write, is_first(write_since, read_since)) {
             let first = self.writes.remove(at)?;
             self.turns.extend(first.turn);

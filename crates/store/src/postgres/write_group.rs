@@ -86,6 +86,7 @@ pub(super) fn write(
     let mut again = Vec::new();
     let mut tried = 0;
     let mut next = Some(first);
+    // The turn is also a lock in the database, for groups of other processes.
     session.begin(turn);
     while let Some(mut piece) = next {
         // The first one is alone in the transaction and needs no savepoint.
@@ -97,11 +98,13 @@ pub(super) fn write(
         match (ran, trouble) {
             (Ok(true), None) => kept.push(piece),
             (_, Some(trouble @ (SessionTrouble::Lost | SessionTrouble::Late))) => {
+                // COMMIT was not sent, so the server rolls back and nothing is in doubt.
                 give_up(kept.into_iter().chain([piece]), trouble, &mut again);
                 return again;
             }
             (ran, trouble) => {
                 refuse(piece, ran, trouble, &mut again);
+                // There is no savepoint yet, so the transaction starts again.
                 if kept.is_empty() {
                     session.roll_back();
                     session.begin(turn);
@@ -145,6 +148,7 @@ fn refuse(
         // It continued after a statement was refused: nothing of it can be kept, whatever it
         // returned.
         (Ok(true), _) => piece.tell(Err(StoreError::Refused)),
+        // Its own error is the answer.
         (Ok(false), _) => piece.tell(Ok(())),
         // A panic; its caller sees that the answer never comes.
         (Err(()), _) => drop(piece),

@@ -54,7 +54,8 @@ pub fn page_of_all(
         && filter.model.is_none()
         && filter.key.is_none()
         && filter.error.is_none();
-    // All that an index finds, or so many that a rare one may not be among them.
+    // What an index finds is complete. Otherwise only the newest tasks are read, among which a rare
+    // match may be missing.
     let most = if is_open || is_plain || filter.id.is_some() {
         i64::MAX
     } else {
@@ -64,6 +65,7 @@ pub fn page_of_all(
     if most == i64::MAX || found.len() >= page.limit as usize {
         return Ok(found);
     }
+    // The page is short because there are no more tasks.
     if is_all_read(conn, filter, page)? {
         return Ok(found);
     }
@@ -150,6 +152,7 @@ pub fn search_of_all(
     let searches: Vec<(AccountId, Vec<i64>)> =
         searches.filter(|(_, terms)| !terms.is_empty()).collect();
     let asked = searches.iter().flat_map(|(_, terms)| terms.iter().copied());
+    // One statement for all accounts leaves out most of them, which have no such words.
     let known = known(conn, &asked.collect::<Vec<i64>>())?;
     let searches = searches
         .into_iter()

@@ -8,6 +8,7 @@ use mediagate_model::task::{Task, TaskState};
 
 /// Whether a task for one of these embedded models is due; cheaper than a failing claim.
 pub fn any_due(conn: &mut Conn<'_>, models: &str, now: Timestamp) -> Result<bool, StoreError> {
+    // A bare 1 is an INT4 in Postgres, while rows are read as BIGINT.
     let sql = conn.dialect(
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
          AND provider = 'embedded' AND account_id > '' AND due_at <= ?1 AND model IN (SELECT value FROM json_each(?2))
@@ -33,6 +34,7 @@ pub fn models_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<(String, bo
 
 /// Models with tasks that have not begun and were due at `due`.
 pub fn models_waiting(conn: &mut Conn<'_>, due: Timestamp) -> Result<Vec<String>, StoreError> {
+    // Two statements, because waiting tasks of the two kinds are in different partial indexes.
     let mut models = conn.all(
         "SELECT DISTINCT model FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
          AND provider = 'embedded' AND account_id > '' AND due_at <= ?1 AND state = 'queued'",
@@ -68,6 +70,7 @@ pub fn waiting(
     due: Timestamp,
     most: u32,
 ) -> Result<Vec<Task>, StoreError> {
+    // A task that is locked is being claimed or cancelled, and waits no longer.
     let sql = conn.dialect(
         concat!(
             "SELECT ", columns!(), " FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
@@ -154,6 +157,7 @@ pub fn claim_sent(
 /// Locks an open task that `owner` holds: nobody else can take or end it before this transaction
 /// ends. Returns whether `owner` holds it.
 pub fn lock_held(conn: &mut Conn<'_>, id: TaskId, owner: &str) -> Result<bool, StoreError> {
+    // `SQLite` has one writer at a time, so reading in its transaction is enough.
     let sql = conn.dialect(
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')",
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')
@@ -176,6 +180,7 @@ pub fn held_by(conn: &mut Conn<'_>, owner: &str) -> Result<Vec<TaskId>, StoreErr
 
 /// Whether an unheld task is postponed until after `far`.
 pub fn any_due_after(conn: &mut Conn<'_>, far: Timestamp) -> Result<bool, StoreError> {
+    // Two statements, as in `models_waiting`.
     let embedded = conn.one(
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
          AND provider = 'embedded' AND account_id > '' AND due_at > ?1 LIMIT 1",
@@ -194,6 +199,7 @@ pub fn any_due_after(conn: &mut Conn<'_>, far: Timestamp) -> Result<bool, StoreE
 /// Makes unheld tasks that are postponed until after `far` due now. Returns how many.
 pub fn pull_near(conn: &mut Conn<'_>, far: Timestamp, now: Timestamp) -> Result<u64, StoreError> {
     let values = [far.micros().into(), now.micros().into()];
+    // Two statements, as in `models_waiting`.
     let embedded = conn.execute(
         "UPDATE tasks SET due_at = ?2 WHERE state IN ('queued', 'running') AND lease_owner IS NULL
          AND provider = 'embedded' AND account_id > '' AND due_at > ?1",

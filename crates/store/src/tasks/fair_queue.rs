@@ -81,6 +81,8 @@ pub fn claim_in_turn(
     for (number, (model, _)) in rooms.iter().enumerate() {
         waiting.extend(waiting_for_provider(conn, queue, (number, model), now)?);
     }
+    // Counted for all models of the queue: those that this process does not claim use the same
+    // places.
     let mut contest = QueueContest::among(conn, waiting, &to_json(&queue.models)?)?;
     let mut claimed = Vec::new();
     let mut served = Vec::new();
@@ -105,7 +107,8 @@ pub fn claim_in_turn(
                     served.push(waits.account);
                 }
             }
-            // Whoever has no more leaves the rest of its share to the others.
+            // An account that had fewer tasks than its share is out. The rest of its share is
+            // shared out again.
             if count == share {
                 contest.waiting.push(waits);
             }
@@ -125,6 +128,7 @@ impl QueueContest {
     ) -> Result<Self, StoreError> {
         let mut accounts = waiting.iter().map(|waits| waits.account);
         let first = accounts.next();
+        // An account that waits alone gets all places, whatever it holds.
         let is_contested = accounts.any(|account| Some(account) != first);
         let held = if is_contested {
             places_held(conn, models)?
@@ -194,6 +198,8 @@ fn waiting_for_engines(
     models: &str,
     now: Timestamp,
 ) -> Result<Vec<WaitingAccount>, StoreError> {
+    // A loose index scan: each step jumps to the next account. An account with thousands of tasks
+    // costs no more than one with a single task.
     macro_rules! waiting {
         ($models:literal) => {
             concat!(
@@ -390,6 +396,7 @@ fn claim_of_model(
 
 /// The account had a turn.
 fn note_turn(conn: &mut Conn<'_>, queue: &str, account: AccountId) -> Result<(), StoreError> {
+    // Under the lock of the queue, so that no two turns have the same number.
     conn.execute(
         "INSERT INTO turns (queue, account_id, number)
          VALUES (?1, ?2, (SELECT COALESCE(MAX(number), 0) + 1 FROM turns WHERE queue = ?1))

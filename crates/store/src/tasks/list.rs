@@ -64,8 +64,8 @@ macro_rules! term {
 /// ends, `SQLite` takes every index of the account for equally good.
 macro_rules! list {
     ($way:expr, words) => {
-        // A cross join keeps SQLite to this order of the tables. The other terms are looked up before the
-        // task is read.
+        // A cross join keeps SQLite to this order of the tables. The other terms are looked up
+        // before the task is read.
         list!($way, "task_words w CROSS JOIN tasks", "w.task_id", " AND w.term = ?13 AND tasks.id = w.task_id", "")
     };
     ($way:expr, $narrowed:literal) => {
@@ -146,6 +146,7 @@ pub fn page(
         .chain(std::iter::repeat(None))
         .take(search_terms::ASKED);
     let mut terms: Vec<Option<i64>> = terms.collect();
+    // The first term selects the rows, so it has to be the rarest.
     terms.swap(0, rarest);
     values.extend(terms.into_iter().map(SqlValue::from));
     values.push(filter.provider.as_ref().into());
@@ -165,6 +166,8 @@ impl IdBounds {
     pub(super) fn new(filter: &TaskFilter, page: PageQuery<TaskId>) -> Self {
         /// How far the clocks of the processes that make ids may be apart.
         const APART: Duration = Duration::from_hours(2);
+        // Ids begin with the time at which they were made, so a span of time is a range of ids. The
+        // exact times are checked for each row.
         let after = page.after.map(|id| id.to_string());
         let since = filter.since.map(|since| first_id(since.minus(APART)));
         let until = filter.until.map(|until| first_id(until.plus(APART)));
@@ -179,7 +182,7 @@ impl IdBounds {
         );
         if let Some(id) = filter.id {
             let id = id.to_string();
-            // Right before and after it.
+            // Right before and right after this one id.
             from = from.max(id.chars().take(id.len() - 1).collect());
             to = to.min(format!("{id}g"));
         }
@@ -198,6 +201,7 @@ impl IdBounds {
 
 /// Sorts before the ids that are made at this time or later.
 pub(crate) fn first_id(time: Timestamp) -> String {
+    // A UUID of version 7 begins with 48 bits of milliseconds (RFC 9562).
     let milliseconds = u64::try_from(time.micros() / 1000).unwrap_or(0);
     let digits = format!("{:012x}", milliseconds.min(0xffff_ffff_ffff));
     let (high, low) = digits.split_at(8);
@@ -245,6 +249,7 @@ fn found_by(
     filter: &TaskFilter,
     bounds: &IdBounds,
 ) -> Result<(IndexChoice, usize), StoreError> {
+    // The bounds leave one id, so no other index is needed.
     if filter.id.is_some() {
         return Ok((IndexChoice::Nothing, 0));
     }
@@ -293,6 +298,8 @@ fn found_by(
         }
         if let Some((fewest, by, position)) = counts.into_iter().min() {
             found = (by, position);
+            // If all conditions reach the first limit, the counts cannot be compared and are taken
+            // further.
             if fewest < most {
                 break;
             }
@@ -327,6 +334,7 @@ pub(super) fn keep_words(
 /// Removes the words of tasks whose records are removed.
 pub(crate) fn remove_words(conn: &mut Conn<'_>, tasks: &[TaskId]) -> Result<(), StoreError> {
     for id in tasks {
+        // The words are derived from the payload again, because there is no index by task.
         let found = conn.one(
             "SELECT account_id, payload FROM tasks WHERE id = ?1",
             &[(&id.to_string()).into()],

@@ -141,6 +141,7 @@ impl EntryRecord {
             faults.push(format!("it has {amounts} and names no task"));
             return faults;
         };
+        // The id is what keeps a task from having two entries of a kind.
         if self.id != format!("{task}:{}", self.kind) {
             faults.push(format!(
                 "its id does not say that it is the {} of task {task}",

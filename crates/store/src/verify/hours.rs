@@ -24,6 +24,7 @@ pub(super) fn of_day(
 ) -> Result<Vec<Mismatch>, StoreError> {
     let mut found = spent(conn, day)?;
     found.extend(ended(conn, day)?);
+    // It needs all records, and would only repeat what was found above.
     if found.is_empty() && bounds.is_exact_day(day) {
         found.extend(by_outcome(conn, day)?);
     }

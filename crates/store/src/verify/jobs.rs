@@ -137,6 +137,7 @@ pub(super) fn of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, Sto
             Ok(())
         },
     )?;
+    // If the quantity of a job was not recorded, its cost cannot be computed again.
     let wrong = groups
         .into_iter()
         .filter(|(_, told)| !told.is_vague && told.summed != told.jobs);
@@ -186,7 +187,7 @@ impl JobCosts {
 impl HourCosts {
     fn add(&mut self, job: &EndedJob) {
         let why = (job.error_class.as_deref(), job.error_message.as_deref());
-        // Of a cancelled task's job nobody fetched the result: it is what was ordered.
+        // Nobody fetched the result of a cancelled task, so its size is taken from the order.
         let is_late = why == (Some("cancelled"), Some("made"));
         let is_made = job.state == "ended" && (why.0.is_none() || is_late);
         let tariff = parsed::<Tariff>(job.tariff.as_deref());
@@ -199,6 +200,7 @@ impl HourCosts {
         let price = price.filter(|_| is_made);
         self.is_vague |= price.is_some() && quantity.is_none();
         let declared = price.map(|price| price.of(quantity.unwrap_or_default()));
+        // The same rule wrote the sums, so a difference is a row that was lost or counted twice.
         match judge(job.cost.clone(), declared, is_made) {
             JobCost::Made(cost) => self.jobs.made += cost.get(),
             JobCost::Wasted(cost) => self.jobs.wasted += cost.get(),

@@ -113,6 +113,7 @@ pub(super) fn of_day(
 /// A day's spent and credit sums against its entries.
 fn money_of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
     let first_instant = day.saturating_mul(DAY);
+    // The entries of removed tasks are gone. `past_micros` is what they were of the sum.
     conn.all(
         concat!(
             "SELECT account_id, key_id, CAST(SUM(spent) AS BIGINT), CAST(SUM(entries_spent) AS BIGINT),

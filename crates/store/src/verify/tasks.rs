@@ -216,6 +216,7 @@ impl TaskRow {
             TaskState::from_str(&self.state),
             ChargeState::from_str(&self.money),
         );
+        // Rows are read as text here, so that a value that nobody knows is a finding and no error.
         let (Ok(state), Ok(money)) = known else {
             return vec![format!(
                 "{:?} is no state, or {:?} none of money",
@@ -336,6 +337,7 @@ impl TaskRow {
                 bill.cost
             ));
         }
+        // The price is that of the route that took the task.
         let made = sent.iter().rev().find(|one| one.state != "refused");
         let price = tariff.as_ref().map(|tariff| {
             made.map_or(tariff.price, |made| {

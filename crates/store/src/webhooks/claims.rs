@@ -179,6 +179,7 @@ pub fn claim(
                       WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json))))
                       AND state = 'waiting' AND lease_owner IS NULL FOR UPDATE SKIP LOCKED) RETURNING id",
     );
+    // In `SQLite` RETURNING knows only the table that changes, so the rest is read afterwards.
     let taken = conn.all(take, &[owner.into(), (&ids).into()], |row| row.text(0))?;
     let taken = to_json(&taken)?;
     let read = conn.dialect(
@@ -187,6 +188,7 @@ pub fn claim(
     );
     let claims = conn.all(read, &[(&taken).into()], DeliveryClaim::from_row)?;
     let mut claimed = cleared(conn, claims, now)?;
+    // The statement returns them in any order.
     claimed.sort_by_key(|due| (due.due_at, due.id));
     Ok(claimed)
 }
@@ -207,6 +209,7 @@ fn cleared(
             keys.insert(id, key_by_id(conn, id)?);
         }
         let key = key.and_then(|id| keys.get(&id)?.as_ref());
+        // The key may have been revoked or restricted since the event was written.
         match DeliveryClearance::of(key, task.is_some(), now) {
             DeliveryClearance::Sent => sent.push(due),
             DeliveryClearance::Withheld => {

@@ -82,6 +82,7 @@ pub fn tried(
             ended.then(|| attempt.at.micros()).into(),
         ],
     )?;
+    // It was given up, or another process holds it and records its own attempt.
     if changed == 0 {
         return Ok(false);
     }

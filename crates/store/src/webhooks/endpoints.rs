@@ -241,6 +241,7 @@ pub fn first_account_secrets(
     account: AccountId,
     fresh: &str,
 ) -> Result<Option<String>, StoreError> {
+    // Inserted and read back, so that processes that do this together use the same keys.
     conn.execute(
         "INSERT INTO webhook_secrets (account_id, secrets) VALUES (?1, ?2) ON CONFLICT (account_id) DO NOTHING",
         &[(&account.to_string()).into(), fresh.into()],

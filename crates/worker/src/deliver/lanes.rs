@@ -77,6 +77,7 @@ impl ReceiverLane {
     fn has_room(&self, now: Timestamp) -> bool {
         let is_silent = self.in_flight > 0 && now.since(self.heard_at) > SILENT;
         let most = match self.failures {
+            // One request is enough to find out whether a dead receiver is back.
             FAILURES.. => 1,
             _ if self.answers && !is_silent => LANE,
             _ => UNKNOWN,
@@ -129,6 +130,7 @@ impl ReceiverLanes {
         *self.accounts.entry(candidate.account).or_default() += 1;
         let lane = self.known.entry(candidate.lane.clone());
         let lane = lane.or_insert_with(|| ReceiverLane::new(now));
+        // An idle receiver has not been silent. Its silence begins with this request.
         if lane.in_flight == 0 {
             lane.heard_at = now;
         }
@@ -154,7 +156,7 @@ impl ReceiverLanes {
             return None;
         }
         lane.failures = lane.failures.saturating_add(1);
-        // Those that were under way when it was paused change nothing.
+        // Requests that were under way when the lane was paused must not lengthen the pause.
         if lane.failures < FAILURES || lane.paused_until.is_some_and(|until| until > now) {
             return None;
         }
@@ -171,6 +173,7 @@ impl ReceiverLanes {
         let Some(place) = self.places.remove(&id) else {
             return;
         };
+        // As it was counted: the receiver may have become known since.
         self.unknown -= usize::from(!place.is_known);
         if let Some(lane) = self.known.get_mut(&place.lane) {
             lane.in_flight = lane.in_flight.saturating_sub(1);

@@ -85,6 +85,7 @@ async fn claim(
 ) -> Result<(Arc<Lease>, Vec<DueDelivery>), Error> {
     let app = &post.crew.app;
     let lease = post.crew.runs.lease();
+    // The claim whose answer was lost may hold deliveries that nobody sends.
     if *in_doubt {
         let known = post.with_lanes(|lanes| lanes.in_flight());
         let owner = lease.name.clone();
@@ -128,7 +129,7 @@ async fn choose(post: &WebhookSender) -> Result<Vec<DeliveryId>, Error> {
         let found = match found.await {
             Ok(found) => found,
             Err(error) if chosen.is_empty() => return Err(error.into()),
-            // Their places are given back by the claim, if it fails too.
+            // The claim goes on with those chosen so far, and gives their places back if it fails.
             Err(_) => return Ok(chosen),
         };
         let seen = found.len();
@@ -137,7 +138,7 @@ async fn choose(post: &WebhookSender) -> Result<Vec<DeliveryId>, Error> {
             let taken = found.iter().filter(|candidate| lanes.take(candidate, now));
             chosen.extend(taken.map(|candidate| candidate.id));
         });
-        // Behind many of one lane there may be others.
+        // A full page may consist of one busy lane, with others behind it.
         if seen < LOOKED_AT as usize || chosen.len() == before {
             return Ok(chosen);
         }
@@ -250,6 +251,8 @@ async fn write_down(
         });
         write(app, &batch, &pauses).await;
         crash::point("delivery-written");
+        // Not before the outcome is on disk: what has no place counts as claimed by mistake, and
+        // would be freed and sent again.
         post.with_lanes(|lanes| {
             for (_, tried) in batch.drain(..) {
                 lanes.release(tried.due.id);
@@ -290,6 +293,7 @@ async fn write(app: &App, batch: &[(Arc<Lease>, AttemptOutcome)], pauses: &[(Str
             }
             Ok(())
         });
+        // The receivers have been asked. Until that is recorded, the webhooks would be sent again.
         let Err(error) = written.await else { return };
         tracing::error!(inside = ?error.inside(), "cannot record sent webhooks; trying again");
         tokio::select! {

@@ -53,6 +53,7 @@ impl SubmissionCounts {
         let of_route = |rows: &[(String, String, u32)]| {
             let rows = rows
                 .iter()
+                // A route that hands on names may have sent any model of the provider.
                 .filter(|row| row.0 == route.model || route.model == HANDED_ON);
             rows.map(|row| row.2).sum::<u32>()
         };
@@ -209,11 +210,13 @@ pub(super) fn claim(
     models: &[ModelDemand],
     now: Timestamp,
 ) -> Result<Vec<Task>, StoreError> {
+    // Without a free slot here a claim would only keep other processes from the queue.
     if models.iter().all(|demand| demand.most == 0) {
         return Ok(Vec::new());
     }
     store::tasks::enter_queue(conn, queue);
-    // Before the jobs are counted: what is sent meanwhile is counted twice rather than not at all.
+    // Counted before the jobs: an order that is sent in between counts twice rather than not at
+    // all.
     let mut unsent = None;
     let mut rooms = Vec::new();
     let mut places = 0;
@@ -250,6 +253,7 @@ pub(super) fn fits(
     if !counted.is_anything() {
         return Ok(true);
     }
+    // Without the lock two processes could both count the last place as free.
     store::submissions::lock_provider(conn, &route.provider)?;
     let counts = SubmissionCounts::read(conn, &route.provider, counted, now)?;
     Ok(counts.room(route, site, &credential.id) > 0)

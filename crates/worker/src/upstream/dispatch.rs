@@ -43,6 +43,7 @@ pub(crate) async fn dispatch(crew: Arc<WorkerContext>, tracker: TaskTracker) {
         tracker,
         places,
     });
+    // Weak, because the app owns this closure and the desk holds the app.
     let weak = Arc::downgrade(&desk);
     crew.app
         .process
@@ -59,6 +60,7 @@ pub(crate) async fn dispatch(crew: Arc<WorkerContext>, tracker: TaskTracker) {
                 }
             }
             Err(error) => {
+                // The queues were marked as empty before the look failed.
                 desk.places.not_seen();
                 tracing::error!(inside = ?error.inside(), "cannot claim tasks for providers");
                 crew.pause(AGAIN).await;
@@ -100,6 +102,7 @@ impl Dispatcher {
         } = &*self.crew;
         let model = &tasks.first()?.model;
         let lease = runs.lease();
+        // Without a proved lease nothing may be sent, and another process would have to free these.
         if stop.is_cancelled() || !runs.has_entered() || !lease.is_proved() {
             return None;
         }
@@ -109,6 +112,7 @@ impl Dispatcher {
             return None;
         }
         let mut reserved = places.reserve(tasks.len())?;
+        // Before the tasks are in the database, so that `compare` does not take them for forgotten.
         let expected = runs.expect(tasks);
         let owner = lease.name.clone();
         Some(TaskClaim::new(owner, move |tasks| {
@@ -128,6 +132,8 @@ impl Dispatcher {
     async fn take_all(&self) -> Result<bool, Error> {
         let crew = &self.crew;
         let now = crew.app.clock.now();
+        // Before the database is read: a task that is accepted meanwhile marks its queue again, and
+        // this must not undo it.
         self.places.look();
         let models = crew
             .app
@@ -139,7 +145,8 @@ impl Dispatcher {
         for (model, has_begun) in models {
             let routes = LocalRoutes::of(&crew.app, &model);
             if !routes.is_any() && !has_begun {
-                // Another process may have it; what none has is failed in the end.
+                // Another process may have the model. Tasks that nobody can run fail after ten
+                // minutes.
                 continue;
             }
             let queue = capacity::queue_of(&crew.app, &model);
@@ -180,7 +187,8 @@ impl Dispatcher {
                 begun.push((model.clone(), routes.is_any()));
             }
             if routes.is_any() {
-                // Whoever leaves a place rings.
+                // Held before the claim, so that new tasks do not take these slots meanwhile.
+                // Whoever gives one back rings.
                 let places = self.places.of(&model).hold(u32::MAX);
                 let most = places.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
                 let most = u32::try_from(most).unwrap_or(u32::MAX);
@@ -202,8 +210,10 @@ impl Dispatcher {
             .store
             .write(move |conn| -> Result<_, Error> {
                 let mut sent = Vec::new();
+                // What a provider may have comes first and needs no free place: its job goes on and
+                // costs money whether or not somebody follows it.
                 for (model, has_route) in &begun {
-                    // What no route takes any more is claimed to be failed.
+                    // Tasks without a route are claimed too, so that they come to an end.
                     sent.extend(if *has_route {
                         store::tasks::claim_sent(conn, &by, model, BATCH, now)?
                     } else {
@@ -218,6 +228,7 @@ impl Dispatcher {
         let more = sent.len() >= BATCH as usize;
         for ModelDemand { model, most, .. } in wanted.iter() {
             let of_model = new.iter().filter(|task| task.model == *model).count();
+            // All slots were used, so more may be waiting. New tasks must not pass them.
             if u32::try_from(of_model).is_ok_and(|count| count >= *most) {
                 self.places.of(model).queue();
             }
@@ -263,13 +274,15 @@ impl Dispatcher {
             };
             let (outcome, closing) = job.run(place).await;
             if !Box::pin(crew.end(&task, &run, outcome, closing)).await {
+                // The acceptance was to be written with the end of the task, which did not happen
+                // here.
                 job.tell_untold().await;
             }
             if let Some(shown) = job.shown.get() {
                 metrics::histogram!("mediagate_upstream_settle_seconds", "model" => task.model.clone())
                     .record(shown.elapsed());
             }
-            // Its place is free.
+            // The provider has room for another job.
             crew.app.bell.ring_for_upstream();
         };
         self.tracker

@@ -49,7 +49,8 @@ impl HostedTask<'_> {
     /// Follows a job to its end and stores what it made.
     pub(super) async fn follow(&self, mut taken: AcceptedJob) -> RunEnding {
         let ended = match taken.result.clone() {
-            // Nothing of it is on disk: it is not left before it is.
+            // The result is only in this process's memory. Neither a cancellation nor a shutdown
+            // interrupts its download.
             Err(outputs) if !taken.is_kept => Box::pin(self.fetch(&taken, &outputs)).await,
             Err(outputs) => {
                 tokio::select! {
@@ -61,8 +62,8 @@ impl HostedTask<'_> {
             Ok(handle) => {
                 tokio::select! {
                     ended = self.poll(&mut taken, &handle) => ended,
-                    // Cancelled, the job is a stray one from now on; taken over by
-                    // another process, it is that one's.
+                    // After a cancellation the job is followed as a stray. After a takeover it
+                    // belongs to the other process.
                     () = self.run.called_off.cancelled() => return (RunOutcome::Stopped, None),
                     () = self.crew.stop.cancelled() => return (RunOutcome::Stopped, None),
                 }
@@ -108,30 +109,35 @@ impl HostedTask<'_> {
         let (mut failures, mut tries) = (0, FetchRetries::of(OF_A_JOB));
         let mut asked = taken.poll_after;
         let mut doubt = EndDoubt::default();
-        // What this process has watched, by a clock that nobody sets: the wall clock may be wrong, and
-        // while the gateway was down the job may have ended well.
+        // The time limit counts only what this process has watched, by a clock that nobody sets.
+        // The wall clock may be wrong, and the job may have ended well while the gateway was down.
         let watched = Instant::now();
         let mut is_asked = false;
         loop {
             let elapsed = app.clock.now().since(taken.accepted_at);
+            // Asked at least once, so that a job that ended during a long pause is not given up.
             if is_asked && watched.elapsed() > taken.site.config.job_limit {
                 return Err(FollowError::OutOfTime);
             }
             let lengths = tasks::usual_lengths(app, &self.task.model).await;
+            // They only set the rhythm of polls, so an error does not matter.
             let lengths = lengths.ok().flatten();
             let pace = pace.for_many(taken.site.open_jobs(), taken.site.config.max_polls);
             let mut pause = next_poll(&pace, elapsed, lengths, asked.take(), failures, random());
             if std::mem::take(&mut taken.is_taken_up) {
-                // After a restart all are taken up at once, and nobody knows what came of any:
-                // each is asked for as soon as the provider's limits allow.
+                // After a restart all jobs are resumed at once, and any of them may have ended.
+                // Each is asked for as soon as the provider's limits allow, spread over the
+                // shortest interval.
                 pause = pace.floor.mul_f64(random());
             }
             let due = Instant::now() + pause;
             tokio::time::sleep_until(due).await;
+            // The settings may have been reloaded since the last poll.
             taken.refresh(&app.models.upstream);
             let (site, secret) = (&taken.site, &taken.credential.secret);
             let (driver, watch) = (&app.models.upstream.driver, ProgressWatch::new());
-            // In boxes, as what follows: thousands of jobs sleep, few do this.
+            // Boxed, as are the calls below: thousands of jobs sleep here and few poll at the same
+            // time, so the sleeping future should be small.
             let polled =
                 Box::pin(driver.poll_due(&site.provider, secret, handle, due, &watch)).await;
             is_asked = true;
@@ -165,8 +171,8 @@ impl HostedTask<'_> {
                         Ok(made) => return Ok(made),
                         Err(error) => error,
                     };
-                    // The address expired, or the file came broken: the provider is
-                    // asked for it again.
+                    // The URL has expired or the file is broken. The next poll asks the provider
+                    // for it again.
                     let Some(pause) = tries.after(&error) else {
                         return Err(failed(error));
                     };
@@ -248,11 +254,14 @@ fn next(
             unknown_word,
         }) => PollStep::Wait {
             is_guess: progress.is_none(),
+            // Only a task that has ended is at 100.
             progress: progress.unwrap_or_else(|| guess(elapsed, usual)).min(99),
             poll_after,
             unknown_word,
         },
         Ok(PollOutcome::Done(outputs)) => PollStep::Store(outputs),
+        // Any other error may come from a proxy, or from one machine of the provider that does not
+        // know the job. It does not end a job that is paid for.
         Err(error) if is_believed || error.ends_job() => PollStep::Fail(error),
         Err(error) => PollStep::Again(error),
     }
@@ -287,9 +296,10 @@ impl FetchRetries {
     /// When to try again; `None` when there is no hope.
     fn after(&mut self, error: &ResultError) -> Option<Duration> {
         match error {
-            // This gateway's own trouble: what was made is not thrown away for it.
+            // The trouble is in this gateway. A result that is paid for is not given up for it.
             ResultError::Inside(_) => return Some(STORE_AGAIN),
             ResultError::Useless(_) | ResultError::Unreachable(_) => return None,
+            // Counted on its own: that a host is down says nothing about the result.
             ResultError::Away(_) => {
                 let pause = FETCHES[self.away.min(FETCHES.len() - 1)];
                 self.away += 1;
@@ -318,7 +328,7 @@ fn out_of_time(taken: &AcceptedJob) -> RunEnding {
 /// The results cannot be had.
 fn failed(error: ResultError) -> FollowError {
     let (code, message, why) = match error {
-        // Ordered again it would be there again, and be paid for twice.
+        // No client is told to retry: a second order would be paid for and fail in the same way.
         ResultError::Unreachable(why) => (
             ErrorCode::ProviderRejected,
             format!("The URL of the provider's result is not allowed: {why}. Nothing was charged."),

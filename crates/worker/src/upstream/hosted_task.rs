@@ -69,6 +69,7 @@ impl AcceptedJob {
         let sites = upstream.sites();
         let site = sites.get(self.site.provider.name());
         let credential = site.and_then(|site| site.credential_of(&self.submission));
+        // If they are gone from the settings, the job goes on with those that it was made with.
         if let (Some(site), Some(credential)) = (site, credential) {
             (self.site, self.credential) = (site.clone(), credential.clone());
         }
@@ -118,6 +119,7 @@ pub(super) struct SentOrder<'a> {
 
 pub(super) fn inside(error: &Error) -> RunEnding {
     tracing::error!(inside = ?error.inside(), "cannot work on a task");
+    // The database or the files are in trouble, not the task.
     (RunOutcome::Later(Duration::from_secs(2)), None)
 }
 
@@ -131,6 +133,7 @@ pub(super) fn unconfirmed(
     metrics::counter!("mediagate_submissions_unconfirmed_total").increment(1);
     tracing::error!(submission_id = %submission.id, why, "submission unconfirmed");
     let message = "It is unknown whether the provider accepted the task, so it was not sent again. Nothing was charged.";
+    // A submission that is closed already keeps its state.
     let closing = submission.state.is_open().then(|| SubmissionClose {
         id: submission.id,
         from: submission.state,
@@ -153,6 +156,7 @@ pub(super) fn failure(error: &ProviderError) -> RunOutcome {
             ErrorCode::ContentPolicy,
             format!("The model's provider refuses this content: {said}. Nothing was charged."),
         ),
+        // A code that clients do not retry: the same order would fail again.
         ErrorClass::Rejected | ErrorClass::Unfit => RunOutcome::failed(
             ErrorCode::ProviderRejected,
             format!("The model's provider rejected the request: {said}. Nothing was charged."),

@@ -84,6 +84,8 @@ impl HostedTask<'_> {
         let model = app.models.catalog.load().with_id(&self.task.model).cloned();
         let now = app.clock.now();
         let intend = move |conn: &mut Conn<'_>| -> Result<(), IntentError> {
+            // The lock lasts until the commit. In between nobody can cancel the task or take it
+            // over.
             if !store::tasks::lock_held(conn, task, &owner)? {
                 return Err(IntentError::Gone);
             }
@@ -92,13 +94,15 @@ impl HostedTask<'_> {
                 .as_ref()
                 .is_some_and(|before| before.id == submission.id)
             {
-                // By a commit that was in doubt.
+                // An earlier run of this closure wrote it, in a commit whose answer was lost.
                 return Ok(());
             }
+            // Anything but a proven refusal may be a job that is paid for.
             let is_refused = |before: &Submission| before.state == SubmissionState::Refused;
             if !before.as_ref().is_none_or(is_refused) {
                 return Err(IntentError::Gone);
             }
+            // The claim counted the places without this lock, so its count may be out of date.
             if !capacity::fits(conn, &route, &site, &credential, now)? {
                 return Err(IntentError::Full);
             }
@@ -112,6 +116,8 @@ impl HostedTask<'_> {
             Ok(())
         };
         match app.store.write(intend.clone()).await {
+            // The row may be on disk. If this run gave up now, everybody would take the order for
+            // sent, so it finds out what was written.
             Err(IntentError::Inside(error)) if error.leaves_open() => self.insist(intend).await?,
             intended => intended?,
         }
@@ -140,6 +146,7 @@ impl HostedTask<'_> {
     /// may be about to learn that the first time was refused.
     pub(super) async fn still_held(&self) -> Result<SendDeadline, IntentError> {
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
+        // A write transaction, because only a lock keeps the task from being taken over meanwhile.
         let held = self
             .crew
             .app
@@ -163,14 +170,18 @@ impl HostedTask<'_> {
         is_new: bool,
     ) -> RunEnding {
         tracing::warn!(submission_id = %id, "submission not sent: cannot confirm that this process still holds the task");
+        // An earlier run wrote the row and may have sent the request.
         if !is_new {
             return (RunOutcome::Stopped, None);
         }
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
         let repeats = site.provider.adapter().deduplicates();
         let now = self.crew.app.clock.now();
+        // Only this process knows that nothing left. Unless it says so, the outcome counts as
+        // unknown.
         let written = self.insist(move |conn| {
-            // Whoever took the task over may have sent it with the same key.
+            // With a provider that deduplicates, a process that took the task over may have sent
+            // the request with the same key.
             if !repeats || store::tasks::lock_held(conn, task, &owner)? {
                 let why = Some(("held_back", "the gateway was suspended before it was sent"));
                 let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
@@ -193,7 +204,10 @@ impl HostedTask<'_> {
         provider: &str,
         brought: JobAcceptance,
     ) -> Result<Timestamp, RunEnding> {
+        // The time of the provider's answer. The commit may come much later if the database is
+        // away.
         let now = self.crew.app.clock.now();
+        // Tried again whatever the error is: nobody else knows that this job exists.
         let yes = loop {
             let brought = brought.clone();
             let written = self
@@ -211,7 +225,8 @@ impl HostedTask<'_> {
         };
         let state = match yes {
             AcceptanceOutcome::Written => return Ok(now),
-            // This run did, in a commit whose answer was lost, or with a task that was cancelled.
+            // This run closed it: in a commit whose answer was lost, or beside a task that was
+            // cancelled.
             AcceptanceOutcome::Surplus(SubmissionState::Ended) if self.untold.get().is_some() => {
                 return Ok(now);
             }
@@ -230,7 +245,7 @@ impl HostedTask<'_> {
     pub(super) async fn tell_untold(&self) {
         if let Some(untold) = self.untold.get() {
             let (id, brought) = (untold.submission, untold.brought.clone());
-            // Whether it can still be followed is told to the operator.
+            // An error means that the job can no longer be followed. The operator was told of it.
             let _ = self.write_accepted(id, &untold.provider, brought).await;
         }
     }
@@ -246,7 +261,8 @@ impl HostedTask<'_> {
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
         let at = self.crew.app.clock.now();
         let refused = move |conn: &mut Conn<'_>| {
-            // Whoever took the task over may have sent it again with the same key.
+            // A process that took the task over may have repeated the request with the same key and
+            // been accepted. Once the task has ended, nobody repeats it.
             let held = store::tasks::lock_held(conn, task, &owner)?;
             let now = store::tasks::of_anyone(conn, task)?;
             if !held && now.is_some_and(|task| !task.state.is_terminal()) {
@@ -257,7 +273,7 @@ impl HostedTask<'_> {
             if store::submissions::close(conn, id, from, to, why, at)?.is_some() {
                 return Ok(true);
             }
-            // By a commit that was in doubt.
+            // An earlier run of this closure may have closed it, in a commit whose answer was lost.
             let is = store::submissions::by_id(conn, id)?;
             Ok(held && is.is_some_and(|is| is.state == SubmissionState::Refused))
         };
@@ -297,6 +313,8 @@ fn write_yes(
         }
         return Ok(AcceptanceOutcome::Written);
     }
+    // The task was given up as unconfirmed meanwhile. Its caller keeps that answer, and the job is
+    // recorded for the operator.
     if store::submissions::found(conn, id, brought, now)? {
         return Ok(AcceptanceOutcome::Found);
     }

@@ -43,8 +43,9 @@ use hosted_task::{HostedTask, RunEnding};
 
 impl HostedTask<'_> {
     async fn run(&self, place: Option<OwnedSemaphorePermit>) -> RunEnding {
-        // In a box, for most of a job's life comes after it.
+        // Boxed, because submitting needs a large future and most of a job's life comes after it.
         let taken = Box::pin(self.take()).await;
+        // A slot is for submitting. While this job runs, another task may be submitted.
         drop(place);
         self.crew.app.bell.ring_for_upstream();
         match taken {

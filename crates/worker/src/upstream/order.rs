@@ -65,6 +65,7 @@ pub(super) async fn build(
     let model = route.sent_name(&task.asked_model).ok_or(OrderError::Name)?;
     Ok(PreparedOrder {
         order: Order {
+            // Set by whoever makes the submission, whose id it is.
             key: String::new(),
             model: model.to_owned(),
             work,
@@ -87,6 +88,8 @@ fn extra(task: &Task, route: &Route) -> Map<String, Value> {
 async fn video(app: &App, job: &VideoJob, route: &Route) -> Result<VideoSpec, OrderError> {
     let references = matches!(&route.limits, ModelLimits::Video(video) if video.pictures.purpose == PicturePurpose::References);
     let sources = job.picture.iter().chain(&job.more_pictures);
+    // Pictures without a role count by their position: the first is the first frame and the second
+    // the last, unless the model takes only references.
     let by_place = sources.enumerate().map(|(place, id)| match place {
         _ if references => (PictureRole::Reference, id),
         0 => (PictureRole::FirstFrame, id),
@@ -153,7 +156,8 @@ async fn stems(
     };
     let full = match job.stem_task {
         SeparationMode::Twelve => true,
-        // The rest is then the sum of all other parts.
+        // If the provider does not return the rest, all parts are ordered and the rest is their
+        // sum.
         SeparationMode::Two => !job.outputs.iter().all(|(_, target)| match target {
             StemTarget::Only(group) | StemTarget::Without(group) => rest_is_given(group),
             StemTarget::Other => false,
@@ -242,11 +246,11 @@ async fn recording(
     let known: Option<&ClipUpstream> = clip
         .upstream
         .as_ref()
-        // Some providers keep no record of what they make.
+        // Without an id the provider does not know the clip, and gets its content.
         .filter(|upstream| upstream.provider == route.provider && !upstream.clip_id.is_empty());
     let file = match file(app, audio, "recording").await? {
         Some(file) => file,
-        // The provider has it, whatever became of this gateway's copy.
+        // The provider has the recording and is sent only its id.
         None if known.is_some() => MediaFile {
             name: "recording.flac".into(),
             mime: "audio/flac",

@@ -26,6 +26,7 @@ const UNREACHED: Duration = Duration::from_secs(1);
 impl HostedTask<'_> {
     /// Has a provider take the task, or finds that one did.
     pub(super) async fn take(&self) -> Result<AcceptedJob, RunEnding> {
+        // Accepted and claimed by this process in one transaction, so a lookup would find nothing.
         if self.is_new {
             return self.submit().await;
         }
@@ -50,7 +51,8 @@ impl HostedTask<'_> {
             SubmissionState::Refused => self.submit().await,
             SubmissionState::Accepted => match result_of(&submission) {
                 Some(result) => self.take_up(submission, result),
-                // The answer was the result itself, and was lost with the process.
+                // The provider's answer was the result itself and is lost. A second order would be
+                // paid for again.
                 None => Err(unconfirmed(
                     &submission,
                     "the process ended before the result was stored",
@@ -74,7 +76,8 @@ impl HostedTask<'_> {
         result: Result<JobHandle, Vec<JobOutput>>,
     ) -> Result<AcceptedJob, RunEnding> {
         let Some((site, credential)) = self.crew.app.models.upstream.made_by(&submission) else {
-            // Until the settings match again, or the operator gives it up.
+            // A job is asked for only where and with what it was ordered. The task waits until the
+            // settings have that again, or until the operator gives it up.
             return Err((RunOutcome::Later(self.pause_of(&submission)), None));
         };
         tracing::info!(provider = %submission.provider, "job resumed");
@@ -101,7 +104,7 @@ impl HostedTask<'_> {
         let made_by = self.crew.app.models.upstream.made_by(&submission);
         let route = self.route(&submission.provider, &submission.route_model);
         let (Some((site, credential)), Some(route)) = (made_by, route) else {
-            // It may have been taken there, and is sent nowhere else.
+            // That provider may have the order, so no other one gets it.
             return Err((RunOutcome::Later(self.pause_of(&submission)), None));
         };
         let age = self.crew.app.clock.now().since(submission.created_at);
@@ -124,6 +127,7 @@ impl HostedTask<'_> {
             submission: &submission,
             is_own: false,
         };
+        // The provider may have forgotten the key and would start a second job.
         if site.provider.adapter().deduplicates() && age > KEYS_KEPT {
             return Err(unconfirmed(
                 &submission,
@@ -134,16 +138,17 @@ impl HostedTask<'_> {
         if !site.provider.adapter().deduplicates() {
             return self.resolve(sent, WHY).await;
         }
-        // The provider makes one job of both.
+        // Repeating is safe here: the provider makes one job of two requests with the same key.
         match self.send_or_find(&route, sent).await? {
             RouteAttempt::Taken(taken) => Ok(*taken),
-            // Nobody was reached: it stays as it is, to be repeated again.
+            // A passing error proves nothing. The row stays as it is, and the next run repeats the
+            // request.
             RouteAttempt::Passed(DeclineReason::No(error))
                 if error.class.is_passing() && age < REPETITION =>
             {
                 Err((RunOutcome::Later(UNREACHED), None))
             }
-            // That it is refused now says nothing about the first time.
+            // A refusal now does not tell what the provider did with the first request.
             RouteAttempt::Passed(_) => Err(unconfirmed(
                 &submission,
                 "the provider rejected the repeated request",

@@ -56,6 +56,8 @@ impl HostedTask<'_> {
     ) -> Result<AcceptedJob, RunEnding> {
         let app = &self.crew.app;
         let (id, created_at) = (sent.submission.id, sent.submission.created_at);
+        // Nothing has to be searched for: `recover` repeats the request under its key, which leads
+        // to the job if there is one.
         if sent.site.provider.adapter().deduplicates() {
             return Err(if app.clock.now().since(created_at) < REPETITION {
                 (RunOutcome::Later(AGAIN), None)
@@ -74,6 +76,8 @@ impl HostedTask<'_> {
             match look(app, sent).await {
                 Ok(JobLookup::Found(handle)) => {
                     let accepted_at = app.clock.now();
+                    // False if another submission with the same content got this job first. The
+                    // search goes on then.
                     if self.accept_found(sent, handle.clone()).await? {
                         tracing::warn!(submission_id = %id, "the provider had accepted the submission: its job was found");
                         return Ok(AcceptedJob {
@@ -96,6 +100,7 @@ impl HostedTask<'_> {
                 Ok(JobLookup::Unknown) => {}
                 Err(error) => {
                     tracing::warn!(submission_id = %id, class = error.class.name(), message = %error.message, "cannot search for a job");
+                    // The provider refuses the search itself, and would refuse it again.
                     if !error.class.is_passing() {
                         return Err(unconfirmed(sent.submission, why, None));
                     }
@@ -105,6 +110,8 @@ impl HostedTask<'_> {
         Err(unconfirmed(
             sent.submission,
             why,
+            // The caller gets an answer now. The search goes on for the operator, who may be
+            // charged.
             Some(app.clock.now().plus(LATER)),
         ))
     }
@@ -127,6 +134,7 @@ impl HostedTask<'_> {
         let accepted = app
             .store
             .write(move |conn| -> Result<bool, Error> {
+                // Two equal orders may find the same job at the same moment. Only one may have it.
                 store::submissions::lock_provider(conn, &provider)?;
                 if store::submissions::is_known(conn, &provider, &handle, since)? {
                     return Ok(false);
@@ -147,6 +155,7 @@ pub(super) async fn look(app: &App, sent: SentOrder<'_>) -> Result<JobLookup, Pr
     let Some(lookup) = driver.find(provider, secret, sent.order, since).await? else {
         return Ok(JobLookup::CannotAsk);
     };
+    // It carries the key of this order, which nobody else has used.
     if let Some(job) = lookup.certain() {
         return Ok(JobLookup::Found(job.handle.clone()));
     }
@@ -163,11 +172,12 @@ pub(super) async fn look(app: &App, sent: SentOrder<'_>) -> Result<JobLookup, Pr
         let unknown = store::submissions::unknown_since(conn, &name, &model, near)?;
         Ok((free, unknown))
     });
+    // Without the database nobody can tell which of these jobs belong to other orders.
     let Ok((free, unknown)) = compared.await else {
         return Ok(JobLookup::Unknown);
     };
-    // Jobs with the same content: as long as there are no more of them than
-    // submissions of ours that look for theirs, any may have any.
+    // These jobs cannot be told apart. If there are no more of them than unresolved submissions of
+    // ours, they all count as ours, and any submission may have any of them.
     let is_ours = free.len() <= usize::try_from(unknown).unwrap_or(usize::MAX);
     Ok(match free.into_iter().next() {
         Some(handle) if is_ours => JobLookup::Found(handle),
@@ -266,6 +276,7 @@ async fn look_late(app: &App, submission: &Submission) -> Result<Option<JobHandl
     match look(app, sent).await {
         Ok(JobLookup::Found(handle)) => Ok(Some(handle)),
         Ok(_) => Ok(None),
+        // It is looked for again later.
         Err(error) => {
             tracing::debug!(class = error.class.name(), message = %error.message, "cannot search for a job");
             Ok(None)

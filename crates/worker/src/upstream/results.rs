@@ -99,6 +99,7 @@ async fn fetch(
     source: &OutputSource,
 ) -> Result<FetchedFile, ResultError> {
     let spool = app.config.spool_path();
+    // From the spool a file can be linked into the media folder without a copy.
     let file = tempfile::NamedTempFile::new_in(spool).map_err(Error::internal)?;
     let (file, path) = file.into_parts();
     let mut file = tokio::fs::File::from_std(file);
@@ -138,6 +139,7 @@ async fn video(
     taken: &AcceptedJob,
     pieces: Vec<Piece>,
 ) -> Result<RunOutput, ResultError> {
+    // The caller is sent to this URL, so it has to pass the rules for what is fetched here.
     if let Some((job, url)) = link_of(&taken.site, task, &pieces) {
         let url = taken.site.provider.known_link(url).await;
         return Ok(linked(job, url.map_err(ResultError::Unreachable)?.into()));
@@ -148,6 +150,7 @@ async fn video(
         .ok_or_else(|| ResultError::Useless("it contains no video".into()))?;
     let fetched = fetch(app, taken, &piece.source).await?;
     let (parts, path) = (app.clone(), fetched.path.clone());
+    // Before anything is stored: a broken file can still be downloaded again.
     let read = move |place: &WorkSlot| {
         let film = mp4_probe::measure(&path)?;
         Ok::<_, &str>((film, marking::told(&parts, &path, place.watch())))
@@ -260,6 +263,7 @@ async fn clip_of(
     };
     let engines = app.engines.clone();
     let keep = move |place: &WorkSlot| {
+        // The files are removed on drop. They must last until the work ends, even if nobody waits.
         let _sources = sources;
         child::clip_of(&engines, recordings, place.watch())
     };
@@ -290,6 +294,7 @@ async fn stems(
     job: &StemsJob,
     pieces: Vec<Piece>,
 ) -> Result<RunOutput, ResultError> {
+    // All parts are fetched first, because a rest that the provider does not return is their sum.
     let mut parts: Vec<FetchedStem> = Vec::new();
     for piece in pieces {
         let (target, upstream) = match &piece.what {
@@ -321,7 +326,7 @@ async fn stems(
             made.missing_clips.push(*id);
             continue;
         };
-        // A sum is said to be made of the first of its parts.
+        // Content Credentials name one source. For a computed rest that is its first part.
         let source = given.or(parts.first()).map(|part| part.1.path.clone());
         let source = source.ok_or_else(|| Error::internal("a stem of nothing"))?;
         let facts = facts(app, task, taken, &job.title);
@@ -353,7 +358,7 @@ async fn stems(
     }
     let (parts, parts_asked) = (ids.len() as u64, job.outputs.len() as u64);
     made.quantity = WorkQuantity {
-        // Of a recording that was separated in part, a part of its time is paid for.
+        // If stems are missing, only a share of the recording's length is paid for.
         milliseconds: job.milliseconds * parts / parts_asked,
         pixels: 0,
         parts,
@@ -388,10 +393,11 @@ async fn rest(
         StemTarget::Other => true,
         StemTarget::Without(_) => false,
     });
-    // A sum that leaves something out would be no rest.
+    // Without `Other` the sum would lack everything that belongs to no group.
     if !parts.iter().any(|part| part.0 == StemTarget::Other) {
         return Ok(None);
     }
+    // A sum is held in memory as a whole, while a single recording is read in pieces.
     let mut memory = clip::KEEPING_BYTES + DecodeLimits::default().max_bytes as u64;
     let mut sources = Vec::new();
     for (_, fetched, _) in others {
@@ -419,6 +425,7 @@ async fn songs(
             continue;
         };
         let fetched = fetch(app, taken, &piece.source).await?;
+        // A provider may return more clips than were ordered. They are kept as well.
         let id = promised.next().unwrap_or_else(|| {
             let id = ClipId::new();
             made.more_clips.push(songs::clip(task, id, &job.title));
@@ -464,7 +471,7 @@ fn facts(app: &App, task: &Task, taken: &AcceptedJob, title: &str) -> SigningFac
 }
 
 fn upstream_of(taken: &AcceptedJob, facts: &providers::port::ClipFacts) -> ClipUpstream {
-    // Callers are handed it as it is.
+    // Callers get this URL unchanged, so one that they may not be sent to is left out.
     let video_url = taken.site.provider.link(&facts.video_url);
     ClipUpstream {
         provider: taken.site.provider.name().to_owned(),

@@ -16,6 +16,7 @@ pub(super) fn expiry(url: &str) -> Option<Timestamp> {
     let url = Url::parse(url).ok()?;
     let (mut signed, mut seconds) = (None, None);
     for (name, value) in url.query_pairs() {
+        // Hosts differ in the case of these names, for example `X-Amz-Date` and `x-oss-date`.
         match name.to_ascii_lowercase().as_str() {
             "expires" => return Some(Timestamp::from_seconds(value.parse().ok()?)),
             "se" => return Timestamp::parse(&value),

@@ -60,6 +60,7 @@ pub(super) async fn take_all(
     tracker: &TaskTracker,
 ) -> Result<bool, Error> {
     let now = crew.app.clock.now();
+    // Read first, so that an idle process does not write.
     let any = crew
         .app
         .store
@@ -67,6 +68,7 @@ pub(super) async fn take_all(
     if !any.await? {
         return Ok(false);
     }
+    // Until all of them are registered, `compare` in the heartbeat must not release them.
     let _claiming = crew.runs.claiming();
     let lease = crew.runs.lease();
     let name = lease.name.clone();
@@ -139,13 +141,15 @@ async fn follow(
         return Ok(None);
     };
     let Some((site, credential)) = app.models.upstream.made_by(submission) else {
-        // Until the settings match again, or the operator gives it up.
+        // A job is asked for only where and with what it was ordered. It waits until the settings
+        // have that again, or until the operator gives it up.
         return Ok(Some(WITHOUT));
     };
     let driver = &app.models.upstream.driver;
     let off = driver
         .cancel(&site.provider, &credential.secret, handle)
         .await;
+    // Anything but a confirmation leaves open whether the job goes on.
     if matches!(off, Ok(true)) {
         crash::point("job-called-off");
         close(crew, submission, &task, StrayOutcome::CalledOff, None).await?;
@@ -160,6 +164,7 @@ async fn follow(
         close(crew, submission, &task, end, watch.cost()).await?;
         return Ok(None);
     }
+    // This process stops. Another one may take the job at once.
     Ok(Some(Duration::ZERO))
 }
 
@@ -176,7 +181,8 @@ async fn poll(
     let pace = site.provider.adapter().pace();
     let since = submission.accepted_at.unwrap_or(submission.created_at);
     let (mut failures, mut asked, mut doubt) = (0, None, EndDoubt::default());
-    // As for a job that somebody waits for: what this process has watched, by a clock that nobody sets.
+    // Counted as in the polling of tasks: only what this process has watched, by a clock that
+    // nobody sets.
     let (watched, mut is_asked) = (Instant::now(), false);
     loop {
         let elapsed = app.clock.now().since(since);
@@ -193,7 +199,7 @@ async fn poll(
         let polled = driver.poll_due(&site.provider, &credential.secret, handle, due, watch);
         let polled = Box::pin(polled).await;
         is_asked = true;
-        // Some providers forget a job that was called off.
+        // Some providers forget a job that was called off, and then say that there is none.
         let is_believed = doubt.note(watched.elapsed(), polled.as_ref().err());
         match polled {
             Ok(PollOutcome::Running { poll_after, .. }) => (failures, asked) = (0, poll_after),
@@ -223,6 +229,7 @@ async fn close(
         StrayOutcome::Unknown => SubmissionState::Unclear,
         _ => SubmissionState::Ended,
     };
+    // One transaction: the submission is closed once, and the money moves with it.
     let closed = app
         .store
         .write(move |conn| -> Result<bool, Error> {
@@ -239,7 +246,7 @@ async fn close(
                 StrayOutcome::Unknown => tasks::JobOutcome::Unknown,
             };
             let is_closed = tasks::job_is_over(conn, &task, job, now)?;
-            // Nobody fetched it: it is what was ordered.
+            // Nobody fetched the result, so its size is taken from the order.
             let asked = task.tariff.as_ref().map(|tariff| tariff.asked);
             let made = (end == StrayOutcome::Made).then(|| asked.unwrap_or_default());
             costs::job_is_over(conn, &task, closed, cost, made, now)?;
@@ -262,7 +269,8 @@ fn bill(task: &Task, submission: &Submission) -> Bill {
     let price =
         tariff.and_then(|tariff| tariff.price_by(&submission.provider, &submission.route_model));
     let quantity = tariff.map(|tariff| tariff.asked).unwrap_or_default();
-    // A route without a price works for nothing; without any prices it costs what was reserved, as in `finish`.
+    // A route without a price is free. If no prices are stored with the task, it costs what was
+    // reserved, as in `finish`.
     let by_price = |_| price.map_or(MicroDollars::ZERO, |price| price.of(quantity));
     let cost = tariff.map_or(task.reserved, by_price);
     Bill {
@@ -283,6 +291,7 @@ pub(crate) async fn release_left_over(app: &App) -> Result<(), Error> {
         app.store
             .write(move |conn| -> Result<(), Error> {
                 let last = store::submissions::latest(conn, task.id)?;
+                // A submission that is open settles the money when its job ends.
                 if last.is_none_or(|last| !last.state.is_open()) {
                     ledger::close(conn, &task, None, now)?;
                 }

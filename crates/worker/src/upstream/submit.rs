@@ -50,10 +50,12 @@ impl HostedTask<'_> {
     pub(super) async fn submit(&self) -> Result<AcceptedJob, RunEnding> {
         let upstream = &self.crew.app.models.upstream;
         let (app, account) = (&self.crew.app, self.task.account);
-        // Without it the routes are tried as they stand.
+        // A provider that already has the sources comes first. If this lookup fails, the routes
+        // only lose that preference, except for a persona, which then has no route at all.
         let known_at = routing::known_at(app, account, &self.task.payload).await;
         let known_at = known_at.unwrap_or_default();
         for round in 0..=ROUNDS.len() {
+            // Read again in each round: the settings may have been reloaded during the pause.
             let routes = self.routes(known_at.as_deref())?;
             let mut full = false;
             for (route, site) in &routes {
@@ -63,6 +65,8 @@ impl HostedTask<'_> {
                     RouteAttempt::Passed(DeclineReason::Closed | DeclineReason::No(_)) => {}
                 }
             }
+            // A place may be minutes away. The task waits in the queue, so that accounts keep
+            // taking turns and no submission slot is held.
             if full {
                 return Err((RunOutcome::Later(FULL), None));
             }
@@ -70,6 +74,7 @@ impl HostedTask<'_> {
             let busy = routes.iter().filter_map(|(route, _)| {
                 upstream.breaker(route, |breaker| breaker.busy_until(now))
             });
+            // A provider that asked for a pause has not failed. The task waits in the queue for it.
             let began = self.task.started_at.unwrap_or(now);
             if let Some(until) = busy.min()
                 && now.since(began) < PATIENCE
@@ -83,6 +88,7 @@ impl HostedTask<'_> {
                 () = self.crew.pause(*pause) => {}
                 () = self.run.called_off.cancelled() => {}
             }
+            // Every submission so far is known to be refused, so another process may start over.
             if self.crew.stop.is_cancelled() || self.run.called_off.is_cancelled() {
                 return Err((RunOutcome::Stopped, None));
             }
@@ -130,6 +136,8 @@ impl HostedTask<'_> {
             return Ok(RouteAttempt::Passed(DeclineReason::Closed));
         }
         let mut passed = DeclineReason::Full;
+        // From here on every outcome is reported to the breaker. A trial without a report would
+        // block the route until it times out.
         let order = order::build(&self.crew.app, self.task, route, site).await;
         let prepared = match order {
             Ok(prepared) => prepared,
@@ -152,6 +160,7 @@ impl HostedTask<'_> {
                 return Err(inside(&error));
             }
         };
+        // A clip or a persona is known only to the provider's account that made it.
         let credentials = match &prepared.credential {
             Some(pinned) => vec![pinned.clone()],
             None => route_order::by_load(site),
@@ -160,6 +169,7 @@ impl HostedTask<'_> {
             let submission = Submission {
                 id: SubmissionId::new(),
                 task: self.task.id,
+                // Counted in the transaction that writes the row.
                 attempt: 0,
                 provider: route.provider.clone(),
                 route_model: prepared.order.model.clone(),
@@ -172,6 +182,8 @@ impl HostedTask<'_> {
                 accepted_at: None,
             };
             let order = Order {
+                // The id of the row is the idempotency key at the provider. After a crash another
+                // process can repeat the request under the same key.
                 key: submission.id.to_string(),
                 ..prepared.order.clone()
             };
@@ -186,7 +198,7 @@ impl HostedTask<'_> {
                 taken @ RouteAttempt::Taken(_) => return Ok(taken),
                 RouteAttempt::Passed(DeclineReason::Full | DeclineReason::Closed) => {}
                 RouteAttempt::Passed(DeclineReason::No(error)) => {
-                    // What is wrong with one credential may be right with the next.
+                    // Another key or another account at the provider may still work.
                     let is_its_own = matches!(
                         error.class,
                         ErrorClass::Credentials | ErrorClass::Account | ErrorClass::RateLimited
@@ -198,8 +210,10 @@ impl HostedTask<'_> {
                 }
             }
         }
+        // Judged once, after all credentials: one bad key among several is no failure of the route.
         if let DeclineReason::No(error) = &passed {
             let now = self.crew.app.clock.now();
+            // The next order would fail for the same reason, so one failure is enough.
             let at_once = matches!(error.class, ErrorClass::Credentials | ErrorClass::Account);
             let pause = error.retry_after;
             upstream.breaker(route, |breaker| match error.class {
@@ -230,6 +244,8 @@ impl HostedTask<'_> {
     /// Nobody saw whether the provider took the order.
     fn unclear(&self, route: &Route, error: ProviderError) -> SendFailure {
         let app = &self.crew.app;
+        // Such an order may be paid for and lost. It counts as a failure, so that the breaker opens
+        // before many more are.
         let now = app.clock.now();
         app.models
             .upstream
@@ -249,7 +265,11 @@ impl HostedTask<'_> {
             submission,
             is_own: is_new,
         } = sent;
+        // Counted before the request leaves, so that orders sent at the same time choose different
+        // credentials.
         let (open, id) = (credential.open(), submission.id);
+        // The driver awaits this after everything that can fail without a connection, and before
+        // the request that costs money. The row is then on disk before anything can be paid for.
         let intent = async || {
             if is_new {
                 self.intend(route, site, credential, submission.clone())
@@ -279,22 +299,29 @@ impl HostedTask<'_> {
                 return Err(self.held_back(site, id, is_new).await.into());
             }
             Err(SubmitError::Before(error)) => {
+                // The intent comes later, so there is no row yet. This one only tells what was
+                // tried.
                 if is_new {
                     self.note_refused(submission, &error).await;
                 }
                 return Ok(self.refused(route, error)?);
             }
-            // Of a repetition this is proof of nothing, and not written down.
+            // That a repetition was refused does not prove that the first request was, so nothing
+            // is recorded.
             Err(SubmitError::Refused(error)) if !is_new => {
                 return Ok(RouteAttempt::Passed(DeclineReason::No(error)));
             }
             Err(SubmitError::Refused(error)) => {
+                // On disk before another route is tried: `intend` sends nothing while an earlier
+                // submission is not known to be refused.
                 return match self.write_refused(id, &error).await {
                     Ok(true) => Ok(self.refused(route, error)?),
                     Ok(false) => Err((RunOutcome::Stopped, None).into()),
                     Err(halt) => Ok(halt.into_attempt()?),
                 };
             }
+            // The provider took the order and may charge for it, so no other route is tried. The
+            // route itself works.
             Err(SubmitError::Failed(error)) => {
                 app.models
                     .upstream
@@ -348,23 +375,26 @@ impl HostedTask<'_> {
         let made = result.as_ref().err();
         let brought = JobAcceptance {
             handle: result.as_ref().ok().cloned(),
-            // Of bytes that came with the answer itself nothing can be written down.
+            // Results that came as bytes in the answer do not serialize and cannot be recorded.
             results: made.and_then(|outputs| serde_json::to_value(outputs).ok()),
             cost,
         };
         let (submission, provider) = (sent.submission.id, route.provider.clone());
-        // One that is not handed on ends the task as a job's result does.
+        // A link that callers may not get takes the usual path, on which storing it fails the task.
         let is_link = |made: &Vec<JobOutput>| {
             let link = results::link_of(sent.site, self.task, made);
             link.is_some_and(|(_, url)| sent.site.provider.link(url).is_ok())
         };
         if made.is_some_and(is_link) {
+            // All that is left is to write the link, so the acceptance is written with the end of
+            // the task: one commit instead of two. After a crash in between the outcome counts as
+            // unknown.
             let untold = PendingAcceptance {
                 submission,
                 provider,
                 brought,
             };
-            // Of a job that has been taken there is no second one.
+            // It is not set before: once a provider has accepted, this run submits nothing else.
             let _ = self.untold.set(untold);
             return Ok(PersistedAcceptance {
                 at: self.crew.app.clock.now(),
@@ -385,6 +415,7 @@ impl HostedTask<'_> {
     /// The provider took nothing: another route may, or the caller is told.
     fn refused(&self, route: &Route, error: ProviderError) -> Result<RouteAttempt, RunEnding> {
         tracing::warn!(provider = %route.provider, class = error.class.name(), message = %error.message, "provider rejected the submission");
+        // `Unclear` gets here only from a call before the submission, so another route may try.
         if error.class.allows_fail_over() || error.class == ErrorClass::Unclear {
             return Ok(RouteAttempt::Passed(DeclineReason::No(error)));
         }

@@ -36,7 +36,7 @@ impl SubmitSlots {
         }
         let places = Arc::new(ModelSlots {
             free: Arc::new(Semaphore::new(self.most)),
-            // Nobody has looked.
+            // Tasks of an earlier process may be waiting. The first look will tell.
             has_queue: AtomicBool::new(true),
         });
         models.insert(model.to_owned(), places.clone());
@@ -66,18 +66,21 @@ impl ModelSlots {
     /// Up to so many places, for tasks that are about to be claimed: new ones do not get them meanwhile.
     pub(super) fn hold(&self, most: u32) -> Option<OwnedSemaphorePermit> {
         let free = u32::try_from(self.free.available_permits()).unwrap_or(u32::MAX);
+        // Others may take permits between the two calls, so fewer are tried then.
         let mut counts = (1..=most.min(free)).rev();
         counts.find_map(|count| self.free.clone().try_acquire_many_owned(count).ok())
     }
 
     /// Places for new tasks, unless others came first.
     pub(super) fn reserve(&self, tasks: usize) -> Option<OwnedSemaphorePermit> {
+        // A new task must not pass tasks that wait in the database.
         if self.has_queue.load(Ordering::Relaxed) {
             return None;
         }
         let tasks = u32::try_from(tasks).ok()?;
         let places = self.free.clone().try_acquire_many_owned(tasks).ok();
         if places.is_none() {
+            // The task is accepted without a claim and waits in the database from now on.
             self.queue();
         }
         places

@@ -37,6 +37,8 @@ pub fn serve() -> io::Result<()> {
     let order: ChildOrder = serde_json::from_str(&order)?;
     end_with(order.parent)?;
     limit(order.limits)?;
+    // After the limits, which open a file of /proc, and before there is a second thread: only this
+    // thread and those that it starts are confined.
     confine(&order.job.files(&order.folder))?;
     if order.job.can_wait() {
         rustix::process::nice(19)?;
@@ -44,8 +46,9 @@ pub fn serve() -> io::Result<()> {
     let watch = Arc::new(EngineControl::default());
     let (done, ends) = mpsc::channel();
     let (job, folder, watching) = (order.job, order.folder, watch.clone());
+    // On its own thread, so that progress is reported while it computes.
     std::thread::Builder::new().spawn(move || {
-        // Nobody listens to a job that ends after its time.
+        // Fails only if the loop below has ended.
         let _ = done.send(job.run(&folder, &watching));
     })?;
     loop {
@@ -53,7 +56,6 @@ pub fn serve() -> io::Result<()> {
             Ok(Ok(word)) => return say(&word),
             Ok(Err(EngineError::Source(why))) => return say(&ChildMessage::Source(why)),
             Ok(Err(error)) => return say(&ChildMessage::Broken(error.to_string())),
-            // One that waits for its parent's answer has told all there is to tell.
             Err(RecvTimeoutError::Timeout) => say(&ChildMessage::Progress(watch.progress()))?,
             Err(RecvTimeoutError::Disconnected) => {
                 return say(&ChildMessage::Broken("the engine panicked".into()));
@@ -66,7 +68,7 @@ pub fn serve() -> io::Result<()> {
 fn end_with(parent: u32) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    // The parent may have died before.
+    // For a parent that died before this call the kernel sends nothing.
     let is_there = getppid().is_some_and(|id| id.as_raw_pid().cast_unsigned() == parent);
     if is_there {
         Ok(())
@@ -81,10 +83,11 @@ fn limit(limits: ChildLimits) -> io::Result<()> {
         (Resource::Cpu, limits.cpu),
         (Resource::Fsize, limits.file),
         (Resource::Nofile, Some(OPEN_FILES)),
+        // A core dump would leave the media of callers on the disk.
         (Resource::Core, Some(0)),
     ] {
         let Some(limit) = limit else { continue };
-        // Our own hard limit may be lower.
+        // A limit cannot be raised above the hard limit of this process.
         let most = getrlimit(resource).maximum.unwrap_or(u64::MAX).min(limit);
         let limit = Rlimit {
             current: Some(most),
@@ -165,6 +168,7 @@ impl ChildJob {
                     let poster = poster.unwrap_or_default();
                     stills.write_all(&poster).map_err(broken)?;
                     let length = (!poster.is_empty()).then_some(poster.len() as u64);
+                    // One by one: if a later film kills this process, these are not lost.
                     say(&ChildMessage::Looked(looked, length)).map_err(broken)?;
                 }
                 Ok(ChildMessage::Seen)
@@ -228,11 +232,13 @@ fn picture(file: &Path, decodes: bool) -> Result<ChildMessage, EngineError> {
         Err(error) => return bad(error),
     };
     if decodes {
+        // The parent answers when so much memory is free for all decoders together.
         say(&ChildMessage::Needs(
             info.decoding_bytes + bytes.len() as u64,
         ))
         .map_err(broken)?;
         let answered = io::stdin().lock().read_line(&mut String::new());
+        // The parent has closed the input: nobody waits any more.
         if answered.map_err(broken)? == 0 {
             return Err(EngineError::Stopped);
         }

@@ -101,10 +101,11 @@ mod linux {
     }
 
     fn guard_calls() -> io::Result<()> {
+        // For other processors the library can make no filter.
         let Ok(machine) = TargetArch::try_from(std::env::consts::ARCH) else {
             return Ok(());
         };
-        // A new process, which a thread is not.
+        // `clone` starts threads, which are allowed, and processes, which are not.
         let is_no_thread = SeccompCondition::new(
             0,
             SeccompCmpArgLen::Qword,
@@ -119,8 +120,8 @@ mod linux {
         #[cfg(target_arch = "x86_64")]
         refused.extend([(libc::SYS_fork, Vec::new()), (libc::SYS_vfork, Vec::new())]);
         apply(refused, libc::EPERM, machine)?;
-        // Its flags lie in memory, where no filter looks; told that it does not exist, the C library
-        // starts threads by `clone`.
+        // `clone3` has its flags in memory, which a filter cannot read. It is made to look absent,
+        // so that the C library starts threads by `clone`.
         let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
         apply(absent, libc::ENOSYS, machine)
     }

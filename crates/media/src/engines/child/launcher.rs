@@ -91,6 +91,7 @@ impl ChildLauncher {
             none => none.insert(self.0.begin()?),
         };
         thread.send(reply).map_err(io::Error::other)?;
+        // Others can ask while this child starts.
         drop(requests);
         started.recv().map_err(io::Error::other)?
     }
@@ -120,21 +121,25 @@ fn serve(program: &Path, spool: &Path, requests: &Receiver<LaunchReply>) {
             Err(RecvTimeoutError::Disconnected) => return,
         };
         let is_alive = |child: &mut LaunchedChild| matches!(child.process.try_wait(), Ok(None));
+        // A child that waited may have been killed, for example when memory was short.
         let child = ready.take_if(is_alive);
         let child = child.map_or_else(|| start(program, spool), Ok);
-        // Whoever asked may have gone; the child ends with the answer.
+        // Fails if whoever asked is gone. The child is then dropped, which kills it.
         let _ = reply.send(child);
-        // A failure shows when the next one is asked for.
+        // Started after the reply, so that nobody waits for it. If this fails, the next request
+        // tries again and reports it.
         ready = start(program, spool).ok();
     }
 }
 
 fn start(program: &Path, spool: &Path) -> io::Result<LaunchedChild> {
+    // A file instead of a pipe: a pipe that nobody reads would fill up and stop the child.
     let complaints = tempfile::tempfile_in(spool)?;
     let mut command = Command::new(program);
     command
         .arg0("mediagate")
         .arg("engine")
+        // The gateway's environment may hold secrets.
         .env_clear()
         .envs(
             VARIABLES

@@ -109,8 +109,10 @@ pub fn glance(
         match follow_each(launcher, job, ChildLimits::LOOKS, watch, &mut hear) {
             Ok((_, ChildMessage::Seen)) if heard == left.len() => {}
             Ok((_, word)) => return Err(EngineError::Broken(format!("a child said {word:?}"))),
-            // A later one is the first of the next child, which has all the time and memory for it.
+            // If it died at a later film, that one is the first of the next child and has all its
+            // time and memory.
             Err(EngineError::Died(why)) => {
+                // At the first film it had all of them, so it is the film that cannot be decoded.
                 if heard == 0 {
                     tracing::warn!(%why, "video analysis crashed its process");
                     all[*first] = Some(nothing("its frames cannot be decoded".into()));
@@ -166,6 +168,7 @@ pub(super) fn take(
     number: usize,
     clip: ClipFiles,
 ) -> io::Result<MadeClip> {
+    // Out of the child's folder, which is removed once its files were taken.
     let kept = NamedTempFile::new_in(launcher.spool())?.into_temp_path();
     std::fs::rename(folder.join(flac(number)), &kept)?;
     Ok(MadeClip {
@@ -230,7 +233,7 @@ pub(super) fn follow_each(
         Some(ChildMessage::Source(why)) => Err(EngineError::Source(why)),
         Some(ChildMessage::Broken(why)) => Err(EngineError::Broken(why)),
         Some(word) => {
-            // The last that a child tells of its progress may be long before its end.
+            // The last report of progress may have come long before the end.
             watch.report(1.0);
             Ok((folder, word))
         }
@@ -259,8 +262,10 @@ fn listen(
     let mut piece = [0; 4096];
     loop {
         if watch.is_stopped() {
+            // The caller drops the child, which kills it.
             return Err(EngineError::Stopped);
         }
+        // A read that blocks would not notice a cancellation.
         match poll(&mut [PollFd::new(&stdout, PollFlags::IN)], Some(&LOOK)) {
             Ok(0) | Err(Errno::INTR) => continue,
             Ok(_) => {}
@@ -279,6 +284,7 @@ fn listen(
                 last => return Ok(Some(last)),
             }
         }
+        // A child that a stranger's file has taken over could send without end.
         if heard.len() > LONGEST {
             return Err(EngineError::Broken("a child talks nonsense".into()));
         }

@@ -32,6 +32,7 @@ pub fn picture<Held>(
     let mut held = None;
     let mut hear = |_: &Path, word| match word {
         ChildMessage::Needs(bytes) => {
+            // Held until the child has ended, when the memory is free again.
             held = Some(reserve(bytes));
             Ok(Some(String::new()))
         }

@@ -118,6 +118,7 @@ pub(super) fn mismatches(task: &TaskRow, sent: &[SubmissionRow]) -> Vec<Mismatch
         found.push(Mismatch { what, id, why });
     };
     let paid: Vec<&SubmissionRow> = sent.iter().filter(|one| one.may_be_paid()).collect();
+    // An index forbids a second submission. It is checked all the same, because it may be paid for.
     if paid.len() > 1 {
         let ids: Vec<&str> = paid.iter().map(|one| one.id.as_str()).collect();
         let why = format!(
@@ -138,6 +139,7 @@ pub(super) fn mismatches(task: &TaskRow, sent: &[SubmissionRow]) -> Vec<Mismatch
         }
     }
     for (number, one) in (1..).zip(sent) {
+        // Attempts count without gaps, so a gap is a submission whose row is lost.
         if one.attempt != number {
             let why = format!(
                 "its attempt {number} is missing; the next that is there is {}",
