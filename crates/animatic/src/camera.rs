@@ -96,6 +96,7 @@ fn poses(
     timing: FrameTiming,
     seed: u64,
 ) -> Vec<CameraPose> {
+    // Every leg gets the same time, because a prompt gives only the length of the whole film.
     let legs = &direction.legs;
     let total = f64::from(timing.frames) / f64::from(timing.fps);
     #[expect(clippy::cast_precision_loss, reason = "a handful of legs")]
@@ -110,6 +111,8 @@ fn poses(
     let last = f64::from(timing.frames.saturating_sub(1).max(1));
     let mut poses: Vec<CameraPose> = (0..timing.frames)
         .map(|frame| {
+            // Divided by the last frame's number, not by the count, so that the last frame is the
+            // end of the path.
             let at = f64::from(frame) / last / leg_share;
             #[expect(
                 clippy::cast_possible_truncation,
@@ -119,6 +122,8 @@ fn poses(
             let leg = (at as usize).min(legs.len() - 1);
             #[expect(clippy::cast_precision_loss, reason = "a handful of legs")]
             let within = eased(direction.easing.unwrap_or_default(), at - leg as f64);
+            // Each leg was eased by itself, so the camera rests between two legs and does not jerk
+            // where it turns around.
             let pose = between(&ends[leg], &ends[leg + 1], within);
             shaken(pose, shake, f64::from(frame) / f64::from(timing.fps), seed)
         })
@@ -163,6 +168,8 @@ fn shaken(pose: CameraPose, strength: f64, seconds: f64, seed: u64) -> CameraPos
     if strength == 0.0 {
         return pose;
     }
+    // The sway follows the clock and not the film's length: a hand trembles equally fast in a long
+    // film.
     let sway = |lane: u64| {
         let slow = noise::wave(seconds * 0.8, seed.wrapping_add(lane));
         let quick = noise::wave(seconds * 2.6, seed.wrapping_add(lane + 100));
@@ -185,7 +192,8 @@ fn place(
     room: &PlateGeometry,
     interest: Option<&InterestMap>,
 ) -> Vec<CameraStation> {
-    // The nearest layer moves most and the farthest least; the others lie between.
+    // The nearest layer moves most and the farthest least. What fits both fits the layers between
+    // them.
     let corners = || {
         let both = poses
             .iter()
@@ -207,6 +215,8 @@ fn place(
     let fit = (room.plate.0 / (right - left)).min(room.plate.1 / (bottom - top));
     let base = fit.min(room.cover) * (1.0 - 1e-9);
     let window = (base * (right - left), base * (bottom - top));
+    // The path is placed as one piece. Steering single views towards the subject would bend the
+    // move.
     let corner = interest.map_or_else(
         || {
             (

@@ -76,6 +76,7 @@ impl ColourGrade {
 
     /// Whether frames with the same content are treated the same.
     pub(crate) fn is_steady(&self, frame: usize) -> bool {
+        // Grain differs in every frame, so with it no frame repeats the one before.
         self.grain == 0.0 && frame > 0 && self.fade(frame) == self.fade(frame - 1)
     }
 
@@ -85,12 +86,15 @@ impl ColourGrade {
         if self.plain && fade.is_none() {
             return;
         }
+        // The fade goes into the table, so it costs nothing for each pixel.
         let table = self.table(fade);
         let height = rgba.len() / 4 / width;
         let (across, down) = (small(width) / 2.0, small(height) / 2.0);
         let squares: Vec<f32> = (0..width)
             .map(|x| ((small(x) + 0.5) / across - 1.0).powi(2))
             .collect();
+        // Each frame takes the grain from another place: grain that stands still looks like a dirty
+        // lens.
         let shift = |n: i32| scatter(lattice(i32::try_from(frame).unwrap_or(0), n, self.seed));
         let (dx, dy) = (shift(1), shift(2));
         for (y, row) in rgba.chunks_exact_mut(width * 4).enumerate() {
@@ -98,6 +102,7 @@ impl ColourGrade {
             let (pixels, _) = row.as_chunks_mut::<4>();
             for (x, (pixel, square)) in pixels.iter_mut().zip(&squares).enumerate() {
                 let far = (low + square) * 0.5;
+                // `far` is the square of the distance, so this is its cube: the middle stays clear.
                 let light = 1.0 - self.vignette * far * far.sqrt();
                 let noise = if self.grain > 0.0 {
                     self.noise[((y + dy) % GRAIN_SIDE) * GRAIN_SIDE + (x + dx) % GRAIN_SIDE]
@@ -215,6 +220,7 @@ fn joined(first: &[[f32; 4]; 3], then: &[[f32; 3]; 3]) -> [[f32; 4]; 3] {
 /// A square of grain: noise about zero, a little larger than a pixel, most of it within 1.
 fn film_grain(seed: u64) -> Vec<f32> {
     let raw = square(|x, y| {
+        // The sum of three even chances is nearly a bell, as the grain of film is.
         let at = |n: u64| lattice(x, y, seed.wrapping_add(n));
         1.1 * (at(11) + at(12) + at(13) - 1.5)
     });

@@ -27,20 +27,26 @@ pub(crate) fn edit_sound(mut mp4: Vec<u8>, edit: &SoundEdit) -> Option<Vec<u8>> 
         .filter(|b| b.is(*b"trak"))
         .collect();
     let sound = *tracks.iter().find(|track| is_sound(&mp4, track))?;
+    // This changes values in place and no lengths, so the boxes found above keep their positions.
     count_samples(&mut mp4, sound, edit.rate)?;
     let list = edit_list(edit);
     let more = u32::try_from(list.len()).ok()?;
-    // All that the file's tables point at comes after the boxes.
+    // The samples come after all boxes, so every offset to them grows by the list's length. The
+    // offsets have 32 bits (`stco`), because no film comes near 4 GiB; a file with others is
+    // refused.
     for track in tracks {
         let table = inside(&mp4, track, &[*b"mdia", *b"minf", *b"stbl", *b"stco"])?;
         for at in table.content().skip(8).step_by(4) {
             raise(&mut mp4, at, more)?;
         }
     }
+    // The track header's duration must be the sum of the track's edits (ISO/IEC 14496-12, 8.3.2).
     let header = inside(&mp4, sound, &[*b"tkhd"])?;
     write(&mut mp4, header.start + TRACK_DURATION, edit.length)?;
+    // The list lies in the track, and the track in the movie: both boxes grow.
     raise(&mut mp4, sound.start, more)?;
     raise(&mut mp4, movie.start, more)?;
+    // Last, because it moves everything behind it, and the positions above would be wrong.
     mp4.splice(header.end..header.end, list);
     Some(mp4)
 }
@@ -51,6 +57,8 @@ fn count_samples(mp4: &mut [u8], sound: Mp4Box, rate: u32) -> Option<()> {
     let unit = u64::from(read(mp4, header + MEDIA_UNIT)?);
     write(mp4, header + MEDIA_UNIT, rate)?;
     let lengths = inside(mp4, sound, &[*b"mdia", *b"minf", *b"stbl", *b"stts"])?;
+    // Exact: the writer counts 90,000 units a second, so a packet of 1,024 samples at 48 kHz has
+    // 1,920.
     let mut count = |at: usize| {
         let scaled = u64::from(read(mp4, at)?) * u64::from(rate);
         write(mp4, at, u32::try_from(scaled.checked_div(unit)?).ok()?)
@@ -62,6 +70,7 @@ fn count_samples(mp4: &mut [u8], sound: Mp4Box, rate: u32) -> Option<()> {
 
 /// A box with one edit, at normal speed.
 fn edit_list(edit: &SoundEdit) -> Vec<u8> {
+    // Version 0, with times of 32 bits. The speed is a fixed-point number: 1 << 16 is 1.0.
     let words = [
         36,
         u32::from_be_bytes(*b"edts"),
@@ -98,6 +107,7 @@ impl Mp4Box {
 fn boxes(mp4: &[u8], within: Range<usize>) -> impl Iterator<Item = Mp4Box> {
     let mut at = within.start;
     std::iter::from_fn(move || {
+        // Sizes 0 (up to the end) and 1 (64 bits follow) end the walk: the writer makes neither.
         let size = read(mp4, at)? as usize;
         let kind = mp4.get(at + 4..at + 8)?.try_into().ok()?;
         let end = at.checked_add(size)?;

@@ -35,6 +35,7 @@ pub(crate) fn write_file(
     let mut muxer = builder.build().map_err(EncodeError::file)?;
     let frames = film.len() as u64;
     for (i, packet) in (0_u32..).zip(film) {
+        // From the frame's number: a sum of thirtieths would drift.
         let seconds = f64::from(i) / f64::from(options.fps);
         muxer
             .write_video(seconds, &packet.bytes, packet.key)

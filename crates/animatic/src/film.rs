@@ -1,8 +1,7 @@
 //! The render loop: draws and encodes frames in parallel.
 //!
-//! One thread draws; the calling thread encodes, with two threads of the encoder's own. Only a few
-//! frames are in memory, in buffers that are reused. The caller's control functions are called only
-//! on the calling thread.
+//! One thread draws; the calling thread encodes. Only a few frames are in memory, in buffers that
+//! are reused. The caller's control functions are called only on the calling thread.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
@@ -75,6 +74,8 @@ fn draw(
     for frame in 0..options.frames() {
         let at = frame as usize;
         let wanted = frame == 0 || keepsakes.wants_still(frame);
+        // It never waits for a buffer to come back: the bounded queue already limits how many there
+        // are.
         let mut yuv = empty
             .try_recv()
             .unwrap_or_else(|_| I420Frame::new(width, height));
@@ -82,6 +83,8 @@ fn draw(
             Some(last) if shot.repeats(at) && !wanted => yuv.copy_from(last),
             _ => {
                 shot.draw_yuv(at, &mut rgba, &mut yuv)?;
+                // Most shots never stand still, so the frame is copied only if the next one is the
+                // same.
                 last = shot.repeats(at + 1).then(|| yuv.clone());
             }
         }
@@ -89,9 +92,12 @@ fn draw(
             keepsakes.keep_still(frame, shot.small(at, &rgba, STILL_WIDTH)?);
         }
         if frame == 0 {
+            // A shot without effects is drawn straight as YUV, so the poster needs a drawing of its
+            // own.
             shot.draw(at, &mut rgba)?;
             keepsakes.keep_poster((width, height), &rgba)?;
         }
+        // The encoder stopped: cancelled, failed, or over the ceiling. Its own result says which.
         if full.send(yuv).is_err() {
             break;
         }
@@ -116,12 +122,14 @@ fn encode(
         if (control.cancelled)() {
             return Err(MakeError::Cancelled);
         }
+        // A repeated frame is a fresh copy from before its retouch, so no frame is retouched twice.
         retouch(frame, &mut yuv.open());
         let mut bytes = Vec::new();
         let key = encoder.encode(&yuv, &mut bytes)?;
         // The drawing thread may have finished and need no buffer.
         let _ = spent.send(yuv);
         total += bytes.len() as u64;
+        // At the coarsest quality a film is kept whatever its size: there is nothing left to lower.
         if total > options.max_video_bytes() && quality.coarser().is_some() {
             return Ok(None);
         }

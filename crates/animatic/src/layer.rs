@@ -60,6 +60,7 @@ impl LayerPlate {
         let mut rgba = sheet.rgba;
         rgba.truncate(bottom * row);
         rgba.drain(..top * row);
+        // A sheet with content in a few rows would otherwise keep the memory of a whole picture.
         rgba.shrink_to_fit();
         let height = u32::try_from(bottom - top).unwrap_or(sheet.height);
         let blocks = blocks(&rgba, sheet.width as usize, height as usize);
@@ -108,6 +109,7 @@ impl LayerPlate {
     /// What the plate covers between two columns and two rows of its pixels, ends included.
     pub(crate) fn cover(&self, columns: (i32, i32), rows: (i32, i32)) -> BlockCover {
         let below = i32::try_from(self.height).unwrap_or(i32::MAX);
+        // Beyond a cropped side only its last row repeats, which `content` left empty.
         if (self.bare.0 && rows.1 <= 0) || (self.bare.1 && rows.0 >= below - 1) {
             return BlockCover::Nothing;
         }
@@ -178,6 +180,8 @@ fn blocks(rgba: &[u8], width: usize, height: usize) -> Vec<BlockCover> {
                     &rgba[(y * width + left) * 4..(y * width + (left + BLOCK).min(width)) * 4];
                 for p in row.chunks_exact(4) {
                     all &= p[3] == u8::MAX;
+                    // Light has colour without opacity, so a zero alpha alone does not make a pixel
+                    // empty.
                     any |= *p != [0; 4];
                 }
             }

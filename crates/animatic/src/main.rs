@@ -69,6 +69,7 @@ fn run() -> Result<(), ProgramError> {
     };
     let options = RenderOptions::resolve(&asked, &Direction::parse(&prompt))
         .map_err(|error| ProgramError::Usage(format!("--{}: {error}", error.field())))?;
+    // Only now, because the picture's own shape may have decided the size.
     if command.fit {
         picture = picture.map(|p| p.fitted((options.width, options.height)));
     }

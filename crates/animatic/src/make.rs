@@ -59,7 +59,12 @@ pub fn make_retouched(
         cancelled: control.cancelled,
     };
     let (mp4, keepsakes) = thread::scope(|scope| {
+        // The sound does not depend on the quality, so it is made once, beside all attempts at the
+        // picture.
         let sound = scope.spawn(|| sound(&kinds, &options));
+        // Most films fit at the best quality, so nothing is measured before that has failed. If the
+        // measured quality does not fit either, it falls by one step at a time, down to one that is
+        // always taken.
         let mut quality = Quality::BEST;
         let (packets, keepsakes) = loop {
             match film::shoot(&mut shot, quality, &options, &mut control, retouch)? {

@@ -42,7 +42,8 @@ impl PlaneSampler {
         let Some((first, others)) = parts.split_first() else {
             return Err(RenderError::new("the shot has no frames"));
         };
-        // Equal to the bit: a row that stays at all stays exactly.
+        // Compared bit by bit: a coordinate that does not move is computed in the same way for each
+        // frame. The least difference would let rows resampled once drift from the camera's.
         let same = |value: fn(&CropRect) -> [f64; 2]| {
             let bits = |part: &CropRect| value(part).map(f64::to_bits);
             others.iter().all(|part| bits(part) == bits(first))
@@ -58,6 +59,7 @@ impl PlaneSampler {
             };
             let luma = squeeze(whole.y(), (columns, rows), height, *first)?;
             let mut chroma = squeeze(whole.u(), halved, height / 2, first.halved())?;
+            // One below the other, so that one call per frame resamples both.
             chroma.extend(squeeze(whole.v(), halved, height / 2, first.halved())?);
             return Ok(Self::Rows([
                 QuadPlane::new(&luma, (columns, height)),

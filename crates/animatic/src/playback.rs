@@ -99,6 +99,7 @@ pub fn play(
             decoded,
         })
     };
+    // In MP4 the parameter sets are in the header. The decoder reads a stream, so they go in front.
     let mut packet = track.parameters.clone();
     let mut goes_on = true;
     for (at, size) in &track.samples {
@@ -109,6 +110,7 @@ pub fn play(
         match decoder.decode(&packet) {
             Ok(Some(frame)) => goes_on = show(&frame),
             Ok(None) => {}
+            // One bad frame does not end a film: the decoder recovers at the next key frame.
             Err(_) => failed += 1,
         }
         packet.clear();
@@ -116,6 +118,7 @@ pub fn play(
             break;
         }
     }
+    // The decoder holds frames back to put them in order; the last ones come out only here.
     if goes_on && let Ok(rest) = decoder.flush_remaining() {
         for frame in &rest {
             if !show(frame) {
@@ -151,6 +154,7 @@ impl VideoTrack {
             match Self::read(content, size) {
                 Ok(Some(track)) => return Ok(track),
                 Ok(None) => {}
+                // A track that is damaged or of another codec does not hide a good one behind it.
                 Err(error) => other = Some(error),
             }
         }
@@ -175,10 +179,12 @@ impl VideoTrack {
             .and_then(|entries| boxes(entries).next())
             .ok_or_else(damaged)?;
         if !matches!(&kind, b"avc1" | b"avc3") {
+            // They are shown in a message, and the file may be anybody's.
             let letters = kind.iter().filter(|letter| letter.is_ascii_graphic());
             let name = letters.map(|letter| char::from(*letter)).collect();
             return Err(PlaybackError::Codec(name));
         }
+        // 78 bytes of fixed fields precede the boxes of a `VisualSampleEntry` (ISO/IEC 14496-12).
         let config = entry.get(78..).and_then(|rest| inside(rest, *b"avcC"));
         let config = config.ok_or_else(damaged)?;
         let samples = places(table, file_bytes).ok_or_else(damaged)?;
@@ -309,6 +315,8 @@ fn places(table: &[u8], file_bytes: u64) -> Option<Vec<(u64, u32)>> {
             u64::from(number(chunks, 8 + chunk * 4)?)
         };
         for _ in 0..number(runs, 12 + run * 12)? {
+            // A run may claim billions of samples in a chunk; their number is that of the table of
+            // sizes.
             if places.len() == count {
                 break;
             }

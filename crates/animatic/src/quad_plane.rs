@@ -116,7 +116,7 @@ impl QuadPlane {
         reason = "clamped to the plane"
     )]
     fn reach(&self, part: CropRect, height: u32) -> (u32, u32) {
-        // Two pixels of the coarser side, and one for rounding.
+        // A Catmull-Rom kernel reaches two pixels of the coarser side; one more is for rounding.
         let around = 2.0 * (part.height / f64::from(height)).max(1.0) + 1.0;
         let limit = f64::from(self.height);
         let first = (part.top - around).floor().clamp(0.0, limit - 1.0) as u32 / 4 * 4;

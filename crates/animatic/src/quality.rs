@@ -20,6 +20,8 @@ impl Quality {
         sample: &[I420Frame],
         options: &RenderOptions,
     ) -> Result<Self, EncoderError> {
+        // The best quality is known to be too large, or nobody would measure. The worst is taken in
+        // any case.
         let (mut bursts, mut fits) = (Self::BEST.0, Self::WORST.0);
         while fits - bursts > 1 {
             let middle = u8::midpoint(bursts, fits);
@@ -38,6 +40,8 @@ impl Quality {
         sample: &[I420Frame],
         options: &RenderOptions,
     ) -> Result<bool, EncoderError> {
+        // A new encoder begins with a key frame. Key frames are counted apart, because the film has
+        // few of them and they are much larger than the others.
         let mut encoder = Encoder::new(format(options), self.0)?;
         let mut packet = Vec::new();
         let mut key_bytes = 0;
@@ -94,6 +98,8 @@ const CAUTION: f64 = 0.94;
 /// Frames from one key frame to the next: whole pyramids, and groups about as long as each other.
 pub(crate) fn group_length(options: &RenderOptions) -> u32 {
     let longest = LONGEST_GROUP_SECONDS.0 * options.fps / LONGEST_GROUP_SECONDS.1;
+    // Equal groups, instead of full ones and a short rest: a key frame near the end would cost its
+    // bytes for a few frames.
     let groups = options.frames().div_ceil(longest / PYRAMID * PYRAMID);
     options.frames().div_ceil(groups).next_multiple_of(PYRAMID)
 }

@@ -82,6 +82,7 @@ impl ShotRenderer {
         yuv: &mut I420Frame,
     ) -> Result<(), RenderError> {
         let part = self.part(&self.station(frame)?)?;
+        // Made with the first frame that needs it: previews of a single frame never do.
         if self.planes.is_none() {
             let parts: Result<Vec<CropRect>, _> =
                 self.stations.iter().map(|s| self.part(s)).collect();
@@ -188,6 +189,8 @@ impl ShotRenderer {
         let tall = f64::from(self.height) / f64::from(self.width);
         let width = (view.width * scale.0).min(plate_width);
         let height = (view.width * scale.1 * tall).min(plate_height);
+        // The path lies within the picture, but a working plate's sides are rounded, and the
+        // resampler refuses a part that reaches a hair beyond them.
         Ok(CropRect {
             left: (centre.0 - width / 2.0).clamp(0.0, plate_width - width),
             top: (centre.1 - height / 2.0).clamp(0.0, plate_height - height),
@@ -214,6 +217,8 @@ fn draw_tile(seen: &[PlateSampler<'_>], tile: FrameTile, frame: &mut RgbaFrame<'
     let covers: Vec<BlockCover> = seen.iter().map(|layer| layer.cover(tile)).collect();
     let first = covers
         .iter()
+        // What lies behind a solid layer cannot be seen. Without one the tile begins with the
+        // farthest layer, which has no holes.
         .rposition(|c| *c == BlockCover::All)
         .unwrap_or(0);
     for (i, (layer, cover)) in seen.iter().zip(covers).enumerate().skip(first) {

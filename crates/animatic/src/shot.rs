@@ -65,11 +65,15 @@ impl Shot {
         }
         let size = (options.width, options.height);
         let mut renderer = ShotRenderer::new(layers, stations, size);
+        // Particles take on the scene's light. The extra drawing that tells it is only made for
+        // them.
         let mean = if direction.weather.is_empty() {
             [0.0; 3]
         } else {
             mean_colour(&mut renderer, options)?
         };
+        // Looks, fades, weather and titles are drawn on RGBA. Only frames without any of them can
+        // be made as YUV from the start.
         let untreated = direction.looks.is_empty()
             && (direction.fade_in, direction.fade_out) == (None, None)
             && direction.weather.is_empty()
@@ -107,6 +111,7 @@ impl Shot {
     /// Draws a frame into `rgba`, which must hold exactly one frame.
     pub(crate) fn draw(&mut self, frame: usize, rgba: &mut [u8]) -> Result<(), RenderError> {
         self.renderer.draw(frame, rgba)?;
+        // The weather is part of the scene, so the look applies to it as well.
         if !self.air.is_clear() {
             let drift = self.renderer.drift(frame);
             self.air.draw(frame, drift, self.width, rgba);
@@ -173,6 +178,7 @@ fn filmed(
 ) -> Result<(Vec<Layer>, Vec<CameraStation>), RenderError> {
     let interest = InterestMap::of(picture);
     let plan = |deep| plan(direction, picture.size(), options, deep, interest.as_ref());
+    // Without travel there is no parallax to show, and a cut-out could only leave visible edges.
     if direction.travels() {
         let stations = plan(true);
         let working = WorkingScale::tiled(&stations, options.width, picture.size());
@@ -183,6 +189,8 @@ fn filmed(
             return Ok((layers, stations));
         }
     }
+    // No depth was found, or none is needed. In a flat picture travel must look like a turn or a
+    // zoom, so the camera is planned anew.
     let stations = plan(false);
     let layers = if is_upright(&stations) {
         working_size::plain(picture, WorkingScale::plain(&stations, options.width))?

@@ -49,6 +49,7 @@ impl<'a> PlateSampler<'a> {
     /// Draws the plate's part of a tile: over what is there, or in its place where `replace`.
     pub(crate) fn draw(&self, tile: FrameTile, replace: bool, frame: &mut RgbaFrame<'_>) {
         let (columns, rows) = self.reach(tile);
+        // Checked once for a tile, so that only tiles at the plate's edge pay for clamping.
         let inside = columns.0 >= 0
             && rows.0 >= 0
             && columns.1 + 1 < side(self.plate.width())
@@ -85,6 +86,7 @@ impl<'a> PlateSampler<'a> {
     /// The columns and rows of the plate that a tile may touch.
     fn reach(&self, tile: FrameTile) -> ((i32, i32), (i32, i32)) {
         let (right, bottom) = (tile.left + tile.width, tile.top + tile.height);
+        // A view maps a tile to a convex shape with four corners, so the corners bound it.
         let corners = [
             self.place(tile.left, tile.top),
             self.place(right, tile.top),
@@ -96,12 +98,16 @@ impl<'a> PlateSampler<'a> {
             let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| {
                 (l.min(v), h.max(v))
             });
+            // Interpolation reads the next pixel, and walking in fixed steps rounds: one more on
+            // each side.
             (cast(low.floor()) - 1, cast(high.ceil()) + 1)
         };
         (range(|c| c.0), range(|c| c.1))
     }
 
     fn walk(&self, tile: FrameTile, y: usize) -> SamplePath {
+        // Under a yaw the true steps along a row are not all equally long. Within a tile the error
+        // is a fraction of a pixel, and neighbouring tiles agree where they meet.
         let (x0, y0) = self.place(tile.left, y);
         let (x1, y1) = self.place(tile.left + tile.width, y);
         let pixels = whole(tile.width);
@@ -223,6 +229,7 @@ fn lay(pixel: &mut [u8; 4], colour: [f32; 4], noise: f32) {
 fn over(pixel: &mut [u8; 4], colour: [f32; 4], noise: f32) {
     let through = 1.0 - colour[3] * (1.0 / 255.0);
     for (byte, value) in pixel.iter_mut().zip(colour) {
+        // Light is colour without opacity, so the sum may exceed white.
         *byte = rounded((f32::from(*byte) * through + value).min(255.0) + noise);
     }
 }

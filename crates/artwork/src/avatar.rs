@@ -24,7 +24,9 @@ pub fn avatar(font: &[u8], seed: &str, name: &str, side: u32) -> Result<Vec<u8>,
 
 /// The outline of a name's first letter, in the middle of the canvas.
 fn initial(font: &[u8], name: &str) -> Option<Path> {
+    // A name may begin with a bracket or an emoji.
     let letter = name.chars().find(|letter| letter.is_alphanumeric())?;
+    // A capital may have two letters, as that of the German sharp s; the first is enough.
     let capital = letter.to_uppercase().next().unwrap_or(letter);
     let font = FontRef::from_index(font, 0)?;
     let glyph = font.charmap().map(capital);

@@ -174,6 +174,7 @@ fn cell(index: usize) -> f32 {
 /// The grid cell that a pixel falls in and how far into it.
 fn grid_position(pixel: u32, steps: f32) -> (usize, f32) {
     let place = f32::from(u16::try_from(pixel).unwrap_or(u16::MAX)) / steps * f32::from(LAST_CELL);
+    // `byte` multiplies by 255 again: it serves as a cast that cannot leave its range.
     let whole = u16::from(byte(place.floor() / 255.0)).min(LAST_CELL - 1);
     (usize::from(whole), place - f32::from(whole))
 }

@@ -52,6 +52,7 @@ impl OklchColour {
     pub(crate) fn rgb(self) -> [f32; 3] {
         let mut fitted = self;
         for _ in 0..24 {
+            // A thousandth beyond the gamut is rounding, which `encode_gamma` cuts off.
             let linear = linear_rgb(fitted.lab());
             if linear.iter().all(|v| (-0.001..=1.001).contains(v)) {
                 break;
@@ -75,6 +76,7 @@ pub(crate) fn lab_to_rgb(lab: [f32; 3]) -> [f32; 3] {
 
 /// Oklab to linear-light sRGB, by the published matrices.
 fn linear_rgb([l, a, b]: [f32; 3]) -> [f32; 3] {
+    // Björn Ottosson, "A perceptual color space for image processing" (2020).
     let long = (l + 0.396_337_78 * a + 0.215_803_76 * b).powi(3);
     let medium = (l - 0.105_561_346 * a - 0.063_854_17 * b).powi(3);
     let short = (l - 0.089_484_18 * a - 1.291_485_5 * b).powi(3);
@@ -86,6 +88,7 @@ fn linear_rgb([l, a, b]: [f32; 3]) -> [f32; 3] {
 }
 
 fn encode_gamma(linear: f32) -> f32 {
+    // The transfer function of sRGB, IEC 61966-2-1.
     let v = linear.clamp(0.0, 1.0);
     if v <= 0.003_130_8 {
         v * 12.92

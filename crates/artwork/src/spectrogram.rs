@@ -54,6 +54,8 @@ impl SpectrogramSketch {
     pub fn push(&mut self, channels: &[Vec<f32>]) {
         let from = self.sound.len();
         self.sound.resize(from + longest(channels), 0.0);
+        // Broken samples count as silence, because one of them would spoil all transforms that it
+        // is in.
         for channel in channels {
             for (sum, sample) in self.sound[from..].iter_mut().zip(channel) {
                 *sum += if sample.is_finite() {
@@ -137,6 +139,7 @@ struct LoudnessGrid {
 impl LoudnessGrid {
     /// Strengths as loudness relative to the loudest.
     fn of(strengths: &[f32]) -> Self {
+        // Relative to the loudest, so that a quiet stem gets as clear a picture as a loud one.
         let top = strengths.iter().copied().fold(0.0, f32::max);
         let relative = |strength: &f32| {
             if top < 1.0e-9 {
@@ -222,6 +225,7 @@ impl BandAnalyser {
 )]
 fn bands(rate: u32) -> Vec<(f32, f32)> {
     let rate = rate as f32;
+    // Recordings at low rates have nothing up to 14 kHz: their rows end at half the rate.
     let (low, high) = (45.0_f32.min(rate / 8.0), 14_000.0_f32.min(rate / 2.0));
     let place = |row: u16| {
         let hertz = low * (high / low).powf(f32::from(row) / f32::from(ROWS_U16));

@@ -27,6 +27,7 @@ pub struct WaveformSketch {
 impl WaveformSketch {
     /// Listens to a clip of `frames` samples in each channel.
     pub fn new(seed: &str, frames: usize) -> Self {
+        // The style comes first, because it decides into how many bars the clip is measured.
         let (_, style) = style(seed);
         Self {
             seed: seed.to_owned(),
@@ -98,6 +99,7 @@ fn mirrored(canvas: &mut Canvas, palette: &Palette, bars: &[f32]) {
     canvas.fill(circle(50.0, 50.0, 41.0), palette.deep, 0.16);
     canvas.fill(circle(50.0, 50.0, 30.0), palette.deep, 0.16);
     for (x, loud) in places(10.0, step).zip(bars) {
+        // The length is never zero, so that silence is a row of dots: the round ends of the bars.
         let reach = 0.01 + loud * 29.0;
         let bar = segment((x, 50.0 - reach), (x, 50.0 + reach));
         canvas.line(bar, width, palette.light, 0.62 + 0.38 * loud);
@@ -207,6 +209,7 @@ impl LoudnessBars {
                 *heard += now.len();
                 if now.len() == left {
                     let level = std::mem::take(level).value();
+                    // The louder channel counts: a mean would halve what is on one side only.
                     self.levels[bar] = self.levels[bar].max(level);
                 }
             }
@@ -215,6 +218,7 @@ impl LoudnessBars {
 
     /// The bar that holds this sample.
     fn bar_at(&self, sample: usize) -> Option<usize> {
+        // Both divisions round down, so the guess may be too early by a bar, but never too late.
         let guess = sample as u128 * self.levels.len() as u128 / (self.frames.max(1)) as u128;
         let guess = usize::try_from(guess).ok()?;
         (guess..self.levels.len()).find(|bar| self.edge(bar + 1) > sample)
@@ -279,6 +283,8 @@ impl LevelMeter {
 
     fn value(&self) -> f32 {
         let (power, heard) = self.sums();
+        // The root of two brings a sine's power up to its peak, so that both parts are 1 at full
+        // scale.
         0.35 * self.peak
             + 0.65 * (power / heard.max(f32::EPSILON)).sqrt() * std::f32::consts::SQRT_2
     }

@@ -122,6 +122,8 @@ impl Encoder {
             self.alike = 0;
         }
         let level = level(place);
+        // OpenH264 itself makes the higher levels finer (`RcCalculateCascadingQp`). What it will
+        // subtract is added here, so that the frame gets exactly the intended quantiser.
         if place == 0 {
             return self.quantiser - FINER[0] - FINER_KEY + ITS_OWN[0];
         }

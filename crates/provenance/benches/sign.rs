@@ -61,7 +61,7 @@ fn main() {
     for (name, format, file) in FILES {
         measure(name, format, file);
     }
-    // What is long is mostly hashed.
+    // A long file takes most of its time for the hash.
     measure("MP4, 10 MB", MediaFormat::Mp4, &longer(FILES[0].2));
     measure("WAV, 10 MB", MediaFormat::Wav, &wav());
 }

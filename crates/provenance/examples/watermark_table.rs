@@ -296,6 +296,7 @@ fn piped(mut command: Command, input: &[u8]) -> Outcome<Vec<u8>> {
     );
     let mut output = Vec::new();
     std::thread::scope(|scope| {
+        // From a thread: ffmpeg writes before it has read everything, and both pipes would fill up.
         let writer = scope.spawn(move || stdin.write_all(input));
         stdout.read_to_end(&mut output)?;
         writer

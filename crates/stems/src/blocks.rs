@@ -87,6 +87,7 @@ impl BlockSeparator {
         let stop = CancelCheck(control.cancelled);
         stop.check()?;
         let mut report = |part: f32| {
+            // 1 is left to `finish`: the block's stems are not written yet.
             (control.progress)((number as f32 + part.min(0.99)) / self.count as f32);
         };
         // Silent, or too quiet to scale in single precision.
@@ -97,6 +98,8 @@ impl BlockSeparator {
         } else {
             estimate(&self.mix, self.shape, self.needed, stop, &mut report)?
         };
+        // The analysed block is cut to the part that is used. The last block's tail is added to its
+        // beginning, and its own end waits for the next block.
         let lead = block.from - block.start;
         let done = block.to - block.from - block.fade_out;
         for (part, tail) in parts
@@ -112,6 +115,7 @@ impl BlockSeparator {
             tail.extend(part.drain(done..));
         }
         self.write(&parts, lead..lead + done, write)?;
+        // The next block begins inside this one, so only what lies before that is dropped.
         let next = self.blocks.front().map_or(block.end, |next| next.start);
         self.mix.iter_mut().for_each(|c| {
             c.drain(..next - block.start);
@@ -128,6 +132,8 @@ impl BlockSeparator {
         write: &mut StemSink<'_>,
     ) -> Result<(), SeparateError> {
         let [vocals, drums, bass] = parts;
+        // The remainder is taken from the mix itself, at the clip's own rate and level. Every error
+        // of analysis, scaling and resampling ends up in it, so the sum stays the mix.
         let without = |parts: &[&Vec<Vec<f32>>]| -> Vec<Vec<f32>> {
             let channels = self.mix.iter().enumerate().map(|(c, mix)| {
                 let mut left = mix[place.clone()].to_vec();
@@ -195,6 +201,7 @@ impl SeparationEngine for BlockSeparator {
 }
 
 fn needed(wanted: &[Stem]) -> [bool; ESTIMATED] {
+    // `other` is what all three leave over, so it takes the work of all of them.
     let has = |stem| wanted.contains(&stem);
     let other = has(Stem::Other);
     [
@@ -212,6 +219,8 @@ fn estimate(
     stop: CancelCheck<'_>,
     report: &mut dyn FnMut(f32),
 ) -> Result<StemEstimates, WorkCancelled> {
+    // The clip's peak and not the block's: quiet passages keep their level relative to loud ones,
+    // as in the songs that the nets learned from.
     let (rate, gain) = (shape.rate, SCALE / shape.peak);
     let length = mix.first().map_or(0, Vec::len);
     let scaled = mix.iter().map(|c| c.iter().map(|x| x * gain).collect());
@@ -259,6 +268,8 @@ impl ClipBlock {
     /// Linear fades at both ends; two neighbours' weights sum to one.
     #[expect(clippy::cast_precision_loss, reason = "a fade of a few seconds")]
     fn fade(&self, part: &mut [f32]) {
+        // Linear, because both blocks estimate the same sound. With equal power, the sum would be
+        // too loud in the middle of the fade.
         let length = part.len();
         for (i, x) in part[..self.fade_in].iter_mut().enumerate() {
             *x *= (i as f32 + 0.5) / self.fade_in as f32;
@@ -288,6 +299,8 @@ fn cut(frames: usize, rate: usize) -> Vec<ClipBlock> {
     (0..count)
         .map(|i| {
             let (from, to) = (i * step, frames.min((i + 1) * step + overlap));
+            // The rest of the fixed length is context, half of it on each side where the clip has
+            // that much.
             let around = block - (to - from);
             let start = from.saturating_sub(around / 2).min(frames - block);
             ClipBlock {

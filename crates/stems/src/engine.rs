@@ -150,6 +150,7 @@ impl ShareSplitter<'_> {
                 for ((out, x), share) in
                     out.iter_mut().zip(&spectrum).zip(self.shares.stem(t, stem))
                 {
+                    // Shares are real numbers, so every stem keeps the phase of the mix.
                     *out = x * share;
                 }
             }
@@ -159,6 +160,7 @@ impl ShareSplitter<'_> {
 
 /// More than two channels as two, each as quiet as it must be to stay within full scale.
 pub(crate) fn to_stereo(channels: &[Vec<f32>]) -> Vec<Vec<f32>> {
+    // All channels at full scale give the largest sum that a side can reach.
     let loudest = fold_down(&vec![vec![1.0]; channels.len()]);
     let mut stereo = fold_down(channels);
     for (side, loudest) in stereo.iter_mut().zip(loudest) {
@@ -173,6 +175,7 @@ pub(crate) fn to_stereo(channels: &[Vec<f32>]) -> Vec<Vec<f32>> {
 /// Two channels to analyse. Files order their channels front left, front right, centre, low
 /// frequencies, then those behind and beside, left before right (without the low ones below six).
 fn fold_down(channels: &[Vec<f32>]) -> [Vec<f32>; 2] {
+    // 0.71 is the -3 dB with which ITU-R BS.775 mixes the centre and the surrounds into stereo.
     let both = [0.71, 0.71];
     let places: &[[f32; 2]] = match channels.len() {
         0..=2 => &[[1.0, 0.0], [0.0, 1.0]],

@@ -11,7 +11,8 @@ use std::time::Instant;
 use stems::decode::{self, AudioScan, Recording};
 use stems::{BlockSeparator, ClipShape, DecodeLimits, SeparationControl, SeparationEngine, Stem};
 
-// The system's allocator keeps freed planes of numbers between used ones: a third more memory.
+// With the system's allocator, large planes that were freed between used ones stay in memory, and a
+// run takes a third more of it.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
             Err(reason) => (1, format!("stems: {reason}\n")),
         },
         Ok(None) => {
-            // A reader that went away has seen all it wanted.
+            // If standard output is closed, the reader has seen all it wanted.
             let _ = std::io::stdout().lock().write_all(HELP.as_bytes());
             return ExitCode::SUCCESS;
         }

@@ -155,6 +155,7 @@ impl NetLayer {
 
 fn softmax(stems: &mut [BinLanes]) {
     for lane in 0..LANES {
+        // The largest is subtracted, so that no exponential overflows. The shares stay the same.
         let top = stems
             .iter()
             .map(|s| s[lane])

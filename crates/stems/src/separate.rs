@@ -22,6 +22,7 @@ pub fn separate(
     let mut control = control;
     let mut separator = BlockSeparator::new(ClipShape::of(mix), wanted)?;
     gather(mix, wanted, |write| {
+        // With nothing to write, every block would still be analysed.
         if wanted.is_empty() || mix.frames() == 0 {
             (control.progress)(1.0);
             return Ok(());

@@ -72,6 +72,7 @@ impl LevelSums {
     pub(crate) fn shape(&self, rate: u32, channels: usize, frames: usize) -> ClipShape {
         let count = frames.max(1) as f64;
         let mean = self.sum / count;
+        // Sums in double precision allow this short form. Rounding may still take it below zero.
         let variance = (self.squares / count - mean * mean).max(0.0);
         ClipShape {
             rate,

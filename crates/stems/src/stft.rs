@@ -158,6 +158,8 @@ impl Stft {
     pub(crate) fn finish(&self, added: &[f32], samples: usize) -> Vec<f32> {
         let (size, hop) = (self.grid.size, self.grid.hop);
         let frames = self.grid.frames(samples);
+        // Windowing twice and dividing by the squared windows is the least-squares inverse (Griffin
+        // & Lim 1984). It also suits spectra that were changed, whose frames no longer agree.
         let energy = |at: usize| -> f32 {
             let first = (at + 1).saturating_sub(size).div_ceil(hop);
             (first..=at / hop)
@@ -165,6 +167,7 @@ impl Stft {
                 .map(|t| self.window[at - t * hop].powi(2))
                 .sum()
         };
+        // Away from the ends the sum repeats with every step, so one step of it is enough.
         let steady: Vec<f32> = (size..size + hop)
             .map(|at| {
                 (0..size / hop)
@@ -172,6 +175,7 @@ impl Stft {
                     .sum()
             })
             .collect();
+        // The inverse transform is not normalised.
         let scale = 1.0 / size as f32;
         let lead = size / 2;
         (lead..lead + samples)

@@ -170,6 +170,8 @@ impl<'a> BinSampler<'a> {
             let power = power(self.mixed, t, k);
             let targets: [f64; STEMS] = std::array::from_fn(|stem| self.target(t, k, stem, power));
             let favour = favour(power);
+            // Bins are drawn at equal steps of summed favour and not by chance, so no part of the
+            // song is missed.
             self.until -= favour;
             if self.until > 0.0 || power < 1e-18 {
                 continue;
@@ -200,6 +202,8 @@ impl<'a> BinSampler<'a> {
             along += f64::from(s.re * x.re + s.im * x.im);
             own += f64::from(s.norm_sqr());
         }
+        // The projection of the stem on the mix is the share with the least error. Stems that
+        // cancel each other put it far outside 0 to 1, where no net can reach it.
         let target = (along / (power + 1e-20)).clamp(-0.5, 1.5);
         self.made.energies[stem] += own;
         self.made.rest[stem] += (own - 2.0 * target * along + target * target * power).max(0.0);

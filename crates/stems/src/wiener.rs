@@ -42,6 +42,8 @@ impl WienerFilter {
             for stem in 0..STEMS {
                 let shares = shares(t, stem);
                 for (k, place) in places.iter_mut().enumerate() {
+                    // The estimate is the share times the mix, so its covariance takes the share's
+                    // square.
                     place[stem].add([left[k], right[k]], shares[k] * shares[k]);
                 }
             }
@@ -56,6 +58,8 @@ impl WienerFilter {
     pub(crate) fn likelihoods(&self, bin: usize, mix: [Complex32; 2]) -> [f32; STEMS] {
         let power = mix[0].norm_sqr() + mix[1].norm_sqr() + 1e-20;
         self.places[bin].map(|place| {
+            // The bin's own power is taken as the source's, so that loud bins say no more about the
+            // place than quiet ones.
             let white = place.solve(mix);
             let along = mix[0] * white[0].conj() + mix[1] * white[1].conj();
             -place.determinant().ln() - 2.0 * along.re / power
@@ -80,6 +84,8 @@ impl WienerFilter {
         for (place, share) in places.iter().zip(shares) {
             sum.mix(place, share);
         }
+        // The multichannel Wiener filter of Duong et al., with the shares as the sources' powers:
+        // share times covariance, times the inverse of the sum of these, times the mix.
         let white = sum.solve(mix);
         let mut stems = [[Complex32::default(); 2]; STEMS];
         let mut left_over = mix;
@@ -130,6 +136,7 @@ impl SpatialCovariance {
     pub(crate) fn normalise(&mut self, anywhere: f32) {
         let trace = self.left + self.right;
         let scale = if trace > 1e-20 { 2.0 / trace } else { 0.0 };
+        // A stem that is silent at a frequency has no place there, so it may come from anywhere.
         let anywhere = if scale > 0.0 { anywhere } else { 1.0 };
         let kept = (1.0 - anywhere) * scale;
         self.left = self.left * kept + anywhere;

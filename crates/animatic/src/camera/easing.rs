@@ -8,6 +8,8 @@ pub(super) fn eased(easing: Easing, t: f64) -> f64 {
     match easing {
         Easing::Smooth => ramped(t, 0.3),
         Easing::Linear => ramped(t, 0.04),
+        // A cubic that starts at rest and reaches its highest speed at the end, where its
+        // acceleration is zero again.
         Easing::In => t * t * (3.0 - t) / 2.0,
         Easing::Out => 1.0 - eased(Easing::In, 1.0 - t),
     }

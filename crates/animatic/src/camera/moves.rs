@@ -13,6 +13,8 @@ pub(super) fn moved(
     let mut to = from;
     let slack = room.slack();
     for CameraMove { kind, pace } in &leg.moves {
+        // Slides up and down are in frame heights, but poses count in frame widths, hence the
+        // factor `tall`.
         let amount = match kind.axis() {
             MoveAxis::Depth => DEPTH.amount(*pace, seconds),
             MoveAxis::Side => stretched(SLIDE.amount(*pace, seconds), slack.0),
@@ -21,6 +23,8 @@ pub(super) fn moved(
             MoveAxis::Orbit => ORBIT.amount(*pace, seconds).to_radians(),
             MoveAxis::Shake | MoveAxis::Nothing => 0.0,
         };
+        // A pan or tilt turns the camera, so it shifts all layers alike (`x`, `y`). A truck or
+        // pedestal carries it, so near layers shift more (`travel`).
         match kind {
             MoveKind::PushIn => to.dolly += amount,
             MoveKind::PullOut => to.dolly -= amount,

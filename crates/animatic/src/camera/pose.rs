@@ -30,6 +30,8 @@ pub(super) struct LayerPose {
 impl CameraPose {
     pub(super) fn seen(&self, parallax: f64) -> LayerPose {
         LayerPose {
+            // An orbit goes around the nearest layer, so here the far layers are the ones that
+            // move.
             x: self.x + parallax * self.travel.0 + (1.0 - parallax) * self.sweep,
             y: self.y + parallax * self.travel.1,
             zoom: self.zoom + parallax * self.dolly,

@@ -99,6 +99,8 @@ impl ViewPlane {
         let (sin, cos) = self.roll;
         let (u, v) = (u * cos - v * sin, u * sin + v * cos);
         let (sin, cos) = self.yaw;
+        // A point at `x` of the plate, turned by `yaw`, appears at `u = DISTANCE * x * cos /
+        // (DISTANCE - x * sin)`. This is that equation solved for `x`.
         let nearness = DISTANCE / (DISTANCE * cos + u * sin);
         (u * nearness, cos * v * nearness)
     }

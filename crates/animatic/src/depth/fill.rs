@@ -23,7 +23,8 @@ fn fill(plane: &FloatPlane, weight: &FloatPlane) -> FloatPlane {
     let weighted = halved(&plane.zip(weight, |p, w| p * w));
     let weights = halved(weight);
     let coarse = weighted.zip(&weights, |p, w| if w > 1e-4 { p / w } else { 0.0 });
-    // A few known pixels are enough to know the coarse one.
+    // A few known pixels are enough to know the coarse one; the paper saturates its weights here
+    // too.
     let known = weights.map(|w| (w * 4.0).min(1.0));
     let behind = fill(&coarse, &known);
     FloatPlane::new(plane.width, plane.height, |x, y| {

@@ -28,6 +28,8 @@ pub(crate) fn sheets(picture: &Picture) -> Result<Vec<LayerSheet>, RenderError> 
     if width.min(height) < SMALLEST {
         return Ok(flat());
     }
+    // The cues need no detail, so a small map is enough. The guided filter brings the cut back to
+    // the edges of the full picture.
     let small = reduced(picture, MAP / f64::from(width.max(height)))?;
     let colours = colours(small.as_ref().unwrap_or(picture));
     let luma = along(&colours, LUMA);
@@ -43,7 +45,7 @@ pub(crate) fn sheets(picture: &Picture) -> Result<Vec<LayerSheet>, RenderError> 
     if !is_sound(&subject, &colours) {
         return Ok(flat());
     }
-    // Wider than the subject: its soft rim must not stay behind when it moves away.
+    // Wider than the subject: otherwise its soft rim would stay behind when the subject moves away.
     let hole = subject.grown(4).blurred(1).map(|h| (h * 2.5).min(1.0));
     let ground = filled(&colours, &hole);
     Ok(vec![
@@ -106,6 +108,7 @@ fn from_edges(colours: &ColourPlanes) -> FloatPlane {
     let [red, green, blue] = colours;
     let (width, height) = (red.width, red.height);
     let mut far = FloatPlane::new(width, height, |x, y| {
+        // The lower edges are no seed: a subject often stands on them or is cut off by them.
         let seed = y == 0 || ((x == 0 || x + 1 == width) && y * 3 < height * 2);
         if seed { 0.0 } else { f32::MAX / 4.0 }
     });
@@ -114,6 +117,8 @@ fn from_edges(colours: &ColourPlanes) -> FloatPlane {
         // A little for the way itself; noise and soft gradients cost nothing.
         (d.iter().sum::<f32>().sqrt() - 0.02).max(0.0) + 0.0015
     };
+    // Sweeps in reading order and back approximate the shortest paths of a distance transform. An
+    // exact search would need a queue, and the cue is only one of four.
     for _ in 0..2 {
         for at in 0..width * height {
             let (x, y) = (at % width, at / width);
@@ -196,12 +201,14 @@ fn cut(nearness: &FloatPlane) -> Option<f32> {
     for (i, count) in counts.iter().enumerate() {
         share += count / total;
         sum += middle(i) * count / total;
+        // Otsu's criterion: the variance between the two parts, from the running share and mean.
         let between = (mean * share - sum).powi(2) / (share * (1.0 - share)).max(1e-6);
         if between > best {
             (best, at) = (between, i + 1);
         }
     }
     let near: f32 = counts[at..].iter().sum::<f32>() / total;
+    // The paper's measure of how separable the two parts are: their variance over the whole.
     let clear = best / spread.max(1e-6) >= CLEAR;
     (clear && (0.05..0.72).contains(&near)).then(|| whole(at) / whole(BINS))
 }
@@ -217,7 +224,8 @@ fn is_sound(subject: &FloatPlane, colours: &ColourPlanes) -> bool {
             .map(|c| (c.values[a] - c.values[b]).powi(2));
         squares.iter().sum::<f32>().sqrt()
     };
-    // As far apart as across the rim, but anywhere: what texture alone makes.
+    // The contrast of pixels that are as far apart as those across the rim, anywhere in the
+    // picture: what texture alone makes. In a busy picture a rim must stand out from it.
     let usual = |stride: usize| {
         let reach = (2 * RIM - 1) * stride;
         let pairs = (0..(width * height).saturating_sub(reach)).step_by(7);
@@ -275,6 +283,8 @@ fn near_sheet(picture: &Picture, matte: &GuidedFilter, axis: [f32; 3]) -> LayerS
     let mut sheet = LayerSheet::solid(picture.width(), picture.height(), picture.rgb());
     each_pixel(&mut sheet, |u, v, pixel| {
         let [r, g, b] = [pixel[0], pixel[1], pixel[2]].map(f32::from);
+        // The filter's line is applied to the full picture's own colours, so the matte is as sharp
+        // as the picture and not as coarse as the map.
         let guide = (axis[0] * r + axis[1] * g + axis[2] * b) / 255.0;
         let opacity = sharpened(matte.slope.at(u, v) * guide + matte.offset.at(u, v));
         *pixel = [r * opacity, g * opacity, b * opacity, 255.0 * opacity].map(byte_of);

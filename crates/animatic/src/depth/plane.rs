@@ -63,6 +63,7 @@ impl FloatPlane {
                 .copied()
                 .unwrap_or(0.0)
         };
+        // Percentiles and not the extremes: a single odd pixel would squeeze all others together.
         let (low, high) = (at(0.02), at(0.98));
         let range = (high - low).max(1e-6);
         self.map(|v| ((v - low) / range).clamp(0.0, 1.0))
@@ -106,6 +107,8 @@ impl FloatPlane {
     fn means_along_rows(&self, radius: usize) -> Self {
         let mut values = Vec::with_capacity(self.values.len());
         for row in self.values.chunks_exact(self.width) {
+            // A running sum in double precision: in single precision its errors would add up along
+            // the row.
             let mut sum: f64 = row.iter().take(radius).map(|v| f64::from(*v)).sum();
             for x in 0..row.len() {
                 if let Some(entering) = row.get(x + radius) {
@@ -154,9 +157,13 @@ impl GuidedFilter {
         let square = guide.map(|g| g * g).blurred(radius);
         let covariance = cross.zip(&mean.zip(&middle, |a, b| a * b), |a, b| a - b);
         let variance = square.zip(&middle, |s, m| s - m * m);
+        // The paper's linear model in each window: slope and offset that map the guide to the
+        // plane. Rounding can make the variance of a flat window negative.
         let slope = covariance.zip(&variance, |c, v| c / (v.max(0.0) + softness));
         let offset = mean.zip(&slope.zip(&middle, |s, m| s * m), |m, s| m - s);
         Self {
+            // Many windows contain a pixel, so the paper takes the mean of their slopes and
+            // offsets.
             slope: slope.blurred(radius),
             offset: offset.blurred(radius),
         }

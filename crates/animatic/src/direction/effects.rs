@@ -18,6 +18,7 @@ pub(super) fn weather(clauses: &[Clause]) -> Vec<WeatherEffect> {
     for hit in find(clauses, WEATHER) {
         let (particles, own) = hit.means;
         if found.iter().all(|w| w.particles != particles) {
+            // The prompt's own word wins over what the phrase implies: "heavy drizzle".
             let amount = amount_before(&hit).unwrap_or(own);
             found.push(WeatherEffect { particles, amount });
         }
@@ -44,6 +45,7 @@ fn amount_before<T>(hit: &PhraseMatch<'_, T>) -> Option<ParticleAmount> {
 pub(super) fn fades(clauses: &[Clause]) -> (Option<FadeColour>, Option<FadeColour>) {
     let mut fades = (None, None);
     for hit in find(clauses, FADES) {
+        // Six words reach the colour in "fade in very slowly from white".
         let rest = hit.clause.iter().skip(hit.at).take(6);
         let colour = if rest.clone().any(|word| word == "white") {
             FadeColour::White

@@ -218,6 +218,8 @@ impl MoveKind {
     pub(crate) fn axis(self) -> MoveAxis {
         match self {
             Self::PushIn | Self::PullOut | Self::ZoomIn | Self::ZoomOut => MoveAxis::Depth,
+            // An axis is what changes on the screen: a pan and a truck both shift the picture
+            // sideways.
             Self::PanLeft | Self::PanRight | Self::TruckLeft | Self::TruckRight => MoveAxis::Side,
             Self::TiltUp | Self::TiltDown | Self::PedestalUp | Self::PedestalDown => {
                 MoveAxis::Height
@@ -233,6 +235,7 @@ impl MoveKind {
 impl FrameShape {
     /// The shape nearest to a picture of this size.
     pub fn nearest((width, height): (u32, u32)) -> Self {
+        // Logarithms make 2:1 and 1:2 equally far from a square.
         let wanted = (f64::from(width.max(1)) / f64::from(height.max(1))).ln();
         let mut best = Self::Wide;
         for shape in Self::ALL {

@@ -93,6 +93,8 @@ pub struct Direction {
 impl Direction {
     /// Whether the camera travels, so that near things move past far ones.
     pub(crate) fn travels(&self) -> bool {
+        // Zooms, pans, tilts and rolls are missing here: the camera stays where it is, so near and
+        // far things move alike.
         let mut moves = self.legs.iter().flat_map(|leg| &leg.moves);
         moves.any(|m| {
             matches!(
@@ -139,6 +141,7 @@ impl Direction {
         for (i, title) in self.titles.iter().enumerate() {
             let line = match i {
                 0 => "title",
+                // Further lines are parsed but never drawn, which the caller must be told.
                 1..MAX_TITLES => "subtitle",
                 _ => "not shown, too many titles:",
             };
@@ -155,6 +158,8 @@ impl Direction {
 }
 
 fn length_words(named: f64) -> String {
+    // `RenderOptions::resolve` clamps in the same way. The caller is told the length that the film
+    // gets, and why it is not the one in the prompt.
     let taken = named.clamp(MIN_SECONDS, MAX_SECONDS);
     let unit = if (taken - 1.0).abs() < 1e-9 {
         "second"

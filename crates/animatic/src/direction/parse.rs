@@ -2,8 +2,8 @@
 //!
 //! One pass from left to right. Every decision looks only at a few neighbouring words of its
 //! clause, so the time is linear in the length of the prompt. The order of the checks matters: a
-//! direction before the verb ("left pan") is tried first, then one after it, and only then does a
-//! verb count without one, because most verbs are also everyday words.
+//! direction after the verb ("pan left") wins over one before it ("left pan"), and only without
+//! either may a verb count alone, because most verbs are also everyday words.
 
 use super::words::{
     self, CameraVerb, Clause, MoveDirection, is_camera_word, is_direction_word, is_filler,
@@ -20,9 +20,13 @@ impl Direction {
 }
 
 fn direction(prompt: &str) -> Direction {
+    // Quoted words go first: a title that says "zoom in" must neither move the camera nor draw a
+    // scene.
     let (text, titles) = quotes::taken_out(prompt);
     let clauses = words::clauses(&text);
     let mut legs = legs(&clauses);
+    // Negated moves make no leg, so "no zoom" gets the default too. Only words for a static camera,
+    // such as "no camera movement", keep it still.
     let assumed = legs.is_empty();
     if assumed {
         let moves = vec![CameraMove {
@@ -64,6 +68,8 @@ fn legs(clauses: &[Clause]) -> Vec<ShotLeg> {
         let mut behind = 0;
         while at < clause.len() {
             if is_sequencer(&clause[at]) {
+                // It holds until the next move, which may stand in a later clause: "then, slowly,
+                // pan left".
                 next_leg = true;
             }
             let Some(found) = move_at(clause, behind, at) else {
@@ -71,6 +77,8 @@ fn legs(clauses: &[Clause]) -> Vec<ShotLeg> {
                 continue;
             };
             let pace = pace_around(clause, behind, &found);
+            // A negated move uses up its words as well. Otherwise they could become part of the
+            // next move.
             (at, behind) = (found.to, found.to);
             if !is_negated(clause, found.from) {
                 join(
@@ -90,20 +98,27 @@ fn legs(clauses: &[Clause]) -> Vec<ShotLeg> {
 
 /// Puts a move into the current leg, or into a new one.
 fn join(legs: &mut Vec<ShotLeg>, the_move: CameraMove, next_leg: bool) {
+    // Nothing in a prompt is an error, so further legs are left out without a message.
     if next_leg && legs.len() >= MAX_LEGS {
         return;
     }
     let axis = the_move.kind.axis();
     match legs.last_mut() {
         Some(leg) if !next_leg => {
-            // "Keep the ground static while the camera pans" is a pan.
+            // A static camera never joins a move: "the camera pans left with the frame static" is a
+            // pan.
             if axis == MoveAxis::Nothing {
                 return;
             }
+            // The same in the other order: "keep the ground static while the camera pans" is a pan.
             leg.moves.retain(|m| m.kind != MoveKind::Static);
+            // A move that is named twice is still one move. Without this check its axis would be
+            // taken, and it would start a leg of its own.
             if leg.moves.iter().any(|m| m.kind == the_move.kind) {
                 return;
             }
+            // Two moves on one axis would add up or cancel each other, so the second one comes
+            // later.
             if leg.moves.iter().any(|m| m.kind.axis() == axis) {
                 join(legs, the_move, true);
             } else {
@@ -125,6 +140,7 @@ fn move_at(clause: &[String], behind: usize, at: usize) -> Option<MoveMatch> {
 fn handheld_at(clause: &[String], at: usize) -> Option<MoveMatch> {
     let to = match (clause[at].as_str(), word(clause, at + 1)) {
         ("handheld", _) => at + 1,
+        // The tokeniser splits at hyphens: "hand-held" arrives as two words.
         ("hand", "held") | ("shaky", "cam" | "camera") => at + 2,
         _ => return None,
     };
@@ -138,6 +154,8 @@ fn handheld_at(clause: &[String], at: usize) -> Option<MoveMatch> {
 fn static_at(clause: &[String], at: usize) -> Option<MoveMatch> {
     let next = word(clause, at + 1);
     let to = match (clause[at].as_str(), next) {
+        // "No" is part of the phrase. `is_negated` looks only at the words before it, so it does
+        // not turn the phrase into its opposite.
         ("locked" | "lock", "off" | "down") | ("no", "movement" | "motion") => at + 2,
         ("static" | "still" | "locked" | "fixed" | "stationary" | "motionless", _) => at + 1,
         ("no", "camera") if matches!(word(clause, at + 2), "movement" | "move" | "motion") => {
@@ -146,7 +164,8 @@ fn static_at(clause: &[String], at: usize) -> Option<MoveMatch> {
         _ => return None,
     };
     // "Still life" and "static on the radio" are subjects: the word must be next to a camera word
-    // or a word of holding, or alone in its clause.
+    // or a word of holding, or alone in its clause. Three words back reach "the camera is almost
+    // still".
     let beside = |i: Option<&String>| {
         i.is_some_and(|w| {
             is_camera_word(w) || matches!(w.as_str(), "hold" | "stay" | "stays" | "keep" | "tripod")
@@ -163,6 +182,8 @@ fn static_at(clause: &[String], at: usize) -> Option<MoveMatch> {
 
 /// `behind` is the end of the previous move, whose words are used up.
 fn verb_at(clause: &[String], behind: usize, at: usize) -> Option<MoveMatch> {
+    // The Ken Burns effect is a slow move over a still picture. The name gives no direction, so it
+    // is read as the most usual one.
     if clause[at] == "ken" && word(clause, at + 1) == "burns" {
         return Some(MoveMatch {
             kind: MoveKind::PushIn,
@@ -171,7 +192,8 @@ fn verb_at(clause: &[String], behind: usize, at: usize) -> Option<MoveMatch> {
         });
     }
     let verb = words::verb(&clause[at])?;
-    // "left pan", "a clockwise roll"
+    // "Left pan", "a clockwise roll". A word that the previous move used up does not count again:
+    // "left pan pan" is one pan.
     let before = at
         .checked_sub(1)
         .filter(|i| *i >= behind)
@@ -179,9 +201,11 @@ fn verb_at(clause: &[String], behind: usize, at: usize) -> Option<MoveMatch> {
         .and_then(|towards| kind(verb, towards));
     let after = towards_after(clause, at, verb);
     match (after, before) {
+        // "A train moving forward" is a subject, so verbs of travel need a camera word beside them.
         (Some((kind, to)), _) if verb != CameraVerb::Travel || near_camera(clause, at) => {
             Some(MoveMatch { kind, from: at, to })
         }
+        // "Back" counts as a verb like "pull", so "out back" and "away back" would be moves.
         (None, Some(kind)) if verb != CameraVerb::Travel && verb != CameraVerb::Pull => {
             Some(MoveMatch {
                 kind,
@@ -203,9 +227,12 @@ fn verb_at(clause: &[String], behind: usize, at: usize) -> Option<MoveMatch> {
 /// Looks after a verb for its direction; "from left to right" means right.
 fn towards_after(clause: &[String], at: usize, verb: CameraVerb) -> Option<(MoveKind, usize)> {
     let mut found = None;
+    // Five words are enough for "pan very slowly to the left"; further away it belongs to the
+    // scene.
     for i in at + 1..(at + 6).min(clause.len()) {
         let w = clause[i].as_str();
         let towards = match w {
+            // The tokeniser splits at hyphens: "counter-clockwise" arrives as two words.
             "clockwise" if matches!(clause[i - 1].as_str(), "counter" | "anti") => {
                 Some(MoveDirection::Counterclockwise)
             }
@@ -213,6 +240,8 @@ fn towards_after(clause: &[String], at: usize, verb: CameraVerb) -> Option<(Move
         };
         match towards.and_then(|t| kind(verb, t)) {
             Some(kind) => found = Some((kind, i + 1)),
+            // "Towards" is a direction and a filler: a dolly goes towards something, but a pan goes
+            // "towards the left".
             None if is_filler(w) => {}
             None => break,
         }
@@ -239,17 +268,20 @@ fn kind(verb: CameraVerb, towards: MoveDirection) -> Option<MoveKind> {
         }
         (CameraVerb::Pan, T::Left) => M::PanLeft,
         (CameraVerb::Pan, T::Right) => M::PanRight,
+        // Strictly a pan is sideways only, but people write "pan up" for a tilt.
         (CameraVerb::Pan | CameraVerb::Tilt, T::Up) => M::TiltUp,
         (CameraVerb::Pan | CameraVerb::Tilt, T::Down) => M::TiltDown,
         (CameraVerb::Dolly | CameraVerb::Truck | CameraVerb::Travel, T::Left) => M::TruckLeft,
         (CameraVerb::Dolly | CameraVerb::Truck | CameraVerb::Travel, T::Right) => M::TruckRight,
         (CameraVerb::Dolly | CameraVerb::Pedestal | CameraVerb::Travel, T::Up) => M::PedestalUp,
         (CameraVerb::Dolly | CameraVerb::Pedestal | CameraVerb::Travel, T::Down) => M::PedestalDown,
+        // A camera that is tilted to the side is rolled.
         (CameraVerb::Tilt | CameraVerb::Roll, T::Right) | (CameraVerb::Roll, T::Clockwise) => {
             M::RollClockwise
         }
         (CameraVerb::Tilt | CameraVerb::Roll, T::Left)
         | (CameraVerb::Roll, T::Counterclockwise) => M::RollCounterclockwise,
+        // Seen from above, a camera that walks to its left around a subject goes clockwise.
         (CameraVerb::Orbit, T::Left | T::Clockwise) => M::OrbitLeft,
         (CameraVerb::Orbit, T::Right | T::Counterclockwise) => M::OrbitRight,
         _ => return None,
@@ -260,6 +292,7 @@ fn kind(verb: CameraVerb, towards: MoveDirection) -> Option<MoveKind> {
 fn unaided(clause: &[String], at: usize, verb: CameraVerb) -> Option<MoveKind> {
     let camera = near_camera(clause, at);
     let paced = (at.saturating_sub(2)..at).any(|i| words::pace(&clause[i]).is_some());
+    // At the start of its clause a verb is an instruction; later it may describe the scene.
     let opens = clause[..at].iter().all(|w| is_joiner(w) || is_filler(w));
     let around = matches!(
         word(clause, at + 1),
@@ -268,12 +301,17 @@ fn unaided(clause: &[String], at: usize, verb: CameraVerb) -> Option<MoveKind> {
     match verb {
         CameraVerb::Zoom if camera || paced || opens => Some(MoveKind::ZoomIn),
         CameraVerb::Dolly if camera || paced || opens => Some(MoveKind::PushIn),
+        // A pan is also a pot: at the start of a clause it must be followed by "around" or
+        // "across".
         CameraVerb::Pan if camera || paced || clause.len() == 1 || (opens && around) => {
             Some(MoveKind::PanRight)
         }
+        // "Panning" cannot mean the pot.
         CameraVerb::Pan if matches!(clause[at].as_str(), "panning") => Some(MoveKind::PanRight),
+        // Trucks, tracks and cranes are things in the scene; "crane shot" names the move.
         CameraVerb::Truck if word(clause, at + 1) == "shot" => Some(MoveKind::TruckRight),
         CameraVerb::Pedestal if word(clause, at + 1) == "shot" => Some(MoveKind::PedestalUp),
+        // Of the verbs of travel, only "rise" contains a direction.
         CameraVerb::Travel if camera && clause[at].starts_with("ris") => Some(MoveKind::PedestalUp),
         CameraVerb::Tilt if camera && around => Some(MoveKind::TiltUp),
         // A sushi roll is food; in a clause of nothing but direction only the camera can roll.
@@ -307,6 +345,8 @@ fn pace_around(clause: &[String], behind: usize, found: &MoveMatch) -> MovePace 
         .iter()
         .rev()
         .take_while(|w| !is_joiner(w));
+    // The words before a move come ahead of those behind it: without a joining word, those may be
+    // the next move's ("slow pan left fast zoom in").
     inside
         .chain(back)
         .chain(ahead)
@@ -318,6 +358,7 @@ fn is_negated(clause: &[String], from: usize) -> bool {
     clause[from.saturating_sub(3)..from]
         .iter()
         .rev()
+        // A negation ends here: "not zooming but panning left" asks for the pan.
         .take_while(|w| !matches!(w.as_str(), "but" | "then" | "just" | "only"))
         .any(|w| is_negation(w))
 }
@@ -342,7 +383,8 @@ fn seconds(clause: &[String]) -> Option<f64> {
             words::number_word(text)? * words::unit(word(clause, at + 1))?
         } else {
             let value = number(digits)? * words::unit(suffix)?;
-            // "the 80s" and "1980s" are decades.
+            // "The 80s" and "1980s" are decades, and so may be "20s"; "for 20s" can only be a
+            // length.
             let decade = suffix == "s"
                 && (value > 60.0 || (value >= 20.0 && value % 10.0 == 0.0 && previous != "for"));
             if decade || matches!(previous, "the" | "early" | "late" | "mid") {
@@ -392,6 +434,7 @@ fn loose_shape(clause: &[String], at: usize) -> Option<FrameShape> {
     let last = at + 1 == clause.len();
     let alone = clause.iter().all(|w| is_direction_word(w));
     let by_format = is_format_word(next) || is_format_word(previous);
+    // "In portrait" at the end is about the frame; "in portrait lighting" is not.
     (alone || by_format || (last && previous == "in")).then_some(shape)
 }
 

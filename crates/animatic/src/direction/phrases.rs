@@ -51,6 +51,7 @@ pub(super) fn find<'a, T: Copy>(
                 continue;
             };
             hits.push(PhraseMatch { means, clause, at });
+            // The words are used up: "film grain" must not count a second time as "grain".
             at += length;
         }
     }
@@ -78,6 +79,7 @@ fn is_meant(clause: &Clause, at: usize, length: usize, counts: PhraseContext) ->
         PhraseContext::OnlyBeside(neighbours) => (neighbours, false),
     };
     let is_one = |word: &String| neighbours.contains(&word.as_str());
+    // Two words reach across one small word: "sound of rain", "warm evening light".
     let beside = clause[at.saturating_sub(2)..at].iter().any(is_one)
         || clause[at + length..].iter().take(2).any(is_one);
     let mut others = clause[..at].iter().chain(&clause[at + length..]);
@@ -89,6 +91,7 @@ fn is_denied(clause: &Clause, at: usize) -> bool {
     clause[at.saturating_sub(3)..at]
         .iter()
         .rev()
+        // A denial does not reach across these words: "no people and rain" asks for rain.
         .take_while(|word| !matches!(word.as_str(), "but" | "just" | "only" | "and" | "with"))
         .any(|word| is_negation(word) || matches!(word.as_str(), "after" | "before"))
 }

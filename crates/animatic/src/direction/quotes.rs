@@ -12,6 +12,8 @@ pub(super) fn taken_out(prompt: &str) -> (String, Vec<String>) {
         let inside = &text[at + open.len_utf8()..];
         let end = closing(open).and_then(|close| inside.find(close));
         rest.push_str(&text[..at]);
+        // A quote that is never closed is a slip, or an inch mark: the rest of the prompt stays
+        // direction.
         let Some(end) = end else {
             rest.push_str(&text[at..]);
             return (rest, quotes);
@@ -34,6 +36,9 @@ pub(super) fn taken_out(prompt: &str) -> (String, Vec<String>) {
 
 /// The characters that close a quote opened by this one.
 fn closing(open: char) -> Option<&'static [char]> {
+    // Single quotes never open a title, because they are apostrophes ("it's"). People mix styles,
+    // so a quote may end in another style than it began. German books write guillemets the other
+    // way round.
     Some(match open {
         '"' => &['"'],
         '“' => &['”', '“', '"'],

@@ -48,6 +48,7 @@ const GRADE: &[&str] = &[
 pub(super) const LOOKS: &[TablePhrase<FilmLook>] = &[
     row("black and white", FilmLook::BlackAndWhite, Always),
     row("black white", FilmLook::BlackAndWhite, Beside(GRADE)),
+    // "B&W" arrives as two words.
     row("b w", FilmLook::BlackAndWhite, Always),
     row("bw", FilmLook::BlackAndWhite, Beside(GRADE)),
     row("monochrome", FilmLook::BlackAndWhite, Always),
@@ -341,6 +342,7 @@ pub(super) const SOUNDS: &[TablePhrase<Ambience>] = &[
     row("thunder", Ambience::Thunder, OnlyBeside(HEARD)),
 ];
 
+// Phrases are written as the tokeniser leaves them, without hyphens: "time-lapse" is two words.
 pub(super) const REFUSED: &[TablePhrase<&str>] = &[
     row("slow motion", "slow motion", Always),
     row("slowmo", "slow motion", Always),

@@ -23,6 +23,7 @@ pub(super) fn clauses(prompt: &str) -> Vec<Clause> {
         let between_digits = before.is_ascii_digit() && next.is_ascii_digit();
         if c.is_alphanumeric() || (matches!(c, '.' | ':') && between_digits) {
             word.extend(c.to_lowercase());
+        // An apostrophe does not end a word: "don't" must arrive as one word, to be a negation.
         } else if !matches!(c, '\'' | '’') {
             end_word(&mut word, &mut clauses);
             if is_stop(c) {
@@ -142,6 +143,7 @@ pub(super) fn pace(word: &str) -> Option<MovePace> {
         "slow" | "slowly" | "gentle" | "gently" | "subtle" | "subtly" | "slight" | "slightly"
         | "soft" | "softly" | "gradual" | "gradually" | "calm" | "calmly" | "lazy" | "lazily"
         | "leisurely" => MovePace::Slow,
+        // Whip pans and crash zooms are named after their pace.
         "fast" | "quick" | "quickly" | "rapid" | "rapidly" | "swift" | "swiftly" | "whip"
         | "crash" | "sudden" | "suddenly" | "speedy" => MovePace::Fast,
         _ => return None,
@@ -150,6 +152,7 @@ pub(super) fn pace(word: &str) -> Option<MovePace> {
 
 /// Words allowed between a verb and its direction.
 pub(super) fn is_filler(word: &str) -> bool {
+    // "Counter" and "anti" are the first halves of "counter-clockwise", split at the hyphen.
     pace(word).is_some()
         || matches!(
             word,
@@ -290,6 +293,7 @@ pub(super) fn unit(word: &str) -> Option<f64> {
 
 /// Words that a clause of nothing but direction is made of ("a slow static shot, vertical, 6s").
 pub(super) fn is_direction_word(word: &str) -> bool {
+    // Small words count as well: "make it vertical" is about nothing but the film.
     verb(word).is_some()
         || towards(word).is_some()
         || is_filler(word)

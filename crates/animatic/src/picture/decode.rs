@@ -45,7 +45,8 @@ pub fn decode_over(
     guarded(|| {
         let (mut decoder, info) = open(bytes, limits)?;
         let orientation = orientation_of(&mut decoder);
-        // Ignore an unreadable profile.
+        // Both are read before the pixels, because decoding consumes the decoder. A profile that
+        // cannot be read is ignored.
         let profile = decoder.icc_profile().ok().flatten();
         let image = DynamicImage::from_decoder(decoder)
             .map_err(|error| translate(info.format, &error, limits))?;
@@ -143,6 +144,7 @@ fn finish(
     image.apply_orientation(orientation);
     let (width, height) = (image.width(), image.height());
     let rgb = if image.color().has_alpha() {
+        // Colours are converted before the background is laid under them, which is sRGB already.
         let mut rgba = image.into_rgba8().into_raw();
         if let Some(icc) = profile {
             colour::to_srgb(&mut rgba, PixelLayout::Rgba, icc);

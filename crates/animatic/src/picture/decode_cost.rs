@@ -38,6 +38,7 @@ pub(super) fn of(
         }
         PictureFormat::Gif => {
             if let Some((width, height)) = gif_frame(bytes)
+                // A frame of the picture's own size is decoded in place and costs nothing extra.
                 && (width, height) != size
                 && (width, height) != (0, 0)
             {
@@ -105,6 +106,7 @@ fn jpeg_scans(bytes: &[u8]) -> u64 {
                     rest = rest.get(length..).unwrap_or_default();
                 }
             }
+            // In coded data: stuffed zeros and restart markers. They have no length to skip.
             _ => {}
         }
     }
@@ -193,13 +195,15 @@ fn tiff_of_jpegs(bytes: &[u8]) -> bool {
         let count = usize::try_from(number(start, counted)?).ok()?;
         let first = start.checked_add(counted)?;
         bytes.get(first..)?;
+        // The count is the file's claim. Entries beyond its end are not looked for.
         Some((0..count.min(bytes.len() / entry)).map(move |nth| first + nth * entry))
     };
     let Some(mut entries) = entries() else {
         return false;
     };
     entries.any(|at| {
-        // Whatever type its number has, one of its bytes is that.
+        // The number may have one, two or four bytes in either byte order. In all of these, one
+        // byte is it.
         let value = bytes.get(at + 4 + wide..at + entry);
         number(at, 2) == Some(COMPRESSION) && value.is_some_and(|value| value.contains(&JPEG))
     })

@@ -66,6 +66,7 @@ fn window(size: (u32, u32), frame: (u32, u32)) -> (u32, u32) {
 fn backdrop(picture: &Picture, canvas: (u32, u32)) -> Option<Vec<u8>> {
     const TINY: u32 = 24;
     let filling = crop_centre(picture, canvas)?;
+    // Shrinking to 24 pixels and enlarging again is a wide blur that costs nearly nothing.
     let tiny = resized(filling.size(), filling.rgb(), (TINY, TINY), FilterType::Box)?;
     let mut soft = resized((TINY, TINY), &tiny, canvas, FilterType::CatmullRom)?;
     for value in &mut soft {
@@ -209,6 +210,7 @@ fn best_start(interest: &[f64], side: f64, length: f64, usual: f64) -> f64 {
             held += value * (f64::min(low + 1.0, to) - f64::max(low, from)).clamp(0.0, 1.0);
             low += 1.0;
         }
+        // A small pull towards the usual place decides where interest is spread evenly.
         let score = held - 0.15 * total * (share - usual).abs() * slack / side;
         if score > best.0 {
             best = (score, start);

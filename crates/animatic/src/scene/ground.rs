@@ -7,6 +7,7 @@ use super::stage::SceneStage;
 
 /// Water from the horizon to the bottom, mirroring what stands behind it.
 pub(super) fn water(stage: &mut SceneStage, light: &SceneLight, horizon: f32, seed: u64) {
+    // Everything behind the water is finished first, because the water reflects it.
     let mirror = stage.mirror();
     let canvas = stage.at(0.4);
     let sun = light.sun_at.0 * canvas.aspect();

@@ -29,6 +29,8 @@ pub(super) fn mountains(
         let offset = lattice(1, 2, seed) * 90.0;
         let line = |u: f32| {
             let crest = ridged(u * wide + offset, 8, seed);
+            // Layers have neighbouring seeds. 9,000 keeps those of a layer's details away from
+            // them.
             let broad = value(u * wide * 0.8 + offset, 3.3, seed.wrapping_add(9_000 + 1));
             base - reach * (0.10 + 1.05 * crest * crest) * (0.45 + 0.75 * broad)
         };

@@ -101,6 +101,7 @@ impl Scene {
     /// Draws the scene in sheets, farthest first.
     pub(crate) fn draw(&self, width: u32, height: u32) -> Vec<LayerSheet> {
         let mut stage = SceneStage::new(width.max(2), height.max(2), self.seed);
+        // Space has no horizon on which other places could stand, so it is drawn alone.
         if self.has(ScenePlace::Space) {
             space::draw(&mut stage, self.seed);
         } else {
@@ -154,6 +155,8 @@ impl Scene {
     }
 
     fn draw_land(&self, stage: &mut SceneStage, light: &SceneLight, horizon: f32) {
+        // With water, a skyline stands on the far shore and the ground begins near the lower edge,
+        // so that the water between them is not covered.
         let wet = self.has(ScenePlace::Sea);
         for place in &self.places {
             let snowy = self.has(ScenePlace::Snow);

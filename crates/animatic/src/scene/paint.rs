@@ -169,7 +169,7 @@ impl SceneCanvas {
                 continue;
             }
             let (x, y) = (i % self.width, i / self.width);
-            // None on light alone: it would show on what is behind.
+            // Pure light gets no grain, which would show on whatever lies behind it.
             let grain = grain[y % GRAIN_SIDE * GRAIN_SIDE + x % GRAIN_SIDE] * opacity;
             for channel in colour {
                 rgba.push((channel * 255.0 + 0.5 + grain).clamp(0.0, 255.0) as u8);

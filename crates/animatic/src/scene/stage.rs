@@ -26,6 +26,8 @@ impl SceneStage {
     /// The canvas for what follows this share of the camera's travel: a new one, unless what is
     /// on the present one moves almost alike.
     pub(super) fn at(&mut self, parallax: f32) -> &mut SceneCanvas {
+        // The backdrop stays alone on its sheet, however little the next layer differs: the
+        // renderer relies on a farthest sheet without holes.
         if parallax - self.parallax > STEP || (self.done.is_empty() && parallax > 0.0) {
             self.finish();
             self.parallax = parallax;
@@ -69,6 +71,7 @@ impl SceneStage {
     fn finish(&mut self) {
         let sheet = self.canvas.sheet(f64::from(self.parallax), self.seed);
         let bare = sheet.rgba.iter().all(|byte| *byte == 0);
+        // An empty sheet is left out, but the first one stays: there must be a farthest sheet.
         if !bare || self.done.is_empty() {
             self.done.push(sheet);
         }

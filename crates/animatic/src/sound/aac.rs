@@ -34,6 +34,7 @@ pub(crate) fn packets(
         reason = "a video's length: small, and a negative one is none"
     )]
     let count = (seconds * f64::from(RATE) / f64::from(PACKET) + 1e-6) as usize;
+    // One packet more comes out than goes in: the first only primes the decoder.
     let samples = count.saturating_sub(1) * PACKET as usize;
     if samples == 0 {
         return Ok(Vec::new());
@@ -51,6 +52,8 @@ pub(crate) fn packets(
     };
     encoder.feed(&[&left, &right], &mut keep)?;
     let told = encoder.finish(&mut keep)?;
+    // The edit list skips a fixed number of samples. With another delay, in a newer encoder for
+    // example, sound and picture would drift apart without a sign.
     if (told.priming, told.aac_frames) != (u64::from(PRIMING), count as u64) {
         return Err(AacEncodeError(
             "the encoder's delay is not the declared one".to_owned(),

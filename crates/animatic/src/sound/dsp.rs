@@ -24,6 +24,7 @@ impl PcgRandom {
 
     fn step(&mut self) -> u32 {
         let old = self.0;
+        // Multiplier and increment of PCG's reference implementation.
         self.0 = old
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
@@ -113,6 +114,7 @@ impl BiquadFilter {
     }
 
     pub(super) fn next(&mut self, input: f32) -> f32 {
+        // Transposed direct form II: only two states, and little rounding in single precision.
         let output = self.b[0] * input + self.state[0];
         self.state[0] = self.b[1] * input - self.a[0] * output + self.state[1];
         self.state[1] = self.b[2] * input - self.a[1] * output;
@@ -120,6 +122,7 @@ impl BiquadFilter {
     }
 
     fn angle(hertz: f32, q: f32) -> (f32, f32) {
+        // At half the rate alpha is zero, and the filter would ring for ever.
         let angle = TAU * hertz.clamp(10.0, RATE_HZ * 0.45) / RATE_HZ;
         (angle.cos(), angle.sin() / (2.0 * q))
     }

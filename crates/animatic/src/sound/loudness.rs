@@ -44,6 +44,8 @@ pub(super) fn measure(track: &[StereoSample]) -> f64 {
     }
     #[expect(clippy::cast_precision_loss, reason = "a minute of samples at most")]
     let mean = sum / track.len().max(1) as f64;
+    // BS.1770-4, equation 2, with the weight 1 for left and right. The offset takes back the gain
+    // of the filter at 997 Hz.
     10.0 * mean.max(1e-12).log10() - 0.691
 }
 

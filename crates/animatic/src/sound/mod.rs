@@ -24,6 +24,7 @@ use voice::StereoSample;
 /// Silence when no kind is given.
 pub(crate) fn synthesise(kinds: &[Ambience], samples: usize, seed: u64) -> Vec<StereoSample> {
     let mut kinds = kinds.to_vec();
+    // Sums of floats depend on their order. Sorted, the same kinds give the same samples.
     kinds.sort_unstable();
     kinds.dedup();
     let mut mix = vec![[0.0; 2]; samples];
@@ -44,6 +45,7 @@ pub(crate) fn synthesise(kinds: &[Ambience], samples: usize, seed: u64) -> Vec<S
 
 /// Raises the sound from silence and lets it fall back, so that nothing clicks.
 fn fade(track: &mut [StereoSample]) {
+    // In a film of a second, two full fades would meet.
     let length = FADE.min(track.len() / 4);
     let ends = track.len() - length;
     for i in 0..length {

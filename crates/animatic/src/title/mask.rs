@@ -16,6 +16,7 @@ impl OpacityMask {
             for (x, opacity) in row.iter().enumerate() {
                 if let Some(column) = inside(left, x, self.width) {
                     let byte = &mut self.bytes[line * self.width + column];
+                    // Kerned letters may overlap. The sum would be too opaque at their soft edges.
                     *byte = (*byte).max(*opacity);
                 }
             }

@@ -47,9 +47,11 @@ impl<'a> TitleTypesetter<'a> {
             }
             let first = i == 0;
             let share = if first { 0.135 } else { 0.055 };
+            // In an upright frame, the width decides.
             let mut size = (height * share).min(width * share * 0.95);
             let most = if first { 3 } else { 2 };
             let mut broken = self.broken(title, size, measure);
+            // The lower limit ends the search for a word that never fits.
             while (broken.len() > most || self.widest(&broken, size) > measure) && size > 8.0 {
                 size *= 0.93;
                 broken = self.broken(title, size, measure);
@@ -65,7 +67,8 @@ impl<'a> TitleTypesetter<'a> {
     /// Breaks a text into the fewest lines of at most `measure`, as even as they can be.
     fn broken(&mut self, text: &str, size: f32, measure: f32) -> Vec<String> {
         let greedy = self.filled(text, size, measure);
-        // Narrower until it takes a line more.
+        // The measure shrinks until one more line would be needed. The last lines before that are
+        // the most even ones.
         let mut even = greedy;
         let mut measure = measure;
         for _ in 0..12 {
@@ -133,6 +136,8 @@ impl<'a> TitleTypesetter<'a> {
         let mut scaler = self.scale.builder(self.font).size(line.size).build();
         for (id, x) in &glyphs[..glyphs.len().saturating_sub(1)] {
             let x = left + x;
+            // Across, glyphs stand at fractions of a pixel, so that they are evenly spaced. The
+            // baseline is rounded, so that horizontal strokes stay sharp.
             let image = Render::new(&[Source::Outline])
                 .format(Format::Alpha)
                 .offset(Vector::new(x.fract(), 0.0))

@@ -58,6 +58,8 @@ impl WeatherOverlay {
         let mut frame = SpriteFrame::new(rgba, width);
         for weather in &self.weather {
             let swarm = ParticleSwarm {
+                // Each kind has its own seed. Otherwise all kinds would have particles at the same
+                // places.
                 seed: self.seed.wrapping_add(weather.particles as u64 * 1_000_003),
                 amount: weather.amount,
                 seconds,
@@ -124,6 +126,7 @@ impl ParticleSwarm {
     /// it starts anew above the frame each time, in another place.
     fn falling(&self, mote: &WeatherParticle, speed: f32, margin: f32, aspect: f32) -> (f32, f32) {
         let way = 1.0 + 2.0 * margin;
+        // Drift is in frame widths, and places are in frame heights.
         let down = self.drift.down * aspect * mix(0.3, 1.0, mote.near);
         let gone = mote.chance(1) + (self.seconds * speed - down) / way;
         #[expect(clippy::cast_possible_truncation, reason = "a few rounds")]
@@ -137,6 +140,8 @@ impl ParticleSwarm {
 
     /// A place across the frame, moved by the camera and brought back from beyond the edges.
     fn across(&self, chance: f32, near: f32, aspect: f32) -> f32 {
+        // The strip is a tenth wider on each side, so a particle comes back where it cannot be
+        // seen.
         let moved = chance - self.drift.across * mix(0.3, 1.0, near) / 1.2;
         ((moved - moved.floor()) * 1.2 - 0.1) * aspect
     }
@@ -189,6 +194,7 @@ impl ParticleSwarm {
             let y = mote.chance(2) * 1.1 - 0.05 + wander(14) - 0.012 * t;
             let glint =
                 0.5 + 0.5 * (t * mix(0.5, 1.8, mote.chance(3)) + mote.chance(4) * 6.3).sin();
+            // A speck smaller than a pixel would flicker as it moves, hence the lower limit below.
             let radius = mix(0.0014, 0.0110, near * near);
             let light = mix(0.55, 0.13, near) * mix(0.25, 1.0, glint);
             frame.glow((x, y), radius.max(1.2 * frame.pixel()), gold, light);

@@ -103,7 +103,8 @@ impl<'a> SpriteFrame<'a> {
             opacity,
         } = streak;
         let pixel = self.pixel();
-        // Thinner than a pixel is fainter instead.
+        // A line thinner than a pixel would break up into dots. It is drawn wider and fainter
+        // instead.
         let (half, opacity) = if width < 1.4 * pixel {
             (0.7 * pixel, opacity * (width / (1.4 * pixel)).max(0.3))
         } else {

@@ -20,12 +20,15 @@ pub const MAX_CBOR_DEPTH: usize = 64;
 /// Refuses a file whose manifests the library should not parse: as credentials that are read, or
 /// as an ingredient.
 pub(super) fn check(file: &[u8], format: MediaFormat) -> Result<(), CredentialsError> {
+    // First, because the library already parses tags and Merkle boxes while it looks for the store.
     container_limits::check(file)?;
     let mut kinds = vec![format.mime()];
-    // The library goes by the first bytes where they say something else.
+    // The library decides by the first bytes if they contradict the declared kind, so both are
+    // tried.
     kinds.extend(kind_by_start(file).filter(|kind| *kind != format.mime()));
     for kind in kinds {
-        // What it does not find or understand here, it does not later.
+        // The library reads the store by this very function later. What it fails on here never
+        // reaches its parsers.
         if let Ok(store) = load_jumbf_from_stream(kind, &mut Cursor::new(file)) {
             check_store(&store)?;
         }
@@ -51,14 +54,17 @@ pub(super) fn check_store(store: &[u8]) -> Result<(), CredentialsError> {
     check_values(store)?;
     let (mut unpacked, mut packed) = (0, 0);
     for content in boxes(store, *b"brob") {
+        // Boxes are looked for at every byte, so false ones may overlap. Without this sum, a small
+        // store could have the same bytes unpacked again and again.
         packed += content.len();
         if packed > store.len() {
             return Err(CredentialsError::ManifestMalformed);
         }
+        // All manifests share one limit, and one byte beyond it shows that it was passed.
         let room = MAX_MANIFEST_BYTES - unpacked;
         let mut manifest = Vec::new();
         let unpacking = brotli_decompressor::Decompressor::new(content, 4096);
-        // One that is damaged is looked at as far as it goes.
+        // An error is ignored: what was unpacked before the damage is checked all the same.
         let _ = unpacking.take(room + 1).read_to_end(&mut manifest);
         unpacked += manifest.len() as u64;
         if unpacked > MAX_MANIFEST_BYTES {
@@ -70,7 +76,8 @@ pub(super) fn check_store(store: &[u8]) -> Result<(), CredentialsError> {
 }
 
 fn check_values(store: &[u8]) -> Result<(), CredentialsError> {
-    // Boxes do not overlap: each byte is looked at once. Names in other boxes add a few.
+    // Real boxes do not overlap, so each byte is looked at once, and false ones in other boxes add
+    // a little. A store that takes twice as many steps was built to waste time.
     let mut steps = 2 * store.len();
     for content in boxes(store, *b"cbor") {
         check_cbor(content, &mut steps)?;
@@ -161,6 +168,8 @@ impl<'a> CborScan<'a> {
                 let Some(content) = content.get(..length) else {
                     return self.overlong();
                 };
+                // The library parses some byte strings as CBOR of their own, with recursion again.
+                // Any that could begin a container is checked as if it were one.
                 let is_cbor = kind == BYTES && content.first().is_some_and(|byte| opens(*byte));
                 if !is_cbor {
                     self.at += length;

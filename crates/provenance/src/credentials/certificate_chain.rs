@@ -28,6 +28,7 @@ pub fn self_made(
     algorithm: SignatureAlgorithm,
     now: i64,
 ) -> Result<SelfMadeChain, CredentialsError> {
+    // X.520 allows 64 characters in a common name.
     if name.chars().count() > MAX_TEXT_CHARS.min(64) {
         return Err(CredentialsError::TextTooLong("the name"));
     }
@@ -48,11 +49,15 @@ pub fn self_made(
         params
             .distinguished_name
             .push(DnType::OrganizationName, SELF_MADE);
+        // A reader whose clock is slow must not find the certificate not yet valid.
         params.not_before = now - Duration::days(1);
         params.not_after = now + Duration::days(365 * YEARS);
+        // C2PA's profile of certificates requires it.
         params.use_authority_key_identifier_extension = true;
         params
     };
+    // An issuer of its own, because C2PA does not allow a signer's certificate to be signed by
+    // itself. A path length of 0 lets it issue no further issuers.
     let mut issuer = params(&format!("{name} (issuer)"));
     issuer.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     issuer.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
@@ -62,6 +67,7 @@ pub fn self_made(
     let mut leaf = params(name);
     leaf.is_ca = IsCa::ExplicitNoCa;
     leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    // C2PA's profile requires one usage out of a short list, which this one is on.
     leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::EmailProtection];
     let own = key(algorithm).map_err(failed)?;
     let leaf = leaf.signed_by(&own, &issuer).map_err(failed)?;

@@ -42,6 +42,7 @@ fn check_merkle(file: &[u8]) -> Result<(), CredentialsError> {
             let mut steps = 2 * merkle.len() + 1;
             check_cbor(merkle, &mut steps)?;
         }
+        // At least past the head, so that a false length does not stop the walk.
         rest = rest.get(length.max(8)..).unwrap_or_default();
     }
     Ok(())
@@ -54,13 +55,14 @@ fn check_tag(file: &[u8]) -> Result<(), CredentialsError> {
     if !file.starts_with(b"ID3") {
         return Ok(());
     }
-    // Of the tag's length, at most: it is written in four times seven bits.
+    // A tag has at most 2^28 bytes, because its length is written in four times seven bits.
     let tag = file.get(..1 << 28).unwrap_or(file);
     let length = tag.get(6..10).map_or(0, syncsafe);
     let tag = tag.get(..length + 20).unwrap_or(tag);
     check_frames(tag)?;
     if tag.get(5).is_some_and(|flags| flags & 0x80 != 0) {
-        // Behind each byte of ones a zero was put.
+        // Unsynchronisation: the tag has a zero behind every 0xff, so that no decoder takes it for
+        // sound.
         let mut last = 0;
         let plain = tag.iter().copied().filter(|byte| {
             let is_put = last == 0xff && *byte == 0;
@@ -80,11 +82,13 @@ fn check_frames(tag: &[u8]) -> Result<(), CredentialsError> {
         };
         let sizes = head.get(4..8).unwrap_or_default();
         if matches!(name, b"CHAP" | b"CTOC") {
-            // As it is written in either version, and twice as long with zeros put in.
+            // The larger of the two ways in which the versions write a size, twice, because
+            // unsynchronisation may have put zeros in.
             let plain = sizes
                 .iter()
                 .fold(0, |sum, byte| sum << 8 | usize::from(*byte));
             let end = at.saturating_add(10 + 2 * plain.max(syncsafe(sizes)));
+            // Chapters that end before this place do not contain it.
             ends.retain(|end| *end > at);
             ends.push(end);
             chapters += 1;
@@ -112,6 +116,7 @@ fn is_packed(head: &[u8]) -> bool {
     let flagged = f1 & 0x80 != 0 && f0.trailing_zeros() >= 5 && f1.trailing_zeros() >= 5
         || f1 & 0x08 != 0 && f0 & 0x8f == 0 && f1 & 0xb0 == 0;
     let begins_so = |bytes: &[u8]| match bytes {
+        // A zlib header (RFC 1950): method 8, a window of 32 kB at most, divisible by 31.
         [b0, b1, ..] => b0 & 0x0f == 8 && b0 >> 4 < 8 && u16::from_be_bytes([*b0, *b1]) % 31 == 0,
         _ => false,
     };

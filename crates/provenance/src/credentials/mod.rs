@@ -112,6 +112,8 @@ fn check_length(file: &[u8]) -> Result<(), CredentialsError> {
 
 /// The library's settings: nothing is fetched, nothing is drawn, nothing is added by itself.
 fn context(anchors: Option<&str>) -> Result<Context, CredentialsError> {
+    // Thumbnails are off, so that no part of the file goes into its manifest: an outside signer
+    // gets to see what it signs.
     let mut settings = json!({
         "verify": {
             "verify_after_sign": false,

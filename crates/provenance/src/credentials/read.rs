@@ -104,6 +104,8 @@ pub fn read(
     trust: &TrustAnchors<'_>,
 ) -> Result<CredentialsReport, CredentialsError> {
     check_length(file)?;
+    // Our own reader comes first: it finds the store within fixed limits, so that size and number
+    // are known before the library sees the file.
     let marks = match marks::read(Cursor::new(file)) {
         Ok(marks) => marks,
         Err(MarksError::Io(error)) => return Err(MarksError::Io(error).into()),
@@ -117,6 +119,8 @@ pub fn read(
         return Err(CredentialsError::ManifestTooLong(length));
     }
     if marks.manifests > 1 {
+        // The specification allows one store in a file. Which of several counts must not depend on
+        // the reader.
         return Ok(CredentialsReport::invalid("manifest.multiple"));
     }
     match cbor_depth::check(file, format) {
@@ -230,6 +234,7 @@ fn actions(manifest: &Manifest) -> Vec<ManifestAction> {
 
 fn short(text: &str) -> String {
     text.chars()
+        // The text is shown in terminals and on pages, and anybody may have written it.
         .filter(|letter| !letter.is_control())
         .take(MAX_TEXT_CHARS)
         .collect()

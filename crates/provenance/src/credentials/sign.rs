@@ -84,6 +84,7 @@ pub fn sign(
 ) -> Result<Vec<u8>, CredentialsError> {
     check_length(file)?;
     check_texts(statement)?;
+    // The file to be signed is parsed too, when the library looks for the manifest's place in it.
     container_limits::check(file)?;
     let failed = |error: c2pa::Error| CredentialsError::Sign(error.to_string());
     let mut builder = Builder::from_context(context(None)?)
@@ -96,6 +97,8 @@ pub fn sign(
     match statement.made {
         AssetOrigin::Created(source) => {
             builder.set_intent(BuilderIntent::Create(source.of_c2pa()));
+            // Stated in full here: the action that the library adds for this intent names neither
+            // model nor time.
             let mut created = action("c2pa.created", statement);
             if let Some(created) = created.as_object_mut() {
                 created.insert("digitalSourceType".to_owned(), json!(source.of_c2pa()));
@@ -105,6 +108,7 @@ pub fn sign(
         AssetOrigin::Edited(ingredient) => {
             check_length(ingredient.bytes)?;
             check_manifest(&ingredient)?;
+            // With this intent the library adds `c2pa.opened` for the ingredient by itself.
             builder.set_intent(BuilderIntent::Edit);
             let told = json!({ "title": ingredient.title, "relationship": "parentOf" });
             let bytes = &mut Cursor::new(ingredient.bytes);

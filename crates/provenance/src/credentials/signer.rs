@@ -113,6 +113,8 @@ impl c2pa::Signer for C2paSigner<'_> {
     }
 
     fn reserve_size(&self) -> usize {
+        // It must be enough before the signature exists: the file's hash leaves out the manifest's
+        // place, which cannot grow afterwards.
         let certificates = self.0.certificates().unwrap_or_default();
         ROOM + certificates.iter().map(Vec::len).sum::<usize>()
     }

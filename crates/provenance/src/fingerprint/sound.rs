@@ -117,6 +117,8 @@ impl SoundPrint {
     /// Where `other` lies best on this one, among the offsets at which sub-fingerprints are the
     /// same; nothing if there is none, or less than three seconds overlap.
     pub fn compare(&self, other: &Self) -> Option<PrintMatch> {
+        // As in the paper, only offsets at which some word is equal are compared. Trying all would
+        // cost the product of both lengths.
         let mut places: HashMap<u32, Vec<usize>> = HashMap::new();
         for (at, word) in self
             .words
@@ -125,6 +127,7 @@ impl SoundPrint {
             .filter(|(_, word)| tells(**word))
         {
             let places = places.entry(*word).or_default();
+            // A held note repeats one word many times, and each would vote for another offset.
             if places.len() < MAX_PLACES {
                 places.push(at);
             }
@@ -289,6 +292,8 @@ fn edges() -> [usize; BANDS + 1] {
 fn word(before: &[f32; BANDS], now: &[f32; BANDS]) -> u32 {
     let differences = now.windows(2).zip(before.windows(2));
     differences.fold(0, |word, pair| {
+        // The paper's F(n, m): the sign of how the difference of two bands changed since the last
+        // frame.
         let bit = match pair {
             ([low, high], [low_before, high_before]) => {
                 (low - high) - (low_before - high_before) > 0.0

@@ -227,6 +227,8 @@ fn hash(small: &[[f32; SMALL]; SMALL]) -> Option<u64> {
     let [.., low, high] = sorted.split_at(33).0 else {
         return None;
     };
+    // With the median as the limit, half of the bits are set in every hash, so unrelated frames
+    // differ in about half of them.
     let median = f32::midpoint(*low, *high);
     let bits = values
         .iter()

@@ -163,6 +163,8 @@ fn tagged(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, Mar
     if source.up_to(end, 4)? != b"fLaC" {
         return Ok(marks);
     }
+    // Both may carry marks: the tag has the manifest, the stream its own comments. The tag's come
+    // first.
     let inner = flac::read(source, end)?;
     marks.kind = FileKind::Flac;
     marks.manifests = marks.manifests.saturating_add(inner.manifests);

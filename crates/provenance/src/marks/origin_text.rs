@@ -73,7 +73,7 @@ fn told(value: &[u8]) -> Option<String> {
 
 /// The value of `prefix:name`, as an attribute, an element or an element's `rdf:resource`.
 fn property(text: &str, name: &str) -> Option<String> {
-    // A name is tried a few times only: every try looks at what follows it.
+    // Every try copies what follows the name, so the number of tries is limited.
     text.match_indices(name).take(64).find_map(|(at, _)| {
         let before = text.get(..at)?.chars().next_back()?;
         if before != ':' {
@@ -130,6 +130,8 @@ pub(super) fn in_manifest(
 ) -> Result<Option<String>, MarksError> {
     let mut at = range.end.saturating_sub(MAX_SEARCHED).max(range.start);
     let mut found = None;
+    // A text may lie across the border of two pieces, so each begins with the end of the last. The
+    // texts that are found have at most 255 bytes.
     let overlap = 512;
     while at < range.end {
         let piece = source.up_to(at, PIECE.min(range.end - at))?;

@@ -27,6 +27,7 @@ pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileM
                 }
             }
             b"zTXt" => {
+                // A keyword has at most 79 bytes. What follows is compressed and not looked at.
                 let bytes = source.up_to(body, length.min(80))?;
                 if let Some((b"Raw profile type iptc", _)) = until_nul(&bytes) {
                     marks.iptc = true;
@@ -47,7 +48,7 @@ fn international(bytes: &[u8], marks: &mut FileMarks) {
     let text = until_nul(rest).and_then(|(_, rest)| until_nul(rest));
     match (text, compressed) {
         (Some((_, text)), 0) => origin_text::tag(&String::from_utf8_lossy(key), text, marks),
-        // XMP's standard wants it uncompressed; that it is there is told all the same.
+        // XMP's standard requires plain text. Compressed XMP is reported, but not read.
         _ => marks.xmp |= key == b"XML:com.adobe.xmp",
     }
 }

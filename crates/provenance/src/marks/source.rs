@@ -55,6 +55,7 @@ impl<R: Read + Seek> LimitedSource<R> {
             return Ok(Vec::new());
         }
         self.file.seek(SeekFrom::Start(at))?;
+        // Reserved only after both limits: it is never more than the file has.
         let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
         (&mut self.file).take(length).read_to_end(&mut bytes)?;
         Ok(bytes)

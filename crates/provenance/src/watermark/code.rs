@@ -32,6 +32,8 @@ pub(super) fn known_bits(key: &MarkKey) -> [bool; CODED_BITS] {
 }
 
 fn coded(payload: u64) -> [bool; CODED_BITS] {
+    // The key's id comes first, so the first coded bits are the same in all its marks and can be
+    // part of the pilot.
     let data = u128::from(payload) << CHECK_BITS | u128::from(check(payload));
     let mut coded = [false; CODED_BITS];
     let mut register = 0u16;
@@ -92,6 +94,7 @@ fn viterbi(soft: &[f32; CODED_BITS], key: Option<&MarkKey>) -> u128 {
         })
     });
     let mut metrics = [f32::NEG_INFINITY; STATES];
+    // The encoder begins with an empty register, so no other state is possible.
     metrics[0] = 0.0;
     let mut choices = vec![[false; STATES]; STEPS];
     for (step, (values, choice)) in soft.chunks_exact(3).zip(&mut choices).enumerate() {
@@ -100,6 +103,7 @@ fn viterbi(soft: &[f32; CODED_BITS], key: Option<&MarkKey>) -> u128 {
             .map(|key| (key.id >> (ID_BITS - 1 - step) & 1) as usize);
         let mut next = [f32::NEG_INFINITY; STATES];
         for (state, (metric, choice)) in next.iter_mut().zip(choice).enumerate() {
+            // Paths that contradict the key's id are cut off: these bits need not be read at all.
             if known.is_some_and(|bit| state & 1 != bit) {
                 continue;
             }
@@ -119,7 +123,7 @@ fn viterbi(soft: &[f32; CODED_BITS], key: Option<&MarkKey>) -> u128 {
         }
         metrics = next;
     }
-    // The tail leads into state 0; its way back is the data.
+    // The tail brings every path into state 0, so the way back from there is the data.
     let (mut state, mut data) = (0usize, 0u128);
     for (step, choice) in choices.iter().enumerate().rev() {
         if step < DATA_BITS {

@@ -165,6 +165,8 @@ fn blends(pixels: usize, cells: f32) -> Vec<CellBlend> {
 /// at once.
 fn textures(band: &[u8], width: usize, stride: usize, differences: &mut [u8], sums: &mut [i16]) {
     sums.fill(0);
+    // Two pairs of rows stand for the sixteen of a square; all of them would cost several times as
+    // much.
     for pair in [3, 11] {
         let mut rows = band.chunks(stride).skip(pair);
         let (Some(upper), Some(lower)) = (rows.next(), rows.next()) else {

@@ -31,6 +31,8 @@ pub(super) fn read(
 ) -> Option<VideoMark> {
     let pilot = pilot(layout);
     let mut best: Option<(f32, usize, Vec<f32>, TilePeriod)> = None;
+    // The period was found by its repetition alone. A small error in it smears the fold, so periods
+    // beside it are tried too, and the pilot decides.
     for across in -TRIES..=TRIES {
         for down in -TRIES..=TRIES {
             let period = (

@@ -56,6 +56,8 @@ struct PlaneAutocorrelation {
 
 impl PlaneAutocorrelation {
     fn of(plane: &[f32], plane_width: usize, plane_height: usize) -> Self {
+        // Twice the size, because a Fourier transform is circular: without the zeros, one edge of
+        // the picture would be compared with the opposite one.
         let padded = |side: usize| (side * 2).next_power_of_two();
         let (width, height) = (padded(plane_width), padded(plane_height));
         let values = PlaneSpectrum::of(plane, plane_width, width, height)

@@ -126,6 +126,8 @@ impl VideoDetector {
         let variance = blur(&squares, self.small_width, WEIGHT_RADIUS);
         fine.iter()
             .zip(&variance)
+            // Weighted by the inverse of the variance, as in a matched filter: the picture is the
+            // noise here.
             .map(|(value, variance)| value / (variance + 0.02))
             .collect()
     }

@@ -40,6 +40,7 @@ pub(crate) fn train(sizes: &[usize], draws: &[BinSample], steps: usize) -> Vec<f
                 (draw, random.next() as usize % draws[draw].weights.len())
             })
             .collect();
+        // Always in two halves, so that sums and thus the weights are the same on every machine.
         let (one, two) = picks.split_at(BATCH / 2);
         let gradient = |picks: &[(usize, usize)]| {
             let mut worker = Worker::new(sizes);
@@ -58,7 +59,10 @@ pub(crate) fn train(sizes: &[usize], draws: &[BinSample], steps: usize) -> Vec<f
             .for_each(|(x, y)| *x = (*x + y) / BATCH as f32);
         let at = step as f32 / steps as f32;
         let warm = ((step + 1) as f32 / 200.0).min(1.0);
+        // A warm-up, because Adam's estimates are poor at first, then half a cosine down to
+        // nothing.
         let rate = 3e-3 * warm * (0.5 + 0.5 * (std::f32::consts::PI * at).cos()) + 1e-6;
+        // Both means start at zero; the paper's correction takes that out.
         let unbias = |beta: f32| 1.0 - beta.powi(step as i32 + 1);
         for (i, g) in total.into_iter().enumerate() {
             first[i] += 0.1 * (g - first[i]);
@@ -115,6 +119,8 @@ fn report(step: usize, ratios: &[[f64; STEMS]]) {
 fn inverse(ratios: &[[f64; STEMS]]) -> Vec<[f32; STEMS]> {
     ratios
         .iter()
+        // The slope of a ratio's logarithm is its inverse. The constant keeps clips that are solved
+        // from weighing too much.
         .map(|r| r.map(|ratio| (0.25 / (ratio + 0.02)) as f32))
         .collect()
 }
@@ -184,6 +190,8 @@ impl<'a> Worker<'a> {
                 let relative = importance[d][s] * scale / (draw.energies[s] as f32 + 1e-9);
                 2.0 * relative * (at(shares, s, lane) - draw.targets[bin][s])
             });
+            // The softmax's derivative: a share times the amount by which its pull exceeds the mean
+            // pull.
             let mean: f32 = (0..STEMS).map(|s| pull[s] * at(shares, s, lane)).sum();
             for s in 0..STEMS {
                 slopes[s][lane / PIECE][lane % PIECE] = at(shares, s, lane) * (pull[s] - mean);

@@ -29,6 +29,8 @@ pub(crate) fn draws(songs: &[PathBuf], each: usize, first: Option<&[f32]>) -> Ve
         for _ in 0..2 {
             scope.spawn(|| {
                 loop {
+                    // Songs are taken in any order, but each has its own seeds and its own place in
+                    // the result.
                     let song = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                     let Some(path) = songs.get(song) else { return };
                     let stems = load(path);

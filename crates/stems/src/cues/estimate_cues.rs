@@ -96,8 +96,11 @@ impl<'a> EstimateCues<'a> {
                 *out = m.min(*a) / (a + EPS);
             }
         })?;
+        // A plane of one block takes 8 MB, so each is dropped as soon as nothing needs it.
         drop(lasting);
         report(0.1);
+        // Most bins of an estimated voice are nearly empty. Without a floor, the ratio of two tiny
+        // numbers would count as repetition.
         let floor = 1e-4 * amplitude.max() + EPS;
         let (voice, repeat_v) = {
             let plane = part(&|t, k| shares.stem(t, 0)[k])?;
@@ -213,6 +216,8 @@ impl<'a> EstimateCues<'a> {
         let (left, right) = (self.spectra[0].row(t), self.spectra[1].row(t));
         for k in 0..MAIN.bins() {
             let likely = self.places.likelihoods(k, [left[k], right[k]]);
+            // Only the differences between stems matter. The mean of the four says how odd the bin
+            // is for all of them.
             let usual = likely.iter().sum::<f32>() * 0.25;
             for (stem, likely) in likely.iter().enumerate() {
                 let x = (likely - usual) * 0.25;

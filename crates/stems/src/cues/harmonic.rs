@@ -54,6 +54,7 @@ pub(super) fn share(
     let percussive = amplitude.median_along(pitch, stop)?;
     SpectralPlane::build(amplitude.rows(), amplitude.width(), stop, |t, row| {
         for ((out, h), q) in row.iter_mut().zip(harmonic.row(t)).zip(percussive.row(t)) {
+            // The paper's soft mask, with 2 as its exponent.
             *out = h * h / (h * h + q * q + EPS);
         }
     })

@@ -28,6 +28,7 @@ impl MixCues {
         report: &mut dyn FnMut(f32),
     ) -> Result<Self, WorkCancelled> {
         let frames = MAIN.frames(sound[0].len());
+        // The root of both powers. A mono sum would lose what is out of phase between the channels.
         let amplitude = SpectralPlane::build(frames, MAIN.bins(), stop, |t, row| {
             for ((a, l), r) in row.iter_mut().zip(spectra[0].row(t)).zip(spectra[1].row(t)) {
                 *a = (l.norm_sqr() + r.norm_sqr()).sqrt();
@@ -41,6 +42,8 @@ impl MixCues {
         report(0.6);
         let repeat = repeat::RepetitionCues::measure(&amplitude, &harmonic.mid, stop)?;
         report(0.8);
+        // Pitch comes last, because it is tracked in a first guess at the voice, which needs the
+        // cues above.
         let ((melody, melody2), bass) = both(
             || {
                 pitch::melodies(

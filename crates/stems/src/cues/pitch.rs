@@ -135,6 +135,8 @@ pub(super) fn melodies(
         let (a, c, s, r) = (amplitude.row(t), centre.row(t), short.row(t), repeat.row(t));
         for (k, out) in row.iter_mut().enumerate() {
             let central = (0.25 + 0.75 * c[k]).clamp(0.0, 1.0);
+            // Repeating sound is probably accompaniment. The factor never reaches zero, because
+            // refrains repeat too.
             let varying = 1.15 - r[k];
             *out = a[k] * central * central * s[k].sqrt() * varying * above_bass(k);
         }
@@ -216,6 +218,7 @@ fn salience(
     let raw = SpectralPlane::build(source.rows(), states(kind), stop, |t, row| {
         let mut around = vec![0.0; source.width()];
         mean(source.row(t), 61, &mut around);
+        // Whitened by the neighbourhood, or the loudest region of the spectrum would decide alone.
         let white: Vec<f32> = source
             .row(t)
             .iter()
@@ -229,6 +232,8 @@ fn salience(
                 .map(|(h, weight)| {
                     let h = f32::from(h);
                     weight
+                        // The octave above the true pitch has only real harmonics, but also peaks
+                        // half-way between them. Subtracting those places keeps it from winning.
                         * (between(&white, h * pitch) - 0.45 * between(&white, (h - 0.5) * pitch))
                 })
                 .sum();
@@ -239,6 +244,8 @@ fn salience(
         .map(|t| raw.row(t).iter().copied().fold(0.0, f32::max))
         .collect();
     tops.sort_unstable_by(f32::total_cmp);
+    // The upper quartile of the frames' best stands for a frame with a clear pitch. The costs of
+    // `LineModel` count in it, whatever the clip's level is.
     let usual = tops
         .get(tops.len() * 3 / 4)
         .copied()
@@ -268,6 +275,7 @@ fn best_path(
     let mut from = vec![0u16; frames * (count + 1)];
     for t in 0..frames {
         stop.check()?;
+        // Any further move costs the same, so only the best state has to be asked for jumps.
         let best = arg_max(&score[..count]);
         let from = &mut from[t * (count + 1)..(t + 1) * (count + 1)];
         let mut next = vec![0.0; count + 1];

@@ -55,6 +55,8 @@ pub(super) fn repeating(
             return;
         };
         for ((out, m), a) in row.iter_mut().zip(median).zip(amplitude.row(t)) {
+            // The paper takes the lesser of median and mixture: what repeats cannot be louder than
+            // what is there.
             *out = if *a > 0.0 {
                 (m / (a + floor)).min(a / (a + floor))
             } else {
@@ -77,6 +79,7 @@ fn features(
             let band = &source[edge[0]..edge[1].max(edge[0] + 1)];
             *out = band.iter().map(|a| a.sqrt()).sum::<f32>() / (band.len() as f32).sqrt();
         }
+        // With unit length the dot product is the cosine similarity of the paper's matrix.
         let length = row.iter().map(|x| x * x).sum::<f32>().sqrt().max(1e-12);
         for x in row {
             *x /= length;
@@ -120,6 +123,7 @@ fn similar(features: &SpectralPlane, t: usize, count: usize, gap: usize) -> Vec<
         let Some(pick) = likeness.iter().position(|&x| x >= best) else {
             break;
         };
+        // The frames beside a pick resemble it anyway and would take the places of other moments.
         picks.push(pick);
         let end = likeness.len().min(pick + APART + 1);
         likeness[pick.saturating_sub(APART)..end].fill(f32::NEG_INFINITY);

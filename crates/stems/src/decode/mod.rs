@@ -80,6 +80,8 @@ pub fn scan_while(
         go_on()
     };
     let found = read(recording.opened()?, limits, &mut look);
+    // A read that was stopped returns the totals of half a file, or finds it damaged. Both are
+    // wrong.
     if !go_on() {
         return Ok(None);
     }

@@ -25,6 +25,8 @@ pub(super) fn span(file: &[u8], rate: u32) -> Option<SampleSpan> {
             path(trak, &[*b"mdia", *b"hdlr"]).and_then(|h| h.get(8..12)) == Some(b"soun")
         })?;
     let (scale, duration) = scale_and_duration(path(track, &[*b"mdia", *b"mdhd"])?)?;
+    // The comment counts samples, so it is preferred to an edit list, which may count in coarser
+    // units.
     if let Some(span) = itunes_span(moov) {
         return Some(span);
     }
@@ -52,6 +54,7 @@ pub(super) fn span(file: &[u8], rate: u32) -> Option<SampleSpan> {
 pub(super) fn is_encrypted(file: &[u8]) -> bool {
     let locked = |trak| {
         let entry = path(trak, &[*b"mdia", *b"minf", *b"stbl", *b"stsd"])?.get(12..16)?;
+        // Apple's FairPlay, and MPEG's Common Encryption.
         Some(matches!(entry, b"drms" | b"enca"))
     };
     let tracks = find(file, *b"moov").into_iter().flat_map(boxes);
@@ -85,6 +88,7 @@ fn itunes_span(moov: &[u8]) -> Option<SampleSpan> {
     let at = moov.windows(name.len()).position(|w| w == name)?;
     let value = &moov[at + name.len()..];
     let data = value.windows(4).take(64).position(|w| w == b"data")?;
+    // Behind the name: four bytes of type and four of language.
     let text = value.get(data + 12..)?;
     let text = std::str::from_utf8(&text[..text.len().min(72)]).ok()?;
     let mut words = text

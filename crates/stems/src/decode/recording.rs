@@ -29,6 +29,7 @@ impl Recording {
         let mut tail = Vec::new();
         file.seek(SeekFrom::Start(length.saturating_sub(TAG)))?;
         file.by_ref().take(TAG).read_to_end(&mut tail)?;
+        // Only in memory can tags be cut off, so a file that has one does not stay on disk.
         let bare = |found: &format_detection::DetectedFormat<'_>| {
             found.body.len() == bytes.len() && !tail.starts_with(b"TAG")
         };
@@ -52,6 +53,8 @@ impl Recording {
         match &self.0 {
             RecordingSource::Memory(bytes) => in_memory(bytes),
             RecordingSource::Disk(file, format) => {
+                // The clone shares its position with the original, so only one reader may be at
+                // work at a time.
                 let again = file.try_clone().and_then(|mut file| {
                     file.rewind()?;
                     Ok(file)

@@ -51,6 +51,7 @@ pub(super) fn read(
     sink: &mut SampleSink<'_>,
 ) -> Result<StreamTotals, DecodeError> {
     let OpenAudio { format, media, mp4 } = opened;
+    // Checked first: the reader would only report a codec that it does not know.
     if mp4.is_some_and(mp4::is_encrypted) {
         return Err(DecodeError::Unsupported {
             what: "encrypted audio".to_owned(),
@@ -68,6 +69,7 @@ pub(super) fn read(
     let mut packets = PacketCounts::default();
     loop {
         let mut next = reader.next_packet();
+        // Undoes the demultiplexer's cut at the announced end; see `AnnouncedLength`.
         if let (Some(_), Ok(Some(packet))) = (&announced, &mut next) {
             packet.trim_end = Duration::ZERO;
         }
@@ -221,6 +223,8 @@ impl PacketCounts {
     }
 
     fn judge(self, format: AudioFormat, frames: usize) -> Result<(), DecodeError> {
+        // Four bad packets at the ends of a stream that was cut out of a longer one, and one in
+        // five in between.
         let too_many = self.bad > 4 + self.good / 4;
         match self.fault {
             Some(error) if frames == 0 || too_many => Err(match failed(format, &error) {
@@ -278,6 +282,8 @@ impl<'a, 'b> SampleCollector<'a, 'b> {
             return Err(DecodeError::Unsupported { what });
         }
         let frames = self.frames + buffer.frames();
+        // Both limits are checked before the samples are copied, and nothing is ever reserved by a
+        // header.
         let longest = u64::from(self.limits.max_seconds) * u64::from(self.rate);
         if frames as u64 > longest {
             return Err(DecodeError::TooLong {

@@ -82,6 +82,8 @@ fn wav(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
             b"data" => {
                 // The length of a stream of unknown length stays as it is.
                 if announced != u32::MAX {
+                    // The length must match what is left, or the reader expects chunks behind the
+                    // end.
                     let kept = u64::from(announced).saturating_sub(skipped);
                     let kept = u32::try_from(kept).unwrap_or(u32::MAX);
                     head[4..8].copy_from_slice(&kept.to_le_bytes());
@@ -126,6 +128,7 @@ fn flac(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
             let mut info = vec![0; mark.len() + header.len() + STREAM_INFO];
             media.read_exact(&mut info[8..])?;
             info[..4].copy_from_slice(&mark);
+            // Marked as the last block of metadata, because all others are left out.
             info[4] = 0x80;
             info[5..8].copy_from_slice(&header[1..]);
             head = Some(info);
@@ -250,6 +253,8 @@ impl Seek for StrippedMedia<'_> {
             }
         };
         self.at = target.ok_or(io::ErrorKind::InvalidInput)?;
+        // The rest moves even if the place is in the head: reading on from there must find its
+        // start.
         let behind = self.at.saturating_sub(head);
         self.rest.seek(SeekFrom::Start(self.start + behind))?;
         Ok(self.at)

@@ -35,6 +35,7 @@ impl RateConverter {
         let Some(chunk) = self.inner.as_ref().map(Resampler::input_frames_next) else {
             return self.give(samples, out);
         };
+        // The converter takes only whole chunks, so a rest waits for the next call.
         self.pending.extend_from_slice(samples);
         let mut at = 0;
         while self.pending.len() - at >= chunk {

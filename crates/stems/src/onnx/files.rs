@@ -24,6 +24,8 @@ pub(super) fn read_text(folder: &Path, file: &str, limit: u64) -> Result<String,
 /// Reads a regular file that lies in the folder, wherever links lead.
 fn read_at_most(folder: &Path, file: &str, limit: u64) -> Result<Vec<u8>, ModelError> {
     let failed = |e: std::io::Error| ModelError::file(file, e);
+    // Links are followed before the check: a link that leads out of the folder would pass it by
+    // name.
     let inside = fs::canonicalize(folder).map_err(failed)?;
     let path = fs::canonicalize(folder.join(file)).map_err(failed)?;
     if !path.starts_with(&inside) {
@@ -35,6 +37,7 @@ fn read_at_most(folder: &Path, file: &str, limit: u64) -> Result<Vec<u8>, ModelE
     let mut bytes = Vec::new();
     let opened = File::open(&path).map_err(failed)?;
     opened
+        // One byte more than allowed shows that a file is too large, even if it grows meanwhile.
         .take(limit + 1)
         .read_to_end(&mut bytes)
         .map_err(failed)?;

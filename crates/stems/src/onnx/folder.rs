@@ -93,6 +93,8 @@ impl ModelFolder {
             let outcome = match (manifests.get(&file[..]), beside) {
                 (Some(manifest), _) => self.load(file, manifest.clone(), &[]),
                 (None, Some(name)) => {
+                    // A graph with a manifest belongs to it, even if that is broken. UVR's table
+                    // could offer the graph with other settings.
                     if claimed.contains(file) || files.contains(&format!("{name}.toml")) {
                         continue;
                     }
@@ -199,6 +201,8 @@ impl ModelFolder {
             SeparationModel::load(&self.path, manifest, &self.options).map(Arc::new)
         };
         CachedModel {
+            // Stamped before the graphs are read: if one changes meanwhile, the next scan loads it
+            // again.
             files: self.stamps(&files),
             outcome: manifest.and_then(load),
         }
@@ -219,6 +223,7 @@ impl ModelFolder {
             let found = fs::metadata(self.path.join(file)).ok();
             FileStamp {
                 file: (*file).to_owned(),
+                // A missing file has a stamp too, so that its arrival counts as a change.
                 length: found.as_ref().map_or(u64::MAX, fs::Metadata::len),
                 modified: found.and_then(|found| found.modified().ok()),
             }

@@ -57,6 +57,8 @@ impl StemFormulas {
             }
             Stem::Instrumental if only_rests => place(stem).map(StemFormula::Estimate),
             Stem::Instrumental => place(Stem::Vocals).map(|i| StemFormula::Without(vec![i])),
+            // A graph's own `other` is not used: only as a remainder does it make the stems sum to
+            // the mix.
             Stem::Other if !only_rests => {
                 let all = (0..self.estimates.len()).filter(|i| !is_rest(self.estimates[*i]));
                 Some(StemFormula::Without(all.collect()))

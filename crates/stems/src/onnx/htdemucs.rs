@@ -164,6 +164,7 @@ impl HtDemucs {
             let mut channel = outside.sound(tensor, side);
             let direct = &waveforms[number * segment..][..segment];
             channel.truncate(segment);
+            // The net has a branch for spectra and one for waveforms. The estimate is their sum.
             channel.iter_mut().zip(direct).for_each(|(x, y)| *x += y);
             channel
         })?;
@@ -177,6 +178,8 @@ impl ExternalStft {
         sound: &StereoSound,
         stop: CancelCheck<'_>,
     ) -> Result<Vec<f32>, SeparateError> {
+        // Padding, and the frames that are cut off, follow `_spec` of the published code. This
+        // leaves exactly one frame for each hop of the segment.
         let beyond = self.frames * HOP - sound[0].len();
         let spectra = |channel: &[f32]| {
             let padded = reflect(channel, MARGIN, MARGIN + beyond);

@@ -130,6 +130,8 @@ pub(super) const MAX_BYTES: u64 = 64 * 1024;
 
 impl ModelManifest {
     pub fn parse(text: &str) -> Result<Self, ModelError> {
+        // Unknown fields are errors in every table: a misspelt one would leave its default in
+        // force.
         let table = toml::Deserializer::parse(text)
             .map_err(|e| ModelError::field("manifest", e.to_string().trim_end()))?;
         let raw: RawManifest = serde_path_to_error::deserialize(table).map_err(|error| {
@@ -407,6 +409,7 @@ impl MdxSettings {
         // A chunk must be longer than the two half windows that are cut off it.
         let least = self.n_fft / self.hop + 2;
         within("mdx.dim_t", self.dim_t, least, 8_192)?;
+        // The tensor has four such planes of 32-bit floats: 256 MiB at most.
         if self.dim_f * self.dim_t > 1 << 24 {
             let reason = format!("times dim_f is {}, at most 2^24", self.dim_f * self.dim_t);
             return Err(ModelError::field("mdx.dim_t", reason));
@@ -447,6 +450,7 @@ pub(super) fn parse_stem(field: &str, name: &str) -> Result<Stem, ModelError> {
 
 /// A relative path that only goes down.
 fn check_file(field: &str, file: &str) -> Result<(), ModelError> {
+    // Only the name is checked here. Where links lead is checked when the file is read.
     let down = |part: Component<'_>| matches!(part, Component::Normal(_));
     if file.is_empty() || file.len() > 255 || !Path::new(file).components().all(down) {
         let reason = "must be a file in the models folder, without .. or a leading /";

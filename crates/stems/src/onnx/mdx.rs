@@ -60,6 +60,7 @@ impl MdxNet {
             segment,
             step: super::stitch::step(segment, overlap),
             lead: trim,
+            // UVR's padding, so that the last chunk ends as these models are used to.
             total: trim + frames + (kept + trim - frames % kept),
             frames,
             fade: if overlap > 0.0 {
@@ -93,6 +94,8 @@ impl MdxNet {
             plane[..SILENT_BINS * dim_t].fill(0.0);
         }
         let mut made = self.run(&tensor, stop)?;
+        // Of an inverted input the net returns the inverted stem, but its own noise is not
+        // inverted. Half the difference keeps the stem and cancels the noise that both have.
         if denoise {
             for x in &mut tensor {
                 *x = -*x;
@@ -104,6 +107,7 @@ impl MdxNet {
         let channels = map(2, stop, |side| {
             let mut channel = self.transform.sound(|t, row| {
                 from_tensor(&made, side, t, size, row);
+                // The net does not make the bins above `dim_f`, so they stay empty.
                 row[dim_f..].fill(realfft::num_complex::Complex32::default());
             });
             for x in &mut channel {

@@ -122,6 +122,7 @@ impl SeparationModel {
     pub(super) fn scale(&self, shape: ClipShape) -> (f32, f32) {
         match &self.family {
             LoadedFamily::Mdx(_) => (0.0, mdx::PEAK / shape.peak),
+            // As the published code does: by the mean and the deviation of the mono mix.
             LoadedFamily::HtDemucs(_) => (shape.mean, 1.0 / shape.deviation.max(1e-8)),
             LoadedFamily::OpenUnmix(_) => (0.0, 1.0),
         }
@@ -142,6 +143,7 @@ impl SeparationModel {
 
     /// The graph's word on its outputs is not enough: sizes may be open, values may be anything.
     fn run_on_silence(&self) -> Result<(), ModelError> {
+        // A plan for an endless clip has full segments; Open-Unmix shortens them for short clips.
         let silence = vec![0.0; self.plan(usize::MAX / 4).segment];
         let made = self.segment(&[silence.clone(), silence], CancelCheck(&|| false));
         made.map_err(|error| match error {

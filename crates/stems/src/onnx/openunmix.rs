@@ -118,6 +118,8 @@ impl OpenUnmix {
         }
         drop(magnitudes);
         if wiener {
+            // Without a graph for the rest, what the stems leave over takes part in the filter as
+            // one more source. Otherwise it would be shared out among them.
             let complete = self.settings.graphs.contains_key(&Stem::Other);
             wiener_refine::refine(&mix, &mut stems, bins, complete, stop)?;
         }
@@ -137,6 +139,7 @@ fn with_phase(magnitudes: &[f32], mix: &[Complex32], bins: usize) -> Vec<Complex
     let value = |(i, x): (usize, &Complex32)| {
         let magnitude = magnitudes[(i % bins) * frames + i / bins];
         let norm = x.norm();
+        // A silent bin has no phase to take over.
         if norm > 0.0 {
             x * (magnitude / norm)
         } else {

@@ -154,6 +154,8 @@ impl GraphSession {
         stop: CancelCheck<'_>,
     ) -> Result<Vec<Vec<f32>>, SeparateError> {
         stop.check()?;
+        // A cancelled run fails with a message of the runtime's own. The second check turns that
+        // into a cancellation.
         let made = guarded(|| self.run_watched(given, wanted, stop));
         stop.check()?;
         made.map_err(SeparateError::Model)
@@ -175,6 +177,8 @@ impl GraphSession {
         let outputs = std::thread::scope(|scope| {
             // Ends when `running` is dropped.
             let (running, ended) = channel::<()>();
+            // A running graph cannot ask whether to stop, so another thread asks, and terminates
+            // it.
             let options = &options;
             scope.spawn(move || {
                 while ended.recv_timeout(WATCH) == Err(RecvTimeoutError::Timeout) {
@@ -202,6 +206,7 @@ impl GraphSession {
                     "its output `{name}` has shape {dims:?} instead of {shape:?}"
                 ));
             }
+            // A single value that is no number would spread over everything that overlaps it.
             if !values.iter().all(|x| x.is_finite()) {
                 return Err(format!(
                     "its output `{name}` holds values that are no numbers"

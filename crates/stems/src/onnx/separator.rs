@@ -84,6 +84,8 @@ impl ModelSeparator {
         stop.check()?;
         let length = piece.first().map_or(0, Vec::len);
         self.received += length;
+        // The converters are flushed with the last piece, so the clip's length must be known
+        // beforehand.
         let last = self.received == self.shape.frames;
         for (mix, new) in self.mix.iter_mut().zip(piece) {
             mix.extend_from_slice(new);
@@ -116,6 +118,8 @@ impl ModelSeparator {
                 .map(|c| match formula {
                     StemFormula::Estimate(i) => self.estimates[*i][c][..finished].to_vec(),
                     StemFormula::Without(all) => {
+                        // Subtracted at the clip's own rate, as the last step: the sum is the mix
+                        // whatever the model did.
                         let mut left = self.mix[c][..finished].to_vec();
                         for i in all {
                             let part = left.iter_mut().zip(&self.estimates[*i][c]);
@@ -233,6 +237,7 @@ impl ChannelLane {
                 .for_each(|x| *x = (*x - offset) * gain);
         }
         if mono {
+            // The model wants two channels, so a mono clip is heard on both.
             let [left, right] = inlet;
             let known = right.len();
             right.extend_from_slice(&left[known..]);
@@ -254,6 +259,7 @@ impl ChannelLane {
         self.done += 1;
         let (offset, gain) = self.scale;
         for (number, mut sides) in finished.into_iter().enumerate() {
+            // Both sides got the same mono channel, so the mean of their results is the estimate.
             if let [left, right] = &mut sides
                 && self.channels.len() == 1
             {
@@ -264,6 +270,8 @@ impl ChannelLane {
             let converters = self.from_model[number].iter_mut();
             for ((i, converter), mut side) in converters.enumerate().zip(sides) {
                 for x in &mut side {
+                    // As in the published code, every stem gets the whole offset. Sums with a
+                    // remainder stay exact, because it is subtracted from the mix.
                     *x = finite(*x / gain + offset);
                 }
                 let out = &mut estimates[number][self.channels.start + i];

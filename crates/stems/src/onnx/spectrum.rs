@@ -75,6 +75,7 @@ impl CentredStft {
         sound: &[f32],
         stop: CancelCheck<'_>,
     ) -> Result<Vec<Complex32>, WorkCancelled> {
+        // As `torch.stft` pads with `center=True`, with which these models were trained.
         let padded = reflect(sound, self.n_fft / 2, self.n_fft / 2);
         let mut spectra = vec![Complex32::default(); self.frames() * self.bins()];
         fill_rows(&mut spectra, self.bins(), stop, |t, row| {

@@ -52,6 +52,8 @@ impl SegmentPlan {
     fn before(&self, number: usize) -> usize {
         match self.fade {
             SegmentFade::None | SegmentFade::Hann => 0,
+            // Demucs puts a short last segment into the middle and fills both ends with the sound
+            // around it.
             SegmentFade::Triangle => (self.segment - self.covered(number)) / 2,
         }
     }
@@ -176,7 +178,7 @@ impl SegmentStitcher {
         let finished = self.sums.iter().map(|sums| {
             std::array::from_fn(|side| {
                 let values = sums[side][..end - start].iter().zip(&self.weights);
-                // Only in the silence, where a window is zero, does nothing cover a sample.
+                // The weight is zero only in the padding, at the zero ends of a Hann window.
                 let divided = values.map(|(x, w)| if *w > 0.0 { x / w } else { 0.0 });
                 divided.skip(from).take(to - from).collect()
             })

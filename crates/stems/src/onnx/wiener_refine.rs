@@ -58,7 +58,8 @@ fn refine_bin(
     places: impl Iterator<Item = usize> + Clone,
 ) -> Vec<StereoBin> {
     let sources = stems.len() + usize::from(!complete);
-    // The estimates in one frame, and what they leave over.
+    // The estimates in one frame, and what they leave over if they are not meant to be the whole
+    // mix.
     let estimates = |i: usize| {
         let mut values: Vec<StereoBin> = stems.iter().map(|stem| at(stem, i)).collect();
         if !complete {

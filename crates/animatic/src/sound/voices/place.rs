@@ -65,7 +65,7 @@ impl AmbienceVoice for BirdsVoice {
             let hertz = bird.hertz * chance.between(0.85, 1.2);
             let glide = chance.octaves(0.6, 1.6);
             let seconds = chance.between(0.09, 0.22);
-            // The note, and what the trees give back of it.
+            // The second tone, softer and from the other side, is the echo from the trees.
             let note = |level, pan| DecayingTone::new(hertz, seconds, glide, level, pan);
             self.notes.strike(note(bird.level, bird.pan));
             self.notes.strike(note(bird.level * 0.2, -bird.pan));
@@ -300,6 +300,7 @@ impl RoomToneVoice {
 
 impl AmbienceVoice for RoomToneVoice {
     fn next(&mut self) -> StereoSample {
+        // Transformers hum at twice the mains' frequency: 100 Hz where that is 50.
         self.hum = (self.hum + std::f32::consts::TAU * 100.0 / RATE_HZ) % std::f32::consts::TAU;
         let mut out = [self.hum.sin() * 0.004; 2];
         for (ear, sample) in out.iter_mut().enumerate() {

@@ -119,6 +119,7 @@ impl AmbienceVoice for StreamVoice {
         let flow = 0.5 + 0.5 * self.flow.next();
         if self.chance.happens(55.0 * flow) {
             let hertz = self.chance.octaves(380.0, 2400.0);
+            // High bubbles are small and die away sooner.
             let seconds = self.chance.between(0.03, 0.12) * (900.0 / hertz).sqrt();
             let glide = self.chance.between(1.1, 1.9);
             let level = 0.02 + 0.09 * self.chance.unit().powi(2);

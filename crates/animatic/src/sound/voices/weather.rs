@@ -144,6 +144,8 @@ impl AmbienceVoice for ThunderVoice {
         if self.target > 0.02 && self.chance.happens(7.0) {
             self.roll = self.roll.max(self.target * self.chance.between(0.4, 1.0));
         }
+        // Factors for each sample: the echoes lose half their strength in a second, the roll in a
+        // quarter of one, the crack in 20 ms.
         self.target *= 0.999_985;
         self.roll *= 0.999_94;
         self.snap *= 0.9993;

@@ -71,6 +71,7 @@ impl SoundDetector {
         self.waiting.resize(from + count, 0.0);
         for channel in piece {
             for (sum, sample) in self.waiting.iter_mut().skip(from).zip(channel) {
+                // All channels have the same mark, so it adds up, and survives a mix to mono.
                 *sum += sample;
             }
         }
@@ -123,7 +124,7 @@ impl SoundDetector {
                     ..found
                 });
             }
-            // Its neighbours are the same place.
+            // Neighbouring positions are the same place, so they are not tried as well.
             for near in 0..FINE {
                 let near = (at + POSITIONS + near - FINE / 2) % POSITIONS;
                 if let Some(score) = scores.get_mut(near) {
@@ -156,6 +157,8 @@ impl SoundDetector {
         let mut fine = vec![[0.0f32; BANDS]; POSITIONS];
         let unit = STEP.0 * u64::from(self.rate);
         for (number, row) in values.iter().enumerate() {
+            // The window's start stands for its middle. A constant shift does not matter, as the
+            // tile's beginning is searched for anyway.
             let sample = (number * self.hop()) as u64;
             let position = (sample * STEP.1 * FINE as u64 + unit / 2) / unit % POSITIONS as u64;
             let sums = usize::try_from(position)

@@ -129,7 +129,7 @@ impl SoundEmbedder {
     fn step(&mut self, out: &mut [Vec<f32>]) {
         let length = self.window.len();
         let half = length / 2;
-        // Before the first window there is nothing.
+        // The first window completes nothing: its first half lies before the recording.
         let ready = if self.windows == 0 { 0 } else { half as u64 };
         let count = ready.min(self.came - self.went);
         let row = self.row();
@@ -146,6 +146,8 @@ impl SoundEmbedder {
                 *sample *= window;
             }
             let (first, second) = frame.split_at(half);
+            // The frames hold only the change. The sound itself is passed on and never transformed,
+            // so frequencies without a cell stay as they are.
             let marked = pair.before.iter().zip(&pair.tail).zip(first);
             let marked = marked.map(|((sample, tail), mark)| sample + tail + mark);
             let take = usize::try_from(count).unwrap_or(0);
@@ -167,6 +169,7 @@ impl SoundEmbedder {
     /// Where the tile's row begins for the next window, by the time of its middle.
     fn row(&self) -> usize {
         let middle = self.windows * (self.window.len() / 2) as u64;
+        // In whole numbers: a float's rounding would let the tile drift over an hour.
         let step = middle * STEP.1 / (STEP.0 * u64::from(self.rate)) % STEPS as u64;
         usize::try_from(step).unwrap_or(0) * BANDS
     }
