@@ -23,6 +23,7 @@ fn main() {
             gateway.key,
             body.len()
         );
+        // One caller waits for every commit alone. Many share commits, so each costs less.
         for connections in [1, 16, 64] {
             let load = ClientLoad { address, connections, seconds: 4.0, requests: vec![request.clone()] };
             let before = benches::cpu_time();

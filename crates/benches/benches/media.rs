@@ -53,10 +53,14 @@ fn main() {
 
 /// nginx without a master, on a free port.
 fn nginx(folder: &Path) -> Option<(Child, SocketAddr)> {
+    // nginx cannot choose a free port itself. Another program could take this one meanwhile, which
+    // the benchmark risks.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = port.local_addr().unwrap();
     drop(port);
     let root = folder.display();
+    // Without a master process all CPU time is that of the child. nginx closes connections after a
+    // thousand requests by default, which would look like a failure.
     let config = format!(
         "daemon off; master_process off; pid {root}/pid; error_log stderr crit;
          events {{ worker_connections 256; }}
@@ -85,6 +89,7 @@ async fn cpu(address: SocketAddr, path: &str, range: Option<&str>, process: &str
         seconds: 3.0,
         requests: vec![format!("GET {path} HTTP/1.1\r\nhost: bench\r\n{range}\r\n")],
     };
+    // What else runs on the machine can only add CPU time, so the least is nearest to the truth.
     let mut least = f64::INFINITY;
     for _ in 0..3 {
         let before = benches::cpu_time_of(process);

@@ -110,7 +110,8 @@ fn new_database(server: String) -> String {
 }
 
 async fn over_http(database: Option<&str>, callers: usize) {
-    // The ways alternate, and the middle shows.
+    // The three ways take turns, so that a machine that gets slower is unfair to none. The median
+    // ignores single hiccups of the disk.
     let mut runs = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
         for (way, runs) in WAYS.into_iter().zip(&mut runs) {
@@ -157,6 +158,7 @@ async fn submits(database: Option<&str>, way: Way, callers: usize) -> (f64, f64)
     let router = match way {
         Way::TaskAlone => {
             let endpoint = Router::new().route("/v1/videos", post(task_alone));
+            // The same frame around both, so that only the work for the order differs.
             http::framed(endpoint, &gateway.app)
         }
         Way::Whole | Way::Keyed => http::router(&gateway.app),
@@ -182,7 +184,7 @@ fn request(key: &str, way: Way) -> String {
     let prompt = "a lake under the mountains at first light, slow dolly in ".repeat(5);
     let body = format!(r#"{{"model":"animatic-1","prompt":"{prompt}{NUMBER}","seconds":"5"}}"#);
     let idempotency = match way {
-        // No other run's: those may be in the same database.
+        // Keys of an earlier run may be in the same database, and would be answered from there.
         Way::Keyed => format!("idempotency-key: {}-{NUMBER}\r\n", RequestId::generate()),
         Way::TaskAlone | Way::Whole => String::new(),
     };
@@ -286,6 +288,7 @@ async fn one_commit_each() -> f64 {
                 &request,
                 benches::film(&gateway, "animatic-1", 5000),
             );
+            // What a plain gateway does: a driver that blocks, and one connection behind a lock.
             tokio::task::spawn_blocking(move || {
                 let conn = conn.lock().unwrap();
                 conn.execute_batch("BEGIN IMMEDIATE").unwrap();

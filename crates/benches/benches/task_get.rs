@@ -40,6 +40,7 @@ fn main() {
             requests: vec![request.clone()],
         };
         let mut rates = (0.0_f64, 0.0_f64);
+        // The best of three, in turn: what disturbs a run can only make it slower.
         for _ in 0..3 {
             rates.0 = rates.0.max(benches::throughput(&load(ours)).await);
             rates.1 = rates.1.max(benches::throughput(&load(bare)).await);

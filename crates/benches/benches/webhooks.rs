@@ -206,6 +206,7 @@ async fn throughput() -> (f64, f64) {
         Receivers::start(),
     );
     let to = endpoints(&gateway, &receivers.1, "alive").await;
+    // All deliveries wait before the workers start, so that only sending is measured.
     fill(&gateway, &to, WAITING).await;
     let (begun, cpu) = (Instant::now(), benches::cpu_time());
     let workers = WorkerPool::start(&gateway.app).await;
@@ -305,6 +306,8 @@ async fn delays(beside_dead: bool) -> (i64, i64) {
         fill(&gateway, &dead, WAITING).await;
     }
     let workers = WorkerPool::start(&gateway.app).await;
+    // Events come at a fixed rate, whether or not earlier ones are delivered. A gateway that falls
+    // behind shows it in the delays.
     let mut ticks = tokio::time::interval(Duration::from_secs(1) / RATE);
     for number in 0..(RATE * SECONDS) as usize {
         ticks.tick().await;
@@ -328,6 +331,8 @@ async fn delays(beside_dead: bool) -> (i64, i64) {
     delays.sort_unstable();
     let at = |share: usize| delays[(delays.len() - 1) * share / 100] / 1000;
     drop(receivers);
+    // Posts to dead receivers hang until their own timeout. The figures are complete, so nobody
+    // waits for that.
     let _ = tokio::time::timeout(Duration::from_secs(1), workers.stop()).await;
     (at(50), at(99))
 }

@@ -69,6 +69,8 @@ pub async fn answer_at_once(gateway: &BenchGateway) {
             let owner = format!("bench-{number}");
             loop {
                 let now = app.clock.now();
+                // A look is cheap, and a claim is a write. Without the look, idle workers would
+                // fill the queue of writes that is to be measured.
                 let due = app
                     .store
                     .read(move |conn| store::tasks::any_due(conn, MODELS, now))
@@ -78,6 +80,7 @@ pub async fn answer_at_once(gateway: &BenchGateway) {
                     app.bell.wait_for_work().await;
                     continue;
                 }
+                // This worker is busy from now on, and there may be more than one task.
                 app.bell.ring_for_work();
                 let name = owner.clone();
                 let claimed = app
@@ -87,6 +90,7 @@ pub async fn answer_at_once(gateway: &BenchGateway) {
                     .unwrap();
                 let Some(task) = claimed else { continue };
                 let (name, ending) = (owner.clone(), ending.clone());
+                // A second commit, as with a real engine: the benchmark pays for both.
                 let end = move |conn: &mut store::Conn<'_>| -> Result<bool, Error> {
                     Ok(store::tasks::finish(conn, task.id, Some(&name), &ending, now)?.is_some())
                 };

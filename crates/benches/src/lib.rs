@@ -156,6 +156,7 @@ async fn another_key(app: &App) -> (String, Caller) {
         .unwrap();
     let limits = NewKey {
         name: "bench".into(),
+        // With the usual limits the key's refusals would be measured.
         rpm: Some(u32::MAX),
         max_running: Some(u32::MAX),
         ..NewKey::default()
@@ -222,8 +223,12 @@ pub async fn measured(load: &ClientLoad) -> LoadResult {
         load.address.to_string(),
         load.connections.to_string(),
         load.seconds.to_string(),
+        // ASCII's separators of records and of units: requests hold any other sign, even line
+        // breaks.
         load.requests.join("\u{1e}"),
     ];
+    // The gateway that is measured runs on this runtime. Waiting for the client must not take a
+    // thread from it.
     let output = tokio::task::spawn_blocking(move || {
         beside(&program)
             .env(CLIENT, words.join("\u{1f}"))
@@ -282,6 +287,7 @@ pub fn client_or_continue() {
         seconds: words[2].parse().unwrap(),
         requests: words[3].split('\u{1e}').map(str::to_owned).collect(),
     };
+    // One thread, so that the client takes no more than one core from the gateway.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -319,8 +325,11 @@ async fn keep_asking(
     stream.set_nodelay(true).unwrap();
     let mut buffer = Vec::with_capacity(16 * 1024);
     let mut waited = Vec::new();
+    // Each connection waits for its answer before it asks again. So the load never exceeds what the
+    // gateway can do, and the rate says what that is.
     while Instant::now() < until {
         let number = format!("{connection:04}{:08}", waited.len());
+        // As long as its placeholder, so that `content-length` stays right.
         let request = request.replace(NUMBER, &number);
         let sent = Instant::now();
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -336,6 +345,7 @@ async fn keep_asking(
             "{}",
             String::from_utf8_lossy(&buffer)
         );
+        // Refusals were ruled out above: they are quick and would improve the figures.
         waited.push(sent.elapsed());
     }
     waited
@@ -351,6 +361,7 @@ fn is_whole(answer: &[u8]) -> bool {
         .to_ascii_lowercase();
     assert!(head.starts_with("http/1.1 2"), "{head}");
     if head.contains("\r\ntransfer-encoding: chunked") {
+        // Enough for JSON and events, in which this sequence does not occur.
         return answer.ends_with(b"\r\n0\r\n\r\n");
     }
     let length = head
@@ -373,6 +384,8 @@ pub fn cpu_time_of(process: &str) -> Duration {
 /// Of a process in its own code and in the kernel, and the same of its children that have ended.
 pub fn cpu_times_of(process: &str) -> [Duration; 4] {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // The second field is the name of the program in parentheses and may hold blanks. So fields are
+    // counted from behind it, which makes `utime` number 11 (proc(5)).
     let fields: Vec<&str> = stat
         .rsplit(')')
         .next()

@@ -22,6 +22,7 @@ pub(crate) const ANSWER: FuzzTarget = FuzzTarget {
 
 /// The first byte says whose answer it is, the second its status.
 fn answer(bytes: &[u8]) {
+    // 200 stands there three times: more of a body is read under a success than under an error.
     const STATUSES: [u16; 8] = [200, 200, 200, 202, 400, 404, 429, 500];
     let [whose, status, body @ ..] = bytes else {
         return;
@@ -35,10 +36,14 @@ fn answer(bytes: &[u8]) {
 pub(crate) fn exercise(adapter: &dyn Adapter, status: u16, body: &[u8]) {
     let mut answer = ProviderResponse::json_of(status, &Value::Null);
     answer.body = body.to_vec().into();
+    // The same bytes serve as memo and as handle, which hold what an adapter kept of earlier
+    // answers. They must not break it either.
     let memo = serde_json::from_slice(body).unwrap_or(Value::Null);
     let since = UNIX_EPOCH + Duration::from_hours(500_000);
     let handles = [memo.clone(), json!({"id": "1"}), json!({})].map(JobHandle);
     for order in orders() {
+        // Calls are told apart by their stage. The empty one, and stages that an adapter does not
+        // have, must be harmless.
         let mut asked: Vec<_> = ["", "submit", "find", "status"]
             .map(|stage| Call::get(stage, "").with_memo(memo.clone()).asked())
             .into();
@@ -47,6 +52,7 @@ pub(crate) fn exercise(adapter: &dyn Adapter, status: u16, body: &[u8]) {
             if let Ok(AdapterStep::Submitted { handle, .. }) =
                 adapter.submitted(&order, asked, &answer)
             {
+                // A job that the answer names is followed, as the driver would do.
                 follow(adapter, &handle, &answer);
             }
             drop(adapter.found(&order, since, asked, &answer));

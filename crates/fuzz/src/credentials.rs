@@ -20,6 +20,7 @@ pub(crate) const CREDENTIALS: FuzzTarget = FuzzTarget {
 /// are right, so that damage reaches the parsers of the manifest.
 fn run(bytes: &[u8]) {
     if bytes.get(4..8) == Some(b"jumb") {
+        // With a wrong length the containers would be refused before the manifest is looked at.
         let length = u32::try_from(bytes.len()).unwrap().to_be_bytes();
         let store = [&length[..], &bytes[4..]].concat();
         for (format, file) in [
@@ -84,6 +85,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let store = &store[..usize::try_from(length).unwrap()];
     vec![
         store.to_vec(),
+        // CBOR: a small map, sixty nested tags, and three hundred nested lists.
         small_store(&[0xa1, 0x61, b'x', 0]),
         small_store(&[0xc1; 60]),
         small_store(&[0x81; 300]),
@@ -120,7 +122,7 @@ fn small_store(claim: &[u8]) -> Vec<u8> {
 
 fn png(store: &[u8]) -> Vec<u8> {
     let length = u32::try_from(store.len()).unwrap().to_be_bytes();
-    // The library does not check the sum.
+    // The checksum is left zero, because the library does not check it.
     let chunk = [&length[..], b"caBX", store, &[0; 4]].concat();
     [&PNG[..33], &chunk, &PNG[33..]].concat()
 }

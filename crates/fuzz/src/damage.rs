@@ -7,9 +7,12 @@ pub struct DamageRng(u64);
 impl DamageRng {
     /// Those of a case of a run.
     pub fn new(seed: u64, case: u64) -> Self {
+        // 2^64 divided by the golden ratio. It spreads the numbers of neighbouring cases over all
+        // bits.
         let mixed = seed ^ case.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // Xorshift never leaves zero.
         let mut dice = Self(mixed.max(1));
-        // Neighbours begin alike.
+        // States that differ in few bits still give similar numbers at first.
         for _ in 0..8 {
             dice.next();
         }
@@ -105,7 +108,8 @@ fn inflict(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], dice: &mut DamageRng) {
             drop(bytes.splice(at..at, piece.iter().copied()));
         }
         10 => {
-            // In place of a value, where there is one.
+            // Replaces a whole value, so that JSON and TOML around it stay well-formed and the
+            // readers get further.
             let is_end = |byte: &u8| b",:}]\n\"{ ".contains(byte);
             let from = bytes[..at].iter().rposition(is_end).map_or(at, |at| at + 1);
             let to = bytes[at..].iter().position(is_end).map_or(at, |to| at + to);
@@ -126,6 +130,7 @@ fn place(length: usize, dice: &mut DamageRng) -> usize {
 }
 
 fn put(bytes: &mut [u8], at: usize, new: &[u8]) {
+    // Overwrites and never inserts: lengths and offsets elsewhere in the file stay right.
     for (byte, new) in bytes.iter_mut().skip(at).zip(new) {
         *byte = *new;
     }

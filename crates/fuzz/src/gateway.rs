@@ -70,15 +70,17 @@ struct FuzzGateway {
 }
 
 static GATEWAY: LazyLock<FuzzGateway> = LazyLock::new(|| {
-    // Another one may have been chosen already.
+    // Ignored: this fails only if a provider is installed already.
     drop(rustls::crypto::ring::default_provider().install_default());
     let data = tempfile::tempdir().unwrap();
     let mut settings = Settings {
         data: Some(data.path().join("data")),
+        // Nobody works on the tasks, so a request that waits for its result would wait for the
+        // limit.
         wait_limit: Some(Duration::from_millis(1)),
         ..Settings::default()
     };
-    // No address leads anywhere.
+    // Without a port no URL in a body can make the gateway connect to anything.
     settings.fetch.allow_ports = Some(Vec::new());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -90,6 +92,8 @@ static GATEWAY: LazyLock<FuzzGateway> = LazyLock::new(|| {
     let key = runtime.block_on(async {
         let account = accounts::ensure(&app, "anyone").await.unwrap();
         let new = NewKey {
+            // All cases come from one key. With the usual limits most would end in a 429, before
+            // the readers.
             rpm: Some(1_000_000),
             max_running: Some(1_000_000),
             ..NewKey::default()
@@ -139,8 +143,10 @@ impl FuzzGateway {
         let text = String::from_utf8_lossy(&bytes);
         let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         let code = answer["error"]["code"].as_str().unwrap_or_default();
+        // An answer without a code is not the API's own but the framework's, which no document
+        // describes.
         assert!(!code.is_empty(), "{status} {text}");
-        // The wait is over at once.
+        // `still_running` is right here: the wait ends after a millisecond.
         let is_fine = status < 500 || code == "still_running";
         assert!(is_fine, "{status} {text}");
     }

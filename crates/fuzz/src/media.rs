@@ -45,6 +45,8 @@ fn picture(bytes: &[u8]) {
     };
     let told = probe(bytes, &LIMITS);
     if let Ok(picture) = decode(bytes, &LIMITS) {
+        // Limits are judged by what `probe` says, before anything is decoded. So it must know every
+        // picture that can be decoded.
         let told = told.unwrap();
         assert_eq!(picture.size(), (told.width, told.height));
         assert!(u64::from(told.width) * u64::from(told.height) <= 2_000_000);
@@ -79,7 +81,8 @@ fn recording(bytes: &[u8]) {
 fn film(bytes: &[u8]) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
-    // Its tables are read here; its frames are decoded in a process of their own.
+    // Only the tables are read in this process. The gateway decodes frames in a confined child,
+    // which is not tried here.
     drop(animatic::playback::can_be_tried(Cursor::new(bytes)));
     if let Ok(film) = mp4_probe::measure(file.path()) {
         assert!(film.milliseconds > 0 && film.width < 65_536 && film.height < 65_536);

@@ -62,6 +62,8 @@ async fn main() -> std::io::Result<()> {
     simulator.world().set_journal(!arguments.no_journal);
     let address = simulator.url("");
     let address = address.trim_end_matches('/');
+    // With port 0 only this line tells where the simulator is, so whoever starts it reads the
+    // address here.
     writeln!(std::io::stdout(), "listening on {address}")?;
     for way in arguments.proxy {
         let proxy = FaultProxy::listen(way.listen, way.to).await?;

@@ -41,11 +41,13 @@ const MOST: usize = 256;
 fn kept(what: MediaKey, make: impl FnOnce() -> Vec<u8>) -> Bytes {
     static FILES: OnceLock<Mutex<HashMap<MediaKey, Bytes>>> = OnceLock::new();
     let files = FILES.get_or_init(Mutex::default);
+    // Made under the lock, so that downloads at the same time do not make one file twice.
     let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(file) = files.get(&what) {
         return file.clone();
     }
     let file = Bytes::from(make());
+    // What is made depends on requests, so the cache needs a bound. Beyond it files are made anew.
     if files.len() < MOST {
         files.insert(what, file.clone());
     }
@@ -59,6 +61,7 @@ fn film(seconds: u32) -> Option<Vec<u8>> {
         .with_fast_start(true)
         .build()
         .ok()?;
+    // An MP4 without a frame has no length and counts as broken.
     for second in 0..seconds.max(1) {
         muxer.write_video(f64::from(second), FRAME, true).ok()?;
     }

@@ -121,7 +121,7 @@ impl WebhookReceiver {
     /// Waits until so much was posted; returns it.
     pub async fn until(&self, count: usize) -> Vec<ReceivedPost> {
         let mut seen = self.book.count.subscribe();
-        // The sender lives as long as `self`.
+        // `wait_for` fails only if the sender is gone, and `self` holds it.
         let _ = seen.wait_for(|now| *now >= count).await;
         self.posted()
     }
@@ -154,9 +154,11 @@ async fn accept(listener: TcpListener, book: Arc<ReceiverState>) {
 async fn while_it_lasts(stream: TcpStream, book: &ReceiverState) {
     let mut stream = BufReader::new(stream);
     while let Some(posted) = read(&mut stream).await {
+        // The script runs without the lock, so `act` can replace it at any time.
         let script = lock(&book.script).clone();
         let before = lock(&book.posted).len();
         let reaction = script(&posted, before);
+        // Recorded before the answer is sent: whoever has the answer must find the post here.
         let count = {
             let mut all = lock(&book.posted);
             all.push(posted);
@@ -170,6 +172,8 @@ async fn while_it_lasts(stream: TcpStream, book: &ReceiverState) {
 }
 
 async fn read(stream: &mut BufReader<TcpStream>) -> Option<ReceivedPost> {
+    // Just enough HTTP/1.1 for a POST. No HTTP library would let an answer break the rules as
+    // `write` does.
     let mut line = String::new();
     stream.read_line(&mut line).await.ok()?;
     let path = line.split(' ').nth(1)?.to_owned();
@@ -217,6 +221,7 @@ async fn write(stream: &mut TcpStream, reaction: Reaction) -> Option<()> {
             None
         }
         Reaction::Drip(pause) => {
+            // A limit on idle time never ends this. Only a limit on the whole answer does.
             for byte in b"HTTP/1.1 204 Told\r\n\r\n" {
                 stream.write_all(&[*byte]).await.ok()?;
                 tokio::time::sleep(pause).await;
@@ -226,6 +231,7 @@ async fn write(stream: &mut TcpStream, reaction: Reaction) -> Option<()> {
         Reaction::Flood(status, size) => {
             let head = format!("HTTP/1.1 {status} Told\r\ncontent-length: {size}\r\n\r\n");
             stream.write_all(head.as_bytes()).await.ok()?;
+            // In small pieces: the memory that this tries to exhaust is the sender's, not ours.
             let piece = [b'x'; 8192];
             for at in (0..size).step_by(piece.len()) {
                 let piece = &piece[..piece.len().min(size - at)];

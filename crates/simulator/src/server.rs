@@ -70,6 +70,8 @@ impl ServerTls {
                     .with_single_cert(chain, key_der)
             })
             .map_err(|error| wrong(certificates, error.to_string()))?;
+        // Most providers offer HTTP/2. Without ALPN every client would fall back to HTTP/1.1, and
+        // its HTTP/2 path would go untested.
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self(Arc::new(config)))
     }
@@ -142,19 +144,27 @@ fn app(world: &Arc<World>, proxies: Arc<ProxyRegistry>, scheme: &'static str) ->
     for model in MODELS {
         let site = SimulatedSite::new(model.name, scheme, world.clone());
         let router = (model.routes)(site).into_router();
-        // With its slash, for who has nothing but one address.
+        // The trailing slash makes the base address itself a path. `hunyuan` has no other: it names
+        // its actions in a header.
         app = app.nest(&format!("/{}/", model.name), router);
     }
+    // By default axum refuses multipart forms of more than 2 MB, and recordings are larger.
     app.layer(DefaultBodyLimit::max(LIMIT))
 }
 
 async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, app: Router) {
+    // The set aborts its connections when it is dropped with this task. So a simulator that is
+    // dropped vanishes at once, as a provider that goes down.
     let mut connections = JoinSet::new();
     loop {
+        // An error of `accept` concerns one connection. The others must still be served.
         let Ok((stream, _)) = listener.accept().await else {
             continue;
         };
+        // A finished task stays in the set until it is joined. Without this, a load test would keep
+        // an entry for every connection that it ever made.
         while connections.try_join_next().is_some() {}
+        // Nagle's algorithm would hold small answers back and show up as latency in benchmarks.
         let _ = stream.set_nodelay(true);
         let reset = ConnectionReset::default();
         let stream = ResettableStream {
@@ -185,7 +195,8 @@ where
             let mut request: http::Request<hyper::body::Incoming> = request;
             request.extensions_mut().insert(reset);
             let Ok(answer) = app.oneshot(request.map(Body::new)).await;
-            // An error here closes the connection without an answer.
+            // hyper closes the connection without an answer if the service fails. It offers no
+            // other way to send none.
             if answer.extensions().get::<DropConnection>().is_some() {
                 return Err(io::Error::other("dropped on order"));
             }
@@ -193,6 +204,7 @@ where
         }
     });
     let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+    // An error here was ordered by a fault, or the client hung up. Neither is worth a report.
     let _ = server.serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -205,6 +217,8 @@ struct ResettableStream {
 impl Drop for ResettableStream {
     fn drop(&mut self) {
         if self.reset.is_set() {
+            // With a linger time of zero the kernel sends RST instead of FIN. The inner stream is
+            // closed right after this, so the option is set in time.
             let _ = self.stream.set_zero_linger();
         }
     }

@@ -37,6 +37,8 @@ fn program(words: &[&str]) -> std::process::Command {
 impl Deployment {
     pub(crate) async fn start() -> Self {
         let cluster = Cluster::start();
+        // The server itself counts its statements, with those that drivers send unasked. It loads
+        // the library only when it starts.
         let library = "shared_preload_libraries";
         cluster.set(library, "pg_stat_statements").await;
         cluster.stop_at_once();
@@ -209,7 +211,7 @@ impl Gateway {
                 passed += 1;
             } else {
                 assert_eq!(answer.status(), 429);
-                // Enough to leave the machine something.
+                // Without a pause the refusals would take all of the CPU time.
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             answer.bytes().await.unwrap();

@@ -64,14 +64,14 @@ fn main() {
 /// A gateway with nothing to do, and streams of tasks at which nothing happens.
 async fn idle(deployment: &Deployment) {
     println!("streams   statements a second   KiB each   % of a core");
-    // They wait: jobs that a provider has would be looked after.
+    // The tasks of a full model wait. Jobs at a provider would be polled, which is not idle.
     let maker = deployment.gateway("maker", Model::Full, "").await;
     let tasks = maker.order(5000).await;
-    // Nobody has their model any more.
+    // The gateways below do not have the model, so no worker looks for these tasks.
     drop(maker);
     for count in [0, 200, 5000] {
         let idle = deployment.gateway("idle", Model::Other, "").await;
-        // What starting leaves to do.
+        // Leaves out what a gateway does once after it has started.
         tokio::time::sleep(Duration::from_secs(5)).await;
         let before = idle.resident();
         let opening = tasks.iter().take(count).map(|task| idle.stream(task));
@@ -135,6 +135,7 @@ async fn share_of_a_core(gateway: &Gateway) -> f64 {
 /// A task is called off at one gateway; how soon a stream at another one shows it.
 async fn bells(deployment: &Deployment) {
     println!("from a change here to the stream there     p50 ms   p99 ms");
+    // Nothing listens there, so NOTIFY is off and only polling is left.
     let nobody = "[bell]\ndatabase = \"postgres://127.0.0.1:1/none\"\n";
     by("one look in 250 ms", deployment, nobody).await;
     by("NOTIFY", deployment, "").await;
@@ -150,7 +151,8 @@ async fn by(name: &str, deployment: &Deployment, bell: &str) {
         let called = Instant::now();
         here.post(&format!("/v1/tasks/{task}/cancel"), &json!({}))
             .await;
-        // From when the caller there knows it.
+        // Counted from the answer to the cancellation. Before it nobody may expect to see the
+        // change.
         let known = Instant::now();
         let seen = stream.until("cancelled").await;
         let since = seen.saturating_duration_since(known);

@@ -168,7 +168,8 @@ async fn race() {
     println!("                        a second   CPU, µs     p50, µs   added, µs");
     let mut direct = None;
     for runner in &runners {
-        // First what is later in the way of nothing: films are looked at once they are kept.
+        // The single caller goes first. The films of 32 callers get their posters and fingerprints
+        // afterwards, and that work would disturb it.
         let (one, _) = runner.run(1).await;
         let (many, cpu) = runner.run(32).await;
         let added = one.p50 - *direct.get_or_insert(one.p50);

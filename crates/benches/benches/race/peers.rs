@@ -30,7 +30,7 @@ pub(crate) fn start(upstream: SocketAddr) -> Peers {
     let folder = tempfile::tempdir().unwrap();
     let mut started = Vec::new();
     for (name, start) in [("nginx", nginx as Start), ("haproxy", haproxy)] {
-        // What is not installed does not run.
+        // A peer that is not installed cannot be started, and is left out.
         let address = free();
         if let Ok(child) = start(folder.path(), address, upstream) {
             wait_for(address);
@@ -106,6 +106,8 @@ fn wait_for(address: SocketAddr) {
 
 fn nginx(folder: &Path, address: SocketAddr, upstream: SocketAddr) -> std::io::Result<Child> {
     let place = folder.display();
+    // Kept connections on both sides: otherwise nginx would open one for each request and lose the
+    // race by that alone.
     let text = format!(
         "daemon off; master_process off; pid {place}/nginx.pid; error_log {place}/nginx.log;\n\
          events {{ worker_connections 4096; }}\n\

@@ -20,7 +20,7 @@ const VICTIM: &str = "MEDIAGATE_BENCH_VICTIM";
 
 /// Kills a gateway with that many jobs open, starts another and watches it.
 pub(crate) async fn run(provider: &mut Provider, count: usize, most_polls: usize) {
-    // None ends meanwhile.
+    // Jobs take ten minutes, so none ends while the gateway is down.
     provider.plan(Jobs {
         lengths: (600_000, 601_000),
         latency_ms: 100,
@@ -50,7 +50,7 @@ pub(crate) async fn run(provider: &mut Provider, count: usize, most_polls: usize
         "  asked about again        {}",
         Spread::of(waited.into_values().collect())
     );
-    // Ten minutes of jobs: nobody waits for their end.
+    // Dropped without waiting: the jobs would take ten minutes to end.
     drop(workers);
 }
 
@@ -103,7 +103,8 @@ pub(crate) fn play_or_continue() {
                 break;
             }
         }
-        // Their handles are written a moment later.
+        // The counter runs ahead of the database: the handles of the last jobs are written a moment
+        // later.
         tokio::time::sleep(Duration::from_secs(5)).await;
         println!("open");
         std::future::pending::<()>().await;

@@ -70,14 +70,14 @@ fn settings(url: &str, most_polls: usize) -> String {
 
 /// Many jobs open at once.
 async fn scale(gateway: &BenchGateway, provider: &mut Provider, count: usize) {
-    // All must have been taken before the first ends.
+    // No job may end before the last is taken, or they would never all be open at once.
     let shortest = 40_000.max(count as u64 * 3);
     let jobs = Jobs {
         lengths: (shortest, shortest * 2),
         latency_ms: 100,
     };
     provider.plan(jobs);
-    // From now on it is known how long jobs take.
+    // Not measured: these jobs teach the gateway how long one takes, as on any day but the first.
     let _ = follow(gateway, "many", 500).await;
     let asked_before = Histogram::read("poll_lag_seconds", "many-many").count();
     let (memory_before, cpu_before) = (memory(), benches::cpu_time());
@@ -135,6 +135,7 @@ async fn against_a_loop(gateway: &BenchGateway, provider: &mut Provider, count: 
     };
     provider.plan(jobs);
     let (url, began) = (provider.url.clone(), gateway.app.clock.now());
+    // At the same time, so that both share the machine and the provider.
     let (_, looped) = tokio::join!(follow(gateway, "cold", count), naive::run(&url, count));
     let cold = Spread::of(lateness(gateway, "cold", began, provider).await);
     let _ = follow(gateway, "warm", count).await;

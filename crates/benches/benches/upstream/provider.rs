@@ -130,7 +130,7 @@ pub(crate) fn play_or_continue() {
                 if !latency.is_zero() {
                     world.order(Fault::Latency(latency), None, None, u32::MAX);
                 }
-                // At least one job's length is set by what follows.
+                // `vary` makes a plan every millisecond. Wait until one has the new lengths.
                 std::thread::sleep(Duration::from_millis(20));
             }
             ["polls"] => {

@@ -142,6 +142,7 @@ pub(crate) fn take<T: DeserializeOwned>(body: &Bytes, then: impl FnOnce(T)) -> R
     reason = "the answer is made to be sent, once"
 )]
 pub(crate) fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Response> {
+    // Not axum's `Json`, which insists on the media type: `curl -d` sends another one.
     serde_json::from_slice(body).map_err(|error| {
         let body = axum::Json(json!({"error": error.to_string()}));
         (StatusCode::BAD_REQUEST, body).into_response()

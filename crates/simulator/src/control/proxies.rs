@@ -23,6 +23,7 @@ impl ProxyRegistry {
     /// Keeps a proxy until it is taken away; its number.
     pub(crate) fn keep(&self, proxy: FaultProxy) -> usize {
         let mut all = self.lock();
+        // A removed proxy leaves its place empty, so a number never means another proxy later.
         all.push(Some(Arc::new(proxy)));
         all.len() - 1
     }
@@ -82,6 +83,7 @@ async fn add(State(proxies): ProxiesState, body: Bytes) -> Response {
             axum::Json(json!({"number": number, "address": address})).into_response()
         }
         Err(error) => {
+            // Usually the port is taken. The request itself was well-formed, so this is no 400.
             let body = axum::Json(json!({"error": error.to_string()}));
             (StatusCode::CONFLICT, body).into_response()
         }

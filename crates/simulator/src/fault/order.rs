@@ -87,6 +87,8 @@ impl Fault {
     /// Whether it means anything for a request of this kind. One that does not
     /// waits for the next that it does mean something for.
     pub const fn concerns(&self, role: RequestRole) -> bool {
+        // A fault that cannot show in this answer would be used up without effect, and the test
+        // that ordered it would pass without having tested anything.
         match self {
             Self::Duplicate => matches!(role, RequestRole::Submit),
             Self::UnknownWord => matches!(role, RequestRole::Poll),

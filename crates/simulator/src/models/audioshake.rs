@@ -103,6 +103,7 @@ fn task(request: &SimulatedRequest, job: &Job) -> Value {
     let targets = job.input["targets"].as_array().cloned().unwrap_or_default();
     let ended = matches!(job.phase(), JobPhase::Ended(_));
     let target = |(number, target): (usize, Value)| {
+        // One target ends before the others, so that adapters have to wait for all of them.
         let status = match job.phase() {
             _ if request.unknown_word => "resting",
             JobPhase::Running(share)
@@ -145,6 +146,7 @@ fn task(request: &SimulatedRequest, job: &Job) -> Value {
 }
 
 fn download(request: &SimulatedRequest) -> SimulatedReply {
+    // Links lead to a bucket, to which the service's key must not be shown.
     if request.expired || !request.header("x-api-key").is_empty() {
         return SimulatedReply::json(403, &json!("AccessDenied: Request has expired"))
             .with_header("content-type", "text/plain");

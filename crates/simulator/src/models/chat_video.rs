@@ -40,7 +40,8 @@ fn complete(request: &SimulatedRequest) -> SimulatedReply {
     if prompt.contains("forbidden") {
         return error(400, "content_policy", "The prompt is against the rules.");
     }
-    // A key that was seen joins the job that it made.
+    // As at Mediagate, a key that was seen joins the job that it made. A lost answer can then be
+    // asked for again without a second job.
     let key = request.header("idempotency-key");
     let name = format!("chat-video/{key}");
     let known = request.world.file(&name).filter(|_| !key.is_empty());
@@ -54,6 +55,8 @@ fn complete(request: &SimulatedRequest) -> SimulatedReply {
     if !key.is_empty() {
         request.world.keep_file(name, json!(job.id));
     }
+    // Chat has no jobs: the answer is the result, so the connection stays open until the film is
+    // made.
     let reply = match (body["stream"] == true, mediagate) {
         (true, true) => SimulatedReply::pieces("text/event-stream", own_events(request, &job)),
         (true, false) => {
@@ -135,7 +138,8 @@ fn prompt(body: &Value) -> String {
 /// The time until the video is there.
 fn whole(job: &Job) -> Duration {
     let needed = job.plan.queued + job.plan.running;
-    // What is joined may be done already.
+    // A caller who joins an earlier job waits only for the rest. The two milliseconds make sure
+    // that the job has ended when its link arrives.
     needed.saturating_sub(job.accepted_at.elapsed()) + Duration::from_millis(2)
 }
 
@@ -177,6 +181,8 @@ fn finish_reason(job: &Job) -> &'static str {
 fn words(request: &SimulatedRequest, job: &Job) -> String {
     match job.plan.end {
         PlannedEnd::Success => {
+            // Resellers mix progress, an id and the same link twice into one text. An adapter has
+            // to find the link in that.
             let url = url(request, job);
             format!(
                 "> Task created: `veo3:{}`\n> 100%\n\n[▶ watch]({url}) | [⏬ download]({url})",
@@ -184,6 +190,8 @@ fn words(request: &SimulatedRequest, job: &Job) -> String {
             )
         }
         PlannedEnd::Failure | PlannedEnd::Unfit => {
+            // A failure is a sentence under status 200. That there is no link in it is all that
+            // tells.
             "The generation failed, your balance was not charged.".to_owned()
         }
         PlannedEnd::Refusal | PlannedEnd::Empty => String::new(),
@@ -224,13 +232,14 @@ fn reseller_events(request: &SimulatedRequest, job: &Job) -> Vec<(Duration, Stri
     ));
     let mut events = vec![
         (Duration::ZERO, role),
+        // A comment, by which servers keep a connection alive. It is no event.
         (Duration::ZERO, ": ping\n\n".to_owned()),
     ];
     for percent in [10, 45, 80] {
         events.push((step, said(&format!("> {percent}.5%\n"))));
     }
     let words = words(request, job);
-    // In two pieces, so that nobody reads a link from one of them.
+    // In two pieces, so that a link which is read from a single chunk is a broken one.
     let middle = (0..=words.len() / 2)
         .rev()
         .find(|at| words.is_char_boundary(*at))
@@ -258,7 +267,7 @@ fn own_events(request: &SimulatedRequest, job: &Job) -> Vec<(Duration, String)> 
         (step, shown("running", 50)),
     ];
     if let Some(error) = failure(job) {
-        // Nothing follows an error.
+        // As at Mediagate, nothing follows an error: no stop and no [DONE].
         events.push((step, event(&error)));
         return events;
     }

@@ -75,9 +75,13 @@ fn generate(request: &SimulatedRequest) -> SimulatedReply {
         matches!(item["type"].as_str(), Some("first_frame" | "last_frame"))
             && is_address(&item["url"])
     };
+    // Each generation has its own form: `kf2v` models another path, versions from 2.7 on a list of
+    // `media`, and earlier ones a member for the picture.
     let fits = if model.contains("kf2v") {
         false
     } else if is_new(model) {
+        // A film of a picture has its shape, so a `ratio` beside one is refused. Without a picture
+        // it is needed.
         let pictured = !media.is_empty();
         is_input(input, &["prompt", "negative_prompt", "media"])
             && has_only(
@@ -137,6 +141,7 @@ fn submit(request: &SimulatedRequest, fits: bool) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "InvalidApiKey", "Invalid API-key provided.");
     }
+    // Without this header a call is synchronous, and the video models refuse that.
     if request.header("x-dashscope-async") != "enable" {
         let message = "current user api does not support synchronous calls.";
         return error(403, "AccessDenied", message);
@@ -149,6 +154,7 @@ fn submit(request: &SimulatedRequest, fits: bool) -> SimulatedReply {
     let parameters = &body["parameters"];
     let seconds = parameters["duration"].as_u64().unwrap_or_default();
     let seed = &parameters["seed"];
+    // Seeds have 31 bits.
     let seeded = seed.is_null()
         || seed
             .as_u64()
@@ -178,6 +184,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     }
     let id = request.param("id");
     let Some(job) = request.world.ask(id) else {
+        // An id that is unknown, or older than a day, is no 404: it has a status of its own.
         return answer(&json!({"task_id": id, "task_status": "UNKNOWN"}));
     };
     let mut output = json!({"task_id": id, "submit_time": "2026-11-21 20:00:00.000"});
@@ -225,6 +232,7 @@ fn cancel(request: &SimulatedRequest) -> SimulatedReply {
     }
     let id = request.param("id");
     match request.world.job(id).map(|job| job.phase()) {
+        // Only a task that waits can be cancelled. One that runs goes on and is charged.
         Some(JobPhase::Queued) => {
             request.world.cancel(id);
             SimulatedReply::json(200, &json!({"request_id": "r"}))

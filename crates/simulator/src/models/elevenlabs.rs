@@ -54,6 +54,8 @@ fn separate(request: &SimulatedRequest) -> SimulatedReply {
             "The recording could not be separated",
         ),
     };
+    // ElevenLabs has no jobs. The result comes on the same connection, and is lost with it although
+    // it may be paid for.
     reply.after(job.plan.queued + job.plan.running)
 }
 
@@ -98,6 +100,7 @@ fn compose(request: &SimulatedRequest) -> SimulatedReply {
         .accept("elevenlabs", id, body.clone(), Value::Null);
     let reply = match job.plan.end {
         PlannedEnd::Success => {
+            // Short, whatever was ordered: ten minutes of audio would be 100 MB.
             SimulatedReply::file("audio/mpeg", media::audio(milliseconds.min(4_000), 220.0))
         }
         PlannedEnd::Empty => SimulatedReply::file("audio/mpeg", Bytes::new()),
@@ -124,6 +127,7 @@ fn archive(files: &[(String, Bytes)]) -> Bytes {
         facts.extend([0, 0]);
         directory.extend(b"PK\x01\x02\x14\0");
         directory.extend(&facts);
+        // Length of the comment, number of the disk, and attributes: all zero.
         directory.extend([0; 10]);
         directory.extend(long(archive.len()));
         directory.extend(name.as_bytes());
@@ -145,6 +149,8 @@ fn archive(files: &[(String, Bytes)]) -> Bytes {
 
 /// CRC-32 as ZIP has it.
 fn checksum(bytes: &[u8]) -> u32 {
+    // 0xedb88320 is the polynomial of CRC-32 with its bits reversed, for a register that shifts
+    // right.
     !bytes.iter().fold(!0, |sum, byte| {
         (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
             (sum >> 1) ^ (0xedb8_8320 * (sum & 1))

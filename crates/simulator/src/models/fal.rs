@@ -38,6 +38,7 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
                 cancel,
             )
             .route("GET", "/files/{id}/{name}", RequestRole::Download, file);
+        // An endpoint that is not in the table is a 404, so adapters cannot invent paths.
         ENDPOINTS.iter().fold(site, |site, (path, _)| {
             site.route("POST", path, RequestRole::Submit, submit)
         })
@@ -202,6 +203,7 @@ fn initiate(request: &SimulatedRequest) -> SimulatedReply {
 fn put(request: &SimulatedRequest) -> SimulatedReply {
     let mime = request.world.file(request.param("id"));
     let signed = request.query.contains_key("signature");
+    // The signature covers the media type that was announced, so the upload has to repeat it.
     if !signed || mime != Some(json!(request.header("content-type"))) {
         return SimulatedReply::empty(403);
     }
@@ -218,12 +220,15 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     let Some(input) = request.body.as_object() else {
         return detail(422, "the body is no object");
     };
-    // The queue takes anything; an input is looked at when its job starts.
+    // fal's queue takes any input and checks it only when the job starts. So a wrong input is a
+    // failed job that may be charged, and not a refused order.
     let check = ENDPOINTS.iter().find(|(known, _)| *known == path);
     let fault = check
         .and_then(|(_, check)| check(input))
         .or_else(|| files(request, input));
     let id = request.world.uuid();
+    // Jobs live below the application, the first two segments, and not below the endpoint that was
+    // called.
     let alias: Vec<&str> = path.split('/').skip(1).take(2).collect();
     let app = alias.join("/");
     let memo = json!({"path": path, "fault": fault});
@@ -272,6 +277,7 @@ fn status(request: &SimulatedRequest) -> SimulatedReply {
         JobPhase::Running(_) => {
             SimulatedReply::json(202, &json!({"status": "IN_PROGRESS", "logs": []}))
         }
+        // COMPLETED only says that nothing more happens. Whether there is a result, `error` tells.
         JobPhase::Cancelled => SimulatedReply::json(
             200,
             &json!({"status": "COMPLETED", "error": "Request was cancelled", "error_type": "client_cancelled"}),
@@ -291,6 +297,7 @@ fn status(request: &SimulatedRequest) -> SimulatedReply {
 /// What the status of a job that came to nothing tells, with its kind.
 fn error_of(job: &Job, end: PlannedEnd) -> Option<(&'static str, &'static str)> {
     match end {
+        // A wrong input fails before anything is made, whatever end was planned.
         _ if job.memo["fault"].is_string() => Some(("Validation failed", "value_error")),
         _ if is_forbidden(job) => Some(("Content flagged", "content_policy_violation")),
         PlannedEnd::Refusal => Some(("Content flagged", "content_policy_violation")),
@@ -347,6 +354,8 @@ fn response(request: &SimulatedRequest) -> SimulatedReply {
 /// The job, if it is the application's.
 fn known(request: &SimulatedRequest, counts: bool) -> Option<Job> {
     let id = request.param("id");
+    // Only polls of the status count for a plan's `polls`. The call for the response must not bring
+    // the end nearer.
     let job = if counts {
         request.world.ask(id)
     } else {
@@ -389,6 +398,7 @@ fn cancel(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = known(request, false) else {
         return detail(404, "Request not found");
     };
+    // 202 promises no more than an attempt. fal may finish the job all the same.
     if request.world.cancel(&job.id) {
         return SimulatedReply::json(202, &json!({"status": "CANCELLATION_REQUESTED"}));
     }

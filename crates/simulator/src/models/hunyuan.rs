@@ -63,6 +63,8 @@ fn is_signed(request: &SimulatedRequest) -> bool {
         .strip_prefix(&format!("TC3-HMAC-SHA256 Credential={ID}/"))
         .and_then(|rest| rest.get(..10))
         .unwrap_or_default();
+    // Clients sign the path that they call, which here begins with the provider's own name. The
+    // hash covers the raw body, so the body is not parsed and written again.
     let canonical = format!(
         "POST\n/hunyuan{}\n\ncontent-type:{}\nhost:{}\n\ncontent-type;host\n{}",
         request.path,
@@ -76,6 +78,8 @@ fn is_signed(request: &SimulatedRequest) -> bool {
         request.header("x-tc-timestamp"),
         hex(&Sha256::digest(canonical))
     );
+    // TC3-HMAC-SHA256 derives a key for the day and the service, so that the secret itself signs
+    // nothing. The date is that of the caller, not of a clock here.
     let mut key = mac(format!("TC3{KEY}").as_bytes(), date);
     for word in ["vclm", "tc3_request"] {
         key = mac(&key, word);
@@ -157,6 +161,7 @@ fn describe(request: &SimulatedRequest) -> SimulatedReply {
 fn download(request: &SimulatedRequest) -> SimulatedReply {
     let signed = request.query.contains_key("sign");
     match request.world.job(request.param("id")) {
+        // The API has no length: its model always makes five seconds.
         Some(_) if signed && !request.expired => SimulatedReply::file("video/mp4", media::video(5)),
         _ => SimulatedReply::json(403, &json!("Request has expired")),
     }

@@ -42,6 +42,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     let known = input
         .as_object()
         .is_some_and(|fields| fields.keys().all(|key| MEMBERS.contains(&key.as_str())));
+    // kie.ai fetches pictures itself and takes nothing inline.
     let addressed = ["first_frame_url", "last_frame_url"].iter().all(|name| {
         let url = &input[*name];
         url.is_null() || url.as_str().is_some_and(|url| url.starts_with("https://"))
@@ -91,12 +92,14 @@ fn record(request: &SimulatedRequest) -> SimulatedReply {
         "fail"
     };
     let state = match job.phase() {
+        // There are two words for waiting. Polls see both.
         JobPhase::Queued if job.polls == 1 => "waiting",
         JobPhase::Queued => "queuing",
         JobPhase::Running(_) => "generating",
         JobPhase::Ended(PlannedEnd::Success) => {
             let signature = request.world.number();
             let url = format!("{}/cdn/{id}/output.mp4?signature={signature}", request.base);
+            // The result is JSON inside a string and has to be parsed a second time.
             data["resultJson"] = json!(json!({"resultUrls": [url]}).to_string());
             "success"
         }
@@ -105,6 +108,7 @@ fn record(request: &SimulatedRequest) -> SimulatedReply {
             failed("500", "Internal error")
         }
         JobPhase::Ended(PlannedEnd::Unfit) => failed("422", "The image is too small"),
+        // A refusal has no code of its own, so only its words tell it from a failure.
         JobPhase::Ended(PlannedEnd::Refusal) => failed("", "The content was flagged as sensitive"),
     };
     data["state"] = json!(if request.unknown_word {

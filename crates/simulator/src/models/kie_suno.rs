@@ -72,6 +72,7 @@ fn upload(request: &SimulatedRequest) -> SimulatedReply {
 /// A song like an uploaded one.
 fn cover(request: &SimulatedRequest) -> SimulatedReply {
     let address = request.body["uploadUrl"].as_str().unwrap_or_default();
+    // The service fetches the recording itself, so only what was uploaded before can be covered.
     if request.world.file(address).is_none() {
         return said(413, "File fetch failed", &Value::Null);
     }
@@ -86,11 +87,14 @@ fn made_by(request: &SimulatedRequest, own: &[&'static str]) -> SimulatedReply {
     let body = &request.body;
     let custom = body["customMode"] == true;
     let sung = body["instrumental"] == false;
+    // Custom mode sings the words that it is given. The simple mode knows a description alone, and
+    // writes the words itself.
     let needed: &[&str] = match (custom, sung) {
         (true, true) => &["prompt", "style", "title"],
         (true, false) => &["style", "title"],
         (false, _) => &["prompt"],
     };
+    // The last two of `CUSTOM` belong to extensions.
     let known: &[&str] = if custom { &CUSTOM[..9] } else { &["prompt"] };
     let flags = ["customMode", "instrumental"];
     if flags.iter().any(|name| !body[*name].is_boolean()) {
@@ -129,6 +133,7 @@ fn take(
     }
     let body = &request.body;
     let text = |name: &str| body[name].as_str().unwrap_or_default();
+    // The service requires a callback even from those who poll.
     let needed = needed.iter().chain(&["model", "callBackUrl"]);
     if let Some(name) = needed.copied().find(|name| text(name).is_empty()) {
         return said(422, &format!("Please enter {name}"), &Value::Null);
@@ -189,6 +194,7 @@ fn record(request: &SimulatedRequest) -> SimulatedReply {
     };
     let mut data = json!({"taskId": id, "type": "GENERATE", "response": null, "errorCode": null, "errorMessage": null});
     let phase = match job.phase() {
+        // Words are looked at while the service works, so the order is accepted first.
         JobPhase::Ended(_) if is_forbidden(&job) => JobPhase::Ended(PlannedEnd::Refusal),
         phase => phase,
     };
@@ -198,6 +204,8 @@ fn record(request: &SimulatedRequest) -> SimulatedReply {
     };
     let status = match phase {
         JobPhase::Queued => "PENDING",
+        // These two are on the way: the lyrics are written, and then the first of two clips is
+        // done. Only SUCCESS alone is the end.
         JobPhase::Running(share) if share < 0.5 => "TEXT_SUCCESS",
         JobPhase::Running(_) => "FIRST_SUCCESS",
         JobPhase::Ended(PlannedEnd::Success) => {

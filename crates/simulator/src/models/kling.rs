@@ -18,6 +18,8 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "kling",
     routes: |site| {
         site.error(|status| {
+            // Kling's own codes decide, whatever the status: 1002 is a wrong token, 1302 too many
+            // requests, 5000 a server error, 1200 an invalid request.
             let code = match status {
                 401 | 403 => 1002,
                 429 => 1302,
@@ -68,6 +70,8 @@ fn is_known(request: &SimulatedRequest) -> bool {
         let (header, claims) = (read(header)?, read(claims)?);
         let now = request.unix_seconds(Instant::now());
         let holds = claims["nbf"].as_u64()? <= now && claims["exp"].as_u64()? > now;
+        // A token holds for 30 minutes. The ten seconds more are for an `nbf` that lies a little in
+        // the past, because clocks differ.
         let lives = claims["exp"].as_u64()? - claims["nbf"].as_u64()?;
         let ours =
             header["alg"] == "HS256" && header["typ"] == "JWT" && claims["iss"] == ACCESS_KEY;
@@ -88,10 +92,12 @@ fn from_image(request: &SimulatedRequest) -> SimulatedReply {
     let body = &request.body;
     let is_picture = |value: &Value| {
         let text = value.as_str().unwrap_or_default();
+        // Kling takes bare base64. A `data:` URL does not decode and is refused.
         let raw = STANDARD.decode(text).is_ok_and(|bytes| !bytes.is_empty());
         text.starts_with("https://") || raw
     };
     let tail = &body["image_tail"];
+    // A last frame is accepted in mode "pro" only.
     let fits = is_picture(&body["image"])
         && (tail.is_null() || (is_picture(tail) && body["mode"] == "pro"));
     submit(request, "image2video", fits, &["image", "image_tail"])
@@ -127,7 +133,7 @@ fn submit(
     if !model.starts_with("kling-v") {
         return error(404, 1203, "The model does not exist");
     }
-    // A number is not taken, only its text.
+    // Kling wants the length as text and refuses a JSON number.
     let seconds: u32 = body["duration"]
         .as_str()
         .and_then(|text| text.parse().ok())
@@ -138,6 +144,7 @@ fn submit(
         [5, 10].contains(&seconds)
     };
     let mode = body["mode"].as_str();
+    // Master models have only one quality, so they refuse any mode.
     let has_mode = if model.ends_with("-master") {
         mode.is_none()
     } else {
@@ -148,7 +155,8 @@ fn submit(
     if !(fits && in_time && has_mode && told) {
         return error(400, 1201, "A parameter has an invalid value");
     }
-    // Whether a name that was used before is refused, no document says.
+    // No document says whether Kling refuses an `external_task_id` that was used before. Here it
+    // does not.
     let name = body["external_task_id"].as_str().unwrap_or_default();
     if prompt.contains("forbidden") {
         return error(400, 1301, "Content security policy triggered");
@@ -169,8 +177,10 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         return error(401, 1002, "Authorization is invalid");
     }
     let id = request.param("id");
+    // The path takes the id or the `external_task_id` that the caller chose. By the latter a task
+    // is found whose submission went unanswered.
     let job = request.world.ask(id).or_else(|| named(request, id));
-    // A task is found under its own operation only.
+    // A task is found only under the operation that made it.
     let Some(job) = job.filter(|job| job.memo == request.param("operation")) else {
         return error(404, 1203, "The task does not exist");
     };

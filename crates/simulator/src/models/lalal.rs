@@ -53,6 +53,8 @@ fn upload(request: &SimulatedRequest) -> SimulatedReply {
         return reply;
     }
     let disposition = request.header("content-disposition");
+    // The body is the bare file, so its name comes in a header: as `filename*=utf-8''...` or as
+    // `filename=...` (RFC 6266).
     let name = disposition
         .strip_prefix("attachment; filename")
         .and_then(|name| name.strip_prefix("*=utf-8''").or(name.strip_prefix('=')));
@@ -118,8 +120,8 @@ fn split(request: &SimulatedRequest, memo: Value) -> SimulatedReply {
     let memory = format!("key {key}");
     let before = request.world.file(&memory);
     if let Some(job) = before.and_then(|id| request.world.job(id.as_str().unwrap_or_default())) {
-        // "Until the task starts", and none starts before somebody asked for it,
-        // however short the plan is.
+        // LALAL.AI joins a repeated key "until the task starts". Here no task starts before its
+        // first poll, so that a short plan does not make tests race.
         let fresh = job.polls == 0;
         return match job.phase() {
             JobPhase::Queued => SimulatedReply::json(200, &json!({"task_id": job.id})),
@@ -167,6 +169,8 @@ fn check(request: &SimulatedRequest) -> SimulatedReply {
     let Some(ids) = ids(request) else {
         return invalid("task_ids", "Input is no list of at most 200 ids");
     };
+    // An unknown id does not fail the call. Each id has its own entry, so one lost task does not
+    // hide the others.
     let mut result = Map::new();
     for id in ids {
         let task = match request.world.ask(&id) {
@@ -185,6 +189,8 @@ fn task(request: &SimulatedRequest, job: &Job) -> Value {
         _ if request.unknown_word => json!({"status": "resting"}),
         JobPhase::Queued => json!({"status": "progress", "progress": 0}),
         JobPhase::Running(share) => {
+            // Neither 0 nor 100 while it runs: 0 is shown while it waits, and 100 would claim an
+            // end.
             json!({"status": "progress", "progress": (share * 98.0).ceil() + 1.0})
         }
         JobPhase::Ended(PlannedEnd::Success) => {
@@ -193,6 +199,7 @@ fn task(request: &SimulatedRequest, job: &Job) -> Value {
         JobPhase::Ended(PlannedEnd::Empty) => {
             json!({"status": "success", "result": {"duration": 2, "tracks": []}})
         }
+        // `error` is an object here and a text below, as the service has it.
         JobPhase::Ended(PlannedEnd::Failure | PlannedEnd::Unfit) => {
             json!({"status": "error", "error": {"code": "inference_error", "detail": "Unable to detect the stem", "id": "1"}})
         }

@@ -74,6 +74,7 @@ fn poll(request: &SimulatedRequest) -> SimulatedReply {
     }
     let id = request.param("id");
     let job = request.world.ask(id);
+    // A job is known only at the path by which it was ordered, so that path is part of its handle.
     let Some(job) = job.filter(|job| job.memo == request.param("way")) else {
         return error(404, "not_found_error", "There is no such job");
     };

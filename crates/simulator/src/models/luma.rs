@@ -102,6 +102,7 @@ fn agents(request: &SimulatedRequest) -> SimulatedReply {
     if !given.chain(&frames).all(is_reference) {
         return error(422, "A media reference needs url, or data with media_type");
     }
+    // Key frames are placed by frame number, at 24 frames a second.
     let last = if long { 240 } else { 120 };
     let places = video["keyframe_indexes"]
         .as_array()
@@ -118,6 +119,7 @@ fn agents(request: &SimulatedRequest) -> SimulatedReply {
 
 fn is_reference(frame: &Value) -> bool {
     let text = |member: &str| frame[member].as_str().unwrap_or_default();
+    // Inline media is bare base64 with its media type beside it. A `data:` URL is refused.
     match (text("url"), text("data")) {
         (url, "") => url.starts_with("https://"),
         ("", data) => !data.starts_with("data:") && text("media_type").starts_with("image/"),
@@ -152,6 +154,7 @@ fn dream_machine(request: &SimulatedRequest) -> SimulatedReply {
     if !told {
         return error(400, "A member is missing or has a wrong value");
     }
+    // Dream Machine fetches pictures itself and takes nothing inline.
     for name in ["frame0", "frame1"] {
         let frame = &body["keyframes"][name];
         let url = frame["url"].as_str().unwrap_or_default();
@@ -182,6 +185,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         return error(401, "Invalid API key");
     }
     let job = request.world.ask(request.param("id"));
+    // What was deleted is gone. There is no word for a cancelled generation.
     let Some(job) = job.filter(|job| job.phase() != JobPhase::Cancelled) else {
         return error(404, "Generation not found");
     };
@@ -213,6 +217,8 @@ fn list(request: &SimulatedRequest) -> SimulatedReply {
 fn object(request: &SimulatedRequest, job: &Job) -> Value {
     let agents = job.memo == AGENTS;
     let phase = match job.phase() {
+        // Agents looks at the content while it works. Dream Machine has refused such an order
+        // already.
         JobPhase::Ended(_) if agents && is_forbidden(&job.input) => {
             JobPhase::Ended(PlannedEnd::Refusal)
         }
@@ -239,7 +245,7 @@ fn object(request: &SimulatedRequest, job: &Job) -> Value {
             Some("The output was moderated"),
         ),
     };
-    // Each look signs the address anew.
+    // Each poll signs the address anew, so an address that expired is replaced by polling again.
     let url = (phase == JobPhase::Ended(PlannedEnd::Success)).then(|| {
         let signature = request.world.number();
         format!(
@@ -258,6 +264,8 @@ fn object(request: &SimulatedRequest, job: &Job) -> Value {
         body["output"] = json!(output.as_slice());
     } else {
         body["generation_type"] = json!("video");
+        // Dream Machine repeats the order, prompt included, so a lost submission can be found,
+        // though not with certainty.
         body["request"] = json!(job.input);
         body["request"]["generation_type"] = json!("video");
         body["assets"] = json!({"video": url, "image": null, "progress_video": null});

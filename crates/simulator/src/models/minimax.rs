@@ -104,6 +104,8 @@ fn submit_v1(request: &SimulatedRequest) -> SimulatedReply {
     let (first, last) = (&body["first_frame_image"], &body["last_frame_image"]);
     let subject = &body["subject_reference"][0];
     let first_generation = model.contains("2V-01");
+    // Each generation has its own resolutions. 1080P is made for six seconds only, and 512P from a
+    // picture only.
     let offered = match (body["resolution"].as_str(), body["duration"].as_u64()) {
         (Some("720P"), Some(6)) => first_generation,
         (Some("768P"), Some(6 | 10)) | (Some("1080P"), Some(6)) => !first_generation,
@@ -111,6 +113,7 @@ fn submit_v1(request: &SimulatedRequest) -> SimulatedReply {
         _ => false,
     };
     let known = model.starts_with("MiniMax-Hailuo-") || first_generation;
+    // These models make videos of pictures only, and refuse a prompt alone.
     let with_picture = model.ends_with("-Fast") || model.starts_with("I2V");
     let pictured = (first.is_null() && !with_picture || is_address(first))
         && (last.is_null() || is_address(last) && model == "MiniMax-Hailuo-02")
@@ -151,6 +154,8 @@ fn compose(request: &SimulatedRequest) -> SimulatedReply {
     let known = late || matches!(body["model"].as_str(), Some("music-1.5" | "music-2.0"));
     let lyrics = body["lyrics"].as_str().unwrap_or_default();
     let sings = (1..=3_500).contains(&lyrics.chars().count());
+    // From 2.5 on a model can write the lyrics itself or leave the singing out. Earlier ones need
+    // lyrics.
     let wordless = late && (body["is_instrumental"] == true || body["lyrics_optimizer"] == true);
     let told = prompt(body).chars().count() <= 2_000 && body["output_format"] == "url";
     if !(known && (sings || wordless) && told && has_only(body, &members)) {
@@ -170,6 +175,8 @@ fn compose(request: &SimulatedRequest) -> SimulatedReply {
         PlannedEnd::Refusal => coded(1027, "output new_sensitive"),
         PlannedEnd::Failure | PlannedEnd::Unfit => coded(1000, "unknown error"),
     };
+    // Songs have no job: the answer is the result, so the connection stays open while the song is
+    // made. A song whose answer is lost is paid for and gone.
     reply.after(job.plan.queued + job.plan.running)
 }
 
@@ -192,6 +199,7 @@ fn get_v1(request: &SimulatedRequest) -> SimulatedReply {
         return base(json!({"task_id": id, "status": "Polishing"}));
     }
     let status = match job.phase() {
+        // Version 1 has two words for waiting. Polls see both.
         JobPhase::Queued if job.polls == 1 => "Preparing",
         JobPhase::Queued => "Queueing",
         JobPhase::Running(_) => "Processing",
@@ -203,6 +211,8 @@ fn get_v1(request: &SimulatedRequest) -> SimulatedReply {
         JobPhase::Ended(PlannedEnd::Empty) => "Success",
         JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => "Fail",
         JobPhase::Ended(end @ (PlannedEnd::Refusal | PlannedEnd::Unfit)) => {
+            // A failed task may bring the code of its own error in `base_resp`, where otherwise the
+            // code of the poll is.
             let told = match end {
                 PlannedEnd::Unfit => json!({"status_code": 2013, "status_msg": "invalid params"}),
                 _ => json!({"status_code": 1027, "status_msg": "output new_sensitive"}),
@@ -218,6 +228,7 @@ fn file(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return coded(1004, "login fail: please carry the API key");
     }
+    // Version 1 answers a poll with the id of a file. Its address takes this second call.
     let file = request.query.get("file_id").map_or("", String::as_str);
     let job = file
         .strip_prefix("file")
@@ -246,6 +257,7 @@ fn submit_v2(request: &SimulatedRequest) -> SimulatedReply {
         .iter()
         .filter(|part| part["type"] == "image_url")
         .collect();
+    // Version 2 has one list for text and pictures, of which exactly one part is text.
     let [text] = texts.as_slice() else {
         return coded(2013, "invalid params, exactly one text is needed");
     };
@@ -289,6 +301,8 @@ fn get_v2(request: &SimulatedRequest) -> SimulatedReply {
     }
     let job = request.world.ask(request.param("id"));
     let Some(job) = job.filter(|job| job.memo == "v2") else {
+        // Version 2 reports an unknown task as a server error, according to users; no document says
+        // so. Only the message tells it from a real one.
         return told(500, "server_error", "task not found");
     };
     let mut task = json!({"id": job.id, "model": job.input["model"]});
@@ -331,6 +345,7 @@ fn delete_v2(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = request.world.job(id).filter(|job| job.memo == "v2") else {
         return told(500, "server_error", "task not found");
     };
+    // Only a task that waits can be cancelled. One that runs goes on and is charged.
     let action = match job.phase() {
         JobPhase::Queued => {
             request.world.cancel(id);
@@ -384,5 +399,6 @@ fn base(mut body: Value) -> SimulatedReply {
 /// An error, which comes under status 200.
 fn coded(code: u32, message: &str) -> SimulatedReply {
     let body = json!({"task_id": "", "base_resp": {"status_code": code, "status_msg": message}});
+    // MiniMax's support asks for this id, so error messages have to end with it.
     SimulatedReply::json(200, &body).with_header("trace-id", "0f3a")
 }

@@ -74,7 +74,8 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         "watermark",
         "safety_identifier",
     ];
-    // The provider's own SDK sends every member that it knows, unset ones as null.
+    // The provider's own SDK sends every member that it knows, and null for those that are unset.
+    // So only members with a value count.
     let known = body.as_object().is_some_and(|fields| {
         let mut set = fields.iter().filter(|(_, value)| !value.is_null());
         set.all(|(key, _)| members.contains(&key.as_str()))
@@ -85,6 +86,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     });
     let ratios = ["16:9", "4:3", "1:1", "3:4", "9:16", "21:9", "adaptive"];
     let seed = &body["seed"];
+    // -1 asks for a random seed; others have 32 bits.
     let seeded = seed.is_null()
         || seed
             .as_i64()
@@ -168,6 +170,7 @@ fn list(request: &SimulatedRequest) -> SimulatedReply {
         request.number("page_num", 1),
         request.number("page_size", 10),
     );
+    // Pages are numbered from 1. A page 0 is an error, not the first page.
     if !(1..=500).contains(&number) || !(1..=500).contains(&size) {
         return error(400, "InvalidParameter", "A parameter is not valid.");
     }
@@ -185,6 +188,8 @@ fn task(request: &SimulatedRequest, job: &Job) -> Value {
         "resolution": job.input["resolution"], "ratio": job.input["ratio"],
         "duration": job.input["duration"],
     });
+    // As in ModelArk's own answer there is no prompt here. The seed is the only member by which a
+    // lost submission can be found.
     if let Some(seed) = job.input["seed"].as_i64() {
         body["seed"] = json!(seed);
     }
@@ -239,6 +244,8 @@ fn delete(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = request.world.job(id) else {
         return error(404, "ResourceNotFound", "The task does not exist.");
     };
+    // Only a task that waits can be cancelled. One that runs goes on and is charged, and one that
+    // has ended is merely deleted.
     match job.phase() {
         JobPhase::Queued => {
             request.world.cancel(id);

@@ -57,6 +57,8 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if said.any(|text| text.contains("forbidden")) {
         return error(400, "The text contains sensitive content");
     }
+    // Songs and instrumentals are polled at different paths, and neither path knows the tasks of
+    // the other.
     let sort = path.split('/').nth(2);
     let id = format!("{}", 400_000 + request.world.number());
     let memo = json!({"sort": sort});
@@ -146,6 +148,7 @@ fn shown(request: &SimulatedRequest, job: &Job, status: &str) -> Value {
             task["choices"] = json!([{"index": 0, "id": format!("song-{}", job.id), "url": url("song.mp3"),
                 "flac_url": url("song.flac"), "duration": 2_000}]);
         }
+        // There are no codes. Only the words tell a refusal from a failure.
         JobPhase::Ended(PlannedEnd::Failure) => task["failed_reason"] = json!("internal error"),
         JobPhase::Ended(PlannedEnd::Unfit) => {
             task["failed_reason"] = json!("invalid lyrics format");

@@ -56,6 +56,7 @@ fn grant(request: &SimulatedRequest) -> SimulatedReply {
 fn put(request: &SimulatedRequest) -> SimulatedReply {
     let url = format!("{}/bucket/{}?download", request.base, request.param("id"));
     let known = request.world.file(&url).is_some();
+    // The bucket is signed into the address and refuses the service's key.
     if !known || !request.header("authorization").is_empty() || request.bytes.is_empty() {
         return SimulatedReply::json(403, &json!("AccessDenied"))
             .with_header("content-type", "text/plain");
@@ -75,6 +76,8 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         }
     }
     let url = body["params"]["inputUrl"].as_str().unwrap_or_default();
+    // The address for download is given out before the upload, so only a finished upload makes it
+    // usable.
     if request.world.file(url) != Some(json!(true)) {
         return error(400, "BAD_REQUEST", "params.inputUrl cannot be fetched");
     }
@@ -88,6 +91,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         return reply;
     }
     let job = request.world.ask(request.param("id"));
+    // A job that was removed is gone. There is no word for a cancelled one.
     let Some(job) = job.filter(|job| job.phase() != JobPhase::Cancelled) else {
         return error(404, "NOT_FOUND", "There is no such job");
     };
@@ -98,7 +102,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     SimulatedReply::json(200, &body)
 }
 
-/// The newest first, pages counted from 0; which it is, no document says.
+/// Newest first, pages counted from 0. Both are assumptions: no document says.
 fn list(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = denied(request) {
         return reply;
@@ -150,7 +154,7 @@ fn result(request: &SimulatedRequest, job: &Job) -> Value {
         ((*name).to_owned(), json!(url))
     };
     let mut result: Map<String, Value> = names.iter().map(address).collect();
-    // A workflow may find out things that are no files.
+    // Workflows also return values that are no files, and adapters have to skip them.
     result.insert("tempo".into(), json!("120"));
     Value::Object(result)
 }

@@ -42,6 +42,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
             "Your request was blocked by our moderation system.",
         );
     }
+    // Before anything is made: two orders with one key must not become two jobs.
     if let Some(job) = earlier(request) {
         return SimulatedReply::json(200, &object(request, &job));
     }
@@ -132,6 +133,7 @@ fn delete(request: &SimulatedRequest) -> SimulatedReply {
 
 fn seconds(job: &Job) -> u32 {
     let asked = &job.input["seconds"];
+    // A form has nothing but text. JSON clients of some servers send a number.
     let number = asked.as_u64().and_then(|number| u32::try_from(number).ok());
     number.or_else(|| asked.as_str()?.parse().ok()).unwrap_or(4)
 }
@@ -140,6 +142,7 @@ fn object(request: &SimulatedRequest, job: &Job) -> Value {
     let (status, progress, failure) = match job.phase() {
         JobPhase::Queued => ("queued", 0.0, Value::Null),
         JobPhase::Running(share) => ("in_progress", share * 100.0, Value::Null),
+        // A job without a result says "completed" too. Only its content is missing.
         JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => {
             ("completed", 100.0, Value::Null)
         }
@@ -158,6 +161,7 @@ fn object(request: &SimulatedRequest, job: &Job) -> Value {
             50.0,
             json!({"code": "moderation_blocked", "message": "The output was blocked."}),
         ),
+        // The API has no word for a video that was deleted while it was made.
         JobPhase::Cancelled => (
             "failed",
             50.0,

@@ -78,6 +78,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         return error(400, "Invalid request parameters");
     }
     if prompt.contains("forbidden") {
+        // 403 also means a key without permission. Only the message tells a refusal of content.
         return error(403, "The input was flagged by moderation");
     }
     let id = request.world.uuid();
@@ -103,6 +104,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         JobPhase::Queued => "pending",
         JobPhase::Running(_) => "in_progress",
         JobPhase::Ended(PlannedEnd::Success) => {
+            // The address is not signed and does not expire. It wants the key instead.
             let url = format!("{}/videos/{id}/content?index=0", request.base);
             body["unsigned_urls"] = json!([url]);
             body["usage"] = json!({"cost": 0.5, "is_byok": false});
@@ -110,6 +112,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         }
         JobPhase::Ended(PlannedEnd::Empty) => "completed",
         JobPhase::Ended(PlannedEnd::Failure) => {
+            // OpenRouter has no codes for failures. Their words are all that tells them apart.
             body["error"] = json!("The provider failed");
             "failed"
         }

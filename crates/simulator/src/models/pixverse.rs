@@ -1,5 +1,5 @@
-//! `pixverse`: pictures first, then a job, whose status is a number. A mark that
-//! was used before makes no new job.
+//! `pixverse`: pictures first, then a job, whose status is a number. A mark that was used before
+//! uploads no second picture.
 
 use serde_json::{Value, json};
 
@@ -62,6 +62,8 @@ fn upload(request: &SimulatedRequest) -> SimulatedReply {
         );
     }
     let mark = request.header("ai-trace-id");
+    // According to PixVerse a call whose id was used before never ends. Here it fails at once, so
+    // that a test sees it.
     if request.world.file(mark).is_some() {
         return said(500_041, "Image upload failed", &Value::Null);
     }
@@ -146,6 +148,7 @@ fn result(request: &SimulatedRequest) -> SimulatedReply {
         return said(500_008, "Requested data not found", &Value::Null);
     };
     let mut told = json!({"id": id, "url": ""});
+    // Statuses are numbers: 1 done, 5 not done, 6 deleted, 7 refused, 8 failed. 3 is none of them.
     let status = match job.phase() {
         _ if request.unknown_word => 3,
         JobPhase::Queued | JobPhase::Running(_) => 5,
@@ -157,6 +160,7 @@ fn result(request: &SimulatedRequest) -> SimulatedReply {
         }
         JobPhase::Ended(PlannedEnd::Empty) => 1,
         JobPhase::Ended(PlannedEnd::Refusal) => 7,
+        // PixVerse gives no reason, so a wrong order cannot be told from a failure.
         JobPhase::Ended(PlannedEnd::Failure | PlannedEnd::Unfit) => 8,
         JobPhase::Cancelled => 6,
     };

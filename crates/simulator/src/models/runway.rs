@@ -89,6 +89,7 @@ fn from_image(request: &SimulatedRequest) -> SimulatedReply {
             kept.is_some_and(|facts| facts["stored"] == true)
         };
         let inline = uri.starts_with("data:image/") && uri.contains(";base64,");
+        // Data URIs may have 5 MB of text. Larger pictures have to be uploaded first.
         if inline && uri.len() > 5_000_000 {
             return error(400, "The data URI is too long.");
         }
@@ -97,6 +98,8 @@ fn from_image(request: &SimulatedRequest) -> SimulatedReply {
         }
         places.push(picture["position"].as_str().unwrap_or_default());
     }
+    // Some models take a picture without a position for a reference instead of a frame, so a
+    // missing position is an error here.
     match places.as_slice() {
         ["first" | "last"] | ["first", "last"] => submit(request),
         _ => error(400, "promptImage has wrong positions."),
@@ -111,6 +114,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     let Some(members) = body.as_object() else {
         return error(400, "The body is no JSON object.");
     };
+    // A misspelt field must fail here. If it were ignored, no test would notice it.
     if let Some(strange) = members.keys().find(|key| !MEMBERS.contains(&key.as_str())) {
         return error(400, &format!("Unrecognized key: {strange}"));
     }
@@ -121,9 +125,11 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     } else {
         1000
     };
+    // Runway counts UTF-16 units, so an emoji counts twice.
     if model.is_empty() || prompt.is_empty() || prompt.encode_utf16().count() > longest {
         return error(400, "model or promptText is missing or too long.");
     }
+    // Kling 2.5 takes the shape of its picture. A `ratio` beside one is an error, not a wish.
     let shaped_by_picture = model == "kling2.5_turbo_pro" && !body["promptImage"].is_null();
     let ratio = body["ratio"].as_str();
     let fits = match ratio {
@@ -172,7 +178,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     }
     let credits = job.input["duration"].as_u64().unwrap_or(5) * 5;
     let phase = phase(&job);
-    // What failed is given back.
+    // Runway refunds tasks that failed or were cancelled, and then reports a cost of 0.
     match phase {
         JobPhase::Ended(PlannedEnd::Success | PlannedEnd::Empty) => {
             body["cost"] = json!({"credits": credits});
@@ -183,10 +189,14 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         }
     }
     let (status, more) = match phase {
+        // THROTTLED means that the task waits for other tasks of the account. It is no error, so
+        // waiting is reported under both words in turn.
         JobPhase::Queued if job.polls % 2 == 0 => ("THROTTLED", json!({})),
         JobPhase::Queued => ("PENDING", json!({})),
         JobPhase::Running(share) => ("RUNNING", json!({"progress": share})),
         JobPhase::Ended(PlannedEnd::Success) => {
+            // Each poll signs the address anew. An address that expired is replaced by polling
+            // again.
             let token = request.world.number();
             let url = format!("{}/outputs/{}/video.mp4?_jwt={token}", request.base, job.id);
             ("SUCCEEDED", json!({"output": [url]}))
@@ -230,6 +240,8 @@ fn delete(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = request.world.job(id) else {
         return error(404, "There is no such task.");
     };
+    // One call for two things: it cancels a task that is still open, and deletes one that has
+    // ended.
     if matches!(job.phase(), JobPhase::Ended(_)) {
         request.world.forget(id);
     } else {
@@ -269,7 +281,8 @@ fn store(request: &SimulatedRequest) -> SimulatedReply {
         && form["x-amz-signature"] == "0a1b";
     let has_file = form["file"]["bytes"].as_u64().is_some_and(|size| size > 0);
     let known = request.world.file(&uri).is_some();
-    // A storage refuses a request that is signed in two ways.
+    // The form fields are the signature. S3 refuses a request that carries an Authorization header
+    // as well, and the API key must not be shown to a storage.
     if !request.header("authorization").is_empty() || !signed || !has_file || !known {
         return denied();
     }

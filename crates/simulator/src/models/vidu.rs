@@ -48,6 +48,7 @@ fn from_references(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn is_stranger(request: &SimulatedRequest) -> bool {
+    // The scheme is "Token". A bearer key is refused.
     !request.header("authorization").starts_with("Token ")
 }
 
@@ -75,6 +76,8 @@ fn submit(
         let image = image.as_str().unwrap_or_default();
         image.starts_with("https://") || image.starts_with("data:image/")
     });
+    // Frames decide the shape, so an aspect ratio beside them is refused. Without frames it is
+    // needed.
     let fits = body
         .as_object()
         .is_some_and(|fields| fields.keys().all(|name| EVERY.contains(&name.as_str())))
@@ -110,9 +113,11 @@ fn creations(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = request.world.ask(id) else {
         return error(404, "TaskNotFound");
     };
+    // What failed is refunded: its credits are 0.
     let failed =
         |code: &str| json!({"state": "failed", "err_code": code, "credits": 0, "creations": []});
     let mut told = match job.phase() {
+        // There are two words for waiting. Polls see both.
         JobPhase::Queued if job.polls == 1 => json!({"state": "created", "creations": []}),
         JobPhase::Queued => json!({"state": "queueing", "creations": []}),
         JobPhase::Running(_) => json!({"state": "processing", "creations": []}),
@@ -125,6 +130,7 @@ fn creations(request: &SimulatedRequest) -> SimulatedReply {
         JobPhase::Ended(PlannedEnd::Failure) => failed("InternalServiceFailure"),
         JobPhase::Ended(PlannedEnd::Unfit) => failed("ImageFormatInvalid"),
         JobPhase::Ended(PlannedEnd::Refusal) => failed("CreationPolicyViolation"),
+        // There is no word for cancelled. A code under "failed" says it.
         JobPhase::Cancelled => failed("UserCancelled"),
     };
     told["id"] = json!(id);
@@ -136,6 +142,7 @@ fn creations(request: &SimulatedRequest) -> SimulatedReply {
 
 fn cancel(request: &SimulatedRequest) -> SimulatedReply {
     let id = request.param("id");
+    // Vidu wants the id in the body too.
     if request.body["id"] != id {
         return error(400, "FieldLacking");
     }

@@ -116,7 +116,8 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     }
     let model = &job.input["model"];
     match job.phase() {
-        // The first polls have no body at all.
+        // While a job waits, xAI answers 202, sometimes without a body. An adapter that parses
+        // every answer as JSON fails here.
         JobPhase::Queued | JobPhase::Cancelled => SimulatedReply::empty(202),
         JobPhase::Running(share) => SimulatedReply::json(
             202,
@@ -146,10 +147,12 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
 
 fn finished(request: &SimulatedRequest, job: &Job, respects: bool) -> Value {
     let url = format!("{}/files/{}?signature={}", request.base, job.id, job.polls);
+    // Refused content is no failure: the video is done, with `respect_moderation` false.
     let video = json!({"url": url, "duration": seconds(job), "respect_moderation": respects});
     let mut body = json!({"video": video, "model": job.input["model"], "progress": 100,
         "usage": {"cost_in_usd_ticks": u64::from(seconds(job)) * TICKS_A_SECOND}});
-    // Every other answer leaves the status out, as the provider may.
+    // A finished answer may lack the status, as here every other one does. The video tells that it
+    // is done.
     if job.polls.is_multiple_of(2) {
         body["status"] = json!("done");
     }

@@ -41,6 +41,7 @@ impl Route {
     }
 
     pub(crate) fn keep_submission(&self, base: &Arc<str>, reply: &SimulatedReply) {
+        // A refusal made no job that another submission could be given.
         if self.role == RequestRole::Submit && reply.status.is_success() {
             let mut last = self.last_submission.lock();
             let last = last.as_deref_mut().map_err(|_| ());
@@ -101,6 +102,7 @@ impl SimulatedRequest {
     /// The video of the job that the path names as `id`, at an address that this
     /// member of the query signs and that expires.
     pub fn signed_video(&self, by: &str) -> SimulatedReply {
+        // A storage looks at the signature and its age. What state the job is in, it does not know.
         let job = self.world.job(self.param("id"));
         let is_signed = self.query.contains_key(by);
         let Some(job) = job.filter(|_| is_signed && !self.expired) else {
@@ -126,7 +128,7 @@ impl SimulatedRequest {
     pub fn timestamp(&self, instant: Instant) -> String {
         let time = self.since_epoch(instant);
         let (days, of_day) = (time.as_secs() / 86_400, time.as_secs() % 86_400);
-        // Years are counted off one by one: there are few.
+        // Counting years off one by one is fast enough: there are fewer than a hundred.
         let (mut year, mut day) = (1970, days);
         let is_leap = |year: u64| {
             year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
@@ -175,6 +177,7 @@ impl SimulatedRequest {
         let mut jobs = self.world.jobs(provider);
         jobs.retain(wanted);
         let more = jobs.len() > offset.saturating_add(limit);
+        // `jobs` has the oldest first. Providers' lists begin with the newest.
         let page = jobs.into_iter().rev().skip(offset).take(limit);
         (page.collect(), more)
     }

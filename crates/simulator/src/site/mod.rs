@@ -84,6 +84,7 @@ impl SimulatedSite {
     ) -> Self {
         let method = Method::from_bytes(method.as_bytes()).unwrap_or_default();
         let filter = MethodFilter::try_from(method).unwrap_or(MethodFilter::GET);
+        // An unknown action has a route too, so that it is in the journal and faults can strike it.
         let other = self.to(RequestRole::Other, |_| SimulatedReply::empty(404));
         let ways = ways.map(|(value, role, handler)| (value, self.to(role, handler)));
         let service = move |request: axum::extract::Request| {
@@ -125,6 +126,8 @@ impl SimulatedSite {
             }
         };
         let nothing: RouteHandler = |_| SimulatedReply::empty(404);
+        // axum's own 404 would leave no trace. An adapter that calls a wrong path must show up in
+        // the journal.
         let (lost, wrong) = (
             self.to(RequestRole::Other, nothing),
             self.to(RequestRole::Other, nothing),

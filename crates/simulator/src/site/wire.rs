@@ -54,12 +54,15 @@ pub(crate) async fn serve(
     let Some(mut request) = read(&route, params, request).await else {
         return unreadable();
     };
-    // A request that never came whole uses no fault up.
+    // The body was read first: a request that breaks off must not use a fault up.
     let fault = route.world.fault(route.provider, route.role);
     request.unknown_word = fault == Some(Fault::UnknownWord);
     request.expired = fault == Some(Fault::Expired);
+    // Before the fault acts. The journal has what arrived, even if nothing was done about it.
     record(&route, &request);
     match fault {
+        // Faults differ in whether the handler runs. If it does, the job exists and is paid for,
+        // whatever the caller is told.
         Some(Fault::DropBefore) => hang(),
         Some(Fault::Status {
             status,
@@ -81,6 +84,8 @@ pub(crate) async fn serve(
             retry_after,
             body,
         }) => {
+            // A proxy in front of a provider answers with HTML pages. With the wrong media type
+            // this would be another fault.
             let mime = if body.starts_with('<') {
                 "text/html"
             } else {
@@ -93,6 +98,8 @@ pub(crate) async fn serve(
             whole(reply).await
         }
         Some(Fault::UnderStatus(status)) => whole(answer(&route, &request).under(status)).await,
+        // As behind a proxy that lost the provider's answer: the job exists, and the status denies
+        // it.
         Some(Fault::StatusAfter(status)) => {
             answer(&route, &request);
             whole(SimulatedReply::empty(status)).await
@@ -103,6 +110,7 @@ pub(crate) async fn serve(
         }
         Some(Fault::Lying) => {
             answer(&route, &request);
+            // Status and media type are right, so only the bytes can give it away.
             let page = "<html><body>Not what you asked for</body></html>";
             whole(SimulatedReply::file("video/mp4", page)).await
         }
@@ -116,6 +124,8 @@ pub(crate) async fn serve(
         }
         Some(Fault::Latency(pause)) => {
             let reply = answer(&route, &request);
+            // The handler has run already: the order counts from its arrival, and only the answer
+            // is late.
             tokio::time::sleep(pause).await;
             whole(reply).await
         }
@@ -172,9 +182,11 @@ async fn read(
     );
     let host = match headers.get(header::HOST) {
         Some(host) => host.to_str().ok()?,
-        // HTTP/2 names it in the address.
+        // HTTP/2 has no Host field. The authority is in the URI instead.
         None => uri.authority().map_or("", |host| host.as_str()),
     };
+    // Addresses in answers repeat the host that the caller used, so that they also work through a
+    // proxy or under another name.
     let base = format!("{}://{host}/{}", route.scheme, route.provider);
     let mime = headers
         .get(header::CONTENT_TYPE)
@@ -214,6 +226,7 @@ fn parse(mime: &str, bytes: &Bytes) -> Value {
         let form = decode(&String::from_utf8_lossy(bytes));
         return json!(form);
     }
+    // Films and recordings are known by their length alone. Their bytes would fill the journal.
     serde_json::from_slice(bytes).unwrap_or_else(|_| json!({"bytes": bytes.len()}))
 }
 
@@ -282,6 +295,8 @@ fn in_pieces(mut reply: SimulatedReply) -> (SimulatedReply, BodyPieces) {
     let pieces = match std::mem::replace(&mut reply.body, ReplyBody::Pieces(Vec::new())) {
         ReplyBody::Pieces(pieces) => pieces,
         ReplyBody::Whole(bytes) => {
+            // hyper cannot know how long a stream will be, and would send it in chunks. Files have
+            // an announced length, of which a body that is cut has to fall short.
             let length = HeaderValue::from(bytes.len());
             reply.headers.insert(header::CONTENT_LENGTH, length);
             let size = bytes.len().div_ceil(8).max(1);
@@ -330,8 +345,11 @@ fn stream(pieces: BodyPieces, ending: BodyEnding) -> Body {
         if matches!(ending, BodyEnding::Whole) {
             return;
         }
+        // hyper may hold the last piece in its buffer. If the connection ended now, how much of the
+        // body arrives would be chance.
         tokio::time::sleep(PARTING).await;
         if let BodyEnding::Reset(reset) = ending {
+            // Before the error: hyper drops the connection as soon as it sees that.
             reset.set();
         }
         let end = std::io::Error::other("cut off on order");

@@ -97,12 +97,15 @@ impl Job {
         if self.cancelled_at.is_some() {
             return JobPhase::Cancelled;
         }
+        // The phase follows from the age whenever somebody asks. No timer runs, so thousands of
+        // open jobs cost nothing.
         let age = self.accepted_at.elapsed();
         match age.checked_sub(self.plan.queued) {
             None => JobPhase::Queued,
             Some(at_work) if at_work < self.plan.running => {
                 JobPhase::Running(at_work.as_secs_f64() / self.plan.running.as_secs_f64())
             }
+            // `polls` counts the present question already, hence `<=`.
             Some(_) if self.polls <= self.plan.polls && self.plan.polls > 0 => {
                 JobPhase::Running(f64::from(self.polls) / f64::from(self.plan.polls + 1))
             }

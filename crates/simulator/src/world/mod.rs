@@ -39,6 +39,8 @@ impl ReceivedRequest {
     pub fn to_json(&self) -> Value {
         let mut headers = BTreeMap::<&str, String>::new();
         for (name, value) in &self.headers {
+            // Fields of one name may be joined by commas without a change of meaning (RFC 9110,
+            // 5.3).
             let value = String::from_utf8_lossy(value.as_bytes());
             let all = headers.entry(name.as_str()).or_default();
             if !all.is_empty() {
@@ -94,11 +96,13 @@ impl Default for World {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A test that panics must not make every later request of others panic too.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl World {
     fn shard(&self, id: &str) -> MutexGuard<'_, HashMap<String, Job>> {
+        // Ids end in a counter, so even this hash spreads them over the shards.
         let hash = id.bytes().fold(0_usize, |hash, byte| {
             hash.wrapping_mul(31).wrapping_add(usize::from(byte))
         });
@@ -152,6 +156,8 @@ impl World {
             cancelled_at: None,
             polls: 0,
         };
+        // Counted apart from the jobs: one that is deleted later was paid for all the same, and
+        // tests of double payment look at this number.
         *lock(&self.taken).entry(provider).or_default() += 1;
         self.shard(&job.id).insert(job.id.clone(), job.clone());
         job
@@ -186,6 +192,8 @@ impl World {
             let jobs = lock(shard);
             found.extend(jobs.values().filter(|job| wanted(job)).cloned());
         }
+        // Hash maps have no order, but a provider's list has. The id decides between jobs of one
+        // instant.
         found.sort_by(|a, b| (a.accepted_at, &a.id).cmp(&(b.accepted_at, &b.id)));
         found
     }
@@ -240,6 +248,7 @@ impl World {
     /// Writes a request down, if requests are.
     pub fn record(&self, received: impl FnOnce() -> ReceivedRequest) {
         if self.keeps_journal.load(Ordering::Relaxed) {
+            // Built only if it is kept: copies of headers and bodies would weigh on benchmarks.
             let received = received();
             lock(&self.journal).push(received);
         }
@@ -265,6 +274,7 @@ impl World {
     pub fn place(&self, order: FaultOrder) {
         let mut faults = lock(&self.faults);
         faults.push(order);
+        // Set under the lock. `fault` clears it under the same lock, and so cannot hide this order.
         self.has_faults.store(true, Ordering::Release);
     }
 
@@ -290,6 +300,8 @@ impl World {
             if !order.concerns(provider, role) {
                 continue;
             }
+            // Every order that this request concerns counts it, whichever strikes. Otherwise "after
+            // two polls" would mean something else while another fault is around.
             if order.after > 0 {
                 order.after -= 1;
             } else if struck.is_none() && order.times > 0 {

@@ -26,6 +26,8 @@ const SLICES: u32 = 20;
 
 /// Carries a connection to its end.
 pub(super) async fn carry(mut client: TcpStream, shared: Arc<ProxyShared>) {
+    // The proxy has already accepted, so it cannot refuse the connection as the absent server
+    // would. A reset is what comes closest.
     let Ok(mut server) = TcpStream::connect(shared.target).await else {
         return reset(&client);
     };
@@ -40,6 +42,8 @@ pub(super) async fn carry(mut client: TcpStream, shared: Arc<ProxyShared>) {
             reset(&server);
         }
         Err(ConnectionEnd::Cut) => {
+            // Before `leave`, which may take as long as `DRAIN`. The client must learn at once that
+            // its connection is gone.
             reset(&client);
             drop(client);
             leave(server).await;
@@ -67,7 +71,11 @@ async fn both_ways(
     shared: &ProxyShared,
 ) -> Result<(), ConnectionEnd> {
     let mut now = shared.now.subscribe();
+    // Only a reset that is ordered from now on ends this connection. Earlier ones are in the count
+    // already.
     let resets = now.borrow_and_update().resets;
+    // One hold for both directions. If only the one with the matching bytes stopped, the other
+    // could still carry the answer.
     let held = watch::Sender::new(None);
     let pump = |side| DirectionPump {
         side,
@@ -87,13 +95,15 @@ async fn both_ways(
     };
     tokio::select! {
         end = both => end.map(|_| ()),
-        // The sender lives in `shared`.
+        // `wait_for` fails only if the sender is gone, and `shared` holds it.
         _ = now.wait_for(|now| now.resets > resets) => Err(ConnectionEnd::Reset),
     }
 }
 
 /// Says goodbye to a server, and hears it out so that it meets no reset.
 async fn leave(mut server: TcpStream) {
+    // A socket that is closed with unread data sends a reset, on which the server might drop what
+    // the cut let pass. So say that nothing more comes, and read its answers to the end.
     let _ = server.shutdown().await;
     let mut rest = tokio::io::sink();
     let _ = tokio::time::timeout(DRAIN, tokio::io::copy(&mut server, &mut rest)).await;
@@ -116,6 +126,8 @@ type ProxyMessage = (Instant, Bytes);
 
 impl DirectionPump<'_> {
     async fn run(mut self, from: ReadHalf<'_>, to: WriteHalf<'_>) -> Result<(), ConnectionEnd> {
+        // Reading goes on while writing waits, as in the buffers of a real network. The time at
+        // which a message was read goes along, so that delays overlap instead of adding up.
         let (sender, receiver) = mpsc::channel(UNDERWAY);
         tokio::try_join!(read(from, sender), self.write(receiver, to))?;
         Ok(())
@@ -128,6 +140,7 @@ impl DirectionPump<'_> {
     ) -> Result<(), ConnectionEnd> {
         while let Some((read_at, message)) = messages.recv().await {
             self.its_time(read_at).await;
+            // Only this direction has ended. The other side may still be sending.
             if message.is_empty() {
                 to.shutdown().await?;
                 return Ok(());
@@ -144,11 +157,15 @@ impl DirectionPump<'_> {
     /// Waits until a message may go on: its delay is over and nothing holds it.
     async fn its_time(&mut self, read_at: Instant) {
         loop {
+            // Each state is marked as seen before it is judged. A change in between wakes the
+            // `select!` below, and is not lost.
             let (link, releases) = {
                 let now = self.now.borrow_and_update();
                 (now.network.link(self.side), now.releases)
             };
             let since = *self.holds.borrow_and_update();
+            // A hold lasts until the first release after it began, so it is compared with the count
+            // of releases at its beginning.
             let held = link.held || since.is_some_and(|since| since >= releases);
             let due = read_at + link.delay;
             if !held && due <= Instant::now() {
@@ -168,12 +185,15 @@ impl DirectionPump<'_> {
         message: &[u8],
         to: &mut WriteHalf<'_>,
     ) -> Result<(), ConnectionEnd> {
-        // First of all the other direction stands still: it must not carry the answer.
+        // Stop the other direction before anything else: it must not carry the answer to this
+        // message.
         let releases = self.now.borrow().releases;
         self.held.send_replace(Some(releases));
         if cut.passes {
             self.pass(message, to).await?;
         }
+        // Counted after the message was passed on, so a test that waits for the strike knows that
+        // the server has been sent it.
         self.shared.has_struck();
         match cut.then {
             CutAction::Reset => Err(ConnectionEnd::Cut),
@@ -194,6 +214,8 @@ impl DirectionPump<'_> {
         match bytes_per_second {
             None => to.write_all(message).await?,
             Some(rate) => {
+                // A slice takes a twentieth of a second. Otherwise a slow link would be silent for
+                // a long time and then deliver a message at once.
                 let slice = usize::try_from(rate.get().div_ceil(SLICES)).unwrap_or(MESSAGE);
                 for slice in message.chunks(slice) {
                     let length = u32::try_from(slice.len()).unwrap_or(u32::MAX);
@@ -208,6 +230,8 @@ impl DirectionPump<'_> {
     }
 
     fn remember(&mut self, message: &[u8]) {
+        // The bytes of a cut may straddle two messages. More than the longest pattern need not be
+        // remembered.
         self.before.extend_from_slice(message);
         let spare = self.before.len().saturating_sub(LONGEST_PATTERN);
         self.before.drain(..spare);
@@ -222,6 +246,7 @@ async fn read(
     loop {
         let length = from.read(&mut buffer).await?;
         let message = Bytes::copy_from_slice(&buffer[..length]);
+        // The empty message at the end is sent too: it tells the writer to close its side.
         let sent = messages.send((Instant::now(), message)).await;
         if length == 0 || sent.is_err() {
             return Ok(());

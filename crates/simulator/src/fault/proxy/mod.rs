@@ -126,7 +126,7 @@ impl FaultProxy {
     /// Waits until so many cuts have struck since the start.
     pub async fn struck(&self, cuts: u64) {
         let mut struck = self.shared.struck.subscribe();
-        // The sender is as old as the proxy.
+        // `wait_for` fails only if the sender is gone, and `self.shared` holds it.
         let _ = struck.wait_for(|struck| *struck >= cuts).await;
     }
 
@@ -187,6 +187,8 @@ impl ProxyShared {
         message: &[u8],
     ) -> Option<ConnectionCut> {
         let mut cuts = self.cuts();
+        // Only the oldest cut that matches looks at a message, even if it merely counts it. Younger
+        // ones with the same bytes have to wait until it is used up.
         let at = cuts
             .iter()
             .position(|cut| cut.side == side && holds(cut.bytes.as_bytes(), before, message))?;
@@ -230,6 +232,8 @@ async fn accept(listener: TcpListener, shared: Arc<ProxyShared>) {
         };
         while connections.try_join_next().is_some() {}
         shared.accepted.fetch_add(1, Ordering::Relaxed);
+        // The kernel has completed the handshake by now, so the connection cannot be refused any
+        // more. A reset without a byte is what comes closest.
         if shared.now.borrow().network.refuses {
             reset(&client);
             continue;
@@ -248,6 +252,8 @@ fn holds(pattern: &[u8], before: &[u8], message: &[u8]) -> bool {
     let Some(overlap) = pattern.len().checked_sub(1) else {
         return true;
     };
+    // So much of the past that a match has to end in the new message. With more of it, bytes that
+    // were found before would be found again.
     let before = &before[before.len().saturating_sub(overlap)..];
     let both: Vec<u8> = [before, message].concat();
     both.windows(pattern.len()).any(|window| window == pattern)

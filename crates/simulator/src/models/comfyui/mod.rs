@@ -58,6 +58,8 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if request.body["client_id"].as_str().is_none() {
         return invalid("no_client", "client_id is missing", &json!({}));
     }
+    // A caller may choose the id, by which a job is found whose submission went unanswered. What a
+    // server does with an id that it has already, no document says.
     let id = match &request.body["prompt_id"] {
         Value::Null => request.world.uuid(),
         Value::String(id) if is_uuid(id) => id.clone(),
@@ -131,6 +133,7 @@ fn wrong_input(
         let Some(value) = inputs.get(member) else {
             continue;
         };
+        // An array is a link to another node's output, which has no value yet.
         if !value.is_u64() && !value.is_array() {
             return Some(format!("{member} - {value} is no INT"));
         }
@@ -178,6 +181,8 @@ fn history(request: &SimulatedRequest) -> SimulatedReply {
         }]])
     };
     let (word, outputs, messages) = match job.phase() {
+        // The history has only what has ended. A job that is not in it may be in the queue, or
+        // unknown.
         JobPhase::Queued | JobPhase::Running(_) => return SimulatedReply::json(200, &json!({})),
         JobPhase::Ended(PlannedEnd::Success) => ("success", outputs(&job), json!([started])),
         JobPhase::Ended(PlannedEnd::Empty) => ("success", json!({}), json!([started])),
@@ -210,6 +215,8 @@ fn history(request: &SimulatedRequest) -> SimulatedReply {
 
 /// A preview, a cover and the film, each by its own node.
 fn outputs(job: &Job) -> Value {
+    // The film is neither first nor last, and stands under `images`. Adapters have to choose by
+    // name and by type: a preview is "temp", a saved file "output".
     let film = file_name(job);
     json!({
         "12": {"images": [{"filename": "ComfyUI_temp_00001_.png", "subfolder": "", "type": "temp"}]},
@@ -240,6 +247,7 @@ fn queue(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn delete_from_queue(request: &SimulatedRequest) -> SimulatedReply {
+    // The server says 200 whether the job was in the queue or not, so the answer proves nothing.
     let ids = request.body["delete"].as_array().into_iter().flatten();
     for id in ids.filter_map(Value::as_str) {
         let waits = request
@@ -254,6 +262,7 @@ fn delete_from_queue(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn interrupt(request: &SimulatedRequest) -> SimulatedReply {
+    // Without an id the server stops whatever runs, whoever ordered it.
     let named = request.body["prompt_id"].as_str();
     for job in request.world.jobs(NAME) {
         if matches!(job.phase(), JobPhase::Running(_)) && named.is_none_or(|id| id == job.id) {
@@ -304,6 +313,7 @@ fn seconds(job: &Job) -> u32 {
     };
     let frames = input("length").unwrap_or(121);
     let rate = input("fps").unwrap_or(24).max(1);
+    // Video models count one frame more than seconds by rate.
     u32::try_from((frames.saturating_sub(1) / rate).max(1)).unwrap_or(1)
 }
 

@@ -22,6 +22,8 @@ pub(super) fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if key.ends_with('/') {
         return error(422, "invalid_request", "Idempotency-Key is required");
     }
+    // A key that was used is an error, and not answered with its job. So sending again proves
+    // nothing about a lost answer.
     if request.world.file(&key).is_some() {
         return error(422, "idempotency_key_reuse", "The key was used before.");
     }
@@ -65,7 +67,7 @@ fn object(request: &SimulatedRequest, job: &Job) -> Value {
     };
     let mut outputs = Vec::new();
     if job.phase() == JobPhase::Ended(PlannedEnd::Success) {
-        // Addresses are signed anew each time.
+        // Each poll signs the address anew.
         let url = format!(
             "{}/results/{}?signature={}",
             request.base,
@@ -83,6 +85,7 @@ fn object(request: &SimulatedRequest, job: &Job) -> Value {
 
 pub(super) fn result(request: &SimulatedRequest) -> SimulatedReply {
     let name = request.param("name");
+    // Results lie in a bucket, to which the key must not be shown.
     if request.expired || request.headers.contains_key("authorization") {
         return SimulatedReply::json(403, &json!("AccessDenied"))
             .with_header("content-type", "text/plain");

@@ -54,7 +54,7 @@ pub(super) fn create(request: &SimulatedRequest) -> SimulatedReply {
     let Some(prompt) = prompt.filter(|_| good) else {
         return error(400, "INVALID_ARGUMENT", "The request is malformed.");
     };
-    // Also names the file, which has nothing but letters and digits.
+    // The id also names the file, and names of files have only letters and digits.
     let id = format!("int{:08x}", request.world.number());
     let memo = json!({"prompt": prompt, "seconds": length(format)});
     let job = request.world.accept("gemini-veo", id, body.clone(), memo);
@@ -107,6 +107,8 @@ fn sing(request: &SimulatedRequest) -> SimulatedReply {
         ),
     };
     let body = json!({"id": job.id, "object": "interaction", "status": status, "steps": steps, "errors": errors});
+    // A song is in the answer to its order. If the connection breaks, it is paid for and lost,
+    // because there is nothing to poll.
     SimulatedReply::json(200, &body).after(job.plan.queued + job.plan.running)
 }
 
@@ -143,6 +145,7 @@ pub(super) fn cancel(request: &SimulatedRequest) -> SimulatedReply {
 
 fn shown(request: &SimulatedRequest, job: &Job) -> Value {
     let phase = match job.phase() {
+        // The filter looks at what was made, so the order is accepted first.
         JobPhase::Ended(_) if forbidden(job) => JobPhase::Ended(PlannedEnd::Refusal),
         phase => phase,
     };

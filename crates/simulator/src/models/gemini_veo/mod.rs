@@ -16,8 +16,8 @@ use crate::world::{Job, JobPhase, PlannedEnd};
 pub(super) const MODEL: ProviderModel = ProviderModel {
     name: "gemini-veo",
     routes: |site| {
-        // Verbs are part of a path's last segment, so that each model needs a
-        // route for each.
+        // Google appends the verb to the model's name (`{model}:predictLongRunning`). The router
+        // does not match parts of a segment, so each model needs its own routes.
         let own = |site: crate::site::SimulatedSite, model: &str| {
             let vertex = format!(
                 "/v1beta1/projects/{{project}}/locations/{{location}}/publishers/google/models/{model}"
@@ -82,6 +82,7 @@ fn token(request: &SimulatedRequest) -> SimulatedReply {
         .filter_map(|bytes| serde_json::from_slice(&bytes).ok())
         .collect();
     let signed = text("assertion").split('.').count() == 3;
+    // Google grants a service account an hour at most, so a longer statement is refused.
     let good = match &parts[..] {
         [header, claims] => {
             let at = |name: &str| claims[name].as_u64().unwrap_or(0);
@@ -95,7 +96,8 @@ fn token(request: &SimulatedRequest) -> SimulatedReply {
         }
         _ => false,
     };
-    // A token is not asked for with another one.
+    // The assertion is the credential here. A client that sends an old token along has mixed its
+    // calls up.
     if !(grant && signed && good && request.header("authorization").is_empty()) {
         return SimulatedReply::json(
             400,
@@ -109,6 +111,7 @@ fn token(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn has_key(request: &SimulatedRequest) -> bool {
+    // The Gemini API knows keys alone. A token beside one belongs to Vertex and must not come here.
     !request.header("x-goog-api-key").is_empty() && request.header("authorization").is_empty()
 }
 
@@ -215,6 +218,7 @@ fn fault(body: &Value, known: &[&str], second: bool) -> Option<String> {
     };
     one_of("aspectRatio", &["16:9", "9:16"])
         .or_else(|| {
+            // Veo 2 has only one resolution, and naming it is an error.
             let tiers: &[&str] = if second { &[] } else { &["720p", "1080p"] };
             one_of("resolution", tiers)
         })
@@ -271,6 +275,7 @@ fn vertex_poll(request: &SimulatedRequest) -> SimulatedReply {
     let name = request.body["operationName"].as_str().unwrap_or_default();
     let path = request.path.split(':').next().unwrap_or_default();
     let model = path.trim_start_matches("/v1beta1/");
+    // An operation is polled at the model that made it. Another model does not know it.
     let id = name
         .strip_prefix(model)
         .and_then(|rest| rest.strip_prefix("/operations/"));
@@ -284,6 +289,7 @@ fn vertex_poll(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = request.world.ask(id) else {
         return error(404, "NOT_FOUND", "The requested operation was not found.");
     };
+    // Vertex puts the film into the answer itself, unless a bucket was named.
     let delivered = || {
         let video = STANDARD.encode(media::video(seconds(&job)));
         json!({"videos": [{"bytesBase64Encoded": video, "mimeType": "video/mp4"}], "raiMediaFilteredCount": 0})
@@ -312,13 +318,17 @@ fn operation(
     let JobPhase::Ended(end) = job.phase() else {
         return operation;
     };
+    // There is no status word. An operation without `done` has not ended.
     operation["done"] = json!(true);
     match end {
+        // A filtered film is a success without a film. The reason is in the response, not in
+        // `error`.
         _ if forbidden(job) => operation["response"] = held,
         PlannedEnd::Success => operation["response"] = delivered(),
         PlannedEnd::Empty => operation["response"] = empty,
         PlannedEnd::Refusal => operation["response"] = held,
         PlannedEnd::Unfit => {
+            // Codes of google.rpc.Code: 3 is INVALID_ARGUMENT, and 13 below is INTERNAL.
             operation["error"] = json!({"code": 3, "message": "The image cannot be read."});
         }
         PlannedEnd::Failure => {
@@ -330,6 +340,7 @@ fn operation(
 
 /// `{id}:download?alt=media`, with the key.
 fn file(request: &SimulatedRequest) -> SimulatedReply {
+    // Files are not signed: they are fetched with the key, from the API's own host.
     if request.expired || !has_key(request) {
         return error(
             403,

@@ -113,6 +113,7 @@ fn members(input: &Map<String, Value>, known: &[&str]) -> Option<String> {
     if input.get("prompt").and_then(Value::as_str).is_none() {
         return Some("- input: prompt is required".into());
     }
+    // A misspelt input must fail here. If it were ignored, no test would notice it.
     let stray = input.keys().find(|name| !known.contains(&name.as_str()))?;
     Some(format!(
         "- input: Additional property {stray} is not allowed"
@@ -146,6 +147,8 @@ pub(super) fn files(request: &SimulatedRequest, input: &Map<String, Value>) -> O
             continue;
         };
         let text = value.as_str().unwrap_or_default();
+        // Replicate takes some 256 kB inline, which base64 makes a third longer. Larger files have
+        // to be uploaded first.
         let fits = if text.starts_with(&own) {
             request.world.file(text).is_some()
         } else if text.starts_with("data:") {

@@ -55,6 +55,8 @@ fn by_version(request: &SimulatedRequest) -> SimulatedReply {
     let Some(version) = request.body["version"].as_str() else {
         return problem(422, "- version is required");
     };
+    // Models that are not Replicate's official ones run by a version alone, and a version names its
+    // model.
     if version != DEMUCS {
         return problem(422, "Invalid version or not permitted");
     }
@@ -84,6 +86,8 @@ fn submit(request: &SimulatedRequest, model: &str) -> SimulatedReply {
         "stability-ai/stable-audio-2.5" => inputs::stable_audio(input),
         _ => return problem(404, "The requested resource could not be found."),
     };
+    // Replicate checks an input before it takes the order, so a wrong one makes no job and costs
+    // nothing.
     if let Some(fault) = found.or_else(|| inputs::files(request, input)) {
         return problem(422, &fault);
     }
@@ -140,12 +144,15 @@ fn prediction(request: &SimulatedRequest, job: &Job) -> Value {
         .as_str()
         .is_some_and(|prompt| prompt.contains("forbidden"));
     let phase = match job.phase() {
+        // Models look at content while they run, so the order is accepted first.
         JobPhase::Ended(_) if forbidden => JobPhase::Ended(PlannedEnd::Refusal),
         phase => phase,
     };
     let (status, output, logs, error) = match phase {
         JobPhase::Queued => ("starting", Value::Null, String::new(), Value::Null),
         JobPhase::Running(share) => {
+            // Progress is only in the model's log, as a bar that is drawn again and again. The last
+            // percentage counts.
             let bar = format!(
                 "  0%|          | 0/50\n{:3.0}%|###       | 20/50",
                 share * 100.0
@@ -171,6 +178,8 @@ fn prediction(request: &SimulatedRequest, job: &Job) -> Value {
             "failed",
             Value::Null,
             String::new(),
+            // E006 marks a wrong input and E005 refused content. The codes are nowhere but in the
+            // message.
             json!("The input image is too small. (E006)"),
         ),
         JobPhase::Ended(PlannedEnd::Refusal) => (
@@ -216,6 +225,7 @@ fn output(request: &SimulatedRequest, job: &Job) -> Value {
             let six = job.input["model_name"] == "htdemucs_6s";
             for name in ["vocals", "bass", "drums", "guitar", "piano", "other"] {
                 let there = six || !matches!(name, "guitar" | "piano");
+                // With a single stem the rest comes along, as `other`.
                 if there && (wanted.is_none() || wanted == Some(name) || name == "other") {
                     stems[name] = url(&format!("{name}.wav"));
                 }
@@ -223,7 +233,7 @@ fn output(request: &SimulatedRequest, job: &Job) -> Value {
             stems
         }
         Some("stability-ai/stable-audio-2.5") => url("song.wav"),
-        // One model answers with a list.
+        // Most models answer with one address, this one with a list.
         Some("kwaivgi/kling-v2.5-turbo-pro") => json!([url("output.mp4")]),
         _ => url("output.mp4"),
     }

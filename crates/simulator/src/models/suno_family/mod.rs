@@ -55,6 +55,8 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     }
     let body = &request.body;
     let key = format!("key {}", request.header("idempotency-key"));
+    // Without the header the key is "key " alone, four characters. A service that keeps keys
+    // answers a repeated one with the first job, before it looks at the rest.
     if let Some(id) = request.world.file(&key).filter(|_| key.len() > 4)
         && let Some(job) = request.world.job(id.as_str().unwrap_or_default())
     {
@@ -79,6 +81,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         .get("task")
         .map(|task| task.as_str().unwrap_or_default())
     {
+        // An order of a song makes two variants. Joining clips (`concat`) makes one.
         None => vec![String::new(); 2],
         Some("gen_stem") => match stems(request) {
             Ok(groups) => groups,
@@ -128,6 +131,7 @@ fn stems(request: &SimulatedRequest) -> Result<Vec<String>, String> {
 /// Whether a field names an uploaded clip or one that was made here.
 fn known(request: &SimulatedRequest, field: &str) -> bool {
     let id = request.body[field].as_str().unwrap_or_default();
+    // Clips are named after their job, so the job alone proves that the clip was made here.
     let made = id
         .rsplit_once('_')
         .and_then(|(job, _)| request.world.job(job));
@@ -267,8 +271,8 @@ fn clips(request: &SimulatedRequest, job: &Job) -> Vec<Value> {
             metadata["error_type"] = json!(kind);
             metadata["error_message"] = json!("The clip could not be made.");
         }
-        // A clip that streams can be played already; its address is another one
-        // each time.
+        // A clip has an address as soon as it streams, so an address does not mean that it is
+        // complete. Each answer signs another one.
         let url = match status {
             "streaming" | "complete" => {
                 format!(
@@ -310,6 +314,7 @@ fn persona(request: &SimulatedRequest) -> SimulatedReply {
     }
     let id = request.world.uuid();
     let job = request.world.accept(NAME, id, body.clone(), Value::Null);
+    // A persona is made at once. There is no task to poll, so the answer is the result.
     match job.plan.end {
         PlannedEnd::Success => {}
         PlannedEnd::Empty => return SimulatedReply::json(200, &json!({})),
@@ -324,6 +329,8 @@ fn persona(request: &SimulatedRequest) -> SimulatedReply {
         "is_trashed": false, "is_owned": true, "is_public": body["is_public"],
         "is_public_approved": false, "is_loved": false, "upvote_count": 0, "clip_count": clips,
     });
+    // Some services wrap the record in an envelope and some do not. The description chooses here,
+    // so that tests see both.
     let enveloped = body["description"]
         .as_str()
         .is_some_and(|text| text.contains("envelope"));
@@ -338,6 +345,7 @@ fn persona(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn download(request: &SimulatedRequest) -> SimulatedReply {
+    // Clips lie in a bucket, to which the service's key must not be shown.
     if request.expired || !request.header("authorization").is_empty() {
         return denied();
     }

@@ -10,6 +10,8 @@ pub(super) fn upload(request: &SimulatedRequest) -> SimulatedReply {
         return error(401, "invalid_token", "The token is not valid");
     }
     let id = request.world.uuid();
+    // With the file in the form the clip is there at once, as with Mediagate. With an extension
+    // alone the way through the bucket begins, of which this is the first call.
     if request.body["file"]["bytes"]
         .as_u64()
         .is_some_and(|bytes| bytes > 0)
@@ -42,6 +44,8 @@ pub(super) fn upload(request: &SimulatedRequest) -> SimulatedReply {
 /// The state of an upload, where it is this one.
 fn upload_in(request: &SimulatedRequest, state: &str) -> bool {
     let upload = request.world.file(request.param("id"));
+    // Each call is allowed only in the state in which the one before it leaves the upload. A call
+    // that is left out or out of order fails.
     upload.is_some_and(|upload| upload["state"] == state)
 }
 
@@ -84,6 +88,7 @@ pub(super) fn look(request: &SimulatedRequest) -> SimulatedReply {
         return error(401, "invalid_token", "The token is not valid");
     }
     let status = if upload_in(request, "finished") {
+        // The service needs time after an upload, so the first look must not find it ready.
         enter(request, "complete");
         "processing"
     } else if upload_in(request, "complete") {
