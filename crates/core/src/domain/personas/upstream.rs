@@ -63,7 +63,7 @@ pub(super) async fn create(
                 crash::point("persona-intended");
                 // It may leave only while this process counts as alive. After that, others may act
                 // for its callers.
-                Ok::<_, Error>(app.attendance.send_before())
+                Ok::<_, Error>(app.server.send_before())
             },
         )
         .await;
