@@ -75,7 +75,7 @@ mod list;
 pub use crate::page::{PageQuery, cut_one_more};
 pub use all_accounts::{page_of_all, search_of_all};
 pub use claims::{
-    any_due, any_due_after, claim_sent, claim_upstream, count_waiting, held_by, lock_held,
+    any_due, any_due_after, claim_sent, claim_upstream, count_waiting, held_by, lock, lock_held,
     models_due, models_waiting, pull_near, release, set_deaths, waiting,
 };
 pub use fair_queue::{FairQueue, about_to_be_sent, claim, claim_in_turn, enter_queue};

@@ -101,7 +101,7 @@ impl SubmissionClose {
     ) -> Result<(), Error> {
         let cost = self.cost.as_ref().map(|cost| **cost);
         let made = made.map(|made| {
-            let paid = paid_for(task, made.quantity);
+            let paid = paid_for(task, made);
             surplus::delivered(task, made).unwrap_or(paid)
         });
         costs::job_is_over(conn, task, closed, cost, made, now)
@@ -349,7 +349,7 @@ pub(super) fn bill(task: &Task, made: &RunOutput) -> Option<Bill> {
     if task.money == ChargeState::Free {
         return None;
     }
-    let quantity = paid_for(task, made.quantity);
+    let quantity = paid_for(task, made);
     let (delivered, partial) = (surplus::delivered(task, made), made.partial.clone());
     let Some(tariff) = &task.tariff else {
         // Whatever reserves money also stores the prices. If they are missing all the same, the

@@ -1,6 +1,8 @@
 //! Surplus of a delivery over its order: the part that is paid for, and what came beyond it.
 
 use crate::run_output::RunOutput;
+use mediagate_model::ids::ClipId;
+use mediagate_model::music::ClipMedia;
 use mediagate_model::price::WorkQuantity;
 use mediagate_model::task::{Task, TaskPayload};
 
@@ -9,33 +11,48 @@ const TOLERANCE_MS: u64 = 250;
 
 /// The ordered quantity if the delivery is close enough, else what was made, with its length
 /// rounded down to a tenth of a second. Larger frames count as those that were ordered.
-pub(super) fn paid_for(task: &Task, made: WorkQuantity) -> WorkQuantity {
-    let mut quantity = made;
-    if let TaskPayload::VideoV1(job) = &task.payload {
-        // Encoders cut at frames, so a film may be a little shorter than ordered.
-        quantity.milliseconds = if made.milliseconds + TOLERANCE_MS >= job.milliseconds {
-            job.milliseconds
-        } else {
-            made.milliseconds / 100 * 100
-        };
-        quantity.pixels = made.pixels.min(pixels(job.width, job.height));
+pub(super) fn paid_for(task: &Task, made: &RunOutput) -> WorkQuantity {
+    let mut quantity = made.quantity;
+    match &task.payload {
+        TaskPayload::VideoV1(job) => {
+            // Encoders cut at frames, so a film may be a little shorter than ordered.
+            quantity.milliseconds = if quantity.milliseconds + TOLERANCE_MS >= job.milliseconds {
+                job.milliseconds
+            } else {
+                quantity.milliseconds / 100 * 100
+            };
+            quantity.pixels = quantity.pixels.min(pixels(job.width, job.height));
+        }
+        TaskPayload::SongV1(job) => {
+            quantity.milliseconds = length_of_ordered(&job.outputs, &made.clips);
+        }
+        TaskPayload::StemsV1(_) => {}
     }
     quantity
+}
+
+/// The length of the clips that were ordered: a provider may deliver more of them.
+fn length_of_ordered(ordered: &[ClipId], clips: &[(ClipId, ClipMedia)]) -> u64 {
+    let of_order = clips.iter().filter(|(id, _)| ordered.contains(id));
+    of_order.map(|(_, media)| media.milliseconds).sum()
 }
 
 /// All that a provider delivered, if that is more than was ordered: what it costs, as far as nobody says
 /// otherwise.
 pub(super) fn delivered(task: &Task, made: &RunOutput) -> Option<WorkQuantity> {
-    let TaskPayload::VideoV1(job) = &task.payload else {
-        return None;
-    };
-    let (paid, made) = (paid_for(task, made.quantity), made.quantity);
+    let (paid, made) = (paid_for(task, made), made.quantity);
     let mut all = paid;
-    if is_longer(made.milliseconds, job.milliseconds) {
-        all.milliseconds = made.milliseconds;
-    }
-    if is_larger(made.pixels, pixels(job.width, job.height)) {
-        all.pixels = made.pixels;
+    match &task.payload {
+        TaskPayload::VideoV1(job) => {
+            if is_longer(made.milliseconds, job.milliseconds) {
+                all.milliseconds = made.milliseconds;
+            }
+            if is_larger(made.pixels, pixels(job.width, job.height)) {
+                all.pixels = made.pixels;
+            }
+        }
+        TaskPayload::SongV1(_) => all.milliseconds = made.milliseconds,
+        TaskPayload::StemsV1(_) => {}
     }
     (all != paid).then_some(all)
 }
@@ -98,4 +115,31 @@ const fn is_longer(made_ms: u64, ordered_ms: u64) -> bool {
 /// Sizes of one fineness differ by less than a fifth, and the next has twice as many pixels.
 const fn is_larger(made: u64, ordered: u64) -> bool {
     made.saturating_mul(5) > ordered.saturating_mul(6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mediagate_model::ids::AssetId;
+    use mediagate_model::media::MediaType;
+
+    #[test]
+    fn clips_beyond_the_order_add_nothing_to_the_length_that_is_paid_for() {
+        let clip = |milliseconds| {
+            let media = ClipMedia {
+                audio: AssetId::new(),
+                audio_type: MediaType::Flac,
+                image: AssetId::new(),
+                image_large: AssetId::new(),
+                milliseconds,
+                expires_at: None,
+            };
+            (ClipId::new(), media)
+        };
+        let clips = [clip(60_000), clip(61_000), clip(90_000)];
+        let ordered = [clips[0].0, clips[1].0, ClipId::new()];
+        assert_eq!(length_of_ordered(&ordered, &clips), 121_000);
+        assert_eq!(length_of_ordered(&ordered[..1], &clips), 60_000);
+        assert_eq!(length_of_ordered(&[], &clips), 0);
+    }
 }

@@ -154,6 +154,17 @@ pub fn claim_sent(
     conn.all(sql, &values, Task::from_row)
 }
 
+/// Locks a task: nobody else can take it, end it or begin a submission for it before this transaction ends.
+pub fn lock(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {
+    // `SQLite` has one writer at a time.
+    let sql = conn.dialect(
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = ?1",
+        "SELECT CAST(1 AS BIGINT) FROM tasks WHERE id = ?1 FOR UPDATE",
+    );
+    conn.one(sql, &[(&id.to_string()).into()], |row| row.int(0))?;
+    Ok(())
+}
+
 /// Locks an open task that `owner` holds: nobody else can take or end it before this transaction
 /// ends. Returns whether `owner` holds it.
 pub fn lock_held(conn: &mut Conn<'_>, id: TaskId, owner: &str) -> Result<bool, StoreError> {

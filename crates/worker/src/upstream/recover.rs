@@ -7,7 +7,7 @@ use providers::{JobHandle, JobOutput, Order};
 use super::hosted_task::{
     AcceptedJob, DeclineReason, HostedTask, RouteAttempt, RunEnding, SentOrder, inside, unconfirmed,
 };
-use super::order;
+use super::order::{self, OrderError};
 use super::resolve::REPETITION;
 use crate::finish::RunOutcome;
 use mediagate_model::catalog::Route;
@@ -109,12 +109,18 @@ impl HostedTask<'_> {
         };
         let age = self.crew.app.clock.now().since(submission.created_at);
         let prepared = order::build(&self.crew.app, self.task, &route, &site).await;
-        let Ok(prepared) = prepared else {
-            return Err(unconfirmed(
-                &submission,
-                "its source file was removed",
-                None,
-            ));
+        let prepared = match prepared {
+            Ok(prepared) => prepared,
+            Err(OrderError::Gone(_)) => {
+                let why = "its source file was removed";
+                return Err(unconfirmed(&submission, why, None));
+            }
+            Err(OrderError::Name) => {
+                let why = "its route no longer accepts the model name of the request";
+                return Err(unconfirmed(&submission, why, None));
+            }
+            // The database or the files may be back soon, and the order is sent again then.
+            Err(OrderError::Inside(error)) => return Err(inside(&error)),
         };
         let order = Order {
             key: submission.id.to_string(),

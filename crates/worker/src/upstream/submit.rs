@@ -50,10 +50,11 @@ impl HostedTask<'_> {
     pub(super) async fn submit(&self) -> Result<AcceptedJob, RunEnding> {
         let upstream = &self.crew.app.models.upstream;
         let (app, account) = (&self.crew.app, self.task.account);
-        // A provider that already has the sources comes first. If this lookup fails, the routes
-        // only lose that preference, except for a persona, which then has no route at all.
-        let known_at = routing::known_at(app, account, &self.task.payload).await;
-        let known_at = known_at.unwrap_or_default();
+        // A provider that already has the sources comes first, and a persona is known at one only:
+        // without this lookup it would have no route at all.
+        let known_at = routing::known_at(app, account, &self.task.payload)
+            .await
+            .map_err(|error| inside(&error))?;
         for round in 0..=ROUNDS.len() {
             // Read again in each round: the settings may have been reloaded during the pause.
             let routes = self.routes(known_at.as_deref())?;
@@ -298,18 +299,16 @@ impl HostedTask<'_> {
                     .breaker(route, CircuitBreaker::undecided);
                 return Err(self.held_back(site, id, is_new).await.into());
             }
+            // That a repetition was refused, or did not even leave, does not prove that the first
+            // request was refused, so nothing is recorded.
+            Err(SubmitError::Before(error) | SubmitError::Refused(error)) if !is_new => {
+                return Ok(RouteAttempt::Passed(DeclineReason::No(error)));
+            }
             Err(SubmitError::Before(error)) => {
                 // The intent comes later, so there is no row yet. This one only tells what was
                 // tried.
-                if is_new {
-                    self.note_refused(submission, &error).await;
-                }
+                self.note_refused(submission, &error).await;
                 return Ok(self.refused(route, error)?);
-            }
-            // That a repetition was refused does not prove that the first request was, so nothing
-            // is recorded.
-            Err(SubmitError::Refused(error)) if !is_new => {
-                return Ok(RouteAttempt::Passed(DeclineReason::No(error)));
             }
             Err(SubmitError::Refused(error)) => {
                 // On disk before another route is tried: `intend` sends nothing while an earlier

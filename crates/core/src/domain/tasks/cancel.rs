@@ -64,6 +64,9 @@ pub async fn cancel(
     let written = app
         .store
         .write_for(account, move |conn| -> Result<Task, Error> {
+            // A worker that is about to send this task's order waits for this lock, or has its
+            // submission on disk: then it is seen here.
+            store::tasks::lock(conn, id)?;
             let task = store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)?;
             let hold = decide(conn, &task, rules, now)?;
             let ending = ending(&task, hold);
