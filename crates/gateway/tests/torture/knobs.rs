@@ -45,7 +45,7 @@ impl Knobs {
     pub(crate) fn read() -> Self {
         Self {
             seed: number("MEDIAGATE_TORTURE_SEED").unwrap_or_else(any_seed),
-            rounds: number("MEDIAGATE_TORTURE_ROUNDS").unwrap_or(5),
+            rounds: number("MEDIAGATE_TORTURE_ROUNDS").unwrap_or(2),
             seconds: number("MEDIAGATE_TORTURE_SECONDS"),
             settle_every: number("MEDIAGATE_TORTURE_SETTLE").unwrap_or(25).max(1),
             clocks: number::<u8>("MEDIAGATE_TORTURE_CLOCKS").is_some_and(|wanted| wanted > 0),

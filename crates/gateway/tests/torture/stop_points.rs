@@ -1,10 +1,10 @@
-//! Every named crash point in turn: the process stands still there, as in a machine
+//! Named crash points in turn: the process stands still there, as in a machine
 //! that swaps or a virtual one that is moved. Its lease runs out, its work goes to
 //! others, and then it goes on where it stood. Nobody pays twice.
 
 use std::time::Duration;
 
-use crate::crash_points::{AT_ONCE, crowd, walk};
+use crate::crash_points::{Points, crowd, walk};
 use crate::dice::Dice;
 use crate::knobs::{Kept, wants};
 use crate::program::{At, Server};
@@ -17,21 +17,41 @@ const STILL: Duration = Duration::from_secs(8);
 /// The only process there is: it finds its own lease gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stop_points_alone() {
+    walk_alone(Points::Third).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "the long form: every point"]
+async fn long_stop_points_alone() {
+    walk_alone(Points::All).await;
+}
+
+/// One of two: the other one takes over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stop_points_beside_another() {
+    walk_beside_another(Points::Third).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "the long form: every point"]
+async fn long_stop_points_beside_another() {
+    walk_beside_another(Points::All).await;
+}
+
+async fn walk_alone(points: Points) {
     let stage = Stage::prepare(Kept::Sqlite).await;
-    walk(AT_ONCE, |point, dice| {
+    walk(points, |point, dice| {
         let stage = stage.copy();
         async move { one(stage, dice, &point, Kept::Sqlite).await }
     })
     .await;
 }
 
-/// One of two: the other one takes over.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stop_points_beside_another() {
+async fn walk_beside_another(points: Points) {
     if !wants(Kept::Postgres) {
         return;
     }
-    walk(AT_ONCE, |point, dice| async move {
+    walk(points, |point, dice| async move {
         let stage = Stage::prepare(Kept::Postgres).await;
         one(stage, dice, &point, Kept::Postgres).await
     })
