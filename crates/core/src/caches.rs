@@ -20,6 +20,8 @@ use mediagate_store::ChangeStamp;
 const USUAL_LENGTHS: Duration = Duration::from_secs(5);
 /// How long it is known that a film could not be looked at: longer than it is tried.
 const MISSES: Duration = Duration::from_hours(24);
+/// How long the record of a task that ended holds: another process may delete its film.
+const ENDED: Duration = Duration::from_secs(10);
 /// How long a key's name holds.
 const KEY_NAMES: Duration = Duration::from_secs(1);
 
@@ -29,7 +31,7 @@ const NOTED_REFUSALS: Duration = Duration::from_mins(1);
 pub struct Caches {
     /// Callers, by the hash of their secret.
     pub callers: Cache<String, CachedCaller>,
-    /// Tasks that have ended, and so never change.
+    /// Tasks that have ended, and so change only by being deleted.
     pub ended: Cache<TaskId, Arc<Task>>,
     /// The names of keys.
     pub key_names: Cache<KeyId, String>,
@@ -49,7 +51,10 @@ impl Default for Caches {
     fn default() -> Self {
         Self {
             callers: Cache::new(10_000),
-            ended: Cache::new(10_000),
+            ended: Cache::builder()
+                .max_capacity(10_000)
+                .time_to_live(ENDED)
+                .build(),
             key_names: Cache::builder()
                 .max_capacity(10_000)
                 .time_to_live(KEY_NAMES)

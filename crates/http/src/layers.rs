@@ -182,7 +182,7 @@ fn cors(origins: &[String]) -> Option<CorsLayer> {
         // gateway's own pages.
         CorsLayer::new()
             .allow_origin(AllowOrigin::list(origins))
-            .allow_methods([Method::GET, Method::POST, Method::DELETE])
+            .allow_methods([Method::GET, Method::POST, Method::PATCH, Method::DELETE])
             // A list knows exact names only, and `x-stainless-*` is open: `only_allowed_headers`
             // filters, and what is left is mirrored.
             .allow_headers(AllowHeaders::mirror_request())

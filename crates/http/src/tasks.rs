@@ -177,18 +177,22 @@ fn follow(
             let (task, events) = match tasks::next_events(&app, account, id, seq).await {
                 Ok(found) => found,
                 Err(error) => {
-                    super::error::log(&error);
-                    let body = super::error::body(&error, &request_id);
-                    yield Ok(Event::default().event("error").json_data(body).unwrap_or_default());
+                    yield Ok(error_event(&error, &request_id));
                     return;
                 }
             };
             for event in events {
                 seq = event.seq;
-                if let Ok(view) = view(&app, &links, &as_of(&task, event)).await {
-                    let sent = Event::default().event("task").id(event.seq.to_string()).json_data(view);
-                    yield Ok(sent.unwrap_or_default());
-                }
+                let view = match view(&app, &links, &as_of(&task, event)).await {
+                    Ok(view) => view,
+                    // Without an event of its own the stream would end as if all were told.
+                    Err(error) => {
+                        yield Ok(error_event(&error, &request_id));
+                        return;
+                    }
+                };
+                let sent = Event::default().event("task").id(seq.to_string()).json_data(view);
+                yield Ok(sent.unwrap_or_default());
             }
             // The task is read after its events and can be newer than they are.
             if task.state.is_terminal() && task.event_seq <= seq {
@@ -196,6 +200,16 @@ fn follow(
             }
         }
     }
+}
+
+/// The last event of a stream that cannot go on.
+fn error_event(error: &Error, request_id: &RequestId) -> Event {
+    super::error::log(error);
+    let body = super::error::body(error, request_id);
+    Event::default()
+        .event("error")
+        .json_data(body)
+        .unwrap_or_default()
 }
 
 /// The task as it was after an event.

@@ -226,9 +226,11 @@ fn page(html: String) -> Response {
 async fn asset(Path(name): Path<String>, uri: Uri) -> Result<Response, ErrorResponse> {
     let not_found = || Error::plain(ErrorCode::RouteNotFound, "There is no such file.");
     let asset = mediagate_console::asset(&name).ok_or_else(not_found)?;
-    // The pages add a version that changes with any file, so these URLs can be cached for long. A
-    // plain URL must be asked for again.
-    let caching = if uri.query().is_some() {
+    // The pages add a version that changes with any file, so these URLs can be cached for long. Any
+    // other URL must be asked for again: during a rolling upgrade a page of the new process may ask
+    // an old one for a file.
+    let version = uri.query().and_then(|query| query.strip_prefix("v="));
+    let caching = if version == Some(mediagate_console::asset_version()) {
         "public, max-age=31536000, immutable"
     } else {
         "no-cache"

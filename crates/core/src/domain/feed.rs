@@ -126,8 +126,10 @@ async fn watch(app: App) {
 struct FeedCursor {
     /// From when on each kind of record is read next: accepted, sent, ended, changed.
     since: [Timestamp; 4],
-    /// What was told already, and when it happened.
+    /// What was read already, and when it happened.
     told: HashMap<(u8, String), Timestamp>,
+    /// What was read and not told yet: a look may fail in between.
+    new: Vec<FeedEvent>,
     routes: HashMap<(String, String), RouteStatus>,
     handles: HashMap<AccountId, String>,
 }
@@ -137,6 +139,7 @@ impl FeedCursor {
         Self {
             since: [since; 4],
             told: HashMap::new(),
+            new: Vec::new(),
             routes: HashMap::new(),
             handles: HashMap::new(),
         }
@@ -144,14 +147,28 @@ impl FeedCursor {
 
     /// What is new of everything.
     async fn at_all(&mut self, app: &App) -> Result<Vec<Arc<FeedEntry>>, Error> {
-        let mut found = self.at_records(app).await?;
         let others = route_states::of_others(app).await?;
+        let mut found = self.at_records(app).await?;
         found.extend(self.at_routes(app, &others));
         Ok(found)
     }
 
-    /// What is new since the last look, the oldest first.
+    /// What is new since the last look, the oldest first, with the handles of accounts.
     async fn at_records(&mut self, app: &Ctx) -> Result<Vec<Arc<FeedEntry>>, Error> {
+        self.read_records(app).await?;
+        self.look_up_handles(app).await?;
+        // Nothing fails from here on: what is taken out is told.
+        self.new.sort_by_key(FeedEvent::at);
+        let handles = &self.handles;
+        let told = self.new.drain(..).map(|what| {
+            let handle = what.account().and_then(|id| handles.get(&id).cloned());
+            Arc::new(FeedEntry { what, handle })
+        });
+        Ok(told.collect())
+    }
+
+    /// Reads what is new since the last look.
+    async fn read_records(&mut self, app: &Ctx) -> Result<(), Error> {
         let since = self.since;
         let read = app.store.examine(move |conn| -> Result<_, Error> {
             let accepted = store::feed::accepted(conn, since[0], MOST_ROWS)?;
@@ -170,7 +187,6 @@ impl FeedCursor {
             Ok(kinds)
         });
         let kinds = store::soon(read).await?;
-        let mut new = Vec::new();
         for (kind, found) in (0u8..).zip(kinds) {
             let place = &mut self.since[usize::from(kind)];
             if let Some(last) = found.last() {
@@ -188,24 +204,20 @@ impl FeedCursor {
                 let (id, at) = (id(&what), what.at());
                 // Looks overlap, so rows are read again. Each is told once.
                 if self.told.insert((kind, id), at).is_none() {
-                    new.push(what);
+                    self.new.push(what);
                 }
             }
             // No later look reads further back, so older ids need not be remembered.
             let oldest = self.since[usize::from(kind)].minus(OVERLAP);
             self.told.retain(|(of, _), at| *of != kind || *at >= oldest);
         }
-        new.sort_by_key(FeedEvent::at);
-        self.named(app, new).await
+        Ok(())
     }
 
-    /// With the handles of their accounts.
-    async fn named(
-        &mut self,
-        app: &Ctx,
-        new: Vec<FeedEvent>,
-    ) -> Result<Vec<Arc<FeedEntry>>, Error> {
-        let unknown: HashSet<AccountId> = new
+    /// Looks up the handles of the accounts of what is new.
+    async fn look_up_handles(&mut self, app: &Ctx) -> Result<(), Error> {
+        let unknown: HashSet<AccountId> = self
+            .new
             .iter()
             .filter_map(FeedEvent::account)
             .filter(|id| !self.handles.contains_key(id))
@@ -217,11 +229,7 @@ impl FeedCursor {
             let found = accounts::handles(app, unknown.into_iter()).await?;
             self.handles.extend(found);
         }
-        let told = new.into_iter().map(|what| {
-            let handle = what.account().and_then(|id| self.handles.get(&id).cloned());
-            Arc::new(FeedEntry { what, handle })
-        });
-        Ok(told.collect())
+        Ok(())
     }
 
     /// The routes that stand differently since the last look.

@@ -55,6 +55,10 @@ impl CircuitBreaker {
     pub fn failed(&mut self, now: Timestamp, at_once: bool, pause: Option<Duration>) {
         self.failures += 1;
         self.trial_until = None;
+        // Submissions that left before it opened say nothing about the time after the pause.
+        if pause.is_none() && self.open_until.is_some_and(|until| until > now) {
+            return;
+        }
         // After the first pause one failure is enough: nothing has worked since.
         if at_once || self.failures >= FAILURES || self.opened > 0 {
             // The exponent is capped only against overflow. The pause reaches its own limit before.
@@ -151,6 +155,21 @@ mod tests {
         assert!(breaker.enter(at(16)));
         breaker.succeeded();
         assert!(breaker.lets_pass(at(16)) && breaker.opened_until().is_none());
+    }
+
+    #[test]
+    fn failures_of_what_was_under_way_lengthen_no_pause() {
+        let mut breaker = CircuitBreaker::default();
+        for _ in 0..12 {
+            breaker.failed(at(0), false, None);
+        }
+        assert_eq!(
+            (breaker.opened_until(), breaker.failures()),
+            (Some(at(5)), 12)
+        );
+        assert!(breaker.enter(at(5)));
+        breaker.failed(at(5), false, None);
+        assert_eq!(breaker.opened_until(), Some(at(15)), "the trial failed");
     }
 
     #[test]

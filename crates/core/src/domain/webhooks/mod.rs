@@ -384,14 +384,20 @@ pub async fn rotate_account(
     by: ChangeAuthor,
 ) -> Result<SigningKeys, Error> {
     let (now, owner) = (app.clock.now(), owner_of(account, None));
-    let keys = account_keys(app, account).await?.rotated(now)?;
-    let sealed = keys.close(app, &owner)?;
+    // Makes the first keys if there are none.
+    account_keys(app, account).await?;
+    let parts = app.clone();
     let written = app
         .store
-        .write_for(account, move |conn| -> Result<(), Error> {
-            endpoints::set_account_secrets(conn, account, &sealed)?;
-            by.note(conn, "webhook.rotate", &account, (None, None), now)
+        .write_for(account, move |conn| -> Result<SigningKeys, Error> {
+            // Read in the transaction that writes: of two rotations at once, the second one
+            // replaces the first one's key, which its caller may use until then.
+            let sealed = endpoints::account_secrets(conn, account)?
+                .ok_or_else(|| Error::internal("no secret for callbacks"))?;
+            let keys = SigningKeys::open(&parts, &owner, &sealed)?.rotated(now)?;
+            endpoints::set_account_secrets(conn, account, &keys.close(&parts, &owner)?)?;
+            by.note(conn, "webhook.rotate", &account, (None, None), now)?;
+            Ok(keys)
         });
-    store::soon(written).await?;
-    Ok(keys)
+    store::soon(written).await
 }
