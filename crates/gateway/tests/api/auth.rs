@@ -475,19 +475,34 @@ async fn the_sdk_of_openai_gets_in_from_a_page_that_is_named() {
         .set(|settings| settings.cors_origins = Some(vec!["https://app.example".into()]))
         .start()
         .await;
-    let ask = async |headers: &str| {
+    let preflight = async |method: &str, headers: &str| {
         let address = format!("{}/v1/videos", gateway.base);
         let request = gateway
             .http
             .request(Method::OPTIONS, address)
             .header("origin", "https://app.example")
-            .header("access-control-request-method", "POST")
+            .header("access-control-request-method", method)
             .header("access-control-request-headers", headers);
         let answer = request.send().await.unwrap();
-        let allowed = answer.headers().get("access-control-allow-headers");
-        let allowed = allowed.map_or("", |value| value.to_str().unwrap());
-        allowed.to_owned()
+        [
+            "access-control-allow-headers",
+            "access-control-allow-methods",
+        ]
+        .map(|name| {
+            let allowed = answer.headers().get(name);
+            allowed
+                .map_or("", |value| value.to_str().unwrap())
+                .to_owned()
+        })
     };
+    let ask = async |headers: &str| {
+        let [allowed, _] = preflight("POST", headers).await;
+        allowed
+    };
+    for method in ["GET", "POST", "PATCH", "DELETE"] {
+        let [_, allowed] = preflight(method, "authorization").await;
+        assert!(allowed.split(',').any(|one| one == method), "{allowed}");
+    }
     // What openai-node 6 sends from a browser, with a project and an idempotency key.
     let sdk = "authorization,content-type,idempotency-key,openai-beta,openai-organization,openai-project,\
                x-stainless-arch,x-stainless-custom-poll-interval,x-stainless-helper-method,x-stainless-lang,\

@@ -549,7 +549,7 @@ async fn a_folder_is_copied_to_a_bucket_while_the_gateway_runs() {
     assert!(!before.bytes.is_empty());
     for (words, why) in [
         (["--to", "gs://films"], "--to: must be"),
-        (["--to", "folder"], "already"),
+        (["--to", "folder"], "must differ from the source"),
     ] {
         let refused = copy(&words).await;
         assert_eq!(refused.status.code(), Some(2));

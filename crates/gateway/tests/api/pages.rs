@@ -38,6 +38,12 @@ async fn pages_run_nothing_that_is_not_their_own() {
                 let file = anyone.get(address).await;
                 assert_eq!(file.status, 200, "{path} names {address}");
                 assert!(file.header("cache-control").unwrap().contains("immutable"));
+                // A process of another version is asked for it again.
+                let (plain, version) = address.split_once("?v=").unwrap();
+                for other in [plain.to_owned(), format!("{plain}?v=0{version}")] {
+                    let file = anyone.get(&other).await;
+                    assert_eq!(file.header("cache-control"), Some("no-cache"), "{other}");
+                }
             }
         }
         assert!(files > 0, "{path} has no style");

@@ -171,8 +171,8 @@ impl Adapter for MusicAiAdapter {
                     .works(TELLING);
                 Ok(AdapterStep::next(put))
             }
-            "put" if !answer.status.is_success() => Err(answer.failure(describe)),
             "put" => {
+                upload::stored(answer)?;
                 // The name is how an unclear submission is found.
                 let body = json!({
                     "name": order.key, "workflow": order.model, "params": {self.input.as_str(): asked.memo},

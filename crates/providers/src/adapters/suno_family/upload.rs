@@ -19,7 +19,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::{describe, envelope, recordings};
+use super::{envelope, recordings};
 use crate::error::{ErrorClass, ProviderError};
 use crate::order::{MediaFile, Order, SourceRecording, WorkSpec};
 use crate::port::jobs::upload;
@@ -128,9 +128,7 @@ pub(super) fn read(
             UploadStep::next(put.with_memo(memo).works(TELLING))
         }
         "put" => {
-            if !answer.status.is_success() {
-                return Err(answer.failure(describe));
-            }
+            upload::stored(answer)?;
             let body = json!({"upload_type": "file_upload", "upload_filename": file.name});
             let finish = Call::post("finish", format!("{path}/upload-finish"), body);
             UploadStep::next(finish.with_memo(memo.clone()))
