@@ -1,5 +1,5 @@
 //! Rules of the source that no compiler checks: that every file says what it is for, that no modules
-//! need each other, and that documents agree with the code.
+//! need each other, that names can be searched for, and that documents agree with the code.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,6 +11,8 @@ mod deploy;
 mod documents;
 #[path = "tidy/metrics.rs"]
 mod metrics;
+#[path = "tidy/names.rs"]
+mod names;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

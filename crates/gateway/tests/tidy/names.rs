@@ -1,0 +1,118 @@
+//! Names of types can be searched for: mostly two words, each in one crate for one thing, and one
+//! word only for a noun of the field.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::{files, root};
+
+/// Nouns of the field that need no second word. A new one is added here, or gets a second word.
+const NOUNS: &str = "
+    Account Actor Adapter Ambience App Arguments Asset Audio Authorization Bell Bill Caches Call Caller Canvas
+    Catalog Catalogue Clause Cli Clip Clock Config Conn Connection Ctx Delivery Direction Dispatcher Driver
+    Durability Durations Easing Encoder Envelope Error Fault Fingerprint Guide Health Ingredient Intent Intents
+    Job Layer Lease Links List Lookup Migration Mismatch Model Order Palette Parts Persona Picture Placeholder
+    Price Protocol Provenance Provider Quality Query Quote Reaction Readiness Recipe Recording Route Row Scene
+    Scope Secret Settings Shot Shutdown Simulator Stem Stft Store Submission Tariff Task Template Thumbnail
+    Timestamp Upstream Video World";
+/// Types of one name in one crate: dialects of a request, and what a build with or without a feature has.
+const SHARED: &[&str] = &["RequestBody", "InstalledModels", "ModelGraphs"];
+/// Associated types, whose names their traits gave them.
+const OF_TRAITS: &[&str] = &[
+    "Data",
+    "Err",
+    "Error",
+    "Future",
+    "IntoIter",
+    "Item",
+    "Key",
+    "Output",
+    "Rejection",
+    "Response",
+    "Target",
+    "Value",
+];
+const QUESTION_WORDS: &[&str] = &[
+    "How", "What", "When", "Where", "Whether", "Which", "Who", "Why",
+];
+
+/// The types of a source file, up to its tests.
+fn types(text: &str) -> Vec<&str> {
+    const KINDS: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
+    let code = text.split("#[cfg(test)]").next().unwrap();
+    let defined = code.lines().filter_map(|line| {
+        let is_associated = line.starts_with(' ');
+        let mut words = line.split_whitespace();
+        let mut first = words.next()?;
+        if first == "pub" || first.starts_with("pub(") {
+            first = words.find(|word| !word.ends_with(')'))?;
+        }
+        let name = KINDS.contains(&first).then(|| words.next())??;
+        let end = name.find(|letter: char| !letter.is_alphanumeric());
+        let name = &name[..end.unwrap_or(name.len())];
+        let is_type = name.starts_with(|letter: char| letter.is_uppercase());
+        (is_type && !(is_associated && OF_TRAITS.contains(&name))).then_some(name)
+    });
+    defined.collect()
+}
+
+fn is_one_word(name: &str) -> bool {
+    name.chars().skip(1).all(|letter| !letter.is_uppercase())
+}
+
+/// The types of a crate, and in how many files each is defined.
+fn types_of(folder: &Path) -> BTreeMap<String, usize> {
+    let mut found = BTreeMap::new();
+    for path in files(&folder.join("src"), "rs") {
+        if path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs") {
+            continue;
+        }
+        for name in types(&std::fs::read_to_string(&path).unwrap()) {
+            *found.entry(name.to_owned()).or_insert(0) += 1;
+        }
+    }
+    found
+}
+
+#[test]
+fn types_have_names_that_can_be_searched_for() {
+    let nouns: Vec<&str> = NOUNS.split_whitespace().collect();
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for folder in std::fs::read_dir(root().join("..")).unwrap() {
+        let folder = folder.unwrap().path();
+        let krate = folder.file_name().unwrap().to_string_lossy().into_owned();
+        for (name, files) in types_of(&folder) {
+            count += 1;
+            if is_one_word(&name) && !nouns.contains(&name.as_str()) {
+                wrong.push(format!("{krate}: {name} is one word"));
+            }
+            if files > 1 && !SHARED.contains(&name.as_str()) {
+                wrong.push(format!("{krate}: {files} types are called {name}"));
+            }
+        }
+    }
+    assert!(count > 1000, "{count} types were found");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn modules_open_with_a_noun() {
+    let sources = files(&root().join(".."), "rs").into_iter();
+    for path in sources.filter(|path| path.components().any(|part| part.as_os_str() == "src")) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let opening = text.strip_prefix("//! ").unwrap_or_default();
+        let first = opening
+            .split(|letter: char| !letter.is_alphanumeric())
+            .next();
+        let asks = first.is_some_and(|first| QUESTION_WORDS.contains(&first));
+        assert!(!asks, "{} opens with a question word", path.display());
+    }
+}
+
+#[test]
+fn types_are_found_however_they_are_written() {
+    let text = "pub struct One;\npub(crate) enum TwoWords<T> {\n    type Item = u8;\n    type Own = u8;\n}\n\
+                pub(in super::a) struct Three(u8);\nstruct_like!(x);\nlet structure = 1;\n#[cfg(test)]\nstruct Four;";
+    assert_eq!(types(text), ["One", "TwoWords", "Own", "Three"]);
+    assert!(is_one_word("Task") && is_one_word("H264") && !is_one_word("TaskState"));
+}
