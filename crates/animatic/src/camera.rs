@@ -18,7 +18,7 @@ use crate::direction::{Direction, MoveKind, MovePace, ShotLeg};
 use crate::picture::InterestMap;
 use crate::scene::noise;
 use easing::eased;
-use moves::moved;
+use moves::leg_end;
 use pose::{CameraPose, PlateGeometry};
 use view::ViewPlane;
 pub(crate) use view::{CameraStation, ViewProjection};
@@ -71,10 +71,10 @@ fn deepen(poses: &mut [CameraPose]) {
     let forward = middle(&mut poses.iter().map(|p| p.dolly));
     for pose in poses {
         pose.travel = (
-            LONGER * (pose.travel.0 - across),
-            LONGER * (pose.travel.1 - down),
+            DEPTH_TRAVEL_GAIN * (pose.travel.0 - across),
+            DEPTH_TRAVEL_GAIN * (pose.travel.1 - down),
         );
-        pose.dolly = LONGER * (pose.dolly - forward);
+        pose.dolly = DEPTH_TRAVEL_GAIN * (pose.dolly - forward);
         pose.sweep = SWEEP * pose.yaw;
         // The parallax shows the walk; the sheets themselves need to turn less.
         pose.yaw *= 0.5;
@@ -86,7 +86,7 @@ fn deepen(poses: &mut [CameraPose]) {
 fn swing(poses: &mut [CameraPose]) {
     for pose in poses {
         pose.x += DRIFT * pose.yaw;
-        pose.yaw *= FURTHER;
+        pose.yaw *= FLAT_YAW_GAIN;
     }
 }
 
@@ -105,7 +105,7 @@ fn poses(
     let mut ends = vec![CameraPose::default()];
     for leg in legs {
         let from = ends.last().copied().unwrap_or_default();
-        ends.push(moved(from, leg, total * leg_share, room));
+        ends.push(leg_end(from, leg, total * leg_share, room));
     }
     let shake = shake_strength(legs);
     let last = f64::from(timing.frames.saturating_sub(1).max(1));
@@ -124,7 +124,7 @@ fn poses(
             let within = eased(direction.easing.unwrap_or_default(), at - leg as f64);
             // Each leg was eased by itself, so the camera rests between two legs and does not jerk
             // where it turns around.
-            let pose = between(&ends[leg], &ends[leg + 1], within);
+            let pose = interpolate_poses(&ends[leg], &ends[leg + 1], within);
             shaken(pose, shake, f64::from(frame) / f64::from(timing.fps), seed)
         })
         .collect();
@@ -136,7 +136,7 @@ fn poses(
     poses
 }
 
-fn between(a: &CameraPose, b: &CameraPose, t: f64) -> CameraPose {
+fn interpolate_poses(a: &CameraPose, b: &CameraPose, t: f64) -> CameraPose {
     let mix = |a: f64, b: f64| a + (b - a) * t;
     CameraPose {
         x: mix(a.x, b.x),
@@ -197,12 +197,12 @@ fn place(
     let corners = || {
         let both = poses
             .iter()
-            .flat_map(|pose| [pose.seen(1.0), pose.seen(0.0)]);
+            .flat_map(|pose| [pose.for_layer(1.0), pose.for_layer(0.0)]);
         both.flat_map(|seen| {
             let half = (0.5, 0.5 * room.tall);
             let plane = ViewPlane::new(seen.roll, seen.yaw);
             [(-1.0, -1.0), (1.0, -1.0), (-1.0, 1.0), (1.0, 1.0)].map(move |(sx, sy)| {
-                let (x, y) = plane.meet(sx * half.0, sy * half.1);
+                let (x, y) = plane.intersect(sx * half.0, sy * half.1);
                 let scale = (-seen.zoom).exp();
                 (seen.x + x * scale, seen.y + y * scale)
             })
@@ -238,7 +238,7 @@ fn place(
 }
 
 /// How much longer a deep picture's travel is.
-const LONGER: f64 = 1.5;
+const DEPTH_TRAVEL_GAIN: f64 = 1.5;
 
 /// Frame widths that the farthest layer moves for each radian of orbit.
 const SWEEP: f64 = 0.45;
@@ -247,7 +247,7 @@ const SWEEP: f64 = 0.45;
 const DRIFT: f64 = 0.35;
 
 /// How much further a flat picture turns.
-const FURTHER: f64 = 1.4;
+const FLAT_YAW_GAIN: f64 = 1.4;
 
 fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {

@@ -38,9 +38,9 @@ impl ColourGrade {
             .collect();
         let (mut vignette, mut grain) = (0.0, 0.0_f32);
         for look in &direction.looks {
-            matrix = joined(&matrix, &rows(*look));
+            matrix = chain_matrices(&matrix, &rows(*look));
             for values in &mut curve {
-                *values = bent(*look, *values);
+                *values = apply_look_curve(*look, *values);
             }
             match look {
                 FilmLook::Vignette => vignette += 0.55,
@@ -110,20 +110,20 @@ impl ColourGrade {
                 } else {
                     0.0
                 };
-                *pixel = self.treated(*pixel, light, noise, &table);
+                *pixel = self.grade_pixel(*pixel, light, noise, &table);
             }
         }
     }
 
     #[inline]
-    fn treated(&self, pixel: [u8; 4], light: f32, noise: f32, table: &CurveTable) -> [u8; 4] {
+    fn grade_pixel(&self, pixel: [u8; 4], light: f32, noise: f32, table: &CurveTable) -> [u8; 4] {
         let [r, g, b, _] = pixel.map(f32::from);
         let [red, green, blue] = &self.matrix;
         let mut out = [0, 0, 0, u8::MAX];
         for (c, byte) in out.iter_mut().take(3).enumerate() {
             let value = (r * red[c] + g * green[c] + b * blue[c]) * light + noise;
             // Above 2^23 a float has no fraction: its last bits are the integer.
-            let at = (value * FINE).clamp(0.0, LAST) + 8_388_608.0;
+            let at = (value * STEPS_PER_LEVEL).clamp(0.0, LAST_STEP) + 8_388_608.0;
             let at = (at.to_bits() & 0x3FF) as usize;
             *byte = table[at][c];
         }
@@ -191,7 +191,7 @@ fn rows(look: FilmLook) -> [[f32; 3]; 3] {
 }
 
 /// A look's curve.
-fn bent(look: FilmLook, values: [f32; 3]) -> [f32; 3] {
+fn apply_look_curve(look: FilmLook, values: [f32; 3]) -> [f32; 3] {
     // An S through the middle; 1 is as steep as smoothstep.
     let steeper = |v: f32, by: f32| v + (v * v * (3.0 - 2.0 * v) - v) * by;
     match look {
@@ -210,7 +210,7 @@ fn bent(look: FilmLook, values: [f32; 3]) -> [f32; 3] {
 }
 
 /// The matrix of one treatment after another, by columns as [`ColourGrade`] holds them.
-fn joined(first: &[[f32; 4]; 3], then: &[[f32; 3]; 3]) -> [[f32; 4]; 3] {
+fn chain_matrices(first: &[[f32; 4]; 3], then: &[[f32; 3]; 3]) -> [[f32; 4]; 3] {
     first.map(|column| {
         let product = |row: usize| (0..3).map(|k| then[row][k] * column[k]).sum();
         [product(0), product(1), product(2), 0.0]
@@ -249,8 +249,8 @@ type CurveTable = [[u8; 4]; 1024];
 
 /// Steps of a curve: four for each eight-bit step.
 const STEPS: usize = 1021;
-const FINE: f32 = 4.0;
-const LAST: f32 = 1020.0;
+const STEPS_PER_LEVEL: f32 = 4.0;
+const LAST_STEP: f32 = 1020.0;
 
 #[cfg(test)]
 mod tests {

@@ -28,20 +28,20 @@ pub(crate) fn edit_sound(mut mp4: Vec<u8>, edit: &SoundEdit) -> Option<Vec<u8>> 
         .collect();
     let sound = *tracks.iter().find(|track| is_sound(&mp4, track))?;
     // This changes values in place and no lengths, so the boxes found above keep their positions.
-    count_samples(&mut mp4, sound, edit.rate)?;
+    set_sample_timescale(&mut mp4, sound, edit.rate)?;
     let list = edit_list(edit);
     let more = u32::try_from(list.len()).ok()?;
     // The samples come after all boxes, so every offset to them grows by the list's length. The
     // offsets have 32 bits (`stco`), because no film comes near 4 GiB; a file with others is
     // refused.
     for track in tracks {
-        let table = inside(&mp4, track, &[*b"mdia", *b"minf", *b"stbl", *b"stco"])?;
+        let table = find_box(&mp4, track, &[*b"mdia", *b"minf", *b"stbl", *b"stco"])?;
         for at in table.content().skip(8).step_by(4) {
             raise(&mut mp4, at, more)?;
         }
     }
     // The track header's duration must be the sum of the track's edits (ISO/IEC 14496-12, 8.3.2).
-    let header = inside(&mp4, sound, &[*b"tkhd"])?;
+    let header = find_box(&mp4, sound, &[*b"tkhd"])?;
     write(&mut mp4, header.start + TRACK_DURATION, edit.length)?;
     // The list lies in the track, and the track in the movie: both boxes grow.
     raise(&mut mp4, sound.start, more)?;
@@ -52,18 +52,18 @@ pub(crate) fn edit_sound(mut mp4: Vec<u8>, edit: &SoundEdit) -> Option<Vec<u8>> 
 }
 
 /// Sets a track's timescale to its sample rate.
-fn count_samples(mp4: &mut [u8], sound: Mp4Box, rate: u32) -> Option<()> {
-    let header = inside(mp4, sound, &[*b"mdia", *b"mdhd"])?.start;
-    let unit = u64::from(read(mp4, header + MEDIA_UNIT)?);
-    write(mp4, header + MEDIA_UNIT, rate)?;
-    let lengths = inside(mp4, sound, &[*b"mdia", *b"minf", *b"stbl", *b"stts"])?;
+fn set_sample_timescale(mp4: &mut [u8], sound: Mp4Box, rate: u32) -> Option<()> {
+    let header = find_box(mp4, sound, &[*b"mdia", *b"mdhd"])?.start;
+    let unit = u64::from(read(mp4, header + MEDIA_TIMESCALE)?);
+    write(mp4, header + MEDIA_TIMESCALE, rate)?;
+    let lengths = find_box(mp4, sound, &[*b"mdia", *b"minf", *b"stbl", *b"stts"])?;
     // Exact: the writer counts 90,000 units a second, so a packet of 1,024 samples at 48 kHz has
     // 1,920.
     let mut count = |at: usize| {
         let scaled = u64::from(read(mp4, at)?) * u64::from(rate);
         write(mp4, at, u32::try_from(scaled.checked_div(unit)?).ok()?)
     };
-    count(header + MEDIA_UNIT + 4)?;
+    count(header + MEDIA_TIMESCALE + 4)?;
     // Pairs of packet count and packet length.
     lengths.content().skip(12).step_by(8).try_for_each(count)
 }
@@ -122,14 +122,14 @@ fn boxes(mp4: &[u8], within: Range<usize>) -> impl Iterator<Item = Mp4Box> {
 }
 
 /// The box at a path of kinds.
-fn inside(mp4: &[u8], outer: Mp4Box, path: &[[u8; 4]]) -> Option<Mp4Box> {
+fn find_box(mp4: &[u8], outer: Mp4Box, path: &[[u8; 4]]) -> Option<Mp4Box> {
     path.iter().try_fold(outer, |outer, kind| {
         boxes(mp4, outer.content()).find(|b| b.is(*kind))
     })
 }
 
 fn is_sound(mp4: &[u8], track: &Mp4Box) -> bool {
-    let handler = inside(mp4, *track, &[*b"mdia", *b"hdlr"]);
+    let handler = find_box(mp4, *track, &[*b"mdia", *b"hdlr"]);
     let kind = handler.and_then(|handler| mp4.get(handler.start + 16..handler.start + 20));
     kind == Some(b"soun")
 }
@@ -154,4 +154,4 @@ fn raise(mp4: &mut [u8], at: usize, by: u32) -> Option<()> {
 const TRACK_DURATION: usize = 28;
 
 /// Bytes from a media header's start to its unit of time, which its duration follows.
-const MEDIA_UNIT: usize = 20;
+const MEDIA_TIMESCALE: usize = 20;

@@ -33,7 +33,7 @@ pub(crate) enum FilmOutcome {
 }
 
 /// Draws and encodes every frame.
-pub(crate) fn shoot(
+pub(crate) fn render_film(
     shot: &mut Shot,
     quality: Quality,
     options: &RenderOptions,
@@ -123,7 +123,7 @@ fn encode(
             return Err(MakeError::Cancelled);
         }
         // A repeated frame is a fresh copy from before its retouch, so no frame is retouched twice.
-        retouch(frame, &mut yuv.open());
+        retouch(frame, &mut yuv.frame_planes_mut());
         let mut bytes = Vec::new();
         let key = encoder.encode(&yuv, &mut bytes)?;
         // The drawing thread may have finished and need no buffer.

@@ -36,7 +36,7 @@ pub(crate) struct LayerPlate {
     /// The plate's first pixel, counted in plate pixels from the picture's corner.
     first: (f64, f64),
     /// Whether empty rows were cropped above and below: what repeats there is nothing.
-    bare: (bool, bool),
+    cropped: (bool, bool),
     blocks: Vec<BlockCover>,
 }
 
@@ -70,7 +70,7 @@ impl LayerPlate {
             rgba,
             scale,
             first: (0.0, f64::from(u32::try_from(top).unwrap_or(0))),
-            bare: (top > 0, bottom < sheet.height as usize),
+            cropped: (top > 0, bottom < sheet.height as usize),
             blocks,
         }
     }
@@ -110,7 +110,7 @@ impl LayerPlate {
     pub(crate) fn cover(&self, columns: (i32, i32), rows: (i32, i32)) -> BlockCover {
         let below = i32::try_from(self.height).unwrap_or(i32::MAX);
         // Beyond a cropped side only its last row repeats, which `content` left empty.
-        if (self.bare.0 && rows.1 <= 0) || (self.bare.1 && rows.0 >= below - 1) {
+        if (self.cropped.0 && rows.1 <= 0) || (self.cropped.1 && rows.0 >= below - 1) {
             return BlockCover::Nothing;
         }
         let block = |at: i32, side: u32| {

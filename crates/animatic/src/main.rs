@@ -180,14 +180,14 @@ fn read_picture(path: &Path, ground: BackgroundFill) -> Result<Picture, ProgramE
 }
 
 fn make(request: &RenderRequest<'_>, sound: &[Ambience]) -> Result<Video, ProgramError> {
-    watched(|control| animatic::make_with(request, sound, control))
+    with_progress(|control| animatic::make_with(request, sound, control))
 }
 
 fn write_frames(request: &RenderRequest<'_>, target: &Path) -> Result<(), ProgramError> {
     let file = fs::File::create(target).map_err(|error| {
         ProgramError::Work(format!("cannot write {}: {error}", target.display()))
     })?;
-    watched(|control| animatic::write_y4m(request, &mut BufWriter::new(file), control))?;
+    with_progress(|control| animatic::write_y4m(request, &mut BufWriter::new(file), control))?;
     say(&format!(
         "{}\n  frames      {}, uncompressed\n",
         target.display(),
@@ -196,7 +196,7 @@ fn write_frames(request: &RenderRequest<'_>, target: &Path) -> Result<(), Progra
 }
 
 /// Runs `work` with progress on standard error if that is a terminal.
-fn watched<T>(
+fn with_progress<T>(
     work: impl FnOnce(&mut RenderControl<'_>) -> Result<T, MakeError>,
 ) -> Result<T, ProgramError> {
     let watched = io::stderr().is_terminal();
@@ -228,7 +228,7 @@ fn summary(video: &Video, target: &Path, took: Duration) -> String {
         "{}\n  understood  {}\n  video       {}x{}, {} frames at {} fps, {:.2} s, {megabytes:.2} MB\n  \
          made in     {took:.2} s, {:.1} times real time\n",
         target.display(),
-        video.understood.join("; "),
+        video.interpretation.join("; "),
         video.width,
         video.height,
         video.frames,

@@ -42,7 +42,7 @@ pub fn make_retouched(
 ) -> Result<Video, MakeError> {
     let mut shot = Shot::prepare(request, control)?;
     let options = request.options;
-    let understood = shot.understood().to_vec();
+    let understood = shot.interpretation().to_vec();
     let mut kinds = shot.ambience().to_vec();
     kinds.extend(ambience);
     kinds.sort_unstable();
@@ -67,7 +67,7 @@ pub fn make_retouched(
         // always taken.
         let mut quality = Quality::BEST;
         let (packets, keepsakes) = loop {
-            match film::shoot(&mut shot, quality, &options, &mut control, retouch)? {
+            match film::render_film(&mut shot, quality, &options, &mut control, retouch)? {
                 FilmOutcome::Whole(packets, keepsakes) => break (packets, keepsakes),
                 FilmOutcome::TooLarge if quality == Quality::BEST => {
                     quality = measure(&mut shot, &options)?;
@@ -91,7 +91,7 @@ pub fn make_retouched(
         fps: options.fps,
         frames,
         seconds: f64::from(frames) / f64::from(options.fps),
-        understood,
+        interpretation: understood,
         poster,
         stills,
     })

@@ -36,7 +36,7 @@ impl PlaneSampler {
         parts: &[CropRect],
         (width, height): (u32, u32),
     ) -> Result<Self, RenderError> {
-        let whole = converted(plate);
+        let whole = plate_to_yuv(plate);
         let (columns, rows) = whole.sides();
         let halved = (columns / 2, rows / 2);
         let Some((first, others)) = parts.split_first() else {
@@ -154,7 +154,7 @@ fn resampled(
 }
 
 /// A plate as a frame; an odd side gets its last pixels twice.
-fn converted(plate: &LayerPlate) -> I420Frame {
+fn plate_to_yuv(plate: &LayerPlate) -> I420Frame {
     let (width, height) = (plate.width(), plate.height());
     let mut whole = I420Frame::new(width.next_multiple_of(2), height.next_multiple_of(2));
     if width % 2 + height % 2 == 0 {

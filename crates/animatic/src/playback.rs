@@ -34,7 +34,7 @@ pub struct DecodedFrame<'a> {
     /// Counts from 0.
     pub number: u32,
     /// Mean rate of the whole film.
-    pub per_second: f64,
+    pub frames_per_second: f64,
     decoded: &'a DecodedYUV<'a>,
 }
 
@@ -68,7 +68,7 @@ pub enum PlaybackError {
 
 /// Whether this film's frames can be tried: its tables are whole and its video is H.264. Nothing
 /// is decoded.
-pub fn can_be_tried(mut file: impl Read + Seek) -> Result<(), PlaybackError> {
+pub fn check_playable(mut file: impl Read + Seek) -> Result<(), PlaybackError> {
     VideoTrack::find(&mut file).map(drop)
 }
 
@@ -95,7 +95,7 @@ pub fn play(
             width,
             height,
             number,
-            per_second: track.per_second,
+            frames_per_second: track.frames_per_second,
             decoded,
         })
     };
@@ -139,7 +139,7 @@ struct VideoTrack {
     length_bytes: usize,
     /// Places and sizes in the file, in order.
     samples: Vec<(u64, u32)>,
-    per_second: f64,
+    frames_per_second: f64,
 }
 
 impl VideoTrack {
@@ -164,17 +164,17 @@ impl VideoTrack {
     /// `None` if it is no video.
     fn read(track: &[u8], file_bytes: u64) -> Result<Option<Self>, PlaybackError> {
         let damaged = || PlaybackError::Damaged;
-        let media = inside(track, *b"mdia").ok_or_else(damaged)?;
-        let handler = inside(media, *b"hdlr").ok_or_else(damaged)?;
+        let media = find_box(track, *b"mdia").ok_or_else(damaged)?;
+        let handler = find_box(media, *b"hdlr").ok_or_else(damaged)?;
         if handler.get(8..12) != Some(b"vide") {
             return Ok(None);
         }
-        let (timescale, duration) = inside(media, *b"mdhd")
-            .and_then(length)
+        let (timescale, duration) = find_box(media, *b"mdhd")
+            .and_then(timescale_and_duration)
             .ok_or_else(damaged)?;
-        let table = inside(media, *b"minf").and_then(|info| inside(info, *b"stbl"));
+        let table = find_box(media, *b"minf").and_then(|info| find_box(info, *b"stbl"));
         let table = table.ok_or_else(damaged)?;
-        let described = inside(table, *b"stsd").and_then(|entries| entries.get(8..));
+        let described = find_box(table, *b"stsd").and_then(|entries| entries.get(8..));
         let (kind, entry) = described
             .and_then(|entries| boxes(entries).next())
             .ok_or_else(damaged)?;
@@ -185,7 +185,7 @@ impl VideoTrack {
             return Err(PlaybackError::Codec(name));
         }
         // 78 bytes of fixed fields precede the boxes of a `VisualSampleEntry` (ISO/IEC 14496-12).
-        let config = entry.get(78..).and_then(|rest| inside(rest, *b"avcC"));
+        let config = entry.get(78..).and_then(|rest| find_box(rest, *b"avcC"));
         let config = config.ok_or_else(damaged)?;
         let samples = places(table, file_bytes).ok_or_else(damaged)?;
         #[expect(clippy::cast_precision_loss, reason = "a mean rate")]
@@ -196,7 +196,7 @@ impl VideoTrack {
             parameters: parameters(config).ok_or_else(damaged)?,
             length_bytes: usize::from(config.get(4).ok_or_else(damaged)? & 3) + 1,
             samples,
-            per_second: per_second.clamp(1.0, 240.0),
+            frames_per_second: per_second.clamp(1.0, 240.0),
         }))
     }
 }
@@ -247,7 +247,7 @@ fn boxes(mut rest: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
     })
 }
 
-fn inside(content: &[u8], kind: [u8; 4]) -> Option<&[u8]> {
+fn find_box(content: &[u8], kind: [u8; 4]) -> Option<&[u8]> {
     let found = boxes(content).find(|(found, _)| *found == kind);
     found.map(|(_, content)| content)
 }
@@ -263,7 +263,7 @@ fn long(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// Timescale and duration.
-fn length(header: &[u8]) -> Option<(u32, u64)> {
+fn timescale_and_duration(header: &[u8]) -> Option<(u32, u64)> {
     match header.first()? {
         1 => Some((number(header, 20)?, long(header, 24)?)),
         _ => Some((number(header, 12)?, u64::from(number(header, 16)?))),
@@ -290,15 +290,15 @@ fn parameters(config: &[u8]) -> Option<Vec<u8>> {
 
 /// Where each sample lies, all of them within the file.
 fn places(table: &[u8], file_bytes: u64) -> Option<Vec<(u64, u32)>> {
-    let sizes = inside(table, *b"stsz")?;
+    let sizes = find_box(table, *b"stsz")?;
     let (each, count) = (number(sizes, 4)?, number(sizes, 8)? as usize);
     if count > MAX_SAMPLES {
         return None;
     }
-    let runs = inside(table, *b"stsc")?;
-    let (chunks, wide) = match inside(table, *b"stco") {
+    let runs = find_box(table, *b"stsc")?;
+    let (chunks, wide) = match find_box(table, *b"stco") {
         Some(chunks) => (chunks, false),
-        None => (inside(table, *b"co64")?, true),
+        None => (find_box(table, *b"co64")?, true),
     };
     let mut places = Vec::new();
     let mut run = 0;

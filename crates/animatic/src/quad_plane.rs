@@ -51,10 +51,10 @@ impl QuadPlane {
         part: CropRect,
     ) -> Result<(), RenderError> {
         let (first, last) = self.reach(part, height);
-        self.along(resizer, (first, last), width, part)?;
+        self.resample_along_rows(resizer, (first, last), width, part)?;
         let rows = last - first;
         self.rows.resize(rows as usize * width as usize, 0);
-        lay_apart(&self.fours, &mut self.rows, width as usize);
+        deinterleave_rows(&self.fours, &mut self.rows, width as usize);
         let across = CropRect {
             left: 0.0,
             width: f64::from(width),
@@ -77,13 +77,13 @@ impl QuadPlane {
         (to, width): (&mut [u8], u32),
         part: CropRect,
     ) -> Result<(), RenderError> {
-        self.along(resizer, (0, self.height), width, part)?;
-        lay_apart(&self.fours, to, width as usize);
+        self.resample_along_rows(resizer, (0, self.height), width, part)?;
+        deinterleave_rows(&self.fours, to, width as usize);
         Ok(())
     }
 
     /// Resizes some rows to a width, starting at a whole band, into `fours`.
-    fn along(
+    fn resample_along_rows(
         &mut self,
         resizer: &mut Resizer,
         (first, last): (u32, u32),
@@ -126,7 +126,7 @@ impl QuadPlane {
 }
 
 /// Bands of four rows in one to rows of their own, as many as there is room for.
-fn lay_apart(fours: &[u8], rows: &mut [u8], width: usize) {
+fn deinterleave_rows(fours: &[u8], rows: &mut [u8], width: usize) {
     let bands = fours.chunks_exact(width * 4);
     for (band, rows) in bands.zip(rows.chunks_mut(width * 4)) {
         for (row, shift) in rows.chunks_exact_mut(width).zip([0, 8, 16, 24]) {

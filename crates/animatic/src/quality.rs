@@ -60,7 +60,7 @@ impl Quality {
         );
         let frames = f64::from(options.frames());
         let keys = (frames / f64::from(group_length(options))).ceil();
-        Ok(keys * key + (frames - keys) * other <= ceiling * CAUTION)
+        Ok(keys * key + (frames - keys) * other <= ceiling * SIZE_MARGIN)
     }
 
     /// One step coarser, about an eighth fewer bits; `None` at the end of the scale.
@@ -93,7 +93,7 @@ pub(crate) fn format(options: &RenderOptions) -> StreamFormat {
 }
 
 /// A guess from a few frames aims below the ceiling: exceeding it means encoding again.
-const CAUTION: f64 = 0.94;
+const SIZE_MARGIN: f64 = 0.94;
 
 /// Frames from one key frame to the next: whole pyramids, and groups about as long as each other.
 pub(crate) fn group_length(options: &RenderOptions) -> u32 {

@@ -86,7 +86,7 @@ impl ShotRenderer {
         if self.planes.is_none() {
             let parts: Result<Vec<CropRect>, _> =
                 self.stations.iter().map(|s| self.part(s)).collect();
-            let plate = &only(&self.layers)?.plate;
+            let plate = &only_layer(&self.layers)?.plate;
             let size = (self.width, self.height);
             let planes = PlaneSampler::new(&mut self.resizer, plate, &parts?, size)?;
             self.planes = Some(planes);
@@ -170,7 +170,7 @@ impl ShotRenderer {
         size: (u32, u32),
     ) -> Result<(), RenderError> {
         let part = self.part(station)?;
-        let plate = &only(&self.layers)?.plate;
+        let plate = &only_layer(&self.layers)?.plate;
         resize::rgba(
             &mut self.resizer,
             (plate.rgba(), (plate.width(), plate.height())),
@@ -182,7 +182,7 @@ impl ShotRenderer {
 
     /// The part of the plain shot's plate that a view shows.
     fn part(&self, station: &CameraStation) -> Result<CropRect, RenderError> {
-        let Layer { plate, parallax } = only(&self.layers)?;
+        let Layer { plate, parallax } = only_layer(&self.layers)?;
         let view = station.view(*parallax);
         let (plate_width, plate_height) = (f64::from(plate.width()), f64::from(plate.height()));
         let (scale, centre) = (plate.scale(), plate.place(view.centre));
@@ -207,7 +207,7 @@ impl ShotRenderer {
 }
 
 /// The one layer of a plain shot.
-fn only(layers: &[Layer]) -> Result<&Layer, RenderError> {
+fn only_layer(layers: &[Layer]) -> Result<&Layer, RenderError> {
     let layer = layers.first();
     layer.ok_or_else(|| RenderError::new("the shot has no picture"))
 }

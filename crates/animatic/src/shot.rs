@@ -28,10 +28,10 @@ pub(crate) struct Shot {
     grade: ColourGrade,
     titles: TitleOverlay,
     ambience: Vec<Ambience>,
-    understood: Vec<String>,
+    interpretation: Vec<String>,
     width: usize,
     /// Whether every frame shows only the picture.
-    bare: bool,
+    picture_only: bool,
 }
 
 impl Shot {
@@ -44,21 +44,21 @@ impl Shot {
         if (control.cancelled)() {
             return Err(MakeError::Cancelled);
         }
-        Ok(Self::of(request)?)
+        Ok(Self::from_request(request)?)
     }
 
-    fn of(request: &RenderRequest<'_>) -> Result<Self, RenderError> {
+    fn from_request(request: &RenderRequest<'_>) -> Result<Self, RenderError> {
         let options = &request.options;
         let direction = Direction::parse(request.prompt);
-        let mut understood = direction.understood();
+        let mut understood = direction.interpretation();
         let (layers, stations) = if let Some(picture) = request.picture {
-            filmed(picture, &direction, options)?
+            picture_layers(picture, &direction, options)?
         } else {
-            let scene = Scene::imagine(&direction.scenery, options.seed);
-            understood.push(scene.understood());
-            drawn(&scene, &direction, options)?
+            let scene = Scene::from_prompt(&direction.scenery, options.seed);
+            understood.push(scene.describe());
+            scene_layers(&scene, &direction, options)?
         };
-        let titles = TitleOverlay::set(&direction.titles, options);
+        let titles = TitleOverlay::typeset(&direction.titles, options);
         if !titles.missing().is_empty() {
             let missing: String = titles.missing().iter().collect();
             understood.push(format!("not shown, the title font has no {missing}"));
@@ -79,20 +79,20 @@ impl Shot {
             && direction.weather.is_empty()
             && direction.titles.is_empty();
         Ok(Self {
-            bare: untreated && renderer.is_plain(),
+            picture_only: untreated && renderer.is_plain(),
             renderer,
             air: WeatherOverlay::new(&direction.weather, options, mean),
             grade: ColourGrade::new(&direction, options),
             titles,
             ambience: direction.ambience,
-            understood,
+            interpretation: understood,
             width: options.width as usize,
         })
     }
 
     /// What was understood of the prompt, in words.
-    pub(crate) fn understood(&self) -> &[String] {
-        &self.understood
+    pub(crate) fn interpretation(&self) -> &[String] {
+        &self.interpretation
     }
 
     /// The sounds that the prompt names.
@@ -129,7 +129,7 @@ impl Shot {
         rgba: &mut [u8],
         yuv: &mut I420Frame,
     ) -> Result<(), RenderError> {
-        if self.bare {
+        if self.picture_only {
             return self.renderer.draw_planes(frame, yuv);
         }
         self.draw(frame, rgba)?;
@@ -144,7 +144,7 @@ impl Shot {
         rgba: &[u8],
         width: u32,
     ) -> Result<Picture, RenderError> {
-        if self.bare {
+        if self.picture_only {
             self.renderer.draw_small(frame, width)
         } else {
             self.renderer.shrink(rgba, width)
@@ -171,12 +171,12 @@ fn mean_colour(
 }
 
 /// The caller's picture as layers, and the camera's way over them.
-fn filmed(
+fn picture_layers(
     picture: &Picture,
     direction: &Direction,
     options: &RenderOptions,
 ) -> Result<(Vec<Layer>, Vec<CameraStation>), RenderError> {
-    let interest = InterestMap::of(picture);
+    let interest = InterestMap::from_picture(picture);
     let plan = |deep| plan(direction, picture.size(), options, deep, interest.as_ref());
     // Without travel there is no parallax to show, and a cut-out could only leave visible edges.
     if direction.travels() {
@@ -193,21 +193,21 @@ fn filmed(
     // zoom, so the camera is planned anew.
     let stations = plan(false);
     let layers = if is_upright(&stations) {
-        working_size::plain(picture, WorkingScale::plain(&stations, options.width))?
+        working_size::cubic_layers(picture, WorkingScale::for_cubic(&stations, options.width))?
     } else {
         let working = WorkingScale::tiled(&stations, options.width, picture.size());
-        working_size::whole(picture, working)?
+        working_size::tiled_picture(picture, working)?
     };
     Ok((layers, stations))
 }
 
 /// A drawn scene as layers, and the camera's way over them.
-fn drawn(
+fn scene_layers(
     scene: &Scene,
     direction: &Direction,
     options: &RenderOptions,
 ) -> Result<(Vec<Layer>, Vec<CameraStation>), RenderError> {
-    let picture = (with_room(options.width), with_room(options.height));
+    let picture = (add_margin(options.width), add_margin(options.height));
     let stations = plan(direction, picture, options, true, None);
     let detail = WorkingScale::tiled(&stations, options.width, picture).detail;
     let side = |side| working_size::scaled(side, detail);
@@ -215,7 +215,7 @@ fn drawn(
     // Drawn at the size at which it is held.
     let working = WorkingScale {
         detail,
-        held: detail,
+        held_scale: detail,
     };
     let layers = working_size::tiled(sheets, picture, working)?;
     Ok((layers, stations))
@@ -242,6 +242,6 @@ fn plan(
 }
 
 /// A side of a drawn scene: larger than the frame, so that the camera can come closer and travel.
-fn with_room(side: u32) -> u32 {
+fn add_margin(side: u32) -> u32 {
     side * 4 / 3
 }

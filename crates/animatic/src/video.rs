@@ -20,7 +20,7 @@ pub struct Video {
     /// Length in seconds: `frames / fps`, exactly what the file says.
     pub seconds: f64,
     /// What was understood of the prompt, in words.
-    pub understood: Vec<String>,
+    pub interpretation: Vec<String>,
     pub(crate) poster: Picture,
     pub(crate) stills: Vec<Picture>,
 }

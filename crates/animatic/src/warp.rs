@@ -66,8 +66,8 @@ impl<'a> PlateSampler<'a> {
             match (level, inside, replace) {
                 (true, _, true) => level_row(self.plate, walk, row, dither, lay),
                 (true, _, false) => level_row(self.plate, walk, row, dither, over),
-                (_, true, true) => sample_row(self.plate, walk, row, dither, near, lay),
-                (_, true, false) => sample_row(self.plate, walk, row, dither, near, over),
+                (_, true, true) => sample_row(self.plate, walk, row, dither, quad_inside, lay),
+                (_, true, false) => sample_row(self.plate, walk, row, dither, quad_inside, over),
                 (_, false, true) => sample_row(self.plate, walk, row, dither, at_edge, lay),
                 (_, false, false) => sample_row(self.plate, walk, row, dither, at_edge, over),
             }
@@ -112,10 +112,10 @@ impl<'a> PlateSampler<'a> {
         let (x1, y1) = self.place(tile.left + tile.width, y);
         let pixels = whole(tile.width);
         SamplePath {
-            x: cast(x0 * ONE),
-            y: cast(y0 * ONE),
-            dx: cast((x1 - x0) / pixels * ONE),
-            dy: cast((y1 - y0) / pixels * ONE),
+            x: cast(x0 * FIXED_POINT_ONE),
+            y: cast(y0 * FIXED_POINT_ONE),
+            dx: cast((x1 - x0) / pixels * FIXED_POINT_ONE),
+            dy: cast((y1 - y0) / pixels * FIXED_POINT_ONE),
         }
     }
 }
@@ -150,7 +150,7 @@ fn sample_row(
     let (pixels, _) = row.as_chunks_mut::<4>();
     for (i, pixel) in pixels.iter_mut().enumerate() {
         let (upper, lower) = four(plate, x >> 16, y >> 16);
-        let (across, down) = (part(x), part(y));
+        let (across, down) = (fraction_of(x), fraction_of(y));
         let mut colour = [0.0_f32; 4];
         for c in 0..4 {
             let (a, b) = (f32::from(upper[c]), f32::from(upper[c + 4]));
@@ -188,7 +188,7 @@ fn level_row(
     let at = index(walk.y >> 16) * stride + start * 4;
     let upper = plate.rgba().get(at..at + count * 4).unwrap_or_default();
     let lower = plate.rgba().get(at + stride..at + stride + count * 4);
-    let down = part(walk.y);
+    let down = fraction_of(walk.y);
     let rows = upper
         .as_chunks::<4>()
         .0
@@ -203,7 +203,7 @@ fn level_row(
     let mut x = walk.x.wrapping_sub(first << 16);
     for (i, pixel) in pixels.iter_mut().enumerate() {
         let at = index(x >> 16).min(WIDEST - 2);
-        let (left, right, across) = (mixed[at], mixed[at + 1], part(x));
+        let (left, right, across) = (mixed[at], mixed[at + 1], fraction_of(x));
         let mut colour = [0.0_f32; 4];
         for c in 0..4 {
             colour[c] = left[c] + (right[c] - left[c]) * across;
@@ -250,7 +250,7 @@ pub(crate) fn rounded(value: f32) -> u8 {
     clippy::cast_sign_loss,
     reason = "the caller has checked that the place is inside"
 )]
-fn near(plate: &LayerPlate, x: i32, y: i32) -> PixelQuad {
+fn quad_inside(plate: &LayerPlate, x: i32, y: i32) -> PixelQuad {
     let stride = plate.width() as usize * 4;
     let at = y as usize * stride + x as usize * 4;
     let two = |at: usize| {
@@ -286,7 +286,7 @@ fn at_edge(plate: &LayerPlate, x: i32, y: i32) -> PixelQuad {
 
 #[inline]
 #[expect(clippy::cast_precision_loss, reason = "sixteen bits")]
-fn part(place: i32) -> f32 {
+fn fraction_of(place: i32) -> f32 {
     (place & 0xFFFF) as f32 * (1.0 / 65536.0)
 }
 
@@ -310,7 +310,7 @@ fn side(side: u32) -> i32 {
 /// Plate pixels that a level row of a tile may span: a tile of 64 pixels spans half as many.
 const WIDEST: usize = 256;
 
-const ONE: f64 = 65536.0;
+const FIXED_POINT_ONE: f64 = 65536.0;
 
 /// Ordered dither of less than half a step: between two of the eight-bit steps the frame takes
 /// both by turns, so a slow gradient does not break into bands.

@@ -19,19 +19,19 @@ pub(crate) struct WorkingScale {
     /// At which the picture's detail is kept.
     pub(crate) detail: f64,
     /// At which it is held for the sampler; no less.
-    pub(crate) held: f64,
+    pub(crate) held_scale: f64,
 }
 
 impl WorkingScale {
     /// For the cubic resampler.
-    pub(crate) fn plain(stations: &[CameraStation], frame_width: u32) -> Self {
+    pub(crate) fn for_cubic(stations: &[CameraStation], frame_width: u32) -> Self {
         let (closest, _) = reach(stations);
         // At 1.0 a slow pan would breathe: a cubic kernel is sharpest on whole pixels and softest
         // between them, and the eye sees the difference come and go.
-        let scale = f64::from(frame_width) * SPARE / closest;
+        let scale = f64::from(frame_width) * CUBIC_OVERSAMPLING / closest;
         Self {
             detail: scale,
-            held: scale,
+            held_scale: scale,
         }
     }
 
@@ -43,10 +43,10 @@ impl WorkingScale {
         let wanted = (frame_width / closest).min(frame_width * 1.35 / widest);
         // A strip of a picture would be held at many times the frame's size.
         let area = f64::from(picture.0) * f64::from(picture.1);
-        let detail = wanted.min((MOST_PIXELS / area).sqrt() / TILED_SPARE);
+        let detail = wanted.min((MOST_PIXELS / area).sqrt() / TILE_OVERSAMPLING);
         Self {
             detail,
-            held: detail * TILED_SPARE,
+            held_scale: detail * TILE_OVERSAMPLING,
         }
     }
 }
@@ -60,7 +60,10 @@ fn reach(stations: &[CameraStation]) -> (f64, f64) {
 }
 
 /// A picture as one layer for the cubic resampler.
-pub(crate) fn plain(picture: &Picture, working: WorkingScale) -> Result<Vec<Layer>, RenderError> {
+pub(crate) fn cubic_layers(
+    picture: &Picture,
+    working: WorkingScale,
+) -> Result<Vec<Layer>, RenderError> {
     let plate = match reduced(picture, working.detail)? {
         Some(small) => {
             LayerPlate::solid(small.width(), small.height(), small.rgb(), picture.size())
@@ -79,7 +82,10 @@ pub(crate) fn plain(picture: &Picture, working: WorkingScale) -> Result<Vec<Laye
 }
 
 /// A picture as one layer for the tile sampler.
-pub(crate) fn whole(picture: &Picture, working: WorkingScale) -> Result<Vec<Layer>, RenderError> {
+pub(crate) fn tiled_picture(
+    picture: &Picture,
+    working: WorkingScale,
+) -> Result<Vec<Layer>, RenderError> {
     let small = reduced(picture, working.detail)?;
     let source = small.as_ref().unwrap_or(picture);
     let sheet = LayerSheet::solid(source.width(), source.height(), source.rgb());
@@ -97,8 +103,8 @@ pub(crate) fn tiled(
     for sheet in sheets {
         let parallax = sheet.parallax;
         let size = (
-            scaled(picture.0, working.held),
-            scaled(picture.1, working.held),
+            scaled(picture.0, working.held_scale),
+            scaled(picture.1, working.held_scale),
         );
         let sheet = if size.0 > sheet.width || size.1 > sheet.height {
             let mut rgba = vec![0; size.0 as usize * size.1 as usize * 4];
@@ -158,10 +164,10 @@ pub(crate) fn scaled(side: u32, by: f64) -> u32 {
 }
 
 /// How many more pixels the cubic resampler takes than it shows.
-const SPARE: f64 = 1.5;
+const CUBIC_OVERSAMPLING: f64 = 1.5;
 
 /// The same for the tile sampler, which holds several layers in memory.
-const TILED_SPARE: f64 = 1.25;
+const TILE_OVERSAMPLING: f64 = 1.25;
 
 /// Pixels of one layer at most: what a frame of 1920 by 1080 needs, and a little more.
 const MOST_PIXELS: f64 = 8e6;

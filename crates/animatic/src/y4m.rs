@@ -23,7 +23,7 @@ pub fn write_y4m(
     let mut shot = Shot::prepare(request, control)?;
     let options = request.options;
     let (width, height, fps) = (options.width, options.height, options.fps);
-    let mut write = |bytes: &[u8]| out.write_all(bytes).map_err(|error| failed(&error));
+    let mut write = |bytes: &[u8]| out.write_all(bytes).map_err(|error| write_error(&error));
     write(
         format!("YUV4MPEG2 W{width} H{height} F{fps}:1 Ip A1:1 C420mpeg2 XCOLORRANGE=LIMITED\n")
             .as_bytes(),
@@ -45,6 +45,6 @@ pub fn write_y4m(
     Ok(())
 }
 
-fn failed(error: &io::Error) -> MakeError {
+fn write_error(error: &io::Error) -> MakeError {
     MakeError::Write(error.to_string())
 }

@@ -68,7 +68,7 @@ impl SpectrogramSketch {
         while self.columns < COLUMNS
             && self.centre(self.columns) + WINDOW / 2 <= self.start + self.sound.len()
         {
-            self.listen();
+            self.analyse_next_column();
         }
         // What lies before the next moment's window is heard no more.
         let next = match self.columns {
@@ -85,12 +85,12 @@ impl SpectrogramSketch {
         let mut canvas = Canvas::new(side)?;
         // What never came is silence.
         while self.columns < COLUMNS {
-            self.listen();
+            self.analyse_next_column();
         }
         let ramp = colour_ramp(&mut SeededRandom::new("spectrogram", &[&self.seed]));
-        let field = LoudnessGrid::of(&self.cells);
+        let field = LoudnessGrid::from_strengths(&self.cells);
         canvas.shade(|x, y| {
-            let level = usize::from(byte(field.at(x, 1.0 - y)));
+            let level = usize::from(byte(field.loudness_at(x, 1.0 - y)));
             ramp.get(level).copied().unwrap_or([0; 3])
         });
         canvas.png()
@@ -103,7 +103,7 @@ impl SpectrogramSketch {
     }
 
     /// Listens to the next moment.
-    fn listen(&mut self) {
+    fn analyse_next_column(&mut self) {
         let centre = self.centre(self.columns);
         let rows = self.fft.rows(&self.sound, self.start, centre);
         for (row, power) in rows.into_iter().enumerate() {
@@ -138,7 +138,7 @@ struct LoudnessGrid {
 
 impl LoudnessGrid {
     /// Strengths as loudness relative to the loudest.
-    fn of(strengths: &[f32]) -> Self {
+    fn from_strengths(strengths: &[f32]) -> Self {
         // Relative to the loudest, so that a quiet stem gets as clear a picture as a loud one.
         let top = strengths.iter().copied().fold(0.0, f32::max);
         let relative = |strength: &f32| {
@@ -154,7 +154,7 @@ impl LoudnessGrid {
     }
 
     /// The value between the four nearest cells; both places 0–1.
-    fn at(&self, time: f32, height: f32) -> f32 {
+    fn loudness_at(&self, time: f32, height: f32) -> f32 {
         let (column, across) = split(time, COLUMNS);
         let (row, up) = split(height, ROWS);
         let cell = |r: usize, c: usize| self.cells.get(r * COLUMNS + c).copied().unwrap_or(0.0);

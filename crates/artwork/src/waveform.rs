@@ -47,9 +47,9 @@ impl WaveformSketch {
         canvas.wash_palette(&palette, glow);
         let bars = self.bars.loudness();
         match style {
-            WaveformStyle::Mirrored => mirrored(&mut canvas, &palette, &bars),
-            WaveformStyle::OverWater => over_water(&mut canvas, &palette, &bars),
-            WaveformStyle::Ring => ring(&mut canvas, &palette, &bars),
+            WaveformStyle::Mirrored => draw_mirrored(&mut canvas, &palette, &bars),
+            WaveformStyle::OverWater => draw_over_water(&mut canvas, &palette, &bars),
+            WaveformStyle::Ring => draw_ring(&mut canvas, &palette, &bars),
         }
         canvas.png()
     }
@@ -94,8 +94,8 @@ pub(super) fn longest(channels: &[Vec<f32>]) -> usize {
 }
 
 /// Bars around a middle line; the loud ones are lighter.
-fn mirrored(canvas: &mut Canvas, palette: &Palette, bars: &[f32]) {
-    let (step, width) = pitch(bars.len(), 80.0);
+fn draw_mirrored(canvas: &mut Canvas, palette: &Palette, bars: &[f32]) {
+    let (step, width) = bar_spacing(bars.len(), 80.0);
     canvas.fill(circle(50.0, 50.0, 41.0), palette.deep, 0.16);
     canvas.fill(circle(50.0, 50.0, 30.0), palette.deep, 0.16);
     for (x, loud) in places(10.0, step).zip(bars) {
@@ -107,8 +107,8 @@ fn mirrored(canvas: &mut Canvas, palette: &Palette, bars: &[f32]) {
 }
 
 /// Bars that stand on a line, with their fainter reflection below it.
-fn over_water(canvas: &mut Canvas, palette: &Palette, bars: &[f32]) {
-    let (step, width) = pitch(bars.len(), 80.0);
+fn draw_over_water(canvas: &mut Canvas, palette: &Palette, bars: &[f32]) {
+    let (step, width) = bar_spacing(bars.len(), 80.0);
     let shore = 62.0;
     canvas.fill(circle(50.0, shore, 34.0), palette.warm.lighter(0.10), 0.20);
     canvas.fill(circle(50.0, shore, 22.0), palette.light, 0.10);
@@ -129,7 +129,7 @@ fn over_water(canvas: &mut Canvas, palette: &Palette, bars: &[f32]) {
 }
 
 /// Bars that leave a disc in all directions, time running clockwise from the top.
-fn ring(canvas: &mut Canvas, palette: &Palette, bars: &[f32]) {
+fn draw_ring(canvas: &mut Canvas, palette: &Palette, bars: &[f32]) {
     for (radius, alpha) in [(46.0, 0.07), (39.0, 0.09), (32.0, 0.12)] {
         canvas.fill(circle(50.0, 50.0, radius), palette.light, alpha);
     }
@@ -153,7 +153,7 @@ fn ring(canvas: &mut Canvas, palette: &Palette, bars: &[f32]) {
 }
 
 /// Distance and width of bars that share this much of the canvas.
-fn pitch(bars: usize, share: f32) -> (f32, f32) {
+fn bar_spacing(bars: usize, share: f32) -> (f32, f32) {
     let step = share / count(bars);
     (step, step * 0.56)
 }
@@ -205,7 +205,7 @@ impl LoudnessBars {
                 let (now, later) = piece.split_at(left.min(piece.len()));
                 piece = later;
                 let (heard, level) = &mut self.channels[channel];
-                level.hear(now);
+                level.add_samples(now);
                 *heard += now.len();
                 if now.len() == left {
                     let level = std::mem::take(level).value();
@@ -250,14 +250,14 @@ impl LoudnessBars {
 struct LevelMeter {
     peak: f32,
     power: f32,
-    heard: f32,
+    sample_count: f32,
     /// Squares of the present block and how many samples it has: a running sum of squares stops growing once it is
     /// 2^24 times a sample.
     block: (f32, u16),
 }
 
 impl LevelMeter {
-    fn hear(&mut self, samples: &[f32]) {
+    fn add_samples(&mut self, samples: &[f32]) {
         for sample in samples {
             if sample.is_finite() {
                 let size = sample.abs().min(4.0);
@@ -266,7 +266,7 @@ impl LevelMeter {
             }
             self.block.1 += 1;
             if self.block.1 == LEVEL_BLOCK {
-                (self.power, self.heard) = self.sums();
+                (self.power, self.sample_count) = self.sums();
                 self.block = (0.0, 0);
             }
         }
@@ -277,7 +277,7 @@ impl LevelMeter {
         let whole = f32::from(LEVEL_BLOCK);
         (
             self.power + squares / whole,
-            self.heard + f32::from(count) / whole,
+            self.sample_count + f32::from(count) / whole,
         )
     }
 

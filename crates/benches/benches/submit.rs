@@ -153,13 +153,13 @@ async fn submits(database: Option<&str>, way: Way, callers: usize) -> (f64, f64)
         Way::TaskAlone => "",
         Way::Whole | Way::Keyed => PRICED,
     };
-    let gateway = benches::BenchGateway::on(database, settings).await;
+    let gateway = benches::BenchGateway::with_database(database, settings).await;
     let keys = gateway.callers(callers).await;
     let router = match way {
         Way::TaskAlone => {
             let endpoint = Router::new().route("/v1/videos", post(task_alone));
             // The same frame around both, so that only the work for the order differs.
-            http::framed(endpoint, &gateway.app)
+            http::with_layers(endpoint, &gateway.app)
         }
         Way::Whole | Way::Keyed => http::router(&gateway.app),
     };
@@ -241,7 +241,7 @@ async fn task_alone(
 }
 
 async fn with_groups(database: Option<&str>, is_grouped: bool) -> f64 {
-    let gateway = Arc::new(benches::BenchGateway::on(database, PRICED).await);
+    let gateway = Arc::new(benches::BenchGateway::with_database(database, PRICED).await);
     let callers = Arc::new(gateway.callers(KEYS).await);
     count(move |number| {
         let (gateway, callers) = (gateway.clone(), callers.clone());

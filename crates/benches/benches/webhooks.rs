@@ -84,7 +84,7 @@ fn receive() {
         .unwrap();
     runtime.block_on(async {
         let alive = WebhookReceiver::start().await.unwrap();
-        let dead = WebhookReceiver::acting(|_, _| Reaction::Hang)
+        let dead = WebhookReceiver::start_with_script(|_, _| Reaction::Hang)
             .await
             .unwrap();
         println!("{} {}", alive.url("/"), dead.url("/"));
@@ -248,7 +248,7 @@ async fn plain_loop() -> (f64, f64) {
     let sends = all.into_iter().map(|due| async move {
         let owner = webhooks::owner_of(due.account, due.endpoint);
         let keys =
-            webhooks::signing_keys::SigningKeys::open(app, &owner, due.secrets.as_ref().unwrap())
+            webhooks::signing_keys::SigningKeys::unseal(app, &owner, due.secrets.as_ref().unwrap())
                 .unwrap();
         let (id, at) = (due.event.message(), app.clock.now());
         let signature = keys
@@ -274,7 +274,7 @@ async fn plain_loop() -> (f64, f64) {
             response: None,
         };
         let written = app.store.write(move |conn| {
-            deliveries::tried(
+            deliveries::record_attempt(
                 conn,
                 due.id,
                 "plain",

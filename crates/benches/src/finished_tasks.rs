@@ -35,7 +35,7 @@ pub async fn video(gateway: &BenchGateway) -> TaskId {
             .models
             .catalog
             .load()
-            .named("animatic-1")
+            .by_name("animatic-1")
             .unwrap()
             .clone(),
         asked_model: "animatic-1".into(),

@@ -61,13 +61,13 @@ impl BenchGateway {
 
     /// The same with this configuration file.
     pub async fn with_settings(toml: &str) -> Self {
-        Self::on(None, toml).await
+        Self::with_database(None, toml).await
     }
 
     /// The same on this database instead.
-    pub async fn on(database: Option<&str>, toml: &str) -> Self {
+    pub async fn with_database(database: Option<&str>, toml: &str) -> Self {
         let data = folder_on_disk();
-        let mut gateway = Self::of(app_in(data.path(), database, toml)).await;
+        let mut gateway = Self::from_app(app_in(data.path(), database, toml)).await;
         gateway.data = Some(data);
         gateway
     }
@@ -92,7 +92,7 @@ impl BenchGateway {
     }
 
     /// A gateway that is open already; its data stay.
-    pub async fn of(app: App) -> Self {
+    pub async fn from_app(app: App) -> Self {
         let (key, caller) = another_key(&app).await;
         Self {
             app,
@@ -116,7 +116,7 @@ impl BenchGateway {
 pub fn film(gateway: &BenchGateway, model: &str, milliseconds: u64) -> NewTask {
     let catalog = gateway.app.models.catalog.load();
     NewTask {
-        model: catalog.named(model).unwrap().clone(),
+        model: catalog.by_name(model).unwrap().clone(),
         asked_model: model.into(),
         payload: TaskPayload::VideoV1(VideoJob {
             prompt: "a lake under the mountains at first light, slow dolly in".repeat(5),
@@ -230,7 +230,7 @@ pub async fn measured(load: &ClientLoad) -> LoadResult {
     // The gateway that is measured runs on this runtime. Waiting for the client must not take a
     // thread from it.
     let output = tokio::task::spawn_blocking(move || {
-        beside(&program)
+        command_on_other_cpu(&program)
             .env(CLIENT, words.join("\u{1f}"))
             .output()
             .unwrap()
@@ -245,11 +245,11 @@ pub async fn measured(load: &ClientLoad) -> LoadResult {
 }
 
 /// Set to a processor's number, it keeps everything but the gateway there.
-pub const OTHERS: &str = "MEDIAGATE_BENCH_OTHERS";
+pub const OTHER_CPU_VAR: &str = "MEDIAGATE_BENCH_OTHERS";
 
 /// A program that must not take the gateway's processor, if it has one of its own.
-pub fn beside(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
-    let Some(processor) = std::env::var_os(OTHERS) else {
+pub fn command_on_other_cpu(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
+    let Some(processor) = std::env::var_os(OTHER_CPU_VAR) else {
         return std::process::Command::new(program);
     };
     let mut command = std::process::Command::new("taskset");

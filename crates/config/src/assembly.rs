@@ -90,7 +90,7 @@ impl Config {
     /// Known hosted models, without reading any other setting.
     pub fn catalogue(flags: &Settings) -> Result<Arc<Catalogue>, ConfigError> {
         let set = flags.clone().with_file()?;
-        providers::known(set.catalog.as_deref(), set.source.as_ref())
+        providers::hosted_catalogue(set.catalog.as_deref(), set.source.as_ref())
     }
 
     pub(super) fn of(set: Settings) -> Result<Self, ConfigError> {
@@ -173,7 +173,10 @@ impl Config {
                     .default_music_model
                     .unwrap_or_else(|| "stems-dsp-1".into()),
                 show_providers: set.show_providers.unwrap_or(false),
-                catalogue: providers::known(set.catalog.as_deref(), set.source.as_ref())?,
+                catalogue: providers::hosted_catalogue(
+                    set.catalog.as_deref(),
+                    set.source.as_ref(),
+                )?,
                 catalog: set.catalog,
                 providers: complete(set.providers)?,
                 models: with_extras(set.models)?,

@@ -35,12 +35,12 @@ impl EffectiveSettings {
     }
 
     /// These were read and are in effect.
-    pub fn applied(&self, models: ModelConfig) {
+    pub fn apply_models(&self, models: ModelConfig) {
         self.models.store(models.into());
     }
 
     /// A reload was tried.
-    pub fn reloaded(&self, reload: ReloadOutcome) {
+    pub fn note_reload(&self, reload: ReloadOutcome) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(reload);
     }
 
@@ -59,7 +59,7 @@ impl EffectiveSettings {
     }
 
     /// Notes whether another process has this setting otherwise. Returns whether that is news.
-    pub fn differs(&self, name: &'static str, differs: bool, now: Timestamp) -> bool {
+    pub fn note_difference(&self, name: &'static str, differs: bool, now: Timestamp) -> bool {
         let mut known = self
             .differing
             .lock()

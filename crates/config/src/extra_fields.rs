@@ -38,22 +38,22 @@ impl ExtraFields {
         };
         let mut variables = self.0.iter_mut().filter(|(_, value)| is_variable(value));
         variables.try_for_each(|(name, value)| {
-            put_in_place(value).map_err(|error| (name.clone(), error))
+            resolve_references(value).map_err(|error| (name.clone(), error))
         })
     }
 
     /// Puts in place what `env:` and `file:` refer to, at any depth.
     pub(super) fn read(&mut self) -> Result<(), SecretError> {
-        self.0.values_mut().try_for_each(put_in_place)
+        self.0.values_mut().try_for_each(resolve_references)
     }
 }
 
 /// Whether everything that a value refers to can be read.
 fn can_be_read(value: &Value) -> bool {
-    put_in_place(&mut value.clone()).is_ok()
+    resolve_references(&mut value.clone()).is_ok()
 }
 
-fn put_in_place(value: &mut Value) -> Result<(), SecretError> {
+fn resolve_references(value: &mut Value) -> Result<(), SecretError> {
     match value {
         Value::String(text) => {
             if let Some(source) = reference(text) {
@@ -61,8 +61,8 @@ fn put_in_place(value: &mut Value) -> Result<(), SecretError> {
             }
             Ok(())
         }
-        Value::Array(items) => items.iter_mut().try_for_each(put_in_place),
-        Value::Object(fields) => fields.values_mut().try_for_each(put_in_place),
+        Value::Array(items) => items.iter_mut().try_for_each(resolve_references),
+        Value::Object(fields) => fields.values_mut().try_for_each(resolve_references),
         Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
     }
 }
@@ -76,14 +76,14 @@ fn reference(text: &str) -> Option<SecretSource> {
 }
 
 /// A value that may be secret: only where it comes from.
-pub(super) fn shown(value: &Value) -> String {
+pub(super) fn masked(value: &Value) -> String {
     let source = value.as_str().and_then(reference);
     source.map_or_else(|| MASK.to_owned(), |source| source.to_string())
 }
 
 impl Serialize for ExtraFields {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_map(self.0.iter().map(|(name, value)| (name, shown(value))))
+        to.collect_map(self.0.iter().map(|(name, value)| (name, masked(value))))
     }
 }
 

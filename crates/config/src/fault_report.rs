@@ -12,7 +12,7 @@ use crate::settings_file::{self, SettingsFile};
 use crate::{Config, ConfigError, Settings};
 
 /// Most faults that are told.
-const MOST: usize = 100;
+const MAX_FAULTS: usize = 100;
 /// Without these an entry of `[providers]` or `[models]` would have other faults.
 const NEEDED: [&str; 6] = [
     "protocol", "api_key", "api_keys", "base_url", "kind", "routes",
@@ -32,15 +32,15 @@ pub fn check(
         Ok(config) => return Ok(config),
         Err(faults) => faults,
     };
-    if let Some(source) = flags.config.as_deref().and_then(source) {
+    if let Some(source) = flags.config.as_deref().and_then(read_file) {
         // A file that is no TOML has nothing that could be taken out, and its one fault is
         // reported.
         let mut table: Table = toml::from_str(&source.text).unwrap_or_default();
         let all = table.clone();
         let mut new = faults.clone();
         // Ends in any case: a round either takes something out of the table or is the last.
-        while faults.len() < MOST && take_out(&mut table, &all, &new) {
-            new = match checked(without(flags, &source, &table)) {
+        while faults.len() < MAX_FAULTS && take_out(&mut table, &all, &new) {
+            new = match checked(load_without(flags, &source, &table)) {
                 Ok(_) => break,
                 Err(found) => found
                     .into_iter()
@@ -60,7 +60,7 @@ pub fn check(
     Err(faults)
 }
 
-fn source(path: &Path) -> Option<SettingsFile> {
+fn read_file(path: &Path) -> Option<SettingsFile> {
     Some(SettingsFile {
         path: path.display().to_string(),
         text: std::fs::read_to_string(path).ok()?,
@@ -68,7 +68,11 @@ fn source(path: &Path) -> Option<SettingsFile> {
 }
 
 /// The settings with `table` in place of the file, whose lines are still told.
-fn without(flags: &Settings, source: &SettingsFile, table: &Table) -> Result<Config, ConfigError> {
+fn load_without(
+    flags: &Settings,
+    source: &SettingsFile,
+    table: &Table,
+) -> Result<Config, ConfigError> {
     let text = toml::to_string(table).unwrap_or_default();
     let mut set = flags.clone();
     let mut rest = file::parse(&source.path, &text)?;

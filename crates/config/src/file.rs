@@ -91,11 +91,11 @@ fn without_value(message: &str) -> String {
 
 /// The message for an unknown key.
 pub fn unknown_key(unknown: &str, known: &[&str]) -> String {
-    format!("unknown key `{unknown}`; {}", meant(unknown, known))
+    format!("unknown key `{unknown}`; {}", suggestion(unknown, known))
 }
 
 /// A suggestion for an unknown word.
-pub fn meant(unknown: &str, known: &[&str]) -> String {
+pub fn suggestion(unknown: &str, known: &[&str]) -> String {
     let near = known
         .iter()
         .map(|name| (strsim::damerau_levenshtein(unknown, name), *name))

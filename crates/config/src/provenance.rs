@@ -39,9 +39,9 @@ pub struct SigningIdentity {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyHolder {
     /// This process: PKCS #8 in PEM.
-    Here(Secret),
+    Local(Secret),
     /// A service, which is asked for each signature.
-    There(MaskedUrl),
+    Remote(MaskedUrl),
 }
 
 impl Default for ProvenanceRules {
@@ -80,7 +80,7 @@ impl ProvenanceRules {
         let Some(identity) = &self.identity else {
             return Ok(());
         };
-        if let KeyHolder::There(url) = &identity.holder
+        if let KeyHolder::Remote(url) = &identity.holder
             && !url.is_http()
         {
             return Err(wrong("provenance.signer", "must be an http or https URL"));
@@ -108,7 +108,7 @@ impl ProvenanceRules {
                     .map(|shown| ("certificate", text(shown))),
             );
             entries.extend(key.as_ref().map(|shown| ("key", text(shown))));
-            if let KeyHolder::There(url) = &identity.holder {
+            if let KeyHolder::Remote(url) = &identity.holder {
                 entries.push(("signer", text(&url.to_string())));
             }
         }
@@ -140,9 +140,9 @@ impl SigningIdentity {
         let shown = [Some(pem_source(&certificate)), key.as_ref().map(pem_source)];
         let certificates = read_pem("provenance.certificate", certificate, "CERTIFICATE")?;
         let holder = match (key, signer) {
-            (Some(key), None) => KeyHolder::Here(read_pem("provenance.key", key, "PRIVATE KEY")?),
+            (Some(key), None) => KeyHolder::Local(read_pem("provenance.key", key, "PRIVATE KEY")?),
             (None, Some(signer)) => {
-                KeyHolder::There(MaskedUrl::read("provenance.signer", &signer)?)
+                KeyHolder::Remote(MaskedUrl::read("provenance.signer", &signer)?)
             }
             (Some(_), Some(_)) => {
                 return Err(wrong("provenance.signer", "cannot be combined with key"));
@@ -168,7 +168,7 @@ impl SigningIdentity {
             let message = "must have a key for ES256 (P-256), ES384 (P-384) or Ed25519";
             wrong("provenance.certificate", message)
         })?;
-        let KeyHolder::Here(key) = &self.holder else {
+        let KeyHolder::Local(key) = &self.holder else {
             return Ok(());
         };
         let unfit = |error: provenance::credentials::CredentialsError| {

@@ -154,7 +154,7 @@ impl ProviderTable {
 }
 
 /// Known hosted models, with those in a folder added.
-pub(super) fn known(
+pub(super) fn hosted_catalogue(
     folder: Option<&Path>,
     source: Option<&SettingsFile>,
 ) -> Result<Arc<Catalogue>, ConfigError> {

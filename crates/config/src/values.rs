@@ -75,7 +75,7 @@ pub(super) fn options<S: Serializer>(options: &ExtraFields, to: S) -> Result<S::
             Json::String(_) => adapters::WORD_OPTIONS.contains(&name.as_str()),
             Json::Null | Json::Array(_) | Json::Object(_) => false,
         };
-        let shown = || Json::String(extra_fields::shown(value));
+        let shown = || Json::String(extra_fields::masked(value));
         (name, if is_plain { value.clone() } else { shown() })
     }))
 }

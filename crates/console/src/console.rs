@@ -9,7 +9,7 @@ use super::view::ConsolePage;
 use super::{PageFrame, head};
 
 /// The views, by the first part of their address.
-const PLACES: [(&str, &str); 10] = [
+const VIEWS: [(&str, &str); 10] = [
     ("create", "Create"),
     ("library", "Library"),
     ("tasks", "Tasks"),
@@ -23,18 +23,18 @@ const PLACES: [(&str, &str); 10] = [
 ];
 
 /// Entries that are shown before the key's scopes are known.
-const USUAL: usize = 4;
+const INITIAL_VIEWS: usize = 4;
 
 /// Whether the console has a view at this address, below `/console/`.
-pub fn is_place(place: &str) -> bool {
+pub fn is_view(place: &str) -> bool {
     let first = place.split('/').next();
     // The rest of the address is an id, which the scripts look up.
-    PLACES.iter().any(|(name, _)| first == Some(name))
+    VIEWS.iter().any(|(name, _)| first == Some(name))
 }
 
 pub fn console(page: &ConsolePage) -> String {
-    let first = page.place.split('/').next().unwrap_or_default();
-    let title = PLACES.iter().find(|(name, _)| *name == first);
+    let first = page.view_path.split('/').next().unwrap_or_default();
+    let title = VIEWS.iter().find(|(name, _)| *name == first);
     let title = title.map_or("Console", |(_, title)| *title);
     let frame = PageFrame {
         title,
@@ -66,7 +66,7 @@ fn first_paint(here: &str, title: &str) -> Markup {
             // scopes.
             nav.rail aria-label="Console" {
                 a.brand href="/" { span { "Mediagate" } }
-                ul { @for (name, title) in &PLACES[..USUAL] {
+                ul { @for (name, title) in &VIEWS[..INITIAL_VIEWS] {
                     li { a href={ "/console/" (name) } aria-current=[(here == *name).then_some("page")] { span { (title) } } }
                 } }
             }

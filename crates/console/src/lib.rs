@@ -18,7 +18,7 @@ mod view;
 use maud::{DOCTYPE, Markup, html};
 
 pub use assets::{ASSETS, StaticAsset, asset, asset_version};
-pub use console::{console, is_place};
+pub use console::{console, is_view};
 pub use home::home;
 pub use pricing::pricing;
 pub use provenance::provenance;
@@ -60,14 +60,14 @@ fn head(frame: &PageFrame) -> Markup {
             meta name="color-scheme" content="light dark";
             meta name="description" content="A gateway in front of video and music models.";
             title { (frame.title) " · Mediagate" }
-            link rel="icon" type="image/svg+xml" href=(versioned("favicon.svg"));
-            link rel="stylesheet" href=(versioned("style.css"));
+            link rel="icon" type="image/svg+xml" href=(asset_url("favicon.svg"));
+            link rel="stylesheet" href=(asset_url("style.css"));
             @for name in frame.extra {
                 @if name.ends_with("css") {
-                    link rel="stylesheet" href=(versioned(name));
+                    link rel="stylesheet" href=(asset_url(name));
                 } @else {
                     // Modules are deferred, so a script finds the whole page.
-                    script type="module" src=(versioned(name)) {}
+                    script type="module" src=(asset_url(name)) {}
                 }
             }
         }
@@ -75,7 +75,7 @@ fn head(frame: &PageFrame) -> Markup {
 }
 
 /// A static file's URL, which changes with its content.
-fn versioned(name: &str) -> String {
+fn asset_url(name: &str) -> String {
     format!("/assets/{name}?v={}", asset_version())
 }
 
@@ -89,7 +89,7 @@ fn header(here: &str) -> Markup {
         header.top {
             div.bar {
                 a.brand href="/" aria-current=[(here == "/").then_some("page")] {
-                    img src=(versioned("favicon.svg")) width="28" height="28" alt="";
+                    img src=(asset_url("favicon.svg")) width="28" height="28" alt="";
                     span { "Mediagate" }
                 }
                 nav aria-label="Main" {

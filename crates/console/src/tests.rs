@@ -73,7 +73,7 @@ fn pages(word: &str) -> Vec<String> {
         }),
         console(&ConsolePage {
             site: hostile_site.clone(),
-            place: word_owned.clone(),
+            view_path: word_owned.clone(),
             video_model: word_owned.clone(),
             music_model: word_owned,
             picture_bytes: 20_000_000,

@@ -88,7 +88,7 @@ pub struct ModelRow {
 pub struct ConsolePage {
     pub site: SiteContext,
     /// Its address below `/console`: `tasks/0197…`.
-    pub place: String,
+    pub view_path: String,
     /// The video model that is shown first.
     pub video_model: String,
     /// The music model that is shown first.

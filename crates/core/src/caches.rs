@@ -19,7 +19,7 @@ use mediagate_store::ChangeStamp;
 /// How long a look-up of how long a model's tasks take holds.
 const USUAL_LENGTHS: Duration = Duration::from_secs(5);
 /// How long it is known that a film could not be looked at: longer than it is tried.
-const MISSES: Duration = Duration::from_hours(24);
+const FILM_MISS_TTL: Duration = Duration::from_hours(24);
 /// How long the record of a task that ended holds: another process may delete its film.
 const ENDED: Duration = Duration::from_secs(10);
 /// How long a key's name holds.
@@ -32,7 +32,7 @@ pub struct Caches {
     /// Callers, by the hash of their secret.
     pub callers: Cache<String, CachedCaller>,
     /// Tasks that have ended, and so change only by being deleted.
-    pub ended: Cache<TaskId, Arc<Task>>,
+    pub ended_tasks: Cache<TaskId, Arc<Task>>,
     /// The names of keys.
     pub key_names: Cache<KeyId, String>,
     /// How long tasks of models usually take, by their ids.
@@ -44,14 +44,14 @@ pub struct Caches {
     /// Operators' calls that were refused in the last minute, by key, call and code.
     pub noted_refusals: Cache<(KeyId, String, ErrorCode), ()>,
     /// When keys were last used.
-    pub uses: KeyUsage,
+    pub key_usage: KeyUsage,
 }
 
 impl Default for Caches {
     fn default() -> Self {
         Self {
             callers: Cache::new(10_000),
-            ended: Cache::builder()
+            ended_tasks: Cache::builder()
                 .max_capacity(10_000)
                 .time_to_live(ENDED)
                 .build(),
@@ -66,13 +66,13 @@ impl Default for Caches {
             pictures: Cache::new(10_000),
             misses: Cache::builder()
                 .max_capacity(10_000)
-                .time_to_live(MISSES)
+                .time_to_live(FILM_MISS_TTL)
                 .build(),
             noted_refusals: Cache::builder()
                 .max_capacity(10_000)
                 .time_to_live(NOTED_REFUSALS)
                 .build(),
-            uses: KeyUsage::default(),
+            key_usage: KeyUsage::default(),
         }
     }
 }

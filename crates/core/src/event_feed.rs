@@ -15,7 +15,7 @@ pub const MOST_FOLLOWERS: usize = 50;
 /// Something that happened, and the handle of its account.
 #[derive(Debug, Clone)]
 pub struct FeedEntry {
-    pub what: FeedEvent,
+    pub event: FeedEvent,
     pub handle: Option<String>,
 }
 
@@ -69,7 +69,7 @@ impl EventFeed {
         state.is_watched
     }
 
-    pub fn tell(&self, told: Arc<FeedEntry>) {
+    pub fn publish(&self, told: Arc<FeedEntry>) {
         // Fails if the last follower has just left.
         let _ = self.sender.send(told);
     }

@@ -8,9 +8,9 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::KeyId;
 
 /// A key's use is written at most this often.
-const EVERY: Duration = Duration::from_mins(1);
+const WRITE_INTERVAL: Duration = Duration::from_mins(1);
 /// Most keys that are remembered; of more, some uses are not written.
-const MOST: usize = 100_000;
+const MAX_KEYS: usize = 100_000;
 /// Most keys per transaction.
 const BATCH: usize = 500;
 
@@ -27,7 +27,7 @@ struct LastUse {
 impl LastUse {
     fn is_due(&self) -> bool {
         self.written
-            .is_none_or(|written| self.latest >= written.plus(EVERY))
+            .is_none_or(|written| self.latest >= written.plus(WRITE_INTERVAL))
     }
 }
 
@@ -37,7 +37,7 @@ impl KeyUsage {
         let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = uses.get_mut(&key) {
             known.latest = known.latest.max(now);
-        } else if uses.len() < MOST {
+        } else if uses.len() < MAX_KEYS {
             let fresh = LastUse {
                 latest: now,
                 written: None,
@@ -56,7 +56,7 @@ impl KeyUsage {
     }
 
     /// These were written.
-    pub fn written(&self, keys: &[(KeyId, Timestamp)]) {
+    pub fn mark_written(&self, keys: &[(KeyId, Timestamp)]) {
         let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (key, at) in keys {
             if let Some(known) = uses.get_mut(key) {
@@ -65,7 +65,7 @@ impl KeyUsage {
         }
         // A key that is written and idle can be forgotten: without an entry its next use is written
         // at once.
-        if uses.len() >= MOST / 2 {
+        if uses.len() >= MAX_KEYS / 2 {
             uses.retain(|_, known| known.written != Some(known.latest));
         }
     }
@@ -82,7 +82,7 @@ mod tests {
         uses.note(key, at(0));
         uses.note(key, at(5));
         assert_eq!(uses.due(), [(key, at(5))]);
-        uses.written(&[(key, at(5))]);
+        uses.mark_written(&[(key, at(5))]);
         uses.note(key, at(64));
         assert_eq!(uses.due(), []);
         uses.note(key, at(65));

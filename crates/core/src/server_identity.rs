@@ -35,6 +35,6 @@ impl ServerIdentity {
     /// Until when something may be ordered for a caller: later another process may
     /// have answered it.
     pub fn send_before(&self) -> SendDeadline {
-        SendDeadline::until(self.proved_until.subscribe())
+        SendDeadline::from_watch(self.proved_until.subscribe())
     }
 }

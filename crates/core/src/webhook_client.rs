@@ -14,9 +14,9 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::webhook::AttemptError;
 
 /// Most of an answer that is read, in bytes.
-const READ: usize = 64 * 1024;
+const MAX_READ_BYTES: usize = 64 * 1024;
 /// How much of it is kept.
-const KEPT: usize = 1024;
+const MAX_KEPT_BYTES: usize = 1024;
 /// Longest URL in characters.
 pub const LONGEST_URL: usize = 2000;
 
@@ -46,7 +46,7 @@ pub struct WebhookClient {
 pub struct WebhookResponse {
     pub status: u16,
     /// How long it asks to wait.
-    pub asked: Option<Duration>,
+    pub retry_after: Option<Duration>,
     /// How its body begins, as text.
     pub text: String,
 }
@@ -60,7 +60,7 @@ impl WebhookClient {
         };
         let out = match &rules.proxy {
             None => OutboundClient::new(guard, rules.timeout)?,
-            Some(proxy) => OutboundClient::through(proxy.url(), guard, rules.timeout)?,
+            Some(proxy) => OutboundClient::through_proxy(proxy.url(), guard, rules.timeout)?,
         };
         Ok(Self {
             out,
@@ -133,7 +133,7 @@ impl WebhookClient {
             let value = HeaderValue::try_from(value).map_err(|_| AttemptError::Unsigned)?;
             all.insert(HeaderName::from_static(name), value);
         }
-        providers::trace::carry(&mut all);
+        providers::trace::inject_headers(&mut all);
         let sent = request.headers(all).body(body).send().await;
         let answer = sent.map_err(|error| class_of(&error))?;
         read(answer, now).await
@@ -148,15 +148,15 @@ async fn read(mut answer: Response, now: Timestamp) -> Result<WebhookResponse, A
     let mut size = 0;
     while let Ok(Some(chunk)) = answer.chunk().await {
         size += chunk.len();
-        let room = KEPT - text.len();
+        let room = MAX_KEPT_BYTES - text.len();
         text.extend_from_slice(&chunk[..room.min(chunk.len())]);
-        if size >= READ {
+        if size >= MAX_READ_BYTES {
             break;
         }
     }
     Ok(WebhookResponse {
         status,
-        asked,
+        retry_after: asked,
         text: printable(&text),
     })
 }

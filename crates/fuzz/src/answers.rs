@@ -34,7 +34,7 @@ fn answer(bytes: &[u8]) {
 
 /// Has an adapter read this answer to everything.
 pub(crate) fn exercise(adapter: &dyn Adapter, status: u16, body: &[u8]) {
-    let mut answer = ProviderResponse::json_of(status, &Value::Null);
+    let mut answer = ProviderResponse::from_json(status, &Value::Null);
     answer.body = body.to_vec().into();
     // The same bytes serve as memo and as handle, which hold what an adapter kept of earlier
     // answers. They must not break it either.
@@ -45,17 +45,17 @@ pub(crate) fn exercise(adapter: &dyn Adapter, status: u16, body: &[u8]) {
         // Calls are told apart by their stage. The empty one, and stages that an adapter does not
         // have, must be harmless.
         let mut asked: Vec<_> = ["", "submit", "find", "status"]
-            .map(|stage| Call::get(stage, "").with_memo(memo.clone()).asked())
+            .map(|stage| Call::get(stage, "").with_memo(memo.clone()).context())
             .into();
-        asked.extend(adapter.start(&order).map(|call| call.asked()));
+        asked.extend(adapter.start(&order).map(|call| call.context()));
         for asked in &asked {
             if let Ok(AdapterStep::Submitted { handle, .. }) =
-                adapter.submitted(&order, asked, &answer)
+                adapter.read_submission(&order, asked, &answer)
             {
                 // A job that the answer names is followed, as the driver would do.
                 follow(adapter, &handle, &answer);
             }
-            drop(adapter.found(&order, since, asked, &answer));
+            drop(adapter.read_lookup(&order, since, asked, &answer));
         }
         drop(adapter.find(&order, since));
     }
@@ -67,11 +67,11 @@ pub(crate) fn exercise(adapter: &dyn Adapter, status: u16, body: &[u8]) {
 
 fn follow(adapter: &dyn Adapter, handle: &JobHandle, answer: &ProviderResponse) {
     let call = adapter.poll(handle);
-    let asked = call.map_or_else(|_| Call::get("poll", "").asked(), |call| call.asked());
-    drop(adapter.polled(handle, &asked, answer));
-    drop(adapter.polled_many(&[handle, handle], &asked, answer));
+    let asked = call.map_or_else(|_| Call::get("poll", "").context(), |call| call.context());
+    drop(adapter.read_poll(handle, &asked, answer));
+    drop(adapter.read_poll_many(&[handle, handle], &asked, answer));
     drop((adapter.cancel(handle), adapter.poll_many(&[handle])));
-    adapter.cancelled(handle, answer);
+    adapter.confirms_cancellation(handle, answer);
 }
 
 static ADAPTERS: LazyLock<Vec<Arc<dyn Adapter>>> = LazyLock::new(|| {

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use provenance::credentials::{
-    CredentialsStatus, MAX_TEXT_CHARS, MAX_TOLD, MediaFormat, TrustAnchors, read,
+    CredentialsStatus, MAX_LISTED, MAX_TEXT_CHARS, MediaFormat, TrustAnchors, read,
 };
 use provenance::marks::{self, FileKind};
 
@@ -28,7 +28,7 @@ fn run(bytes: &[u8]) {
             (MediaFormat::Wav, wav(&store)),
             (MediaFormat::Mp4, mp4(&store)),
         ] {
-            let answered = look(&file, format);
+            let answered = read_credentials(&file, format);
             assert!(
                 answered != Some(CredentialsStatus::Valid),
                 "it was signed for another file"
@@ -44,16 +44,16 @@ fn run(bytes: &[u8]) {
         Ok(FileKind::Jpeg) => MediaFormat::Jpeg,
         Ok(FileKind::Png) | Err(_) => MediaFormat::Png,
     };
-    look(bytes, format);
+    read_credentials(bytes, format);
 }
 
 /// Nobody is trusted, and what is told is within the limits.
-fn look(file: &[u8], format: MediaFormat) -> Option<CredentialsStatus> {
+fn read_credentials(file: &[u8], format: MediaFormat) -> Option<CredentialsStatus> {
     let answer = read(file, format, &TrustAnchors::default()).ok()?;
     assert!(answer.status != CredentialsStatus::Trusted);
     let lists = [&answer.problems, &answer.ingredients];
-    assert!(lists.iter().all(|list| list.len() <= MAX_TOLD));
-    assert!(answer.actions.len() <= MAX_TOLD);
+    assert!(lists.iter().all(|list| list.len() <= MAX_LISTED));
+    assert!(answer.actions.len() <= MAX_LISTED);
     let single = [
         &answer.generator,
         &answer.digital_source_type,

@@ -36,7 +36,7 @@ pub(crate) const FORM: FuzzTarget = FuzzTarget {
     cases: 120,
 };
 
-const READERS: [&str; 6] = [
+const ENDPOINTS: [&str; 6] = [
     "/v1/chat/completions",
     "/v1/videos",
     "/v1/quote",
@@ -48,7 +48,7 @@ const READERS: [&str; 6] = [
 /// The first byte says to which endpoint the rest is sent.
 fn json(bytes: &[u8]) {
     if let [which, body @ ..] = bytes {
-        let path = READERS[usize::from(*which) % READERS.len()];
+        let path = ENDPOINTS[usize::from(*which) % ENDPOINTS.len()];
         GATEWAY.post(path, "application/json", body);
     }
 }

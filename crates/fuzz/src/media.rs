@@ -83,7 +83,7 @@ fn film(bytes: &[u8]) {
     file.write_all(bytes).unwrap();
     // Only the tables are read in this process. The gateway decodes frames in a confined child,
     // which is not tried here.
-    drop(animatic::playback::can_be_tried(Cursor::new(bytes)));
+    drop(animatic::playback::check_playable(Cursor::new(bytes)));
     if let Ok(film) = mp4_probe::measure(file.path()) {
         assert!(film.milliseconds > 0 && film.width < 65_536 && film.height < 65_536);
     }
@@ -124,7 +124,7 @@ fn recordings() -> Vec<Vec<u8>> {
 
 /// A film with tables, and its head alone.
 fn films() -> Vec<Vec<u8>> {
-    static MADE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    static FILM_SAMPLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let asked = RequestedOptions {
             size: Some((480, 480)),
             seconds: Some(1.0),
@@ -144,7 +144,7 @@ fn films() -> Vec<Vec<u8>> {
         };
         animatic::make(&request, &mut control).unwrap().mp4
     });
-    vec![MADE.clone(), fragmented()]
+    vec![FILM_SAMPLE.clone(), fragmented()]
 }
 
 /// A film in a fragment, with next to nothing in it.

@@ -39,7 +39,7 @@ pub struct Encoder {
     frames: u32,
     /// The frame before, and how many before this one were like it.
     last: I420Frame,
-    alike: u32,
+    repeats: u32,
 }
 
 /// What a film's frames have in common.
@@ -73,7 +73,7 @@ impl Encoder {
         // The change starts it afresh, so that nothing of this frame remains.
         let blank = I420Frame::new(format.width, format.height);
         submit(&mut inner, &blank, 0.0, &mut Vec::new())?;
-        let settings = settle(&mut inner)?;
+        let settings = set_raw_parameters(&mut inner)?;
         Ok(Self {
             inner,
             settings,
@@ -82,7 +82,7 @@ impl Encoder {
             millis_per_frame: 1000.0 / f64::from(format.fps),
             frames: 0,
             last: blank,
-            alike: 0,
+            repeats: 0,
         })
     }
 
@@ -116,21 +116,21 @@ impl Encoder {
     /// The quantiser of the next frame, as the encoder's option takes it.
     fn quantiser_of(&mut self, frame: &I420Frame, place: u32) -> i32 {
         if self.frames > 0 && *frame == self.last {
-            self.alike += 1;
+            self.repeats += 1;
         } else {
             self.last.copy_from(frame);
-            self.alike = 0;
+            self.repeats = 0;
         }
         let level = level(place);
         // OpenH264 itself makes the higher levels finer (`RcCalculateCascadingQp`). What it will
         // subtract is added here, so that the frame gets exactly the intended quantiser.
         if place == 0 {
-            return self.quantiser - FINER[0] - FINER_KEY + ITS_OWN[0];
+            return self.quantiser - LEVEL_FINENESS[0] - KEY_FRAME_FINENESS + BUILT_IN_FINENESS[0];
         }
-        if self.alike >= REFERS_BACK[level] {
+        if self.repeats >= REFERENCE_DISTANCE[level] {
             return COARSEST;
         }
-        self.quantiser - FINER[level] + ITS_OWN[level]
+        self.quantiser - LEVEL_FINENESS[level] + BUILT_IN_FINENESS[level]
     }
 }
 
@@ -159,14 +159,16 @@ fn config(format: StreamFormat) -> EncoderConfig {
 /// Settings that the safe wrapper lacks: CABAC instead of CAVLC, which saves a seventh of the bits;
 /// the pyramid; one slice a frame.
 #[expect(unsafe_code, reason = "a call into the C API for what it is set to")]
-fn settle(encoder: &mut openh264::encoder::Encoder) -> Result<SEncParamExt, EncoderError> {
+fn set_raw_parameters(
+    encoder: &mut openh264::encoder::Encoder,
+) -> Result<SEncParamExt, EncoderError> {
     let mut settings = SEncParamExt::default();
     let place = (&raw mut settings).cast();
     // SAFETY: the encoder is initialised, as it has encoded a frame; `raw_api` asks that nothing
     // be changed that the wrapper relies on, and it relies on the size only.
     let api = unsafe { encoder.raw_api() };
     // SAFETY: this option is a `SEncParamExt`, plain data that the call fills.
-    done(unsafe { api.get_option(ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, place) })?;
+    check_status(unsafe { api.get_option(ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, place) })?;
     settings.iEntropyCodingModeFlag = 1;
     settings.iTemporalLayerNum = LEVELS;
     let layer = &mut settings.sSpatialLayers[0];
@@ -185,10 +187,10 @@ fn apply(
     // SAFETY: as in `settle`.
     let api = unsafe { encoder.raw_api() };
     // SAFETY: as in `settle`; the call copies the settings and keeps no pointer to them.
-    done(unsafe { api.set_option(ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, place) })
+    check_status(unsafe { api.set_option(ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, place) })
 }
 
-fn done(status: i32) -> Result<(), EncoderError> {
+fn check_status(status: i32) -> Result<(), EncoderError> {
     match status {
         0 => Ok(()),
         other => Err(EncoderError(format!("the settings were refused: {other}"))),
@@ -249,19 +251,19 @@ pub const PYRAMID: u32 = 8;
 
 /// How much finer than the lowest level each level is: steep, because a frame that nothing refers
 /// to may be coarse as long as its blocks are where they should be.
-const FINER: [i32; LEVELS as usize] = [9, 5, 2, 0];
+const LEVEL_FINENESS: [i32; LEVELS as usize] = [9, 5, 2, 0];
 
 /// How much finer than their level key frames are.
-const FINER_KEY: i32 = 4;
+const KEY_FRAME_FINENESS: i32 = 4;
 
 /// At this quantiser nothing is left to code of a frame that equals its reference.
 const COARSEST: i32 = 51;
 
 /// How many frames back the reference of each level is.
-const REFERS_BACK: [u32; LEVELS as usize] = [8, 4, 2, 1];
+const REFERENCE_DISTANCE: [u32; LEVELS as usize] = [8, 4, 2, 1];
 
 /// How much finer the encoder makes each level by itself.
-const ITS_OWN: [i32; LEVELS as usize] = [5, 2, 1, 0];
+const BUILT_IN_FINENESS: [i32; LEVELS as usize] = [5, 2, 1, 0];
 
 #[cfg(test)]
 mod tests {

@@ -57,7 +57,7 @@ impl I420Frame {
     }
 
     /// All of it, for a change from outside.
-    pub fn open(&mut self) -> FramePlanes<'_> {
+    pub fn frame_planes_mut(&mut self) -> FramePlanes<'_> {
         let (width, height) = self.size();
         let [luma, blue, red] = self.planes_mut();
         FramePlanes {

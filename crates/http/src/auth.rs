@@ -64,7 +64,7 @@ pub struct RequestContext {
 
 impl RequestContext {
     /// Whoever makes or changes something by this request, for the audit log.
-    pub fn by(&self) -> ChangeAuthor {
+    pub fn actor(&self) -> ChangeAuthor {
         ChangeAuthor::key(&self.caller.key, self.request_id.clone(), self.client)
     }
 }
@@ -83,7 +83,7 @@ pub struct RequestArrival {
     /// so that its retry can be told from an equal order's.
     pub too_many: Option<Error>,
     /// The connection that the caller waits on.
-    pub line: PeerSocket,
+    pub socket: PeerSocket,
     /// They say whether the request was sent before.
     pub headers: HeaderMap,
 }
@@ -98,12 +98,12 @@ impl FromRequestParts<App> for RequestSource {
     type Rejection = ErrorResponse;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
-        Ok(Self::of(parts, app)?)
+        Ok(Self::from_parts(parts, app)?)
     }
 }
 
 impl RequestSource {
-    pub(super) fn of(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+    pub(super) fn from_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         Ok(Self {
             request_id: context::request_id(parts)?,
             address: client_address(parts, app),
@@ -111,17 +111,17 @@ impl RequestSource {
     }
 
     /// Whoever changes something with this key.
-    pub fn by(self, caller: &Caller) -> ChangeAuthor {
-        self.by_key(&caller.key)
+    pub fn actor(self, caller: &Caller) -> ChangeAuthor {
+        self.key_actor(&caller.key)
     }
 
-    pub(super) fn by_key(self, key: &ApiKey) -> ChangeAuthor {
+    pub(super) fn key_actor(self, key: &ApiKey) -> ChangeAuthor {
         ChangeAuthor::key(key, self.request_id, self.address)
     }
 }
 
 /// Longest body read from a caller who will be refused, in bytes.
-const READ_IN_VAIN: u64 = 1_000_000;
+const MAX_DRAIN_BYTES: u64 = 1_000_000;
 
 impl<N: ScopeMarker> FromRequestParts<App> for AllowedCaller<N> {
     type Rejection = ErrorResponse;
@@ -142,7 +142,7 @@ impl<O: ApiOrder> FromRequestParts<App> for NewOrder<O> {
     type Rejection = ErrorResponse;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
-        let (context, arrival) = arrived(parts, app, O::ENDPOINT.scope).await?;
+        let (context, arrival) = authenticate_order(parts, app, O::ENDPOINT.scope).await?;
         Ok(Self {
             context,
             arrival,
@@ -152,7 +152,7 @@ impl<O: ApiOrder> FromRequestParts<App> for NewOrder<O> {
 }
 
 /// What is known of a request that makes something, and how it arrived.
-pub(super) async fn arrived(
+pub(super) async fn authenticate_order(
     parts: &mut Parts,
     app: &App,
     scope: Scope,
@@ -165,7 +165,7 @@ pub(super) async fn arrived(
     // the SDK's retry is not led to the task of an equal order. A large one, or one of unknown
     // length, is refused before it takes memory.
     let too_many = match verdict {
-        Err(error) if length.is_some_and(|length: u64| length <= READ_IN_VAIN) => Some(error),
+        Err(error) if length.is_some_and(|length: u64| length <= MAX_DRAIN_BYTES) => Some(error),
         verdict => verdict.map(|()| None)?,
     };
     require(&caller, scope)?;
@@ -181,7 +181,7 @@ pub(super) async fn arrived(
     };
     let arrival = RequestArrival {
         too_many,
-        line,
+        socket: line,
         headers: parts.headers.clone(),
     };
     Ok((context, arrival))
@@ -219,7 +219,7 @@ async fn check(
             "The API key is limited to {} requests per minute.",
             rate.limit
         );
-        Error::later(ErrorCode::RateLimitExceeded, message, seconds)
+        Error::retry_later(ErrorCode::RateLimitExceeded, message, seconds)
     });
     Ok((caller, verdict))
 }
@@ -247,10 +247,10 @@ pub(super) async fn holder(parts: &mut Parts, app: &App) -> Result<Option<ApiKey
     // For the audit log: it names whose key was refused, so expiry, scopes and networks do not
     // matter here.
     if let Ok(secret) = bearer(&parts.headers) {
-        return keys::holder(app, secret).await;
+        return keys::key_of_secret(app, secret).await;
     }
-    match cookie::of_request(parts, app).await {
-        Some(cookie) => sessions::holder(app, &cookie).await,
+    match cookie::session_cookie(parts, app).await {
+        Some(cookie) => sessions::key_of_cookie(app, &cookie).await,
         None => Ok(None),
     }
 }
@@ -261,7 +261,7 @@ async fn session_of(parts: &mut Parts, app: &App) -> Result<Option<Secret>, Erro
     if parts.headers.contains_key(header::AUTHORIZATION) {
         return Ok(None);
     }
-    cookie::checked(parts, app).await
+    cookie::csrf_checked_cookie(parts, app).await
 }
 
 fn require_scope<N: ScopeMarker>(caller: &Caller) -> Result<(), Error> {

@@ -17,7 +17,7 @@ use crate::docs::EventSchema;
 use crate::error::ErrorResponse;
 use crate::idempotency::{self, CreationOutcome, Fingerprint, IdempotentRequest};
 use crate::orders::chat::{ChatOrder, ChatRequest};
-use crate::tasks::{about_all, keep_alive};
+use crate::tasks::{created_tasks_headers, keep_alive};
 use crate::wire::chat::{
     ChatAnswer, ChatChoice, ChatChunk, ChatCompletion, ChatUsage, ChunkChoice, ChunkDelta,
     ChunkTask, CompletionDetails, MissingChoice, PromptDetails,
@@ -61,21 +61,23 @@ pub(super) async fn complete(
         order,
         stream,
         include_usage,
-        cut_to,
+        token_limit,
     } = chat;
     let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     // Listening starts before the tasks are accepted. No end can be missed then, and the database
     // need not be asked first.
     let waiters = Mutex::new(Vec::new());
     let make = async |visit: &IntentVisit| {
-        if let Some(limit) = cut_to {
+        if let Some(limit) = token_limit {
             // A connection test fails where the order would: at an unknown model, or one that the
             // key may not use.
             let (model, _) = video::choose(&app, caller, &order)?;
             let answer = text_reply::answer(&app, &model, &order, limit);
             let ends = stream.then_some(include_usage);
             // Nothing is kept, so a key that the test sends stays free for a film.
-            return Ok(CreationOutcome::Nothing(text_reply::write(answer, ends)));
+            return Ok(CreationOutcome::NothingCreated(text_reply::write(
+                answer, ends,
+            )));
         }
         let draft = video::draft(&app, caller, request_id, order).await?;
         // The pictures are stored. A caller may wait for minutes, and must not hold its body's
@@ -85,15 +87,15 @@ pub(super) async fn complete(
             let new = draft
                 .tasks
                 .iter()
-                .map(|task| TaskWaiter::of_new(&app, task));
+                .map(|task| TaskWaiter::for_new_task(&app, task));
             *waiters.lock().unwrap_or_else(PoisonError::into_inner) = new.collect();
         }
-        let tasks = task_acceptance::accept(&app, caller, visit, draft.reached_at(links)).await?;
-        Ok(CreationOutcome::Untold(IntentOutcome::Tasks(tasks)))
+        let tasks = task_acceptance::accept(&app, caller, visit, draft.with_origin(links)).await?;
+        Ok(CreationOutcome::Unanswered(IntentOutcome::Tasks(tasks)))
     };
     let tell = async |found: IntentOutcome, presence: &Arc<ClientGuard>, is_known: bool| {
         let tasks = found.into_tasks()?;
-        let headers = about_all(&tasks);
+        let headers = created_tasks_headers(&tasks);
         let answer = ChatResponse {
             app: app.clone(),
             links: links.clone(),
@@ -140,18 +142,19 @@ impl ChatResponse {
             }
         }
         let close = intents::close(&self.tasks);
-        if let Some(error) = self.nothing_to_hand_out() {
+        if let Some(error) = self.no_video_error() {
             // Films that were made and are gone were paid for. The caller must see the cost before
             // it orders again.
             let is_charged = error.code() == ErrorCode::LinkExpired;
-            let mut answer = idempotency::IntentAnswer::failed(error, &self.request_id, close);
+            let mut answer =
+                idempotency::IntentAnswer::error_answer(error, &self.request_id, close);
             if is_charged {
-                let headers = about_all(&self.tasks);
+                let headers = created_tasks_headers(&self.tasks);
                 answer.response.headers_mut().extend(headers);
             }
             return Ok(answer);
         }
-        let headers = about_all(&self.tasks);
+        let headers = created_tasks_headers(&self.tasks);
         let completion = self.completion()?;
         Ok(idempotency::IntentAnswer::of(
             (headers, Json(completion)),
@@ -267,7 +270,7 @@ impl ChatResponse {
             // Set before the last chunks are sent. It takes effect only once the body is written to
             // its end, when no code here runs any more.
             presence.complete(intents::close(&answer.tasks));
-            if let Some(error) = answer.nothing_to_hand_out() {
+            if let Some(error) = answer.no_video_error() {
                 yield Ok(answer.failure(&error));
                 return;
             }
@@ -301,11 +304,11 @@ impl ChatResponse {
 
     /// The film of a task that made one, unless it is gone.
     fn playable(&self, task: &Task) -> Option<VideoFile> {
-        VideoFile::of(&self.links, task).filter(|video| !video.removed)
+        VideoFile::of_task(&self.links, task).filter(|video| !video.removed)
     }
 
     /// The error, if all tasks ended and there is no film of any: a caller must not take an empty answer for one.
-    fn nothing_to_hand_out(&self) -> Option<Error> {
+    fn no_video_error(&self) -> Option<Error> {
         if self.tasks.iter().any(|task| self.playable(task).is_some()) {
             return None;
         }
@@ -315,7 +318,7 @@ impl ChatResponse {
         let made = self.tasks.iter().filter(|task| task.output.is_some());
         let made: Vec<&Task> = made.collect();
         let first = made.first()?;
-        Some(video::gone(&made).of_task(first.id))
+        Some(video::gone(&made).with_task(first.id))
     }
 }
 
@@ -329,14 +332,14 @@ fn still_running(task: &Task) -> Error {
         "The video is not finished yet. Task {} continues; see /v1/tasks/{}.",
         task.id, task.id
     );
-    Error::later(ErrorCode::StillRunning, message, 5).of_task(task.id)
+    Error::retry_later(ErrorCode::StillRunning, message, 5).with_task(task.id)
 }
 
 /// The error, if all tasks ended without a result.
 fn failure(tasks: &[Task]) -> Option<Error> {
     let failed = tasks.iter().find(|task| task.failure.is_some())?;
     let failure = intents::failure(tasks)?;
-    Some(failure.to_error().of_task(failed.id))
+    Some(failure.to_error().with_task(failed.id))
 }
 
 fn missing(task: &Task, index: u32) -> MissingChoice {

@@ -26,7 +26,7 @@ pub(super) enum CookieName {
 
 impl CookieName {
     /// At a gateway that is reached there.
-    pub(super) fn at(links: &Links) -> Self {
+    pub(super) fn for_links(links: &Links) -> Self {
         if links.origin.starts_with("https:") {
             Self::Host
         } else {
@@ -70,14 +70,17 @@ impl CookieName {
 }
 
 /// The session's cookie.
-pub(super) async fn of_request(parts: &mut Parts, app: &App) -> Option<Secret> {
+pub(super) async fn session_cookie(parts: &mut Parts, app: &App) -> Option<Secret> {
     let Ok(RequestLinks(links)) = RequestLinks::from_request_parts(parts, app).await;
-    CookieName::at(&links).read(&parts.headers)
+    CookieName::for_links(&links).read(&parts.headers)
 }
 
 /// The session's cookie, of a request without a key. A write must come from a page of this service.
-pub(super) async fn checked(parts: &mut Parts, app: &App) -> Result<Option<Secret>, Error> {
-    let Some(cookie) = of_request(parts, app).await else {
+pub(super) async fn csrf_checked_cookie(
+    parts: &mut Parts,
+    app: &App,
+) -> Result<Option<Secret>, Error> {
+    let Some(cookie) = session_cookie(parts, app).await else {
         return Ok(None);
     };
     // `SameSite` is about sites, not origins: a page on another host of the domain can have the

@@ -108,7 +108,7 @@ pub(super) fn finish(mut document: OpenApi, persona_brand_field: &str) -> OpenAp
         .flatten()
         {
             add_error(operation);
-            name(operation, path);
+            set_operation_id(operation, path);
         }
     }
     document
@@ -178,7 +178,7 @@ fn rename_brand(persona: &mut Object, field: &str) {
 }
 
 /// Operation ids must be unique in the document: `tasks_list`, `admin_keys_list`.
-fn name(operation: &mut Operation, path: &str) {
+fn set_operation_id(operation: &mut Operation, path: &str) {
     let family = operation.tags.iter().flatten().next();
     if let (Some(family), Some(id)) = (family, &mut operation.operation_id) {
         let part = path.strip_prefix("/v1/admin/");

@@ -33,7 +33,7 @@ impl EndpointPaths {
                     && rest.first().is_some_and(|first| !is_parameter(first))
                     && before.iter().all(|part| !is_parameter(part))
                     && rest.iter().zip(end).all(|(part, word)| fits(part, word));
-                is_same.then(|| filled(&parts, before.iter().chain(end)))
+                is_same.then(|| fill_template(&parts, before.iter().chain(end)))
             })
         });
         found.take(1).next()
@@ -52,7 +52,7 @@ impl EndpointPaths {
             let wrong: usize = words
                 .map(|(part, word)| strsim::levenshtein(part, &word.to_ascii_lowercase()))
                 .sum();
-            (wrong <= WRONG).then(|| (wrong, filled(&parts, asked.iter())))
+            (wrong <= WRONG).then(|| (wrong, fill_template(&parts, asked.iter())))
         });
         near.min().map(|(_, path)| path)
     }
@@ -71,7 +71,7 @@ fn fits(part: &str, word: &str) -> bool {
 }
 
 /// The template with the words of a path in place of its parameters.
-fn filled<'a>(parts: &[&str], words: impl Iterator<Item = &'a &'a str>) -> String {
+fn fill_template<'a>(parts: &[&str], words: impl Iterator<Item = &'a &'a str>) -> String {
     let filled = parts.iter().zip(words).map(|(part, word)| {
         if is_parameter(part) {
             format!("/{word}")

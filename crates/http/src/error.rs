@@ -65,7 +65,7 @@ pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
         .map(|PendingError(error)| error.clone());
     // Libraries answer some requests themselves, in plain text. Callers get one format for all
     // errors.
-    let Some(error) = known.or_else(|| foreign(response.status()).map(Arc::new)) else {
+    let Some(error) = known.or_else(|| library_error(response.status()).map(Arc::new)) else {
         return response;
     };
     log(&error);
@@ -90,7 +90,7 @@ pub(super) fn code_of(response: &Response) -> Option<ErrorCode> {
 
 /// Our error for one that a library produced, for example for a path that is not UTF-8; its text is
 /// not passed on.
-fn foreign(status: StatusCode) -> Option<Error> {
+fn library_error(status: StatusCode) -> Option<Error> {
     let (code, message) = match status.as_u16() {
         404 => (
             ErrorCode::RouteNotFound,
@@ -128,7 +128,7 @@ pub(super) fn body(error: &Error, request_id: &RequestId) -> ErrorBody {
 
 /// Logs an error once: ours as errors or warnings, the caller's quietly.
 pub(super) fn log(error: &Error) {
-    match error.inside() {
+    match error.internal_cause() {
         Some(inside) if error.code() == ErrorCode::Overloaded => {
             tracing::warn!(%inside, "request rejected: the database is unavailable");
         }

@@ -51,7 +51,7 @@ struct DegradedSince {
 }
 
 impl DegradedSince {
-    fn each(entries: Vec<(&'static str, Timestamp)>) -> Vec<Self> {
+    fn list(entries: Vec<(&'static str, Timestamp)>) -> Vec<Self> {
         let entries = entries.into_iter();
         let told = entries.map(|(name, since)| Self {
             name,
@@ -77,9 +77,9 @@ pub(super) async fn ready(
     RawQuery(query): RawQuery,
 ) -> Result<Json<Readiness>, ErrorResponse> {
     let away = readiness::check(&app).await?;
-    let verbose = asks_for_more(query.as_deref().unwrap_or_default()).then(|| ReadinessDetails {
-        away: DegradedSince::each(readiness::away(&app, &away)),
-        settings_differ: DegradedSince::each(app.models.settings.differing()),
+    let verbose = is_verbose(query.as_deref().unwrap_or_default()).then(|| ReadinessDetails {
+        away: DegradedSince::list(readiness::unavailable_parts(&app, &away)),
+        settings_differ: DegradedSince::list(app.models.settings.differing()),
     });
     Ok(Json(Readiness {
         status: "ok",
@@ -88,7 +88,7 @@ pub(super) async fn ready(
     }))
 }
 
-fn asks_for_more(query: &str) -> bool {
+fn is_verbose(query: &str) -> bool {
     // Not by `Query`: `?verbose` has no value, and a probe must never fail for its parameters.
     let mut fields = url::form_urlencoded::parse(query.as_bytes());
     fields.any(|(name, value)| name == "verbose" && value != "false")

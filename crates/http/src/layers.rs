@@ -28,7 +28,7 @@ use mediagate_telemetry::traces;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Adds the layers around all endpoints.
-pub(super) fn around(router: Router<App>, app: &App) -> Router<App> {
+pub(super) fn with_layers(router: Router<App>, app: &App) -> Router<App> {
     // axum would stop every body at 2 MB; here each reader has its own limit. Later layers are
     // outside of earlier ones: `refusal_log` needs the request id of `frame`, and errors whose body
     // `frame` has not written yet.
@@ -36,9 +36,9 @@ pub(super) fn around(router: Router<App>, app: &App) -> Router<App> {
         .layer(DefaultBodyLimit::disable())
         .layer(axum::middleware::from_fn_with_state(
             app.clone(),
-            refusal_log::note,
+            refusal_log::log_refusal,
         ))
-        .layer(axum::middleware::from_fn(frame));
+        .layer(axum::middleware::from_fn(request_layer));
     match cors(&app.config.cors_origins) {
         Some(cors) => router
             .layer(cors)
@@ -48,7 +48,7 @@ pub(super) fn around(router: Router<App>, app: &App) -> Router<App> {
     }
 }
 
-async fn frame(mut request: Request, next: Next) -> Response {
+async fn request_layer(mut request: Request, next: Next) -> Response {
     let request_id = request_id(request.headers());
     let rate = RateSlot::default();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
@@ -57,13 +57,13 @@ async fn frame(mut request: Request, next: Next) -> Response {
     let traced = trace(&request, &request_id);
     // `tracing` records only declared fields, so the trace id gets an empty place first.
     let span = tracing::info_span!("request", %request_id, trace_id = tracing::field::Empty);
-    traces::name_in_log(&span, &traced);
+    traces::record_trace_id(&span, &traced);
     let started = tokio::time::Instant::now();
     // Decided before the router: a full gateway spends nothing else on the request.
     let is_refused = request.extensions().get::<OverflowConnection>().is_some() && !is_probe(&path);
     let answer = async {
         let answer = if is_refused {
-            Ok(ErrorResponse::from(crowded()).into_response())
+            Ok(ErrorResponse::from(too_many_connections()).into_response())
         } else {
             // A panic must end this request alone, with an answer that names it. Locks of shared
             // state recover from poisoning.
@@ -78,7 +78,7 @@ async fn frame(mut request: Request, next: Next) -> Response {
         answer
     };
     let mut answer = traced.around(answer.instrument(span)).await;
-    traces::answered(&traced, answer.status().as_u16());
+    traces::record_status(&traced, answer.status().as_u16());
     let headers = answer.headers_mut();
     if let Ok(value) = HeaderValue::try_from(request_id.as_str()) {
         headers.insert(REQUEST_ID, value);
@@ -116,9 +116,9 @@ fn is_probe(path: &str) -> bool {
 }
 
 /// For a connection beyond the caps.
-fn crowded() -> Error {
+fn too_many_connections() -> Error {
     let message = "Too many open connections. Try again in a moment.";
-    Error::later(ErrorCode::Overloaded, message, 2)
+    Error::retry_later(ErrorCode::Overloaded, message, 2)
 }
 
 fn request_id(headers: &HeaderMap) -> RequestId {

@@ -68,7 +68,7 @@ pub fn router(app: &App) -> Router {
         .route("/openapi.json", get(docs::json(&document)))
         .fallback(move |uri: Uri| async move { error::route_not_found(uri.path(), &endpoints) })
         .method_not_allowed_fallback(error::method_not_allowed);
-    framed(router, app)
+    with_layers(router, app)
 }
 
 /// What is at the address of `metrics_listen`.
@@ -81,15 +81,15 @@ pub fn probes(app: &App) -> Router {
     let endpoints = Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
-        .route("/metrics", get(metrics::for_anyone))
+        .route("/metrics", get(metrics::metrics_without_key))
         .fallback(move |uri: Uri| async move { error::route_not_found(uri.path(), &known) })
         .method_not_allowed_fallback(error::method_not_allowed);
-    framed(endpoints, app)
+    with_layers(endpoints, app)
 }
 
 /// Adds to `endpoints` what every request and response needs, but no other endpoints.
-pub fn framed(endpoints: Router<App>, app: &App) -> Router {
-    layers::around(endpoints, app).with_state(app.clone())
+pub fn with_layers(endpoints: Router<App>, app: &App) -> Router {
+    layers::with_layers(endpoints, app).with_state(app.clone())
 }
 
 /// The endpoints in the document.

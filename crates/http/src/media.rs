@@ -58,12 +58,12 @@ pub(super) async fn file(
 
 /// Files from this size are fetched from the bucket, where the operator wants that; for smaller ones
 /// it would take longer.
-const REDIRECTED: u64 = 1024 * 1024;
+const MIN_REDIRECT_BYTES: u64 = 1024 * 1024;
 /// How long a URL of the bucket works.
-const LINK: Duration = Duration::from_mins(5);
+const MAX_LINK_LIFETIME: Duration = Duration::from_mins(5);
 /// Others' pages may show a file: that is what its URL is handed out for.
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
-const OF_ANYBODY: &str = "cross-origin";
+const CROSS_ORIGIN: &str = "cross-origin";
 /// A file that is opened as a page is shown and runs nothing, whatever a browser takes it for: there is no
 /// source of scripts. The sandbox names them all the same, or a film that is opened would not begin.
 const POLICY: &str = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; sandbox allow-scripts";
@@ -72,7 +72,7 @@ const REUSE: Duration = Duration::from_mins(1);
 
 fn is_redirected(app: &App, asset: &Asset) -> bool {
     app.config.media.delivery == MediaDelivery::Redirect
-        && asset.size_bytes >= REDIRECTED
+        && asset.size_bytes >= MIN_REDIRECT_BYTES
         && matches!(asset.media, MediaType::Mp4 | MediaType::Flac)
 }
 
@@ -80,14 +80,16 @@ fn is_redirected(app: &App, asset: &Asset) -> bool {
 async fn redirect(app: &App, asset: &Asset) -> Result<Response, Error> {
     let left = asset.expires_at.map(|at| at.since(app.clock.now()));
     // The link must not outlive the file, nor a cached redirect the link.
-    let time = left.map_or(LINK, |left| left.clamp(Duration::from_secs(1), LINK));
+    let time = left.map_or(MAX_LINK_LIFETIME, |left| {
+        left.clamp(Duration::from_secs(1), MAX_LINK_LIFETIME)
+    });
     let link = app.blobs.link(asset.id, asset.media, time).await?;
     let link = link.ok_or_else(|| Error::internal("a redirect without a bucket"))?;
     let reuse = format!("private, max-age={}", time.min(REUSE).as_secs());
     let headers = [
         (header::LOCATION, String::from(link)),
         (header::CACHE_CONTROL, reuse),
-        (RESOURCE_POLICY, OF_ANYBODY.to_owned()),
+        (RESOURCE_POLICY, CROSS_ORIGIN.to_owned()),
     ];
     Ok((StatusCode::FOUND, headers).into_response())
 }
@@ -149,7 +151,7 @@ async fn answer(app: &App, asset: &Asset, request: &HeaderMap) -> Result<Respons
     let wanted = match range(request, &etag, asset.size_bytes) {
         RequestedRange::Whole => None,
         RequestedRange::Part(range) => Some(range),
-        RequestedRange::Impossible => return unsatisfiable(asset.size_bytes),
+        RequestedRange::Unsatisfiable => return unsatisfiable(asset.size_bytes),
     };
     let range = wanted.clone().unwrap_or(0..asset.size_bytes);
     let stream = app
@@ -197,7 +199,7 @@ fn common(asset: &Asset, etag: &str, title: Option<&str>) -> Result<HeaderMap, E
             header::CONTENT_SECURITY_POLICY,
             HeaderValue::from_static(POLICY),
         ),
-        (RESOURCE_POLICY, HeaderValue::from_static(OF_ANYBODY)),
+        (RESOURCE_POLICY, HeaderValue::from_static(CROSS_ORIGIN)),
     ];
     let mut headers: HeaderMap = values.into_iter().collect();
     let etag = HeaderValue::try_from(etag).map_err(Error::internal)?;
@@ -251,7 +253,7 @@ fn matches(request: &HeaderMap, name: header::HeaderName, etag: &str) -> bool {
 enum RequestedRange {
     Whole,
     Part(Range<u64>),
-    Impossible,
+    Unsatisfiable,
 }
 
 /// The requested range. Several ranges, or an invalid one, get the whole file, as RFC 9110 allows.
@@ -278,7 +280,7 @@ fn range(request: &HeaderMap, etag: &str, size: u64) -> RequestedRange {
             Some(range) => RequestedRange::Part(*range.start()..*range.end() + 1),
             None => RequestedRange::Whole,
         },
-        Err(_) => RequestedRange::Impossible,
+        Err(_) => RequestedRange::Unsatisfiable,
     }
 }
 
@@ -328,7 +330,7 @@ mod tests {
         assert_eq!(wanted("bytes=10-19"), RequestedRange::Part(10..20));
         assert_eq!(wanted("bytes=90-500"), RequestedRange::Part(90..100));
         assert_eq!(wanted("bytes=-5"), RequestedRange::Part(95..100));
-        assert_eq!(wanted("bytes=100-"), RequestedRange::Impossible);
+        assert_eq!(wanted("bytes=100-"), RequestedRange::Unsatisfiable);
         assert_eq!(wanted("bytes=0-1,5-6"), RequestedRange::Whole);
         assert_eq!(wanted("nonsense"), RequestedRange::Whole);
     }

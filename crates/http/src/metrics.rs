@@ -10,11 +10,14 @@ use mediagate_telemetry::counters;
 #[utoipa::path(get, path = "/metrics", tag = "health",
     responses((status = 200, description = "The metrics", body = String, content_type = "text/plain")))]
 pub(super) async fn metrics(_: AllowedCaller<Admin>) -> impl IntoResponse {
-    for_anyone().await
+    metrics_without_key().await
 }
 
 /// The same, on the listener that asks for no key.
-pub(super) async fn for_anyone() -> impl IntoResponse {
+pub(super) async fn metrics_without_key() -> impl IntoResponse {
     let kind = "text/plain; version=0.0.4; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], counters::count().render())
+    (
+        [(header::CONTENT_TYPE, kind)],
+        counters::metrics_recorder().render(),
+    )
 }

@@ -83,7 +83,7 @@ pub(super) async fn pricing_json(State(app): State<App>) -> Result<Json<ModelLis
     Ok(all(&app, false).await.map(Json)?)
 }
 
-async fn standing(
+async fn model_status(
     app: &App,
     catalog: &Catalog,
     model: &Model,
@@ -120,7 +120,7 @@ async fn all(app: &App, is_operator: bool) -> Result<ModelList, Error> {
     for model in catalog.models() {
         data.push(ModelObject::new(
             model,
-            standing(app, &catalog, model, is_operator).await?,
+            model_status(app, &catalog, model, is_operator).await?,
         ));
     }
     Ok(ModelList {

@@ -21,7 +21,7 @@ use crate::media::disposition;
 use crate::orders::music::{MusicOrder, SubmitRequest};
 use crate::page_params::page;
 use crate::query::Query;
-use crate::tasks::{about, about_all};
+use crate::tasks::{created_tasks_headers, task_id_header};
 use crate::wire::list::List;
 use crate::zip;
 use mediagate_core::app::App;
@@ -62,7 +62,7 @@ pub(super) async fn submit(
     let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     let told = |tasks: &[Task], clips: &[Clip]| -> Result<Response, Error> {
         let answer = record(&tasks[0], clips, &caller.account, links)?;
-        Ok((about_all(tasks), answer).into_response())
+        Ok((created_tasks_headers(tasks), answer).into_response())
     };
     let make = async |visit: &IntentVisit| {
         let draft = match order {
@@ -90,7 +90,7 @@ fn record(
     links: &Links,
 ) -> Result<Response, Error> {
     let record = TaskRecord::new(task, clips, account, links).ok_or_else(tasks::not_found)?;
-    Ok((about(task.id), Json(record)).into_response())
+    Ok((task_id_header(task.id), Json(record)).into_response())
 }
 
 /// Get a music task.
@@ -119,7 +119,7 @@ pub(super) async fn fetch(
     let account = &allowed.caller.account;
     let (task, clips) = load(&app, account, parse_task(&id)?).await?;
     let job = JobRecord::new(&task, &clips, account, &links).ok_or_else(tasks::not_found)?;
-    Ok((about(task.id), Json(Envelope::success(job))).into_response())
+    Ok((task_id_header(task.id), Json(Envelope::success(job))).into_response())
 }
 
 request! {
@@ -236,7 +236,7 @@ pub(super) async fn clip(
 ) -> Result<Json<ClipRecord>, ErrorResponse> {
     let account = &allowed.caller.account;
     let clip = music::clip(&app, account.id, parse_clip(&id)?).await?;
-    Ok(one(&app, clip, account, &links).await?)
+    Ok(clip_response(&app, clip, account, &links).await?)
 }
 
 /// Get the stems of a clip's newest separation as a ZIP archive.
@@ -284,7 +284,7 @@ pub(super) async fn trash(
     let account = &allowed.caller.account;
     let clip = music::set_trashed(&app, account.id, parse_clip(&id)?, true).await?;
     // A key may trash clips without being allowed to read. It gets no media URLs then.
-    Ok(one(&app, clip, account, &links.visible_to(&allowed.caller.key)).await?)
+    Ok(clip_response(&app, clip, account, &links.visible_to(&allowed.caller.key)).await?)
 }
 
 /// Restore a clip from the trash.
@@ -298,10 +298,10 @@ pub(super) async fn restore(
 ) -> Result<Json<ClipRecord>, ErrorResponse> {
     let account = &allowed.caller.account;
     let clip = music::set_trashed(&app, account.id, parse_clip(&id)?, false).await?;
-    Ok(one(&app, clip, account, &links.visible_to(&allowed.caller.key)).await?)
+    Ok(clip_response(&app, clip, account, &links.visible_to(&allowed.caller.key)).await?)
 }
 
-async fn one(
+async fn clip_response(
     app: &App,
     clip: Clip,
     account: &Account,

@@ -109,7 +109,7 @@ pub(super) fn time(query: &BodyFields<'_>, name: &str) -> Option<Timestamp> {
 }
 
 /// One of a fixed set of words.
-pub(super) fn word<T: FromStr>(query: &BodyFields<'_>, name: &str, known: &str) -> Option<T> {
+pub(super) fn enum_param<T: FromStr>(query: &BodyFields<'_>, name: &str, known: &str) -> Option<T> {
     let text = query.filled_string(name, 100)?;
     let word = text.parse().ok();
     if word.is_none() {

@@ -46,11 +46,11 @@ pub(super) async fn create(
     let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     // A hosted provider may make the persona, and no task would record that. So the intent is on
     // disk before anything is sent.
-    let asked = asked.reserved();
+    let asked = asked.with_reservation();
     let make = async |visit: &IntentVisit| {
         let (persona, clips) = personas::create(&app, caller, visit, new).await?;
         let made = IntentOutcome::Persona(Box::new(persona), clips);
-        Ok(CreationOutcome::Untold(made))
+        Ok(CreationOutcome::Unanswered(made))
     };
     let tell = async |found: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
         let IntentOutcome::Persona(persona, clips) = found else {

@@ -11,7 +11,7 @@ use crate::body::form::MultipartForm;
 use crate::body::{JsonBody, is_multipart};
 use crate::error::ErrorResponse;
 use crate::orders::provenance::{CheckForm, CheckRequest, read};
-use crate::uploads::{self, TIME};
+use crate::uploads::{self, UPLOAD_TIMEOUT};
 use crate::wire::provenance::CheckObject;
 use mediagate_core::app::App;
 use mediagate_core::domain::assets;
@@ -23,7 +23,7 @@ use mediagate_model::ids::AccountId;
 pub(super) struct CheckCaller {
     account: Option<AccountId>,
     /// Whose turn it is: an account's, or one for all who have no key.
-    turn: AccountId,
+    queue_account: AccountId,
 }
 
 impl FromRequestParts<App> for CheckCaller {
@@ -34,7 +34,7 @@ impl FromRequestParts<App> for CheckCaller {
             let account = caller.account.id;
             return Ok(Self {
                 account: Some(account),
-                turn: account,
+                queue_account: account,
             });
         }
         if !app.config.provenance.public {
@@ -47,16 +47,16 @@ impl FromRequestParts<App> for CheckCaller {
         parts.extensions.insert(turn);
         Ok(Self {
             account: None,
-            turn,
+            queue_account: turn,
         })
     }
 }
 
 fn count(app: &App, address: IpAddr) -> Result<(), Error> {
-    app.limits.strangers.count(address).map_err(|wait| {
+    app.limits.anonymous.count(address).map_err(|wait| {
         let seconds = u32::try_from(wait.as_secs()).unwrap_or(60);
         let message = "Too many checks from this IP address. Use an API key for a higher limit.";
-        Error::later(
+        Error::retry_later(
             ErrorCode::RateLimitExceeded,
             message,
             seconds.saturating_add(1),
@@ -78,22 +78,22 @@ pub(super) async fn check(
 ) -> Result<Json<CheckObject>, ErrorResponse> {
     // Checked before anything arrives, because the file is spooled to disk.
     assets::check_disk(&app)?;
-    let _turn = app.limits.uploads.wait(asker.turn).await;
+    let _turn = app.limits.uploads.wait(asker.queue_account).await;
     let file = if is_multipart(request.headers()) {
-        let read = tokio::time::timeout(TIME, uploaded(request, &app)).await;
+        let read = tokio::time::timeout(UPLOAD_TIMEOUT, read_upload(request, &app)).await;
         read.map_err(|_| {
             Error::plain(ErrorCode::InvalidValue, "The form did not arrive in time.")
         })??
     } else {
         let body = JsonBody::from_request(request, &app).await?;
         let (url, _held) = body.read(&app, read).await?;
-        check::fetch(&app, asker.turn, &url).await?
+        check::fetch(&app, asker.queue_account, &url).await?
     };
-    let checked = check::check(&app, asker.account, asker.turn, file).await?;
+    let checked = check::check(&app, asker.account, asker.queue_account, file).await?;
     Ok(Json(CheckObject::new(&checked)))
 }
 
-async fn uploaded(request: Request, app: &App) -> Result<tempfile::TempPath, Error> {
+async fn read_upload(request: Request, app: &App) -> Result<tempfile::TempPath, Error> {
     let mut form = MultipartForm::open(request, app, LIMIT_BYTES).await?;
     let mut file = None;
     while let Some(part) = form.next().await? {
@@ -105,7 +105,7 @@ async fn uploaded(request: Request, app: &App) -> Result<tempfile::TempPath, Err
     }
     let missing = || {
         let message = "The form must contain the file in the field \"file\".";
-        Error::at(ErrorCode::MissingField, "file", message)
+        Error::at_field(ErrorCode::MissingField, "file", message)
     };
     file.map(|(file, _)| file).ok_or_else(missing)
 }

@@ -41,7 +41,7 @@ pub(super) async fn quote(
 ) -> Result<Json<QuoteObject>, ErrorResponse> {
     let caller = &allowed.caller;
     let (asker, brand) = (caller.clone(), app.config.brand.clone());
-    let read = body.read(&app, move |body| wish(&asker, &brand, body));
+    let read = body.read(&app, move |body| read_quote_subject(&asker, &brand, body));
     // The order can contain a picture, so its memory is held until the quote is made.
     let ((path, wish), _held) = read.await?;
     let quoted = quotes::quote(&app, caller, &request_id, wish).await;
@@ -52,13 +52,21 @@ pub(super) async fn quote(
 }
 
 /// The endpoint, and the order in the body.
-fn wish(caller: &Caller, brand: &str, body: &Value) -> Result<(String, QuotedOrder), Error> {
+fn read_quote_subject(
+    caller: &Caller,
+    brand: &str,
+    body: &Value,
+) -> Result<(String, QuotedOrder), Error> {
     let path = fields::read(body, |body| QuoteRequest::read(body).endpoint)?;
     let known = orders::ALL.map(|(endpoint, _, read)| (endpoint.path(brand), endpoint, read));
     let Some((_, endpoint, read)) = known.iter().find(|(known, ..)| *known == path) else {
         let paths = known.map(|(path, ..)| path).join(", ");
         let message = format!("Must be one of {paths}.");
-        return Err(Error::at(ErrorCode::UnsupportedValue, "endpoint", message));
+        return Err(Error::at_field(
+            ErrorCode::UnsupportedValue,
+            "endpoint",
+            message,
+        ));
     };
     require(caller, endpoint.scope)?;
     let wish = read(&body["body"]).map_err(inside_body)?;
@@ -88,7 +96,7 @@ fn inside_body(error: Error) -> Error {
             code,
             message,
             param: Some(param),
-        } => Error::at(code, place(param), message),
+        } => Error::at_field(code, place(param), message),
         other => other,
     }
 }

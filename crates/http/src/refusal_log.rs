@@ -16,7 +16,7 @@ use mediagate_core::domain::audit;
 use mediagate_model::error::Error;
 
 /// Notes a call that is answered with 401 or 403.
-pub(crate) async fn note(State(app): State<App>, request: Request, next: Next) -> Response {
+pub(crate) async fn log_refusal(State(app): State<App>, request: Request, next: Next) -> Response {
     // The endpoint's template, not the path: entries are limited for each endpoint, and ids in
     // paths would make every call a new one.
     let route = request.extensions().get::<MatchedPath>();
@@ -39,13 +39,13 @@ pub(crate) async fn note(State(app): State<App>, request: Request, next: Next) -
             let Some(key) = auth::holder(&mut asked, &app).await? else {
                 return Ok(());
             };
-            let source = RequestSource::of(&mut asked, &app)?;
-            audit::note_refused(&app, source.by_key(&key), key.id, call, code).await
+            let source = RequestSource::from_parts(&mut asked, &app)?;
+            audit::note_refused(&app, source.key_actor(&key), key.id, call, code).await
         };
         let noted: Result<(), Error> = noted.await;
         // The refusal stands whether or not it could be recorded.
         if let Err(error) = noted {
-            tracing::warn!(inside = ?error.inside(), "cannot record a rejected admin request");
+            tracing::warn!(inside = ?error.internal_cause(), "cannot record a rejected admin request");
         }
     }
     answer

@@ -76,11 +76,11 @@ pub(super) async fn begin(
         let message = "Send the API key in the Authorization header to start a session.";
         return Err(Error::plain(ErrorCode::MissingApiKey, message).into());
     }
-    let by = source.by(&allowed.caller);
+    let by = source.actor(&allowed.caller);
     let begun = sessions::begin(&app, &allowed.caller, by).await?;
     let object = SessionObject::new(&allowed.caller, &begun.cookie, begun.expires_at.rfc3339());
-    let seconds = sessions::LENGTH.as_secs();
-    let cookie = CookieName::at(&links).set(begun.cookie.expose(), seconds)?;
+    let seconds = sessions::SESSION_TTL.as_secs();
+    let cookie = CookieName::for_links(&links).set(begun.cookie.expose(), seconds)?;
     Ok(([(header::SET_COOKIE, cookie)], Json(object)).into_response())
 }
 
@@ -93,7 +93,7 @@ pub(super) async fn get(
     RequestLinks(links): RequestLinks,
 ) -> Result<Json<SessionObject>, ErrorResponse> {
     let caller = &allowed.caller;
-    let cookie = CookieName::at(&links).read(&headers);
+    let cookie = CookieName::for_links(&links).read(&headers);
     // If a key was sent as well, it identified the caller, and the cookie was not checked.
     if let (Some(cookie), CallerCredential::Session { until }) = (cookie, caller.credential) {
         Ok(Json(SessionObject::new(caller, &cookie, until.rfc3339())))
@@ -113,9 +113,9 @@ pub(super) async fn end(
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    let name = CookieName::at(&links);
+    let name = CookieName::for_links(&links);
     if let Some(cookie) = name.read(&headers) {
-        let by = source.by(&allowed.caller);
+        let by = source.actor(&allowed.caller);
         sessions::end(&app, &allowed.caller, &cookie, by).await?;
     }
     let ended = SessionEnded {

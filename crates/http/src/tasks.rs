@@ -16,7 +16,7 @@ use crate::docs::EventSchema;
 use crate::error::ErrorResponse;
 use crate::fields::BodyFields;
 use crate::links::RequestLinks;
-use crate::page_params::{page, time, word};
+use crate::page_params::{enum_param, page, time};
 use crate::query::Query;
 use crate::wire::list::List;
 use mediagate_core::app::App;
@@ -59,7 +59,7 @@ pub(super) async fn list(
     let account = allowed.caller.account.id;
     let (found, has_more) = tasks::search(&app, account, filter, text, page).await?;
     let links = links.visible_to(&allowed.caller.key);
-    let beside = tasks::beside_each(&app, &found).await?;
+    let beside = tasks::task_extras_each(&app, &found).await?;
     let shown = found.iter().zip(&beside);
     let views = shown.map(|(task, beside)| TaskView::new(&links, task, beside));
     let views: Vec<TaskView> = views.collect();
@@ -69,8 +69,8 @@ pub(super) async fn list(
 /// Which tasks a query wants.
 pub(super) fn filter(query: &BodyFields<'_>) -> TaskFilter {
     TaskFilter {
-        kind: word(query, "kind", "video, music"),
-        state: word(
+        kind: enum_param(query, "kind", "video, music"),
+        state: enum_param(
             query,
             "status",
             "queued, running, succeeded, failed, cancelled",
@@ -129,7 +129,7 @@ pub(super) async fn get(
     let account = allowed.caller.account.id;
     let task = tasks::wait(&app, account, id, Duration::from_secs_f64(wait)).await?;
     let links = links.visible_to(&allowed.caller.key);
-    Ok((about(id), Json(view(&app, &links, &task).await?)).into_response())
+    Ok((task_id_header(id), Json(view(&app, &links, &task).await?)).into_response())
 }
 
 /// The events of a task.
@@ -161,7 +161,7 @@ pub(super) async fn events(
         .unwrap_or(0);
     let stream =
         Sse::new(follow(app, links, request_id, account, id, last)).keep_alive(keep_alive());
-    Ok((about(id), stream).into_response())
+    Ok((task_id_header(id), stream).into_response())
 }
 
 fn follow(
@@ -255,7 +255,7 @@ pub(super) async fn attempts(
     let list = List::new(attempts.collect(), false, |attempt: &AttemptView| {
         attempt.id.clone()
     });
-    Ok((about(id), Json(list)).into_response())
+    Ok((task_id_header(id), Json(list)).into_response())
 }
 
 /// Cancel a task that has not ended.
@@ -273,11 +273,11 @@ pub(super) async fn cancel(
     let caller = &allowed.caller;
     // The audit log is about operators. An owner that cancels a task of its own is not recorded
     // there.
-    let by = caller.key.may(Scope::Admin).then(|| source.by(caller));
+    let by = caller.key.may(Scope::Admin).then(|| source.actor(caller));
     let task = tasks::cancel(&app, caller.account.id, id, by).await?;
     // A key may cancel without being allowed to read. It gets no media URLs then.
     let links = links.visible_to(&allowed.caller.key);
-    Ok((about(id), Json(view(&app, &links, &task).await?)).into_response())
+    Ok((task_id_header(id), Json(view(&app, &links, &task).await?)).into_response())
 }
 
 fn parse(id: &str) -> Result<TaskId, Error> {
@@ -285,7 +285,7 @@ fn parse(id: &str) -> Result<TaskId, Error> {
 }
 
 /// The header for responses about a task.
-pub(super) fn about(id: TaskId) -> HeaderMap {
+pub(super) fn task_id_header(id: TaskId) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Ok(value) = HeaderValue::try_from(id.to_string()) {
         headers.insert("x-task-id", value);
@@ -295,8 +295,11 @@ pub(super) fn about(id: TaskId) -> HeaderMap {
 
 /// Headers for responses that create tasks: the first one's id, and the total cost, or the most it
 /// can be.
-pub(super) fn about_all(tasks: &[Task]) -> HeaderMap {
-    let mut headers = tasks.first().map(|task| about(task.id)).unwrap_or_default();
+pub(super) fn created_tasks_headers(tasks: &[Task]) -> HeaderMap {
+    let mut headers = tasks
+        .first()
+        .map(|task| task_id_header(task.id))
+        .unwrap_or_default();
     let costs = tasks.iter().map(|task| task.cost);
     headers.extend(cost(costs.fold(MicroDollars::ZERO, MicroDollars::plus)));
     headers
@@ -313,7 +316,7 @@ pub(super) fn cost(amount: MicroDollars) -> HeaderMap {
 
 /// A task as it is shown.
 pub(super) async fn view(app: &App, links: &Links, task: &Task) -> Result<TaskView, Error> {
-    let beside = tasks::beside_each(app, std::slice::from_ref(task)).await?;
+    let beside = tasks::task_extras_each(app, std::slice::from_ref(task)).await?;
     let beside = beside.first().ok_or_else(tasks::not_found)?;
     Ok(TaskView::new(links, task, beside))
 }

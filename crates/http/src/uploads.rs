@@ -29,7 +29,7 @@ use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::money::MicroDollars;
 
 /// Time for an upload to arrive.
-pub(super) const TIME: Duration = Duration::from_mins(10);
+pub(super) const UPLOAD_TIMEOUT: Duration = Duration::from_mins(10);
 /// Bytes received between two checks of the free disk space.
 const DISK_CHECK: usize = 8_000_000;
 /// Longest text field of the form, in bytes.
@@ -54,12 +54,12 @@ pub(super) async fn audio(
     assets::check_room(&app, caller.account.id, 0).await?;
     let _turn = app.limits.uploads.wait(caller.account.id).await;
     let (source, title, param, fingerprint) = if is_multipart(&headers) {
-        let read = tokio::time::timeout(TIME, read_form(request, &app)).await;
+        let read = tokio::time::timeout(UPLOAD_TIMEOUT, read_form(request, &app)).await;
         let in_time = read.map_err(|_| {
             Error::plain(ErrorCode::InvalidValue, "The form did not arrive in time.")
         })?;
         let (file, digest, title) = in_time?;
-        let fingerprint = Fingerprint::of::<UploadOrder>();
+        let fingerprint = Fingerprint::for_order::<UploadOrder>();
         let fingerprint = fingerprint.json(&title.clone().into()).file(&digest);
         (AudioSource::Spooled(file), title, "file", fingerprint)
     } else {
@@ -72,7 +72,9 @@ pub(super) async fn audio(
     let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     let make = async |visit: &IntentVisit| {
         let clip = music::upload(&app, caller, visit, source, title, param).await?;
-        Ok(CreationOutcome::Untold(IntentOutcome::Clip(Box::new(clip))))
+        Ok(CreationOutcome::Unanswered(IntentOutcome::Clip(Box::new(
+            clip,
+        ))))
     };
     let tell = async |found: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
         let IntentOutcome::Clip(clip) = found else {
@@ -99,7 +101,7 @@ async fn read_form(
         match part.name() {
             // A second file would double the space on disk.
             Some("file") if file.is_none() => {
-                let named = part.file_name().map(stem_of);
+                let named = part.file_name().map(file_stem);
                 // The caller did not choose the file's name as a title, so an unfit one is not an
                 // error.
                 title = title.or_else(|| named.and_then(|name| read_title(&name).ok().flatten()));
@@ -111,7 +113,7 @@ async fn read_form(
     }
     let missing = || {
         let message = "The form must contain the audio file in the field \"file\".";
-        Error::at(ErrorCode::MissingField, "file", message)
+        Error::at_field(ErrorCode::MissingField, "file", message)
     };
     let (file, digest) = file.ok_or_else(missing)?;
     Ok((file, digest, title))
@@ -143,7 +145,7 @@ pub(super) async fn spool(mut part: FormPart<'_>, app: &App) -> Result<(TempPath
 }
 
 /// A file's name without folders and extension.
-fn stem_of(file_name: &str) -> String {
+fn file_stem(file_name: &str) -> String {
     let name = file_name.rsplit(['/', '\\']).next().unwrap_or_default();
     name.rsplit_once('.')
         .map_or(name, |(stem, _)| stem)

@@ -39,11 +39,14 @@ pub(super) async fn usage(
     let found = usage::usage(&app, query.wanted.clone()).await?;
     let list = UsageList::new(&query, &found);
     let name = format!("usage-{}-{}.csv", list.from, list.to);
-    Ok(table(csv.then(|| (name, list.csv(&query.wanted))), list)?)
+    Ok(csv_or_json(
+        csv.then(|| (name, list.csv(&query.wanted))),
+        list,
+    )?)
 }
 
 /// CSV, its name and text, if it is asked for, or else JSON.
-pub(super) fn table(
+pub(super) fn csv_or_json(
     csv: Option<(String, String)>,
     json: impl Serialize,
 ) -> Result<Response, Error> {

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::auth::{AllowedCaller, NewOrder, RequestContext, TasksCancel, TasksRead};
 use crate::body::form::MultipartForm;
-use crate::body::{JsonBody, held, is_multipart, no_memory, too_large};
+use crate::body::{JsonBody, is_multipart, memory_share, no_memory, too_large};
 use crate::error::ErrorResponse;
 use crate::idempotency::{self, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::links::RequestLinks;
@@ -21,7 +21,7 @@ use crate::media;
 use crate::orders::videos::{FILES, FormFiles, VideoRequest, read_form};
 use crate::page_params::page;
 use crate::query::Query;
-use crate::tasks::{about, about_all};
+use crate::tasks::{created_tasks_headers, task_id_header};
 use crate::wire::list::List;
 use crate::wire::videos::{VideoDeleted, VideoObject};
 use mediagate_core::app::App;
@@ -69,9 +69,9 @@ pub(super) async fn create(
         ..
     } = &context;
     let (order, fingerprint, held) = if is_multipart(request.headers()) {
-        let mut held = held(&request, &app)?;
+        let mut held = memory_share(&request, &app)?;
         let (form, files) = form(request, &app, &mut held).await?;
-        let mut fingerprint = Fingerprint::of::<VideoOrder>().json(&form);
+        let mut fingerprint = Fingerprint::for_order::<VideoOrder>().json(&form);
         for (name, file) in &files {
             if *name != FILES[0] {
                 fingerprint = fingerprint.json(&Value::from(*name));
@@ -86,7 +86,7 @@ pub(super) async fn create(
     let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     let told = async |tasks: &[Task]| -> Result<Response, Error> {
         let answer = object(&app, links, &tasks[0]).await?;
-        Ok((about_all(tasks), answer).into_response())
+        Ok((created_tasks_headers(tasks), answer).into_response())
     };
     let make = async |visit: &IntentVisit| {
         let draft = video::draft(&app, caller, request_id, order).await?;
@@ -156,8 +156,9 @@ async fn read_fields(
             files.push((field, Bytes::from(bytes)));
             continue;
         }
-        let text = String::from_utf8(bytes)
-            .map_err(|_| Error::at(ErrorCode::InvalidValue, name.clone(), "Must be UTF-8 text."))?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            Error::at_field(ErrorCode::InvalidValue, name.clone(), "Must be UTF-8 text.")
+        })?;
         insert_nested(&mut fields, &name, text);
     }
     Ok((Value::Object(fields), files))
@@ -204,11 +205,12 @@ pub(super) async fn get(
 
 /// The video object; an unfinished one has a header that says when to ask again.
 async fn object(app: &App, links: &Links, task: &Task) -> Result<Response, Error> {
-    let mut headers = about(task.id);
+    let mut headers = task_id_header(task.id);
     if !task.state.is_terminal() {
         headers.insert("openai-poll-after-ms", poll_after(app, task).await?);
     }
-    let object = VideoObject::new(task, VideoFile::of(links, task)).ok_or_else(tasks::not_found)?;
+    let object =
+        VideoObject::new(task, VideoFile::of_task(links, task)).ok_or_else(tasks::not_found)?;
     Ok((headers, Json(object)).into_response())
 }
 
@@ -243,7 +245,7 @@ pub(super) async fn list(
     let (found, has_more) = tasks::list(&app, allowed.caller.account.id, filter, page).await?;
     let videos = found
         .iter()
-        .filter_map(|task| VideoObject::new(task, VideoFile::of(&links, task)));
+        .filter_map(|task| VideoObject::new(task, VideoFile::of_task(&links, task)));
     Ok(Json(List::new(videos.collect(), has_more, |video| {
         video.id.clone()
     })))
@@ -274,15 +276,15 @@ pub(super) async fn content(
     let task = find(&app, &allowed.caller, &id).await?;
     if let Some(TaskResult::LinkV1(link)) = &task.output {
         let found = link_to(&app, &task, link, &variant);
-        let found = found.map_err(|error| error.of_task(task.id))?;
-        return Ok((about(task.id), found).into_response());
+        let found = found.map_err(|error| error.with_task(task.id))?;
+        return Ok((task_id_header(task.id), found).into_response());
     }
     let Some(TaskResult::VideoV1(output)) = &task.output else {
         let error = match &task.failure {
             Some(failure) => failure.to_error(),
             None => Error::plain(ErrorCode::VideoNotReady, "The video is not finished yet."),
         };
-        return Err(error.of_task(task.id).into());
+        return Err(error.with_task(task.id).into());
     };
     let (asset, media): (Option<AssetId>, MediaType) = match variant.as_str() {
         "video" => (Some(output.video), MediaType::Mp4),
@@ -290,17 +292,17 @@ pub(super) async fn content(
         "spritesheet" => (output.sheet, MediaType::Jpeg),
         _ => {
             let message = "Must be \"video\", \"thumbnail\" or \"spritesheet\".";
-            return Err(Error::at(ErrorCode::InvalidValue, "variant", message).into());
+            return Err(Error::at_field(ErrorCode::InvalidValue, "variant", message).into());
         }
     };
     let asset = asset.ok_or_else(|| no_variant(&variant))?;
     let file = media::serve(&app, asset, media, &headers).await;
     let file = file.map_err(|error| match error.code() {
         // This error names the cost, because a new order would be charged again.
-        ErrorCode::LinkExpired => video::gone(&[&task]).of_task(task.id),
+        ErrorCode::LinkExpired => video::gone(&[&task]).with_task(task.id),
         _ => error,
     });
-    Ok((about(task.id), file?).into_response())
+    Ok((task_id_header(task.id), file?).into_response())
 }
 
 /// Sends the caller to a film that its provider keeps.
@@ -323,7 +325,7 @@ fn link_to(app: &App, task: &Task, link: &LinkOutput, variant: &str) -> Result<R
 
 fn no_variant(variant: &str) -> Error {
     let message = format!("There is no {variant} of this video.");
-    Error::at(ErrorCode::MediaNotFound, "variant", message)
+    Error::at_field(ErrorCode::MediaNotFound, "variant", message)
 }
 
 /// Delete a video.
@@ -343,7 +345,7 @@ pub(super) async fn delete(
         object: "video.deleted",
         deleted: true,
     };
-    Ok((about(task.id), Json(deleted)).into_response())
+    Ok((task_id_header(task.id), Json(deleted)).into_response())
 }
 
 async fn find(app: &App, caller: &Caller, id: &str) -> Result<Task, Error> {

@@ -73,7 +73,7 @@ async fn console(
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    if mediagate_console::is_place(&place) {
+    if mediagate_console::is_view(&place) {
         return Ok(console_page(place, &links, &app));
     }
     let message = "There is no such page in the console.";
@@ -84,7 +84,7 @@ fn console_page(place: String, links: &Links, app: &App) -> Response {
     let catalog = app.models.catalog.load();
     page(mediagate_console::console(&ConsolePage {
         site: site(links, app),
-        place,
+        view_path: place,
         video_model: catalog.default_name(MediaKind::Video).to_owned(),
         music_model: catalog.default_name(MediaKind::Music).to_owned(),
         picture_bytes: pictures::LIMIT_BYTES,

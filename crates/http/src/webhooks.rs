@@ -15,7 +15,7 @@ use crate::fields::{self, request};
 use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer};
 use crate::orders::admin::fields::InstantField;
 use crate::orders::webhook::{WebhookChange, WebhookRequest, read_change};
-use crate::page_params::{page, word};
+use crate::page_params::{enum_param, page};
 use crate::query::Query;
 use crate::wire::list::List;
 use crate::wire::webhooks::{
@@ -51,13 +51,13 @@ pub(super) async fn create(
     // Only the first response has the secret. A repeated request is told anew, without it, because
     // no stored answer may contain it.
     let secret: Mutex<Option<Secret>> = Mutex::default();
-    let by = context.by();
+    let by = context.actor();
     let make = async |visit: &IntentVisit| {
         let (endpoint, shown) = webhooks::create(&app, caller, by, visit, new).await?;
         *secret.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
-        Ok(CreationOutcome::Untold(IntentOutcome::Endpoint(Box::new(
-            endpoint,
-        ))))
+        Ok(CreationOutcome::Unanswered(IntentOutcome::Endpoint(
+            Box::new(endpoint),
+        )))
     };
     let tell = async |found: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
         let IntentOutcome::Endpoint(endpoint) = found else {
@@ -65,7 +65,7 @@ pub(super) async fn create(
         };
         let secret = secret.lock().unwrap_or_else(PoisonError::into_inner).take();
         let told = object(&app, &endpoint, secret.as_ref())?;
-        Ok(IntentAnswer::told_anew(Json(told), IntentCloseTime::Now))
+        Ok(IntentAnswer::not_stored(Json(told), IntentCloseTime::Now))
     };
     Ok(asked.answer(make, tell).await?)
 }
@@ -127,7 +127,7 @@ pub(super) async fn change(
     let (change, _) = body.read(&app, read_change).await?;
     // A new URL would outlive the grace of a rotated key.
     refuse_former_secret(&allowed.caller, "change a webhook endpoint")?;
-    let by = source.by(&allowed.caller);
+    let by = source.actor(&allowed.caller);
     let endpoint = webhooks::change(&app, allowed.caller.account.id, id, by, change).await?;
     Ok(object(&app, &endpoint, None).map(Json)?)
 }
@@ -143,7 +143,7 @@ pub(super) async fn delete(
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<WebhookDeleted>, ErrorResponse> {
-    let by = source.by(&allowed.caller);
+    let by = source.actor(&allowed.caller);
     let endpoint = webhooks::delete(&app, allowed.caller.account.id, parse(&id)?, by).await?;
     Ok(Json(WebhookDeleted {
         id: endpoint.id.to_string(),
@@ -164,7 +164,7 @@ pub(super) async fn rotate(
     State(app): State<App>,
 ) -> Result<Json<WebhookObject>, ErrorResponse> {
     refuse_former_secret(&allowed.caller, "rotate a secret")?;
-    let (account, by) = (allowed.caller.account.id, source.by(&allowed.caller));
+    let (account, by) = (allowed.caller.account.id, source.actor(&allowed.caller));
     let (_, secret) = webhooks::rotate(&app, account, parse(&id)?, by).await?;
     let endpoint = webhooks::get(&app, account, parse(&id)?).await?;
     Ok(object(&app, &endpoint, Some(&secret)).map(Json)?)
@@ -196,12 +196,12 @@ pub(super) async fn deliveries(
     State(app): State<App>,
 ) -> Result<Json<List<DeliverySummary>>, ErrorResponse> {
     let (state, page) = query.read(|query| {
-        let state = word(query, "state", "waiting, delivered, failed, held");
+        let state = enum_param(query, "state", "waiting, delivered, failed, held");
         Some((state, page(query, |text| text.parse().ok())))
     })?;
     let account = allowed.caller.account.id;
     let (found, has_more) =
-        delivery_log::of_endpoint(&app, account, parse(&id)?, state, page).await?;
+        delivery_log::endpoint_page(&app, account, parse(&id)?, state, page).await?;
     let found = found.iter().map(DeliverySummary::new).collect();
     Ok(Json(List::new(found, has_more, |it: &DeliverySummary| {
         it.id.clone()
@@ -273,7 +273,7 @@ pub(super) async fn of_task(
     State(app): State<App>,
 ) -> Result<Json<List<DeliverySummary>>, ErrorResponse> {
     let id = id.parse().map_err(|_| tasks::not_found())?;
-    let found = delivery_log::of_task(&app, allowed.caller.account.id, id).await?;
+    let found = delivery_log::task_deliveries(&app, allowed.caller.account.id, id).await?;
     let found = found.iter().map(DeliverySummary::new).collect();
     Ok(Json(List::new(found, false, |it: &DeliverySummary| {
         it.id.clone()
@@ -288,7 +288,7 @@ pub(super) async fn secret(
     State(app): State<App>,
 ) -> Result<Json<WebhookSecret>, ErrorResponse> {
     let keys = webhooks::account_keys(&app, allowed.caller.account.id).await?;
-    Ok(shown(&keys)?)
+    Ok(secret_response(&keys)?)
 }
 
 /// Rotate the secret that signs callbacks.
@@ -302,15 +302,18 @@ pub(super) async fn rotate_secret(
     State(app): State<App>,
 ) -> Result<Json<WebhookSecret>, ErrorResponse> {
     refuse_former_secret(&allowed.caller, "rotate a secret")?;
-    let by = source.by(&allowed.caller);
+    let by = source.actor(&allowed.caller);
     let keys = webhooks::rotate_account(&app, allowed.caller.account.id, by).await?;
-    Ok(shown(&keys)?)
+    Ok(secret_response(&keys)?)
 }
 
-fn shown(keys: &SigningKeys) -> Result<Json<WebhookSecret>, Error> {
+fn secret_response(keys: &SigningKeys) -> Result<Json<WebhookSecret>, Error> {
     Ok(Json(WebhookSecret {
         object: "webhook_secret",
-        secret: keys.shown(SignatureScheme::Hmac)?.expose().to_owned(),
+        secret: keys
+            .verification_key(SignatureScheme::Hmac)?
+            .expose()
+            .to_owned(),
     }))
 }
 

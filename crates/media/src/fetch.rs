@@ -19,7 +19,7 @@ use mediagate_config::FetchRules;
 /// Timeout for the first byte of each response.
 const FIRST_BYTE: Duration = Duration::from_secs(10);
 /// Timeout in total.
-const IN_ALL: Duration = Duration::from_secs(30);
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why a URL could not be fetched. The texts are for the caller.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +74,7 @@ impl UrlFetcher {
         limit_bytes: u64,
         folder: &Path,
     ) -> Result<TempPath, FetchError> {
-        let beyond = OverflowPolicy::TooLarge;
+        let beyond = OverflowPolicy::Reject;
         self.fetch_some(address, limit_bytes, beyond, folder).await
     }
 
@@ -85,7 +85,7 @@ impl UrlFetcher {
         bytes: u64,
         folder: &Path,
     ) -> Result<TempPath, FetchError> {
-        let beyond = OverflowPolicy::LeftThere;
+        let beyond = OverflowPolicy::Truncate;
         self.fetch_some(address, bytes, beyond, folder).await
     }
 
@@ -103,7 +103,7 @@ impl UrlFetcher {
             keep(answer, bytes, beyond, folder).await
         };
         let slow = "the file did not arrive within 30 seconds";
-        tokio::time::timeout(IN_ALL, fetched)
+        tokio::time::timeout(TOTAL_TIMEOUT, fetched)
             .await
             .unwrap_or_else(|_| Err(FetchError::Failed(slow.into())))
     }
@@ -118,7 +118,7 @@ impl UrlFetcher {
             let answer = tokio::time::timeout(FIRST_BYTE, request.send()).await;
             let slow = "the server did not respond within 10 seconds";
             let answer = answer.map_err(|_| FetchError::Failed(slow.into()))?;
-            let answer = answer.map_err(|error| failed(&error))?;
+            let answer = answer.map_err(|error| describe_failure(&error))?;
             match next_hop(&url, &answer)? {
                 None => return Ok(answer),
                 Some(next) => url = next,
@@ -132,9 +132,9 @@ impl UrlFetcher {
 /// What becomes of a file that is longer than what is wanted of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OverflowPolicy {
-    TooLarge,
+    Reject,
     /// The rest is not fetched.
-    LeftThere,
+    Truncate,
 }
 
 async fn keep(
@@ -151,20 +151,24 @@ async fn keep(
     }
     let is_longer = |length| length > limit_bytes;
     // This saves a useless download. The length may be missing or wrong, so bytes are counted too.
-    if beyond == OverflowPolicy::TooLarge && answer.content_length().is_some_and(is_longer) {
+    if beyond == OverflowPolicy::Reject && answer.content_length().is_some_and(is_longer) {
         return Err(FetchError::TooLarge { limit_bytes });
     }
     let file = NamedTempFile::new_in(folder).map_err(FetchError::Local)?;
     let (file, path) = file.into_parts();
     let mut file = tokio::fs::File::from_std(file);
     let mut size = 0;
-    while let Some(chunk) = answer.chunk().await.map_err(|error| failed(&error))? {
+    while let Some(chunk) = answer
+        .chunk()
+        .await
+        .map_err(|error| describe_failure(&error))?
+    {
         size += chunk.len() as u64;
-        if size > limit_bytes && beyond == OverflowPolicy::TooLarge {
+        if size > limit_bytes && beyond == OverflowPolicy::Reject {
             return Err(FetchError::TooLarge { limit_bytes });
         }
         file.write_all(&chunk).await.map_err(FetchError::Local)?;
-        if size >= limit_bytes && beyond == OverflowPolicy::LeftThere {
+        if size >= limit_bytes && beyond == OverflowPolicy::Truncate {
             break;
         }
     }
@@ -173,7 +177,7 @@ async fn keep(
 }
 
 /// What a caller may know about a client error: its kind, no addresses.
-fn failed(error: &reqwest::Error) -> FetchError {
+fn describe_failure(error: &reqwest::Error) -> FetchError {
     if let Some(why) = AddressRefusal::cause_of(error) {
         return why.into();
     }

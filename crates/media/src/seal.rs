@@ -37,7 +37,7 @@ impl SecretSeal {
     }
 
     /// Encrypts `plain`; only who names the same `owner` can decrypt it.
-    pub fn close(&self, owner: &str, plain: &str) -> Result<String, SealError> {
+    pub fn encrypt(&self, owner: &str, plain: &str) -> Result<String, SealError> {
         let key = self.0.first().ok_or(SealError::Unreadable)?;
         // Random nonces are safe for up to 2^32 texts under one key (NIST SP 800-38D).
         let mut nonce = [0; NONCE_LEN];
@@ -51,7 +51,7 @@ impl SecretSeal {
     }
 
     /// Decrypts what [`SecretSeal::close`] made.
-    pub fn open(&self, owner: &str, sealed: &str) -> Result<String, SealError> {
+    pub fn decrypt(&self, owner: &str, sealed: &str) -> Result<String, SealError> {
         let bytes = BASE64.decode(sealed).map_err(|_| SealError::Unreadable)?;
         let (nonce, sealed) = bytes
             .split_first_chunk::<NONCE_LEN>()
@@ -84,11 +84,11 @@ mod tests {
     #[test]
     fn only_its_owner_opens_it_and_only_unchanged() {
         let seal = seal(&[b"one"]);
-        let closed = seal.close("a", "whsec_x").unwrap();
-        assert_eq!(seal.open("a", &closed).unwrap(), "whsec_x");
+        let closed = seal.encrypt("a", "whsec_x").unwrap();
+        assert_eq!(seal.decrypt("a", &closed).unwrap(), "whsec_x");
         assert!(!closed.contains("whsec"));
-        assert_ne!(closed, seal.close("a", "whsec_x").unwrap());
-        assert_eq!(seal.open("b", &closed), Err(SealError::Unreadable));
+        assert_ne!(closed, seal.encrypt("a", "whsec_x").unwrap());
+        assert_eq!(seal.decrypt("b", &closed), Err(SealError::Unreadable));
         for broken in [
             "",
             "AA",
@@ -96,17 +96,17 @@ mod tests {
             &closed[..closed.len() - 2],
             &format!("A{closed}"),
         ] {
-            assert_eq!(seal.open("a", broken), Err(SealError::Unreadable));
+            assert_eq!(seal.decrypt("a", broken), Err(SealError::Unreadable));
         }
     }
 
     #[test]
     fn a_new_signing_secret_reads_what_the_old_one_wrote() {
         let (old, new) = (seal(&[b"old"]), seal(&[b"new"]));
-        let closed = old.close("a", "x").unwrap();
-        assert_eq!(new.open("a", &closed), Err(SealError::Unreadable));
-        assert_eq!(seal(&[b"new", b"old"]).open("a", &closed).unwrap(), "x");
-        let closed = seal(&[b"new", b"old"]).close("a", "x").unwrap();
-        assert_eq!(new.open("a", &closed).unwrap(), "x");
+        let closed = old.encrypt("a", "x").unwrap();
+        assert_eq!(new.decrypt("a", &closed), Err(SealError::Unreadable));
+        assert_eq!(seal(&[b"new", b"old"]).decrypt("a", &closed).unwrap(), "x");
+        let closed = seal(&[b"new", b"old"]).encrypt("a", "x").unwrap();
+        assert_eq!(new.decrypt("a", &closed).unwrap(), "x");
     }
 }

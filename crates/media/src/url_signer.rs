@@ -41,7 +41,7 @@ impl UrlSigner {
     }
 
     /// What tells the signing secret from another, and nothing about it.
-    pub fn mark(&self) -> String {
+    pub fn key_fingerprint(&self) -> String {
         let mac = self.0.first().map(|key| mac(key, 0, "mark"));
         mac.map_or_else(String::new, |mac| {
             BASE64.encode(mac.finalize().into_bytes())
@@ -95,7 +95,7 @@ fn mac(key: &Hmac<Sha256>, expiry: i64, name: &str) -> Hmac<Sha256> {
 }
 
 /// The secret in a file, created at the first start.
-pub fn from_file(path: &Path) -> std::io::Result<Vec<u8>> {
+pub fn load_or_create_secret(path: &Path) -> std::io::Result<Vec<u8>> {
     if !path.exists() {
         write_private(path, &secret(path)?)?;
     }
@@ -210,8 +210,8 @@ mod tests {
     fn the_key_file_is_made_once_and_private() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("signing.key");
-        let first = UrlSigner::new(&[from_file(&path).unwrap()]);
-        let second = UrlSigner::new(&[from_file(&path).unwrap()]);
+        let first = UrlSigner::new(&[load_or_create_secret(&path).unwrap()]);
+        let second = UrlSigner::new(&[load_or_create_secret(&path).unwrap()]);
         let address = first.path(
             AssetId::new(),
             MediaType::Png,

@@ -147,7 +147,7 @@ impl Scope {
     pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The scopes of a key created without any: all but `admin`.
-    pub fn usual() -> Vec<Self> {
+    pub fn default_scopes() -> Vec<Self> {
         let all = Self::ALL.iter().copied();
         all.filter(|scope| *scope != Self::Admin).collect()
     }

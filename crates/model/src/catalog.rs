@@ -3,7 +3,7 @@
 use providers::{ModelLimits, ModelNames};
 
 use crate::clock::Timestamp;
-use crate::price::{HANDED_ON, PriceSchedule, RoutePrice, Tariff, WorkQuantity};
+use crate::price::{PASS_THROUGH_MODEL, PriceSchedule, RoutePrice, Tariff, WorkQuantity};
 use crate::task::MediaKind;
 
 /// Provider name of tasks made in this process.
@@ -24,8 +24,8 @@ pub struct Model {
     /// Free if `None`.
     pub price: Option<PriceSchedule>,
     /// Fields of the provider's request that callers may set; dots separate nested names.
-    pub pass: Vec<String>,
-    pub maker: ModelBackend,
+    pub passthrough_fields: Vec<String>,
+    pub backend: ModelBackend,
 }
 
 /// Who does a model's work.
@@ -80,7 +80,7 @@ impl Route {
     /// The model name to send to the provider when the caller asked for `asked`; `None` if this
     /// route cannot send it.
     pub fn sent_name<'a>(&'a self, asked: &'a str) -> Option<&'a str> {
-        if self.model == HANDED_ON {
+        if self.model == PASS_THROUGH_MODEL {
             self.names.takes(asked).then_some(asked)
         } else {
             Some(&self.model)
@@ -99,7 +99,7 @@ impl Model {
 
     /// Empty if the model is embedded.
     pub fn routes(&self) -> &[Route] {
-        match &self.maker {
+        match &self.backend {
             ModelBackend::Embedded { .. } => &[],
             ModelBackend::Routes(routes) => routes,
         }
@@ -112,13 +112,16 @@ impl Model {
                 Some(RoutePrice {
                     provider: route.provider.clone(),
                     model: route.model.clone(),
-                    price: pick(route)?.at(now).of(is_silent),
+                    price: pick(route)?.at(now).price_for(is_silent),
                 })
             });
             routes.collect()
         };
         Tariff {
-            price: self.price.as_ref().map(|price| price.at(now).of(is_silent)),
+            price: self
+                .price
+                .as_ref()
+                .map(|price| price.at(now).price_for(is_silent)),
             routes: of_routes(|route| route.price.as_ref()),
             costs: of_routes(|route| route.cost.as_ref()),
             asked,
@@ -137,7 +140,7 @@ impl Model {
         let mut routes = self.routes().iter();
         routes.find(|route| {
             route.provider == provider
-                && [upstream_model, HANDED_ON].contains(&route.model.as_str())
+                && [upstream_model, PASS_THROUGH_MODEL].contains(&route.model.as_str())
         })
     }
 

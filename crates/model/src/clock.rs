@@ -94,7 +94,7 @@ pub struct Clock {
     source: ClockSource,
     /// How far the clock of the database is ahead of this machine's, in microseconds, where machines
     /// share a database.
-    shared: Arc<AtomicI64>,
+    database_offset: Arc<AtomicI64>,
     steady: Arc<Mutex<Option<SteadyTime>>>,
 }
 
@@ -111,24 +111,24 @@ enum ClockSource {
 #[derive(Debug, Clone, Copy)]
 struct SteadyTime {
     at: i64,
-    seen: Instant,
+    observed_at: Instant,
 }
 
 /// How many times faster than it passes time may be caught up with.
 const CATCH_UP: i64 = 10;
 /// How far the clock may be from the steady time while what is old is still forgotten.
-const SETTLED: i64 = 5 * 60 * 1_000_000;
+const MAX_SETTLED_DRIFT: i64 = 5 * 60 * 1_000_000;
 /// A smaller difference between this machine's clock and the database's is not worth correcting.
 const NEGLIGIBLE: i64 = 1_000_000;
 
 impl SteadyTime {
     fn follow(&mut self, clock: i64, now: Instant) {
-        let passed = now.saturating_duration_since(self.seen);
+        let passed = now.saturating_duration_since(self.observed_at);
         let most = micros_of(passed).saturating_mul(CATCH_UP);
         // Never back, so that nothing gets younger. Forward by a bounded step, so that a clock
         // which jumps ten days ahead must stay there for more than one before it is believed.
         self.at = self.at.saturating_add((clock - self.at).clamp(0, most));
-        self.seen = now;
+        self.observed_at = now;
     }
 }
 
@@ -154,7 +154,7 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         let micros = match &self.source {
             ClockSource::System => {
-                let shared = self.shared.load(Ordering::Relaxed);
+                let shared = self.database_offset.load(Ordering::Relaxed);
                 jiff::Timestamp::now()
                     .as_microsecond()
                     .saturating_add(shared)
@@ -167,7 +167,7 @@ impl Clock {
     }
 
     /// What has passed since a moment of this process, by the machine's timer, which nobody sets.
-    pub fn passed(&self) -> Duration {
+    pub fn monotonic_time(&self) -> Duration {
         static START: OnceLock<Instant> = OnceLock::new();
         match &self.source {
             ClockSource::System => START.get_or_init(Instant::now).elapsed(),
@@ -194,18 +194,22 @@ impl Clock {
 
     /// The database, whose clock all machines share, said that it is `shared` when this machine's clock
     /// said `own`, which [`Clock::now`] had returned.
-    pub fn share(&self, own: Timestamp, shared: Timestamp) {
+    pub fn sync_to_database(&self, own: Timestamp, shared: Timestamp) {
         let difference = shared.0.saturating_sub(own.0);
         if difference.abs() > NEGLIGIBLE {
             // Added, because `own` already contains the difference that was known before.
-            self.shared.fetch_add(difference, Ordering::Relaxed);
+            self.database_offset
+                .fetch_add(difference, Ordering::Relaxed);
         }
     }
 
     /// Time had come so far when it was last written down; called once, at the start.
     pub fn continue_from(&self, steady: Timestamp) {
         let seen = Instant::now();
-        *self.steadied() = Some(SteadyTime { at: steady.0, seen });
+        *self.lock_steady() = Some(SteadyTime {
+            at: steady.0,
+            observed_at: seen,
+        });
     }
 
     /// How far time has come for sure.
@@ -215,11 +219,11 @@ impl Clock {
             return Timestamp(micros.load(Ordering::SeqCst));
         }
         let (clock, now) = (self.now().0, Instant::now());
-        let mut steady = self.steadied();
+        let mut steady = self.lock_steady();
         // Without a time that was written down, as on a new database, the clock is all there is.
         let steady = steady.get_or_insert(SteadyTime {
             at: clock,
-            seen: now,
+            observed_at: now,
         });
         steady.follow(clock, now);
         Timestamp(steady.at)
@@ -227,18 +231,18 @@ impl Clock {
 
     /// The time to write down where an age is judged from it ([`Clock::cutoff`]): the present, but never before
     /// the steady time. What is made while the clock is far behind would be old once it is right again.
-    pub fn noted(&self) -> Timestamp {
+    pub fn record_time(&self) -> Timestamp {
         self.now().max(self.steady())
     }
 
     /// How far the clock is ahead of the steady time; negative if it is behind.
-    pub fn ahead(&self) -> TimeDelta {
+    pub fn drift(&self) -> TimeDelta {
         TimeDelta(self.now().0.saturating_sub(self.steady().0))
     }
 
     /// Whether the clock has been where it is for long enough to be believed.
     pub fn is_settled(&self) -> bool {
-        self.ahead().0.abs() <= SETTLED
+        self.drift().0.abs() <= MAX_SETTLED_DRIFT
     }
 
     /// What is older than this may be forgotten or deleted when it is to be kept for `ttl`. Nothing is, while
@@ -252,7 +256,7 @@ impl Clock {
         }
     }
 
-    fn steadied(&self) -> MutexGuard<'_, Option<SteadyTime>> {
+    fn lock_steady(&self) -> MutexGuard<'_, Option<SteadyTime>> {
         self.steady.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -287,7 +291,10 @@ mod tests {
     /// The steady time after the clock has said `ahead` for so long, both from the same start.
     fn steady_after(ahead: Duration, passed: Duration) -> Duration {
         let start = Instant::now();
-        let mut steady = SteadyTime { at: 0, seen: start };
+        let mut steady = SteadyTime {
+            at: 0,
+            observed_at: start,
+        };
         let seconds = passed.as_secs();
         for second in 1..=seconds {
             let now = Duration::from_secs(second);
@@ -311,7 +318,7 @@ mod tests {
         let start = Instant::now();
         let mut steady = SteadyTime {
             at: 60_000_000,
-            seen: start,
+            observed_at: start,
         };
         steady.follow(5_000_000, start + Duration::from_secs(5));
         assert_eq!(steady.at, 60_000_000);
@@ -324,12 +331,12 @@ mod tests {
         let clock = Clock::system();
         let right = clock.now();
         clock.continue_from(right);
-        clock.share(right, right.minus(Duration::from_hours(24 * 40)));
+        clock.sync_to_database(right, right.minus(Duration::from_hours(24 * 40)));
         assert!(clock.now() < right);
-        let made_at = clock.noted();
+        let made_at = clock.record_time();
         assert!(made_at >= right);
         let own = clock.now();
-        clock.share(own, right);
+        clock.sync_to_database(own, right);
         assert!(made_at > clock.cutoff(Duration::from_hours(24)));
     }
 
@@ -348,10 +355,10 @@ mod tests {
     fn the_clock_of_the_database_is_taken_over() {
         let clock = Clock::system();
         let own = clock.now();
-        clock.share(own, own.plus(Duration::from_hours(7)));
+        clock.sync_to_database(own, own.plus(Duration::from_hours(7)));
         assert!(clock.now().since(own) >= Duration::from_hours(7));
         let own = clock.now();
-        clock.share(own, own.minus(Duration::from_hours(7)));
+        clock.sync_to_database(own, own.minus(Duration::from_hours(7)));
         assert!(clock.now().since(own) == Duration::ZERO);
     }
 

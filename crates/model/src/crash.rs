@@ -83,7 +83,7 @@ pub fn point(name: &'static str) {
         std::process::abort();
     }
     if armed::STOP.is_reached(name) {
-        armed::stand_still();
+        armed::stop_process();
     }
 }
 
@@ -129,7 +129,7 @@ mod armed {
 
     /// The signal reaches the threads soon after the command ends; the caller must not continue
     /// before it does.
-    pub(super) fn stand_still() {
+    pub(super) fn stop_process() {
         let id = std::process::id().to_string();
         let stopped = Command::new("kill").args(["-STOP", &id]).status();
         debug_assert!(stopped.is_ok_and(|status| status.success()), "cannot stop");

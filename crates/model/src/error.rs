@@ -249,7 +249,7 @@ pub enum Error {
         param: Option<String>,
     },
     /// An error that can be retried after this many seconds.
-    Later {
+    RetryAfter {
         /// A code with status 429, 500 or 503.
         code: ErrorCode,
         /// For the caller.
@@ -258,16 +258,16 @@ pub enum Error {
         retry_after: u32,
     },
     /// An error about an existing task.
-    OfTask { task: TaskId, error: Box<Error> },
+    WithTask { task: TaskId, error: Box<Error> },
     /// The database does not answer, or cannot be written to.
-    Away {
+    Unavailable {
         /// For the log.
         inside: Box<dyn StdError + Send + Sync>,
         /// Whether something may have been written anyway.
-        is_open: bool,
+        outcome_unknown: bool,
     },
     /// The media store does not answer, or is too busy; nothing refers to what it may have taken.
-    MediaAway {
+    MediaUnavailable {
         /// For the log.
         inside: Box<dyn StdError + Send + Sync>,
     },
@@ -291,7 +291,7 @@ impl Error {
     }
 
     /// A mistake in one field.
-    pub fn at(code: ErrorCode, param: impl Into<String>, message: impl Into<String>) -> Self {
+    pub fn at_field(code: ErrorCode, param: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Plain {
             code,
             message: message.into(),
@@ -300,8 +300,8 @@ impl Error {
     }
 
     /// An error that can be retried.
-    pub fn later(code: ErrorCode, message: impl Into<String>, retry_after: u32) -> Self {
-        Self::Later {
+    pub fn retry_later(code: ErrorCode, message: impl Into<String>, retry_after: u32) -> Self {
+        Self::RetryAfter {
             code,
             message: message.into(),
             retry_after,
@@ -310,8 +310,8 @@ impl Error {
 
     /// Adds the task that the error is about.
     #[must_use]
-    pub fn of_task(self, task: TaskId) -> Self {
-        Self::OfTask {
+    pub fn with_task(self, task: TaskId) -> Self {
+        Self::WithTask {
             task,
             error: Box::new(self),
         }
@@ -323,31 +323,34 @@ impl Error {
     }
 
     /// The database is unavailable; `is_open` if something may have been written.
-    pub fn away(inside: impl Into<Box<dyn StdError + Send + Sync>>, is_open: bool) -> Self {
-        Self::Away {
+    pub fn unavailable(inside: impl Into<Box<dyn StdError + Send + Sync>>, is_open: bool) -> Self {
+        Self::Unavailable {
             inside: inside.into(),
-            is_open,
+            outcome_unknown: is_open,
         }
     }
 
     /// The media store is unavailable.
-    pub fn media_away(inside: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self::MediaAway {
+    pub fn media_unavailable(inside: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::MediaUnavailable {
             inside: inside.into(),
         }
     }
 
     /// Whether something may have been written although it failed.
-    pub fn leaves_open(&self) -> bool {
+    pub fn outcome_unknown(&self) -> bool {
         match self {
             // Unexpected: it is not known what happened, so neither that nothing was written.
             Self::Internal(_) => true,
-            Self::Away { is_open, .. } => *is_open,
-            Self::OfTask { error, .. } => error.leaves_open(),
+            Self::Unavailable {
+                outcome_unknown: is_open,
+                ..
+            } => *is_open,
+            Self::WithTask { error, .. } => error.outcome_unknown(),
             Self::Invalid(_)
             | Self::Plain { .. }
-            | Self::Later { .. }
-            | Self::MediaAway { .. }
+            | Self::RetryAfter { .. }
+            | Self::MediaUnavailable { .. }
             | Self::Overtaken
             | Self::CallerLeft => false,
         }
@@ -355,7 +358,7 @@ impl Error {
 
     /// The process is shutting down.
     pub fn shutting_down() -> Self {
-        Self::later(
+        Self::retry_later(
             ErrorCode::ShuttingDown,
             "The service is restarting. Try again in a moment.",
             2,
@@ -367,12 +370,13 @@ impl Error {
             Self::Invalid(faults) => faults
                 .first()
                 .map_or(ErrorCode::InvalidValue, |fault| fault.code),
-            Self::Plain { code, .. } | Self::Later { code, .. } => *code,
-            Self::OfTask { error, .. } => error.code(),
+            Self::Plain { code, .. } | Self::RetryAfter { code, .. } => *code,
+            Self::WithTask { error, .. } => error.code(),
             // All of these pass, so the code is one that clients retry.
-            Self::Away { .. } | Self::MediaAway { .. } | Self::Overtaken | Self::CallerLeft => {
-                ErrorCode::Overloaded
-            }
+            Self::Unavailable { .. }
+            | Self::MediaUnavailable { .. }
+            | Self::Overtaken
+            | Self::CallerLeft => ErrorCode::Overloaded,
             Self::Internal(_) => ErrorCode::InternalError,
         }
     }
@@ -380,13 +384,13 @@ impl Error {
     /// For the caller.
     pub fn message(&self) -> String {
         match self {
-            Self::Invalid(faults) => told(faults),
-            Self::Plain { message, .. } | Self::Later { message, .. } => message.clone(),
-            Self::OfTask { error, .. } => error.message(),
-            Self::Away { .. } => {
+            Self::Invalid(faults) => summarize_errors(faults),
+            Self::Plain { message, .. } | Self::RetryAfter { message, .. } => message.clone(),
+            Self::WithTask { error, .. } => error.message(),
+            Self::Unavailable { .. } => {
                 "The gateway's database does not respond in time. Try again in a moment.".to_owned()
             }
-            Self::MediaAway { .. } => {
+            Self::MediaUnavailable { .. } => {
                 "The gateway's media store does not respond in time. Try again in a moment.".to_owned()
             }
             Self::Overtaken => "Another attempt of the same request took over.".to_owned(),
@@ -405,10 +409,10 @@ impl Error {
                 .map(|f| f.param.as_str())
                 .filter(|param| !param.is_empty()),
             Self::Plain { param, .. } => param.as_deref(),
-            Self::OfTask { error, .. } => error.param(),
-            Self::Later { .. }
-            | Self::Away { .. }
-            | Self::MediaAway { .. }
+            Self::WithTask { error, .. } => error.param(),
+            Self::RetryAfter { .. }
+            | Self::Unavailable { .. }
+            | Self::MediaUnavailable { .. }
             | Self::Overtaken
             | Self::CallerLeft
             | Self::Internal(_) => None,
@@ -418,13 +422,13 @@ impl Error {
     /// Seconds to wait before a retry; `Some` exactly if the code is retryable.
     pub fn retry_after(&self) -> Option<u32> {
         match self {
-            Self::Later { retry_after, .. } => Some(*retry_after),
-            Self::OfTask { error, .. } => error.retry_after(),
+            Self::RetryAfter { retry_after, .. } => Some(*retry_after),
+            Self::WithTask { error, .. } => error.retry_after(),
             Self::Overtaken => Some(1),
             Self::Invalid(_)
             | Self::Plain { .. }
-            | Self::Away { .. }
-            | Self::MediaAway { .. }
+            | Self::Unavailable { .. }
+            | Self::MediaUnavailable { .. }
             | Self::CallerLeft
             | Self::Internal(_) => self.code().retryable().then_some(2),
         }
@@ -432,28 +436,28 @@ impl Error {
 
     pub fn task(&self) -> Option<TaskId> {
         match self {
-            Self::OfTask { task, .. } => Some(*task),
+            Self::WithTask { task, .. } => Some(*task),
             _ => None,
         }
     }
 
     /// Details for the log only.
-    pub fn inside(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
+    pub fn internal_cause(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
         match self {
-            Self::Away { inside, .. } | Self::MediaAway { inside } | Self::Internal(inside) => {
-                Some(inside.as_ref())
-            }
-            Self::OfTask { error, .. } => error.inside(),
+            Self::Unavailable { inside, .. }
+            | Self::MediaUnavailable { inside }
+            | Self::Internal(inside) => Some(inside.as_ref()),
+            Self::WithTask { error, .. } => error.internal_cause(),
             _ => None,
         }
     }
 }
 
 /// The first mistakes, and the number of others.
-fn told(faults: &[FieldError]) -> String {
+fn summarize_errors(faults: &[FieldError]) -> String {
     // A body can have thousands of faults. An answer must not grow with them.
-    const TOLD: usize = 20;
-    let told = faults.iter().take(TOLD).map(|fault| {
+    const MAX_LISTED: usize = 20;
+    let told = faults.iter().take(MAX_LISTED).map(|fault| {
         if fault.param.is_empty() {
             fault.message.clone()
         } else {
@@ -461,8 +465,8 @@ fn told(faults: &[FieldError]) -> String {
         }
     });
     let mut told: Vec<String> = told.collect();
-    if faults.len() > TOLD {
-        told.push(format!("And {} more.", faults.len() - TOLD));
+    if faults.len() > MAX_LISTED {
+        told.push(format!("And {} more.", faults.len() - MAX_LISTED));
     }
     told.join(" ")
 }
@@ -524,8 +528,8 @@ mod tests {
 
     #[test]
     fn the_inside_of_an_error_stays_inside() {
-        let error = Error::internal("password=hunter2").of_task(TaskId::new());
+        let error = Error::internal("password=hunter2").with_task(TaskId::new());
         assert!(!error.to_string().contains("hunter2"));
-        assert!(error.inside().is_some());
+        assert!(error.internal_cause().is_some());
     }
 }

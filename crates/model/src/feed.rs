@@ -74,7 +74,7 @@ pub enum FeedEvent {
     Sent(SubmissionSent),
     Ended(TaskEnded),
     Route(Box<RouteStatus>, Timestamp),
-    Changed(Box<AuditEntry>),
+    AuditLogged(Box<AuditEntry>),
 }
 
 impl FeedEvent {
@@ -84,7 +84,7 @@ impl FeedEvent {
             Self::Sent(one) => one.at,
             Self::Ended(one) => one.at,
             Self::Route(_, at) => *at,
-            Self::Changed(entry) => entry.at,
+            Self::AuditLogged(entry) => entry.at,
         }
     }
 
@@ -94,7 +94,7 @@ impl FeedEvent {
             Self::Accepted(one) => Some(one.account),
             Self::Sent(one) => Some(one.account),
             Self::Ended(one) => Some(one.account),
-            Self::Route(..) | Self::Changed(_) => None,
+            Self::Route(..) | Self::AuditLogged(_) => None,
         }
     }
 }

@@ -52,7 +52,7 @@ pub struct Intent {
     /// Until another request takes it.
     pub idempotency_key: Option<String>,
     /// `None` while its first request is being worked on.
-    pub made: Option<IntentResult>,
+    pub result: Option<IntentResult>,
     /// The first answer, as [`StoredAnswer`] in JSON, of an intent with a key.
     pub answer: Option<String>,
     /// The process whose caller waits for the answer, or that works on it.

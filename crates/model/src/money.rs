@@ -20,7 +20,7 @@ impl MicroDollars {
     pub const ZERO: Self = Self(0);
 
     /// Parses an amount that may be negative: `-5.00`.
-    pub fn signed(text: &str) -> Result<Self, InvalidAmount> {
+    pub fn parse_signed(text: &str) -> Result<Self, InvalidAmount> {
         match text.strip_prefix('-') {
             Some(amount) => amount.parse().map(|amount| Self::ZERO.minus(amount)),
             None => text.parse(),
@@ -148,12 +148,19 @@ mod tests {
     #[test]
     fn amounts_may_be_negative_where_that_is_meant() {
         assert_eq!(
-            MicroDollars::signed("-5.00"),
+            MicroDollars::parse_signed("-5.00"),
             Ok(MicroDollars::new(-5_000_000))
         );
-        assert_eq!(MicroDollars::signed("5"), Ok(MicroDollars::new(5_000_000)));
+        assert_eq!(
+            MicroDollars::parse_signed("5"),
+            Ok(MicroDollars::new(5_000_000))
+        );
         for bad in ["--5", "-", "", "- 5", "+5", "five"] {
-            assert_eq!(MicroDollars::signed(bad), Err(InvalidAmount), "{bad:?}");
+            assert_eq!(
+                MicroDollars::parse_signed(bad),
+                Err(InvalidAmount),
+                "{bad:?}"
+            );
         }
     }
 }

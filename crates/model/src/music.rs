@@ -9,7 +9,7 @@ use crate::provenance::Provenance;
 use crate::task::{StemTarget, TaskPayload};
 
 pub use providers::StemGroup;
-pub use providers::order::plain;
+pub use providers::order::normalize_name;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClipOrigin {

@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::money::MicroDollars;
 
 /// As a route's model: pass on the name that the caller used.
-pub const HANDED_ON: &str = "*";
+pub const PASS_THROUGH_MODEL: &str = "*";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -78,7 +78,7 @@ pub struct WorkQuantity {
 
 impl Price {
     /// The cost of `quantity`, rounded half up to a micro-dollar.
-    pub fn of(self, quantity: WorkQuantity) -> MicroDollars {
+    pub fn cost_of(self, quantity: WorkQuantity) -> MicroDollars {
         let (units, of) = self.count(quantity);
         // In 128 bits, because pixels times time times price overflow 64.
         let product = u128::from(self.per_unit.get().unsigned_abs()).saturating_mul(units);
@@ -128,7 +128,7 @@ pub struct DatedPrice {
 
 impl DatedPrice {
     /// The price without sound if `is_silent`, else the normal one.
-    pub fn of(self, is_silent: bool) -> Price {
+    pub fn price_for(self, is_silent: bool) -> Price {
         let per_unit = self.without_audio.filter(|_| is_silent);
         Price {
             per_unit: per_unit.unwrap_or(self.price.per_unit),
@@ -149,7 +149,7 @@ pub enum ScheduleError {
     Empty,
     /// Two prices begin at the same time.
     #[error("two prices start at {}", .0.map_or_else(|| "no date".into(), Timestamp::rfc3339))]
-    Twice(Option<Timestamp>),
+    Duplicate(Option<Timestamp>),
 }
 
 impl PriceSchedule {
@@ -160,7 +160,7 @@ impl PriceSchedule {
             return Err(ScheduleError::Empty);
         }
         match prices.windows(2).find(|pair| pair[0].from == pair[1].from) {
-            Some(pair) => Err(ScheduleError::Twice(pair[0].from)),
+            Some(pair) => Err(ScheduleError::Duplicate(pair[0].from)),
             None => Ok(Self(prices)),
         }
     }
@@ -235,26 +235,26 @@ impl Tariff {
         let routes = self.routes.iter().map(|route| route.price);
         let prices = self.price.into_iter().chain(routes);
         prices
-            .map(|price| price.of(self.asked))
+            .map(|price| price.cost_of(self.asked))
             .max()
             .unwrap_or(MicroDollars::ZERO)
     }
 
     /// The price if this provider and model make it.
     pub fn price_by(&self, provider: &str, model: &str) -> Option<Price> {
-        of_route(&self.routes, provider, model).or(self.price)
+        route_price(&self.routes, provider, model).or(self.price)
     }
 
     /// What this provider is paid for making it by this model; `None` if the operator does not say.
     pub fn cost_by(&self, provider: &str, model: &str) -> Option<Price> {
-        of_route(&self.costs, provider, model)
+        route_price(&self.costs, provider, model)
     }
 }
 
-fn of_route(prices: &[RoutePrice], provider: &str, model: &str) -> Option<Price> {
+fn route_price(prices: &[RoutePrice], provider: &str, model: &str) -> Option<Price> {
     let mut prices = prices.iter();
     let own = prices.find(|route| {
-        route.provider == provider && [model, HANDED_ON].contains(&route.model.as_str())
+        route.provider == provider && [model, PASS_THROUGH_MODEL].contains(&route.model.as_str())
     });
     own.map(|route| route.price)
 }
@@ -291,23 +291,23 @@ mod tests {
             parts: 4,
             parts_asked: 4,
         };
-        assert_eq!(price(PriceUnit::Second).of(quantity).get(), 500_000);
-        assert_eq!(price(PriceUnit::Video).of(quantity).get(), 100_000);
-        assert_eq!(price(PriceUnit::Stem).of(quantity).get(), 400_000);
+        assert_eq!(price(PriceUnit::Second).cost_of(quantity).get(), 500_000);
+        assert_eq!(price(PriceUnit::Video).cost_of(quantity).get(), 100_000);
+        assert_eq!(price(PriceUnit::Stem).cost_of(quantity).get(), 400_000);
         assert_eq!(
-            price(PriceUnit::MegapixelSecond).of(quantity).get(),
+            price(PriceUnit::MegapixelSecond).cost_of(quantity).get(),
             500_000
         );
         assert_eq!(
             price(PriceUnit::AudioMinute)
-                .of(WorkQuantity {
+                .cost_of(WorkQuantity {
                     milliseconds: 90_000,
                     ..quantity
                 })
                 .get(),
             150_000
         );
-        assert_eq!(price(PriceUnit::Task).of(quantity).get(), 100_000);
+        assert_eq!(price(PriceUnit::Task).cost_of(quantity).get(), 100_000);
     }
 
     #[test]
@@ -322,13 +322,13 @@ mod tests {
             parts: 3,
             parts_asked: 4,
         };
-        assert_eq!(price(PriceUnit::Task).of(three_of_four).get(), 75_000);
-        assert_eq!(price(PriceUnit::Stem).of(three_of_four).get(), 300_000);
+        assert_eq!(price(PriceUnit::Task).cost_of(three_of_four).get(), 75_000);
+        assert_eq!(price(PriceUnit::Stem).cost_of(three_of_four).get(), 300_000);
         let more = WorkQuantity {
             parts: 5,
             ..three_of_four
         };
-        assert_eq!(price(PriceUnit::Stem).of(more).get(), 400_000);
+        assert_eq!(price(PriceUnit::Stem).cost_of(more).get(), 400_000);
     }
 
     #[test]
@@ -342,7 +342,7 @@ mod tests {
                 milliseconds,
                 ..WorkQuantity::default()
             };
-            price.of(quantity).get()
+            price.cost_of(quantity).get()
         };
         assert_eq!((of(499), of(500), of(1499), of(1500)), (0, 1, 1, 2));
     }

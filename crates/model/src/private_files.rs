@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::Mode;
 
 /// Sets the umask: everything this process creates is its user's alone.
-pub fn from_now_on() {
+pub fn restrict_umask() {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
 }
 
@@ -18,18 +18,18 @@ pub fn folder(path: &Path) -> io::Result<()> {
     let mut folder = std::fs::DirBuilder::new();
     folder.recursive(true).mode(0o700).create(path)?;
     // The mode above applies only to folders that were just created.
-    close(path, 0o700)
+    restrict_mode(path, 0o700)
 }
 
 /// Makes a file its user's alone, if it exists.
 pub fn file(path: &Path) -> io::Result<()> {
-    match close(path, 0o600) {
+    match restrict_mode(path, 0o600) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         done => done,
     }
 }
 
-fn close(path: &Path, mode: u32) -> io::Result<()> {
+fn restrict_mode(path: &Path, mode: u32) -> io::Result<()> {
     let others = std::fs::metadata(path)?.permissions().mode() & 0o077;
     // Nothing to change, so the owner's own choice of bits stays.
     if others == 0 {

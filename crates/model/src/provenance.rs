@@ -94,12 +94,12 @@ pub struct Provenance {
 impl Provenance {
     /// Of a file that cannot be read.
     pub const fn unreadable() -> Self {
-        Self::nothing(ProvenanceStatus::Unreadable)
+        Self::with_status(ProvenanceStatus::Unreadable)
     }
 
     /// With marks beside those that the file states.
     #[must_use]
-    pub fn and(mut self, marks: impl IntoIterator<Item = ProvenanceMark>) -> Self {
+    pub fn with_marks(mut self, marks: impl IntoIterator<Item = ProvenanceMark>) -> Self {
         let before = self.marks.len();
         self.marks.extend(marks);
         // There is a mark now, but no signature that anybody verified.
@@ -109,7 +109,7 @@ impl Provenance {
         self
     }
 
-    pub const fn nothing(status: ProvenanceStatus) -> Self {
+    pub const fn with_status(status: ProvenanceStatus) -> Self {
         Self {
             status,
             signer: None,
@@ -145,7 +145,7 @@ pub struct ResultFingerprint {
     pub sha256: String,
     /// 40 bits, if it is watermarked.
     pub watermark: Option<u64>,
-    pub likeness: PerceptualFingerprint,
+    pub fingerprint: PerceptualFingerprint,
     pub created_at: Timestamp,
 }
 

@@ -7,9 +7,9 @@ use tokio::time::Instant;
 use crate::error::Error;
 
 /// How long to retry storing results: somebody paid for them, or an engine worked on them for long.
-const STORING: Duration = Duration::from_hours(1);
+const STORE_LIMIT: Duration = Duration::from_hours(1);
 /// How long to retry loading sources.
-const LOADING: Duration = Duration::from_secs(10);
+const LOAD_LIMIT: Duration = Duration::from_secs(10);
 /// The first and the longest pause.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
@@ -18,7 +18,7 @@ pub async fn store<T, F>(work: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
-    repeat(STORING, work).await
+    retry_until(STORE_LIMIT, work).await
 }
 
 /// Retries `work` for a few seconds, or longer if the media store is away.
@@ -26,10 +26,10 @@ pub async fn load<T, F>(work: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
-    repeat(LOADING, work).await
+    retry_until(LOAD_LIMIT, work).await
 }
 
-async fn repeat<T, F>(limit: Duration, mut work: impl FnMut() -> F) -> Result<T, Error>
+async fn retry_until<T, F>(limit: Duration, mut work: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
@@ -40,7 +40,7 @@ where
         // A media store that is away comes back, with all that is in it. Waiting loses nothing, and
         // failing would lose the task.
         let limit = match &done {
-            Err(Error::MediaAway { .. }) => STORING,
+            Err(Error::MediaUnavailable { .. }) => STORE_LIMIT,
             _ => limit,
         };
         // Counted from the first try, whatever the errors in between were.
@@ -48,8 +48,8 @@ where
         match done {
             // An error with an inside comes from the disk, the database or the media store, and may
             // pass. Any other is an answer about the request and would be the same again.
-            Err(error) if error.inside().is_some() && Instant::now() + pause < until => {
-                tracing::warn!(inside = ?error.inside(), "storage operation failed; trying again");
+            Err(error) if error.internal_cause().is_some() && Instant::now() + pause < until => {
+                tracing::warn!(inside = ?error.internal_cause(), "storage operation failed; trying again");
             }
             done => return done,
         }

@@ -48,14 +48,14 @@ impl RouteCounts {
 }
 
 /// A part of the last hour, and how many there are.
-pub const PART: Duration = Duration::from_mins(5);
-pub const PARTS: usize = 12;
+pub const COUNT_PERIOD: Duration = Duration::from_mins(5);
+pub const COUNT_PERIODS: usize = 12;
 
 /// How a route does.
 #[derive(Debug, Clone, Default)]
 pub struct RouteRecord {
     /// In parts of [`PART`], the newest last.
-    pub last_hour: [RouteCounts; PARTS],
+    pub last_hour: [RouteCounts; COUNT_PERIODS],
     pub last_day: RouteCounts,
     /// From the submission to the stored result, of the latest successes within a day; half of them
     /// took this long, and 19 of 20.
@@ -83,7 +83,7 @@ pub struct BreakerSnapshot {
 
 impl BreakerSnapshot {
     /// The route is used.
-    pub fn usual(provider: &str, model: &str) -> Self {
+    pub fn closed(provider: &str, model: &str) -> Self {
         Self {
             provider: provider.to_owned(),
             model: model.to_owned(),
@@ -94,7 +94,7 @@ impl BreakerSnapshot {
         }
     }
 
-    pub fn is_usual(&self) -> bool {
+    pub fn is_healthy(&self) -> bool {
         self.state == "closed" && self.failures == 0
     }
 

@@ -13,14 +13,14 @@ use crate::ids::AccountId;
 use crate::task::TaskPayload;
 
 /// Words of a task that are kept, the first ones.
-const KEPT: usize = 48;
+const MAX_TASK_TERMS: usize = 48;
 /// Words of a search.
-pub const ASKED: usize = 8;
+pub const MAX_QUERY_TERMS: usize = 8;
 /// Characters of a word that count.
 const LONGEST: usize = 40;
 
 /// The terms of a task.
-pub fn of_task(account: AccountId, payload: &TaskPayload) -> BTreeSet<i64> {
+pub fn task_terms(account: AccountId, payload: &TaskPayload) -> BTreeSet<i64> {
     let mut texts = Vec::new();
     match payload {
         TaskPayload::VideoV1(job) => texts.push(job.prompt.as_str()),
@@ -36,7 +36,7 @@ pub fn of_task(account: AccountId, payload: &TaskPayload) -> BTreeSet<i64> {
     let mut terms = BTreeSet::new();
     for word in texts.into_iter().flat_map(words) {
         terms.insert(term(account, &word));
-        if terms.len() == KEPT {
+        if terms.len() == MAX_TASK_TERMS {
             break;
         }
     }
@@ -44,7 +44,7 @@ pub fn of_task(account: AccountId, payload: &TaskPayload) -> BTreeSet<i64> {
 }
 
 /// The beginning of what was asked: of the prompt, or the title of the music.
-pub fn begin(payload: &TaskPayload, longest: usize) -> String {
+pub fn excerpt(payload: &TaskPayload, longest: usize) -> String {
     let text = match payload {
         TaskPayload::VideoV1(job) => job.prompt.as_str(),
         TaskPayload::StemsV1(job) => &job.title,
@@ -70,8 +70,11 @@ pub fn begin(payload: &TaskPayload, longest: usize) -> String {
 }
 
 /// The terms of a search; empty if there is no word in it.
-pub fn of_search(account: AccountId, text: &str) -> Vec<i64> {
-    let terms: BTreeSet<i64> = words(text).take(ASKED).map(|w| term(account, &w)).collect();
+pub fn query_terms(account: AccountId, text: &str) -> Vec<i64> {
+    let terms: BTreeSet<i64> = words(text)
+        .take(MAX_QUERY_TERMS)
+        .map(|w| term(account, &w))
+        .collect();
     terms.into_iter().collect()
 }
 
@@ -83,11 +86,11 @@ fn words(text: &str) -> impl Iterator<Item = String> {
             rest.next();
         }
         let first = rest.next()?;
-        if stands_alone(first) {
+        if is_unspaced_script(first) {
             return Some(first.to_string());
         }
         let mut word: String = first.to_lowercase().collect();
-        while let Some(next) = rest.next_if(|c| c.is_alphanumeric() && !stands_alone(*c)) {
+        while let Some(next) = rest.next_if(|c| c.is_alphanumeric() && !is_unspaced_script(*c)) {
             // The rest is skipped and not begun as a word of its own.
             if word.chars().count() < LONGEST {
                 word.extend(next.to_lowercase());
@@ -98,7 +101,7 @@ fn words(text: &str) -> impl Iterator<Item = String> {
 }
 
 /// Han, Hiragana, Katakana, Thai, Lao, Khmer and Burmese are written without spaces.
-const fn stands_alone(c: char) -> bool {
+const fn is_unspaced_script(c: char) -> bool {
     matches!(c,
         '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{3040}'..='\u{30ff}'
         | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{20000}'..='\u{3ffff}')
@@ -139,8 +142,11 @@ mod tests {
     #[test]
     fn another_account_has_other_terms_and_a_case_has_none() {
         let (one, other) = (AccountId::new(), AccountId::new());
-        assert_eq!(of_search(one, "Boat"), of_search(one, "boat"));
-        assert_ne!(of_search(one, "boat"), of_search(other, "boat"));
-        assert_eq!(of_search(one, "a b c d e f g h i j k").len(), ASKED);
+        assert_eq!(query_terms(one, "Boat"), query_terms(one, "boat"));
+        assert_ne!(query_terms(one, "boat"), query_terms(other, "boat"));
+        assert_eq!(
+            query_terms(one, "a b c d e f g h i j k").len(),
+            MAX_QUERY_TERMS
+        );
     }
 }

@@ -76,7 +76,7 @@ pub struct ClosedSubmission {
     /// The provider's name for the model.
     pub route_model: String,
     /// In millionths of a unit, and the unit.
-    pub told: Option<(i64, String)>,
+    pub reported_cost: Option<(i64, String)>,
 }
 
 /// What a job was to the operator.
@@ -91,7 +91,7 @@ pub enum JobCost {
 }
 
 /// What a job cost: what the provider told, in millionths of a unit, or what the operator `declared` for what was made.
-pub fn judge(
+pub fn classify_job_cost(
     told: Option<(i64, String)>,
     declared: Option<MicroDollars>,
     is_made: bool,
@@ -169,7 +169,7 @@ mod tests {
             (credits(5), None, false, JobCost::Unknown),
             (None, None, false, JobCost::Unknown),
         ] {
-            assert_eq!(judge(told, declared, is_made), expected);
+            assert_eq!(classify_job_cost(told, declared, is_made), expected);
         }
     }
 }

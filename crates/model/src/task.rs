@@ -252,7 +252,7 @@ impl TaskFailure {
     /// The error for a caller who waited for the task.
     pub fn to_error(&self) -> Error {
         if self.code.retryable() {
-            Error::later(self.code, &self.message, 2)
+            Error::retry_later(self.code, &self.message, 2)
         } else {
             Error::plain(self.code, &self.message)
         }

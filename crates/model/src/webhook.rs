@@ -49,7 +49,7 @@ impl EventType {
     }
 
     /// The event at a task's end; `None` while it is open.
-    pub const fn of(state: TaskState) -> Option<Self> {
+    pub const fn for_state(state: TaskState) -> Option<Self> {
         match state {
             TaskState::Queued | TaskState::Running => None,
             TaskState::Succeeded => Some(Self::TaskSucceeded),
@@ -113,7 +113,7 @@ impl WebhookEndpoint {
 /// Whether an endpoint of this key may be sent an event now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryClearance {
-    Sent,
+    Granted,
     /// Not while the key is as it is: what waits is held.
     Withheld,
 }
@@ -121,13 +121,13 @@ pub enum DeliveryClearance {
 impl DeliveryClearance {
     /// `key` is the endpoint's, `None` for the operator's own; `of_task` says that a task is told of,
     /// which is for whoever may read tasks.
-    pub fn of(key: Option<&ApiKey>, of_task: bool, now: Timestamp) -> Self {
+    pub fn for_key(key: Option<&ApiKey>, of_task: bool, now: Timestamp) -> Self {
         let may = |key: &ApiKey| {
             let may_see = !of_task || key.may(Scope::TasksRead);
             key.is_valid_at(now) && may_see
         };
         if key.is_none_or(may) {
-            Self::Sent
+            Self::Granted
         } else {
             Self::Withheld
         }
@@ -228,7 +228,7 @@ pub struct DueDelivery {
     /// Tries so far.
     pub attempts: u32,
     /// Those before it was sent again by hand.
-    pub before: u32,
+    pub earlier_attempts: u32,
     pub due_at: Timestamp,
     /// The trace of its task, as stored there.
     pub trace: Option<String>,

@@ -82,7 +82,7 @@ fn measure(name: &str, format: MediaFormat, file: &[u8]) {
         provider: Some("Example"),
         prompt: None,
         when: "2026-11-23T12:00:00Z",
-        made: AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
+        origin: AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
     };
     let (mut signing, mut reading, mut more) = (Vec::new(), Vec::new(), 0);
     for _ in 0..ROUNDS {

@@ -103,7 +103,7 @@ fn films(folder: &Path, count: usize) -> Outcome<()> {
             let again = video_print(&again)?;
             row.add(
                 print.compare(&again).map_or(1.0, |found| found.distance),
-                print.alike(&again).is_some(),
+                print.match_within_threshold(&again).is_some(),
             );
             let answer = registry.find(&again);
             found += usize::from(answer.contains(&number));
@@ -158,7 +158,8 @@ impl Registry {
         let mut shared: Vec<(usize, usize)> = shared.into_iter().collect();
         shared.sort_by_key(|(_, parts)| std::cmp::Reverse(*parts));
         let compared = shared.into_iter().take(Self::COMPARED);
-        let alike = compared.filter(|(number, _)| self.prints[*number].alike(asked).is_some());
+        let alike = compared
+            .filter(|(number, _)| self.prints[*number].match_within_threshold(asked).is_some());
         alike.map(|(number, _)| number).collect()
     }
 }
@@ -194,7 +195,7 @@ fn sounds(folder: &Path) -> Outcome<()> {
             let again = sound_print(&again)?;
             row.add(
                 print.compare(&again).map_or(1.0, |found| found.distance),
-                print.alike(&again).is_some(),
+                print.match_within_threshold(&again).is_some(),
             );
         }
         row.print(name, originals.len());
@@ -204,7 +205,7 @@ fn sounds(folder: &Path) -> Outcome<()> {
         alarms += originals
             .iter()
             .skip(at + 1)
-            .filter(|(other, _)| one.alike(other).is_some())
+            .filter(|(other, _)| one.match_within_threshold(other).is_some())
             .count();
     }
     println!("\ndifferent sounds told alike: {alarms}");
@@ -274,5 +275,5 @@ fn sound_print(path: &Path) -> Outcome<SoundPrint> {
         .iter()
         .map(|sample| f32::from_le_bytes(*sample))
         .collect();
-    Ok(SoundPrint::of(&samples, RATE)?)
+    Ok(SoundPrint::from_mono(&samples, RATE)?)
 }

@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         provider: None,
         prompt: None,
         when: "2026-11-23T12:00:00Z",
-        made: AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
+        origin: AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
     };
     std::fs::write(to, sign(&film, MediaFormat::Mp4, &statement, &signer)?)?;
     Ok(())

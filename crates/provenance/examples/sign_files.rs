@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         provider: Some("Example"),
         prompt: None,
         when: "2026-11-23T12:00:00Z",
-        made: AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
+        origin: AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
     };
     for (name, format) in FILES {
         let file = std::fs::read(from.join(name))?;

@@ -195,7 +195,7 @@ impl Table {
             }
         }
         let mut detector = SoundDetector::new(RATE)?;
-        detector.hear(plain);
+        detector.push_samples(plain);
         for secret in 0..WRONG_KEYS {
             let key = MarkKey::new(0x00c0_ffee, 1000 + u64::from(secret))?;
             self.chance.push(detector.score(&key));
@@ -260,7 +260,7 @@ impl Table {
 
 fn read(sound: &[Vec<f32>], rate: u32, key: &MarkKey) -> Outcome<(Option<SoundMark>, f32)> {
     let mut detector = SoundDetector::new(rate)?;
-    detector.hear(sound);
+    detector.push_samples(sound);
     let found = detector.read(key);
     let score = detector.score(key);
     Ok((found, score))

@@ -58,7 +58,7 @@ fn videos(limits: &VideoLimits) -> Vec<VideoSpec> {
     if pictures.purpose == PicturePurpose::Frames && pictures.max >= 1 {
         sources.push(vec![FirstFrame]);
     }
-    if pictures.takes_end() {
+    if pictures.takes_last_frame() {
         sources.push(vec![FirstFrame, LastFrame]);
     }
     for count in [1, pictures.most_references()] {

@@ -5,7 +5,7 @@ use serde_json::Value;
 /// Parts of a unit that a cost is counted in.
 const MILLION: f64 = 1e6;
 /// Beyond it not every whole number can be told from the next.
-const MOST: f64 = 9_007_199_254_740_992.0;
+const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 /// What a provider counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
@@ -49,12 +49,12 @@ pub struct ProviderCost {
 impl ProviderCost {
     /// The amount at a JSON pointer, a number or a text of one; nothing where it
     /// is none that anyone can owe.
-    pub fn at(body: &Value, pointer: &str, unit: CostUnit) -> Option<Self> {
-        Self::of(body.pointer(pointer)?, unit, 1.0)
+    pub fn at_pointer(body: &Value, pointer: &str, unit: CostUnit) -> Option<Self> {
+        Self::from_value(body.pointer(pointer)?, unit, 1.0)
     }
 
     /// The amount that a value tells, of which `parts` make one unit.
-    pub fn of(value: &Value, unit: CostUnit, parts: f64) -> Option<Self> {
+    pub fn from_value(value: &Value, unit: CostUnit, parts: f64) -> Option<Self> {
         let amount = match value {
             Value::Number(number) => number.as_f64()?,
             Value::String(text) => text.trim().parse().ok()?,
@@ -63,10 +63,12 @@ impl ProviderCost {
         let millionths = (amount / parts * MILLION).round();
         // NaN and negative amounts are outside of the range.
         #[expect(clippy::cast_possible_truncation, reason = "checked to fit")]
-        (0.0..=MOST).contains(&millionths).then_some(Self {
-            millionths: millionths as i64,
-            unit,
-        })
+        (0.0..=MAX_EXACT_INTEGER)
+            .contains(&millionths)
+            .then_some(Self {
+                millionths: millionths as i64,
+                unit,
+            })
     }
 }
 
@@ -80,15 +82,16 @@ mod tests {
     fn an_amount_is_a_number_that_can_be_owed() {
         let body = json!({"a": 0.25, "b": "12", "c": 37_756_000_u64, "d": -1, "e": "x", "f": 1e300, "g": null,
             "h": "NaN", "i": 0});
-        let at =
-            |pointer| ProviderCost::at(&body, pointer, CostUnit::Usd).map(|cost| cost.millionths);
+        let at = |pointer| {
+            ProviderCost::at_pointer(&body, pointer, CostUnit::Usd).map(|cost| cost.millionths)
+        };
         assert_eq!(at("/a"), Some(250_000));
         assert_eq!(at("/b"), Some(12_000_000));
         assert_eq!(at("/i"), Some(0));
         for nothing in ["/d", "/e", "/f", "/g", "/h", "/z"] {
             assert_eq!(at(nothing), None, "{nothing}");
         }
-        let ticks = ProviderCost::of(&body["c"], CostUnit::Usd, 1e10);
+        let ticks = ProviderCost::from_value(&body["c"], CostUnit::Usd, 1e10);
         assert_eq!(ticks.map(|cost| cost.millionths), Some(3_776));
     }
 }

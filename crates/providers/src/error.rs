@@ -65,7 +65,7 @@ impl ErrorClass {
     }
 
     /// Whether a call that changes nothing at the provider is worth repeating.
-    pub const fn is_passing(self) -> bool {
+    pub const fn is_transient(self) -> bool {
         matches!(
             self,
             Self::RateLimited | Self::Unavailable | Self::Unclear | Self::Missing
@@ -83,7 +83,7 @@ impl ErrorClass {
 
     /// Whether it says of an order that the provider did not take it. Whether
     /// that is proved, the protocol's table tells ([`crate::RefusalRule`]).
-    pub const fn says_no(self) -> bool {
+    pub const fn is_refusal(self) -> bool {
         matches!(
             self,
             Self::RateLimited
@@ -147,7 +147,7 @@ impl ProviderError {
     }
 
     /// The error of a job that ended badly, in the provider's words.
-    pub fn of_job(class: ErrorClass, said: ErrorDescription) -> Self {
+    pub fn from_job(class: ErrorClass, said: ErrorDescription) -> Self {
         Self {
             class,
             code: said.code,
@@ -168,14 +168,14 @@ impl ProviderError {
 
     /// Sets another class, for what a status alone cannot tell.
     #[must_use]
-    pub const fn of_class(mut self, class: ErrorClass) -> Self {
+    pub const fn with_class(mut self, class: ErrorClass) -> Self {
         self.class = class;
         self
     }
 
     /// Says what it rests on.
     #[must_use]
-    pub const fn on(mut self, basis: ErrorBasis) -> Self {
+    pub const fn with_basis(mut self, basis: ErrorBasis) -> Self {
         self.basis = Some(basis);
         self
     }

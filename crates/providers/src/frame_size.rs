@@ -20,7 +20,7 @@ pub fn has_usual_ratio(size: (u32, u32)) -> bool {
 
 /// The nearest shape with a name, and how far away it is: 0.01 is a hundredth.
 fn nearest((width, height): (u32, u32)) -> (&'static str, f64) {
-    const USUAL: [(&str, f64); 9] = [
+    const NAMED_RATIOS: [(&str, f64); 9] = [
         ("16:9", 16.0 / 9.0),
         ("9:16", 9.0 / 16.0),
         ("1:1", 1.0),
@@ -33,7 +33,7 @@ fn nearest((width, height): (u32, u32)) -> (&'static str, f64) {
     ];
     let wanted = f64::from(width.max(1)) / f64::from(height.max(1));
     // By the logarithm, in which wide and tall shapes are equally far apart.
-    let all = USUAL.map(|(name, ratio)| (name, (ratio / wanted).ln().abs()));
+    let all = NAMED_RATIOS.map(|(name, ratio)| (name, (ratio / wanted).ln().abs()));
     let nearest = all.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
     nearest.unwrap_or(("16:9", 0.0))
 }

@@ -37,7 +37,7 @@ pub mod settings;
 pub mod timestamps;
 pub mod trace;
 
-pub use adapters::{PROTOCOLS, Protocol, SHIPPED, protocol};
+pub use adapters::{PROTOCOLS, Protocol, SHIPPED_RECIPES, protocol};
 pub use cost::{CostUnit, ProviderCost};
 pub use error::{ErrorBasis, ErrorClass, ProviderError};
 pub use limits::{

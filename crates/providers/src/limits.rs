@@ -111,7 +111,7 @@ impl SourcePictureLimits {
     }
 
     /// Whether it takes a last frame beside the first.
-    pub fn takes_end(&self) -> bool {
+    pub fn takes_last_frame(&self) -> bool {
         self.purpose == PicturePurpose::Frames && self.max >= 2
     }
 

@@ -70,7 +70,7 @@ impl Order {
     pub fn video(&self) -> Result<&VideoSpec, ProviderError> {
         match &self.work {
             WorkSpec::Video(video) => Ok(video),
-            _ => Err(not_made("this provider supports only videos")),
+            _ => Err(unsupported_work("this provider supports only videos")),
         }
     }
 
@@ -78,12 +78,14 @@ impl Order {
     pub fn stems(&self) -> Result<&SeparationSpec, ProviderError> {
         match &self.work {
             WorkSpec::Stems(stems) => Ok(stems),
-            _ => Err(not_made("this provider supports only stem separation")),
+            _ => Err(unsupported_work(
+                "this provider supports only stem separation",
+            )),
         }
     }
 }
 
-fn not_made(message: &str) -> ProviderError {
+fn unsupported_work(message: &str) -> ProviderError {
     ProviderError::new(ErrorClass::Rejected, message)
 }
 
@@ -244,7 +246,7 @@ pub struct SeparationSpec {
 
 impl SeparationSpec {
     /// The one group that is wanted beside the rest; `None` for a full split.
-    pub fn wanted(&self) -> Option<StemGroup> {
+    pub fn single_group(&self) -> Option<StemGroup> {
         if self.full {
             return None;
         }
@@ -347,10 +349,10 @@ impl StemGroup {
 
     /// Reads a name, without case and with `_`, space and `-` equal.
     pub fn from_name(text: &str) -> Option<Self> {
-        let wanted = plain(text);
+        let wanted = normalize_name(text);
         Self::ALL
             .into_iter()
-            .find(|group| plain(group.name()) == wanted)
+            .find(|group| normalize_name(group.name()) == wanted)
     }
 }
 
@@ -361,7 +363,7 @@ impl fmt::Display for StemGroup {
 }
 
 /// A name in the form in which names are compared.
-pub fn plain(name: &str) -> String {
+pub fn normalize_name(name: &str) -> String {
     name.trim().to_lowercase().replace(['_', '-'], " ")
 }
 

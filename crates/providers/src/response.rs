@@ -21,7 +21,7 @@ pub struct ProviderResponse {
 
 impl ProviderResponse {
     /// An answer with a JSON body, for tests of adapters.
-    pub fn json_of(status: u16, body: &Value) -> Self {
+    pub fn from_json(status: u16, body: &Value) -> Self {
         Self {
             status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
             headers: HeaderMap::new(),

@@ -65,7 +65,7 @@ impl ProviderSettings {
     }
 
     /// What is known of the models of a protocol.
-    pub(crate) fn shelf(&self, protocol: &'static str) -> ProtocolCatalogue {
+    pub(crate) fn protocol_catalogue(&self, protocol: &'static str) -> ProtocolCatalogue {
         ProtocolCatalogue::new(self.catalogue.clone(), protocol)
     }
 

@@ -16,18 +16,18 @@ const MILLISECONDS_FROM: u64 = 100_000_000_000;
 pub fn read(value: &Value) -> Option<SystemTime> {
     match value {
         Value::Number(number) => match number.as_u64() {
-            Some(whole) => of_whole(whole),
-            None => of_seconds(number.as_f64()?),
+            Some(whole) => from_integer(whole),
+            None => from_seconds(number.as_f64()?),
         },
         Value::String(text) => match text.trim().parse() {
-            Ok(whole) => of_whole(whole),
-            Err(_) => of_text(text.trim()),
+            Ok(whole) => from_integer(whole),
+            Err(_) => from_text(text.trim()),
         },
         _ => None,
     }
 }
 
-fn of_whole(number: u64) -> Option<SystemTime> {
+fn from_integer(number: u64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(if number >= MILLISECONDS_FROM {
         Duration::from_millis(number)
     } else {
@@ -35,12 +35,12 @@ fn of_whole(number: u64) -> Option<SystemTime> {
     })
 }
 
-fn of_seconds(seconds: f64) -> Option<SystemTime> {
+fn from_seconds(seconds: f64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
 }
 
 /// `2026-11-21T12:00:00.123Z`, or with an offset such as `+08:00`; without either it is UTC.
-fn of_text(text: &str) -> Option<SystemTime> {
+fn from_text(text: &str) -> Option<SystemTime> {
     let time = text.parse::<Timestamp>().or_else(|_| {
         let civil: DateTime = text.parse()?;
         TimeZone::UTC.to_timestamp(civil)

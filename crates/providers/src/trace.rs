@@ -32,7 +32,7 @@ impl TraceSpan {
     pub fn begin(name: impl Into<Cow<'static, str>>, kind: SpanKind) -> Self {
         let parent = Context::current();
         if parent.has_active_span() {
-            Self::under(&parent, SpanBuilder::from_name(name).with_kind(kind))
+            Self::begin_under(&parent, SpanBuilder::from_name(name).with_kind(kind))
         } else {
             Self::none()
         }
@@ -47,11 +47,11 @@ impl TraceSpan {
         let others = others.into_iter().filter(SpanContext::is_valid);
         let links = others.map(|other| Link::new(other, Vec::new(), 0));
         let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Internal);
-        Self::under(&parent, builder.with_links(links.collect()))
+        Self::begin_under(&parent, builder.with_links(links.collect()))
     }
 
     /// As a part of what is done elsewhere, or was done; the first of a trace if that is nothing.
-    pub fn under(parent: &Context, builder: SpanBuilder) -> Self {
+    pub fn begin_under(parent: &Context, builder: SpanBuilder) -> Self {
         let span = global::tracer(SCOPE).build_with_context(builder, parent);
         Self(parent.with_span(span))
     }
@@ -91,7 +91,7 @@ impl Drop for TraceSpan {
 }
 
 /// Notes something with what is done now.
-pub fn note(name: &'static str, value: impl Into<Value>) {
+pub fn set_attribute(name: &'static str, value: impl Into<Value>) {
     Context::map_current(|context| {
         if context.has_active_span() {
             context.span().set_attribute(KeyValue::new(name, value));
@@ -100,7 +100,7 @@ pub fn note(name: &'static str, value: impl Into<Value>) {
 }
 
 /// What is done now failed, for a reason of this class.
-pub fn failed(class: &'static str) {
+pub fn mark_failed(class: &'static str) {
     Context::map_current(|context| context.span().set_status(Status::error(class)));
 }
 
@@ -110,7 +110,7 @@ pub fn current() -> SpanContext {
 }
 
 /// Headers that tell a receiver which trace a request belongs to.
-pub fn carry(headers: &mut HeaderMap) {
+pub fn inject_headers(headers: &mut HeaderMap) {
     let context = Context::current();
     if context.has_active_span() {
         global::get_text_map_propagator(|propagator| {
@@ -177,15 +177,16 @@ mod tests {
         {
             let _inside = nothing.into_context().attach();
             assert_eq!(TraceSpan::begin_for("x", vec![]).trace_id(), None);
-            note("a", 1);
+            set_attribute("a", 1);
             let mut headers = HeaderMap::new();
-            carry(&mut headers);
+            inject_headers(&mut headers);
             assert!(headers.is_empty());
         }
         assert!(ended.0.lock().unwrap().is_empty());
 
-        let root =
-            |name: &'static str| TraceSpan::under(&Context::new(), SpanBuilder::from_name(name));
+        let root = |name: &'static str| {
+            TraceSpan::begin_under(&Context::new(), SpanBuilder::from_name(name))
+        };
         let other = root("other").into_context();
         let (other_id, others) = {
             let _inside = other.attach();
@@ -201,10 +202,10 @@ mod tests {
             let polls = TraceSpan::begin_for("polls", others);
             assert_eq!(polls.trace_id(), Some(trace));
             let _inside = polls.into_context().attach();
-            note("mediagate.jobs", 2);
-            failed("unavailable");
+            set_attribute("mediagate.jobs", 2);
+            mark_failed("unavailable");
             let mut headers = HeaderMap::new();
-            carry(&mut headers);
+            inject_headers(&mut headers);
             let parent = headers["traceparent"].to_str().unwrap();
             assert_eq!(parent, format!("00-{trace}-{}-01", current().span_id()));
             assert!(!headers.contains_key("tracestate"));

@@ -32,7 +32,7 @@ struct Arguments {
     no_journal: bool,
     /// A TCP proxy that can be spoiled, from the first address (any free port when
     /// left out) to the second; they are numbered from 0.
-    #[arg(long, value_name = "[LISTEN=]TO", value_parser = way)]
+    #[arg(long, value_name = "[LISTEN=]TO", value_parser = parse_proxy_route)]
     proxy: Vec<ProxyRoute>,
 }
 
@@ -43,7 +43,7 @@ struct ProxyRoute {
     to: SocketAddr,
 }
 
-fn way(text: &str) -> Result<ProxyRoute, AddrParseError> {
+fn parse_proxy_route(text: &str) -> Result<ProxyRoute, AddrParseError> {
     let (listen, to) = text.split_once('=').unwrap_or(("127.0.0.1:0", text));
     Ok(ProxyRoute {
         listen: listen.parse()?,
@@ -71,11 +71,11 @@ async fn main() -> std::io::Result<()> {
         let number = simulator.keep_proxy(proxy);
         writeln!(std::io::stdout(), "proxy {number} on {address}")?;
     }
-    ended().await
+    shutdown_signal().await
 }
 
 /// Ctrl-C, or being asked to end.
-async fn ended() -> std::io::Result<()> {
+async fn shutdown_signal() -> std::io::Result<()> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

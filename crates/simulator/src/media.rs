@@ -22,7 +22,7 @@ pub const VIDEO_SIZE: (u32, u32) = (160, 96);
 
 /// An MP4 of this many seconds, one frame a second.
 pub fn video(seconds: u32) -> Bytes {
-    kept(MediaKey::Video(seconds), || {
+    cached_file(MediaKey::Video(seconds), || {
         film(seconds).unwrap_or_default()
     })
 }
@@ -36,9 +36,9 @@ enum MediaKey {
 }
 
 /// Files that are kept; the tests need fewer.
-const MOST: usize = 256;
+const MAX_CACHED_FILES: usize = 256;
 
-fn kept(what: MediaKey, make: impl FnOnce() -> Vec<u8>) -> Bytes {
+fn cached_file(what: MediaKey, make: impl FnOnce() -> Vec<u8>) -> Bytes {
     static FILES: OnceLock<Mutex<HashMap<MediaKey, Bytes>>> = OnceLock::new();
     let files = FILES.get_or_init(Mutex::default);
     // Made under the lock, so that downloads at the same time do not make one file twice.
@@ -48,7 +48,7 @@ fn kept(what: MediaKey, make: impl FnOnce() -> Vec<u8>) -> Bytes {
     }
     let file = Bytes::from(make());
     // What is made depends on requests, so the cache needs a bound. Beyond it files are made anew.
-    if files.len() < MOST {
+    if files.len() < MAX_CACHED_FILES {
         files.insert(what, file.clone());
     }
     file
@@ -75,7 +75,7 @@ pub const RATE: u32 = 44_100;
 /// A WAV (16-bit stereo) of this many milliseconds: a sine of `hertz`.
 pub fn audio(milliseconds: u64, hertz: f64) -> Bytes {
     let what = MediaKey::Audio(milliseconds, hertz.to_bits());
-    kept(what, || sine(milliseconds, hertz))
+    cached_file(what, || sine(milliseconds, hertz))
 }
 
 fn sine(milliseconds: u64, hertz: f64) -> Vec<u8> {

@@ -81,11 +81,11 @@ struct ReceiverState {
 impl WebhookReceiver {
     /// Starts on a free port of loopback, and answers 204.
     pub async fn start() -> io::Result<Self> {
-        Self::acting(|_, _| Reaction::status(204)).await
+        Self::start_with_script(|_, _| Reaction::status(204)).await
     }
 
     /// The same, acting by a script.
-    pub async fn acting(
+    pub async fn start_with_script(
         script: impl Fn(&ReceivedPost, usize) -> Reaction + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
@@ -104,7 +104,10 @@ impl WebhookReceiver {
     }
 
     /// Acts by another script from now on.
-    pub fn act(&self, script: impl Fn(&ReceivedPost, usize) -> Reaction + Send + Sync + 'static) {
+    pub fn set_script(
+        &self,
+        script: impl Fn(&ReceivedPost, usize) -> Reaction + Send + Sync + 'static,
+    ) {
         *lock(&self.book.script) = Arc::new(script);
     }
 
@@ -119,7 +122,7 @@ impl WebhookReceiver {
     }
 
     /// Waits until so much was posted; returns it.
-    pub async fn until(&self, count: usize) -> Vec<ReceivedPost> {
+    pub async fn wait_for_count(&self, count: usize) -> Vec<ReceivedPost> {
         let mut seen = self.book.count.subscribe();
         // `wait_for` fails only if the sender is gone, and `self` holds it.
         let _ = seen.wait_for(|now| *now >= count).await;
@@ -146,12 +149,12 @@ async fn accept(listener: TcpListener, book: Arc<ReceiverState>) {
         while connections.try_join_next().is_some() {}
         let _ = stream.set_nodelay(true);
         let book = book.clone();
-        connections.spawn(async move { while_it_lasts(stream, &book).await });
+        connections.spawn(async move { serve_connection(stream, &book).await });
     }
 }
 
 /// Request after request on one connection.
-async fn while_it_lasts(stream: TcpStream, book: &ReceiverState) {
+async fn serve_connection(stream: TcpStream, book: &ReceiverState) {
     let mut stream = BufReader::new(stream);
     while let Some(posted) = read(&mut stream).await {
         // The script runs without the lock, so `act` can replace it at any time.

@@ -71,7 +71,7 @@ impl BlockSeparator {
 
     /// Separates the next block once all of it has arrived.
     #[expect(clippy::cast_precision_loss, reason = "a handful of blocks")]
-    fn go_on(
+    fn separate_next_block(
         &mut self,
         control: &mut SeparationControl<'_>,
         write: &mut StemSink<'_>,
@@ -180,7 +180,7 @@ impl SeparationEngine for BlockSeparator {
                 mix.extend(new[at..end].iter().map(|&x| finite(x)));
             }
             at = end;
-            self.go_on(control, write)?;
+            self.separate_next_block(control, write)?;
         }
         Ok(())
     }
@@ -193,7 +193,7 @@ impl SeparationEngine for BlockSeparator {
         while let Some(block) = self.blocks.front() {
             let length = block.end - block.start;
             self.mix.iter_mut().for_each(|c| c.resize(length, 0.0));
-            self.go_on(control, write)?;
+            self.separate_next_block(control, write)?;
         }
         (control.progress)(1.0);
         Ok(())

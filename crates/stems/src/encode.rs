@@ -77,18 +77,18 @@ impl<W: Write + Seek> FlacWriter<W> {
             channels,
             samples: Vec::with_capacity(BLOCK * channels),
         };
-        let mut info = Stream::new(block.sample_rate(), channels, BITS).map_err(flac)?;
+        let mut info = Stream::new(block.sample_rate(), channels, BITS).map_err(flac_error)?;
         let sizes = info.stream_info_mut().set_block_sizes(BLOCK, BLOCK);
-        sizes.map_err(flac)?;
+        sizes.map_err(flac_error)?;
         let mut writer = Self {
             to,
             rate,
             usual: Encoder::default()
                 .into_verified()
-                .map_err(|(_, e)| flac(e))?,
-            plain: plain.into_verified().map_err(|(_, e)| flac(e))?,
+                .map_err(|(_, e)| flac_error(e))?,
+            plain: plain.into_verified().map_err(|(_, e)| flac_error(e))?,
             frame: (
-                FrameBuf::with_size(channels, BLOCK).map_err(flac)?,
+                FrameBuf::with_size(channels, BLOCK).map_err(flac_error)?,
                 Context::new(BITS, channels),
             ),
             info,
@@ -129,7 +129,7 @@ impl<W: Write + Seek> FlacWriter<W> {
 
     fn write_header(&mut self) -> Result<(), EncodeError> {
         let mut bits = ByteSink::new();
-        self.info.write(&mut bits).map_err(flac)?;
+        self.info.write(&mut bits).map_err(flac_error)?;
         let mut bytes = bits.into_inner();
         correct_header(&mut bytes, self.rate);
         Ok(self.to.write_all(&bytes)?)
@@ -140,7 +140,7 @@ impl<W: Write + Seek> FlacWriter<W> {
     fn write_block(&mut self) -> Result<(), EncodeError> {
         let channels = self.block.channels;
         let count = self.block.read_samples(BLOCK, &mut self.frame);
-        let count = count.map_err(flac)?;
+        let count = count.map_err(flac_error)?;
         if count == 0 {
             return Ok(());
         }
@@ -148,7 +148,7 @@ impl<W: Write + Seek> FlacWriter<W> {
         let number = context.current_frame_number().unwrap_or(0);
         let encode = |config| {
             let info = self.info.stream_info();
-            flacenc::encode_fixed_size_frame(config, samples, number, info).map_err(flac)
+            flacenc::encode_fixed_size_frame(config, samples, number, info).map_err(flac_error)
         };
         let mut frame = encode(&self.usual)?;
         if frame.count_bits() > count * channels * BITS + FRAME_OVERHEAD {
@@ -156,12 +156,12 @@ impl<W: Write + Seek> FlacWriter<W> {
         }
         self.info.stream_info_mut().update_frame_info(&frame);
         self.bits.clear();
-        frame.write(&mut self.bits).map_err(flac)?;
+        frame.write(&mut self.bits).map_err(flac_error)?;
         Ok(self.to.write_all(self.bits.as_slice())?)
     }
 }
 
-fn flac(error: impl std::fmt::Display) -> EncodeError {
+fn flac_error(error: impl std::fmt::Display) -> EncodeError {
     EncodeError::Flac(error.to_string())
 }
 

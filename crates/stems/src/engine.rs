@@ -5,7 +5,7 @@
 
 use realfft::num_complex::Complex32;
 
-use crate::parallel::{CancelCheck, WorkCancelled, both, map};
+use crate::parallel::{CancelCheck, WorkCancelled, map, run_both};
 use crate::shares::StemShares;
 use crate::stem::STEMS;
 use crate::stft::{ChannelSpectra, MAIN, Stft};
@@ -20,7 +20,7 @@ pub(crate) const SCALE: f32 = 0.9;
 
 /// How much of each stem the filter takes to come from all sides alike. The second pass's cues take
 /// 0.05, which costs the check songs 0.02 dB in here.
-const ANYWHERE: f32 = 0.01;
+const DIFFUSE_SHARE: f32 = 0.01;
 
 /// Channels of each estimated stem; a stem that nobody wants has none.
 pub(crate) type StemEstimates = [Vec<Vec<f32>>; ESTIMATED];
@@ -35,17 +35,18 @@ pub(crate) fn separate(
 ) -> Result<StemEstimates, WorkCancelled> {
     let stft = Stft::new(MAIN);
     let sound = fold_down(channels);
-    let (left, right) = both(
+    let (left, right) = run_both(
         || stft.spectra(&sound[0], stop),
         || stft.spectra(&sound[1], stop),
     )?;
     let spectra = [left, right];
     report(0.05);
-    let shares = PassNets::shipped().judge(&sound, &spectra, stop, &mut |part| {
-        report(0.05 + 0.75 * part);
-    })?;
+    let shares =
+        PassNets::from_shipped_weights().stem_shares(&sound, &spectra, stop, &mut |part| {
+            report(0.05 + 0.75 * part);
+        })?;
     let spatial = match channels.len() {
-        1 | 2 => Some(shares.places(&spectra, ANYWHERE, stop)?),
+        1 | 2 => Some(shares.spatial_filter(&spectra, DIFFUSE_SHARE, stop)?),
         _ => None,
     };
     report(0.85);
@@ -92,7 +93,7 @@ impl ShareSplitter<'_> {
         for (i, &stem) in stems.iter().enumerate() {
             for channel in 0..self.channels.len() {
                 stop.check()?;
-                let mut sum = vec![0.0; self.stft.room(frames)];
+                let mut sum = vec![0.0; self.stft.output_samples(frames)];
                 for (run, parts) in runs.iter().enumerate() {
                     let part = &parts[i * self.channels.len() + channel];
                     let start = run * RUN * MAIN.hop;
@@ -107,7 +108,8 @@ impl ShareSplitter<'_> {
     /// The sound of some frames: for each stem and channel what overlap-add made of them.
     fn frames(&self, range: std::ops::Range<usize>, stems: &[usize]) -> Vec<Vec<f32>> {
         let count = self.channels.len();
-        let mut sounds = vec![vec![0.0; self.stft.room(range.len())]; stems.len() * count];
+        let mut sounds =
+            vec![vec![0.0; self.stft.output_samples(range.len())]; stems.len() * count];
         let mut split = vec![vec![Complex32::default(); MAIN_BINS]; STEMS * count];
         for (at, t) in range.enumerate() {
             match &self.spatial {

@@ -12,8 +12,8 @@ use crate::cues::{self, CueRow};
 use crate::stem::STEMS;
 
 /// The sizes of each net's layers, from the cues to the shares.
-pub(crate) const FIRST: &[usize] = &[cues::COUNT, 48, 16, STEMS];
-pub(crate) const SECOND: &[usize] = &[cues::SECOND_COUNT, 64, 24, STEMS];
+pub(crate) const FIRST_NET_SIZES: &[usize] = &[cues::COUNT, 48, 16, STEMS];
+pub(crate) const SECOND_NET_SIZES: &[usize] = &[cues::SECOND_COUNT, 64, 24, STEMS];
 
 /// How many numbers a net of these sizes has.
 pub(crate) const fn count(sizes: &[usize]) -> usize {
@@ -26,16 +26,16 @@ pub(crate) const fn count(sizes: &[usize]) -> usize {
 }
 
 const WEIGHTS: &[u8] = include_bytes!("weights.bin");
-const _: () = assert!(WEIGHTS.len() == 4 * (count(FIRST) + count(SECOND)));
+const _: () = assert!(WEIGHTS.len() == 4 * (count(FIRST_NET_SIZES) + count(SECOND_NET_SIZES)));
 
 /// The weights of both nets that the crate ships.
-pub(crate) fn shipped() -> [Vec<f32>; 2] {
+pub(crate) fn shipped_weights() -> [Vec<f32>; 2] {
     let mut numbers = WEIGHTS
         .as_chunks::<4>()
         .0
         .iter()
         .map(|bytes| f32::from_le_bytes(*bytes));
-    let first = numbers.by_ref().take(count(FIRST)).collect();
+    let first = numbers.by_ref().take(count(FIRST_NET_SIZES)).collect();
     [first, numbers.collect()]
 }
 
@@ -98,14 +98,14 @@ impl ShareNet {
     }
 
     /// The shares of every bin of a frame: `out` is stem by stem, and bin by bin within.
-    pub(crate) fn judge(&self, cues: &CueRow, out: &mut [f32]) {
-        dispatch!(self.level, simd => self.judge_with(simd, cues, out));
+    pub(crate) fn bin_shares(&self, cues: &CueRow, out: &mut [f32]) {
+        dispatch!(self.level, simd => self.bin_shares_with(simd, cues, out));
     }
 
     /// Inlined all the way down, because only so the compiler may use the vectors of `S`.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "what the dispatch asks for")]
-    fn judge_with<S: Simd>(&self, simd: S, cues: &CueRow, out: &mut [f32]) {
+    fn bin_shares_with<S: Simd>(&self, simd: S, cues: &CueRow, out: &mut [f32]) {
         let bins = cues.bins();
         let mut here: Vec<BinLanes> = Vec::new();
         let mut next: Vec<BinLanes> = Vec::new();
@@ -186,10 +186,10 @@ mod tests {
         row.cue_mut(0)[20] = 1.0;
         row.cue_mut(1)[21] = 3.0;
         let mut out = vec![0.0; STEMS * row.bins()];
-        net.judge(&row, &mut out);
+        net.bin_shares(&row, &mut out);
         let share = |hidden: f32| hidden.exp() / (hidden.exp() + 3.0);
         let mut sharper = vec![0.0; out.len()];
-        net.sharper(2.0).judge(&row, &mut sharper);
+        net.sharper(2.0).bin_shares(&row, &mut sharper);
         let squares: f32 = (0..STEMS).map(|s| out[s * row.bins() + 20].powi(2)).sum();
         assert!((sharper[20] - out[20].powi(2) / squares).abs() < 1e-6);
         for (bin, hidden) in [(20, 2.5), (21, 0.0), (22, 0.5), (2_048, 0.5)] {
@@ -201,8 +201,11 @@ mod tests {
 
     #[test]
     fn the_shipped_weights_are_numbers() {
-        let [first, second] = shipped();
-        assert_eq!((first.len(), second.len()), (count(FIRST), count(SECOND)));
+        let [first, second] = shipped_weights();
+        assert_eq!(
+            (first.len(), second.len()),
+            (count(FIRST_NET_SIZES), count(SECOND_NET_SIZES))
+        );
         assert!(first.iter().chain(&second).all(|w| w.abs() < 100.0));
     }
 }

@@ -77,7 +77,7 @@ pub(crate) fn fill_bands<T: Send>(
 }
 
 /// Runs two pieces of work in parallel if there is a second core.
-pub(crate) fn both<A: Send, B: Send>(
+pub(crate) fn run_both<A: Send, B: Send>(
     first: impl FnOnce() -> Result<A, WorkCancelled> + Send,
     second: impl FnOnce() -> Result<B, WorkCancelled> + Send,
 ) -> Result<(A, B), WorkCancelled> {
@@ -166,6 +166,6 @@ mod tests {
             map(100, CancelCheck(&|| false), |i| i),
             Ok((0..100).collect::<Vec<_>>())
         );
-        assert_eq!(both(|| Ok(1), || Ok(2)), Ok((1, 2)));
+        assert_eq!(run_both(|| Ok(1), || Ok(2)), Ok((1, 2)));
     }
 }

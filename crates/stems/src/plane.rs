@@ -89,7 +89,7 @@ impl SpectralPlane {
         stop: CancelCheck<'_>,
     ) -> Result<Self, WorkCancelled> {
         Self::build(self.rows(), self.width, stop, |at, out| {
-            mean(self.row(at), length, out);
+            running_mean(self.row(at), length, out);
         })
     }
 
@@ -111,7 +111,7 @@ const TILE: usize = 32;
     clippy::cast_precision_loss,
     reason = "short windows"
 )]
-pub(crate) fn mean(input: &[f32], length: usize, out: &mut [f32]) {
+pub(crate) fn running_mean(input: &[f32], length: usize, out: &mut [f32]) {
     let Some(last) = input.len().checked_sub(1) else {
         return;
     };
@@ -146,9 +146,9 @@ mod tests {
     #[test]
     fn means_repeat_their_edges() {
         let mut out = [0.0; 4];
-        mean(&[3.0, 0.0, 0.0, 6.0], 3, &mut out);
+        running_mean(&[3.0, 0.0, 0.0, 6.0], 3, &mut out);
         assert_eq!(out, [2.0, 1.0, 2.0, 4.0]);
-        mean(&[-3.0, 0.0, 0.0, 6.0], 3, &mut out);
+        running_mean(&[-3.0, 0.0, 0.0, 6.0], 3, &mut out);
         assert_eq!(out, [-2.0, -1.0, 2.0, 4.0]);
     }
 

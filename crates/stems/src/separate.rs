@@ -20,7 +20,7 @@ pub fn separate(
     control: SeparationControl<'_>,
 ) -> Result<Vec<(Stem, Audio)>, SeparateError> {
     let mut control = control;
-    let mut separator = BlockSeparator::new(ClipShape::of(mix), wanted)?;
+    let mut separator = BlockSeparator::new(ClipShape::measure(mix), wanted)?;
     gather(mix, wanted, |write| {
         // With nothing to write, every block would still be analysed.
         if wanted.is_empty() || mix.frames() == 0 {

@@ -21,7 +21,7 @@ pub struct ClipShape {
 impl ClipShape {
     /// Measures a clip in memory.
     #[must_use]
-    pub fn of(audio: &Audio) -> Self {
+    pub fn measure(audio: &Audio) -> Self {
         let mut levels = LevelSums::default();
         levels.add(audio.channels());
         levels.shape(audio.rate(), audio.channels().len(), audio.frames())
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn measures_the_mono_mix() {
         let audio = Audio::new(8_000, vec![vec![1.0, 3.0], vec![f32::NAN, -1.0]]).unwrap();
-        let shape = ClipShape::of(&audio);
+        let shape = ClipShape::measure(&audio);
         assert_eq!((shape.peak, shape.mean, shape.deviation), (3.0, 0.75, 0.25));
     }
 }

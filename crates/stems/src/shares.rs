@@ -39,7 +39,7 @@ impl StemShares {
     }
 
     /// Where each stem stands in the stereo image, at every frequency.
-    pub(crate) fn places(
+    pub(crate) fn spatial_filter(
         &self,
         spectra: &[ChannelSpectra; 2],
         anywhere: f32,

@@ -188,7 +188,7 @@ impl Stft {
     }
 
     /// How many samples [`Self::overlap_add`] may touch for that many frames.
-    pub(crate) fn room(&self, frames: usize) -> usize {
+    pub(crate) fn output_samples(&self, frames: usize) -> usize {
         frames * self.grid.hop + self.grid.size
     }
 }
@@ -209,7 +209,7 @@ mod tests {
                 .collect();
             let stft = Stft::new(MAIN);
             let frames = MAIN.frames(samples);
-            let mut out = vec![0.0; stft.room(frames)];
+            let mut out = vec![0.0; stft.output_samples(frames)];
             let spectra = stft.spectra(&sound, CancelCheck(&|| false)).unwrap();
             for t in 0..frames {
                 stft.overlap_add(&mut spectra.row(t).to_vec(), t, &mut out);

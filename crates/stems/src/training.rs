@@ -6,7 +6,7 @@
 use crate::cues::{CueRow, EstimateCues, MixCues};
 use crate::engine::SCALE;
 use crate::nets::{self, ShareNet};
-use crate::parallel::{CancelCheck, WorkCancelled, both};
+use crate::parallel::{CancelCheck, WorkCancelled, run_both};
 use crate::stem::STEMS;
 use crate::stft::{ChannelSpectra, MAIN, Stft};
 use crate::two_pass::first_pass;
@@ -15,7 +15,7 @@ use crate::two_pass::first_pass;
 pub type StereoTrack = [Vec<f32>; 2];
 
 /// The sizes of both nets' layers, from cues to shares.
-pub const SIZES: [&[usize]; 2] = [nets::FIRST, nets::SECOND];
+pub const SIZES: [&[usize]; 2] = [nets::FIRST_NET_SIZES, nets::SECOND_NET_SIZES];
 
 /// How many numbers a net of these sizes has: for each layer a row of weights for each output,
 /// then the biases.
@@ -78,7 +78,7 @@ fn try_draw(
             .each_ref()
             .map(|c| c.iter().map(|x| x * gain).collect::<Vec<_>>());
         let [left, right] = &scaled;
-        let (left, right) = both(|| stft.spectra(left, stop), || stft.spectra(right, stop))?;
+        let (left, right) = run_both(|| stft.spectra(left, stop), || stft.spectra(right, stop))?;
         Ok((scaled, [left, right]))
     };
     let (mix, mixed) = spectra(&mix)?;
@@ -90,15 +90,15 @@ fn try_draw(
     let mut drawer = BinSampler::new(&mixed, &truth, cues.frames(), count, place);
     match first {
         None => {
-            let mut row = CueRow::new(nets::FIRST[0]);
+            let mut row = CueRow::new(nets::FIRST_NET_SIZES[0]);
             for t in 0..cues.frames() {
                 drawer.frame(t, &mut row, &mut |row| cues.fill(t, row));
             }
         }
         Some(net) => {
-            let guess = first_pass(&ShareNet::new(nets::FIRST, net), &cues, stop)?;
+            let guess = first_pass(&ShareNet::new(nets::FIRST_NET_SIZES, net), &cues, stop)?;
             let second = EstimateCues::measure(&cues, &guess, &mixed, stop, &mut |_| ())?;
-            let mut row = CueRow::new(nets::SECOND[0]);
+            let mut row = CueRow::new(nets::SECOND_NET_SIZES[0]);
             for t in 0..cues.frames() {
                 drawer.frame(t, &mut row, &mut |row| second.fill(t, row));
             }
@@ -118,7 +118,7 @@ fn sum(stems: &[StereoTrack; STEMS]) -> StereoTrack {
 }
 
 /// The exponent of the power by which bins are drawn: between all alike and the loudest only.
-const FAVOUR: f32 = 0.55;
+const POWER_EXPONENT: f32 = 0.55;
 
 struct BinSampler<'a> {
     mixed: &'a [ChannelSpectra; 2],
@@ -141,7 +141,7 @@ impl<'a> BinSampler<'a> {
         let mut total = 0.0;
         for t in 0..frames {
             total += (0..MAIN.bins())
-                .map(|k| favour(power(mixed, t, k)))
+                .map(|k| bin_weight(power(mixed, t, k)))
                 .sum::<f64>();
         }
         let step = (total / count as f64).max(1e-30);
@@ -169,7 +169,7 @@ impl<'a> BinSampler<'a> {
         for k in 0..MAIN.bins() {
             let power = power(self.mixed, t, k);
             let targets: [f64; STEMS] = std::array::from_fn(|stem| self.target(t, k, stem, power));
-            let favour = favour(power);
+            let favour = bin_weight(power);
             // Bins are drawn at equal steps of summed favour and not by chance, so no part of the
             // song is missed.
             self.until -= favour;
@@ -215,8 +215,8 @@ impl<'a> BinSampler<'a> {
     clippy::cast_possible_truncation,
     reason = "no more precision is needed"
 )]
-fn favour(power: f64) -> f64 {
-    f64::from((power as f32).powf(FAVOUR))
+fn bin_weight(power: f64) -> f64 {
+    f64::from((power as f32).powf(POWER_EXPONENT))
 }
 
 fn power(of: &[ChannelSpectra; 2], t: usize, k: usize) -> f64 {

@@ -17,16 +17,16 @@ pub(crate) struct PassNets {
 }
 
 impl PassNets {
-    pub(crate) fn shipped() -> Self {
-        let [first, second] = nets::shipped();
+    pub(crate) fn from_shipped_weights() -> Self {
+        let [first, second] = nets::shipped_weights();
         Self {
-            first: ShareNet::new(nets::FIRST, &first),
-            second: ShareNet::new(nets::SECOND, &second).sharper(SHARPER),
+            first: ShareNet::new(nets::FIRST_NET_SIZES, &first),
+            second: ShareNet::new(nets::SECOND_NET_SIZES, &second).sharper(SHARPER),
         }
     }
 
     /// Runs both passes over one stretch of sound. `report` gets the finished part, 0 to 1.
-    pub(crate) fn judge(
+    pub(crate) fn stem_shares(
         &self,
         sound: &[Vec<f32>; 2],
         spectra: &[ChannelSpectra; 2],
@@ -40,7 +40,13 @@ impl PassNets {
             report(0.5 + 0.35 * part);
         })?;
         let fill = |t: usize, row: &mut CueRow| second.fill(t, row);
-        let shares = judge(&self.second, cues.frames(), nets::SECOND[0], fill, stop)?;
+        let shares = judge_frames(
+            &self.second,
+            cues.frames(),
+            nets::SECOND_NET_SIZES[0],
+            fill,
+            stop,
+        )?;
         report(1.0);
         Ok(shares)
     }
@@ -53,11 +59,11 @@ pub(crate) fn first_pass(
     stop: CancelCheck<'_>,
 ) -> Result<StemShares, WorkCancelled> {
     let fill = |t: usize, row: &mut CueRow| cues.fill(t, row);
-    judge(net, cues.frames(), nets::FIRST[0], fill, stop)
+    judge_frames(net, cues.frames(), nets::FIRST_NET_SIZES[0], fill, stop)
 }
 
 /// Lets `net` judge the cues of each frame, which `fill` writes into a row of `cues` cues.
-fn judge(
+fn judge_frames(
     net: &ShareNet,
     frames: usize,
     cues: usize,
@@ -67,6 +73,6 @@ fn judge(
     StemShares::build(frames, stop, |t, out| {
         let mut row = CueRow::new(cues);
         fill(t, &mut row);
-        net.judge(&row, out);
+        net.bin_shares(&row, out);
     })
 }

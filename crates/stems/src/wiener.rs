@@ -95,15 +95,15 @@ impl WienerFilter {
             left_over[1] -= stem[1];
         }
         for stem in &mut stems {
-            stem[0] += left_over[0] * EACH;
-            stem[1] += left_over[1] * EACH;
+            stem[0] += left_over[0] * EQUAL_SHARE;
+            stem[1] += left_over[1] * EQUAL_SHARE;
         }
         stems
     }
 }
 
 /// One of [`STEMS`] equal parts.
-const EACH: f32 = 0.25;
+const EQUAL_SHARE: f32 = 0.25;
 
 /// Keeps the sum invertible where all stems stand in one place, as in a mono mix.
 const NOISE: f32 = 1e-3;

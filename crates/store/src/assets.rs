@@ -42,7 +42,7 @@ pub fn insert(conn: &mut Conn<'_>, asset: &Asset) -> Result<(), StoreError> {
 }
 
 /// Bytes of files stored for an account.
-pub fn kept(conn: &mut Conn<'_>, account: AccountId) -> Result<u64, StoreError> {
+pub fn stored_bytes(conn: &mut Conn<'_>, account: AccountId) -> Result<u64, StoreError> {
     let kept = conn.one(
         "SELECT size_bytes FROM account_storage WHERE account_id = ?1",
         &[(&account.to_string()).into()],
@@ -75,18 +75,18 @@ pub fn expired(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, StoreE
 }
 
 /// Which of these files have a record, whatever became of them.
-pub fn known(conn: &mut Conn<'_>, ids: &[AssetId]) -> Result<Vec<AssetId>, StoreError> {
+pub fn existing_ids(conn: &mut Conn<'_>, ids: &[AssetId]) -> Result<Vec<AssetId>, StoreError> {
     // The inner CAST keeps the parameter a TEXT. A parameter of type JSON would be refused.
     let sql = conn.dialect(
         "SELECT id FROM assets WHERE id IN (SELECT value FROM json_each(?1))",
         "SELECT id FROM assets
          WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB))))",
     );
-    of_these(conn, sql, ids)
+    select_ids(conn, sql, ids)
 }
 
 /// Which of these files were removed.
-pub fn removed(conn: &mut Conn<'_>, ids: &[AssetId]) -> Result<Vec<AssetId>, StoreError> {
+pub fn removed_ids(conn: &mut Conn<'_>, ids: &[AssetId]) -> Result<Vec<AssetId>, StoreError> {
     let sql = conn.dialect(
         "SELECT id FROM assets
          WHERE removed_at IS NOT NULL AND id IN (SELECT value FROM json_each(?1))",
@@ -94,10 +94,10 @@ pub fn removed(conn: &mut Conn<'_>, ids: &[AssetId]) -> Result<Vec<AssetId>, Sto
          WHERE removed_at IS NOT NULL
            AND id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB))))",
     );
-    of_these(conn, sql, ids)
+    select_ids(conn, sql, ids)
 }
 
-fn of_these(
+fn select_ids(
     conn: &mut Conn<'_>,
     sql: &'static str,
     ids: &[AssetId],
@@ -154,7 +154,7 @@ pub fn mark_deleted(conn: &mut Conn<'_>, id: AssetId) -> Result<(), StoreError> 
 }
 
 /// Whether there are files for [`restore_early`].
-pub fn any_early(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
+pub fn any_removed_early(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
     let found = conn.one(
         "SELECT CAST(1 AS BIGINT) FROM assets
          WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND expires_at > ?1 LIMIT 1",

@@ -206,7 +206,10 @@ record! {
 }
 
 /// What the clip with this recording is called.
-pub fn named(conn: &mut Conn<'_>, recording: AssetId) -> Result<Option<RecordingName>, StoreError> {
+pub fn recording_name(
+    conn: &mut Conn<'_>,
+    recording: AssetId,
+) -> Result<Option<RecordingName>, StoreError> {
     conn.one(
         concat!(
             "SELECT ",

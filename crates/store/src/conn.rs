@@ -75,7 +75,7 @@ impl Conn<'_> {
 
     /// Blocks other transactions that call this with the same number until this one ends; they then
     /// see what it wrote.
-    pub(super) fn exclude_others(&mut self, number: i64) {
+    pub(super) fn advisory_lock(&mut self, number: i64) {
         // There is only one SQLite writer.
         if let Self::Postgres(session) = self {
             session.lock(number);

@@ -50,7 +50,7 @@ record! {
 }
 
 /// Tasks that were accepted at or after `since`, the oldest first.
-pub fn accepted(
+pub fn accepted_tasks(
     conn: &mut Conn<'_>,
     since: Timestamp,
     most: u32,
@@ -67,7 +67,7 @@ pub fn accepted(
 }
 
 /// Orders that were sent to providers at or after `since`, the oldest first.
-pub fn sent(
+pub fn sent_submissions(
     conn: &mut Conn<'_>,
     since: Timestamp,
     most: u32,
@@ -84,7 +84,7 @@ pub fn sent(
 }
 
 /// Tasks that ended at or after `since`, the first to end first.
-pub fn ended(
+pub fn ended_tasks(
     conn: &mut Conn<'_>,
     since: Timestamp,
     most: u32,
@@ -101,7 +101,7 @@ pub fn ended(
 }
 
 /// Entries of the audit log that were written at or after `since`, the oldest first.
-pub fn changed(
+pub fn audit_entries(
     conn: &mut Conn<'_>,
     since: Timestamp,
     most: u32,

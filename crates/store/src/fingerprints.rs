@@ -19,7 +19,7 @@ record! {
         clip: "clip_id",
         sha256: "sha256",
         watermark: watermark("watermark"),
-        likeness: likeness("video", "sound"),
+        fingerprint: likeness("video", "sound"),
         created_at: "created_at",
     }
 }
@@ -54,11 +54,11 @@ pub fn insert(conn: &mut Conn<'_>, print: &ResultFingerprint) -> Result<(), Stor
         "is_embedded": print.is_embedded,
         "sha256": print.sha256,
         "watermark": print.watermark.map(u64::cast_signed),
-        "video": print.likeness.video,
-        "sound": print.likeness.sound,
+        "video": print.fingerprint.video,
+        "sound": print.fingerprint.sound,
         "created_at": print.created_at,
     })?;
-    insert_keys(conn, &id, &print.likeness.keys)
+    insert_keys(conn, &id, &print.fingerprint.keys)
 }
 
 fn insert_keys(conn: &mut Conn<'_>, id: &String, keys: &[i64]) -> Result<(), StoreError> {
@@ -72,7 +72,7 @@ fn insert_keys(conn: &mut Conn<'_>, id: &String, keys: &[i64]) -> Result<(), Sto
 }
 
 /// The latest films that nobody has looked at, of those before this one.
-pub fn unseen(
+pub fn without_fingerprint(
     conn: &mut Conn<'_>,
     before: Option<AssetId>,
     most: u32,
@@ -93,7 +93,7 @@ pub fn unseen(
 }
 
 /// Writes what a film is known by, which may be nothing; false if somebody did before.
-pub fn set_seen(
+pub fn set_fingerprint(
     conn: &mut Conn<'_>,
     id: AssetId,
     likeness: &PerceptualFingerprint,
@@ -137,7 +137,7 @@ pub fn by_watermark(
 }
 
 /// Ids of the latest results whose fingerprints have this part.
-pub fn with_part(conn: &mut Conn<'_>, part: i64, most: u32) -> Result<Vec<String>, StoreError> {
+pub fn ids_with_key(conn: &mut Conn<'_>, part: i64, most: u32) -> Result<Vec<String>, StoreError> {
     conn.all(
         "SELECT print_id FROM print_keys WHERE part = ?1 ORDER BY print_id DESC LIMIT ?2",
         &[part.into(), i64::from(most).into()],

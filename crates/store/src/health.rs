@@ -11,41 +11,41 @@ pub(super) struct DatabaseHealth(Mutex<HealthState>);
 
 #[derive(Clone, Copy)]
 struct HealthState {
-    answered: Instant,
-    is_away: bool,
+    answered_at: Instant,
+    is_unavailable: bool,
     takes_writes: bool,
 }
 
 impl DatabaseHealth {
     pub(super) fn new() -> Self {
         Self(Mutex::new(HealthState {
-            answered: Instant::now(),
-            is_away: false,
+            answered_at: Instant::now(),
+            is_unavailable: false,
             takes_writes: true,
         }))
     }
 
-    pub(super) fn answered(&self) {
+    pub(super) fn note_answer(&self) {
         let before = self.change(|known| {
-            known.answered = Instant::now();
-            known.is_away = false;
+            known.answered_at = Instant::now();
+            known.is_unavailable = false;
         });
-        if before.is_away {
+        if before.is_unavailable {
             tracing::info!("the database is available again");
         }
     }
 
     /// The database did not answer.
-    pub(super) fn failed(&self, error: &StoreError) {
-        let before = self.change(|known| known.is_away = true);
+    pub(super) fn note_failure(&self, error: &StoreError) {
+        let before = self.change(|known| known.is_unavailable = true);
         // Said once, however many calls fail.
-        if !before.is_away {
+        if !before.is_unavailable {
             tracing::error!(%error, "the database is unavailable");
         }
     }
 
     /// A write succeeded or failed.
-    pub(super) fn wrote(&self, is_taken: bool) {
+    pub(super) fn note_write(&self, is_taken: bool) {
         let before = self.change(|known| known.takes_writes = is_taken);
         if before.takes_writes && !is_taken {
             tracing::error!("the database accepts no writes");
@@ -58,8 +58,8 @@ impl DatabaseHealth {
     }
 
     /// Time since it last answered.
-    pub(super) fn silence(&self) -> Duration {
-        self.change(|_| {}).answered.elapsed()
+    pub(super) fn time_since_answer(&self) -> Duration {
+        self.change(|_| {}).answered_at.elapsed()
     }
 
     /// Returns the value before the change.

@@ -11,7 +11,7 @@ use mediagate_model::submission::JobCost;
 use mediagate_model::task::{Task, TaskState};
 
 /// Microseconds per hour.
-pub const HOUR: i64 = 3_600_000_000;
+pub const HOUR_MICROS: i64 = 3_600_000_000;
 
 /// What to sum up.
 #[derive(Debug, Clone)]
@@ -138,7 +138,7 @@ pub(super) fn add(
         &[
             (&task.to_string()).into(),
             hour_of(now).into(),
-            change.ended.is_some().into(),
+            change.final_state.is_some().into(),
             change.spent.get().into(),
         ],
     )?;
@@ -184,5 +184,5 @@ pub fn add_job(
 
 /// Hours since the epoch, in UTC.
 const fn hour_of(instant: Timestamp) -> i64 {
-    instant.micros().div_euclid(HOUR)
+    instant.micros().div_euclid(HOUR_MICROS)
 }

@@ -21,7 +21,7 @@ record! {
         account: "account_id",
         body: body("key_id", "fingerprint"),
         idempotency_key: "idempotency_key",
-        made: "made",
+        result: "made",
         answer: "answer",
         holder: "holder",
         visits: saturated("visits"),
@@ -37,7 +37,7 @@ const fn body(key: KeyId, fingerprint: String) -> RequestFingerprint {
 
 /// 64 bits of a body, for an index. Others may have the same; they are told apart by
 /// the columns themselves.
-pub(super) fn lookup(body: &RequestFingerprint) -> i64 {
+pub(super) fn fingerprint_hash(body: &RequestFingerprint) -> i64 {
     let mut hash = Sha256::new();
     hash.update(body.key.to_string().as_bytes());
     hash.update(body.fingerprint.as_bytes());
@@ -49,7 +49,7 @@ pub(super) fn lookup(body: &RequestFingerprint) -> i64 {
 
 /// How the column `state` tells whether something was made.
 const fn state(intent: &Intent) -> &'static str {
-    if intent.made.is_some() {
+    if intent.result.is_some() {
         "made"
     } else {
         "working"
@@ -66,11 +66,11 @@ pub fn insert(conn: &mut Conn<'_>, new: &Intent) -> Result<bool, StoreError> {
         "idempotency_key": new.idempotency_key,
         "fingerprint": new.body.fingerprint,
         "state": state(new),
-        "made": new.made,
+        "made": new.result,
         "holder": new.holder,
         "visits": new.visits,
         "created_at": new.created_at,
-        "body": lookup(&new.body),
+        "body": fingerprint_hash(&new.body),
         "answer": new.answer,
     } "ON CONFLICT (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING")?;
     Ok(changed == 1)
@@ -129,7 +129,7 @@ pub fn open_elsewhere(
         (&body.fingerprint).into(),
         holder.into(),
         since.micros().into(),
-        lookup(body).into(),
+        fingerprint_hash(body).into(),
         now.micros().into(),
     ];
     // Each request asks this and finds nothing. One statement for both would
@@ -164,7 +164,7 @@ pub fn all_with(
         (&key).into(),
         (&body.fingerprint).into(),
         since.micros().into(),
-        lookup(body).into(),
+        fingerprint_hash(body).into(),
     ];
     let open = which!("NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3");
     let mut found = conn.all(open, &values, Intent::from_row)?;
@@ -178,7 +178,7 @@ pub fn all_with(
 
 /// What the visit number `visit` of a working intent made. Returns whether that
 /// visit still attends to it.
-pub fn made(
+pub fn set_result(
     conn: &mut Conn<'_>,
     id: IntentId,
     visit: u32,
@@ -214,7 +214,7 @@ pub fn visit(conn: &mut Conn<'_>, seen: &Intent, holder: &str) -> Result<bool, S
 
 /// Something that is no task is about to be sent to a provider for the visit
 /// number `visit`. Returns whether that visit still attends to the intent.
-pub fn sent(
+pub fn set_sent_at(
     conn: &mut Conn<'_>,
     id: IntentId,
     visit: u32,
@@ -243,7 +243,7 @@ pub fn answer(conn: &mut Conn<'_>, id: IntentId, answer: &str) -> Result<(), Sto
 /// Requests with the body for which a task was made lead to it again until
 /// `until`, although their answer was written to the end. The intent is looked for
 /// among those that were begun up to `before` ahead of the task.
-pub fn lead_again(
+pub fn extend_joinable(
     conn: &mut Conn<'_>,
     task: &Task,
     before: Duration,

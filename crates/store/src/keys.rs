@@ -99,7 +99,7 @@ pub fn update_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
 
 /// Gives a key another secret; the one before it is accepted until `former_until`, and the one
 /// before that no longer.
-pub fn exchange_secret(
+pub fn rotate_secret(
     conn: &mut Conn<'_>,
     id: KeyId,
     (prefix, sha256): (&str, &str),
@@ -317,7 +317,7 @@ pub fn revoke_key(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<bool
 
 /// Reserves `count` open tasks, unless the key would then have more than `most`. Returns whether it
 /// did; two concurrent requests never both get the last one.
-pub fn take_places(
+pub fn reserve_open_tasks(
     conn: &mut Conn<'_>,
     id: KeyId,
     count: u32,
@@ -345,7 +345,7 @@ pub fn open_tasks(conn: &mut Conn<'_>, id: KeyId) -> Result<u32, StoreError> {
 }
 
 /// One of this key's tasks has ended.
-pub(super) fn give_place_back(conn: &mut Conn<'_>, id: KeyId) -> Result<(), StoreError> {
+pub(super) fn release_open_task(conn: &mut Conn<'_>, id: KeyId) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE api_keys SET open_tasks = open_tasks - 1 WHERE id = ?1",
         &[(&id.to_string()).into()],
@@ -359,7 +359,7 @@ fn count(stored: i64) -> u32 {
 }
 
 /// Serialises processes that create the first key.
-pub fn exclude_other_first_keys(conn: &mut Conn<'_>) {
+pub fn lock_first_key(conn: &mut Conn<'_>) {
     // Any number that no other lock has. The one before it is that of the migration.
-    conn.exclude_others(7_304_283_111);
+    conn.advisory_lock(7_304_283_111);
 }

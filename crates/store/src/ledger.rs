@@ -66,7 +66,7 @@ pub fn add(
                 id.into(),
                 held.get().into(),
                 spent.get().into(),
-                change.ended.is_some().into(),
+                change.final_state.is_some().into(),
             ],
             changed_key_money,
         )?,
@@ -123,10 +123,10 @@ pub fn end_without_entry(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     if let Some(key) = of.key {
-        keys::give_place_back(conn, key)?;
+        keys::release_open_task(conn, key)?;
     }
     let change = LedgerChange {
-        ended: Some(state),
+        final_state: Some(state),
         ..LedgerChange::default()
     };
     usage::add(conn, of, change, now)

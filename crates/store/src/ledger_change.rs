@@ -24,7 +24,7 @@ pub struct LedgerChange {
     /// Change of the credit sum.
     pub credit: MicroDollars,
     /// The task's final state, if this entry ends it.
-    pub ended: Option<TaskState>,
+    pub final_state: Option<TaskState>,
     /// When it counts, if not now: a correction counts where what it corrects does.
     pub counted_at: Option<Timestamp>,
 }

@@ -78,7 +78,7 @@ pub use process_locks::ProcessLock;
 pub use value::SqlValue;
 
 /// Timeout of a heartbeat.
-const BEAT: Duration = Duration::from_secs(2);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A database error, or a stored value that this version cannot read.
 #[derive(Debug, thiserror::Error)]
@@ -122,7 +122,7 @@ pub enum StoreError {
     Lost,
     /// The database did not answer in time; nothing was changed.
     #[error("the database did not answer in time")]
-    Late,
+    TimedOut,
     /// Too many calls are waiting for the database.
     #[error("too many calls are waiting for the database")]
     Busy,
@@ -140,12 +140,14 @@ pub enum StoreError {
 impl StoreError {
     /// Whether the database is unavailable, overloaded or full: a retry may succeed, and only the
     /// operator can fix it.
-    pub fn is_away(&self) -> bool {
+    pub fn is_unavailable(&self) -> bool {
         match self {
-            Self::Sqlite(error) => error.sqlite_error_code().is_some_and(sqlite::is_away),
+            Self::Sqlite(error) => error
+                .sqlite_error_code()
+                .is_some_and(sqlite::is_unavailable),
             // An error without a code comes from the connection.
-            Self::Postgres(error) => error.code().is_none_or(postgres::is_away),
-            Self::Lost | Self::Late | Self::Busy | Self::InDoubt | Self::Pooler => true,
+            Self::Postgres(error) => error.code().is_none_or(postgres::is_unavailable),
+            Self::Lost | Self::TimedOut | Self::Busy | Self::InDoubt | Self::Pooler => true,
             Self::Unreadable { .. }
             | Self::TooNew { .. }
             | Self::TooOld { .. }
@@ -158,7 +160,7 @@ impl StoreError {
 
 impl From<tokio_postgres::Error> for StoreError {
     fn from(error: tokio_postgres::Error) -> Self {
-        if error.code().is_some_and(postgres::is_poolers) {
+        if error.code().is_some_and(postgres::is_pooler_error) {
             return Self::Pooler;
         }
         Self::Postgres(error)
@@ -167,24 +169,24 @@ impl From<tokio_postgres::Error> for StoreError {
 
 impl From<StoreError> for mediagate_model::error::Error {
     fn from(error: StoreError) -> Self {
-        if error.is_away() {
+        if error.is_unavailable() {
             // After any other error nothing was written.
             let is_open = matches!(error, StoreError::InDoubt);
-            return Self::away(error, is_open);
+            return Self::unavailable(error, is_open);
         }
         Self::internal(error)
     }
 }
 
 /// How long a caller waits for the outcome of a write.
-const SOON: Duration = Duration::from_secs(5);
+const COMMIT_WAIT: Duration = Duration::from_secs(5);
 
 /// The result of `work` if it is known within 5 s; otherwise [`StoreError::InDoubt`], while `work`
 /// continues.
-pub async fn soon<T, E: From<StoreError>>(
+pub async fn await_commit<T, E: From<StoreError>>(
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
-    match tokio::time::timeout(SOON, work).await {
+    match tokio::time::timeout(COMMIT_WAIT, work).await {
         Ok(result) => result,
         // The write goes on, and may still succeed.
         Err(_) => Err(StoreError::InDoubt.into()),
@@ -201,7 +203,7 @@ pub struct Store(Arc<StoreInner>);
 
 struct StoreInner {
     backend: StoreBackend,
-    pulse: Arc<DatabaseHealth>,
+    health: Arc<DatabaseHealth>,
 }
 
 enum StoreBackend {
@@ -213,14 +215,20 @@ impl Store {
     pub fn sqlite(path: &Path, migrate: MigrationMode) -> Result<Self, StoreError> {
         let pulse = Arc::new(DatabaseHealth::new());
         let backend = StoreBackend::Sqlite(sqlite::SqliteBackend::open(path, migrate, &pulse)?);
-        Ok(Self(Arc::new(StoreInner { backend, pulse })))
+        Ok(Self(Arc::new(StoreInner {
+            backend,
+            health: pulse,
+        })))
     }
 
     pub fn postgres(url: &str, options: DatabaseOptions) -> Result<Self, StoreError> {
         let pulse = Arc::new(DatabaseHealth::new());
         let backend =
             StoreBackend::Postgres(postgres::PostgresBackend::connect(url, options, &pulse)?);
-        Ok(Self(Arc::new(StoreInner { backend, pulse })))
+        Ok(Self(Arc::new(StoreInner {
+            backend,
+            health: pulse,
+        })))
     }
 
     /// Runs `work` in a transaction and returns once it is on disk. If `work` fails it is rolled
@@ -237,7 +245,7 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         match &self.0.backend {
-            StoreBackend::Sqlite(sqlite) => sqlite.write(WritePriority::Usual, work).await,
+            StoreBackend::Sqlite(sqlite) => sqlite.write(WritePriority::Normal, work).await,
             StoreBackend::Postgres(postgres) => postgres.write(WriteOrder::Any, work).await,
         }
     }
@@ -255,16 +263,18 @@ impl Store {
     {
         match &self.0.backend {
             // The one writer runs all writes in order and lets them share commits.
-            StoreBackend::Sqlite(sqlite) => sqlite.write(WritePriority::Usual, work).await,
+            StoreBackend::Sqlite(sqlite) => sqlite.write(WritePriority::Normal, work).await,
             StoreBackend::Postgres(postgres) => {
-                postgres.write(WriteOrder::Of(turn(account)), work).await
+                postgres
+                    .write(WriteOrder::Serial(account_lock(account)), work)
+                    .await
             }
         }
     }
 
     /// Like [`Store::write`], but before all waiting writes and on a connection of its own, for the
     /// heartbeat. In doubt if there is no answer within 2 s.
-    pub async fn beat<T, E>(
+    pub async fn write_heartbeat<T, E>(
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
     ) -> Result<T, E>
@@ -274,11 +284,13 @@ impl Store {
     {
         let beat = async {
             match &self.0.backend {
-                StoreBackend::Sqlite(sqlite) => sqlite.write(WritePriority::Ahead, work).await,
-                StoreBackend::Postgres(postgres) => postgres.write(WriteOrder::Beat, work).await,
+                StoreBackend::Sqlite(sqlite) => sqlite.write(WritePriority::High, work).await,
+                StoreBackend::Postgres(postgres) => {
+                    postgres.write(WriteOrder::Heartbeat, work).await
+                }
             }
         };
-        match tokio::time::timeout(BEAT, beat).await {
+        match tokio::time::timeout(HEARTBEAT_TIMEOUT, beat).await {
             Ok(result) => result,
             Err(_) => Err(StoreError::InDoubt.into()),
         }
@@ -298,12 +310,12 @@ impl Store {
     {
         match &self.0.backend {
             StoreBackend::Sqlite(sqlite) => sqlite.read(work),
-            StoreBackend::Postgres(postgres) => postgres.look(ReadKind::Read, work).await,
+            StoreBackend::Postgres(postgres) => postgres.read(ReadKind::Read, work).await,
         }
     }
 
     /// Runs `work`, which only reads and may be slow, off the async threads.
-    pub async fn examine<T, E>(
+    pub async fn long_read<T, E>(
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
     ) -> Result<T, E>
@@ -321,19 +333,19 @@ impl Store {
                 let done = tokio::task::spawn_blocking(read).await;
                 done.unwrap_or_else(|_| Err(StoreError::Closed.into()))
             }
-            StoreBackend::Postgres(postgres) => postgres.look(ReadKind::Examine, work).await,
+            StoreBackend::Postgres(postgres) => postgres.read(ReadKind::Examine, work).await,
         }
     }
 
     /// The secret that signs media URLs for all processes on this database; set to `fresh` if there
     /// is none. Blocks.
-    pub fn keep_secret(&self, fresh: String) -> Result<String, StoreError> {
-        self.keep("signing_secret", fresh)
+    pub fn shared_signing_secret(&self, fresh: String) -> Result<String, StoreError> {
+        self.shared_value("signing_secret", fresh)
     }
 
     /// The value with this name that all processes on this database share; set to `fresh` if there
     /// is none. Blocks.
-    pub fn keep(&self, name: &'static str, fresh: String) -> Result<String, StoreError> {
+    pub fn shared_value(&self, name: &'static str, fresh: String) -> Result<String, StoreError> {
         self.write_blocking(move |conn| meta::get_or_set(conn, name, fresh))
     }
 
@@ -383,13 +395,13 @@ impl Store {
 
     /// A connection for telling other processes something, at this address if not at the store's;
     /// `None` on `SQLite`.
-    pub async fn link(
+    pub async fn notify_channel(
         &self,
         direct: Option<&str>,
     ) -> Result<Option<pg_session::notify_channel::NotifyChannel>, StoreError> {
         match &self.0.backend {
             StoreBackend::Sqlite(_) => Ok(None),
-            StoreBackend::Postgres(postgres) => postgres.link(direct).await.map(Some),
+            StoreBackend::Postgres(postgres) => postgres.notify_channel(direct).await.map(Some),
         }
     }
 
@@ -402,35 +414,35 @@ impl Store {
     }
 
     /// Whether the processes on this database can tell who of them was killed.
-    pub fn has_lives(&self) -> bool {
+    pub fn has_process_locks(&self) -> bool {
         matches!(self.0.backend, StoreBackend::Sqlite(_))
     }
 
     /// Lets other processes of this machine see that one with a lease of this name is alive; nothing on
     /// Postgres.
-    pub fn begin_life(&self, name: &str) -> Option<ProcessLock> {
+    pub fn lock_process(&self, name: &str) -> Option<ProcessLock> {
         match &self.0.backend {
-            StoreBackend::Sqlite(sqlite) => sqlite.lives.begin(name),
+            StoreBackend::Sqlite(sqlite) => sqlite.process_locks.acquire(name),
             StoreBackend::Postgres(_) => None,
         }
     }
 
     /// Whether it is certain that the process with this lease was killed. Says so once.
-    pub fn is_life_over(&self, name: &str) -> bool {
+    pub fn is_process_dead(&self, name: &str) -> bool {
         match &self.0.backend {
-            StoreBackend::Sqlite(sqlite) => sqlite.lives.is_over(name),
+            StoreBackend::Sqlite(sqlite) => sqlite.process_locks.is_dead(name),
             StoreBackend::Postgres(_) => false,
         }
     }
 
     /// Time since the database last answered anything.
-    pub fn silence(&self) -> Duration {
-        self.0.pulse.silence()
+    pub fn time_since_answer(&self) -> Duration {
+        self.0.health.time_since_answer()
     }
 
     /// Whether the last write that was tried succeeded.
     pub fn takes_writes(&self) -> bool {
-        self.0.pulse.takes_writes()
+        self.0.health.takes_writes()
     }
 
     /// Checks that the database answers, ahead of all waiting work.
@@ -441,13 +453,14 @@ impl Store {
         };
         match &self.0.backend {
             StoreBackend::Sqlite(sqlite) => sqlite.read(ask),
-            StoreBackend::Postgres(postgres) => postgres.look(ReadKind::Ping, ask).await,
+            StoreBackend::Postgres(postgres) => postgres.read(ReadKind::Ping, ask).await,
         }
     }
 
     /// Writes something, ahead of all waiting work, to check that writes succeed.
     pub async fn probe(&self) -> Result<(), StoreError> {
-        self.beat(|conn| meta::set(conn, "probe", "")).await
+        self.write_heartbeat(|conn| meta::set(conn, "probe", ""))
+            .await
     }
 
     /// Whether a synchronous standby has everything that was committed.
@@ -464,7 +477,7 @@ impl Store {
 }
 
 /// The queue for an account's writes.
-fn turn(account: AccountId) -> i32 {
+fn account_lock(account: AccountId) -> i32 {
     // An advisory lock with a class has 32 bits. Two accounts with the same number share a queue,
     // which is harmless.
     let digest = Sha256::digest(account.to_string().as_bytes());

@@ -17,7 +17,7 @@ pub struct KnownFolders {
 }
 
 /// What is known of the folder at this place, and of others.
-pub fn known(conn: &mut Conn<'_>, place: &str) -> Result<KnownFolders, StoreError> {
+pub fn lookup(conn: &mut Conn<'_>, place: &str) -> Result<KnownFolders, StoreError> {
     let marks = conn.all(
         "SELECT value FROM meta WHERE name LIKE 'media_folder %' ORDER BY name",
         &[],

@@ -28,7 +28,7 @@ pub fn steady(conn: &mut Conn<'_>) -> Result<Option<Timestamp>, StoreError> {
 }
 
 /// Keeps how far time has come.
-pub fn keep_steady(conn: &mut Conn<'_>, steady: Timestamp) -> Result<(), StoreError> {
+pub fn advance_steady(conn: &mut Conn<'_>, steady: Timestamp) -> Result<(), StoreError> {
     let known = self::steady(conn)?;
     // Only forward: a process whose clock is behind must not take time back.
     if known.is_none_or(|known| known < steady) {

@@ -45,7 +45,7 @@ pub(super) fn is_done(conn: &mut Conn<'_>, migrate: MigrationMode) -> Result<boo
     let known = newest();
     let found = if has_meta(conn)? { version(conn)? } else { 0 };
     if found > known {
-        return suits(conn, found, known).map(|()| true);
+        return check_compatible(conn, found, known).map(|()| true);
     }
     match migrate {
         MigrationMode::Never if found < known => Err(StoreError::TooOld { found, known }),
@@ -67,7 +67,7 @@ fn apply(conn: &mut Conn<'_>, migrations: &[Migration]) -> Result<(), StoreError
     let found = version(conn)?;
     let known = migrations.last().map_or(0, |newest| newest.version);
     if found > known {
-        return suits(conn, found, known);
+        return check_compatible(conn, found, known);
     }
     for migration in migrations.iter().filter(|step| step.version > found) {
         conn.script(&text(conn, migration))?;
@@ -95,7 +95,7 @@ fn text(conn: &Conn<'_>, migration: &Migration) -> String {
 const OLDEST_READER: &str = "oldest_reader";
 
 /// Whether this program may use a database with newer migrations than it knows.
-fn suits(conn: &mut Conn<'_>, found: i64, known: i64) -> Result<(), StoreError> {
+fn check_compatible(conn: &mut Conn<'_>, found: i64, known: i64) -> Result<(), StoreError> {
     let oldest: Option<i64> = meta::get(conn, OLDEST_READER)?;
     // Without the key, the database was migrated by a version that did not write it.
     if oldest.is_some_and(|oldest| oldest <= known) {

@@ -21,14 +21,14 @@ pub struct ProcessLock {
 }
 
 impl ProcessLocks {
-    pub(super) fn beside(database: &Path) -> Self {
+    pub(super) fn for_database(database: &Path) -> Self {
         let mut folder = database.as_os_str().to_owned();
         folder.push("-lives");
         Self(folder.into())
     }
 
     /// Nothing where that does not work, or a life of this name has begun already.
-    pub(super) fn begin(&self, name: &str) -> Option<ProcessLock> {
+    pub(super) fn acquire(&self, name: &str) -> Option<ProcessLock> {
         std::fs::create_dir_all(&self.0).ok()?;
         let path = self.0.join(name);
         let file = File::options().create_new(true).append(true).open(&path);
@@ -46,7 +46,7 @@ impl ProcessLocks {
 
     /// Whether it is certain that a process which began a life of this name has ended, and not in an orderly
     /// way. Says so once.
-    pub(super) fn is_over(&self, name: &str) -> bool {
+    pub(super) fn is_dead(&self, name: &str) -> bool {
         let path = self.0.join(name);
         let Ok(mut file) = File::open(&path) else {
             return false;
@@ -82,37 +82,37 @@ mod tests {
     #[test]
     fn a_life_is_over_when_its_lock_is_gone() {
         let folder = tempfile::tempdir().unwrap();
-        let lives = ProcessLocks::beside(&folder.path().join("db"));
-        assert!(!lives.is_over("nobody"));
-        let mut life = lives.begin("a").unwrap();
-        assert!(lives.begin("a").is_none());
-        assert!(!lives.is_over("a"));
+        let lives = ProcessLocks::for_database(&folder.path().join("db"));
+        assert!(!lives.is_dead("nobody"));
+        let mut life = lives.acquire("a").unwrap();
+        assert!(lives.acquire("a").is_none());
+        assert!(!lives.is_dead("a"));
         // As if its process had been killed: nobody removes the file.
         life.path = folder.path().join("elsewhere");
         drop(life);
-        assert!(lives.is_over("a"));
-        assert!(!lives.is_over("a"), "it is said once");
+        assert!(lives.is_dead("a"));
+        assert!(!lives.is_dead("a"), "it is said once");
     }
 
     #[test]
     fn a_copied_lock_proves_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let lives = ProcessLocks::beside(&folder.path().join("db"));
-        let life = lives.begin("a").unwrap();
-        let copied = ProcessLocks::beside(&folder.path().join("copy"));
+        let lives = ProcessLocks::for_database(&folder.path().join("db"));
+        let life = lives.acquire("a").unwrap();
+        let copied = ProcessLocks::for_database(&folder.path().join("copy"));
         std::fs::create_dir(&copied.0).unwrap();
         std::fs::copy(&life.path, copied.0.join("a")).unwrap();
-        assert!(!copied.is_over("a"));
+        assert!(!copied.is_dead("a"));
         drop(life);
-        assert!(!copied.is_over("a"));
+        assert!(!copied.is_dead("a"));
     }
 
     #[test]
     fn who_leaves_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let lives = ProcessLocks::beside(&folder.path().join("db"));
-        drop(lives.begin("a").unwrap());
-        assert!(!lives.is_over("a"));
+        let lives = ProcessLocks::for_database(&folder.path().join("db"));
+        drop(lives.acquire("a").unwrap());
+        assert!(!lives.is_dead("a"));
         assert_eq!(std::fs::read_dir(&lives.0).unwrap().count(), 0);
     }
 }

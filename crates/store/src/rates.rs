@@ -9,7 +9,7 @@ use crate::{Conn, StoreError};
 use mediagate_model::ids::KeyId;
 
 /// In nanoseconds.
-const MINUTE: i64 = 60_000_000_000;
+const MINUTE_NANOS: i64 = 60_000_000_000;
 
 /// What a key may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub fn grant(
     );
     let most = i64::from(rule.most.clamp(1, rule.rpm));
     // Rounded up, so that there are never more than were promised.
-    let each = (MINUTE + i64::from(rule.rpm) - 1) / i64::from(rule.rpm);
+    let each = (MINUTE_NANOS + i64::from(rule.rpm) - 1) / i64::from(rule.rpm);
     let all = each * i64::from(rule.rpm);
     let key = key.to_string();
     let values = [

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::columns::FieldReader;
 use crate::conn::to_json;
-use crate::usage::DAY;
+use crate::usage::DAY_MICROS;
 use crate::{Conn, StoreError, meta};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
@@ -20,7 +20,11 @@ use mediagate_model::task::TaskState;
 const REMOVED_UNTIL: &str = "records_removed_until";
 
 /// At most `most` tasks that ended before `before` and need no more work, the longest ended first.
-pub fn past(conn: &mut Conn<'_>, before: Timestamp, most: u32) -> Result<Vec<TaskId>, StoreError> {
+pub fn expired_tasks(
+    conn: &mut Conn<'_>,
+    before: Timestamp,
+    most: u32,
+) -> Result<Vec<TaskId>, StoreError> {
     // A task is kept while its money is held or its job may still turn up at a provider.
     conn.all(
         "SELECT id FROM tasks WHERE finished_at IS NOT NULL AND finished_at < ?1 AND money <> 'held'
@@ -52,7 +56,7 @@ pub fn remove(conn: &mut Conn<'_>, tasks: &[TaskId], now: Timestamp) -> Result<(
     let ids = to_json(&tasks.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     let these = [(&ids).into()];
     // First, because it reads the entries that are deleted below.
-    keep_sums(conn, &ids)?;
+    subtract_from_daily_sums(conn, &ids)?;
     keep_costs(conn, &ids, now)?;
     crate::tasks::remove_words(conn, tasks)?;
     // What refers to a task goes before the task itself.
@@ -166,7 +170,7 @@ pub fn forget_past_tasks(
 }
 
 /// Records in the sums of days how much of them no longer has entries.
-fn keep_sums(conn: &mut Conn<'_>, ids: &str) -> Result<(), StoreError> {
+fn subtract_from_daily_sums(conn: &mut Conn<'_>, ids: &str) -> Result<(), StoreError> {
     let sql = of_these!(
         conn,
         "SELECT l.account_id, COALESCE(l.counted_at, l.created_at), l.key_id, t.model, l.spent_micros
@@ -180,7 +184,10 @@ fn keep_sums(conn: &mut Conn<'_>, ids: &str) -> Result<(), StoreError> {
         let key: String = fields.field("ledger.key_id")?;
         let model: String = fields.field("tasks.model")?;
         let spent: i64 = fields.field("ledger.spent_micros")?;
-        Ok(((account, counted_at.div_euclid(DAY), key, model), spent))
+        Ok((
+            (account, counted_at.div_euclid(DAY_MICROS), key, model),
+            spent,
+        ))
     })?;
     let mut sums: BTreeMap<_, i64> = BTreeMap::new();
     for (of, spent) in entries {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::intents::lookup;
+use crate::intents::fingerprint_hash;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::intent::{RefusedOrders, RequestFingerprint};
@@ -28,7 +28,7 @@ pub fn add(conn: &mut Conn<'_>, new: &RefusedOrders, now: Timestamp) -> Result<(
              until_at = CASE WHEN refused_orders.until_at > excluded.until_at
                   THEN refused_orders.until_at ELSE excluded.until_at END",
         &[
-            lookup(&new.body).into(),
+            fingerprint_hash(&new.body).into(),
             i64::from(new.count).into(),
             new.until.micros().into(),
             new.since.micros().into(),
@@ -42,7 +42,10 @@ pub fn add(conn: &mut Conn<'_>, new: &RefusedOrders, now: Timestamp) -> Result<(
 fn expect_longer(conn: &mut Conn<'_>, refused: &RefusedOrders) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE refused_orders SET until_at = ?2 WHERE body = ?1 AND owed > 0 AND until_at < ?2",
-        &[lookup(&refused.body).into(), refused.until.micros().into()],
+        &[
+            fingerprint_hash(&refused.body).into(),
+            refused.until.micros().into(),
+        ],
     )?;
     Ok(())
 }
@@ -55,7 +58,7 @@ pub fn any(
 ) -> Result<bool, StoreError> {
     let found = conn.one(
         "SELECT owed FROM refused_orders WHERE body = ?1 AND owed > 0 AND until_at > ?2",
-        &[lookup(body).into(), now.micros().into()],
+        &[fingerprint_hash(body).into(), now.micros().into()],
         |row| row.int(0),
     )?;
     Ok(found.is_some())
@@ -69,7 +72,7 @@ pub fn take(
 ) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE refused_orders SET owed = owed - 1 WHERE body = ?1 AND owed > 0 AND until_at > ?2",
-        &[lookup(body).into(), now.micros().into()],
+        &[fingerprint_hash(body).into(), now.micros().into()],
     )?;
     Ok(changed == 1)
 }
@@ -84,7 +87,7 @@ pub fn make_up(
     conn.execute(
         "INSERT INTO refused_orders (body, owed, until_at, made_up_at) VALUES (?1, 0, 0, ?2)
          ON CONFLICT (body) DO UPDATE SET made_up_at = excluded.made_up_at",
-        &[lookup(body).into(), now.micros().into()],
+        &[fingerprint_hash(body).into(), now.micros().into()],
     )?;
     Ok(())
 }

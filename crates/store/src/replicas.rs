@@ -10,20 +10,20 @@ use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 
 /// Without a word for so long a process is gone.
-const GONE: Duration = Duration::from_mins(1);
+const REPLICA_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// What a process says of itself: fingerprints by the settings' names, and `routes`.
 pub type ReplicaMarks = BTreeMap<String, String>;
 
 /// Notes that this process is there. Returns what the others have that are.
-pub fn meet(
+pub fn check_in(
     conn: &mut Conn<'_>,
     name: &str,
     marks: &ReplicaMarks,
     now: Timestamp,
 ) -> Result<Vec<ReplicaMarks>, StoreError> {
     note(conn, name, marks, now)?;
-    let gone = now.minus(GONE).micros();
+    let gone = now.minus(REPLICA_TIMEOUT).micros();
     conn.execute("DELETE FROM replicas WHERE seen_at < ?1", &[gone.into()])?;
     conn.all(
         "SELECT marks FROM replicas WHERE name <> ?1",
@@ -33,7 +33,7 @@ pub fn meet(
 }
 
 /// Notes that this process is there, and that no other is.
-pub fn alone(
+pub fn check_in_alone(
     conn: &mut Conn<'_>,
     name: &str,
     marks: &ReplicaMarks,
@@ -44,14 +44,14 @@ pub fn alone(
 }
 
 /// What the others say that are there, by their names.
-pub fn others(
+pub fn other_replicas(
     conn: &mut Conn<'_>,
     name: &str,
     now: Timestamp,
 ) -> Result<Vec<(String, ReplicaMarks)>, StoreError> {
     conn.all(
         "SELECT name, marks FROM replicas WHERE name <> ?1 AND seen_at >= ?2",
-        &[name.into(), now.minus(GONE).micros().into()],
+        &[name.into(), now.minus(REPLICA_TIMEOUT).micros().into()],
         |row| Ok((row.text(0)?, row.json(1, "replicas.marks")?)),
     )
 }

@@ -48,7 +48,7 @@ pub fn set_place(conn: &mut Conn<'_>, place: &DatabaseLocation) -> Result<(), St
 }
 
 /// Whether any process is at work on the database.
-pub fn is_lived_in(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
+pub fn has_live_workers(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
     let now = workers::now(conn, now)?;
     let found = conn.one(
         "SELECT CAST(1 AS BIGINT) FROM workers WHERE held_until > ?1 AND name <> ?2 LIMIT 1",
@@ -71,7 +71,7 @@ pub fn newest_submission(conn: &mut Conn<'_>) -> Result<Option<String>, StoreErr
 /// how many.
 pub fn hold(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
     // Without a row that lives, any process would free these tasks as those of a dead one.
-    workers::enter(conn, HOLDER, FOR_EVER)?;
+    workers::register(conn, HOLDER, FOR_EVER)?;
     conn.execute(
         "UPDATE tasks SET lease_owner = ?1 WHERE state IN ('queued', 'running') AND provider <> 'embedded'
          AND NOT EXISTS (SELECT 1 FROM submissions WHERE task_id = tasks.id AND submissions.state <> 'refused')",
@@ -80,7 +80,7 @@ pub fn hold(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
 }
 
 /// The held tasks with their model and time of acceptance, oldest first.
-pub fn held(conn: &mut Conn<'_>) -> Result<Vec<(TaskId, String, Timestamp)>, StoreError> {
+pub fn held_tasks(conn: &mut Conn<'_>) -> Result<Vec<(TaskId, String, Timestamp)>, StoreError> {
     conn.all(
         "SELECT id, model, created_at FROM tasks WHERE lease_owner = ?1 AND state IN ('queued', 'running') ORDER BY id",
         &[HOLDER.into()],
@@ -92,7 +92,7 @@ pub fn held(conn: &mut Conn<'_>) -> Result<Vec<(TaskId, String, Timestamp)>, Sto
 }
 
 /// Releases a task to the workers. Returns whether it was held.
-pub fn let_go(conn: &mut Conn<'_>, id: TaskId, now: Timestamp) -> Result<bool, StoreError> {
+pub fn release_task(conn: &mut Conn<'_>, id: TaskId, now: Timestamp) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE tasks SET lease_owner = NULL, due_at = ?3 WHERE id = ?1 AND lease_owner = ?2 AND state IN ('queued', 'running')",
         &[

@@ -80,7 +80,11 @@ pub fn set_paused(
 }
 
 /// An operator says to try a route again.
-pub fn set_tried(conn: &mut Conn<'_>, key: &RouteKey, at: Timestamp) -> Result<(), StoreError> {
+pub fn set_retry_requested(
+    conn: &mut Conn<'_>,
+    key: &RouteKey,
+    at: Timestamp,
+) -> Result<(), StoreError> {
     conn.execute(
         "INSERT INTO route_notes (provider, model, tried_at) VALUES (?1, ?2, ?3)
          ON CONFLICT (provider, model) DO UPDATE SET tried_at = excluded.tried_at",
@@ -109,7 +113,7 @@ pub fn set_error(
 }
 
 /// The provider took an order: its key is good.
-pub fn set_taken(conn: &mut Conn<'_>, key: &RouteKey) -> Result<(), StoreError> {
+pub fn clear_refusal(conn: &mut Conn<'_>, key: &RouteKey) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE route_notes SET refused_at = NULL WHERE provider = ?1 AND model = ?2",
         &[(&key.0).into(), (&key.1).into()],
@@ -154,7 +158,7 @@ pub fn outcomes(
 
 /// How long the latest successes since `since` took, in microseconds, by the provider's name for the
 /// model; 2,000 of the provider at most.
-pub fn times(
+pub fn success_durations(
     conn: &mut Conn<'_>,
     provider: &str,
     since: Timestamp,

@@ -24,7 +24,7 @@ use mediagate_model::database::MigrationMode;
 const GROUP: usize = 256;
 
 /// Most writes that may wait; more are refused at once.
-const WAITING: usize = 1000;
+const MAX_WAITING_WRITES: usize = 1000;
 
 /// How long another process may hold the write lock, for example for a backup.
 const BUSY: Duration = Duration::from_secs(3);
@@ -42,7 +42,7 @@ type CommitCallback = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 type WriteClosure = Box<dyn FnOnce(Option<&mut Conn<'_>>) -> (bool, CommitCallback) + Send>;
 
 /// Whether the error may pass: the database is locked, or the disk is full or failing.
-pub(super) fn is_away(code: rusqlite::ErrorCode) -> bool {
+pub(super) fn is_unavailable(code: rusqlite::ErrorCode) -> bool {
     use rusqlite::ErrorCode as Code;
     matches!(
         code,
@@ -61,23 +61,23 @@ pub(super) struct SqliteBackend {
     log: PathBuf,
     writes: crossbeam_channel::Sender<WriteClosure>,
     /// Writes with priority.
-    beats: crossbeam_channel::Sender<WriteClosure>,
+    urgent_writes: crossbeam_channel::Sender<WriteClosure>,
     readers: Mutex<Vec<Connection>>,
-    pub(super) lives: ProcessLocks,
+    pub(super) process_locks: ProcessLocks,
     pulse: Arc<DatabaseHealth>,
 }
 
 pub(super) enum WritePriority {
     /// Behind all earlier writes.
-    Usual,
+    Normal,
     /// Before all usual writes.
-    Ahead,
+    High,
 }
 
 /// The writer thread.
 struct WriterThread {
     connection: Connection,
-    turn: WriterLock,
+    writer_lock: WriterLock,
     writes: crossbeam_channel::Receiver<WriteClosure>,
     beats: crossbeam_channel::Receiver<WriteClosure>,
     pulse: Arc<DatabaseHealth>,
@@ -89,10 +89,10 @@ impl SqliteBackend {
         migrate: MigrationMode,
         pulse: &Arc<DatabaseHealth>,
     ) -> Result<Self, StoreError> {
-        let turn = WriterLock::of(path);
+        let turn = WriterLock::for_database(path);
         let connection = connect(path)?;
         // Switching the journal mode and migrating both write to the file.
-        let held = turn.take();
+        let held = turn.acquire();
         connection.pragma_update(None, "journal_mode", "WAL")?;
         // In WAL mode NORMAL does not sync at a commit. A power cut could take back accepted
         // orders.
@@ -104,11 +104,11 @@ impl SqliteBackend {
             connection.execute_batch("COMMIT")?;
         }
         drop(held);
-        let (writes, waiting) = crossbeam_channel::bounded(WAITING);
-        let (beats, ahead) = crossbeam_channel::bounded(WAITING);
+        let (writes, waiting) = crossbeam_channel::bounded(MAX_WAITING_WRITES);
+        let (beats, ahead) = crossbeam_channel::bounded(MAX_WAITING_WRITES);
         let writer = WriterThread {
             connection,
-            turn,
+            writer_lock: turn,
             writes: waiting,
             beats: ahead,
             pulse: pulse.clone(),
@@ -123,9 +123,9 @@ impl SqliteBackend {
             path: path.to_owned(),
             log: log.into(),
             writes,
-            beats,
+            urgent_writes: beats,
             readers: Mutex::default(),
-            lives: ProcessLocks::beside(path),
+            process_locks: ProcessLocks::for_database(path),
             pulse: pulse.clone(),
         })
     }
@@ -140,8 +140,8 @@ impl SqliteBackend {
         E: From<StoreError> + Send + 'static,
     {
         let waiting = match lane {
-            WritePriority::Usual => &self.writes,
-            WritePriority::Ahead => &self.beats,
+            WritePriority::Normal => &self.writes,
+            WritePriority::High => &self.urgent_writes,
         };
         let (write, answered) = write(work);
         waiting.try_send(write).map_err(|error| refuse(&error))?;
@@ -169,7 +169,7 @@ impl SqliteBackend {
             None => connect(&self.path)?,
         };
         let result = work(&mut Conn::Sqlite(&reader));
-        self.pulse.answered();
+        self.pulse.note_answer();
         self.readers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -228,7 +228,7 @@ fn refuse(refused: &TrySendError<WriteClosure>) -> StoreError {
 
 impl WriterThread {
     fn write_in_groups(self) {
-        while let Some(first) = self.first() {
+        while let Some(first) = self.next_blocking() {
             let mut answers = Vec::new();
             let committed = self.write_group(first, &mut answers);
             // Some errors leave the transaction open, others have rolled it back.
@@ -237,14 +237,14 @@ impl WriterThread {
             }
             match committed {
                 Ok(()) => {
-                    self.pulse.answered();
-                    self.pulse.wrote(true);
+                    self.pulse.note_answer();
+                    self.pulse.note_write(true);
                     for answer in answers {
                         answer(Ok(()));
                     }
                 }
                 Err(error) => {
-                    self.pulse.wrote(false);
+                    self.pulse.note_write(false);
                     tracing::error!(%error, "cannot commit a group of writes");
                     fail_all(answers, &error);
                 }
@@ -253,14 +253,14 @@ impl WriterThread {
     }
 
     /// Waits for a write; `None` when the store is closed.
-    fn first(&self) -> Option<WriteClosure> {
+    fn next_blocking(&self) -> Option<WriteClosure> {
         crossbeam_channel::select_biased! {
             recv(self.beats) -> beat => beat.ok(),
             recv(self.writes) -> write => write.ok(),
         }
     }
 
-    fn next(&self) -> Option<WriteClosure> {
+    fn next_waiting(&self) -> Option<WriteClosure> {
         self.beats
             .try_recv()
             .or_else(|_| self.writes.try_recv())
@@ -278,7 +278,7 @@ impl WriterThread {
             Ok(())
         };
         let begin = || {
-            let _held = self.turn.take();
+            let _held = self.writer_lock.acquire();
             // A deferred transaction fails at its first write if another process has written since
             // its first read.
             run("BEGIN IMMEDIATE")
@@ -287,7 +287,9 @@ impl WriterThread {
         if let Err(error) = begin() {
             // The lock was waited for in vain. Whoever waits behind it is answered now, rather than
             // after the same time for each.
-            let all = next.into_iter().chain(std::iter::from_fn(|| self.next()));
+            let all = next
+                .into_iter()
+                .chain(std::iter::from_fn(|| self.next_waiting()));
             answers.extend(all.take(GROUP).map(|write| write(None).1));
             return Err(error);
         }
@@ -322,7 +324,11 @@ impl WriterThread {
                 }
             }
             done += 1;
-            next = if done < GROUP { self.next() } else { None };
+            next = if done < GROUP {
+                self.next_waiting()
+            } else {
+                None
+            };
         }
         run("COMMIT")
     }
@@ -355,7 +361,7 @@ mod tests {
         )
         .unwrap();
         let set = |key: &'static str, fail: bool| {
-            sqlite.write(WritePriority::Usual, move |conn| {
+            sqlite.write(WritePriority::Normal, move |conn| {
                 conn.execute(
                     "INSERT INTO meta (name, value) VALUES (?1, ?1)",
                     &[key.into()],

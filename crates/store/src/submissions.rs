@@ -142,7 +142,7 @@ pub fn close(
                 task: fields.field("submissions.task_id")?,
                 provider: fields.field("submissions.provider")?,
                 route_model: fields.field("submissions.route_model")?,
-                told: fields
+                reported_cost: fields
                     .field::<Option<i64>>("submissions.cost_millionths")?
                     .zip(fields.field("submissions.cost_unit")?),
             })
@@ -319,7 +319,7 @@ pub fn set_stray(conn: &mut Conn<'_>, task: TaskId, now: Timestamp) -> Result<()
 }
 
 /// `follower` stops working on it; anyone may from `due` on.
-pub fn let_go(
+pub fn release_from_follower(
     conn: &mut Conn<'_>,
     id: SubmissionId,
     follower: &str,
@@ -337,7 +337,7 @@ pub fn let_go(
 }
 
 /// `follower` stops working on a task's strays.
-pub fn let_go_of_task(
+pub fn release_strays_of_task(
     conn: &mut Conn<'_>,
     task: TaskId,
     follower: &str,
@@ -419,7 +419,7 @@ pub fn any_stray_due_after(conn: &mut Conn<'_>, far: Timestamp) -> Result<bool, 
 }
 
 /// Makes strays that are postponed until after `far` due now. Returns how many.
-pub fn pull_strays_near(
+pub fn pull_strays_forward(
     conn: &mut Conn<'_>,
     far: Timestamp,
     now: Timestamp,
@@ -431,7 +431,7 @@ pub fn pull_strays_near(
 }
 
 /// When to look for an unclear submission again; never if `None`.
-pub fn look_again(
+pub fn schedule_lookup(
     conn: &mut Conn<'_>,
     id: SubmissionId,
     due: Option<Timestamp>,
@@ -461,7 +461,7 @@ pub fn unclear_due(
 }
 
 /// The job of an unclear submission was found.
-pub fn found(
+pub fn mark_found(
     conn: &mut Conn<'_>,
     id: SubmissionId,
     brought: &JobAcceptance,
@@ -502,7 +502,7 @@ pub fn is_known(
 }
 
 /// Number of submissions to this provider's model since `since` whose outcome is unknown.
-pub fn unknown_since(
+pub fn count_unknown_since(
     conn: &mut Conn<'_>,
     provider: &str,
     route_model: &str,
@@ -519,7 +519,7 @@ pub fn unknown_since(
 
 /// Submissions that use one of a provider's slots, counted by route model and credential. Strays
 /// use none.
-pub fn open_of(
+pub fn count_open(
     conn: &mut Conn<'_>,
     provider: &str,
 ) -> Result<Vec<(String, String, u32)>, StoreError> {
@@ -527,12 +527,12 @@ pub fn open_of(
         "SELECT route_model, credential, COUNT(*) FROM submissions
          WHERE provider = ?1 AND state IN ('intended', 'accepted') AND stray = 0 GROUP BY route_model, credential",
         &[provider.into()],
-        counted,
+        read_count,
     )
 }
 
 /// Submissions to a provider since `since`, counted by route model and credential.
-pub fn made_since(
+pub fn count_since(
     conn: &mut Conn<'_>,
     provider: &str,
     since: Timestamp,
@@ -541,7 +541,7 @@ pub fn made_since(
         "SELECT route_model, credential, COUNT(*) FROM submissions
          WHERE provider = ?1 AND created_at > ?2 GROUP BY route_model, credential",
         &[provider.into(), since.micros().into()],
-        counted,
+        read_count,
     )
 }
 
@@ -562,7 +562,7 @@ pub fn lock_provider(conn: &mut Conn<'_>, provider: &str) -> Result<(), StoreErr
     conn.one(sql, values, |row| row.int(0)).map(|_| ())
 }
 
-fn counted(row: &Row<'_>) -> Result<(String, String, u32), StoreError> {
+fn read_count(row: &Row<'_>) -> Result<(String, String, u32), StoreError> {
     let count = u32::try_from(row.int(2)?).unwrap_or(u32::MAX);
     Ok((row.text(0)?, row.text(1)?, count))
 }

@@ -4,7 +4,7 @@ use crate::{Conn, StoreError, conn::to_json};
 use mediagate_model::ids::TaskId;
 
 /// Tasks of one statement.
-const AT_ONCE: usize = 5_000;
+const CHUNK_TASKS: usize = 5_000;
 
 /// The number of the newest event of each of these tasks that exists.
 pub fn newest_events(
@@ -17,7 +17,7 @@ pub fn newest_events(
          WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB))))",
     );
     let mut found = Vec::with_capacity(tasks.len());
-    for some in tasks.chunks(AT_ONCE) {
+    for some in tasks.chunks(CHUNK_TASKS) {
         let ids: Vec<String> = some.iter().map(ToString::to_string).collect();
         let ids = to_json(&ids)?;
         found.extend(conn.all(sql, &[(&ids).into()], |row| {

@@ -76,9 +76,9 @@ pub use crate::page::{PageQuery, cut_one_more};
 pub use all_accounts::{page_of_all, search_of_all};
 pub use claims::{
     any_due, any_due_after, claim_sent, claim_upstream, count_waiting, held_by, lock, lock_held,
-    models_due, models_waiting, pull_near, release, set_deaths, waiting,
+    models_due, models_waiting, pull_forward, release, set_deaths, waiting,
 };
-pub use fair_queue::{FairQueue, about_to_be_sent, claim, claim_in_turn, enter_queue};
+pub use fair_queue::{FairQueue, claim, claim_in_turn, count_unsent, enter_queue};
 pub(crate) use list::first_id;
 pub(crate) use list::remove_words;
 pub use list::{TaskFilter, page};
@@ -145,7 +145,7 @@ pub fn by_id(
 }
 
 /// A task's state and the number of its last event: less to read than the task.
-pub fn standing(
+pub fn state_and_seq(
     conn: &mut Conn<'_>,
     id: TaskId,
     account: AccountId,
@@ -165,7 +165,7 @@ pub fn standing(
 
 /// A provider accepted the task that `owner` holds: it is now running there, by this route. Returns
 /// whether `owner` still holds it.
-pub fn begin(
+pub fn mark_running(
     conn: &mut Conn<'_>,
     id: TaskId,
     owner: &str,
@@ -321,7 +321,7 @@ pub fn cancelled_and_held(conn: &mut Conn<'_>) -> Result<Vec<Task>, StoreError> 
 }
 
 /// The task with this id, of any account.
-pub fn of_anyone(conn: &mut Conn<'_>, id: TaskId) -> Result<Option<Task>, StoreError> {
+pub fn by_id_any_account(conn: &mut Conn<'_>, id: TaskId) -> Result<Option<Task>, StoreError> {
     conn.one(
         concat!("SELECT ", columns!(), " FROM tasks WHERE id = ?1"),
         &[(&id.to_string()).into()],
@@ -384,12 +384,12 @@ pub fn events_after(
 }
 
 /// Most tasks that say how long a model takes, of those that ended and of those that run.
-const SIGHTS: i64 = 10_000;
+const MAX_DURATION_SAMPLES: i64 = 10_000;
 
 /// What was seen of a model's tasks since `since`: of those that succeeded the latest, and until
 /// `now` of those that run the oldest. Where more succeeded than are read, the watch begins with the
 /// first of these.
-pub fn sights(
+pub fn duration_samples(
     conn: &mut Conn<'_>,
     model: &str,
     since: Timestamp,
@@ -398,15 +398,15 @@ pub fn sights(
     let ended = conn.all(
         "SELECT started_at, finished_at FROM tasks
          WHERE model = ?1 AND state = 'succeeded' AND finished_at >= ?2 ORDER BY finished_at DESC LIMIT ?3",
-        &[model.into(), since.micros().into(), SIGHTS.into()],
+        &[model.into(), since.micros().into(), MAX_DURATION_SAMPLES.into()],
         |row| Ok((row.int_or_null(0)?, row.int(1)?, true)),
     )?;
     let running = conn.all(
         "SELECT started_at FROM tasks WHERE model = ?1 AND state = 'running' ORDER BY started_at LIMIT ?2",
-        &[model.into(), SIGHTS.into()],
+        &[model.into(), MAX_DURATION_SAMPLES.into()],
         |row| Ok((row.int_or_null(0)?, now.micros(), false)),
     )?;
-    let is_cut = i64::try_from(ended.len()) == Ok(SIGHTS);
+    let is_cut = i64::try_from(ended.len()) == Ok(MAX_DURATION_SAMPLES);
     let first = ended.last().filter(|_| is_cut).map(|(_, end, _)| *end);
     let watched_from = first.unwrap_or(since.micros());
     let between = |from: i64, to: i64| {

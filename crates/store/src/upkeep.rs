@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{Conn, StoreError};
 
 /// A due time further ahead than any upkeep can be was written before the clock was set back.
-const ABSURD: i64 = 7 * 86_400_000_000;
+const MAX_LEAD_MICROS: i64 = 7 * 86_400_000_000;
 
 /// The right to do some upkeep, until a time of the database's clock.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +17,7 @@ pub struct UpkeepLease {
 
 /// Takes the turn for this kind of upkeep if it is due and nobody else has it. It is due again for
 /// others after `lease`, unless extended or finished before.
-pub fn take(
+pub fn acquire(
     conn: &mut Conn<'_>,
     kind: &'static str,
     lease: Duration,
@@ -31,7 +31,7 @@ pub fn take(
     )?;
     let changed = match due {
         // Read first, so that idle processes do not write.
-        Some(due) if due > now && due < now.saturating_add(ABSURD) => 0,
+        Some(due) if due > now && due < now.saturating_add(MAX_LEAD_MICROS) => 0,
         // Compare-and-set: if several processes find it due, only one gets the turn.
         Some(due) => conn.execute(
             "UPDATE upkeep SET due_at = ?3 WHERE kind = ?1 AND due_at = ?2",

@@ -10,7 +10,7 @@ use mediagate_model::money::MicroDollars;
 use mediagate_model::task::TaskState;
 
 /// Microseconds per day.
-pub const DAY: i64 = 86_400_000_000;
+pub const DAY_MICROS: i64 = 86_400_000_000;
 
 /// Which usage to list.
 #[derive(Debug, Clone)]
@@ -140,12 +140,12 @@ pub(super) fn add(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let is_nothing =
-        [change.spent, change.credit] == [MicroDollars::ZERO; 2] && change.ended.is_none();
+        [change.spent, change.credit] == [MicroDollars::ZERO; 2] && change.final_state.is_none();
     // Money that is only held is not in these sums.
     if is_nothing {
         return Ok(());
     }
-    let has_ended = |state| change.ended == Some(state);
+    let has_ended = |state| change.final_state == Some(state);
     // Empty texts instead of NULL, because these columns are the key of the table.
     insert!(conn, "daily_sums" {
         "account_id": of.account,
@@ -170,5 +170,5 @@ pub(super) fn add(
 
 /// Days since the epoch, in UTC.
 pub const fn day_of(instant: Timestamp) -> i64 {
-    instant.micros().div_euclid(DAY)
+    instant.micros().div_euclid(DAY_MICROS)
 }

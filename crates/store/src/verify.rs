@@ -14,7 +14,7 @@ mod jobs;
 mod sums;
 mod tasks;
 
-use crate::usage::{DAY, day_of};
+use crate::usage::{DAY_MICROS, day_of};
 use crate::{Conn, StoreError, record_expiry};
 use mediagate_model::clock::Timestamp;
 
@@ -48,7 +48,7 @@ impl RetentionBounds {
 
     /// Whether everything that ended on this day must be there.
     const fn is_exact_day(self, day: i64) -> bool {
-        day.saturating_mul(DAY) > self.removed_until
+        day.saturating_mul(DAY_MICROS) > self.removed_until
     }
 }
 
@@ -71,7 +71,7 @@ enum CheckStep {
     TasksAfter(String),
     EndedAfter(i64, String),
     IntentsAfter(String),
-    Nothing,
+    Finished,
 }
 
 impl LedgerAudit {
@@ -104,9 +104,9 @@ impl LedgerAudit {
             CheckStep::TasksAfter(id) => self.tasks(conn, &id)?,
             CheckStep::EndedAfter(at, id) => self.ended(conn, (at, &id))?,
             CheckStep::IntentsAfter(id) => self.intents(conn, &id)?,
-            CheckStep::Nothing => CheckStep::Nothing,
+            CheckStep::Finished => CheckStep::Finished,
         };
-        Ok(!matches!(self.next, CheckStep::Nothing))
+        Ok(!matches!(self.next, CheckStep::Finished))
     }
 
     fn accounts(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<CheckStep, StoreError> {
@@ -131,7 +131,7 @@ impl LedgerAudit {
         after: i64,
         bounds: RetentionBounds,
     ) -> Result<CheckStep, StoreError> {
-        let first_instant = after.saturating_add(1).saturating_mul(DAY);
+        let first_instant = after.saturating_add(1).saturating_mul(DAY_MICROS);
         let first_hour = after.saturating_add(1).saturating_mul(hours::HOURS);
         // From all tables, so that a day whose sums are missing is found as well.
         let next = conn.one(
@@ -206,11 +206,11 @@ impl LedgerAudit {
     fn intents(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<CheckStep, StoreError> {
         let (last, found) = intents::page(conn, after)?;
         self.found.extend(found);
-        Ok(last.map_or(CheckStep::Nothing, CheckStep::IntentsAfter))
+        Ok(last.map_or(CheckStep::Finished, CheckStep::IntentsAfter))
     }
 }
 
 /// A day's name in a mismatch.
 fn day_name(day: i64) -> String {
-    Timestamp::from_micros(day.saturating_mul(DAY)).rfc3339()
+    Timestamp::from_micros(day.saturating_mul(DAY_MICROS)).rfc3339()
 }

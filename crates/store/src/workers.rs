@@ -12,7 +12,7 @@ use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 
 /// How long the row of a dead worker is kept: longer than one of its transactions can last.
-const KEPT: Duration = Duration::from_mins(1);
+const DEAD_ROW_TTL: Duration = Duration::from_mins(1);
 
 /// The clock for leases: the database's if machines share it, else this machine's.
 pub fn now(conn: &mut Conn<'_>, clock: Timestamp) -> Result<Timestamp, StoreError> {
@@ -29,7 +29,7 @@ pub fn now(conn: &mut Conn<'_>, clock: Timestamp) -> Result<Timestamp, StoreErro
 }
 
 /// Registers a worker, which takes no tasks until [`offer`].
-pub fn enter(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<(), StoreError> {
+pub fn register(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<(), StoreError> {
     conn.execute(
         "INSERT INTO workers (name, held_until, models) VALUES (?1, ?2, '[]')
          ON CONFLICT (name) DO UPDATE SET held_until = excluded.held_until",
@@ -39,7 +39,7 @@ pub fn enter(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<(), St
 }
 
 /// The worker takes tasks of these models, a JSON array.
-pub fn offer(conn: &mut Conn<'_>, name: &str, models: &str) -> Result<(), StoreError> {
+pub fn set_models(conn: &mut Conn<'_>, name: &str, models: &str) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE workers SET models = ?2 WHERE name = ?1 AND models <> ?2",
         &[name.into(), models.into()],
@@ -48,7 +48,7 @@ pub fn offer(conn: &mut Conn<'_>, name: &str, models: &str) -> Result<(), StoreE
 }
 
 /// The models that live workers take.
-pub fn offered(conn: &mut Conn<'_>, now: Timestamp) -> Result<HashSet<String>, StoreError> {
+pub fn offered_models(conn: &mut Conn<'_>, now: Timestamp) -> Result<HashSet<String>, StoreError> {
     let lists: Vec<Vec<String>> = conn.all(
         "SELECT models FROM workers WHERE held_until > ?1",
         &[now.micros().into()],
@@ -107,11 +107,11 @@ pub fn free_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreErro
          (SELECT name FROM workers WHERE held_until > 0 AND held_until <= ?1 FOR UPDATE SKIP LOCKED)",
     );
     conn.execute(judge, &[now.micros().into()])?;
-    free_judged(conn, now)
+    free_dead_rows(conn, now)
 }
 
 /// The names of those that are not dead, as far as anybody knows.
-pub fn living(conn: &mut Conn<'_>) -> Result<Vec<String>, StoreError> {
+pub fn live_workers(conn: &mut Conn<'_>) -> Result<Vec<String>, StoreError> {
     conn.all(
         "SELECT name FROM workers WHERE held_until > 0",
         &[],
@@ -125,10 +125,10 @@ pub fn free_dead(conn: &mut Conn<'_>, name: &str, now: Timestamp) -> Result<u64,
         "UPDATE workers SET held_until = 0 - ?2 WHERE name = ?1 AND held_until > 0",
         &[name.into(), now.micros().into()],
     )?;
-    free_judged(conn, now)
+    free_dead_rows(conn, now)
 }
 
-fn free_judged(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
+fn free_dead_rows(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
     let free = conn.dialect(
         free!("lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)"),
         free!(
@@ -157,7 +157,7 @@ fn free_judged(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
 /// Rows of workers declared dead before this are no longer needed.
 fn kept_until(now: Timestamp) -> i64 {
     // The time of the judgement is kept as a negative number, so a greater one is an earlier time.
-    now.minus(KEPT).micros().saturating_neg().min(0)
+    now.minus(DEAD_ROW_TTL).micros().saturating_neg().min(0)
 }
 
 /// Frees tasks whose worker has no row at all. Reads every held task.
@@ -178,7 +178,7 @@ pub fn free_unknown(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
 }
 
 /// Removes a worker that stops cleanly; its tasks are free at once.
-pub fn leave(conn: &mut Conn<'_>, name: &str) -> Result<(), StoreError> {
+pub fn deregister(conn: &mut Conn<'_>, name: &str) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE tasks SET lease_owner = NULL WHERE lease_owner = ?1",
         &[name.into()],

@@ -10,9 +10,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// After this long the holder is assumed to be stuck and is ignored.
-const PATIENCE: Duration = Duration::from_secs(1);
+const MAX_LOCK_WAIT: Duration = Duration::from_secs(1);
 /// Poll interval of the lock.
-const ASK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The lock file; without one there is no waiting.
 pub(super) struct WriterLock(Option<File>);
@@ -21,24 +21,26 @@ pub(super) struct WriterLock(Option<File>);
 pub(super) struct WriterLockGuard<'a>(Option<&'a File>);
 
 impl WriterLock {
-    pub(super) fn of(database: &Path) -> Self {
+    pub(super) fn for_database(database: &Path) -> Self {
         let mut path = database.as_os_str().to_owned();
         path.push("-turn");
         let file = File::options().create(true).append(true).open(&path);
         Self(file.ok())
     }
 
-    pub(super) fn take(&self) -> WriterLockGuard<'_> {
+    pub(super) fn acquire(&self) -> WriterLockGuard<'_> {
         let Some(file) = &self.0 else {
             return WriterLockGuard(None);
         };
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + MAX_LOCK_WAIT;
         loop {
             // Asked again and again, because a lock on a file cannot be waited for with a time
             // limit.
             match file.try_lock() {
                 Ok(()) => return WriterLockGuard(Some(file)),
-                Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(ASK),
+                Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                    std::thread::sleep(POLL_INTERVAL);
+                }
                 // The file system has no locks, or another process is stuck.
                 Err(_) => return WriterLockGuard(None),
             }

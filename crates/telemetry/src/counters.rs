@@ -71,7 +71,7 @@ pub const METRICS_UPKEEP: Duration = Duration::from_secs(5);
 static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
 
 /// Starts the metrics recorder. A process has one, however many gateways it runs.
-pub fn count() -> &'static PrometheusHandle {
+pub fn metrics_recorder() -> &'static PrometheusHandle {
     RECORDER.get_or_init(|| {
         let builder = PrometheusBuilder::new().set_buckets(&BUCKETS);
         let recorder = builder.unwrap_or_default().build_recorder();
@@ -92,8 +92,8 @@ pub fn count() -> &'static PrometheusHandle {
 }
 
 /// Aggregates histogram samples, which are kept one by one until then, and counts lost log lines.
-pub fn keep_metrics() {
-    count().run_upkeep();
+pub fn run_upkeep() {
+    metrics_recorder().run_upkeep();
     // The log keeps the total itself, so it is set, not added.
     metrics::counter!("mediagate_log_lines_lost_total").absolute(logs::lost_lines());
 }
@@ -118,7 +118,7 @@ pub fn clock_ahead(ahead: TimeDelta) {
 }
 
 /// Records whether losing the database's machine would lose no data.
-pub fn durable(is_durable: bool) {
+pub fn set_durability(is_durable: bool) {
     metrics::gauge!("mediagate_durability").set(f64::from(u8::from(is_durable)));
 }
 

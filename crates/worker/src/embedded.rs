@@ -42,7 +42,7 @@ const AFTER_DEATH: Duration = Duration::from_millis(500);
 
 /// Pause before a task is claimed again whose model is gone, or which waits for another one that
 /// runs alone.
-const NOT_NOW: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs a task; one that must run alone takes the only permit of `alone`. Can be interrupted
 /// without losing anything but time.
@@ -65,7 +65,7 @@ pub(super) async fn run(
         None => None,
         Some(_) => match alone.clone().try_acquire_owned() {
             Ok(permit) => Some(permit),
-            Err(_) => return RunOutcome::Later(NOT_NOW),
+            Err(_) => return RunOutcome::RetryLater(RETRY_PAUSE),
         },
     };
     let (is_alone, attempt) = (alone.is_some(), task.attempts);
@@ -75,21 +75,21 @@ pub(super) async fn run(
     let made = match (engine, &task.payload) {
         (None, _) => Err(RunError::NoModel),
         (Some(EmbeddedEngine::Animatic), TaskPayload::VideoV1(job)) => {
-            video(app, task, job, &run.watch, alone).await
+            run_video(app, task, job, &run.watch, alone).await
         }
         (
             Some(engine @ (EmbeddedEngine::Stems | EmbeddedEngine::Onnx)),
             TaskPayload::StemsV1(job),
-        ) => separation(app, task, job, engine, &run.watch, alone).await,
+        ) => run_separation(app, task, job, engine, &run.watch, alone).await,
         (Some(engine), _) => {
             let why = format!("{engine:?} does no work of this kind");
-            Err(RunError::Inside(Error::internal(why)))
+            Err(RunError::Internal(Error::internal(why)))
         }
     };
     match made {
         Ok(made) => RunOutcome::RunOutput(Box::new(made)),
         Err(RunError::Engine(EngineError::Stopped)) => RunOutcome::Stopped,
-        Err(RunError::Engine(EngineError::Died(why))) => died(task, &why),
+        Err(RunError::Engine(EngineError::Died(why))) => count_death(task, &why),
         Err(RunError::Engine(EngineError::Source(why))) => {
             let message = format!("The source cannot be used: {why}.");
             RunOutcome::Failed(TaskFailure {
@@ -113,9 +113,9 @@ pub(super) async fn run(
             })
         }
         // The model existed when the task was claimed. Another process may have it.
-        Err(RunError::NoModel) => RunOutcome::Later(NOT_NOW),
-        Err(RunError::Inside(error)) => {
-            tracing::error!(inside = ?error.inside(), "the run failed");
+        Err(RunError::NoModel) => RunOutcome::RetryLater(RETRY_PAUSE),
+        Err(RunError::Internal(error)) => {
+            tracing::error!(inside = ?error.internal_cause(), "the run failed");
             let message = "An internal error occurred in the gateway. Nothing was charged.".into();
             RunOutcome::Failed(TaskFailure {
                 code: ErrorCode::InternalError,
@@ -131,7 +131,7 @@ enum RunError {
     Gone,
     /// The model's files have been removed, or are not here.
     NoModel,
-    Inside(Error),
+    Internal(Error),
 }
 
 impl From<EngineError> for RunError {
@@ -143,7 +143,7 @@ impl From<EngineError> for RunError {
 impl From<MarkError> for RunError {
     fn from(error: MarkError) -> Self {
         match error {
-            MarkError::Inside(error) => Self::Inside(error),
+            MarkError::Internal(error) => Self::Internal(error),
             MarkError::NotSigned(why) => {
                 Self::Engine(EngineError::Broken(format!("not signed: {why}")))
             }
@@ -153,12 +153,12 @@ impl From<MarkError> for RunError {
 
 impl From<Error> for RunError {
     fn from(error: Error) -> Self {
-        Self::Inside(error)
+        Self::Internal(error)
     }
 }
 
 /// Counts a death; the task is run again, or fails.
-fn died(task: &Task, why: &str) -> RunOutcome {
+fn count_death(task: &Task, why: &str) -> RunOutcome {
     let deaths = task.deaths.unwrap_or(0) + 1;
     tracing::error!(deaths, %why, "the task crashed its process");
     RunOutcome::Died(deaths, AFTER_DEATH)
@@ -167,7 +167,7 @@ fn died(task: &Task, why: &str) -> RunOutcome {
 /// Held by a task that runs alone until its child has exited.
 type ExclusivePermit = Option<OwnedSemaphorePermit>;
 
-async fn video(
+async fn run_video(
     app: &App,
     task: &Task,
     job: &VideoJob,
@@ -189,14 +189,14 @@ async fn video(
         .filter(|(is, _)| *is)
         .map(|(_, mark)| *mark)
         .collect();
-    let facts = SigningFacts::of(task, &task.id.video(), None, &job.prompt);
+    let facts = SigningFacts::of_task(task, &task.id.video(), None, &job.prompt);
     let film = RenderedFilm {
         mp4: made.mp4,
         poster: made.poster,
         sheet: made.sheet,
         is_from_words: job.picture.is_none(),
     };
-    let (film, provenance) = marking::film(app, facts, film, &more).await?;
+    let (film, provenance) = marking::sign_film(app, facts, film, &more).await?;
     let keep = async |media, bytes: Vec<u8>| {
         let bytes = Bytes::from(bytes);
         let bytes = || bytes.clone();
@@ -227,7 +227,7 @@ async fn video(
         parts_asked: 1,
     };
     let watermark = marked.map(|marking| marking.media_id);
-    let print = marking::print_of_film(task, &video, true, watermark, made.likeness);
+    let print = marking::print_of_film(task, &video, true, watermark, made.fingerprint);
     Ok(RunOutput {
         prints: vec![print],
         assets: vec![video, poster, sheet],
@@ -235,7 +235,7 @@ async fn video(
     })
 }
 
-async fn separation(
+async fn run_separation(
     app: &App,
     task: &Task,
     job: &StemsJob,
@@ -255,11 +255,11 @@ async fn separation(
     let mut clips = Vec::new();
     let (mut provenance, mut prints) = (Vec::new(), Vec::new());
     for ((id, _), clip) in job.outputs.iter().zip(made) {
-        let facts = SigningFacts::of(task, &job.title, None, "");
+        let facts = SigningFacts::of_task(task, &job.title, None, "");
         let made = ClipSource::Edited(source.clone());
-        let (clip, told) = marking::clip(app, facts, clip, made).await?;
+        let (clip, told) = marking::sign_clip(app, facts, clip, made).await?;
         let (media, stored) = retry::store(|| assets::keep_clip(app, task.account, &clip)).await?;
-        let likeness = clip.likeness.clone();
+        let likeness = clip.fingerprint.clone();
         let watermark = mark.filter(|_| clip.is_marked).map(|mark| mark.media_id);
         let [audio, ..] = &stored;
         prints.push(marking::print_of_clip(

@@ -6,7 +6,7 @@ use std::time::Duration;
 use providers::ProviderCost;
 
 use crate::run_output::RunOutput;
-use crate::surplus::{self, paid_for};
+use crate::surplus::{self, paid_quantity};
 use mediagate_core::app::App;
 use mediagate_core::domain::{assets, costs, endings, tasks};
 use mediagate_model::catalog::EMBEDDED;
@@ -31,7 +31,7 @@ pub(super) enum RunOutcome {
     /// It was interrupted: cancelled, or to be resumed.
     Stopped,
     /// There is no room for it now; it is due again after this time.
-    Later(Duration),
+    RetryLater(Duration),
     /// It has killed this many children so far; it is due again after this time.
     Died(u32, Duration),
 }
@@ -42,7 +42,7 @@ impl RunOutcome {
             Self::RunOutput(_) => "made",
             Self::Failed(_) => "failed",
             Self::Stopped => "stopped",
-            Self::Later(_) => "later",
+            Self::RetryLater(_) => "later",
             Self::Died(..) => "died",
         }
     }
@@ -85,7 +85,7 @@ impl SubmissionClose {
             store::submissions::set_cost(conn, self.id, **cost)?;
         }
         if closed.is_some() && self.look_again.is_some() {
-            store::submissions::look_again(conn, self.id, self.look_again)?;
+            store::submissions::schedule_lookup(conn, self.id, self.look_again)?;
         }
         Ok(closed)
     }
@@ -101,10 +101,10 @@ impl SubmissionClose {
     ) -> Result<(), Error> {
         let cost = self.cost.as_ref().map(|cost| **cost);
         let made = made.map(|made| {
-            let paid = paid_for(task, made);
-            surplus::delivered(task, made).unwrap_or(paid)
+            let paid = paid_quantity(task, made);
+            surplus::delivered_quantity(task, made).unwrap_or(paid)
         });
-        costs::job_is_over(conn, task, closed, cost, made, now)
+        costs::record_job_cost(conn, task, closed, cost, made, now)
     }
 }
 
@@ -133,7 +133,7 @@ pub(super) async fn finish(
             give_back(app, run, task.created_at, None).await?;
             tracing::info!("task stopped");
         }
-        RunOutcome::Later(pause) => {
+        RunOutcome::RetryLater(pause) => {
             let due = app.clock.now().plus(*pause);
             give_back(app, run, due, None).await?;
         }
@@ -142,7 +142,7 @@ pub(super) async fn finish(
             give_back(app, run, due, Some(*deaths)).await?;
         }
         RunOutcome::Failed(failure) => {
-            let ending = endings::failed(task, failure.clone());
+            let ending = endings::failed_ending(task, failure.clone());
             let ended = end(app, run, ending, None, closing).await?;
             if ended {
                 tracing::warn!(code = %failure.code, "task failed");
@@ -163,7 +163,7 @@ pub(super) async fn finish(
             let ended = end(app, run, ending, Some(made), closing).await?;
             if ended {
                 tracing::info!("task succeeded");
-                surplus::tell(task, made);
+                surplus::report(task, made);
             } else {
                 // The transaction that would have recorded these files ended nothing.
                 for asset in &made.assets {
@@ -189,7 +189,7 @@ async fn give_back(
         .write(move |conn| -> Result<(), Error> {
             if is_hosted {
                 // If the task was cancelled, its job goes on and another process has to follow it.
-                store::submissions::let_go_of_task(conn, id, &owner, now)?;
+                store::submissions::release_strays_of_task(conn, id, &owner, now)?;
             }
             // Before the release, because these need the lease.
             store::tasks::raise_progress(conn, id, &owner, progress)?;
@@ -204,19 +204,19 @@ async fn give_back(
 /// Why a task was not ended.
 enum FinishError {
     /// Somebody else closed its submission; it may be followed.
-    Moved,
-    Inside(Error),
+    SubmissionChanged,
+    Internal(Error),
 }
 
 impl From<StoreError> for FinishError {
     fn from(error: StoreError) -> Self {
-        Self::Inside(error.into())
+        Self::Internal(error.into())
     }
 }
 
 impl From<Error> for FinishError {
     fn from(error: Error) -> Self {
-        Self::Inside(error)
+        Self::Internal(error)
     }
 }
 
@@ -250,19 +250,21 @@ async fn end(
                 };
                 // The error rolls the ending back: whoever changed the submission may have found
                 // its job.
-                let closed = closing.write(conn, now)?.ok_or(FinishError::Moved)?;
+                let closed = closing
+                    .write(conn, now)?
+                    .ok_or(FinishError::SubmissionChanged)?;
                 Ok(closing.note_cost(conn, task, closed, made.as_ref(), now)?)
             };
             if endings::end(conn, &parts, task, Some(&by), &ending, now, rest)? {
                 return Ok(true);
             }
-            ended_before(conn, task, &ending, made.as_ref(), closing.as_ref(), now)
+            settle_already_ended(conn, task, &ending, made.as_ref(), closing.as_ref(), now)
         })
         .await;
     let ended = match ended {
         Ok(ended) => ended,
-        Err(FinishError::Inside(error)) => return Err(error),
-        Err(FinishError::Moved) => {
+        Err(FinishError::Internal(error)) => return Err(error),
+        Err(FinishError::SubmissionChanged) => {
             tracing::warn!("the submission has changed; checking the task again");
             give_back(app, run, now, None).await?;
             return Ok(false);
@@ -280,7 +282,7 @@ async fn end(
 
 /// Handles a task that this call did not end. Returns whether the same outcome ended it before, in
 /// a commit whose answer was lost.
-fn ended_before(
+fn settle_already_ended(
     conn: &mut Conn<'_>,
     task: &Task,
     ending: &TaskEnding,
@@ -311,7 +313,7 @@ fn ended_before(
             SubmissionState::Unclear => tasks::JobOutcome::Unknown,
             _ => tasks::JobOutcome::NotMade,
         };
-        tasks::job_is_over(conn, &over, job, now)?;
+        tasks::settle_job(conn, &over, job, now)?;
         closing.note_cost(conn, task, closed, made, now)?;
     }
     Ok(false)
@@ -349,8 +351,11 @@ pub(super) fn bill(task: &Task, made: &RunOutput) -> Option<Bill> {
     if task.money == ChargeState::Free {
         return None;
     }
-    let quantity = paid_for(task, made);
-    let (delivered, partial) = (surplus::delivered(task, made), made.partial.clone());
+    let quantity = paid_quantity(task, made);
+    let (delivered, partial) = (
+        surplus::delivered_quantity(task, made),
+        made.partial.clone(),
+    );
     let Some(tariff) = &task.tariff else {
         // Whatever reserves money also stores the prices. If they are missing all the same, the
         // task costs what was reserved.
@@ -362,11 +367,11 @@ pub(super) fn bill(task: &Task, made: &RunOutput) -> Option<Bill> {
             partial,
         });
     };
-    let price = match &made.by {
+    let price = match &made.made_by {
         Some((provider, name)) => tariff.price_by(provider, name),
         None => tariff.price,
     };
-    let cost = price.map_or(MicroDollars::ZERO, |price| price.of(quantity));
+    let cost = price.map_or(MicroDollars::ZERO, |price| price.cost_of(quantity));
     Some(Bill {
         price,
         quantity,

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::runs::{Lease, LeaseHoldings};
 use crate::{WorkerContext, model_offers};
-use mediagate_core::domain::clock_sync::PROMPT;
+use mediagate_core::domain::clock_sync::MAX_SYNC_LATENCY;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_store::{self as store, StoreError};
@@ -29,18 +29,18 @@ pub(super) const HEARTBEAT: Duration = Duration::from_millis(750);
 /// and their leases have expired for that reason alone.
 const GAP: Duration = Duration::from_millis(2250);
 /// Heartbeats in a row before others may be judged.
-const ROW: u32 = 4;
+const MIN_STREAK: u32 = 4;
 /// How far back to look for tasks that ended: allows for late heartbeats and clock differences.
 const LOOK_BACK: Duration = Duration::from_secs(10);
 /// Every so many rounds the tasks under our lease are compared with what we are running; they
 /// differ only after an answer of the database was lost.
 const COMPARE: u32 = 8;
 /// Every so many rounds, and soon after a start, deliveries are looked at that are due too late.
-const FAR_DELIVERIES: u32 = 512;
+const CHECK_DELIVERIES_EVERY: u32 = 512;
 /// Clocks of one database differ by less.
-const APART: Duration = Duration::from_secs(5);
+const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(5);
 /// Nothing is postponed for longer; a later due time was written before the clock was set back.
-const FAR_AHEAD: Duration = Duration::from_mins(15);
+const MAX_POSTPONEMENT: Duration = Duration::from_mins(15);
 
 /// Counts heartbeats that were answered in a row.
 #[derive(Default)]
@@ -50,7 +50,7 @@ pub(super) struct HeartbeatStreak {
 }
 
 impl HeartbeatStreak {
-    fn answered(&self) {
+    fn record_success(&self) {
         let now = Instant::now();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let goes_on = last.is_some_and(|last| now - last <= GAP);
@@ -60,7 +60,7 @@ impl HeartbeatStreak {
         self.length.store(length, Ordering::Relaxed);
     }
 
-    fn broken(&self) {
+    fn reset(&self) {
         self.length.store(0, Ordering::Relaxed);
     }
 
@@ -73,30 +73,30 @@ impl HeartbeatStreak {
 pub(super) async fn heartbeat(crew: Arc<WorkerContext>) {
     while !crew.stop.is_cancelled() {
         crew.pause(HEARTBEAT).await;
-        try_beat(&crew).await;
+        try_heartbeat(&crew).await;
     }
 }
 
-pub(super) async fn try_beat(crew: &WorkerContext) {
-    match beat(crew).await {
-        Ok(()) => crew.row.answered(),
+pub(super) async fn try_heartbeat(crew: &WorkerContext) {
+    match send_heartbeat(crew).await {
+        Ok(()) => crew.streak.record_success(),
         Err(error) => {
-            crew.row.broken();
-            tracing::warn!(inside = ?error.inside(), "heartbeat failed");
+            crew.streak.reset();
+            tracing::warn!(inside = ?error.internal_cause(), "heartbeat failed");
         }
     }
 }
 
-async fn beat(crew: &WorkerContext) -> Result<(), Error> {
-    if crew.runs.has_entered() && !prolong(crew).await? {
+async fn send_heartbeat(crew: &WorkerContext) -> Result<(), Error> {
+    if crew.runs.is_registered() && !prolong(crew).await? {
         // Others took over our tasks while this process was suspended. It continues under another
         // name, so that it cannot end tasks that are theirs now.
         tracing::warn!("the lease was lost; taking a new one");
         crew.runs.start_over();
     }
-    if !crew.runs.has_entered() {
+    if !crew.runs.is_registered() {
         prolong(crew).await?;
-        crew.runs.enter();
+        crew.runs.mark_registered();
     }
     Ok(())
 }
@@ -105,47 +105,47 @@ async fn beat(crew: &WorkerContext) -> Result<(), Error> {
 /// was taken from it.
 async fn prolong(crew: &WorkerContext) -> Result<bool, Error> {
     let app = &crew.app;
-    let (lease, has_entered) = (crew.runs.lease(), crew.runs.has_entered());
+    let (lease, has_entered) = (crew.runs.lease(), crew.runs.is_registered());
     let (clock, name) = (app.clock.now(), lease.name.clone());
     let models = model_offers::offer(app);
     let callers = app.server.name().to_owned();
     if !has_entered {
         // The lock comes before the row, so that a kill right after the commit is noticed at once.
         lease.begin(&app.store);
-        let begin = || app.store.begin_life(&callers);
-        crew.callers.get_or_init(begin);
+        let begin = || app.store.lock_process(&callers);
+        crew.callers_life.get_or_init(begin);
     }
     // Taken before the request leaves. The database counts from a later moment, so this process
     // never believes in its lease for longer than others do.
     let asked = Instant::now();
     let (kept, shared) = app
         .store
-        .beat(move |conn| -> Result<(bool, Timestamp), StoreError> {
+        .write_heartbeat(move |conn| -> Result<(bool, Timestamp), StoreError> {
             let shared = store::workers::now(conn, clock)?;
             let until = shared.plus(LEASE);
-            store::workers::enter(conn, &callers, until)?;
+            store::workers::register(conn, &callers, until)?;
             if !has_entered {
-                store::workers::enter(conn, &name, until)?;
+                store::workers::register(conn, &name, until)?;
             } else if !store::workers::prolong(conn, &name, until)? {
                 return Ok((false, shared));
             }
-            store::workers::offer(conn, &name, &models)?;
+            store::workers::set_models(conn, &name, &models)?;
             Ok((true, shared))
         })
         .await?;
     // The slower the answer, the less exact the difference of the clocks.
-    if asked.elapsed() < PROMPT {
-        app.clock.share(clock, shared);
+    if asked.elapsed() < MAX_SYNC_LATENCY {
+        app.clock.sync_to_database(clock, shared);
     }
     app.server.prove(asked + LEASE);
     if kept {
-        lease.prove(asked + LEASE);
+        lease.extend(asked + LEASE);
     }
     Ok(kept)
 }
 
 /// Stops tasks that ended elsewhere, and frees tasks of dead workers.
-pub(super) async fn look_after(crew: Arc<WorkerContext>) {
+pub(super) async fn watch_tasks(crew: Arc<WorkerContext>) {
     let mut round = 0_u32;
     let mut was_in_row = false;
     while !crew.stop.is_cancelled() {
@@ -153,7 +153,7 @@ pub(super) async fn look_after(crew: Arc<WorkerContext>) {
         round = round.wrapping_add(1);
         // After an outage of the database all leases have expired. Only a process whose heartbeats
         // have worked for a while may declare others dead.
-        let is_in_row = crew.row.length() >= ROW && crew.runs.lease().is_proved();
+        let is_in_row = crew.streak.length() >= MIN_STREAK && crew.runs.lease().is_valid();
         // A file lock that was released is proof enough, whatever the heartbeats did.
         free_dead(&crew).await;
         let done = async {
@@ -163,17 +163,17 @@ pub(super) async fn look_after(crew: Arc<WorkerContext>) {
             }
             if round.is_multiple_of(COMPARE) {
                 compare(&crew).await?;
-                pull_near(&crew).await?;
+                correct_far_tasks(&crew).await?;
             }
-            if round % FAR_DELIVERIES == COMPARE {
-                pull_deliveries_near(&crew).await?;
+            if round % CHECK_DELIVERIES_EVERY == COMPARE {
+                correct_far_deliveries(&crew).await?;
             }
             Ok::<(), Error>(())
         };
         match done.await {
             Ok(()) => was_in_row = is_in_row,
             Err(error) => {
-                tracing::warn!(inside = ?error.inside(), "cannot check for abandoned tasks");
+                tracing::warn!(inside = ?error.internal_cause(), "cannot check for abandoned tasks");
             }
         }
     }
@@ -202,12 +202,12 @@ pub(super) async fn free_dead(crew: &WorkerContext) {
 
 async fn try_free_dead(crew: &WorkerContext) -> Result<(), StoreError> {
     let store = &crew.app.store;
-    if !store.has_lives() {
+    if !store.has_process_locks() {
         return Ok(());
     }
     let clock = crew.app.clock.now();
-    let mut names = store.read(store::workers::living).await?;
-    names.retain(|name| store.is_life_over(name));
+    let mut names = store.read(store::workers::live_workers).await?;
+    names.retain(|name| store.is_process_dead(name));
     if names.is_empty() {
         return Ok(());
     }
@@ -252,7 +252,7 @@ async fn free_lapsed(crew: &WorkerContext, all: bool) -> Result<(), Error> {
             if !store::workers::prolong(conn, &lease.name, now.plus(LEASE))? {
                 return Ok(0);
             }
-            store::workers::enter(conn, &callers, now.plus(LEASE))?;
+            store::workers::register(conn, &callers, now.plus(LEASE))?;
             let mut freed = store::workers::free_lapsed(conn, now)?;
             if all {
                 freed += store::workers::free_unknown(conn)?;
@@ -268,17 +268,17 @@ async fn free_lapsed(crew: &WorkerContext, all: bool) -> Result<(), Error> {
 /// hold.
 async fn compare(crew: &WorkerContext) -> Result<(), Error> {
     let lease = crew.runs.lease();
-    let Some(census) = crew.runs.census() else {
+    let Some(census) = crew.runs.snapshot() else {
         return Ok(());
     };
-    let standing = standing(crew, &lease).await?;
+    let standing = lease_holdings(crew, &lease).await?;
     // Something was claimed after the census, so the two do not fit together. The next round
     // compares again.
     if !crew.runs.still_runs(&census) {
         return Ok(());
     }
     census.stop_others(&lease, &standing);
-    let tasks = census.forgotten(&standing, &crew.runs);
+    let tasks = census.forgotten_tasks(&standing, &crew.runs);
     let strays: Vec<_> = census.forgotten_strays(&standing).collect();
     if tasks.is_empty() && strays.is_empty() {
         return Ok(());
@@ -293,11 +293,11 @@ async fn compare(crew: &WorkerContext) -> Result<(), Error> {
         .store
         .write(move |conn| -> Result<(), StoreError> {
             for id in tasks {
-                store::submissions::let_go_of_task(conn, id, &name, now)?;
+                store::submissions::release_strays_of_task(conn, id, &name, now)?;
                 store::tasks::release(conn, id, &name, now)?;
             }
             for id in strays {
-                store::submissions::let_go(conn, id, &name, now)?;
+                store::submissions::release_from_follower(conn, id, &name, now)?;
             }
             Ok(())
         })
@@ -307,11 +307,11 @@ async fn compare(crew: &WorkerContext) -> Result<(), Error> {
     Ok(())
 }
 
-async fn standing(crew: &WorkerContext, lease: &Lease) -> Result<LeaseHoldings, Error> {
+async fn lease_holdings(crew: &WorkerContext, lease: &Lease) -> Result<LeaseHoldings, Error> {
     let name = lease.name.clone();
     crew.app
         .store
-        .examine(move |conn| -> Result<_, Error> {
+        .long_read(move |conn| -> Result<_, Error> {
             let tasks: HashSet<_> = store::tasks::held_by(conn, &name)?.into_iter().collect();
             let strays = store::submissions::strays_of(conn, &name)?;
             Ok(LeaseHoldings { tasks, strays })
@@ -320,13 +320,13 @@ async fn standing(crew: &WorkerContext, lease: &Lease) -> Result<LeaseHoldings, 
 }
 
 /// The same for webhooks: a receiver may have asked for hours, so their due time alone tells nothing.
-async fn pull_deliveries_near(crew: &WorkerContext) -> Result<(), Error> {
+async fn correct_far_deliveries(crew: &WorkerContext) -> Result<(), Error> {
     let now = crew.app.clock.now();
-    let after = now.plus(APART);
+    let after = now.plus(MAX_CLOCK_DIFFERENCE);
     let pulled = crew
         .app
         .store
-        .write(move |conn| store::webhooks::deliveries::pull_near(conn, after, now));
+        .write(move |conn| store::webhooks::deliveries::pull_forward(conn, after, now));
     let pulled = pulled.await?;
     if pulled > 0 {
         tracing::warn!(
@@ -339,13 +339,16 @@ async fn pull_deliveries_near(crew: &WorkerContext) -> Result<(), Error> {
 }
 
 /// Makes tasks that are due absurdly late due now.
-async fn pull_near(crew: &WorkerContext) -> Result<(), Error> {
+async fn correct_far_tasks(crew: &WorkerContext) -> Result<(), Error> {
     let now = crew.app.clock.now();
-    let far = now.plus(FAR_AHEAD);
-    let any = crew.app.store.examine(move |conn| -> Result<bool, Error> {
-        Ok(store::tasks::any_due_after(conn, far)?
-            || store::submissions::any_stray_due_after(conn, far)?)
-    });
+    let far = now.plus(MAX_POSTPONEMENT);
+    let any = crew
+        .app
+        .store
+        .long_read(move |conn| -> Result<bool, Error> {
+            Ok(store::tasks::any_due_after(conn, far)?
+                || store::submissions::any_stray_due_after(conn, far)?)
+        });
     if !any.await? {
         return Ok(());
     }
@@ -353,8 +356,8 @@ async fn pull_near(crew: &WorkerContext) -> Result<(), Error> {
         .app
         .store
         .write(move |conn| -> Result<u64, StoreError> {
-            let tasks = store::tasks::pull_near(conn, far, now)?;
-            Ok(tasks + store::submissions::pull_strays_near(conn, far, now)?)
+            let tasks = store::tasks::pull_forward(conn, far, now)?;
+            Ok(tasks + store::submissions::pull_strays_forward(conn, far, now)?)
         })
         .await?;
     tracing::warn!(

@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use crate::heartbeat::{HEARTBEAT, HeartbeatStreak, heartbeat, look_after, try_beat};
+use crate::heartbeat::{HEARTBEAT, HeartbeatStreak, heartbeat, try_heartbeat, watch_tasks};
 use crate::runs::{RunGuard, RunRegistry, TaskRun};
 use mediagate_core::app::App;
 use mediagate_core::domain::{restored_backup, settings_drift};
@@ -49,10 +49,10 @@ pub use upkeep::{remove_expired_media, sweep_orphans, sweep_spool};
 /// longest probe.
 const PROBE: Duration = Duration::from_secs(2);
 /// How long callers that left are collected before one write.
-const LEAVING: Duration = Duration::from_millis(100);
+const DISCONNECT_BATCH_DELAY: Duration = Duration::from_millis(100);
 /// How long a process that stops tries to write down that it leaves. A commit whose outcome is not known
 /// would hold it for as long as the database's standby is away.
-const FAREWELL: Duration = Duration::from_secs(5);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest pause before an outcome is written again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -66,12 +66,12 @@ pub struct WorkerPool {
 struct WorkerContext {
     app: App,
     runs: Arc<RunRegistry>,
-    row: HeartbeatStreak,
+    streak: HeartbeatStreak,
     /// One permit, for the task that runs alone.
-    alone: Arc<Semaphore>,
+    exclusive_slot: Arc<Semaphore>,
     stop: CancellationToken,
     /// Of the callers' lease, see [`store::Store::begin_life`].
-    callers: OnceLock<Option<ProcessLock>>,
+    callers_life: OnceLock<Option<ProcessLock>>,
 }
 
 impl WorkerPool {
@@ -81,30 +81,30 @@ impl WorkerPool {
         let crew = Arc::new(WorkerContext {
             app: app.clone(),
             runs: RunRegistry::new(),
-            row: HeartbeatStreak::default(),
-            alone: Arc::new(Semaphore::new(1)),
+            streak: HeartbeatStreak::default(),
+            exclusive_slot: Arc::new(Semaphore::new(1)),
             stop: CancellationToken::new(),
-            callers: OnceLock::new(),
+            callers_life: OnceLock::new(),
         });
-        try_beat(&crew).await;
+        try_heartbeat(&crew).await;
         // This process may replace one that was just killed. Its tasks go on at once.
         heartbeat::free_dead(&crew).await;
         // Before the first order is sent: a paused route gets none.
-        upkeep::know_routes(app).await;
+        upkeep::refresh_routes(app).await;
         let tracker = TaskTracker::new();
         for _ in 0..app.config.workers {
             tracker.spawn(work(crew.clone()));
         }
         tracker.spawn(upstream::dispatch(crew.clone(), tracker.clone()));
         tracker.spawn(deliver::deliver(crew.clone(), tracker.clone()));
-        tracker.spawn(hear(crew.clone(), app.bell.called_off()));
+        tracker.spawn(stop_cancelled(crew.clone(), app.bell.cancellations()));
         let (bell, stop) = (app.bell.clone(), crew.stop.clone());
         tracker.spawn(async move { bell.exchange(&stop).await });
         tracker.spawn(heartbeat(crew.clone()));
-        tracker.spawn(look_after(crew.clone()));
+        tracker.spawn(watch_tasks(crew.clone()));
         tracker.spawn(progress::write_regularly(crew.clone()));
         tracker.spawn(model_offers::fail_stranded(crew.clone()));
-        tracker.spawn(note_leavers(crew.clone()));
+        tracker.spawn(record_disconnects(crew.clone()));
         tracker.spawn(probe(crew.clone()));
         tracker.spawn(restored_backup::keep_mark(app.clone(), crew.stop.clone()));
         upkeep::start(app, &tracker, &crew.stop);
@@ -123,7 +123,7 @@ impl WorkerPool {
         {
             tracing::warn!("stopping with unanswered submissions");
         }
-        if tokio::time::timeout(FAREWELL, leave(&self.crew))
+        if tokio::time::timeout(LEAVE_TIMEOUT, deregister(&self.crew))
             .await
             .is_err()
         {
@@ -133,18 +133,18 @@ impl WorkerPool {
 }
 
 /// Writes down that this process is gone, so that others need not wait for its lease to expire.
-async fn leave(crew: &WorkerContext) {
+async fn deregister(crew: &WorkerContext) {
     let app = &crew.app;
     if let Err(error) = app.intents.write_departures().await {
-        tracing::warn!(inside = ?error.inside(), "cannot record that a process has stopped");
+        tracing::warn!(inside = ?error.internal_cause(), "cannot record that a process has stopped");
     }
     if let Err(error) = settings_drift::leave(app).await {
-        tracing::warn!(inside = ?error.inside(), "cannot withdraw this process's settings; other processes still compare with them");
+        tracing::warn!(inside = ?error.internal_cause(), "cannot withdraw this process's settings; other processes still compare with them");
     }
     let (lease, callers) = (crew.runs.lease(), app.server.name().to_owned());
     let left = app.store.write(move |conn| -> Result<(), StoreError> {
-        store::workers::leave(conn, &callers)?;
-        store::workers::leave(conn, &lease.name)
+        store::workers::deregister(conn, &callers)?;
+        store::workers::deregister(conn, &lease.name)
     });
     if let Err(error) = left.await {
         tracing::warn!(%error, "cannot release the lease; it will expire");
@@ -153,7 +153,7 @@ async fn leave(crew: &WorkerContext) {
 
 /// A slot: claims a task for an engine, runs it, and repeats.
 async fn work(crew: Arc<WorkerContext>) {
-    if crew.until_entered().await.is_none() {
+    if crew.until_registered().await.is_none() {
         return;
     }
     while !crew.stop.is_cancelled() {
@@ -161,7 +161,7 @@ async fn work(crew: Arc<WorkerContext>) {
             Ok(Some((task, run))) => {
                 // There may be more for another slot.
                 crew.app.bell.ring_for_work();
-                let (line, traced) = begin(&task);
+                let (line, traced) = task_span(&task);
                 run_embedded(&crew, task, run)
                     .with_context(traced)
                     .instrument(line)
@@ -174,7 +174,7 @@ async fn work(crew: Arc<WorkerContext>) {
                 }
             }
             Err(error) => {
-                tracing::error!(inside = ?error.inside(), "cannot claim a task");
+                tracing::error!(inside = ?error.internal_cause(), "cannot claim a task");
                 crew.pause(Duration::from_secs(1)).await;
             }
         }
@@ -182,15 +182,15 @@ async fn work(crew: Arc<WorkerContext>) {
 }
 
 /// What log lines about a task that was claimed name, and its run as a span.
-fn begin(task: &Task) -> (tracing::Span, Context) {
-    let traced = traces::run(task);
+fn task_span(task: &Task) -> (tracing::Span, Context) {
+    let traced = traces::run_span(task);
     let line = tracing::info_span!(
         "task",
         task_id = %task.id,
         request_id = %task.request_id,
         trace_id = tracing::field::Empty
     );
-    traces::name_in_log(&line, &traced);
+    traces::record_trace_id(&line, &traced);
     (line, traced.into_context())
 }
 
@@ -207,7 +207,7 @@ async fn claim(crew: &WorkerContext) -> Result<Option<(Task, RunGuard)>, Error> 
         return Ok(None);
     }
     // Until the task is registered, `compare` in the heartbeat must not release it.
-    let _claiming = crew.runs.claiming();
+    let _claiming = crew.runs.begin_claim();
     let lease = crew.runs.lease();
     let by = lease.name.clone();
     let claimed = crew
@@ -216,7 +216,7 @@ async fn claim(crew: &WorkerContext) -> Result<Option<(Task, RunGuard)>, Error> 
         .write(move |conn| store::tasks::claim(conn, &by, &models, now))
         .await?;
     Ok(claimed.map(|task| {
-        let run = crew.runs.take(&task, lease);
+        let run = crew.runs.start_run(&task, lease);
         (task, run)
     }))
 }
@@ -224,8 +224,8 @@ async fn claim(crew: &WorkerContext) -> Result<Option<(Task, RunGuard)>, Error> 
 async fn run_embedded(crew: &WorkerContext, task: Task, run: RunGuard) {
     crew.app.bell.ring_underway(task.id);
     let outcome = tokio::select! {
-        outcome = embedded::run(&crew.app, &task, &run, &crew.alone) => outcome,
-        () = run.called_off.cancelled() => finish::RunOutcome::Stopped,
+        outcome = embedded::run(&crew.app, &task, &run, &crew.exclusive_slot) => outcome,
+        () = run.cancel_token.cancelled() => finish::RunOutcome::Stopped,
         () = crew.stop.cancelled() => {
             // The engine runs on another thread, which dropping the future does not stop.
             run.stop();
@@ -246,15 +246,15 @@ impl WorkerContext {
         closing: Option<finish::SubmissionClose>,
     ) -> bool {
         let mut pause = Duration::from_millis(250);
-        providers::trace::note("mediagate.outcome", outcome.name());
+        providers::trace::set_attribute("mediagate.outcome", outcome.name());
         if let finish::RunOutcome::Failed(failure) = &outcome {
-            providers::trace::failed(failure.code.name());
+            providers::trace::mark_failed(failure.code.name());
         }
         let settling = TraceSpan::begin("settle", SpanKind::Internal);
         let ended = finish::EndedRun {
             task,
             owner: run.owner(),
-            progress: run.watch.shown(),
+            progress: run.watch.progress_and_guess(),
         };
         let ended = loop {
             let written = finish::finish(&self.app, &ended, &outcome, closing.as_ref());
@@ -262,11 +262,11 @@ impl WorkerContext {
                 Ok(ended) => break ended,
                 Err(error) => error,
             };
-            tracing::error!(inside = ?error.inside(), "cannot write a task's outcome; trying again");
+            tracing::error!(inside = ?error.internal_cause(), "cannot write a task's outcome; trying again");
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 // The task is another process's now, and so is its outcome.
-                () = run.lease.lost() => break false,
+                () = run.lease.wait_lost() => break false,
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
         };
@@ -283,16 +283,16 @@ impl WorkerContext {
     }
 
     /// Waits until this process has its lease; `None` if it stops before.
-    async fn until_entered(&self) -> Option<()> {
+    async fn until_registered(&self) -> Option<()> {
         tokio::select! {
-            () = self.runs.entered() => Some(()),
+            () = self.runs.wait_registered() => Some(()),
             () = self.stop.cancelled() => None,
         }
     }
 }
 
 /// Stops tasks that are cancelled in this process; the heartbeat finds those missed here.
-async fn hear(crew: Arc<WorkerContext>, mut called_off: broadcast::Receiver<TaskId>) {
+async fn stop_cancelled(crew: Arc<WorkerContext>, mut called_off: broadcast::Receiver<TaskId>) {
     loop {
         tokio::select! {
             heard = called_off.recv() => match heard {
@@ -317,15 +317,15 @@ async fn probe(crew: Arc<WorkerContext>) {
 }
 
 /// Records which callers left, after a moment, so that others can join the write.
-async fn note_leavers(crew: Arc<WorkerContext>) {
+async fn record_disconnects(crew: Arc<WorkerContext>) {
     while !crew.stop.is_cancelled() {
         tokio::select! {
             () = crew.app.intents.something_to_write() => {}
             () = crew.stop.cancelled() => return,
         }
-        crew.pause(LEAVING).await;
+        crew.pause(DISCONNECT_BATCH_DELAY).await;
         if let Err(error) = crew.app.intents.write_departures().await {
-            tracing::warn!(inside = ?error.inside(), "cannot record that a process has stopped");
+            tracing::warn!(inside = ?error.internal_cause(), "cannot record that a process has stopped");
             crew.pause(HEARTBEAT).await;
         }
     }

@@ -18,9 +18,9 @@ use mediagate_store::tasks::TaskEnding;
 use mediagate_telemetry::counters;
 
 /// How long a task waits for a process that has its model.
-const PATIENCE: Duration = Duration::from_mins(10);
+const STRANDED_AFTER: Duration = Duration::from_mins(10);
 /// How often to look for such tasks.
-const LOOK: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Most tasks failed per transaction.
 const BATCH: u32 = 100;
 
@@ -61,22 +61,22 @@ pub(super) fn offer(app: &App) -> String {
 pub(super) async fn fail_stranded(crew: Arc<WorkerContext>) {
     let mut since = HashMap::new();
     while !crew.stop.is_cancelled() {
-        crew.pause(LOOK).await;
-        if let Err(error) = look(&crew.app, &mut since).await {
-            tracing::warn!(inside = ?error.inside(), "cannot search for tasks that no process can run");
+        crew.pause(CHECK_INTERVAL).await;
+        if let Err(error) = check_stranded(&crew.app, &mut since).await {
+            tracing::warn!(inside = ?error.internal_cause(), "cannot search for tasks that no process can run");
         }
     }
 }
 
 /// `since`: when each model was first found without a process, by [`Clock::passed`](mediagate_model::clock::Clock::passed).
-async fn look(app: &App, since: &mut HashMap<String, Duration>) -> Result<(), Error> {
+async fn check_stranded(app: &App, since: &mut HashMap<String, Duration>) -> Result<(), Error> {
     let now = app.clock.now();
-    let due = now.minus(PATIENCE);
+    let due = now.minus(STRANDED_AFTER);
     let (waiting, offered) = app
         .store
-        .examine(move |conn| -> Result<_, Error> {
+        .long_read(move |conn| -> Result<_, Error> {
             let judged = store::workers::now(conn, now)?;
-            let offered = store::workers::offered(conn, judged)?;
+            let offered = store::workers::offered_models(conn, judged)?;
             Ok((store::tasks::models_waiting(conn, due)?, offered))
         })
         .await?;
@@ -85,11 +85,11 @@ async fn look(app: &App, since: &mut HashMap<String, Duration>) -> Result<(), Er
     // A model that came back in between starts anew.
     since.retain(|model, _| stranded.contains(model));
     for model in stranded {
-        let passed = app.clock.passed();
+        let passed = app.clock.monotonic_time();
         let from = *since.entry(model.clone()).or_insert(passed);
         // Ten minutes by the wall clock and by this process's own timer. A clock that was set
         // forward fulfils only the first, and would fail tasks that have just come.
-        if passed.saturating_sub(from) >= PATIENCE {
+        if passed.saturating_sub(from) >= STRANDED_AFTER {
             fail_all(app, &model, due).await?;
         }
     }
@@ -105,7 +105,7 @@ async fn fail_all(app: &App, model: &str, due: Timestamp) -> Result<(), Error> {
                 let tasks = store::tasks::waiting(conn, &name, due, BATCH)?;
                 for task in &tasks {
                     // `waiting` has locked these rows, so nobody claims one before this commit.
-                    let ending = stranded(task);
+                    let ending = stranded_ending(task);
                     endings::end(conn, &parts, task, None, &ending, now, |_| {
                         Ok::<_, Error>(())
                     })?;
@@ -129,11 +129,11 @@ async fn fail_all(app: &App, model: &str, due: Timestamp) -> Result<(), Error> {
     }
 }
 
-fn stranded(task: &Task) -> TaskEnding {
+fn stranded_ending(task: &Task) -> TaskEnding {
     let message = "The model was not available for ten minutes. Nothing was charged.";
     let failure = TaskFailure {
         code: ErrorCode::ProviderUnavailable,
         message: message.into(),
     };
-    endings::failed(task, failure)
+    endings::failed_ending(task, failure)
 }

@@ -9,14 +9,14 @@ use mediagate_core::app::App;
 use mediagate_model::ids::TaskId;
 use mediagate_store::{self as store, StoreError};
 
-const EVERY: Duration = Duration::from_millis(500);
+const WRITE_INTERVAL: Duration = Duration::from_millis(500);
 /// Tasks of one transaction, which must end within a statement's patience.
-const AT_ONCE: usize = 250;
+const BATCH: usize = 250;
 
 pub(super) async fn write_regularly(crew: Arc<WorkerContext>) {
     while !crew.stop.is_cancelled() {
-        crew.pause(EVERY).await;
-        for risen in crew.runs.risen().chunks(AT_ONCE) {
+        crew.pause(WRITE_INTERVAL).await;
+        for risen in crew.runs.progress_updates().chunks(BATCH) {
             write(&crew.app, risen).await;
         }
     }
@@ -26,7 +26,7 @@ pub(super) async fn write_regularly(crew: Arc<WorkerContext>) {
 async fn write(app: &App, risen: &[ProgressUpdate]) {
     let news = risen.iter();
     let news: Vec<_> = news
-        .map(|task| (task.id, task.owner(), task.shown))
+        .map(|task| (task.id, task.owner(), task.progress))
         .collect();
     let write = app
         .store
@@ -43,7 +43,7 @@ async fn write(app: &App, risen: &[ProgressUpdate]) {
     match write.await {
         Ok(rose) => {
             // Also those that did not rise: they are cancelled or somebody else's, and stay so.
-            risen.iter().for_each(ProgressUpdate::is_written);
+            risen.iter().for_each(ProgressUpdate::mark_written);
             for task in rose {
                 app.bell.ring_underway(task);
             }

@@ -28,7 +28,7 @@ pub(super) struct RunOutput {
     /// What is missing, if not everything was made.
     pub(super) partial: Option<String>,
     /// The provider, and its name for the model.
-    pub(super) by: Option<(String, String)>,
+    pub(super) made_by: Option<(String, String)>,
 }
 
 impl RunOutput {
@@ -45,7 +45,7 @@ impl RunOutput {
             prints: Vec::new(),
             missing_clips: Vec::new(),
             partial: None,
-            by: None,
+            made_by: None,
         }
     }
 }

@@ -20,7 +20,7 @@ use mediagate_store::{ProcessLock, Store};
 pub(super) struct Lease {
     pub(super) name: Arc<str>,
     /// Until when the last answered heartbeat guarantees the lease.
-    proved: watch::Sender<Instant>,
+    valid_until: watch::Sender<Instant>,
     /// Cancelled when others take over its tasks.
     lost: CancellationToken,
     /// Tells the processes of this machine when this one has been killed.
@@ -32,7 +32,7 @@ impl Lease {
         Arc::new(Self {
             // Never the same twice: a lease that was declared dead must not become valid again.
             name: format!("{}-{}", std::process::id(), AssetId::new().simple()).into(),
-            proved: watch::Sender::new(Instant::now()),
+            valid_until: watch::Sender::new(Instant::now()),
             lost: CancellationToken::new(),
             life: OnceLock::new(),
         })
@@ -40,26 +40,26 @@ impl Lease {
 
     /// It is about to be entered into this database.
     pub(super) fn begin(&self, store: &Store) {
-        self.life.get_or_init(|| store.begin_life(&self.name));
+        self.life.get_or_init(|| store.lock_process(&self.name));
     }
 
     /// An answered heartbeat guarantees the lease until then.
-    pub(super) fn prove(&self, until: Instant) {
-        self.proved.send_replace(until);
+    pub(super) fn extend(&self, until: Instant) {
+        self.valid_until.send_replace(until);
     }
 
     /// Whether the lease is guaranteed now.
-    pub(super) fn is_proved(&self) -> bool {
-        Instant::now() < *self.proved.borrow()
+    pub(super) fn is_valid(&self) -> bool {
+        Instant::now() < *self.valid_until.borrow()
     }
 
     /// The deadline for submissions of tasks claimed under it.
     pub(super) fn send_before(&self) -> SendDeadline {
-        SendDeadline::until(self.proved.subscribe())
+        SendDeadline::from_watch(self.valid_until.subscribe())
     }
 
     /// Waits until others have taken over its tasks.
-    pub(super) async fn lost(&self) {
+    pub(super) async fn wait_lost(&self) {
         self.lost.cancelled().await;
     }
 }
@@ -74,7 +74,7 @@ pub(super) struct TaskRun {
     /// How far it has come according to the database.
     written: Arc<AtomicU8>,
     /// Cancelled when the task ended elsewhere or is no longer ours.
-    pub(super) called_off: CancellationToken,
+    pub(super) cancel_token: CancellationToken,
 }
 
 impl TaskRun {
@@ -86,7 +86,7 @@ impl TaskRun {
     /// Stops the run.
     pub(super) fn stop(&self) {
         self.watch.stop();
-        self.called_off.cancel();
+        self.cancel_token.cancel();
     }
 }
 
@@ -94,13 +94,13 @@ impl TaskRun {
 pub(super) struct ProgressUpdate {
     pub(super) id: TaskId,
     /// Its progress, and whether that is a guess.
-    pub(super) shown: (u8, bool),
+    pub(super) progress: (u8, bool),
     run: TaskRun,
 }
 
 impl ProgressUpdate {
-    fn is_news(&self) -> bool {
-        self.run.written.load(Ordering::Relaxed) < self.shown.0
+    fn has_risen(&self) -> bool {
+        self.run.written.load(Ordering::Relaxed) < self.progress.0
     }
 
     /// The lease under which the task is held.
@@ -109,8 +109,10 @@ impl ProgressUpdate {
     }
 
     /// The database knows it now.
-    pub(super) fn is_written(&self) {
-        self.run.written.fetch_max(self.shown.0, Ordering::Relaxed);
+    pub(super) fn mark_written(&self) {
+        self.run
+            .written
+            .fetch_max(self.progress.0, Ordering::Relaxed);
     }
 }
 
@@ -187,7 +189,11 @@ pub(super) struct RunSnapshot {
 impl RunSnapshot {
     /// Tasks under this lease that nothing ran here, before `standing` was read or after. (One that
     /// was accepted in between is expected, or runs, or has ended.)
-    pub(super) fn forgotten(&self, standing: &LeaseHoldings, runs: &RunRegistry) -> Vec<TaskId> {
+    pub(super) fn forgotten_tasks(
+        &self,
+        standing: &LeaseHoldings,
+        runs: &RunRegistry,
+    ) -> Vec<TaskId> {
         let tasks = standing.tasks.iter().copied();
         let missing = tasks.filter(|id| !self.tasks.contains_key(id));
         missing.filter(|id| !runs.has(*id)).collect()
@@ -224,7 +230,7 @@ pub(super) struct LeaseHoldings {
 /// Everything that this process runs.
 pub(super) struct RunRegistry {
     lease: Mutex<Arc<Lease>>,
-    entered: watch::Sender<bool>,
+    registered: watch::Sender<bool>,
     tasks: Mutex<HashMap<TaskId, TaskRun>>,
     expected: Mutex<HashSet<TaskId>>,
     strays: Mutex<HashSet<SubmissionId>>,
@@ -240,7 +246,7 @@ impl RunRegistry {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             lease: Mutex::new(Lease::new()),
-            entered: watch::Sender::new(false),
+            registered: watch::Sender::new(false),
             tasks: Mutex::default(),
             expected: Mutex::default(),
             strays: Mutex::default(),
@@ -253,18 +259,18 @@ impl RunRegistry {
     }
 
     /// Whether the lease is in the database.
-    pub(super) fn has_entered(&self) -> bool {
-        *self.entered.borrow()
+    pub(super) fn is_registered(&self) -> bool {
+        *self.registered.borrow()
     }
 
     /// The lease is now in the database.
-    pub(super) fn enter(&self) {
-        self.entered.send_replace(true);
+    pub(super) fn mark_registered(&self) {
+        self.registered.send_replace(true);
     }
 
     /// Waits until the lease is in the database.
-    pub(super) async fn entered(&self) {
-        let mut entered = self.entered.subscribe();
+    pub(super) async fn wait_registered(&self) {
+        let mut entered = self.registered.subscribe();
         // The sender lives as long as `self`.
         let _ = entered.wait_for(|entered| *entered).await;
     }
@@ -272,17 +278,17 @@ impl RunRegistry {
     /// The lease was lost: stops everything and takes a new lease.
     pub(super) fn start_over(&self) {
         // First, so that nothing is claimed under a lease that the database does not have.
-        self.entered.send_replace(false);
+        self.registered.send_replace(false);
         let old = std::mem::replace(&mut *lock(&self.lease), Lease::new());
         // Orders that still wait for their connection are held back from now on.
-        old.prove(Instant::now());
+        old.extend(Instant::now());
         for run in lock(&self.tasks).values() {
             run.stop();
         }
         old.lost.cancel();
     }
 
-    pub(super) fn claiming(self: &Arc<Self>) -> ClaimGuard {
+    pub(super) fn begin_claim(self: &Arc<Self>) -> ClaimGuard {
         let mut claims = lock(&self.claims);
         claims.begun += 1;
         claims.under_way += 1;
@@ -305,13 +311,13 @@ impl RunRegistry {
         lock(&self.expected).contains(&id) || lock(&self.tasks).contains_key(&id)
     }
 
-    pub(super) fn take(self: &Arc<Self>, task: &Task, lease: Arc<Lease>) -> RunGuard {
+    pub(super) fn start_run(self: &Arc<Self>, task: &Task, lease: Arc<Lease>) -> RunGuard {
         let id = task.id;
         let run = TaskRun {
             lease,
             watch: Arc::default(),
             written: Arc::new(AtomicU8::new(task.progress)),
-            called_off: CancellationToken::new(),
+            cancel_token: CancellationToken::new(),
         };
         lock(&self.tasks).insert(id, run.clone());
         RunGuard {
@@ -334,14 +340,14 @@ impl RunRegistry {
     }
 
     /// The tasks whose progress has risen since it was written.
-    pub(super) fn risen(&self) -> Vec<ProgressUpdate> {
+    pub(super) fn progress_updates(&self) -> Vec<ProgressUpdate> {
         let tasks = lock(&self.tasks);
         let risen = tasks.iter().map(|(id, run)| ProgressUpdate {
             id: *id,
-            shown: run.watch.shown(),
+            progress: run.watch.progress_and_guess(),
             run: run.clone(),
         });
-        risen.filter(ProgressUpdate::is_news).collect()
+        risen.filter(ProgressUpdate::has_risen).collect()
     }
 
     /// Stops those of these tasks that run here.
@@ -353,7 +359,7 @@ impl RunRegistry {
     }
 
     /// What is running; `None` while something is being claimed.
-    pub(super) fn census(&self) -> Option<RunSnapshot> {
+    pub(super) fn snapshot(&self) -> Option<RunSnapshot> {
         // Held while the maps are copied, so that no claim begins in between.
         let claims = lock(&self.claims);
         (claims.under_way == 0).then(|| RunSnapshot {

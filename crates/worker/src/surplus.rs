@@ -11,7 +11,7 @@ const TOLERANCE_MS: u64 = 250;
 
 /// The ordered quantity if the delivery is close enough, else what was made, with its length
 /// rounded down to a tenth of a second. Larger frames count as those that were ordered.
-pub(super) fn paid_for(task: &Task, made: &RunOutput) -> WorkQuantity {
+pub(super) fn paid_quantity(task: &Task, made: &RunOutput) -> WorkQuantity {
     let mut quantity = made.quantity;
     match &task.payload {
         TaskPayload::VideoV1(job) => {
@@ -39,8 +39,8 @@ fn length_of_ordered(ordered: &[ClipId], clips: &[(ClipId, ClipMedia)]) -> u64 {
 
 /// All that a provider delivered, if that is more than was ordered: what it costs, as far as nobody says
 /// otherwise.
-pub(super) fn delivered(task: &Task, made: &RunOutput) -> Option<WorkQuantity> {
-    let (paid, made) = (paid_for(task, made), made.quantity);
+pub(super) fn delivered_quantity(task: &Task, made: &RunOutput) -> Option<WorkQuantity> {
+    let (paid, made) = (paid_quantity(task, made), made.quantity);
     let mut all = paid;
     match &task.payload {
         TaskPayload::VideoV1(job) => {
@@ -58,8 +58,8 @@ pub(super) fn delivered(task: &Task, made: &RunOutput) -> Option<WorkQuantity> {
 }
 
 /// Logs and counts what a provider delivered beyond the order.
-pub(super) fn tell(task: &Task, made: &RunOutput) {
-    let Some((provider, model)) = &made.by else {
+pub(super) fn report(task: &Task, made: &RunOutput) {
+    let Some((provider, model)) = &made.made_by else {
         return;
     };
     let count = |what: &'static str| {

@@ -26,18 +26,18 @@ use mediagate_telemetry::counters;
 /// How long a process that died keeps others from a kind of upkeep.
 const LEASE: Duration = Duration::from_secs(15);
 /// Longest pause between checks whether a kind is due.
-const LOOK: Duration = Duration::from_mins(1);
+const MAX_CHECK_INTERVAL: Duration = Duration::from_mins(1);
 /// How often to ask the database about its standby.
 const STANDBY: Duration = Duration::from_secs(10);
 /// How often to look which keys were used.
-const USES: Duration = Duration::from_secs(2);
+const KEY_USAGE_INTERVAL: Duration = Duration::from_secs(2);
 /// How often to read which routes are paused.
-const ROUTES: Duration = Duration::from_secs(1);
+const ROUTE_STATE_INTERVAL: Duration = Duration::from_secs(1);
 /// Age from which a file without a record is an orphan, not about to get one.
 const ORPHAN_AGE: Duration = Duration::from_hours(24);
 
 /// How long the file of an expired asset is kept after it was taken from its owner.
-const APART: Duration = Duration::from_hours(24);
+const DELETE_DELAY: Duration = Duration::from_hours(24);
 
 /// Most batches of one visit.
 const ROUNDS: u32 = 20;
@@ -54,9 +54,9 @@ enum UpkeepJob {
     /// Ledger verification.
     Ledger,
     /// Money that is held for nothing.
-    LeftOver,
+    LeftoverMoney,
     /// Submissions with an unknown outcome.
-    Unclear,
+    UnclearSubmissions,
     /// Expired intents.
     Intents,
     /// Records of old tasks.
@@ -66,7 +66,7 @@ enum UpkeepJob {
     /// Films of providers that nobody has looked at.
     Films,
     /// How far time has come.
-    Time,
+    PersistTime,
 }
 
 impl UpkeepJob {
@@ -74,13 +74,13 @@ impl UpkeepJob {
         Self::Media,
         Self::Orphans,
         Self::Ledger,
-        Self::LeftOver,
-        Self::Unclear,
+        Self::LeftoverMoney,
+        Self::UnclearSubmissions,
         Self::Intents,
         Self::Records,
         Self::Webhooks,
         Self::Films,
-        Self::Time,
+        Self::PersistTime,
     ];
 
     const fn name(self) -> &'static str {
@@ -88,29 +88,29 @@ impl UpkeepJob {
             Self::Media => "media",
             Self::Orphans => "orphans",
             Self::Ledger => "ledger",
-            Self::LeftOver => "left-over",
-            Self::Unclear => "unclear",
+            Self::LeftoverMoney => "left-over",
+            Self::UnclearSubmissions => "unclear",
             Self::Intents => "intents",
             Self::Records => "records",
             Self::Webhooks => "webhooks",
             Self::Films => "films",
-            Self::Time => "time",
+            Self::PersistTime => "time",
         }
     }
 
-    fn every(self, app: &App) -> Duration {
+    fn interval(self, app: &App) -> Duration {
         match self {
             Self::Media => Duration::from_secs(10),
             Self::Orphans => Duration::from_hours(6),
             Self::Ledger => Duration::from_hours(1),
-            Self::LeftOver => Duration::from_secs(5),
-            Self::Unclear => Duration::from_secs(15),
+            Self::LeftoverMoney => Duration::from_secs(5),
+            Self::UnclearSubmissions => Duration::from_secs(15),
             Self::Intents | Self::Webhooks => Duration::from_mins(5),
-            Self::Time => LOOK,
+            Self::PersistTime => MAX_CHECK_INTERVAL,
             Self::Films => Duration::from_secs(2),
             Self::Records => {
-                let ttl = app.config.record_ttl.unwrap_or(LOOK);
-                (ttl / 2).clamp(Duration::from_secs(1), LOOK)
+                let ttl = app.config.record_ttl.unwrap_or(MAX_CHECK_INTERVAL);
+                (ttl / 2).clamp(Duration::from_secs(1), MAX_CHECK_INTERVAL)
             }
         }
     }
@@ -120,13 +120,13 @@ impl UpkeepJob {
             Self::Media => remove_expired_media(app).await,
             Self::Orphans => sweep_orphans(app).await,
             Self::Ledger => ledger::check_recent(app).await,
-            Self::LeftOver => upstream::release_left_over(app).await,
-            Self::Unclear => upstream::look_again(app).await,
+            Self::LeftoverMoney => upstream::release_left_over(app).await,
+            Self::UnclearSubmissions => upstream::recheck_unclear(app).await,
             Self::Intents => app.intents.forget_old().await,
-            Self::Records => tasks::remove_past(app).await,
+            Self::Records => tasks::remove_expired(app).await,
             Self::Webhooks => webhooks::delivery_log::forget_old(app).await,
             Self::Films => post_processing::look_at_films(app).await,
-            Self::Time => keep_time(app).await,
+            Self::PersistTime => persist_time(app).await,
         }
     }
 }
@@ -136,12 +136,12 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
     for kind in UpkeepJob::ALL {
         let (app, stop) = (app.clone(), stop.clone());
         tracker.spawn(async move {
-            let mut looks = tokio::time::interval(kind.every(&app).min(LOOK));
+            let mut looks = tokio::time::interval(kind.interval(&app).min(MAX_CHECK_INTERVAL));
             // A run that took long must not be followed by a burst of missed ticks.
             looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             while !stop.is_cancelled() {
                 tokio::select! {
-                    () = async { looks.tick().await; look(&app, kind).await } => {}
+                    () = async { looks.tick().await; run_if_due(&app, kind).await } => {}
                     () = stop.cancelled() => {}
                 }
             }
@@ -150,17 +150,17 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
     let (app, stop) = (app.clone(), stop.clone());
     tracker.spawn(async move {
         let mut counts = tokio::time::interval(counters::METRICS_UPKEEP);
-        let mut spool = tokio::time::interval(UpkeepJob::Orphans.every(&app));
+        let mut spool = tokio::time::interval(UpkeepJob::Orphans.interval(&app));
         let mut standby = tokio::time::interval(STANDBY);
-        let mut uses = tokio::time::interval(USES);
+        let mut uses = tokio::time::interval(KEY_USAGE_INTERVAL);
         let mut told = Vec::new();
-        let mut notes = tokio::time::interval(ROUTES);
+        let mut notes = tokio::time::interval(ROUTE_STATE_INTERVAL);
         notes.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 _ = notes.tick() => {
-                    know_routes(&app).await;
-                    let own = route_states::own(&app);
+                    refresh_routes(&app).await;
+                    let own = route_states::own_states(&app);
                     // Operators may ask any process for this one's routes, so changes are published
                     // at once.
                     if own != told {
@@ -170,15 +170,15 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
                 }
                 _ = uses.tick() => {
                     if let Err(error) = keys::note_uses(&app).await {
-                        tracing::warn!(inside = ?error.inside(), "cannot record when keys were last used");
+                        tracing::warn!(inside = ?error.internal_cause(), "cannot record when keys were last used");
                     }
                 }
                 _ = standby.tick() => {
-                    tokio::join!(readiness::note_durability(&app), app.blobs.look());
+                    tokio::join!(readiness::note_durability(&app), app.blobs.probe());
                     compare_settings(&app).await;
                 }
                 _ = counts.tick() => {
-                    counters::keep_metrics();
+                    counters::run_upkeep();
                     deliver::count(&app).await;
                     tasks::count_waiting(&app).await;
                 }
@@ -190,40 +190,40 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
 }
 
 /// Reads which routes are paused and whose keys are refused.
-pub(super) async fn know_routes(app: &App) {
+pub(super) async fn refresh_routes(app: &App) {
     if app.models.upstream.sites().is_empty() {
         return;
     }
     if let Err(error) = routes::refresh(app).await {
-        tracing::warn!(inside = ?error.inside(), "cannot read which routes are paused");
+        tracing::warn!(inside = ?error.internal_cause(), "cannot read which routes are paused");
     }
 }
 
 async fn compare_settings(app: &App) {
     if let Err(error) = settings_drift::compare(app).await {
-        tracing::warn!(inside = ?error.inside(), "cannot compare the settings with other processes");
+        tracing::warn!(inside = ?error.internal_cause(), "cannot compare the settings with other processes");
     }
 }
 
 /// Does this kind of upkeep if it is due and nobody else does it.
-async fn look(app: &App, kind: UpkeepJob) {
+async fn run_if_due(app: &App, kind: UpkeepJob) {
     // This kind is due every two seconds. Taking the turn is a write, and mostly there is nothing
     // to do.
     if matches!(kind, UpkeepJob::Films) && !post_processing::is_any_due(app).await {
         return;
     }
-    let every = kind.every(app);
+    let every = kind.interval(app);
     // At most half the interval, so that a process that dies delays the next run only a little.
     let lease = LEASE.min(every / 2);
     let taken = app
         .store
-        .write(move |conn| store::upkeep::take(conn, kind.name(), lease));
+        .write(move |conn| store::upkeep::acquire(conn, kind.name(), lease));
     match taken.await {
         Ok(Some(turn)) => {
-            let turn = while_prolonged(app, turn, lease, work(app, kind)).await;
+            let turn = run_extending_turn(app, turn, lease, work(app, kind)).await;
             // Due a little before the next check. A kind that comes often needs no second write:
             // its lease is over by then.
-            let pause = every.saturating_sub(every.min(LOOK) / 2);
+            let pause = every.saturating_sub(every.min(MAX_CHECK_INTERVAL) / 2);
             if let Some(turn) = turn.filter(|_| pause > lease) {
                 note(kind, put_off(app, turn, pause).await.map(|_| ()));
             }
@@ -232,7 +232,7 @@ async fn look(app: &App, kind: UpkeepJob) {
         Err(error) => note(kind, Err(error.into())),
     }
     if matches!(kind, UpkeepJob::Ledger) {
-        note(kind, ledger::tell(app).await);
+        note(kind, ledger::update_metrics(app).await);
     }
 }
 
@@ -241,7 +241,7 @@ async fn work(app: &App, kind: UpkeepJob) {
 }
 
 /// Runs the work and keeps extending the turn. `None` if the turn was lost.
-async fn while_prolonged(
+async fn run_extending_turn(
     app: &App,
     mut turn: UpkeepLease,
     lease: Duration,
@@ -254,7 +254,7 @@ async fn while_prolonged(
             () = tokio::time::sleep(lease / 3) => match put_off(app, turn, lease).await {
                 // Another process has the turn. Dropping the work keeps two from doing it at once.
                 Ok(prolonged) => turn = prolonged?,
-                Err(error) => tracing::warn!(inside = ?error.inside(), "cannot extend the upkeep lease"),
+                Err(error) => tracing::warn!(inside = ?error.internal_cause(), "cannot extend the upkeep lease"),
             },
         }
     }
@@ -273,7 +273,7 @@ async fn put_off(
 
 fn note(kind: UpkeepJob, done: Result<(), Error>) {
     if let Err(error) = done {
-        tracing::error!(kind = kind.name(), inside = ?error.inside(), "upkeep failed; trying again later");
+        tracing::error!(kind = kind.name(), inside = ?error.internal_cause(), "upkeep failed; trying again later");
     }
 }
 
@@ -306,7 +306,7 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
         app.store
             .write(move |conn| -> Result<(), StoreError> {
                 for id in ids {
-                    store::assets::mark_removed(conn, id, now, now.plus(APART))?;
+                    store::assets::mark_removed(conn, id, now, now.plus(DELETE_DELAY))?;
                 }
                 Ok(())
             })
@@ -323,7 +323,7 @@ async fn restore_early_media(app: &App, now: Timestamp) -> Result<(), Error> {
     // Looked at every few seconds, and nearly always there is nothing: a look is no write.
     let any = app
         .store
-        .read(move |conn| store::assets::any_early(conn, now));
+        .read(move |conn| store::assets::any_removed_early(conn, now));
     if !any.await? {
         return Ok(());
     }
@@ -364,9 +364,9 @@ async fn delete_removed_media(app: &App, now: Timestamp) -> Result<(), Error> {
 
 /// Writes down how far time has come, as the next start cannot know how long the gateway was down or
 /// whether its clock is right; says so when the clock has jumped.
-async fn keep_time(app: &App) -> Result<(), Error> {
+async fn persist_time(app: &App) -> Result<(), Error> {
     let steady = app.clock.steady();
-    let ahead = app.clock.ahead();
+    let ahead = app.clock.drift();
     counters::clock_ahead(ahead);
     if !app.clock.is_settled() {
         tracing::error!(
@@ -376,7 +376,7 @@ async fn keep_time(app: &App) -> Result<(), Error> {
     }
     Ok(app
         .store
-        .write(move |conn| store::meta::keep_steady(conn, steady))
+        .write(move |conn| store::meta::advance_steady(conn, steady))
         .await?)
 }
 
@@ -410,7 +410,7 @@ pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
             let ids: Vec<_> = files.iter().map(|(id, _)| *id).collect();
             let known = app
                 .store
-                .read(move |conn| store::assets::known(conn, &ids))
+                .read(move |conn| store::assets::existing_ids(conn, &ids))
                 .await?;
             let mut orphans = files.to_vec();
             orphans.retain(|(id, _)| !known.contains(id));

@@ -4,7 +4,7 @@ use super::pose::{CameraPose, PlateGeometry};
 use crate::direction::{CameraMove, MoveAxis, MoveKind, MovePace, ShotLeg};
 
 /// Where a leg takes the camera.
-pub(super) fn moved(
+pub(super) fn leg_end(
     from: CameraPose,
     leg: &ShotLeg,
     seconds: f64,

@@ -28,7 +28,7 @@ pub(super) struct LayerPose {
 }
 
 impl CameraPose {
-    pub(super) fn seen(&self, parallax: f64) -> LayerPose {
+    pub(super) fn for_layer(&self, parallax: f64) -> LayerPose {
         LayerPose {
             // An orbit goes around the nearest layer, so here the far layers are the ones that
             // move.

@@ -42,7 +42,7 @@ impl ViewProjection {
     /// The picture's point seen at `(u, v)` of the frame: both in frame widths from its centre.
     #[inline]
     pub(crate) fn project(&self, u: f64, v: f64) -> (f64, f64) {
-        let (x, y) = self.plane.meet(u, v);
+        let (x, y) = self.plane.intersect(u, v);
         (
             self.centre.0 + x * self.width,
             self.centre.1 + y * self.width,
@@ -63,7 +63,7 @@ pub(crate) struct CameraStation {
 impl CameraStation {
     /// The view of a layer that follows `parallax` of the camera's travel, 0 to 1.
     pub(crate) fn view(&self, parallax: f64) -> LayerView {
-        let seen = self.pose.seen(parallax);
+        let seen = self.pose.for_layer(parallax);
         LayerView {
             centre: (
                 self.origin.0 + self.base * seen.x,
@@ -95,7 +95,7 @@ impl ViewPlane {
 
     /// Where the ray through `(u, v)` of the frame meets the plate, in the unit of `u` and `v`.
     #[inline]
-    pub(super) fn meet(&self, u: f64, v: f64) -> (f64, f64) {
+    pub(super) fn intersect(&self, u: f64, v: f64) -> (f64, f64) {
         let (sin, cos) = self.roll;
         let (u, v) = (u * cos - v * sin, u * sin + v * cos);
         let (sin, cos) = self.yaw;

@@ -34,7 +34,7 @@ fn fill(plane: &FloatPlane, weight: &FloatPlane) -> FloatPlane {
             return own;
         }
         let place = |i: usize, side: usize| (whole(i) + 0.5) / whole(side);
-        let other = behind.at(place(x, plane.width), place(y, plane.height));
+        let other = behind.sample_at(place(x, plane.width), place(y, plane.height));
         own * w + other * (1.0 - w)
     })
 }

@@ -30,23 +30,23 @@ pub(crate) fn sheets(picture: &Picture) -> Result<Vec<LayerSheet>, RenderError> 
     }
     // The cues need no detail, so a small map is enough. The guided filter brings the cut back to
     // the edges of the full picture.
-    let small = reduced(picture, MAP / f64::from(width.max(height)))?;
+    let small = reduced(picture, MAP_SIDE / f64::from(width.max(height)))?;
     let colours = colours(small.as_ref().unwrap_or(picture));
-    let luma = along(&colours, LUMA);
+    let luma = project_on_axis(&colours, LUMA);
     let nearness = nearness(&colours, &luma);
-    let Some(cut) = cut(&nearness) else {
+    let Some(cut) = otsu_threshold(&nearness) else {
         return Ok(flat());
     };
     let rough = nearness.map(|n| smoothstep(cut - 0.06, cut + 0.06, n));
     let axis = axis(&colours, &rough);
-    let guide = along(&colours, axis);
+    let guide = project_on_axis(&colours, axis);
     let matte = GuidedFilter::new(&rough, &guide, 5, 4e-4);
     let subject = matte.plane(&guide).map(sharpened);
-    if !is_sound(&subject, &colours) {
+    if !is_plausible_cut(&subject, &colours) {
         return Ok(flat());
     }
     // Wider than the subject: otherwise its soft rim would stay behind when the subject moves away.
-    let hole = subject.grown(4).blurred(1).map(|h| (h * 2.5).min(1.0));
+    let hole = subject.dilated(4).blurred(1).map(|h| (h * 2.5).min(1.0));
     let ground = filled(&colours, &hole);
     Ok(vec![
         far_sheet(picture, &ground, &hole),
@@ -82,7 +82,7 @@ fn axis(colours: &ColourPlanes, subject: &FloatPlane) -> [f32; 3] {
     }
 }
 
-fn along([red, green, blue]: &ColourPlanes, axis: [f32; 3]) -> FloatPlane {
+fn project_on_axis([red, green, blue]: &ColourPlanes, axis: [f32; 3]) -> FloatPlane {
     let two = red.zip(green, |r, g| axis[0] * r + axis[1] * g);
     two.zip(blue, |t, b| t + axis[2] * b)
 }
@@ -90,7 +90,7 @@ fn along([red, green, blue]: &ColourPlanes, axis: [f32; 3]) -> FloatPlane {
 /// How near each pixel seems, 0 to 1.
 fn nearness(colours: &ColourPlanes, luma: &FloatPlane) -> FloatPlane {
     let apart = from_edges(colours).normalised();
-    let odd = oddness(colours).normalised();
+    let odd = background_difference(colours).normalised();
     let detail = luma.zip(&luma.blurred(1), |a, b| (a - b).abs());
     let focus = detail.blurred(6).normalised().map(f32::sqrt);
     let cues = apart.zip(&odd, |a, b| 0.40 * a + 0.22 * b);
@@ -148,7 +148,7 @@ fn from_edges(colours: &ColourPlanes) -> FloatPlane {
 
 /// How far each colour is from those along the upper edges: the distance to the nearest of a
 /// handful of their means.
-fn oddness(colours: &ColourPlanes) -> FloatPlane {
+fn background_difference(colours: &ColourPlanes) -> FloatPlane {
     let [red, green, blue] = colours;
     let (width, height) = (red.width, red.height);
     let colour = |at: usize| [red.values[at], green.values[at], blue.values[at]];
@@ -184,7 +184,7 @@ fn oddness(colours: &ColourPlanes) -> FloatPlane {
 
 /// The threshold where nearness splits into two, if it does so clearly and in reasonable
 /// proportions.
-fn cut(nearness: &FloatPlane) -> Option<f32> {
+fn otsu_threshold(nearness: &FloatPlane) -> Option<f32> {
     let mut counts = [0.0_f32; BINS];
     for value in &nearness.values {
         counts[bin(*value)] += 1.0;
@@ -209,13 +209,13 @@ fn cut(nearness: &FloatPlane) -> Option<f32> {
     }
     let near: f32 = counts[at..].iter().sum::<f32>() / total;
     // The paper's measure of how separable the two parts are: their variance over the whole.
-    let clear = best / spread.max(1e-6) >= CLEAR;
+    let clear = best / spread.max(1e-6) >= MIN_VARIANCE_SHARE;
     (clear && (0.05..0.72).contains(&near)).then(|| whole(at) / whole(BINS))
 }
 
 /// Whether a subject is cut out along edges that the picture has, and in a simple shape. A cut
 /// through a face, or through fur, has no edge to follow or wriggles.
-fn is_sound(subject: &FloatPlane, colours: &ColourPlanes) -> bool {
+fn is_plausible_cut(subject: &FloatPlane, colours: &ColourPlanes) -> bool {
     let (width, height) = (subject.width, subject.height);
     let inside = |at: usize| subject.values[at] > 0.5;
     let contrast = |a: usize, b: usize| {
@@ -234,7 +234,7 @@ fn is_sound(subject: &FloatPlane, colours: &ColourPlanes) -> bool {
         });
         sum / count.max(1.0)
     };
-    let edge = EDGE.max(STANDS_OUT * f32::midpoint(usual(1), usual(width)));
+    let edge = EDGE.max(MIN_EDGE_CONTRAST * f32::midpoint(usual(1), usual(width)));
     let (mut rim, mut sharp, mut area) = (0, 0, 0);
     for at in 0..width * height {
         let (x, y) = (at % width, at / width);
@@ -249,7 +249,7 @@ fn is_sound(subject: &FloatPlane, colours: &ColourPlanes) -> bool {
             }
         }
     }
-    whole(sharp) >= SHARP * whole(rim) && whole(rim) <= SIMPLE * whole(area).sqrt()
+    whole(sharp) >= SHARP * whole(rim) && whole(rim) <= MAX_RIM_LENGTH * whole(area).sqrt()
 }
 
 fn bin(value: f32) -> usize {
@@ -265,13 +265,13 @@ fn bin(value: f32) -> usize {
 /// The picture with the subject's place filled by the ground.
 fn far_sheet(picture: &Picture, ground: &ColourPlanes, hole: &FloatPlane) -> LayerSheet {
     let mut sheet = LayerSheet::solid(picture.width(), picture.height(), picture.rgb());
-    sheet.parallax = FAR;
+    sheet.parallax = GROUND_PARALLAX;
     each_pixel(&mut sheet, |u, v, pixel| {
-        let hidden = hole.at(u, v);
+        let hidden = hole.sample_at(u, v);
         if hidden > 0.0 {
             for (byte, plane) in pixel.iter_mut().zip(ground) {
                 let own = f32::from(*byte);
-                *byte = byte_of(own + (plane.at(u, v) * 255.0 - own) * hidden);
+                *byte = byte_of(own + (plane.sample_at(u, v) * 255.0 - own) * hidden);
             }
         }
     });
@@ -286,7 +286,7 @@ fn near_sheet(picture: &Picture, matte: &GuidedFilter, axis: [f32; 3]) -> LayerS
         // The filter's line is applied to the full picture's own colours, so the matte is as sharp
         // as the picture and not as coarse as the map.
         let guide = (axis[0] * r + axis[1] * g + axis[2] * b) / 255.0;
-        let opacity = sharpened(matte.slope.at(u, v) * guide + matte.offset.at(u, v));
+        let opacity = sharpened(matte.slope.sample_at(u, v) * guide + matte.offset.sample_at(u, v));
         *pixel = [r * opacity, g * opacity, b * opacity, 255.0 * opacity].map(byte_of);
     });
     sheet
@@ -326,7 +326,7 @@ fn whole(n: usize) -> f32 {
 const LUMA: [f32; 3] = [0.30, 0.59, 0.11];
 
 /// Longer side of the map on which the cues are weighed.
-const MAP: f64 = 320.0;
+const MAP_SIDE: f64 = 320.0;
 
 /// Pictures with a shorter side have no depth worth finding.
 const SMALLEST: u32 = 64;
@@ -334,7 +334,7 @@ const SMALLEST: u32 = 64;
 const BINS: usize = 64;
 
 /// The least share of nearness's variance that the cut explains.
-const CLEAR: f32 = 0.62;
+const MIN_VARIANCE_SHARE: f32 = 0.62;
 
 /// Pixels of the map to each side of a rim at which colours are compared.
 const RIM: usize = 3;
@@ -343,16 +343,16 @@ const RIM: usize = 3;
 const EDGE: f32 = 0.12;
 
 /// How many times the usual contrast of the picture an edge has at least.
-const STANDS_OUT: f32 = 1.6;
+const MIN_EDGE_CONTRAST: f32 = 1.6;
 
 /// The least share of a subject's rim that lies along an edge.
 const SHARP: f32 = 0.7;
 
 /// The longest rim of a subject, in roots of its area; a square's is 4.
-const SIMPLE: f32 = 11.0;
+const MAX_RIM_LENGTH: f32 = 11.0;
 
 /// The ground's share of the camera's travel.
-const FAR: f64 = 0.45;
+const GROUND_PARALLAX: f64 = 0.45;
 
 #[cfg(test)]
 mod tests {

@@ -78,7 +78,7 @@ impl FloatPlane {
     }
 
     /// The largest value within a square of `2 * radius + 1`.
-    pub(super) fn grown(&self, radius: usize) -> Self {
+    pub(super) fn dilated(&self, radius: usize) -> Self {
         let along = |plane: &Self| {
             Self::new(plane.width, plane.height, |x, y| {
                 let row = &plane.values[y * plane.width..(y + 1) * plane.width];
@@ -91,7 +91,7 @@ impl FloatPlane {
 
     /// The value at a place, both 0 to 1 across the plane, interpolated.
     #[inline]
-    pub(super) fn at(&self, u: f32, v: f32) -> f32 {
+    pub(super) fn sample_at(&self, u: f32, v: f32) -> f32 {
         let last = (self.width - 1, self.height - 1);
         let x = (u * self.width as f32 - 0.5).clamp(0.0, last.0 as f32);
         let y = (v * self.height as f32 - 0.5).clamp(0.0, last.1 as f32);
@@ -191,8 +191,8 @@ mod tests {
         );
         let spike = FloatPlane::new(9, 9, |x, y| f32::from(u8::from(x == 4 && y == 4)));
         let blurred = spike.blurred(1);
-        assert!((blurred.at(0.5, 0.5) - 1.0 / 9.0).abs() < 1e-6);
-        assert!((spike.grown(1).values.iter().sum::<f32>() - 9.0).abs() < 1e-6);
+        assert!((blurred.sample_at(0.5, 0.5) - 1.0 / 9.0).abs() < 1e-6);
+        assert!((spike.dilated(1).values.iter().sum::<f32>() - 9.0).abs() < 1e-6);
     }
 
     #[test]

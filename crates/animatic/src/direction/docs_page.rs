@@ -1,6 +1,6 @@
 //! Checks that the model's page (`docs/models/animatic-1.md`) and the tables agree.
 
-use super::tables::{EASING, FADES, LOOKS, REFUSED, SOUNDS, WEATHER};
+use super::tables::{EASING, FADES, LOOKS, SOUNDS, UNSUPPORTED, WEATHER};
 use super::words::clauses;
 use super::*;
 
@@ -30,7 +30,7 @@ fn every_phrase_of_the_tables_is_on_the_page() {
         .chain(FADES.iter().map(|p| p.words))
         .chain(EASING.iter().map(|p| p.words))
         .chain(SOUNDS.iter().map(|p| p.words))
-        .chain(REFUSED.iter().map(|p| p.words));
+        .chain(UNSUPPORTED.iter().map(|p| p.words));
     for phrase in phrases {
         assert!(on_page.iter().any(|p| p == phrase), "`{phrase}` is missing");
     }
@@ -38,14 +38,14 @@ fn every_phrase_of_the_tables_is_on_the_page() {
 
 #[test]
 fn every_example_on_the_page_is_understood() {
-    let nothing = Direction::parse("").understood();
+    let nothing = Direction::parse("").interpretation();
     let lines = table("## Direction");
     assert!(lines.len() > 8);
     for line in lines {
         let examples = line.rsplit('|').nth(1).unwrap_or_default();
         assert!(!quoted(examples).is_empty(), "{line}");
         for example in quoted(examples) {
-            let understood = Direction::parse(example).understood();
+            let understood = Direction::parse(example).interpretation();
             assert_ne!(understood, nothing, "{example}");
             let refused = understood.iter().any(|words| words.starts_with("not "));
             assert!(!refused, "{example}: {understood:?}");

@@ -3,13 +3,13 @@
 
 use super::kinds::{Easing, FadeColour, FilmLook, ParticleAmount, ParticleKind, WeatherEffect};
 use super::phrases::{PhraseMatch, find, is_heavy, is_light};
-use super::tables::{EASING, FADES, LOOKS, REFUSED, SOUNDS, WEATHER};
+use super::tables::{EASING, FADES, LOOKS, SOUNDS, UNSUPPORTED, WEATHER};
 use super::words::Clause;
 use crate::sound::Ambience;
 
 /// The looks named, each once.
 pub(super) fn looks(clauses: &[Clause]) -> Vec<FilmLook> {
-    once(find(clauses, LOOKS).iter().map(|hit| hit.means))
+    deduplicate(find(clauses, LOOKS).iter().map(|hit| hit.means))
 }
 
 /// The weather named, each kind once.
@@ -70,15 +70,15 @@ pub(super) fn easing(clauses: &[Clause]) -> Option<Easing> {
 
 /// The sounds named, each once.
 pub(super) fn ambience(clauses: &[Clause]) -> Vec<Ambience> {
-    once(find(clauses, SOUNDS).iter().map(|hit| hit.means))
+    deduplicate(find(clauses, SOUNDS).iter().map(|hit| hit.means))
 }
 
 /// Phrases for what cannot be done, as in the table.
-pub(super) fn refused(clauses: &[Clause]) -> Vec<&'static str> {
-    once(find(clauses, REFUSED).iter().map(|hit| hit.means))
+pub(super) fn unsupported_phrases(clauses: &[Clause]) -> Vec<&'static str> {
+    deduplicate(find(clauses, UNSUPPORTED).iter().map(|hit| hit.means))
 }
 
-fn once<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+fn deduplicate<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for value in values {
         if !found.contains(&value) {

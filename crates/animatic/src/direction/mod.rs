@@ -85,7 +85,7 @@ pub struct Direction {
     /// The sounds named.
     pub ambience: Vec<Ambience>,
     /// What the prompt asks for that is known but cannot be done.
-    pub refused: Vec<&'static str>,
+    pub unsupported: Vec<&'static str>,
     /// The prompt without quoted words: what a scene is drawn from.
     pub(crate) scenery: String,
 }
@@ -114,7 +114,7 @@ impl Direction {
 
     /// What was understood, in the order of the shot: `["slow push in", "then pan left", "6
     /// seconds", "vertical 9:16"]`.
-    pub fn understood(&self) -> Vec<String> {
+    pub fn interpretation(&self) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
         for (i, leg) in self.legs.iter().enumerate() {
             let moves: Vec<String> = leg.moves.iter().copied().map(CameraMove::words).collect();
@@ -152,7 +152,11 @@ impl Direction {
                 .iter()
                 .map(|sound| format!("sound of {}", sound.name())),
         );
-        words.extend(self.refused.iter().map(|what| format!("not done: {what}")));
+        words.extend(
+            self.unsupported
+                .iter()
+                .map(|what| format!("not done: {what}")),
+        );
         words
     }
 }

@@ -22,7 +22,7 @@ impl Direction {
 fn direction(prompt: &str) -> Direction {
     // Quoted words go first: a title that says "zoom in" must neither move the camera nor draw a
     // scene.
-    let (text, titles) = quotes::taken_out(prompt);
+    let (text, titles) = quotes::extract_quotes(prompt);
     let clauses = words::clauses(&text);
     let mut legs = legs(&clauses);
     // Negated moves make no leg, so "no zoom" gets the default too. Only words for a static camera,
@@ -48,7 +48,7 @@ fn direction(prompt: &str) -> Direction {
         fade_out,
         titles,
         ambience: effects::ambience(&clauses),
-        refused: effects::refused(&clauses),
+        unsupported: effects::unsupported_phrases(&clauses),
         scenery: text,
     }
 }
@@ -197,9 +197,9 @@ fn verb_at(clause: &[String], behind: usize, at: usize) -> Option<MoveMatch> {
     let before = at
         .checked_sub(1)
         .filter(|i| *i >= behind)
-        .and_then(|i| words::towards(&clause[i]))
+        .and_then(|i| words::move_direction(&clause[i]))
         .and_then(|towards| kind(verb, towards));
-    let after = towards_after(clause, at, verb);
+    let after = direction_after(clause, at, verb);
     match (after, before) {
         // "A train moving forward" is a subject, so verbs of travel need a camera word beside them.
         (Some((kind, to)), _) if verb != CameraVerb::Travel || near_camera(clause, at) => {
@@ -214,7 +214,7 @@ fn verb_at(clause: &[String], behind: usize, at: usize) -> Option<MoveMatch> {
             })
         }
         _ => {
-            let kind = unaided(clause, at, verb)?;
+            let kind = undirected_move(clause, at, verb)?;
             Some(MoveMatch {
                 kind,
                 from: at,
@@ -225,7 +225,7 @@ fn verb_at(clause: &[String], behind: usize, at: usize) -> Option<MoveMatch> {
 }
 
 /// Looks after a verb for its direction; "from left to right" means right.
-fn towards_after(clause: &[String], at: usize, verb: CameraVerb) -> Option<(MoveKind, usize)> {
+fn direction_after(clause: &[String], at: usize, verb: CameraVerb) -> Option<(MoveKind, usize)> {
     let mut found = None;
     // Five words are enough for "pan very slowly to the left"; further away it belongs to the
     // scene.
@@ -236,7 +236,7 @@ fn towards_after(clause: &[String], at: usize, verb: CameraVerb) -> Option<(Move
             "clockwise" if matches!(clause[i - 1].as_str(), "counter" | "anti") => {
                 Some(MoveDirection::Counterclockwise)
             }
-            _ => words::towards(w),
+            _ => words::move_direction(w),
         };
         match towards.and_then(|t| kind(verb, t)) {
             Some(kind) => found = Some((kind, i + 1)),
@@ -289,7 +289,7 @@ fn kind(verb: CameraVerb, towards: MoveDirection) -> Option<MoveKind> {
 }
 
 /// The move for a verb without a direction, if it is clearly meant for the camera.
-fn unaided(clause: &[String], at: usize, verb: CameraVerb) -> Option<MoveKind> {
+fn undirected_move(clause: &[String], at: usize, verb: CameraVerb) -> Option<MoveKind> {
     let camera = near_camera(clause, at);
     let paced = (at.saturating_sub(2)..at).any(|i| words::pace(&clause[i]).is_some());
     // At the start of its clause a verb is an instruction; later it may describe the scene.

@@ -8,7 +8,7 @@ use super::words::{Clause, is_direction_word, is_negation};
 pub(super) struct TablePhrase<T: 'static> {
     pub(super) words: &'static str,
     pub(super) means: T,
-    pub(super) counts: PhraseContext,
+    pub(super) context: PhraseContext,
 }
 
 /// When a phrase counts.
@@ -17,9 +17,9 @@ pub(super) enum PhraseContext {
     /// Wherever it stands.
     Always,
     /// Alone in its clause, or beside one of these words ("warm light", but not "warm bread").
-    Beside(&'static [&'static str]),
+    Near(&'static [&'static str]),
     /// Beside one of these words only ("sound of rain", but not "rain").
-    OnlyBeside(&'static [&'static str]),
+    OnlyNear(&'static [&'static str]),
 }
 
 /// A phrase that was found.
@@ -43,7 +43,7 @@ pub(super) fn find<'a, T: Copy>(
         while at < clause.len() {
             let hit = table.iter().find_map(|phrase| {
                 let length = matches_at(clause, at, phrase.words)?;
-                let counts = is_meant(clause, at, length, phrase.counts);
+                let counts = context_matches(clause, at, length, phrase.context);
                 (counts && !is_denied(clause, at)).then_some((phrase.means, length))
             });
             let Some((means, length)) = hit else {
@@ -72,11 +72,11 @@ fn matches_at(clause: &Clause, at: usize, phrase: &str) -> Option<usize> {
     None
 }
 
-fn is_meant(clause: &Clause, at: usize, length: usize, counts: PhraseContext) -> bool {
+fn context_matches(clause: &Clause, at: usize, length: usize, counts: PhraseContext) -> bool {
     let (neighbours, may_stand_alone) = match counts {
         PhraseContext::Always => return true,
-        PhraseContext::Beside(neighbours) => (neighbours, true),
-        PhraseContext::OnlyBeside(neighbours) => (neighbours, false),
+        PhraseContext::Near(neighbours) => (neighbours, true),
+        PhraseContext::OnlyNear(neighbours) => (neighbours, false),
     };
     let is_one = |word: &String| neighbours.contains(&word.as_str());
     // Two words reach across one small word: "sound of rain", "warm evening light".

@@ -4,7 +4,7 @@
 ///
 /// Quotes may be straight or of any language; one that is not closed, or is empty, stays in the
 /// text.
-pub(super) fn taken_out(prompt: &str) -> (String, Vec<String>) {
+pub(super) fn extract_quotes(prompt: &str) -> (String, Vec<String>) {
     let mut rest = String::with_capacity(prompt.len());
     let mut quotes = Vec::new();
     let mut text = prompt;
@@ -73,7 +73,7 @@ mod tests {
             ("\"  \" static", " static", vec![]),
             ("\"two\n lines\"", ", ", vec!["two lines"]),
         ] {
-            let (left, found) = taken_out(prompt);
+            let (left, found) = extract_quotes(prompt);
             assert_eq!(
                 (left.as_str(), found),
                 (rest, quotes.iter().map(ToString::to_string).collect()),

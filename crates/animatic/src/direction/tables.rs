@@ -3,7 +3,7 @@
 //! A new phrase is a new row; longer phrases must come before shorter ones with the same start.
 
 use super::kinds::{Easing, FilmLook, ParticleAmount, ParticleKind};
-use super::phrases::PhraseContext::{self, Always, Beside, OnlyBeside};
+use super::phrases::PhraseContext::{self, Always, Near, OnlyNear};
 use super::phrases::TablePhrase;
 use crate::sound::Ambience;
 
@@ -12,12 +12,12 @@ const fn row<T>(words: &'static str, means: T, counts: PhraseContext) -> TablePh
     TablePhrase {
         words,
         means,
-        counts,
+        context: counts,
     }
 }
 
 /// Words that make the one beside them a look.
-const GRADE: &[&str] = &[
+const LOOK_CONTEXT: &[&str] = &[
     "look",
     "looks",
     "tone",
@@ -47,25 +47,25 @@ const GRADE: &[&str] = &[
 
 pub(super) const LOOKS: &[TablePhrase<FilmLook>] = &[
     row("black and white", FilmLook::BlackAndWhite, Always),
-    row("black white", FilmLook::BlackAndWhite, Beside(GRADE)),
+    row("black white", FilmLook::BlackAndWhite, Near(LOOK_CONTEXT)),
     // "B&W" arrives as two words.
     row("b w", FilmLook::BlackAndWhite, Always),
-    row("bw", FilmLook::BlackAndWhite, Beside(GRADE)),
+    row("bw", FilmLook::BlackAndWhite, Near(LOOK_CONTEXT)),
     row("monochrome", FilmLook::BlackAndWhite, Always),
     row("greyscale", FilmLook::BlackAndWhite, Always),
     row("grayscale", FilmLook::BlackAndWhite, Always),
     row("noir", FilmLook::BlackAndWhite, Always),
     row("sepia", FilmLook::Sepia, Always),
-    row("vintage", FilmLook::Vintage, Beside(GRADE)),
-    row("retro", FilmLook::Vintage, Beside(GRADE)),
+    row("vintage", FilmLook::Vintage, Near(LOOK_CONTEXT)),
+    row("retro", FilmLook::Vintage, Near(LOOK_CONTEXT)),
     row("faded colours", FilmLook::Vintage, Always),
     row("faded colors", FilmLook::Vintage, Always),
     row("old film", FilmLook::Vintage, Always),
-    row("warm", FilmLook::Warm, Beside(GRADE)),
-    row("warmer", FilmLook::Warm, Beside(GRADE)),
-    row("cold", FilmLook::Cold, Beside(GRADE)),
-    row("cool", FilmLook::Cold, Beside(GRADE)),
-    row("colder", FilmLook::Cold, Beside(GRADE)),
+    row("warm", FilmLook::Warm, Near(LOOK_CONTEXT)),
+    row("warmer", FilmLook::Warm, Near(LOOK_CONTEXT)),
+    row("cold", FilmLook::Cold, Near(LOOK_CONTEXT)),
+    row("cool", FilmLook::Cold, Near(LOOK_CONTEXT)),
+    row("colder", FilmLook::Cold, Near(LOOK_CONTEXT)),
     row("high contrast", FilmLook::HighContrast, Always),
     row("contrasty", FilmLook::HighContrast, Always),
     row("strong contrast", FilmLook::HighContrast, Always),
@@ -74,14 +74,14 @@ pub(super) const LOOKS: &[TablePhrase<FilmLook>] = &[
     row("dark corners", FilmLook::Vignette, Always),
     row("film grain", FilmLook::FilmGrain, Always),
     row("grainy", FilmLook::FilmGrain, Always),
-    row("grain", FilmLook::FilmGrain, Beside(GRADE)),
+    row("grain", FilmLook::FilmGrain, Near(LOOK_CONTEXT)),
     row("16mm", FilmLook::FilmGrain, Always),
     row("super 8", FilmLook::FilmGrain, Always),
     row("day for night", FilmLook::DayForNight, Always),
     row("american night", FilmLook::DayForNight, Always),
 ];
 
-const IN_THE_AIR: &[&str] = &[
+const DUST_CONTEXT: &[&str] = &[
     "air",
     "motes",
     "particles",
@@ -92,10 +92,10 @@ const IN_THE_AIR: &[&str] = &[
     "flying",
     "rising",
 ];
-const FALLING: &[&str] = &[
+const SNOW_CONTEXT: &[&str] = &[
     "falling", "falls", "fall", "drifting", "flakes", "swirling", "storm",
 ];
-const ABOVE: &[&str] = &[
+const STARS_CONTEXT: &[&str] = &[
     "twinkling",
     "shining",
     "sky",
@@ -121,7 +121,7 @@ pub(super) const WEATHER: &[TablePhrase<(ParticleKind, ParticleAmount)>] = &[
     row(
         "shower",
         (ParticleKind::Rain, ParticleAmount::Usual),
-        Beside(&["rain", "summer"]),
+        Near(&["rain", "summer"]),
     ),
     row(
         "drizzle",
@@ -151,7 +151,7 @@ pub(super) const WEATHER: &[TablePhrase<(ParticleKind, ParticleAmount)>] = &[
     row(
         "snow",
         (ParticleKind::Snow, ParticleAmount::Usual),
-        Beside(FALLING),
+        Near(SNOW_CONTEXT),
     ),
     row(
         "snowing",
@@ -191,7 +191,7 @@ pub(super) const WEATHER: &[TablePhrase<(ParticleKind, ParticleAmount)>] = &[
     row(
         "dust",
         (ParticleKind::Dust, ParticleAmount::Usual),
-        Beside(IN_THE_AIR),
+        Near(DUST_CONTEXT),
     ),
     row(
         "dusty air",
@@ -221,7 +221,7 @@ pub(super) const WEATHER: &[TablePhrase<(ParticleKind, ParticleAmount)>] = &[
     row(
         "stars",
         (ParticleKind::Stars, ParticleAmount::Usual),
-        Beside(ABOVE),
+        Near(STARS_CONTEXT),
     ),
     row(
         "starfield",
@@ -252,7 +252,7 @@ pub(super) const FADES: &[TablePhrase<(bool, bool)>] = &[
     row("fade away", (false, true), Always),
 ];
 
-const MOTION: &[&str] = &[
+const EASING_CONTEXT: &[&str] = &[
     "move", "motion", "movement", "speed", "pace", "camera", "easing",
 ];
 
@@ -264,17 +264,17 @@ pub(super) const EASING: &[TablePhrase<Easing>] = &[
     row("constant speed", Easing::Linear, Always),
     row("steady speed", Easing::Linear, Always),
     row("constant pace", Easing::Linear, Always),
-    row("linear", Easing::Linear, Beside(MOTION)),
-    row("accelerating", Easing::In, Beside(MOTION)),
+    row("linear", Easing::Linear, Near(EASING_CONTEXT)),
+    row("accelerating", Easing::In, Near(EASING_CONTEXT)),
     row("speeding up", Easing::In, Always),
     row("gathering speed", Easing::In, Always),
-    row("decelerating", Easing::Out, Beside(MOTION)),
+    row("decelerating", Easing::Out, Near(EASING_CONTEXT)),
     row("slowing down", Easing::Out, Always),
     row("coming to rest", Easing::Out, Always),
 ];
 
 /// Words that make the one beside them a sound.
-const HEARD: &[&str] = &[
+const SOUND_CONTEXT: &[&str] = &[
     "sound",
     "sounds",
     "audio",
@@ -290,7 +290,7 @@ const HEARD: &[&str] = &[
     "track",
     "ambiance",
 ];
-const WINDY: &[&str] = &[
+const WIND_CONTEXT: &[&str] = &[
     "howling",
     "whistling",
     "sound",
@@ -322,28 +322,28 @@ pub(super) const SOUNDS: &[TablePhrase<Ambience>] = &[
     row("rumbling thunder", Ambience::Thunder, Always),
     row("distant thunder", Ambience::Thunder, Always),
     row("traffic noise", Ambience::City, Always),
-    row("wind", Ambience::Wind, OnlyBeside(WINDY)),
-    row("rain", Ambience::Rain, OnlyBeside(HEARD)),
-    row("sea", Ambience::Sea, OnlyBeside(HEARD)),
-    row("ocean", Ambience::Sea, OnlyBeside(HEARD)),
-    row("waves", Ambience::Sea, OnlyBeside(HEARD)),
-    row("surf", Ambience::Sea, OnlyBeside(HEARD)),
-    row("room", Ambience::RoomTone, OnlyBeside(HEARD)),
-    row("birds", Ambience::Birds, OnlyBeside(HEARD)),
-    row("forest", Ambience::Birds, OnlyBeside(HEARD)),
-    row("crickets", Ambience::Crickets, OnlyBeside(HEARD)),
-    row("night", Ambience::Crickets, OnlyBeside(HEARD)),
-    row("fire", Ambience::Fire, OnlyBeside(HEARD)),
-    row("city", Ambience::City, OnlyBeside(HEARD)),
-    row("street", Ambience::City, OnlyBeside(HEARD)),
-    row("traffic", Ambience::City, OnlyBeside(HEARD)),
-    row("stream", Ambience::Stream, OnlyBeside(HEARD)),
-    row("river", Ambience::Stream, OnlyBeside(HEARD)),
-    row("thunder", Ambience::Thunder, OnlyBeside(HEARD)),
+    row("wind", Ambience::Wind, OnlyNear(WIND_CONTEXT)),
+    row("rain", Ambience::Rain, OnlyNear(SOUND_CONTEXT)),
+    row("sea", Ambience::Sea, OnlyNear(SOUND_CONTEXT)),
+    row("ocean", Ambience::Sea, OnlyNear(SOUND_CONTEXT)),
+    row("waves", Ambience::Sea, OnlyNear(SOUND_CONTEXT)),
+    row("surf", Ambience::Sea, OnlyNear(SOUND_CONTEXT)),
+    row("room", Ambience::RoomTone, OnlyNear(SOUND_CONTEXT)),
+    row("birds", Ambience::Birds, OnlyNear(SOUND_CONTEXT)),
+    row("forest", Ambience::Birds, OnlyNear(SOUND_CONTEXT)),
+    row("crickets", Ambience::Crickets, OnlyNear(SOUND_CONTEXT)),
+    row("night", Ambience::Crickets, OnlyNear(SOUND_CONTEXT)),
+    row("fire", Ambience::Fire, OnlyNear(SOUND_CONTEXT)),
+    row("city", Ambience::City, OnlyNear(SOUND_CONTEXT)),
+    row("street", Ambience::City, OnlyNear(SOUND_CONTEXT)),
+    row("traffic", Ambience::City, OnlyNear(SOUND_CONTEXT)),
+    row("stream", Ambience::Stream, OnlyNear(SOUND_CONTEXT)),
+    row("river", Ambience::Stream, OnlyNear(SOUND_CONTEXT)),
+    row("thunder", Ambience::Thunder, OnlyNear(SOUND_CONTEXT)),
 ];
 
 // Phrases are written as the tokeniser leaves them, without hyphens: "time-lapse" is two words.
-pub(super) const REFUSED: &[TablePhrase<&str>] = &[
+pub(super) const UNSUPPORTED: &[TablePhrase<&str>] = &[
     row("slow motion", "slow motion", Always),
     row("slowmo", "slow motion", Always),
     row("time lapse", "time-lapse", Always),
@@ -371,7 +371,7 @@ pub(super) const REFUSED: &[TablePhrase<&str>] = &[
     row("voiceover", "voice-over", Always),
     row("dialogue", "dialogue", Always),
     row("background music", "music", Always),
-    row("music", "music", OnlyBeside(HEARD)),
+    row("music", "music", OnlyNear(SOUND_CONTEXT)),
     row("lightning", "lightning", Always),
     row("fireworks", "fireworks", Always),
     row("hail", "hail", Always),

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn understood(prompt: &str) -> String {
-    Direction::parse(prompt).understood().join("; ")
+    Direction::parse(prompt).interpretation().join("; ")
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn lengths_and_shapes() {
 
 /// What a prompt is understood to say besides its camera move.
 fn besides(prompt: &str) -> String {
-    Direction::parse(&format!("static. {prompt}")).understood()[1..].join("; ")
+    Direction::parse(&format!("static. {prompt}")).interpretation()[1..].join("; ")
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn quoted_words_are_shown_and_do_not_direct() {
     let direction = Direction::parse("pan left, \"Zoom in, rain, 9 seconds\", fade out");
     assert_eq!(direction.titles, ["Zoom in, rain, 9 seconds"]);
     assert_eq!(
-        direction.understood().join("; "),
+        direction.interpretation().join("; "),
         "pan left; fade out to black; title “Zoom in, rain, 9 seconds”"
     );
     let many = understood("\"a\" \"b\" \"c\" \"d\"");
@@ -312,7 +312,7 @@ proptest! {
     fn any_text_gives_a_shot(prompt in any::<String>()) {
         let direction = Direction::parse(&prompt);
         prop_assert!(!direction.legs.is_empty());
-        prop_assert_eq!(direction.understood(), Direction::parse(&prompt).understood());
+        prop_assert_eq!(direction.interpretation(), Direction::parse(&prompt).interpretation());
     }
 
     #[test]

@@ -121,7 +121,7 @@ pub(super) fn verb(word: &str) -> Option<CameraVerb> {
     })
 }
 
-pub(super) fn towards(word: &str) -> Option<MoveDirection> {
+pub(super) fn move_direction(word: &str) -> Option<MoveDirection> {
     Some(match word {
         "in" | "into" | "inward" | "inwards" | "forward" | "forwards" | "closer" | "toward"
         | "towards" => MoveDirection::In,
@@ -295,7 +295,7 @@ pub(super) fn unit(word: &str) -> Option<f64> {
 pub(super) fn is_direction_word(word: &str) -> bool {
     // Small words count as well: "make it vertical" is about nothing but the film.
     verb(word).is_some()
-        || towards(word).is_some()
+        || move_direction(word).is_some()
         || is_filler(word)
         || is_joiner(word)
         || is_camera_word(word)

@@ -42,7 +42,7 @@ pub fn decode_over(
     limits: &PictureLimits,
     ground: BackgroundFill,
 ) -> Result<Picture, PictureError> {
-    guarded(|| {
+    catch_panics(|| {
         let (mut decoder, info) = open(bytes, limits)?;
         let orientation = orientation_of(&mut decoder);
         // Both are read before the pixels, because decoding consumes the decoder. A profile that
@@ -56,7 +56,7 @@ pub fn decode_over(
 
 /// Reads only the header, without decoding a pixel.
 pub fn probe(bytes: &[u8], limits: &PictureLimits) -> Result<PictureInfo, PictureError> {
-    guarded(|| {
+    catch_panics(|| {
         let (mut decoder, mut info) = open(bytes, limits)?;
         if turns_on_its_side(orientation_of(&mut decoder)) {
             std::mem::swap(&mut info.width, &mut info.height);
@@ -70,7 +70,7 @@ pub fn probe(bytes: &[u8], limits: &PictureLimits) -> Result<PictureInfo, Pictur
 /// Decoders are third-party code for untrusted bytes. They should not panic, but each has had
 /// releases that did; a caller's file must not take the worker's thread with it. Unwinding leaves
 /// nothing half-changed: the closure owns all it touches.
-fn guarded<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, PictureError> {
+fn catch_panics<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, PictureError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(PictureError::Damaged {
             reason: "the decoder gave up on it".to_owned(),
@@ -83,7 +83,7 @@ fn open<'a>(
     bytes: &'a [u8],
     limits: &PictureLimits,
 ) -> Result<(impl ImageDecoder + use<'a>, PictureInfo), PictureError> {
-    let (format, known) = PictureFormat::of(bytes)?;
+    let (format, known) = PictureFormat::detect(bytes)?;
     let mut reader = ImageReader::with_format(Cursor::new(bytes), known);
     // Sides are checked below, where the message can have both the size and the limit.
     let mut allowed = image::Limits::no_limits();
@@ -94,7 +94,7 @@ fn open<'a>(
         .map_err(|error| translate(format, &error, limits))?;
     let (width, height) = decoder.dimensions();
     check_size(width, height, limits)?;
-    let demand = decode_cost::of(format, bytes, (width, height), limits)?;
+    let demand = decode_cost::measure_cost(format, bytes, (width, height), limits)?;
     let total_bytes = decoder.total_bytes();
     // A frame that is decoded apart has four bytes a pixel.
     let apart = 4 * demand.frame_pixels;
@@ -157,7 +157,7 @@ fn finish(
         }
         rgb
     };
-    Picture::of(width, height, rgb)
+    Picture::from_decoded(width, height, rgb)
 }
 
 fn too_much_memory(limits: &PictureLimits) -> PictureError {
@@ -170,7 +170,7 @@ fn translate(format: PictureFormat, error: &ImageError, limits: &PictureLimits) 
     match error {
         ImageError::Limits(_) => too_much_memory(limits),
         ImageError::Unsupported(unsupported) => PictureError::Unsupported {
-            what: in_short(&unsupported.to_string()),
+            what: shorten_message(&unsupported.to_string()),
         },
         other => {
             // The cause says what is wrong; the outer error only that something is.
@@ -184,7 +184,7 @@ fn translate(format: PictureFormat, error: &ImageError, limits: &PictureLimits) 
                     format.extension().to_uppercase()
                 )
             } else {
-                in_short(&words)
+                shorten_message(&words)
             };
             PictureError::Damaged { reason }
         }
@@ -202,7 +202,7 @@ const SIGNS_OF_AN_EARLY_END: &[&str] = &[
 ];
 
 /// A line of a decoder's message, shortened.
-fn in_short(message: &str) -> String {
+fn shorten_message(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
     line.chars().take(160).collect()
 }

@@ -21,7 +21,7 @@ pub(super) struct DecodeCost {
 }
 
 /// Refuses what takes more than a picture can have a reason for.
-pub(super) fn of(
+pub(super) fn measure_cost(
     format: PictureFormat,
     bytes: &[u8],
     size: (u32, u32),

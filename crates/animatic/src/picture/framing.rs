@@ -105,8 +105,8 @@ pub(crate) struct InterestMap {
 }
 
 impl InterestMap {
-    pub(crate) fn of(picture: &Picture) -> Option<Self> {
-        let (columns, rows) = Thumbnail::of(picture)?.interest();
+    pub(crate) fn from_picture(picture: &Picture) -> Option<Self> {
+        let (columns, rows) = Thumbnail::from_picture(picture)?.interest();
         let size = (f64::from(picture.width()), f64::from(picture.height()));
         Some(Self {
             columns,
@@ -119,7 +119,7 @@ impl InterestMap {
     pub(crate) fn best_corner(&self, (width, height): (f64, f64)) -> (f64, f64) {
         (
             best_start(&self.columns, self.size.0, width, 0.5),
-            best_start(&self.rows, self.size.1, height, ABOVE),
+            best_start(&self.rows, self.size.1, height, VERTICAL_BIAS),
         )
     }
 }
@@ -132,7 +132,7 @@ struct Thumbnail {
 }
 
 impl Thumbnail {
-    fn of(picture: &Picture) -> Option<Self> {
+    fn from_picture(picture: &Picture) -> Option<Self> {
         const SIDE: f64 = 96.0;
         let scale = SIDE / f64::from(picture.width().max(picture.height()));
         let side = |pixels: u32| whole(f64::from(pixels) * scale.min(1.0));
@@ -156,11 +156,11 @@ impl Thumbnail {
         let (mut columns, mut rows) = (vec![0.0; self.width], vec![0.0; self.height]);
         for (y, row) in rows.iter_mut().enumerate() {
             for (x, column) in columns.iter_mut().enumerate() {
-                let here = self.at(x, y);
-                let beside = self.at((x + 1).min(self.width - 1), y);
-                let below = self.at(x, (y + 1).min(self.height - 1));
-                let detail = apart(here, beside) + apart(here, below);
-                let interest = detail + 0.35 * apart(here, mean);
+                let here = self.pixel_at(x, y);
+                let beside = self.pixel_at((x + 1).min(self.width - 1), y);
+                let below = self.pixel_at(x, (y + 1).min(self.height - 1));
+                let detail = colour_distance(here, beside) + colour_distance(here, below);
+                let interest = detail + 0.35 * colour_distance(here, mean);
                 // Small differences are texture and noise; large ones are things.
                 *column += interest * interest;
                 *row += interest * interest;
@@ -181,13 +181,13 @@ impl Thumbnail {
         mean
     }
 
-    fn at(&self, x: usize, y: usize) -> [f64; 3] {
+    fn pixel_at(&self, x: usize, y: usize) -> [f64; 3] {
         let at = (y * self.width + x) * 3;
         [0, 1, 2].map(|c| f64::from(self.rgb[at + c]))
     }
 }
 
-fn apart(one: [f64; 3], other: [f64; 3]) -> f64 {
+fn colour_distance(one: [f64; 3], other: [f64; 3]) -> f64 {
     one.iter().zip(other).map(|(a, b)| (a - b).abs()).sum()
 }
 
@@ -220,7 +220,7 @@ fn best_start(interest: &[f64], side: f64, length: f64, usual: f64) -> f64 {
 }
 
 /// In pictures much taller than the frame, faces and skylines are above the middle.
-const ABOVE: f64 = 0.38;
+const VERTICAL_BIAS: f64 = 0.38;
 
 /// Window positions to compare.
 const STEPS: u32 = 100;
@@ -263,13 +263,13 @@ mod tests {
     #[test]
     fn a_window_is_laid_over_what_draws_the_eye() {
         for left in [0, 30, 200, 340] {
-            let interest = InterestMap::of(&patch((400, 200), left, 80)).unwrap();
+            let interest = InterestMap::from_picture(&patch((400, 200), left, 80)).unwrap();
             let (start, _) = interest.best_corner((200.0, 200.0));
             let left = f64::from(left);
             assert!(start <= left && left + 40.0 <= start + 200.0, "{start}");
         }
         for top in [5, 300, 555] {
-            let interest = InterestMap::of(&patch((300, 600), 100, top)).unwrap();
+            let interest = InterestMap::from_picture(&patch((300, 600), 100, top)).unwrap();
             let (left, start) = interest.best_corner((300.0, 169.0));
             let top = f64::from(top);
             assert!(left.abs() < 1e-9);
@@ -300,7 +300,7 @@ mod tests {
     fn strips_and_specks_are_framed_too() {
         for size in [(1, 1), (1, 900), (900, 1), (7, 3), (20_000, 3)] {
             let picture = patch(size, 0, 0);
-            assert!(InterestMap::of(&picture).is_some());
+            assert!(InterestMap::from_picture(&picture).is_some());
             for frame in [(1280, 720), (480, 854), (720, 720)] {
                 if let Some(framed) = fit(&picture, frame) {
                     assert!(framed.width() > 0 && framed.width() <= 2 * frame.0.max(size.0));

@@ -61,7 +61,7 @@ impl PictureFormat {
         }
     }
 
-    pub(super) fn of(bytes: &[u8]) -> Result<(Self, image::ImageFormat), PictureError> {
+    pub(super) fn detect(bytes: &[u8]) -> Result<(Self, image::ImageFormat), PictureError> {
         if bytes.is_empty() {
             return Err(PictureError::Empty);
         }

@@ -24,7 +24,7 @@ impl Picture {
     }
 
     /// For decoded pixels, whose number fits the size.
-    pub(super) fn of(width: u32, height: u32, rgb: Vec<u8>) -> Self {
+    pub(super) fn from_decoded(width: u32, height: u32, rgb: Vec<u8>) -> Self {
         Self { width, height, rgb }
     }
 

@@ -9,7 +9,7 @@ use super::stage::SceneStage;
 pub(super) fn water(stage: &mut SceneStage, light: &SceneLight, horizon: f32, seed: u64) {
     // Everything behind the water is finished first, because the water reflects it.
     let mirror = stage.mirror();
-    let canvas = stage.at(0.4);
+    let canvas = stage.canvas_at(0.4);
     let sun = light.sun_at.0 * canvas.aspect();
     let deep = times([0.10, 0.24, 0.32], blend(light.ground, [1.0; 3], 0.25));
     let edge = 1.5 * canvas.pixel();
@@ -22,7 +22,7 @@ pub(super) fn water(stage: &mut SceneStage, light: &SceneLight, horizon: f32, se
         let chop = value(x * 3.1, y * 2.7, seed.wrapping_add(61)) - 0.5;
         let tilt = swell + 0.45 * chop;
         let bend = 0.012 + 0.075 * down;
-        let seen = mirror.at(
+        let seen = mirror.colour_at(
             u + tilt * bend * 0.35,
             (horizon - (v - horizon) * 0.94 - (tilt * bend).abs() * 1.3).min(horizon - edge),
         );
@@ -62,17 +62,19 @@ pub(super) fn dunes(
             base - tall * (long + fine - 0.45)
         };
         let sand = blend([0.86, 0.68, 0.48], [0.80, 0.54, 0.32], near);
-        stage.at(parallax(near)).fill_below(line, |u, v, depth| {
-            // The slope of the crest, carried down the face at a slant, is the dune's shape.
-            let x = u + side * depth * 0.9;
-            let slope = (line(x + 0.01) - line(x - 0.01)) / 0.02;
-            let lit = smoothstep(-0.10, 0.10, -slope * side);
-            let ripple = 0.05
-                * (fractal(u * 9.0, v * 60.0, 3, seed.wrapping_add(9_000 + 9)) - 0.5)
-                * (0.4 + near);
-            let own = scaled(sand, 0.50 + 0.56 * lit + 1.6 * ripple);
-            light.on(own, 0.52 * (1.0 - near) + 0.02)
-        });
+        stage
+            .canvas_at(parallax(near))
+            .fill_below(line, |u, v, depth| {
+                // The slope of the crest, carried down the face at a slant, is the dune's shape.
+                let x = u + side * depth * 0.9;
+                let slope = (line(x + 0.01) - line(x - 0.01)) / 0.02;
+                let lit = smoothstep(-0.10, 0.10, -slope * side);
+                let ripple = 0.05
+                    * (fractal(u * 9.0, v * 60.0, 3, seed.wrapping_add(9_000 + 9)) - 0.5)
+                    * (0.4 + near);
+                let own = scaled(sand, 0.50 + 0.56 * lit + 1.6 * ripple);
+                light.lit_colour(own, 0.52 * (1.0 - near) + 0.02)
+            });
     }
 }
 
@@ -88,24 +90,26 @@ pub(super) fn snow(stage: &mut SceneStage, light: &SceneLight, horizon: f32, wet
         let GroundLayer { near, base, seed } = layer;
         let (wide, tall) = (mix(2.4, 0.9, near), mix(0.06, 0.24, near));
         let line = move |u: f32| base - tall * (fractal(u * wide + 11.0, 4.5, 3, seed) - 0.4);
-        stage.at(parallax(near)).fill_below(line, |u, v, depth| {
-            let x = u + side * depth * 0.7;
-            let slope = (line(x + 0.012) - line(x - 0.012)) / 0.024;
-            // Wind ripples, finer with distance.
-            let fine = mix(3.2, 1.0, near);
-            let drift = fractal(
-                u * 9.0 * fine,
-                v * 34.0 * fine,
-                4,
-                seed.wrapping_add(9_000 + 9),
-            ) - 0.5;
-            let lit = smoothstep(-0.26, 0.22, -slope * side + drift * 0.24);
-            let sparkle = sparkle_at(u, v, seed) * near;
-            let own = blend([0.50, 0.62, 0.86], [0.98, 0.98, 1.0], lit);
-            let own = add(own, [1.0; 3], 0.25 * sparkle);
-            // Snow shows the sky's colour more than its own.
-            light.on(blend(own, light.middle, 0.14), 0.42 * (1.0 - near) + 0.02)
-        });
+        stage
+            .canvas_at(parallax(near))
+            .fill_below(line, |u, v, depth| {
+                let x = u + side * depth * 0.7;
+                let slope = (line(x + 0.012) - line(x - 0.012)) / 0.024;
+                // Wind ripples, finer with distance.
+                let fine = mix(3.2, 1.0, near);
+                let drift = fractal(
+                    u * 9.0 * fine,
+                    v * 34.0 * fine,
+                    4,
+                    seed.wrapping_add(9_000 + 9),
+                ) - 0.5;
+                let lit = smoothstep(-0.26, 0.22, -slope * side + drift * 0.24);
+                let sparkle = sparkle_at(u, v, seed) * near;
+                let own = blend([0.50, 0.62, 0.86], [0.98, 0.98, 1.0], lit);
+                let own = add(own, [1.0; 3], 0.25 * sparkle);
+                // Snow shows the sky's colour more than its own.
+                light.lit_colour(blend(own, light.middle, 0.14), 0.42 * (1.0 - near) + 0.02)
+            });
     }
 }
 
@@ -139,18 +143,20 @@ pub(super) fn meadow(
         let fresh = blend([0.40, 0.56, 0.34], [0.20, 0.38, 0.13], near);
         let straw = blend([0.66, 0.62, 0.40], [0.48, 0.43, 0.18], near);
         let grass = blend(fresh, straw, 0.65 * dry);
-        stage.at(parallax(near)).fill_below(line, |u, v, depth| {
-            let fields = fractal(
-                u * mix(9.0, 3.0, near),
-                v * mix(60.0, 14.0, near),
-                3,
-                seed.wrapping_add(9_000 + 9),
-            );
-            let blades = fractal(u * 120.0, v * 50.0, 2, seed.wrapping_add(9_000 + 10)) - 0.5;
-            let crest = 0.22 * smoothstep(tall * 1.4, 0.0, depth);
-            let own = scaled(grass, 0.62 + 0.45 * fields + crest + 0.24 * blades * near);
-            light.on(own, (0.72 * (1.0 - near)).powf(1.1) + 0.03)
-        });
+        stage
+            .canvas_at(parallax(near))
+            .fill_below(line, |u, v, depth| {
+                let fields = fractal(
+                    u * mix(9.0, 3.0, near),
+                    v * mix(60.0, 14.0, near),
+                    3,
+                    seed.wrapping_add(9_000 + 9),
+                );
+                let blades = fractal(u * 120.0, v * 50.0, 2, seed.wrapping_add(9_000 + 10)) - 0.5;
+                let crest = 0.22 * smoothstep(tall * 1.4, 0.0, depth);
+                let own = scaled(grass, 0.62 + 0.45 * fields + crest + 0.24 * blades * near);
+                light.lit_colour(own, (0.72 * (1.0 - near)).powf(1.1) + 0.03)
+            });
     }
 }
 

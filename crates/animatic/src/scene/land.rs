@@ -37,7 +37,7 @@ pub(super) fn mountains(
         let distance = mix(0.80, 0.30, near);
         let rock = blend([0.40, 0.40, 0.45], [0.27, 0.32, 0.24], near);
         stage
-            .at(mix(0.05, 0.28, near))
+            .canvas_at(mix(0.05, 0.28, near))
             .fill_below(line, |u, v, depth| {
                 let height = (base - v) / reach;
                 // Gullies run down the face; their flanks towards the sun are lit.
@@ -60,7 +60,7 @@ pub(super) fn mountains(
                 let white = blend([0.62, 0.70, 0.86], [1.0, 1.0, 1.0], lit);
                 // Mist gathers at the foot.
                 let mist = 0.40 * smoothstep(0.40, -0.05, height);
-                light.on(blend(own, white, cap), (distance + mist).min(1.0))
+                light.lit_colour(blend(own, white, cap), (distance + mist).min(1.0))
             });
     }
 }
@@ -69,10 +69,12 @@ pub(super) fn mountains(
 pub(super) fn city(stage: &mut SceneStage, light: &SceneLight, horizon: f32, wet: bool, seed: u64) {
     if light.dark > 0.5 {
         // The streets' own light in the air above the roofs.
-        stage.at(0.15).shine(horizon - 0.28, horizon, |_, v| {
-            let low = smoothstep(horizon - 0.28, horizon, v);
-            scaled([0.30, 0.17, 0.22], 0.35 * low * low)
-        });
+        stage
+            .canvas_at(0.15)
+            .shine(horizon - 0.28, horizon, |_, v| {
+                let low = smoothstep(horizon - 0.28, horizon, v);
+                scaled([0.30, 0.17, 0.22], 0.35 * low * low)
+            });
     }
     let rows: u16 = if wet { 3 } else { 5 };
     for row in 0..rows {
@@ -94,18 +96,18 @@ pub(super) fn city(stage: &mut SceneStage, light: &SceneLight, horizon: f32, wet
             seed,
         };
         let parallax = mix(0.15, if wet { 0.38 } else { 1.0 }, near);
-        stage.at(parallax).fill_below(
+        stage.canvas_at(parallax).fill_below(
             |u| house.roof(u),
             |u, v, depth| {
-                let (number, across) = house.at(u);
+                let (number, across) = house.house_at(u);
                 let tone = 0.8 + 0.4 * lattice(number, 7, seed);
                 let side = 1.0 - 0.22 * smoothstep(0.5, 0.56, across);
                 let lower = 1.0 - 0.25 * smoothstep(0.0, tall, depth);
-                let own = light.on(scaled(wall, tone * side * lower), distance);
+                let own = light.lit_colour(scaled(wall, tone * side * lower), distance);
                 let window = house.window(u, v, depth, number);
                 let warm = window_colour(number, seed);
                 let lamps = light.dark * (1.0 - 0.55 * distance);
-                let glass = light.on(scaled([0.62, 0.70, 0.80], 0.6), distance);
+                let glass = light.lit_colour(scaled([0.62, 0.70, 0.80], 0.6), distance);
                 let by_day = blend(own, glass, 0.45 * window.pane * (1.0 - light.dark));
                 add(by_day, warm, window.lit * lamps)
             },
@@ -128,13 +130,13 @@ struct WindowGlass {
 
 impl HouseRow {
     /// The number of the house at `u`, and where in its plot that is, 0 to 1.
-    fn at(&self, u: f32) -> (i32, f32) {
+    fn house_at(&self, u: f32) -> (i32, f32) {
         let place = u / self.plot + 100.0;
         (place.floor() as i32, place.fract())
     }
 
     fn roof(&self, u: f32) -> f32 {
-        let (number, across) = self.at(u);
+        let (number, across) = self.house_at(u);
         let chance = |n: i32| lattice(number, n, self.seed);
         // Taller towards the middle of town, wherever that is.
         let town = 0.45 + 0.75 * value(u * 0.9 + 5.0, 1.5, self.seed.wrapping_add(9_000 + 3));
@@ -214,13 +216,13 @@ pub(super) fn forest(
         let distance = mix(0.80, if wet { 0.35 } else { 0.02 }, near);
         let leaf = blend([0.20, 0.32, 0.24], [0.07, 0.15, 0.10], near);
         let parallax = mix(0.16, if wet { 0.38 } else { 1.0 }, near);
-        stage.at(parallax).fill_below(
+        stage.canvas_at(parallax).fill_below(
             |u| ground(u) - tree.top(u),
             |u, v, depth| {
                 let tuft = fractal(u * 60.0, v * 46.0, 3, seed) - 0.5;
                 let crown = 1.0 + 0.5 * tuft + 0.35 * smoothstep(tree.tall, 0.0, depth);
                 let mist = 0.30 * smoothstep(0.0, tree.tall * 1.6, depth) * (1.0 - 0.6 * near);
-                light.on(scaled(leaf, crown), (distance + mist).min(1.0))
+                light.lit_colour(scaled(leaf, crown), (distance + mist).min(1.0))
             },
         );
     }

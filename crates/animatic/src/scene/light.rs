@@ -32,8 +32,8 @@ pub(super) struct SceneLight {
 }
 
 impl SceneLight {
-    pub(super) fn of(hour: TimeOfDay, weather: SkyCondition, seed: u64) -> Self {
-        let mut light = clear(hour);
+    pub(super) fn for_hour(hour: TimeOfDay, weather: SkyCondition, seed: u64) -> Self {
+        let mut light = clear_sky_light(hour);
         let chance = |n: i32| lattice(n, 77, seed);
         // No two evenings have quite the same colours.
         for (n, colour) in (0..).zip([
@@ -72,13 +72,13 @@ impl SceneLight {
     }
 
     /// A ground colour as this light shows it, `distance` away (0 here, 1 at the horizon).
-    pub(super) fn on(&self, colour: SceneColour, distance: f32) -> SceneColour {
+    pub(super) fn lit_colour(&self, colour: SceneColour, distance: f32) -> SceneColour {
         let lit = times(colour, self.ground);
         blend(lit, self.haze, (distance * self.density).clamp(0.0, 1.0))
     }
 }
 
-fn clear(hour: TimeOfDay) -> SceneLight {
+fn clear_sky_light(hour: TimeOfDay) -> SceneLight {
     match hour {
         TimeOfDay::Dawn => SceneLight {
             zenith: [0.33, 0.45, 0.68],

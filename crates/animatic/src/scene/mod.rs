@@ -49,7 +49,7 @@ pub(crate) enum ScenePlace {
 
 impl Scene {
     /// Reads a scene from a prompt. Other words still vary the picture.
-    pub(crate) fn imagine(prompt: &str, seed: u64) -> Self {
+    pub(crate) fn from_prompt(prompt: &str, seed: u64) -> Self {
         let words = words_of(prompt);
         // "Room tone" is a sound.
         let tone = |i: usize| words[i] == "room" && words.get(i + 1).is_some_and(|w| w == "tone");
@@ -74,7 +74,7 @@ impl Scene {
     }
 
     /// What will be drawn, in words: `drawn scene: mountains and sea at sunset`.
-    pub(crate) fn understood(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let names: Vec<&str> = self.places.iter().map(|p| p.name()).collect();
         let list = match names.split_last() {
             Some((last, [])) => (*last).to_owned(),
@@ -105,14 +105,14 @@ impl Scene {
         if self.has(ScenePlace::Space) {
             space::draw(&mut stage, self.seed);
         } else {
-            let light = SceneLight::of(self.hour, self.weather, self.seed);
+            let light = SceneLight::for_hour(self.hour, self.weather, self.seed);
             let indoors = self.has(ScenePlace::Room);
             let horizon = if indoors {
                 room::HORIZON
             } else {
                 self.horizon()
             };
-            sky::draw(stage.at(0.0), &light, horizon, self.seed);
+            sky::draw(stage.canvas_at(0.0), &light, horizon, self.seed);
             if indoors {
                 self.draw_view(&mut stage, &light, horizon);
                 room::draw(&mut stage, &light, self.seed);
@@ -284,13 +284,17 @@ mod tests {
             ("hills with room tone", "drawn scene: meadows by day"),
             ("a fox", "drawn scene: mountains and meadows by day"),
         ] {
-            assert_eq!(Scene::imagine(prompt, 0).understood(), expected, "{prompt}");
+            assert_eq!(
+                Scene::from_prompt(prompt, 0).describe(),
+                expected,
+                "{prompt}"
+            );
         }
     }
 
     #[test]
     fn same_prompt_and_seed_same_picture_and_else_another() {
-        let draw = |prompt: &str, seed| Scene::imagine(prompt, seed).draw(96, 54);
+        let draw = |prompt: &str, seed| Scene::from_prompt(prompt, seed).draw(96, 54);
         assert!(draw("hills", 1) == draw("  Hills!", 1));
         assert!(draw("hills", 1) != draw("hills", 2));
         assert!(draw("a red fox", 1) != draw("a grey wolf", 1));
@@ -302,7 +306,7 @@ mod tests {
             "sea", "mountain", "forest", "city", "desert", "snow", "space", "meadow", "room",
         ] {
             for hour in ["dawn", "day", "sunset", "night"] {
-                let sheets = Scene::imagine(&format!("{place} {hour}"), 3).draw(160, 90);
+                let sheets = Scene::from_prompt(&format!("{place} {hour}"), 3).draw(160, 90);
                 let solid = |sheet: &LayerSheet| sheet.rgba.chunks_exact(4).all(|p| p[3] == 255);
                 assert!(solid(&sheets[0]), "{place} {hour} has a hole");
                 let apart = sheets.windows(2).all(|w| w[0].parallax < w[1].parallax);
@@ -334,7 +338,7 @@ mod tests {
     #[test]
     fn odd_sizes_are_drawn() {
         for (width, height) in [(2, 2), (2, 900), (900, 2), (0, 0)] {
-            let scene = Scene::imagine("sea city forest desert snow mountains", 1);
+            let scene = Scene::from_prompt("sea city forest desert snow mountains", 1);
             for sheet in scene.draw(width, height) {
                 assert_eq!((sheet.width, sheet.height), (width.max(2), height.max(2)));
             }

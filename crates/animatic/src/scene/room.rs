@@ -10,11 +10,11 @@ pub(super) const HORIZON: f32 = 0.56;
 
 /// Paints the room in front of what is outside.
 pub(super) fn draw(stage: &mut SceneStage, light: &SceneLight, seed: u64) {
-    let room = RoomInterior::new(stage.at(WALL).aspect(), light, seed);
-    room.wall(stage.at(WALL));
-    room.floor(stage.at(WALL));
-    room.curtains(stage.at(0.75));
-    room.lamp(stage.at(1.0));
+    let room = RoomInterior::new(stage.canvas_at(WALL).aspect(), light, seed);
+    room.wall(stage.canvas_at(WALL));
+    room.floor(stage.canvas_at(WALL));
+    room.curtains(stage.canvas_at(0.75));
+    room.lamp(stage.canvas_at(1.0));
 }
 
 /// Measures in picture heights, and colours as the light shows them.
@@ -100,7 +100,7 @@ impl RoomInterior {
             let grain = 0.96 + 0.08 * fractal(u * 30.0, v * 30.0, 3, self.seed.wrapping_add(700));
             let corners = 1.0 - 0.35 * smoothstep(0.25, 0.75, (v - 0.45).abs() + 0.12);
             let mut own = scaled(self.paint, grain * corners);
-            if self.frames(u, v) {
+            if self.is_window_frame(u, v) {
                 own = scaled(add(self.paint, [0.10; 3], 1.0), 0.92);
             }
             if v > FLOOR - 0.035 {
@@ -130,7 +130,7 @@ impl RoomInterior {
     }
 
     /// Whether a place lies on the window's frame.
-    fn frames(&self, u: f32, v: f32) -> bool {
+    fn is_window_frame(&self, u: f32, v: f32) -> bool {
         let wide = 3.5 * BAR;
         u > self.left - wide && u < self.right + wide && v > TOP - wide && v < SILL + wide
     }

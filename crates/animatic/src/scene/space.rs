@@ -6,12 +6,12 @@ use super::sky;
 use super::stage::SceneStage;
 
 pub(super) fn draw(stage: &mut SceneStage, seed: u64) {
-    let canvas = stage.at(0.0);
+    let canvas = stage.canvas_at(0.0);
     let chance = |n: i32| lattice(n, 55, seed);
     nebula(canvas, &chance, seed);
     sky::stars(canvas, 2.0, 1.0, seed);
     sky::stars(canvas, 2.0, 0.7, seed.wrapping_add(31));
-    planet(stage.at(0.5), &chance, seed);
+    planet(stage.canvas_at(0.5), &chance, seed);
 }
 
 fn nebula(canvas: &mut SceneCanvas, chance: &impl Fn(i32) -> f32, seed: u64) {

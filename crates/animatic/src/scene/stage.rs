@@ -8,7 +8,7 @@ pub(super) struct SceneStage {
     canvas: SceneCanvas,
     /// The parallax of what is on the canvas.
     parallax: f32,
-    done: Vec<LayerSheet>,
+    finished_sheets: Vec<LayerSheet>,
     seed: u64,
 }
 
@@ -18,17 +18,17 @@ impl SceneStage {
         Self {
             canvas: SceneCanvas::new(width, height),
             parallax: 0.0,
-            done: Vec::new(),
+            finished_sheets: Vec::new(),
             seed,
         }
     }
 
     /// The canvas for what follows this share of the camera's travel: a new one, unless what is
     /// on the present one moves almost alike.
-    pub(super) fn at(&mut self, parallax: f32) -> &mut SceneCanvas {
+    pub(super) fn canvas_at(&mut self, parallax: f32) -> &mut SceneCanvas {
         // The backdrop stays alone on its sheet, however little the next layer differs: the
         // renderer relies on a farthest sheet without holes.
-        if parallax - self.parallax > STEP || (self.done.is_empty() && parallax > 0.0) {
+        if parallax - self.parallax > STEP || (self.finished_sheets.is_empty() && parallax > 0.0) {
             self.finish();
             self.parallax = parallax;
         }
@@ -39,7 +39,7 @@ impl SceneStage {
     pub(super) fn mirror(&mut self) -> WaterMirror {
         self.finish();
         let mut colours: Vec<SceneColour> = Vec::new();
-        for sheet in &self.done {
+        for sheet in &self.finished_sheets {
             let pixels = sheet.rgba.chunks_exact(4);
             if colours.is_empty() {
                 colours = vec![[0.0; 3]; pixels.len()];
@@ -52,7 +52,7 @@ impl SceneStage {
             }
         }
         let (width, height) = self
-            .done
+            .finished_sheets
             .first()
             .map_or((0, 0), |s| (s.width as usize, s.height as usize));
         WaterMirror {
@@ -65,15 +65,15 @@ impl SceneStage {
     /// Every sheet, from the farthest to the nearest.
     pub(super) fn sheets(mut self) -> Vec<LayerSheet> {
         self.finish();
-        self.done
+        self.finished_sheets
     }
 
     fn finish(&mut self) {
         let sheet = self.canvas.sheet(f64::from(self.parallax), self.seed);
         let bare = sheet.rgba.iter().all(|byte| *byte == 0);
         // An empty sheet is left out, but the first one stays: there must be a farthest sheet.
-        if !bare || self.done.is_empty() {
-            self.done.push(sheet);
+        if !bare || self.finished_sheets.is_empty() {
+            self.finished_sheets.push(sheet);
         }
         self.canvas.clear();
     }
@@ -94,7 +94,7 @@ impl WaterMirror {
         clippy::cast_precision_loss,
         reason = "clamped to the picture"
     )]
-    pub(super) fn at(&self, u: f32, v: f32) -> SceneColour {
+    pub(super) fn colour_at(&self, u: f32, v: f32) -> SceneColour {
         let last = (self.width.saturating_sub(1), self.height.saturating_sub(1));
         let x = (u * self.height as f32 - 0.5).clamp(0.0, last.0 as f32);
         let y = (v * self.height as f32 - 0.5).clamp(0.0, last.1 as f32);

@@ -192,7 +192,7 @@ impl DecayingTone {
             glide: glide.powf(1.0 / samples),
             level,
             decay: 0.001_f32.powf(1.0 / samples),
-            place: place(pan),
+            place: pan_gains(pan),
         }
     }
 
@@ -228,7 +228,7 @@ impl ToneBank {
 }
 
 /// The shares of left and right at a place from −1 to 1, equal power.
-pub(super) fn place(pan: f32) -> StereoSample {
+pub(super) fn pan_gains(pan: f32) -> StereoSample {
     let angle = (pan.clamp(-1.0, 1.0) + 1.0) * std::f32::consts::FRAC_PI_4;
     [angle.cos(), angle.sin()]
 }
@@ -238,7 +238,7 @@ pub(super) fn add(one: StereoSample, other: StereoSample) -> StereoSample {
 }
 
 /// Two sources of chance for the two ears: what differs between them sounds wide.
-pub(super) fn ears(seed: u64, part: u64) -> [PcgRandom; 2] {
+pub(super) fn stereo_noise(seed: u64, part: u64) -> [PcgRandom; 2] {
     [
         PcgRandom::new(seed, part * 2),
         PcgRandom::new(seed, part * 2 + 1),

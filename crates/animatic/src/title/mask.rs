@@ -10,11 +10,11 @@ pub(super) struct OpacityMask {
 impl OpacityMask {
     pub(super) fn stamp(&mut self, (left, top): (i32, i32), width: usize, glyph: &[u8]) {
         for (y, row) in glyph.chunks_exact(width.max(1)).enumerate() {
-            let Some(line) = inside(top, y, self.height) else {
+            let Some(line) = offset_within(top, y, self.height) else {
                 continue;
             };
             for (x, opacity) in row.iter().enumerate() {
-                if let Some(column) = inside(left, x, self.width) {
+                if let Some(column) = offset_within(left, x, self.width) {
                     let byte = &mut self.bytes[line * self.width + column];
                     // Kerned letters may overlap. The sum would be too opaque at their soft edges.
                     *byte = (*byte).max(*opacity);
@@ -36,7 +36,7 @@ impl OpacityMask {
     }
 }
 
-fn inside(start: i32, step: usize, side: usize) -> Option<usize> {
+fn offset_within(start: i32, step: usize, side: usize) -> Option<usize> {
     let at = start.checked_add(i32::try_from(step).ok()?)?;
     usize::try_from(at).ok().filter(|at| *at < side)
 }

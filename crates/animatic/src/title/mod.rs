@@ -31,7 +31,7 @@ pub(crate) struct TitleOverlay {
 }
 
 impl TitleOverlay {
-    pub(crate) fn set(words: &[String], options: &RenderOptions) -> Self {
+    pub(crate) fn typeset(words: &[String], options: &RenderOptions) -> Self {
         let mut titles = Self {
             letters: Vec::new(),
             shadow: Vec::new(),
@@ -47,7 +47,7 @@ impl TitleOverlay {
         let covered: Vec<String> = words
             .iter()
             .take(MAX_TITLES)
-            .map(|text| titles.covered(&font, text))
+            .map(|text| titles.drop_missing(&font, text))
             .collect();
         let mut setter = TitleTypesetter::new(font);
         let lines = setter.lines(&covered, (options.width, options.height));
@@ -65,12 +65,12 @@ impl TitleOverlay {
     /// Whether a frame shows the titles as the one before it did.
     pub(crate) fn is_steady(&self, frame: usize) -> bool {
         self.letters.is_empty()
-            || (frame > 0 && bits(self.shown(frame)) == bits(self.shown(frame - 1)))
+            || (frame > 0 && bits(self.opacity_at(frame)) == bits(self.opacity_at(frame - 1)))
     }
 
     /// Lays the titles over a frame.
     pub(crate) fn draw(&self, frame: usize, rgba: &mut [u8]) {
-        let shown = self.shown(frame);
+        let shown = self.opacity_at(frame);
         if self.letters.is_empty() || shown <= 0.0 {
             return;
         }
@@ -95,7 +95,7 @@ impl TitleOverlay {
 
     /// The titles' opacity at a frame: they come a moment after the beginning and leave a moment
     /// before the end.
-    fn shown(&self, frame: usize) -> f32 {
+    fn opacity_at(&self, frame: usize) -> f32 {
         let (now, length) = (small(frame) / self.fps, self.frames / self.fps);
         let wait = (length * 0.06).min(0.4);
         let way = (length * 0.15).min(0.8);
@@ -103,7 +103,7 @@ impl TitleOverlay {
         coming * smoothstep(wait, wait + way, length - now)
     }
 
-    fn covered(&mut self, font: &FontRef<'_>, text: &str) -> String {
+    fn drop_missing(&mut self, font: &FontRef<'_>, text: &str) -> String {
         let mut kept = String::new();
         for c in text.chars() {
             if c == ' ' || font.charmap().map(c) != 0 {
@@ -187,7 +187,7 @@ mod tests {
         };
         let options = RenderOptions::resolve(&asked, &Direction::parse("")).unwrap();
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-        TitleOverlay::set(&words, &options)
+        TitleOverlay::typeset(&words, &options)
     }
 
     /// The columns and rows of the frame that letters touch.

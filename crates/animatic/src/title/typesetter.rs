@@ -50,11 +50,11 @@ impl<'a> TitleTypesetter<'a> {
             // In an upright frame, the width decides.
             let mut size = (height * share).min(width * share * 0.95);
             let most = if first { 3 } else { 2 };
-            let mut broken = self.broken(title, size, measure);
+            let mut broken = self.balanced_lines(title, size, measure);
             // The lower limit ends the search for a word that never fits.
             while (broken.len() > most || self.widest(&broken, size) > measure) && size > 8.0 {
                 size *= 0.93;
-                broken = self.broken(title, size, measure);
+                broken = self.balanced_lines(title, size, measure);
             }
             for (k, text) in broken.into_iter().enumerate() {
                 let gap = if !first && k == 0 { size * 0.7 } else { 0.0 };
@@ -65,15 +65,15 @@ impl<'a> TitleTypesetter<'a> {
     }
 
     /// Breaks a text into the fewest lines of at most `measure`, as even as they can be.
-    fn broken(&mut self, text: &str, size: f32, measure: f32) -> Vec<String> {
-        let greedy = self.filled(text, size, measure);
+    fn balanced_lines(&mut self, text: &str, size: f32, measure: f32) -> Vec<String> {
+        let greedy = self.greedy_lines(text, size, measure);
         // The measure shrinks until one more line would be needed. The last lines before that are
         // the most even ones.
         let mut even = greedy;
         let mut measure = measure;
         for _ in 0..12 {
             measure *= 0.94;
-            let narrower = self.filled(text, size, measure);
+            let narrower = self.greedy_lines(text, size, measure);
             if narrower.len() > even.len() || self.widest(&narrower, size) > measure {
                 break;
             }
@@ -82,7 +82,7 @@ impl<'a> TitleTypesetter<'a> {
         even
     }
 
-    fn filled(&mut self, text: &str, size: f32, measure: f32) -> Vec<String> {
+    fn greedy_lines(&mut self, text: &str, size: f32, measure: f32) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for word in text.split(' ') {
             if let Some(last) = lines.last_mut() {
@@ -144,7 +144,10 @@ impl<'a> TitleTypesetter<'a> {
                 .render(&mut scaler, *id);
             if let Some(image) = image {
                 let place = image.placement;
-                let at = (cast(x) + place.left, cast(baseline.round()) - place.top);
+                let at = (
+                    floor_to_i32(x) + place.left,
+                    floor_to_i32(baseline.round()) - place.top,
+                );
                 mask.stamp(at, place.width as usize, &image.data);
             }
         }
@@ -161,7 +164,7 @@ fn script_of(text: &str) -> Script {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a place in a frame")]
-fn cast(value: f32) -> i32 {
+fn floor_to_i32(value: f32) -> i32 {
     value.floor() as i32
 }
 

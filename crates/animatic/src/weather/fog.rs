@@ -35,7 +35,7 @@ impl FogSheets {
             let y = small(j) / small(rows);
             for i in 0..=columns {
                 let x = (small(i) / small(columns) + across * 0.7) * aspect;
-                grid.push(self.at(x, y, seconds));
+                grid.push(self.opacity_at(x, y, seconds));
             }
         }
         let colour = light.map(|c| c * 0.55 + 105.0);
@@ -43,7 +43,7 @@ impl FogSheets {
     }
 
     /// The fog's opacity at a place, in frame heights.
-    fn at(&self, x: f32, y: f32, seconds: f32) -> f32 {
+    fn opacity_at(&self, x: f32, y: f32, seconds: f32) -> f32 {
         let far = fractal(
             x * 1.6 + seconds * 0.055,
             y * 3.4,

@@ -124,7 +124,13 @@ impl ParticleSwarm {
 
     /// Where a particle is that crosses the frame downwards at `speed` frame heights a second:
     /// it starts anew above the frame each time, in another place.
-    fn falling(&self, mote: &WeatherParticle, speed: f32, margin: f32, aspect: f32) -> (f32, f32) {
+    fn falling_position(
+        &self,
+        mote: &WeatherParticle,
+        speed: f32,
+        margin: f32,
+        aspect: f32,
+    ) -> (f32, f32) {
         let way = 1.0 + 2.0 * margin;
         // Drift is in frame widths, and places are in frame heights.
         let down = self.drift.down * aspect * mix(0.3, 1.0, mote.near);
@@ -133,13 +139,13 @@ impl ParticleSwarm {
         let round = gone.floor() as i32;
         let x = lattice(mote.number, 900 + round, mote.seed);
         (
-            self.across(x, mote.near, aspect),
+            self.wrapped_position(x, mote.near, aspect),
             (gone - gone.floor()) * way - margin,
         )
     }
 
     /// A place across the frame, moved by the camera and brought back from beyond the edges.
-    fn across(&self, chance: f32, near: f32, aspect: f32) -> f32 {
+    fn wrapped_position(&self, chance: f32, near: f32, aspect: f32) -> f32 {
         // The strip is a tenth wider on each side, so a particle comes back where it cannot be
         // seen.
         let moved = chance - self.drift.across * mix(0.3, 1.0, near) / 1.2;
@@ -152,7 +158,7 @@ impl ParticleSwarm {
         for mote in self.motes(620) {
             let speed = mix(1.1, 3.0, mote.near) * mix(0.9, 1.1, mote.chance(2));
             let length = speed * mix(0.022, 0.040, mote.near);
-            let (x, y) = self.falling(&mote, speed, 0.15, frame.aspect());
+            let (x, y) = self.falling_position(&mote, speed, 0.15, frame.aspect());
             frame.streak(SoftStreak {
                 from: (x + lean * (y - length), y - length),
                 to: (x + lean * y, y),
@@ -167,7 +173,7 @@ impl ParticleSwarm {
         for mote in self.motes(520) {
             let near = mote.near;
             let speed = mix(0.055, 0.30, near) * mix(0.8, 1.2, mote.chance(2));
-            let (x, y) = self.falling(&mote, speed, 0.06, frame.aspect());
+            let (x, y) = self.falling_position(&mote, speed, 0.06, frame.aspect());
             let pace = mix(0.7, 1.6, mote.chance(3));
             let sway = (self.seconds * pace + mote.chance(4) * 6.3).sin();
             let wind = (self.seconds * 0.4 + y * 3.0).sin() * 0.02;
@@ -190,7 +196,8 @@ impl ParticleSwarm {
                 (t * pace + mote.chance(n + 1) * 6.3).sin() * mix(0.01, 0.05, near)
             };
             let drift = t * mix(-0.02, 0.02, mote.chance(8)) * mix(0.3, 1.5, near);
-            let x = self.across(mote.chance(1) + drift, near, frame.aspect()) + wander(10);
+            let x =
+                self.wrapped_position(mote.chance(1) + drift, near, frame.aspect()) + wander(10);
             let y = mote.chance(2) * 1.1 - 0.05 + wander(14) - 0.012 * t;
             let glint =
                 0.5 + 0.5 * (t * mix(0.5, 1.8, mote.chance(3)) + mote.chance(4) * 6.3).sin();
@@ -205,7 +212,7 @@ impl ParticleSwarm {
         for mote in self.motes(150) {
             let near = mote.near;
             let speed = mix(0.07, 0.34, near) * mix(0.7, 1.3, mote.chance(2));
-            let (x, down) = self.falling(&mote, speed, 0.08, frame.aspect());
+            let (x, down) = self.falling_position(&mote, speed, 0.08, frame.aspect());
             let y = 1.0 - down;
             // They wind upwards, cool and go out.
             let t = self.seconds * mix(0.8, 2.0, mote.chance(3)) + mote.chance(4) * 6.3;
@@ -273,7 +280,7 @@ impl ParticleSwarm {
         for mote in self.motes(210) {
             let near = mote.near;
             let speed = mix(0.11, 0.42, near) * mix(0.8, 1.2, mote.chance(2));
-            let (x, y) = self.falling(&mote, speed, 0.08, frame.aspect());
+            let (x, y) = self.falling_position(&mote, speed, 0.08, frame.aspect());
             let t = self.seconds;
             let flutter = t * mix(2.0, 4.5, mote.chance(3)) + mote.chance(4) * 6.3;
             let x = x + flutter.sin() * mix(0.006, 0.03, near);

@@ -4,7 +4,7 @@
 
 use std::io::Cursor;
 
-use animatic::playback::{PlaybackError, can_be_tried, play};
+use animatic::playback::{PlaybackError, check_playable, play};
 use animatic::{Direction, RenderControl, RenderOptions, RenderRequest, RequestedOptions};
 
 fn film() -> Vec<u8> {
@@ -28,12 +28,12 @@ fn film() -> Vec<u8> {
 #[test]
 fn every_frame_is_shown_in_its_size() {
     let film = film();
-    can_be_tried(Cursor::new(&film)).unwrap();
+    check_playable(Cursor::new(&film)).unwrap();
     let mut numbers = Vec::new();
     let shown = play(Cursor::new(&film), 1000, &mut |frame| {
         assert_eq!((frame.width, frame.height), (640, 480));
         assert!(frame.luma.len() >= frame.stride * 479 + 640);
-        assert!((23.0..61.0).contains(&frame.per_second));
+        assert!((23.0..61.0).contains(&frame.frames_per_second));
         if frame.number == 0 {
             assert_eq!(frame.picture().unwrap().size(), (640, 480));
         }
@@ -50,7 +50,7 @@ fn every_frame_is_shown_in_its_size() {
 fn what_is_no_film_or_is_damaged_is_refused() {
     let film = film();
     for bytes in [&b""[..], b"not a film at all", &film[..film.len() / 3]] {
-        assert!(can_be_tried(Cursor::new(bytes)).is_err());
+        assert!(check_playable(Cursor::new(bytes)).is_err());
     }
     let other: Vec<u8> = film.clone();
     let at = other.windows(4).position(|kind| kind == b"avc1").unwrap();
@@ -61,13 +61,13 @@ fn what_is_no_film_or_is_damaged_is_refused() {
         .map_or(at, |next| at + 4 + next);
     let mut other = other;
     other[at..at + 4].copy_from_slice(b"hvc1");
-    let refused = can_be_tried(Cursor::new(&other));
+    let refused = check_playable(Cursor::new(&other));
     assert!(matches!(refused, Err(PlaybackError::Codec(name)) if name == "hvc1"));
     // Tables with any byte changed are read to an end.
     let from = film.windows(4).position(|kind| kind == b"stbl").unwrap();
     for at in (from..film.len().min(from + 2000)).step_by(7) {
         let mut damaged = film.clone();
         damaged[at] ^= 0xff;
-        drop(can_be_tried(Cursor::new(&damaged)));
+        drop(check_playable(Cursor::new(&damaged)));
     }
 }

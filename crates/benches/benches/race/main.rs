@@ -60,14 +60,14 @@ fn main() {
 /// Starts this program again on a processor of its own, where there are two and `taskset`.
 fn alone() {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    if processors < 2 || std::env::var_os(benches::OTHERS).is_some() {
+    if processors < 2 || std::env::var_os(benches::OTHER_CPU_VAR).is_some() {
         return;
     }
     // If there is no `taskset`, all share all processors.
     let _ = std::process::Command::new("taskset")
         .args(["-c", "0"])
         .args(std::env::args_os())
-        .env(benches::OTHERS, "1")
+        .env(benches::OTHER_CPU_VAR, "1")
         .exec();
 }
 
@@ -223,7 +223,9 @@ async fn pictures(gateway: &BenchGateway) {
     const ENOUGH: usize = 400;
     let used = || benches::cpu_times_of("self").iter().sum::<Duration>();
     let unseen = async || {
-        let read = |conn: &mut store::Conn<'_>| store::fingerprints::unseen(conn, None, u32::MAX);
+        let read = |conn: &mut store::Conn<'_>| {
+            store::fingerprints::without_fingerprint(conn, None, u32::MAX)
+        };
         gateway.app.store.read(read).await.unwrap().len()
     };
     let (cpu, films) = (used(), unseen().await);

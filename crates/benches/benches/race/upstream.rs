@@ -29,7 +29,7 @@ impl Drop for Upstream {
 
 /// An upstream that takes this long for an answer.
 pub(crate) fn start(pause: Duration) -> Upstream {
-    let mut child = benches::beside(std::env::current_exe().unwrap())
+    let mut child = benches::command_on_other_cpu(std::env::current_exe().unwrap())
         .env(UPSTREAM, pause.as_millis().to_string())
         .stdout(Stdio::piped())
         .spawn()

@@ -91,13 +91,13 @@ pub(crate) fn play_or_continue() {
     let (count, most_polls): (usize, usize) =
         (words[2].parse().unwrap(), words[3].parse().unwrap());
     benches::runtime().block_on(async {
-        let gateway = BenchGateway::of(benches::app_in(&data, None, &settings(url, most_polls))).await;
+        let gateway = BenchGateway::from_app(benches::app_in(&data, None, &settings(url, most_polls))).await;
         let _workers = WorkerPool::start(&gateway.app).await;
         orders::place(&gateway, "many", count).await;
         let line = "mediagate_upstream_calls_total{provider=\"many-many\",stage=\"submit\",outcome=\"ok\"} ";
         loop {
             tokio::time::sleep(Duration::from_millis(100)).await;
-            let text = counters::count().render();
+            let text = counters::metrics_recorder().render();
             let taken = text.lines().find_map(|one| one.strip_prefix(line));
             if taken.is_some_and(|taken| taken.trim().parse() == Ok(count)) {
                 break;

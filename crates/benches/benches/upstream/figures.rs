@@ -48,7 +48,7 @@ pub(crate) struct Histogram(Vec<(f64, u64)>);
 
 impl Histogram {
     pub(crate) fn read(name: &str, label: &str) -> Self {
-        let text = counters::count().render();
+        let text = counters::metrics_recorder().render();
         let start = format!("mediagate_upstream_{name}_bucket{{");
         let label = format!("=\"{label}\"");
         let buckets = text

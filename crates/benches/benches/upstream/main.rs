@@ -175,7 +175,7 @@ struct Run {
 
 /// Orders taken by the provider, tasks that ended well, polls: as `/metrics` tells.
 fn counts(model: &str) -> [usize; 3] {
-    let text = counters::count().render();
+    let text = counters::metrics_recorder().render();
     let value = |line: String| {
         let found = text.lines().find_map(|one| one.strip_prefix(&line));
         found.map_or(0, |value| value.trim().parse::<usize>().unwrap())

@@ -128,7 +128,7 @@ pub(crate) fn play_or_continue() {
                 world.clear_faults();
                 let latency = Duration::from_millis(latency.parse().unwrap());
                 if !latency.is_zero() {
-                    world.order(Fault::Latency(latency), None, None, u32::MAX);
+                    world.order_fault(Fault::Latency(latency), None, None, u32::MAX);
                 }
                 // `vary` makes a plan every millisecond. Wait until one has the new lengths.
                 std::thread::sleep(Duration::from_millis(20));

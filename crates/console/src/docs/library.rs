@@ -121,7 +121,7 @@ pub(super) struct SearchHit {
 }
 
 /// Most hits of one search.
-const MOST: usize = 30;
+const MAX_HITS: usize = 30;
 /// Characters of an excerpt.
 const EXCERPT: usize = 180;
 
@@ -155,7 +155,10 @@ pub(super) fn search(query: &str) -> Vec<SearchHit> {
     }
     // The sort is stable: equal hits stay in the order of the documents.
     hits.sort_by_key(|(in_title, _)| std::cmp::Reverse(*in_title));
-    hits.into_iter().map(|(_, hit)| hit).take(MOST).collect()
+    hits.into_iter()
+        .map(|(_, hit)| hit)
+        .take(MAX_HITS)
+        .collect()
 }
 
 fn excerpt(text: &str, word: &str) -> String {

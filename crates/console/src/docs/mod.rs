@@ -18,7 +18,7 @@ pub fn index(site: &SiteContext, query: &str) -> String {
             h1 { "Documentation" }
             (search_box(query))
         }
-        @if query.trim().is_empty() { (contents()) } @else { (found(&library::search(query))) }
+        @if query.trim().is_empty() { (contents()) } @else { (search_results(&library::search(query))) }
     };
     page(site, "Documentation", &body)
 }
@@ -147,7 +147,7 @@ fn group_list(group: GuideGroup, here: Option<&str>) -> Markup {
     }
 }
 
-fn found(hits: &[SearchHit]) -> Markup {
+fn search_results(hits: &[SearchHit]) -> Markup {
     html! {
         @if hits.is_empty() {
             p.notice role="status" { "No results. Try fewer or different words." }

@@ -53,7 +53,7 @@ pub(super) fn render(document: &Value) -> (Markup, Markup) {
     let body = html! {
         @for family in &families {
             h2 id={ "tag-" (family.name) } { (family.name) }
-            @for endpoint in &family.endpoints { (described(document, endpoint)) }
+            @for endpoint in &family.endpoints { (endpoint_section(document, endpoint)) }
         }
     };
     (side, body)
@@ -86,7 +86,7 @@ fn families(document: &Value) -> Vec<EndpointFamily<'_>> {
     families
 }
 
-fn described(document: &Value, endpoint: &EndpointEntry) -> Markup {
+fn endpoint_section(document: &Value, endpoint: &EndpointEntry) -> Markup {
     let operation = endpoint.operation;
     let summary = text(operation.get("summary"));
     let description = text(operation.get("description"));
@@ -105,13 +105,13 @@ fn described(document: &Value, endpoint: &EndpointEntry) -> Markup {
                 }
             }
             @for (status, answer) in operation.get("responses").and_then(Value::as_object).into_iter().flatten() {
-                (answered(document, status, answer))
+                (response_section(document, status, answer))
             }
         }
     }
 }
 
-fn answered(document: &Value, status: &str, answer: &Value) -> Markup {
+fn response_section(document: &Value, status: &str, answer: &Value) -> Markup {
     // Errors have the same format everywhere, which is described once, at the top.
     if status == "default" {
         return html! {};

@@ -15,7 +15,7 @@ pub(super) fn open(config: &Config, store: &Store) -> Result<BlobStore, OpenErro
     let folder = config.media_path();
     let place = place(config, &folder);
     let asked = place.clone();
-    let known = store.read_blocking(move |conn| media_folders::known(conn, &asked))?;
+    let known = store.read_blocking(move |conn| media_folders::lookup(conn, &asked))?;
     let in_folder = |error| OpenError::Data {
         path: folder.display().to_string(),
         error,

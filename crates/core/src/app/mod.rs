@@ -122,7 +122,7 @@ pub struct ProcessState {
     /// Who follows what happens.
     pub feed: EventFeed,
     /// Whether its workers take new orders at once.
-    pub handover: LocalDispatch,
+    pub local_dispatch: LocalDispatch,
 }
 
 impl AppParts {

@@ -52,14 +52,14 @@ impl ModelRegistry {
         // Providers first: whoever reads the new catalog must find the providers of its routes.
         self.upstream.replace(sites);
         self.catalog.store(Arc::new(catalog));
-        self.warn_of_slips(&models, now);
-        self.settings.applied(models);
+        self.warn_of_config_lints(&models, now);
+        self.settings.apply_models(models);
         Ok(())
     }
 
     /// Logs what `config check` would refuse. Nothing is kept from starting by
     /// it: the settings can be read, and what is known of a provider may be old.
-    pub fn warn_of_slips(&self, models: &ModelConfig, now: Timestamp) {
+    pub fn warn_of_config_lints(&self, models: &ModelConfig, now: Timestamp) {
         let (sites, catalog) = (self.upstream.sites(), self.catalog.load());
         for slip in config_lints::find(models, &sites, &catalog, now) {
             tracing::warn!("{slip}");

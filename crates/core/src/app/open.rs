@@ -60,13 +60,13 @@ pub enum OpenError {
 impl App {
     /// Opens everything that the settings name, and migrates the database.
     pub fn open(config: Config, clock: Clock) -> Result<Self, OpenError> {
-        counters::count();
-        let store = data(&config)?;
+        counters::metrics_recorder();
+        let store = open_database(&config)?;
         let secrets = GatewaySecrets::open(&config, &store)?;
-        let bell = Bell::new(store.clone(), wire(&config)?);
+        let bell = Bell::new(store.clone(), bell_transport(&config)?);
         let server = ServerIdentity::new();
         Ok(Self(Arc::new(AppParts {
-            blobs: blobs(&config, &store)?,
+            blobs: open_blobs(&config, &store)?,
             net: OutboundClients {
                 fetcher: UrlFetcher::new(&config.fetch).map_err(OpenError::Fetcher)?,
                 hooks: WebhookClient::new(&config.webhooks, &config.fetch)
@@ -101,7 +101,7 @@ impl App {
     }
 }
 
-fn blobs(config: &Config, store: &Store) -> Result<BlobStore, OpenError> {
+fn open_blobs(config: &Config, store: &Store) -> Result<BlobStore, OpenError> {
     match &config.media.store {
         MediaStore::Folder => media_folder::open(config, store),
         MediaStore::S3 { .. } => Ok(BlobStore::open(&config.media, &config.media_path())?),
@@ -109,7 +109,7 @@ fn blobs(config: &Config, store: &Store) -> Result<BlobStore, OpenError> {
 }
 
 /// The database, in a data folder that nobody else can read.
-fn data(config: &Config) -> Result<Store, OpenError> {
+fn open_database(config: &Config) -> Result<Store, OpenError> {
     let in_data = |error| OpenError::Data {
         path: config.data.display().to_string(),
         error,
@@ -154,7 +154,7 @@ impl GatewaySecrets {
 }
 
 /// How this process tells others of changes.
-fn wire(config: &Config) -> Result<BellTransport, ConfigError> {
+fn bell_transport(config: &Config) -> Result<BellTransport, ConfigError> {
     Ok(match &config.database {
         DatabaseTarget::Sqlite => BellTransport::None,
         DatabaseTarget::Postgres(_) => BellTransport::Notify(config.bell.database()?),
@@ -170,13 +170,13 @@ fn signing_secrets(config: &Config, store: &Store) -> Result<Vec<Vec<u8>>, OpenE
     }
     let path = config.signing_key_path();
     if config.database == DatabaseTarget::Sqlite {
-        let own = url_signer::from_file(&path).map_err(OpenError::SigningKey)?;
+        let own = url_signer::load_or_create_secret(&path).map_err(OpenError::SigningKey)?;
         return Ok(vec![own]);
     }
     // Offers the secret that this machine has signed with so far. If no other process stored one
     // before, URLs that it made stay valid.
     let own = url_signer::secret(&path).map_err(OpenError::SigningKey)?;
-    let kept = store.keep_secret(url_signer::to_text(&own))?;
+    let kept = store.shared_signing_secret(url_signer::to_text(&own))?;
     let kept = url_signer::from_text(&kept).map_err(OpenError::SigningKey)?;
     Ok(vec![kept])
 }

@@ -16,14 +16,14 @@ pub(super) struct LocalBell {
     pub(super) work: IdleWorkers,
     pub(super) upstream: IdleWorkers,
     pub(super) deliveries: IdleWorkers,
-    pub(super) called_off: broadcast::Sender<TaskId>,
+    pub(super) cancellations: broadcast::Sender<TaskId>,
     /// Since when rings do not reach other processes.
     silent_since: Mutex<Option<Instant>>,
 }
 
 #[derive(Default)]
 struct TaskListeners {
-    heard: HashMap<TaskId, watch::Sender<TaskSignals>>,
+    signals: HashMap<TaskId, watch::Sender<TaskSignals>>,
     /// Whether somebody looks for all of them.
     is_watched: bool,
 }
@@ -52,7 +52,7 @@ impl Default for LocalBell {
             work: IdleWorkers::default(),
             upstream: IdleWorkers::default(),
             deliveries: IdleWorkers::default(),
-            called_off: broadcast::Sender::new(256),
+            cancellations: broadcast::Sender::new(256),
             silent_since: Mutex::default(),
         }
     }
@@ -64,7 +64,7 @@ impl LocalBell {
     }
 
     /// Whether rings reach other processes now.
-    pub(super) fn connected(&self, is_connected: bool) {
+    pub(super) fn set_connected(&self, is_connected: bool) {
         counters::bell_connected(is_connected);
         let mut since = self
             .silent_since
@@ -82,19 +82,19 @@ impl LocalBell {
     }
 
     pub(super) fn ring(&self, task: TaskId) {
-        if let Some(heard) = self.tasks().heard.get(&task) {
+        if let Some(heard) = self.tasks().signals.get(&task) {
             heard.send_modify(TaskSignals::ring);
         }
     }
 
     pub(super) fn ring_underway(&self, task: TaskId) {
-        if let Some(heard) = self.tasks().heard.get(&task) {
+        if let Some(heard) = self.tasks().signals.get(&task) {
             heard.send_modify(|heard| heard.rings += 1);
         }
     }
 
     pub(super) fn ring_all(&self) {
-        for heard in self.tasks().heard.values() {
+        for heard in self.tasks().signals.values() {
             heard.send_modify(TaskSignals::ring);
         }
     }
@@ -102,14 +102,14 @@ impl LocalBell {
     pub(super) fn call_off(&self, task: TaskId) {
         self.ring(task);
         // Without workers in this process nobody listens.
-        let _ = self.called_off.send(task);
+        let _ = self.cancellations.send(task);
     }
 
     /// Another process rang.
-    pub(super) fn hear(&self, ring: BellMessage) {
+    pub(super) fn receive(&self, ring: BellMessage) {
         match ring {
             BellMessage::Task(task) => self.ring(task),
-            BellMessage::CalledOff(task) => self.call_off(task),
+            BellMessage::Cancelled(task) => self.call_off(task),
             BellMessage::Work => drop(self.work.ring()),
             BellMessage::Upstream => drop(self.upstream.ring()),
             BellMessage::Deliveries => drop(self.deliveries.ring()),
@@ -121,11 +121,11 @@ impl LocalBell {
         // Under the same lock as `watched_or_end`: either the poll still sees this listener, or the
         // caller learns that it has to start one.
         let mut tasks = self.tasks();
-        let heard = tasks.heard.entry(task).or_default().subscribe();
+        let heard = tasks.signals.entry(task).or_default().subscribe();
         let TaskSignals { rings, ends, .. } = *heard.borrow();
         let listener = TaskListener {
             task,
-            heard,
+            signals: heard,
             rings,
             ends,
             local: self.clone(),
@@ -137,20 +137,20 @@ impl LocalBell {
     /// next one who listens has to start it again.
     pub(super) fn watched_or_end(&self) -> Option<Vec<TaskId>> {
         let mut tasks = self.tasks();
-        tasks.is_watched = !tasks.heard.is_empty();
+        tasks.is_watched = !tasks.signals.is_empty();
         tasks
             .is_watched
-            .then(|| tasks.heard.keys().copied().collect())
+            .then(|| tasks.signals.keys().copied().collect())
     }
 
     /// Someone looked: so far these tasks have come. Those of `asked` that are missing do not exist
     /// any more, which their listeners have to find out.
-    pub(super) fn saw(&self, asked: &[TaskId], found: &[(TaskId, u32)]) {
+    pub(super) fn apply_progress(&self, asked: &[TaskId], found: &[(TaskId, u32)]) {
         let tasks = self.tasks();
         let mut missing: HashSet<TaskId> = asked.iter().copied().collect();
         for (task, newest) in found {
             missing.remove(task);
-            if let Some(heard) = tasks.heard.get(task) {
+            if let Some(heard) = tasks.signals.get(task) {
                 heard.send_if_modified(|heard| {
                     let is_news = heard.newest < *newest;
                     heard.newest = heard.newest.max(*newest);
@@ -158,7 +158,7 @@ impl LocalBell {
                 });
             }
         }
-        for heard in missing.iter().filter_map(|task| tasks.heard.get(task)) {
+        for heard in missing.iter().filter_map(|task| tasks.signals.get(task)) {
             heard.send_modify(TaskSignals::ring);
         }
     }
@@ -214,7 +214,7 @@ impl Drop for IdleGuard<'_> {
 /// Listens for changes of one task.
 pub struct TaskListener {
     task: TaskId,
-    heard: watch::Receiver<TaskSignals>,
+    signals: watch::Receiver<TaskSignals>,
     /// Up to here the rings were heard.
     rings: u64,
     ends: u64,
@@ -227,25 +227,25 @@ impl TaskListener {
         let rings = self.rings;
         let news = |heard: &TaskSignals| heard.rings != rings || heard.newest > seen;
         // Never an error: the sender is kept as long as somebody listens.
-        if let Ok(heard) = self.heard.wait_for(news).await {
+        if let Ok(heard) = self.signals.wait_for(news).await {
             self.rings = heard.rings;
         }
     }
 
     /// Sleeps until the task may have ended. Whether it was rung for: else it was seen that it came
     /// further than this event.
-    pub async fn ended(&mut self, seen: u32) -> bool {
+    pub async fn wait_for_end(&mut self, seen: u32) -> bool {
         let ends = self.ends;
         let news = |heard: &TaskSignals| heard.ends != ends || heard.newest > seen;
-        if let Ok(heard) = self.heard.wait_for(news).await {
+        if let Ok(heard) = self.signals.wait_for(news).await {
             self.ends = heard.ends;
         }
         self.ends != ends
     }
 
     /// Whether it was rung for since the last time. Does not wait.
-    pub fn rang(&mut self) -> bool {
-        let rings = self.heard.borrow().rings;
+    pub fn was_rung(&mut self) -> bool {
+        let rings = self.signals.borrow().rings;
         std::mem::replace(&mut self.rings, rings) != rings
     }
 }
@@ -254,9 +254,9 @@ impl Drop for TaskListener {
     fn drop(&mut self) {
         let mut tasks = self.local.tasks();
         // This listener's own receiver is still counted.
-        let heard = tasks.heard.get(&self.task);
+        let heard = tasks.signals.get(&self.task);
         if heard.is_some_and(|heard| heard.receiver_count() <= 1) {
-            tasks.heard.remove(&self.task);
+            tasks.signals.remove(&self.task);
         }
     }
 }
@@ -275,11 +275,11 @@ mod tests {
         local.ring(task);
         assert!(listener.changed(7).now_or_never().is_some());
         assert!(listener.changed(7).now_or_never().is_none());
-        local.saw(&[task], &[(task, 7)]);
+        local.apply_progress(&[task], &[(task, 7)]);
         assert!(listener.changed(7).now_or_never().is_none());
         // Whoever has seen less has something to see.
         assert!(listener.changed(6).now_or_never().is_some());
-        local.saw(&[task], &[]);
+        local.apply_progress(&[task], &[]);
         assert!(listener.changed(7).now_or_never().is_some());
     }
 
@@ -288,16 +288,16 @@ mod tests {
         let (local, task) = (Arc::new(LocalBell::default()), TaskId::new());
         let mut listener = local.listen(task).0;
         local.ring_underway(task);
-        assert!(listener.ended(7).now_or_never().is_none());
+        assert!(listener.wait_for_end(7).now_or_never().is_none());
         assert!(listener.changed(7).now_or_never().is_some());
         local.ring(task);
-        assert_eq!(listener.ended(7).now_or_never(), Some(true));
+        assert_eq!(listener.wait_for_end(7).now_or_never(), Some(true));
         // Its end may have been missed.
-        local.saw(&[task], &[(task, 8)]);
-        assert_eq!(listener.ended(7).now_or_never(), Some(false));
-        assert!(listener.ended(8).now_or_never().is_none());
-        local.saw(&[task], &[]);
-        assert_eq!(listener.ended(8).now_or_never(), Some(true));
+        local.apply_progress(&[task], &[(task, 8)]);
+        assert_eq!(listener.wait_for_end(7).now_or_never(), Some(false));
+        assert!(listener.wait_for_end(8).now_or_never().is_none());
+        local.apply_progress(&[task], &[]);
+        assert_eq!(listener.wait_for_end(8).now_or_never(), Some(true));
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub(super) enum BellMessage {
     /// The task changed.
     Task(TaskId),
     /// The task was cancelled.
-    CalledOff(TaskId),
+    Cancelled(TaskId),
     /// There is work, and whoever says so has nobody free for it.
     Work,
     /// The same for hosted providers.
@@ -23,7 +23,7 @@ impl fmt::Display for BellMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Task(task) => write!(f, "task.{task}"),
-            Self::CalledOff(task) => write!(f, "off.{task}"),
+            Self::Cancelled(task) => write!(f, "off.{task}"),
             Self::Work => f.write_str("work"),
             Self::Upstream => f.write_str("upstream"),
             Self::Deliveries => f.write_str("deliveries"),
@@ -42,7 +42,7 @@ impl FromStr for BellMessage {
         let id = |id: &str| id.parse().map_err(|_| UnknownMessage);
         match text.split_once('.') {
             Some(("task", task)) => id(task).map(Self::Task),
-            Some(("off", task)) => id(task).map(Self::CalledOff),
+            Some(("off", task)) => id(task).map(Self::Cancelled),
             _ => match text {
                 "work" => Ok(Self::Work),
                 "upstream" => Ok(Self::Upstream),
@@ -64,7 +64,7 @@ mod tests {
         let task = TaskId::new();
         for ring in [
             BellMessage::Task(task),
-            BellMessage::CalledOff(task),
+            BellMessage::Cancelled(task),
             BellMessage::Work,
             BellMessage::Upstream,
             BellMessage::Deliveries,

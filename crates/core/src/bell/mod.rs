@@ -54,9 +54,9 @@ pub struct Bell(Arc<BellState>);
 
 struct BellState {
     local: Arc<LocalBell>,
-    look: ProgressReader,
+    reader: ProgressReader,
     store: Store,
-    wire: BellTransport,
+    transport: BellTransport,
     outbox: mpsc::Sender<BellMessage>,
     /// Taken by whoever sends them.
     outgoing: Mutex<Option<mpsc::Receiver<BellMessage>>>,
@@ -76,9 +76,9 @@ impl Bell {
         });
         Self(Arc::new(BellState {
             local: Arc::default(),
-            look,
+            reader: look,
             store,
-            wire,
+            transport: wire,
             outbox,
             outgoing: Mutex::new(Some(outgoing)),
         }))
@@ -91,7 +91,7 @@ impl Bell {
             return;
         };
         let local = &self.0.local;
-        let exchange: BoxFuture<'_, ()> = match &self.0.wire {
+        let exchange: BoxFuture<'_, ()> = match &self.0.transport {
             BellTransport::None => return,
             BellTransport::Notify(direct) => Box::pin(notify::exchange(
                 &self.0.store,
@@ -131,19 +131,19 @@ impl Bell {
     /// A task was cancelled: whoever works on it should stop.
     pub fn call_off(&self, task: TaskId) {
         self.0.local.call_off(task);
-        self.send(BellMessage::CalledOff(task));
+        self.send(BellMessage::Cancelled(task));
     }
 
     /// Cancelled tasks from now on; misses some if there are very many.
-    pub fn called_off(&self) -> broadcast::Receiver<TaskId> {
-        self.0.local.called_off.subscribe()
+    pub fn cancellations(&self) -> broadcast::Receiver<TaskId> {
+        self.0.local.cancellations.subscribe()
     }
 
     /// Listens for changes of a task.
     pub fn listen(&self, task: TaskId) -> TaskListener {
         let (listener, is_first) = self.0.local.listen(task);
         if is_first {
-            polling::start(&self.0.local, &self.0.look);
+            polling::start(&self.0.local, &self.0.reader);
         }
         listener
     }
@@ -185,7 +185,7 @@ impl Bell {
     }
 
     fn send(&self, ring: BellMessage) {
-        if !matches!(self.0.wire, BellTransport::None) {
+        if !matches!(self.0.transport, BellTransport::None) {
             // If the outbox is full the ring is dropped. Whoever misses it finds the change by
             // polling.
             let _ = self.0.outbox.try_send(ring);

@@ -33,16 +33,16 @@ pub(super) async fn exchange(
     // Postgres sends a notification to its sender too. By this name a process skips its own.
     let name = AssetId::new().simple();
     loop {
-        local.connected(false);
-        let error = match store.link(direct.map(Secret::expose)).await {
+        local.set_connected(false);
+        let error = match store.notify_channel(direct.map(Secret::expose)).await {
             Ok(Some(link)) => {
-                local.connected(true);
-                converse(link, &name, local, &mut outgoing).await
+                local.set_connected(true);
+                run_connection(link, &name, local, &mut outgoing).await
             }
             Ok(None) => return,
             Err(error) => error,
         };
-        local.connected(false);
+        local.set_connected(false);
         tracing::warn!(%error, "no connection for notifications; changes by other processes become visible later");
         tokio::time::sleep(PAUSE).await;
         // Rings from during the outage are old: others have found those changes by polling.
@@ -51,7 +51,7 @@ pub(super) async fn exchange(
 }
 
 /// Returns when the connection is of no more use.
-async fn converse(
+async fn run_connection(
     mut link: NotifyChannel,
     name: &str,
     local: &LocalBell,
@@ -61,9 +61,9 @@ async fn converse(
     let mut due = Instant::now();
     loop {
         let told = tokio::select! {
-            heard = link.heard() => match heard {
+            heard = link.next_message() => match heard {
                 Ok(text) => {
-                    hear(&text, name, local);
+                    receive(&text, name, local);
                     continue;
                 }
                 Err(error) => return error,
@@ -84,7 +84,7 @@ async fn converse(
             }
         };
         if let Some(rings) = told
-            && let Err(error) = link.tell(&text(name, &rings)).await
+            && let Err(error) = link.notify(&text(name, &rings)).await
         {
             return error;
         }
@@ -97,14 +97,14 @@ fn text(name: &str, rings: &[BellMessage]) -> String {
     words.join(" ")
 }
 
-fn hear(text: &str, name: &str, local: &LocalBell) {
+fn receive(text: &str, name: &str, local: &LocalBell) {
     let mut words = text.split(' ');
     if words.next() == Some(name) {
         return;
     }
     // Another version may send rings that this one does not know. They are skipped.
     for ring in words.filter_map(|word| word.parse().ok()) {
-        local.hear(ring);
+        local.receive(ring);
     }
 }
 
@@ -118,13 +118,13 @@ mod tests {
         let (local, task) = (Arc::new(LocalBell::default()), TaskId::new());
         let (mut listener, _) = local.listen(task);
         let said = text("me", &[BellMessage::Work, BellMessage::Task(task)]);
-        hear(&said, "me", &local);
-        assert!(!listener.rang());
-        hear(&said, "you", &local);
-        assert!(listener.rang() && !listener.rang());
+        receive(&said, "me", &local);
+        assert!(!listener.was_rung());
+        receive(&said, "you", &local);
+        assert!(listener.was_rung() && !listener.was_rung());
         for forged in ["", " ", "you", "you nonsense task. task.x", "\u{0}"] {
-            hear(forged, "me", &local);
+            receive(forged, "me", &local);
         }
-        assert!(!listener.rang());
+        assert!(!listener.was_rung());
     }
 }

@@ -10,9 +10,9 @@ use crate::bell::ProgressReader;
 use crate::bell::local_bell::LocalBell;
 
 /// How often to look.
-const EVERY: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// When the database has not answered by then, everybody looks by himself and hears why.
-const PATIENCE: Duration = Duration::from_millis(1500);
+const READ_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Pause after that.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -24,13 +24,13 @@ pub(super) fn start(local: &Arc<LocalBell>, look: &ProgressReader) {
 
 async fn watch(local: Arc<LocalBell>, look: ProgressReader) {
     loop {
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         let Some(tasks) = local.watched_or_end() else {
             return;
         };
-        let looked = tokio::time::timeout(PATIENCE, look(tasks.clone())).await;
+        let looked = tokio::time::timeout(READ_TIMEOUT, look(tasks.clone())).await;
         if let Ok(Ok(found)) = looked {
-            local.saw(&tasks, &found);
+            local.apply_progress(&tasks, &found);
         } else {
             // Each waiter then reads its own task, and its caller gets the database's error instead
             // of silence.
@@ -90,7 +90,7 @@ mod tests {
         let mut again = listen(&local, &look);
         let start = Instant::now();
         again.changed(0).await;
-        assert_eq!(start.elapsed(), EVERY);
+        assert_eq!(start.elapsed(), POLL_INTERVAL);
     }
 
     #[tokio::test(start_paused = true)]
@@ -100,13 +100,13 @@ mod tests {
         let mut listener = listen(&local, &silent);
         let start = Instant::now();
         listener.changed(9).await;
-        assert_eq!(start.elapsed(), EVERY + PATIENCE);
+        assert_eq!(start.elapsed(), POLL_INTERVAL + READ_TIMEOUT);
 
         let local = Arc::new(LocalBell::default());
         let away: ProgressReader = Arc::new(|_| Box::pin(async { Err(StoreError::Lost) }));
         let mut listener = listen(&local, &away);
         let start = Instant::now();
         listener.changed(9).await;
-        assert_eq!(start.elapsed(), EVERY);
+        assert_eq!(start.elapsed(), POLL_INTERVAL);
     }
 }

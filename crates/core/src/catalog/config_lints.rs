@@ -21,20 +21,22 @@ pub fn find(
     catalog: &Catalog,
     now: Timestamp,
 ) -> Vec<ConfigError> {
-    let of_sites = sites.iter().flat_map(|(name, site)| of_site(name, site));
+    let of_sites = sites
+        .iter()
+        .flat_map(|(name, site)| lint_provider(name, site));
     let of_routes = catalog.models().iter().flat_map(|model| {
         let routes = model.routes().iter();
         routes.flat_map(|route| {
-            let own = of_route(model, route, sites);
+            let own = lint_route(model, route, sites);
             own.into_iter()
-                .chain(of_name(config, model, route, sites, now))
+                .chain(lint_model_name(config, model, route, sites, now))
         })
     });
     let all = of_sites.chain(of_routes);
     all.map(|slip| config.locate(slip)).collect()
 }
 
-fn of_site(name: &str, site: &ProviderSite) -> Vec<ConfigError> {
+fn lint_provider(name: &str, site: &ProviderSite) -> Vec<ConfigError> {
     let slip = |key: &str, message: String| ConfigError::Value {
         key: format!("providers.{name}.{key}"),
         message,
@@ -56,7 +58,7 @@ fn of_site(name: &str, site: &ProviderSite) -> Vec<ConfigError> {
         fault.map(str::to_owned).or_else(|| {
             let protocol = &site.config.protocol;
             let foreign = || adapters::fault_of_foreign_secret(secret, protocol);
-            is_own(site).then(foreign).flatten()
+            has_default_host(site).then(foreign).flatten()
         })
     });
     let address = address.map(|message| slip("base_url", message));
@@ -66,7 +68,7 @@ fn of_site(name: &str, site: &ProviderSite) -> Vec<ConfigError> {
 
 /// What the catalogue knows about a route's model: that it was shut down, or is spelled
 /// differently.
-fn of_name(
+fn lint_model_name(
     config: &ModelConfig,
     model: &Model,
     route: &Route,
@@ -83,7 +85,7 @@ fn of_name(
     };
     if let Some(known) = config.catalogue.find(protocol, name) {
         // Only at the protocol's own address: other hosts may serve this model for longer.
-        let day = known.retired.as_ref().filter(|_| is_own(site))?;
+        let day = known.retired.as_ref().filter(|_| has_default_host(site))?;
         let today = now.rfc3339();
         if !known.is_retired(today.get(..10).unwrap_or_default()) {
             return None;
@@ -98,15 +100,15 @@ fn of_name(
     let mut described = routes.filter(|one| one.model == name && one.provider == route.provider);
     let is_described = settings.limits != LimitSettings::default()
         || described.any(|one| one.limits != LimitSettings::default());
-    let meant = config.catalogue.meant(protocol, name);
-    let meant = meant.filter(|_| !is_described && is_own(site))?;
+    let meant = config.catalogue.suggestion(protocol, name);
+    let meant = meant.filter(|_| !is_described && has_default_host(site))?;
     slip(format!(
         "unknown model {name}; use \"{meant}\", or set its limits"
     ))
 }
 
 /// Whether a provider has its protocol's default address.
-fn is_own(site: &ProviderSite) -> bool {
+fn has_default_host(site: &ProviderSite) -> bool {
     let protocol = providers::protocol(&site.config.protocol);
     let adapter = site.provider.adapter();
     let own = adapter
@@ -117,7 +119,7 @@ fn is_own(site: &ProviderSite) -> bool {
     base.is_none_or(|base| own.is_some_and(|own| own.host_str() == base.url().host_str()))
 }
 
-fn of_route(model: &Model, route: &Route, sites: &ProviderSites) -> Vec<ConfigError> {
+fn lint_route(model: &Model, route: &Route, sites: &ProviderSites) -> Vec<ConfigError> {
     let site = sites.get(&route.provider);
     // A `*` route gets its name with each order, so there is none to check.
     let Some(site) = site.filter(|_| route.model != "*") else {
@@ -141,7 +143,7 @@ fn of_route(model: &Model, route: &Route, sites: &ProviderSites) -> Vec<ConfigEr
         .map(|message| slip("routes", message));
     let size = sizes
         .iter()
-        .find(|size| !adapter.can_say(&route.model, **size))
+        .find(|size| !adapter.can_express_size(&route.model, **size))
         .map(|(width, height)| {
             let message = format!(
                 "{} does not support {width}x{height}; remove it from sizes",

@@ -80,7 +80,7 @@ impl Catalog {
     fn check_default(&self, key: &str, name: &str, kind: MediaKind) -> Result<(), ConfigError> {
         // Embedded models can be disabled without touching the default, as long as no model of the
         // kind is left. If one is, a default that does not fit is a mistake.
-        let fits = self.named(name).is_some_and(|model| model.kind() == kind);
+        let fits = self.by_name(name).is_some_and(|model| model.kind() == kind);
         if fits || !self.models.iter().any(|model| model.kind() == kind) {
             return Ok(());
         }
@@ -106,7 +106,7 @@ impl Catalog {
     }
 
     /// The model with this name or alias; names take precedence.
-    pub fn named(&self, name: &str) -> Option<&Model> {
+    pub fn by_name(&self, name: &str) -> Option<&Model> {
         self.with_id(name)
             .or_else(|| self.models.iter().find(|model| model.answers_to(name)))
     }
@@ -130,9 +130,9 @@ impl Catalog {
     ) -> Result<Model, Error> {
         let not_found = || {
             let message = format!("There is no model {name:?}. See /v1/models for all models.");
-            Error::at(ErrorCode::ModelNotFound, param, message)
+            Error::at_field(ErrorCode::ModelNotFound, param, message)
         };
-        let named = self.named(name);
+        let named = self.by_name(name);
         let model = named
             .filter(|model| model.can_be_named(name))
             .ok_or_else(not_found)?;
@@ -142,10 +142,10 @@ impl Catalog {
                 model.id,
                 model.kind()
             );
-            return Err(Error::at(ErrorCode::UnsupportedValue, param, message));
+            return Err(Error::at_field(ErrorCode::UnsupportedValue, param, message));
         }
         if !key.may_use(&model.id) {
-            return Err(Error::at(
+            return Err(Error::at_field(
                 ErrorCode::ModelNotAllowed,
                 param,
                 format!("The API key may not use {:?}.", model.id),
@@ -186,7 +186,7 @@ fn apply(
             let message = "is an embedded model and cannot have routes; use another name";
             return Err(wrong("", message.into()));
         }
-        models.push(routed(id, settings, routes, shelves, now)?);
+        models.push(routed_model(id, settings, routes, shelves, now)?);
     }
     let known = models
         .iter()
@@ -203,14 +203,14 @@ fn apply(
             )
         })?;
     model.price = price(&wrong, settings.price.as_ref(), model.kind(), now)?;
-    if prices_nobody_chooses(model) {
+    if has_unselectable_audio_price(model) {
         let message = "usd_without_audio: callers cannot turn sound on or off for this model";
         return Err(wrong(".price", message.into()));
     }
     if let Some(why) = fault_of_pass(model, &settings.pass) {
         return Err(wrong(".pass", why.into()));
     }
-    model.pass.clone_from(&settings.pass);
+    model.passthrough_fields.clone_from(&settings.pass);
     if let Some(aliases) = &settings.aliases {
         model.aliases.clone_from(aliases);
     }
@@ -224,7 +224,7 @@ fn apply(
 }
 
 /// Whether a price depends on sound although callers cannot choose it.
-fn prices_nobody_chooses(model: &Model) -> bool {
+fn has_unselectable_audio_price(model: &Model) -> bool {
     let routes = model.routes().iter();
     let prices = routes.map(|route| (&route.price, &route.limits));
     let mut prices = prices.chain([(&model.price, &model.limits)]);
@@ -265,7 +265,7 @@ fn price(
 }
 
 /// A model made by hosted providers.
-fn routed(
+fn routed_model(
     id: &str,
     settings: &ModelSettings,
     routes: &[RouteSettings],
@@ -358,8 +358,8 @@ fn routed(
         notes: Vec::new(),
         limits,
         price: None,
-        pass: Vec::new(),
-        maker: ModelBackend::Routes(made),
+        passthrough_fields: Vec::new(),
+        backend: ModelBackend::Routes(made),
     })
 }
 
@@ -395,9 +395,9 @@ mod tests {
     #[test]
     fn names_and_aliases_lead_to_their_model() {
         let catalog = Catalog::new(&config(&[]), Vec::new(), &ProviderSites::new(), NOW).unwrap();
-        assert_eq!(catalog.named("chirp-auk").unwrap().id, "stems-dsp-1");
-        assert_eq!(catalog.named("animatic-1").unwrap().id, "animatic-1");
-        assert!(catalog.named("sora-2").is_none());
+        assert_eq!(catalog.by_name("chirp-auk").unwrap().id, "stems-dsp-1");
+        assert_eq!(catalog.by_name("animatic-1").unwrap().id, "animatic-1");
+        assert!(catalog.by_name("sora-2").is_none());
     }
 
     #[test]
@@ -422,7 +422,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             catalog
-                .named("animatic-1")
+                .by_name("animatic-1")
                 .unwrap()
                 .price
                 .as_ref()
@@ -465,7 +465,7 @@ mod tests {
                 NOW
             )
             .unwrap()
-            .named("animatic-1")
+            .by_name("animatic-1")
             .is_none()
         );
     }
@@ -480,7 +480,14 @@ mod tests {
                 &ProviderSites::new(),
                 NOW,
             )
-            .map(|catalog| catalog.named("animatic-1").unwrap().price.clone().unwrap())
+            .map(|catalog| {
+                catalog
+                    .by_name("animatic-1")
+                    .unwrap()
+                    .price
+                    .clone()
+                    .unwrap()
+            })
             .map_err(|error| error.to_string())
         };
         let price = |more: &str| format!("{{ unit = \"second\", usd = \"0.10\"{more} }}");

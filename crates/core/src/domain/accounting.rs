@@ -19,7 +19,7 @@ use mediagate_store::tasks::PageQuery;
 use mediagate_store::{self as store, Conn};
 
 /// Most that one command can move: more than anyone needs, and far from overflowing the sums.
-pub const MOST: MicroDollars = MicroDollars::new(1_000_000_000_000_000);
+pub const MAX_AMOUNT: MicroDollars = MicroDollars::new(1_000_000_000_000_000);
 
 /// An account's money, keys and storage.
 #[derive(Debug)]
@@ -32,16 +32,16 @@ pub struct AccountSummary {
 }
 
 /// The account's money, keys and storage now.
-pub async fn standing(app: &Ctx, account: AccountId) -> Result<AccountSummary, Error> {
+pub async fn account_summary(app: &Ctx, account: AccountId) -> Result<AccountSummary, Error> {
     let now = app.clock.now();
     app.store
-        .examine(move |conn| -> Result<AccountSummary, Error> {
+        .long_read(move |conn| -> Result<AccountSummary, Error> {
             let money = money_of(conn, account)?;
             let keys = store::accounts::keys_of(conn, account, now)?;
             Ok(AccountSummary {
                 money,
                 keys,
-                storage_bytes: store::assets::kept(conn, account)?,
+                storage_bytes: store::assets::stored_bytes(conn, account)?,
             })
         })
         .await
@@ -54,7 +54,7 @@ fn money_of(conn: &mut Conn<'_>, account: AccountId) -> Result<AccountMoney, Err
 
 /// Every account with its sums and number of keys.
 pub async fn accounts(app: &Ctx) -> Result<Vec<AccountRecord>, Error> {
-    Ok(app.store.examine(store::accounts::all).await?)
+    Ok(app.store.long_read(store::accounts::all).await?)
 }
 
 /// Changes to an account; `None` leaves a value as it is.
@@ -89,7 +89,7 @@ fn record_of(conn: &mut Conn<'_>, account: AccountId) -> Result<AccountRecord, E
 }
 
 /// An account's settings for the audit log.
-fn told(record: &AccountRecord) -> Value {
+fn audit_value(record: &AccountRecord) -> Value {
     json!({
         "handle": record.account.handle,
         "name": record.account.display_name,
@@ -113,7 +113,7 @@ pub async fn change(
             let before = record_of(conn, account)?;
             changes.write(conn, account)?;
             let after = record_of(conn, account)?;
-            let changed = (Some(told(&before)), Some(told(&after)));
+            let changed = (Some(audit_value(&before)), Some(audit_value(&after)));
             by.note(conn, "account.update", &after.account.handle, changed, now)?;
             Ok(after)
         })
@@ -217,7 +217,7 @@ fn write_adjustment(
     now: Timestamp,
 ) -> Result<MicroDollars, Error> {
     let refused = |message: String| Err(Error::plain(ErrorCode::NotAdjustable, message));
-    let Some(task) = store::tasks::of_anyone(conn, id)? else {
+    let Some(task) = store::tasks::by_id_any_account(conn, id)? else {
         let message = "There is no task with this id.";
         return Err(Error::plain(ErrorCode::TaskNotFound, message));
     };
@@ -252,7 +252,11 @@ fn write_adjustment(
     let after = paid.plus(amount);
     if after < MicroDollars::ZERO {
         let message = format!("The task cost {paid} USD. The refund cannot be higher.");
-        return Err(Error::at(ErrorCode::InvalidValue, "amount_usd", message));
+        return Err(Error::at_field(
+            ErrorCode::InvalidValue,
+            "amount_usd",
+            message,
+        ));
     }
     // It counts in the period of the charge that it corrects. A refund for yesterday's task must
     // not make room in today's budget.
@@ -263,7 +267,14 @@ fn write_adjustment(
         ..LedgerChange::default()
     };
     let kind = EntryKind::Adjust;
-    store::ledger::add(conn, ledger::of(&task), kind, change, Some(note), now)?;
+    store::ledger::add(
+        conn,
+        ledger::entry_subject(&task),
+        kind,
+        change,
+        Some(note),
+        now,
+    )?;
     Ok(after)
 }
 
@@ -275,12 +286,16 @@ fn sum(entries: &[MoneyEntry]) -> MicroDollars {
 fn check_amount(amount: MicroDollars) -> Result<(), Error> {
     let message = if amount == MicroDollars::ZERO {
         "The amount must not be 0.00 USD.".to_owned()
-    } else if amount > MOST || amount < MicroDollars::ZERO.minus(MOST) {
-        format!("The amount must be at most {MOST} USD.")
+    } else if amount > MAX_AMOUNT || amount < MicroDollars::ZERO.minus(MAX_AMOUNT) {
+        format!("The amount must be at most {MAX_AMOUNT} USD.")
     } else {
         return Ok(());
     };
-    Err(Error::at(ErrorCode::InvalidValue, "amount_usd", message))
+    Err(Error::at_field(
+        ErrorCode::InvalidValue,
+        "amount_usd",
+        message,
+    ))
 }
 
 /// A page of ledger entries: the newest, or all in the order they were written.
@@ -291,7 +306,7 @@ pub async fn entries(
     newest_first: bool,
 ) -> Result<Vec<MoneyEntry>, Error> {
     app.store
-        .examine(move |conn| -> Result<Vec<MoneyEntry>, Error> {
+        .long_read(move |conn| -> Result<Vec<MoneyEntry>, Error> {
             Ok(if newest_first {
                 store::ledger::newest(conn, &filter, limit)?
             } else {
@@ -323,17 +338,17 @@ pub async fn costs_of(
     let (first, last) = (place(first), place(last));
     let found = app
         .store
-        .examine(move |conn| -> Result<_, Error> {
+        .long_read(move |conn| -> Result<_, Error> {
             let (first, last) = ((first.0, first.1.as_str()), (last.0, last.1.as_str()));
             Ok(store::submissions::costs_between(conn, first, last)?)
         })
         .await?;
-    Ok(sums(found))
+    Ok(costs_by_task(found))
 }
 
 /// What each task cost. Of jobs at one provider that is their sum; of jobs whose costs cannot be
 /// added up, the latest.
-fn sums(in_order: Vec<(TaskId, ReportedCost)>) -> HashMap<TaskId, ReportedCost> {
+fn costs_by_task(in_order: Vec<(TaskId, ReportedCost)>) -> HashMap<TaskId, ReportedCost> {
     let mut costs: HashMap<TaskId, ReportedCost> = HashMap::new();
     for (task, mut told) in in_order {
         if let Some(before) = costs.remove(&task)
@@ -347,7 +362,7 @@ fn sums(in_order: Vec<(TaskId, ReportedCost)>) -> HashMap<TaskId, ReportedCost> 
 }
 
 pub async fn counts(app: &AppParts) -> Result<[i64; 4], Error> {
-    Ok(app.store.examine(store::ledger::counts).await?)
+    Ok(app.store.long_read(store::ledger::counts).await?)
 }
 
 /// Creates an account. The handle must be new.
@@ -365,13 +380,13 @@ pub async fn create(
         .write(app, move |conn, by| {
             if store::accounts::by_handle(conn, &account.handle)?.is_some() {
                 let message = format!("The account {:?} already exists.", account.handle);
-                return Err(Error::at(ErrorCode::HandleTaken, "handle", message));
+                return Err(Error::at_field(ErrorCode::HandleTaken, "handle", message));
             }
             store::accounts::insert(conn, &account)?;
             store::assets::insert(conn, &avatar)?;
             changes.write(conn, account.id)?;
             let record = record_of(conn, account.id)?;
-            let changed = (None, Some(told(&record)));
+            let changed = (None, Some(audit_value(&record)));
             by.note(conn, "account.create", &account.handle, changed, now)?;
             Ok(record)
         })
@@ -386,7 +401,7 @@ pub async fn page(
     after: Option<String>,
     limit: u32,
 ) -> Result<(Vec<MoneyEntry>, bool), Error> {
-    let read = app.store.examine(move |conn| -> Result<_, Error> {
+    let read = app.store.long_read(move |conn| -> Result<_, Error> {
         let at = match &after {
             None => None,
             Some(id) => match store::ledger::time_of(conn, id)? {
@@ -396,7 +411,7 @@ pub async fn page(
         };
         Ok(store::ledger::newest_before(conn, &filter, at, limit + 1)?)
     });
-    let mut found = store::soon(read).await?;
+    let mut found = store::await_commit(read).await?;
     let has_more = store::tasks::cut_one_more(&mut found, limit);
     Ok((found, has_more))
 }
@@ -409,7 +424,7 @@ pub async fn account_page(
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app
         .store
-        .examine(move |conn| store::accounts::page(conn, one_more));
+        .long_read(move |conn| store::accounts::page(conn, one_more));
     let mut found = read.await?;
     let has_more = store::tasks::cut_one_more(&mut found, limit);
     Ok((found, has_more))
@@ -427,7 +442,7 @@ mod tests {
             unit: unit.to_owned(),
         };
         let (two, mixed) = (TaskId::new(), TaskId::new());
-        let costs = sums(vec![
+        let costs = costs_by_task(vec![
             (two, cost("acme", 5, "usd")),
             (mixed, cost("acme", 5, "usd")),
             (two, cost("acme", 7, "usd")),

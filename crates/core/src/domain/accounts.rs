@@ -98,7 +98,7 @@ pub async fn handles(
     ids: impl Iterator<Item = AccountId>,
 ) -> Result<HashMap<AccountId, String>, Error> {
     let ids: HashSet<AccountId> = ids.collect();
-    let read = app.store.examine(move |conn| -> Result<_, Error> {
+    let read = app.store.long_read(move |conn| -> Result<_, Error> {
         let mut handles = HashMap::with_capacity(ids.len());
         for id in ids {
             if let Some(account) = store::accounts::account_by_id(conn, id)? {
@@ -122,7 +122,7 @@ fn check_handle(handle: &str) -> Result<(), Error> {
     if is_handle(handle) {
         Ok(())
     } else {
-        Err(Error::at(
+        Err(Error::at_field(
             ErrorCode::InvalidValue,
             "handle",
             "Must be 1 to 40 characters from a-z, 0-9, - and _.",

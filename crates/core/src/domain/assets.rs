@@ -53,7 +53,7 @@ pub async fn check_room(app: &Ctx, account: AccountId, more_bytes: u64) -> Resul
     let limit = app.config.storage_limit;
     let kept = app
         .store
-        .read(move |conn| store::assets::kept(conn, account))
+        .read(move |conn| store::assets::stored_bytes(conn, account))
         .await?;
     // At the limit nothing fits, not even input of unknown size.
     if kept.saturating_add(more_bytes.max(1)) > limit.0 {
@@ -74,7 +74,7 @@ pub fn check_disk(app: &Ctx) -> Result<(), Error> {
         // The folder itself is missing, perhaps because it is not mounted. That is an outage of the
         // media store and may pass.
         Err(error) if app.config.media.store == MediaStore::Folder => {
-            return Err(Error::media_away(error));
+            return Err(Error::media_unavailable(error));
         }
         Err(error) => return Err(Error::internal(error)),
     };
@@ -84,12 +84,16 @@ pub fn check_disk(app: &Ctx) -> Result<(), Error> {
     }
     tracing::warn!("uploads are rejected: the disk is almost full");
     let message = "The disk is almost full. Try again later.";
-    Err(Error::later(ErrorCode::Overloaded, message, 60))
+    Err(Error::retry_later(ErrorCode::Overloaded, message, 60))
 }
 
 /// Refuses input that takes the account over its limit, in the transaction that records it.
-pub fn check_kept(conn: &mut Conn<'_>, account: AccountId, limit: ByteSize) -> Result<(), Error> {
-    if store::assets::kept(conn, account)? > limit.0 {
+pub fn check_storage_limit(
+    conn: &mut Conn<'_>,
+    account: AccountId,
+    limit: ByteSize,
+) -> Result<(), Error> {
+    if store::assets::stored_bytes(conn, account)? > limit.0 {
         return Err(storage_full(limit));
     }
     Ok(())
@@ -127,7 +131,7 @@ fn record(
 ) -> Asset {
     // Expiry is judged by the steady time. With a clock that is behind it, a file that is dated by
     // `now` would expire too early.
-    let now = app.clock.noted();
+    let now = app.clock.record_time();
     Asset {
         id: AssetId::new(),
         account,
@@ -166,7 +170,7 @@ pub async fn load_file(app: &AppParts, id: AssetId) -> Result<Option<TempPath>, 
     let spool = app.config.spool_path();
     // A hard link costs no copy, and the file stays readable if it is removed meanwhile. A bucket,
     // or a spool on another file system, cannot give one.
-    if let Some(file) = app.blobs.name_again(id, asset.media, &spool).await {
+    if let Some(file) = app.blobs.hard_link(id, asset.media, &spool).await {
         return Ok(Some(file));
     }
     let whole = 0..asset.size_bytes;
@@ -240,7 +244,7 @@ pub fn can_be_handed(app: &Ctx, way: FileHandover) -> bool {
 
 /// A URL at which anyone can fetch a stored file for a day; `None` if the gateway has no
 /// `public_url`.
-pub fn lending_address(app: &AppParts, asset: &Asset) -> Option<String> {
+pub fn temporary_url(app: &AppParts, asset: &Asset) -> Option<String> {
     const TIME: Duration = Duration::from_hours(24);
     let origin = app.config.public_url.as_ref()?;
     let until = app.clock.now().plus(TIME);

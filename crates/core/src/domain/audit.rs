@@ -113,7 +113,7 @@ pub async fn note_refused(
         let after = json!({"status": code.status(), "code": code.name()});
         by.note(conn, "operator.refused", &call, (None, Some(after)), now)
     });
-    store::soon(written).await
+    store::await_commit(written).await
 }
 
 /// At most `limit` entries, newest first, and whether more follow. `after` is the last entry of the
@@ -124,7 +124,7 @@ pub async fn page(
     after: Option<AuditId>,
     limit: u32,
 ) -> Result<(Vec<AuditEntry>, bool), Error> {
-    let read = app.store.examine(move |conn| -> Result<_, Error> {
+    let read = app.store.long_read(move |conn| -> Result<_, Error> {
         let before = match after {
             None => None,
             Some(id) => match store::audit::time_of(conn, id)? {
@@ -134,7 +134,7 @@ pub async fn page(
         };
         Ok(store::audit::newest(conn, &filter, before, limit + 1)?)
     });
-    let mut found = store::soon(read).await?;
+    let mut found = store::await_commit(read).await?;
     let has_more = store::tasks::cut_one_more(&mut found, limit);
     Ok((found, has_more))
 }

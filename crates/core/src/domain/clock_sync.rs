@@ -8,7 +8,7 @@ use mediagate_model::error::Error;
 use mediagate_store as store;
 
 /// An answer of the database that came within this tells what time it has.
-pub const PROMPT: Duration = Duration::from_millis(500);
+pub const MAX_SYNC_LATENCY: Duration = Duration::from_millis(500);
 
 /// Sets the process's clock by the database, before anything is judged by its age.
 pub async fn begin(app: &Ctx) -> Result<(), Error> {
@@ -23,8 +23,8 @@ pub async fn begin(app: &Ctx) -> Result<(), Error> {
         .await?;
     // After a slow answer the difference may be mostly its own delay. The next heartbeat asks
     // again.
-    if asked.elapsed() < PROMPT {
-        app.clock.share(own, shared);
+    if asked.elapsed() < MAX_SYNC_LATENCY {
+        app.clock.sync_to_database(own, shared);
     }
     // Ages are judged from where time had come before the restart, so a clock that is wrong at the
     // start makes nothing old at once.

@@ -10,13 +10,13 @@ use providers::ProviderCost;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::price::WorkQuantity;
-use mediagate_model::submission::{ClosedSubmission, SubmissionState, judge};
+use mediagate_model::submission::{ClosedSubmission, SubmissionState, classify_job_cost};
 use mediagate_model::task::Task;
 use mediagate_store::{self as store, Conn};
 
 /// A submission has just been closed. `cost` is what the provider said at the end, `made` how much it
 /// made; `None` if nothing.
-pub fn job_is_over(
+pub fn record_job_cost(
     conn: &mut Conn<'_>,
     task: &Task,
     closed: ClosedSubmission,
@@ -31,15 +31,15 @@ pub fn job_is_over(
     // What the provider says at the end replaces what it said earlier.
     let told = cost
         .map(|cost| (cost.millionths, cost.unit.name().to_owned()))
-        .or(closed.told);
+        .or(closed.reported_cost);
     // By the task's own tariff: the cost that was valid when the order was accepted.
     let declared = task
         .tariff
         .as_ref()
         .and_then(|tariff| tariff.cost_by(&closed.provider, &closed.route_model));
     // A route's cost is for what was made. What a failed job costs, only the provider knows.
-    let declared = made.zip(declared).map(|(made, price)| price.of(made));
-    let job = judge(told, declared, made.is_some());
+    let declared = made.zip(declared).map(|(made, price)| price.cost_of(made));
+    let job = classify_job_cost(told, declared, made.is_some());
     store::hourly_sums::add_job(conn, task, &closed.provider, job, now)?;
     Ok(())
 }

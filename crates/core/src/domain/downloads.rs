@@ -18,21 +18,21 @@ const LONGEST: usize = 80;
 pub async fn name_of(app: &Ctx, recording: AssetId) -> Result<Option<String>, Error> {
     let read = app
         .store
-        .read(move |conn| store::clips::named(conn, recording));
+        .read(move |conn| store::clips::recording_name(conn, recording));
     Ok(read.await?.map(|named| name(&named)))
 }
 
 /// A name that every file system takes.
 fn name(named: &RecordingName) -> String {
     let song = named.song.as_deref().unwrap_or(&named.title);
-    let song = plain(song);
+    let song = safe_name(song);
     match named.target {
-        Some(target) => format!("{song} – {}", plain(&target.name().replace('_', " "))),
+        Some(target) => format!("{song} – {}", safe_name(&target.name().replace('_', " "))),
         None => song,
     }
 }
 
-fn plain(text: &str) -> String {
+fn safe_name(text: &str) -> String {
     let is_bad = |c: char| c.is_control() || "\\/:*?\"<>|".contains(c);
     let text: String = text
         .chars()
@@ -67,11 +67,11 @@ pub async fn stems(
         let Some(clip) = store::clips::by_id(conn, id, account)? else {
             return Err(super::music::clip_not_found());
         };
-        let stems = of(conn, &clip)?;
+        let stems = stems_of(conn, &clip)?;
         let mut found = Vec::with_capacity(stems.len());
         for media in stems.iter().filter_map(|stem| stem.media) {
             let asset = store::assets::by_id(conn, media.audio)?;
-            found.extend(asset.zip(store::clips::named(conn, media.audio)?));
+            found.extend(asset.zip(store::clips::recording_name(conn, media.audio)?));
         }
         Ok((clip.title, found))
     });
@@ -89,11 +89,11 @@ pub async fn stems(
         let message = "The clip has no complete stems that are still stored.";
         return Err(Error::plain(ErrorCode::ClipNotReady, message));
     };
-    let song = plain(first.song.as_deref().unwrap_or(&title));
+    let song = safe_name(first.song.as_deref().unwrap_or(&title));
     Ok((format!("{song} – stems"), members(found)))
 }
 
-fn of(conn: &mut store::Conn<'_>, clip: &Clip) -> Result<Vec<Clip>, Error> {
+fn stems_of(conn: &mut store::Conn<'_>, clip: &Clip) -> Result<Vec<Clip>, Error> {
     let (source, task) = match clip.origin {
         ClipOrigin::Stem { source, task, .. } => (source, Some(task)),
         ClipOrigin::Upload | ClipOrigin::Song { .. } => {
@@ -142,8 +142,8 @@ mod tests {
             ("...", "Untitled"),
             ("Für Elise", "Für Elise"),
         ] {
-            assert_eq!(plain(text), expected, "{text:?}");
+            assert_eq!(safe_name(text), expected, "{text:?}");
         }
-        assert_eq!(plain(&"ä".repeat(300)).chars().count(), LONGEST);
+        assert_eq!(safe_name(&"ä".repeat(300)).chars().count(), LONGEST);
     }
 }

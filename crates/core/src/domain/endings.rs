@@ -65,7 +65,7 @@ pub fn settle(
 }
 
 /// The ending of a task that made nothing: its hold is released.
-pub fn failed(task: &Task, failure: TaskFailure) -> TaskEnding {
+pub fn failed_ending(task: &Task, failure: TaskFailure) -> TaskEnding {
     TaskEnding {
         state: TaskState::Failed,
         cost: MicroDollars::ZERO,

@@ -22,7 +22,7 @@ use mediagate_model::ids::AccountId;
 use mediagate_store as store;
 
 /// How often to look.
-const EVERY: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// How far back a look begins before the one before it: commits arrive late, and clocks differ.
 const OVERLAP: Duration = Duration::from_secs(3);
 /// Rows of each kind that a look reads.
@@ -30,7 +30,7 @@ const MOST_ROWS: u32 = 500;
 /// Handles that are kept.
 const MOST_HANDLES: usize = 1000;
 /// How far back a stream that was interrupted is taken up.
-const MEMORY: Duration = Duration::from_mins(5);
+const REPLAY_WINDOW: Duration = Duration::from_mins(5);
 
 /// One who follows, as long as this lives.
 pub struct FeedFollower {
@@ -60,7 +60,7 @@ pub async fn follow(app: &App, since: Option<Timestamp>) -> Result<FeedFollower,
     // twice.
     let Some((receiver, is_first)) = app.process.feed.join() else {
         let message = format!("At most {MOST_FOLLOWERS} event streams can be open at a time.");
-        return Err(Error::later(ErrorCode::Overloaded, message, 5));
+        return Err(Error::retry_later(ErrorCode::Overloaded, message, 5));
     };
     if is_first {
         #[expect(clippy::disallowed_methods, reason = "it ends with the last follower")]
@@ -73,8 +73,8 @@ pub async fn follow(app: &App, since: Option<Timestamp>) -> Result<FeedFollower,
     };
     if let Some(since) = since {
         let now = app.clock.now();
-        let mut look = FeedCursor::from(since.minus(OVERLAP).max(now.minus(MEMORY)));
-        follower.missed = look.at_records(app).await?.into();
+        let mut look = FeedCursor::starting_at(since.minus(OVERLAP).max(now.minus(REPLAY_WINDOW)));
+        follower.missed = look.poll_records(app).await?.into();
     }
     Ok(follower)
 }
@@ -98,25 +98,25 @@ impl FeedFollower {
 
 /// Looks until nobody follows any more.
 async fn watch(app: App) {
-    let mut look = FeedCursor::from(app.clock.now());
+    let mut look = FeedCursor::starting_at(app.clock.now());
     // Learns how the routes stand at the start. Only changes from here on are events.
-    if let Ok(others) = route_states::of_others(&app).await {
-        look.at_routes(&app, &others);
+    if let Ok(others) = route_states::peer_states(&app).await {
+        look.poll_routes(&app, &others);
     }
     loop {
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         if !app.process.feed.is_followed_or_end() {
             return;
         }
-        match look.at_all(&app).await {
+        match look.poll_all(&app).await {
             Ok(found) => {
                 for told in found {
-                    app.process.feed.tell(told);
+                    app.process.feed.publish(told);
                 }
             }
             // The followers stay: the database may be back at the next look.
             Err(error) => {
-                tracing::warn!(inside = ?error.inside(), "cannot read the latest events");
+                tracing::warn!(inside = ?error.internal_cause(), "cannot read the latest events");
             }
         }
     }
@@ -127,7 +127,7 @@ struct FeedCursor {
     /// From when on each kind of record is read next: accepted, sent, ended, changed.
     since: [Timestamp; 4],
     /// What was read already, and when it happened.
-    told: HashMap<(u8, String), Timestamp>,
+    published: HashMap<(u8, String), Timestamp>,
     /// What was read and not told yet: a look may fail in between.
     new: Vec<FeedEvent>,
     routes: HashMap<(String, String), RouteStatus>,
@@ -135,10 +135,10 @@ struct FeedCursor {
 }
 
 impl FeedCursor {
-    fn from(since: Timestamp) -> Self {
+    fn starting_at(since: Timestamp) -> Self {
         Self {
             since: [since; 4],
-            told: HashMap::new(),
+            published: HashMap::new(),
             new: Vec::new(),
             routes: HashMap::new(),
             handles: HashMap::new(),
@@ -146,15 +146,15 @@ impl FeedCursor {
     }
 
     /// What is new of everything.
-    async fn at_all(&mut self, app: &App) -> Result<Vec<Arc<FeedEntry>>, Error> {
-        let others = route_states::of_others(app).await?;
-        let mut found = self.at_records(app).await?;
-        found.extend(self.at_routes(app, &others));
+    async fn poll_all(&mut self, app: &App) -> Result<Vec<Arc<FeedEntry>>, Error> {
+        let others = route_states::peer_states(app).await?;
+        let mut found = self.poll_records(app).await?;
+        found.extend(self.poll_routes(app, &others));
         Ok(found)
     }
 
     /// What is new since the last look, the oldest first, with the handles of accounts.
-    async fn at_records(&mut self, app: &Ctx) -> Result<Vec<Arc<FeedEntry>>, Error> {
+    async fn poll_records(&mut self, app: &Ctx) -> Result<Vec<Arc<FeedEntry>>, Error> {
         self.read_records(app).await?;
         self.look_up_handles(app).await?;
         // Nothing fails from here on: what is taken out is told.
@@ -162,7 +162,10 @@ impl FeedCursor {
         let handles = &self.handles;
         let told = self.new.drain(..).map(|what| {
             let handle = what.account().and_then(|id| handles.get(&id).cloned());
-            Arc::new(FeedEntry { what, handle })
+            Arc::new(FeedEntry {
+                event: what,
+                handle,
+            })
         });
         Ok(told.collect())
     }
@@ -170,23 +173,23 @@ impl FeedCursor {
     /// Reads what is new since the last look.
     async fn read_records(&mut self, app: &Ctx) -> Result<(), Error> {
         let since = self.since;
-        let read = app.store.examine(move |conn| -> Result<_, Error> {
-            let accepted = store::feed::accepted(conn, since[0], MOST_ROWS)?;
-            let sent = store::feed::sent(conn, since[1], MOST_ROWS)?;
-            let ended = store::feed::ended(conn, since[2], MOST_ROWS)?;
-            let changed = store::feed::changed(conn, since[3], MOST_ROWS)?;
+        let read = app.store.long_read(move |conn| -> Result<_, Error> {
+            let accepted = store::feed::accepted_tasks(conn, since[0], MOST_ROWS)?;
+            let sent = store::feed::sent_submissions(conn, since[1], MOST_ROWS)?;
+            let ended = store::feed::ended_tasks(conn, since[2], MOST_ROWS)?;
+            let changed = store::feed::audit_entries(conn, since[3], MOST_ROWS)?;
             let kinds: [Vec<FeedEvent>; 4] = [
                 accepted.into_iter().map(FeedEvent::Accepted).collect(),
                 sent.into_iter().map(FeedEvent::Sent).collect(),
                 ended.into_iter().map(FeedEvent::Ended).collect(),
                 changed
                     .into_iter()
-                    .map(|entry| FeedEvent::Changed(Box::new(entry)))
+                    .map(|entry| FeedEvent::AuditLogged(Box::new(entry)))
                     .collect(),
             ];
             Ok(kinds)
         });
-        let kinds = store::soon(read).await?;
+        let kinds = store::await_commit(read).await?;
         for (kind, found) in (0u8..).zip(kinds) {
             let place = &mut self.since[usize::from(kind)];
             if let Some(last) = found.last() {
@@ -203,13 +206,14 @@ impl FeedCursor {
             for what in found {
                 let (id, at) = (id(&what), what.at());
                 // Looks overlap, so rows are read again. Each is told once.
-                if self.told.insert((kind, id), at).is_none() {
+                if self.published.insert((kind, id), at).is_none() {
                     self.new.push(what);
                 }
             }
             // No later look reads further back, so older ids need not be remembered.
             let oldest = self.since[usize::from(kind)].minus(OVERLAP);
-            self.told.retain(|(of, _), at| *of != kind || *at >= oldest);
+            self.published
+                .retain(|(of, _), at| *of != kind || *at >= oldest);
         }
         Ok(())
     }
@@ -233,13 +237,13 @@ impl FeedCursor {
     }
 
     /// The routes that stand differently since the last look.
-    fn at_routes(&mut self, app: &App, others: &PeerRouteStates) -> Vec<Arc<FeedEntry>> {
+    fn poll_routes(&mut self, app: &App, others: &PeerRouteStates) -> Vec<Arc<FeedEntry>> {
         let now = app.clock.now();
         let catalog = app.models.catalog.load_full();
         let routes = catalog.models().iter().flat_map(Model::routes);
         let mut changed = Vec::new();
         for route in routes {
-            let together = route_states::together(app, route, others);
+            let together = route_states::combined_state(app, route, others);
             let note = app.models.upstream.note(route, |note| note.clone());
             let state = RouteStatus {
                 provider: route.provider.clone(),
@@ -257,7 +261,10 @@ impl FeedCursor {
             let before = self.routes.insert(key, state.clone());
             if before.is_some_and(|before| before != state) {
                 let what = FeedEvent::Route(Box::new(state), now);
-                changed.push(Arc::new(FeedEntry { what, handle: None }));
+                changed.push(Arc::new(FeedEntry {
+                    event: what,
+                    handle: None,
+                }));
             }
         }
         changed
@@ -270,6 +277,6 @@ fn id(what: &FeedEvent) -> String {
         FeedEvent::Sent(one) => one.id.to_string(),
         FeedEvent::Ended(one) => one.task.to_string(),
         FeedEvent::Route(state, _) => format!("{}/{}", state.provider, state.model),
-        FeedEvent::Changed(entry) => entry.id.to_string(),
+        FeedEvent::AuditLogged(entry) => entry.id.to_string(),
     }
 }

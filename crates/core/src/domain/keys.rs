@@ -91,7 +91,7 @@ fn with_secret(app: &Ctx, account: &Account, new: NewKey, secret: &Secret) -> Ap
         prefix: secret.expose().chars().take(12).collect(),
         sha256: hash(secret.expose()),
         scopes: if new.scopes.is_empty() {
-            Scope::usual()
+            Scope::default_scopes()
         } else {
             new.scopes
         },
@@ -120,7 +120,7 @@ pub async fn create_first(app: &Ctx, account: &Account, secret: &Secret) -> Resu
     let now = app.clock.now();
     let made = app.store.write(move |conn| -> Result<bool, Error> {
         // An advisory lock: an empty table has no row that processes could wait for.
-        accounts::exclude_other_first_keys(conn);
+        accounts::lock_first_key(conn);
         let is_first = accounts::keys(conn)?.is_empty();
         if is_first {
             changes::insert(conn, &ChangeAuthor::command("serve"), &key, now)?;
@@ -132,7 +132,7 @@ pub async fn create_first(app: &Ctx, account: &Account, secret: &Secret) -> Resu
 
 /// Every key with its account's handle, oldest first.
 pub async fn list(app: &Ctx) -> Result<Vec<(ApiKey, String)>, Error> {
-    Ok(app.store.examine(accounts::keys).await?)
+    Ok(app.store.long_read(accounts::keys).await?)
 }
 
 /// Every key with its money and use, oldest first.
@@ -145,14 +145,14 @@ pub async fn records(app: &Ctx) -> Result<Vec<KeyRecord>, Error> {
     };
     let read = app
         .store
-        .examine(move |conn| accounts::key_page(conn, None, all, now));
+        .long_read(move |conn| accounts::key_page(conn, None, all, now));
     Ok(read.await?)
 }
 
 /// Result of looking for a key by what an operator has of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyMatch {
-    One(KeyId),
+    Unique(KeyId),
     /// No key has this id or prefix.
     NoSuchKey,
     /// The prefix matches several keys.
@@ -176,7 +176,7 @@ pub async fn find(app: &Ctx, which: &str) -> Result<KeyMatch, Error> {
     let mut found = keys.iter().map(|(key, _)| key).filter(|key| fits(key));
     Ok(match (found.next(), found.next()) {
         (None, _) => KeyMatch::NoSuchKey,
-        (Some(key), None) => KeyMatch::One(key.id),
+        (Some(key), None) => KeyMatch::Unique(key.id),
         (Some(_), Some(_)) => KeyMatch::Ambiguous,
     })
 }
@@ -188,7 +188,7 @@ pub async fn check(app: &AppParts, secret: &str, address: IpAddr) -> Result<Call
         return Err(invalid());
     }
     // The lookup compares hashes of a 256-bit secret, so its timing does not help to guess one.
-    let caller = known(app, hash(secret), accounts::caller_by_sha256).await?;
+    let caller = cached_caller(app, hash(secret), accounts::caller_by_sha256).await?;
     let caller = caller.ok_or_else(invalid)?;
     if caller
         .credential
@@ -202,11 +202,11 @@ pub async fn check(app: &AppParts, secret: &str, address: IpAddr) -> Result<Call
 }
 
 /// The key with this secret, valid or not.
-pub async fn holder(app: &AppParts, secret: &str) -> Result<Option<ApiKey>, Error> {
+pub async fn key_of_secret(app: &AppParts, secret: &str) -> Result<Option<ApiKey>, Error> {
     if !is_well_formed(secret) {
         return Ok(None);
     }
-    let caller = known(app, hash(secret), accounts::caller_by_sha256).await?;
+    let caller = cached_caller(app, hash(secret), accounts::caller_by_sha256).await?;
     Ok(caller.map(|caller| caller.key))
 }
 
@@ -245,12 +245,12 @@ pub(super) fn admit(app: &AppParts, caller: Caller, address: IpAddr) -> Result<C
         ));
     }
     // Kept in memory and written once a minute: a write for each request would cost a commit.
-    app.caches.uses.note(caller.key.id, now);
+    app.caches.key_usage.note(caller.key.id, now);
     Ok(caller)
 }
 
 /// The caller with this hash: as it was read a moment ago, or by `find`.
-pub(super) async fn known(
+pub(super) async fn cached_caller(
     app: &AppParts,
     sha256: String,
     find: fn(&mut Conn<'_>, &str) -> Result<Option<Caller>, StoreError>,

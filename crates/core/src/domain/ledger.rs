@@ -32,7 +32,7 @@ pub fn reserve(conn: &mut Conn<'_>, tasks: &[Task]) -> Result<(), Error> {
         };
         let written = store::ledger::add(
             conn,
-            of(task),
+            entry_subject(task),
             EntryKind::Reserve,
             change,
             None,
@@ -98,7 +98,7 @@ fn check(sums: &LedgerSums, cost: MicroDollars) -> Result<(), Error> {
 }
 
 /// The account, key, task and model for a task's ledger entries.
-pub(super) fn of(task: &Task) -> EntrySubject<'_> {
+pub(super) fn entry_subject(task: &Task) -> EntrySubject<'_> {
     EntrySubject {
         account: task.account,
         key: Some(task.key),
@@ -175,7 +175,7 @@ fn write_end(
         (ChargeState::Free | ChargeState::Held, Some(state)) => {
             return Ok(store::ledger::end_without_entry(
                 conn,
-                of(task),
+                entry_subject(task),
                 state,
                 now,
             )?);
@@ -187,10 +187,10 @@ fn write_end(
         // Whatever is charged, the whole reservation ends here, so the unused rest needs no entry.
         held: MicroDollars::ZERO.minus(task.reserved),
         spent,
-        ended,
+        final_state: ended,
         ..LedgerChange::default()
     };
-    store::ledger::add(conn, of(task), kind, change, None, now)?;
+    store::ledger::add(conn, entry_subject(task), kind, change, None, now)?;
     Ok(())
 }
 
@@ -204,7 +204,7 @@ const CHECKED_UNTIL: &str = "ledger_checked_until";
 /// `meta` key: number of mismatches at the last check.
 const MISMATCHES: &str = "ledger_mismatches";
 /// Entries may be committed this much later than their own time says.
-const LATE: Duration = Duration::from_hours(1);
+const LATE_COMMITS: Duration = Duration::from_hours(1);
 /// Most mismatches that a check logs.
 const MOST_LOGGED: usize = 100;
 
@@ -214,7 +214,7 @@ pub async fn check_recent(app: &Ctx) -> Result<(), Error> {
     let began = app.clock.now();
     let read = app
         .store
-        .examine(|conn| store::meta::get(conn, CHECKED_UNTIL));
+        .long_read(|conn| store::meta::get(conn, CHECKED_UNTIL));
     let since = read.await?.map(Timestamp::from_micros);
     let found = run(
         app,
@@ -231,7 +231,7 @@ pub async fn check_recent(app: &Ctx) -> Result<(), Error> {
             // After a mismatch the mark stays where it is. The next check covers the same time
             // again, so the alarm does not go out while the fault is still there.
             if count == 0 {
-                store::meta::set(conn, CHECKED_UNTIL, began.minus(LATE).micros())?;
+                store::meta::set(conn, CHECKED_UNTIL, began.minus(LATE_COMMITS).micros())?;
             }
             Ok(())
         })
@@ -239,10 +239,10 @@ pub async fn check_recent(app: &Ctx) -> Result<(), Error> {
 }
 
 /// Updates the metrics with the last check's result, whichever process made it.
-pub async fn tell(app: &App) -> Result<(), Error> {
+pub async fn update_metrics(app: &App) -> Result<(), Error> {
     let read = app
         .store
-        .examine(|conn| store::meta::get::<i64>(conn, MISMATCHES));
+        .long_read(|conn| store::meta::get::<i64>(conn, MISMATCHES));
     let count = u32::try_from(read.await?.unwrap_or(0)).unwrap_or(u32::MAX);
     counters::ledger_checked(count);
     app.process.mismatches.store(count, Ordering::Relaxed);
@@ -257,7 +257,7 @@ async fn run(app: &Ctx, mut check: LedgerAudit) -> Result<Vec<Mismatch>, Error> 
         };
         // One page per transaction: the whole ledger in one read would exceed its time limit.
         let has_more;
-        (check, has_more) = app.store.examine(step).await?;
+        (check, has_more) = app.store.long_read(step).await?;
         if !has_more {
             return Ok(check.found);
         }

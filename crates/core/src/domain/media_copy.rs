@@ -14,7 +14,7 @@ use mediagate_model::media::MediaType;
 use mediagate_store as store;
 
 /// Files that are copied at once.
-const AT_ONCE: usize = 4;
+const CONCURRENT_COPIES: usize = 4;
 /// Files whose records are asked for at once.
 const RECORDS: usize = 100;
 /// How often a file is tried.
@@ -75,7 +75,7 @@ pub async fn plan(app: &Ctx, from: &BlobStore, to: &BlobStore) -> Result<CopyPla
             // record may be about to get it.
             let removed = app
                 .store
-                .read(move |conn| store::assets::removed(conn, &ids))
+                .read(move |conn| store::assets::removed_ids(conn, &ids))
                 .await?;
             let gone = left.iter().filter(|(id, _)| removed.contains(id));
             plan.removed.extend(gone);
@@ -107,9 +107,9 @@ pub async fn carry_out(
         ..CopyReport::default()
     };
     let mut left = plan.missing.len() as u64;
-    let copies =
-        stream::iter(plan.missing).map(async |item| (item, patiently(from, to, item).await));
-    let mut copies = std::pin::pin!(copies.buffer_unordered(AT_ONCE));
+    let copies = stream::iter(plan.missing)
+        .map(async |item| (item, copy_with_retries(from, to, item).await));
+    let mut copies = std::pin::pin!(copies.buffer_unordered(CONCURRENT_COPIES));
     while let Some((item, copied)) = copies.next().await {
         left -= 1;
         match copied {
@@ -122,7 +122,7 @@ pub async fn carry_out(
             Err(error) => {
                 tracing::warn!(asset_id = %item.id, %error, "cannot copy a file");
                 done.failed += 1;
-                if is_away(&error) {
+                if is_transient(&error) {
                     done.failed += left;
                     tell(&done);
                     return Ok(done);
@@ -138,11 +138,15 @@ pub async fn carry_out(
     Ok(done)
 }
 
-async fn patiently(from: &BlobStore, to: &BlobStore, item: CopyItem) -> Result<bool, BlobError> {
+async fn copy_with_retries(
+    from: &BlobStore,
+    to: &BlobStore,
+    item: CopyItem,
+) -> Result<bool, BlobError> {
     let mut tries = 1;
     loop {
         match copy(from, to, item).await {
-            Err(error) if is_away(&error) && tries < TRIES => {
+            Err(error) if is_transient(&error) && tries < TRIES => {
                 tokio::time::sleep(Duration::from_secs(1 << tries)).await;
                 tries += 1;
             }
@@ -152,8 +156,8 @@ async fn patiently(from: &BlobStore, to: &BlobStore, item: CopyItem) -> Result<b
 }
 
 /// Whether another try may help.
-const fn is_away(error: &BlobError) -> bool {
-    matches!(error, BlobError::Away(_) | BlobError::Busy)
+const fn is_transient(error: &BlobError) -> bool {
+    matches!(error, BlobError::Unavailable(_) | BlobError::Busy)
 }
 
 async fn copy(from: &BlobStore, to: &BlobStore, item: CopyItem) -> Result<bool, BlobError> {

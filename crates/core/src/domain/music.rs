@@ -20,7 +20,7 @@ use mediagate_model::crash;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, ClipId, RequestId, TaskId};
 use mediagate_model::intent::IntentResult;
-use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, StemGroup, plain};
+use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, StemGroup, normalize_name};
 use mediagate_model::price::WorkQuantity;
 use mediagate_model::task::{MediaKind, SeparationMode, StemTarget, StemsJob, Task, TaskPayload};
 use mediagate_store as store;
@@ -79,7 +79,7 @@ pub async fn upload(
         let _file = file;
         child::clip_of(&engines, recordings, place.watch())
     };
-    let (account, room) = (caller.account.id, &app.limits.room);
+    let (account, room) = (caller.account.id, &app.limits.media_work);
     let made = room
         .work(account, WorkKind::Recording, memory, keep)
         .await?;
@@ -92,7 +92,8 @@ pub async fn upload(
         provider: None,
         prompt: String::new(),
     };
-    let (made, provenance) = marking::clip(app, facts, made, ClipSource::Uploaded(source)).await?;
+    let (made, provenance) =
+        marking::sign_clip(app, facts, made, ClipSource::Uploaded(source)).await?;
     let (media, files) = assets::keep_clip(app, caller.account.id, &made).await?;
     let clip = Clip {
         id,
@@ -121,7 +122,7 @@ pub async fn upload(
             store::assets::insert(conn, file)?;
         }
         // After the inserts: their sum includes these files and those of uploads at the same time.
-        assets::check_kept(conn, account, limit)?;
+        assets::check_storage_limit(conn, account, limit)?;
         Ok(store::clips::insert(conn, &row, 0)?)
     });
     if let Err(error) = made.await {
@@ -142,7 +143,7 @@ fn keep_error(error: ClipError, param: &str) -> Error {
                 ErrorCode::AudioInvalid
             };
             let message = format!("The audio file cannot be used: {error}.");
-            Error::at(code, param, message)
+            Error::at_field(code, param, message)
         }
         ClipError::Engine(error) => Error::internal(error),
     }
@@ -150,12 +151,12 @@ fn keep_error(error: ClipError, param: &str) -> Error {
 
 fn fetch_error(error: FetchError, param: &str) -> Error {
     match error {
-        FetchError::Blocked(why) => Error::at(
+        FetchError::Blocked(why) => Error::at_field(
             ErrorCode::AudioFetchBlocked,
             param,
             format!("Fetching the audio file's URL is not allowed: {why}."),
         ),
-        FetchError::Failed(_) | FetchError::TooLarge { .. } => Error::at(
+        FetchError::Failed(_) | FetchError::TooLarge { .. } => Error::at_field(
             ErrorCode::AudioFetchFailed,
             param,
             format!("The audio file could not be fetched: {error}."),
@@ -295,7 +296,7 @@ fn targets(model: &Model, order: &SeparationOrder) -> Result<Vec<StemTarget>, Er
     };
     let offered = offered.ok_or_else(|| {
         let message = format!("{} does not support stem separation.", model.id);
-        Error::at(ErrorCode::UnsupportedValue, "mv", message)
+        Error::at_field(ErrorCode::UnsupportedValue, "mv", message)
     })?;
     let group = wanted_group(model, offered, order.group_name.as_deref())?;
     match order.stem_task {
@@ -305,7 +306,8 @@ fn targets(model: &Model, order: &SeparationOrder) -> Result<Vec<StemTarget>, Er
             let rest = StemTarget::Without(group);
             if !has_rest(offered, group) {
                 let message = format!("{} cannot produce the mix without {group}.", model.id);
-                let error = Error::at(ErrorCode::UnsupportedValue, "stem_type_group_name", message);
+                let error =
+                    Error::at_field(ErrorCode::UnsupportedValue, "stem_type_group_name", message);
                 return Err(error);
             }
             Ok(vec![StemTarget::Only(group), rest])
@@ -318,7 +320,11 @@ fn targets(model: &Model, order: &SeparationOrder) -> Result<Vec<StemTarget>, Er
         }
         SeparationMode::Twelve => {
             let message = format!("{} does not support a full split.", model.id);
-            Err(Error::at(ErrorCode::UnsupportedValue, "stem_task", message))
+            Err(Error::at_field(
+                ErrorCode::UnsupportedValue,
+                "stem_task",
+                message,
+            ))
         }
     }
 }
@@ -355,7 +361,11 @@ fn check_routes(model: &Model, job: &StemsJob) -> Result<(), Error> {
         "No single provider of {} can produce all stems of this request.",
         model.id
     );
-    Err(Error::at(ErrorCode::UnsupportedValue, "stem_task", message))
+    Err(Error::at_field(
+        ErrorCode::UnsupportedValue,
+        "stem_task",
+        message,
+    ))
 }
 
 /// The group with this name; `None` if it is not a single track.
@@ -365,7 +375,7 @@ fn wanted_group(
     name: Option<&str>,
 ) -> Result<Option<StemGroup>, Error> {
     let Some(name) = name else { return Ok(None) };
-    if ["two", "twelve"].contains(&plain(name).as_str()) {
+    if ["two", "twelve"].contains(&normalize_name(name).as_str()) {
         return Ok(None);
     }
     let group = StemGroup::from_name(name).ok_or_else(|| refuse_group(model, offered, name))?;
@@ -392,13 +402,13 @@ fn refuse_group(model: &Model, offered: &StemLimits, name: &str) -> Error {
         "{} cannot separate {name:?}. It can separate: {groups}.",
         model.id
     );
-    Error::at(ErrorCode::UnsupportedValue, "stem_type_group_name", message)
+    Error::at_field(ErrorCode::UnsupportedValue, "stem_type_group_name", message)
 }
 
 /// Checks that the source can be separated now, and returns its files.
 fn check_source(source: &Clip, order: &SeparationOrder) -> Result<ClipMedia, Error> {
     let not_ready = |why: &str| {
-        Error::at(
+        Error::at_field(
             ErrorCode::ClipNotReady,
             "continue_clip_id",
             format!("The clip {why}."),
@@ -407,7 +417,7 @@ fn check_source(source: &Clip, order: &SeparationOrder) -> Result<ClipMedia, Err
     let from = source.origin.task();
     if order.source_task.is_some() && order.source_task != from {
         let message = "The clip did not come from this task.";
-        return Err(Error::at(ErrorCode::InvalidValue, "task_id", message));
+        return Err(Error::at_field(ErrorCode::InvalidValue, "task_id", message));
     }
     if source.is_trashed {
         return Err(not_ready("is in the trash. Restore it first"));
@@ -461,7 +471,7 @@ pub async fn clip_param(
         .read(move |conn| store::clips::by_id(conn, id, account))
         .await?;
     found.ok_or_else(|| {
-        Error::at(
+        Error::at_field(
             ErrorCode::ClipNotFound,
             param,
             "There is no clip with this id.",
@@ -491,8 +501,8 @@ pub async fn list(
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app
         .store
-        .examine(move |conn| store::clips::page(conn, account, is_trashed, one_more));
-    let mut clips = store::soon(read).await?;
+        .long_read(move |conn| store::clips::page(conn, account, is_trashed, one_more));
+    let mut clips = store::await_commit(read).await?;
     let has_more = store::tasks::cut_one_more(&mut clips, limit);
     Ok((clips, has_more))
 }
@@ -507,6 +517,6 @@ pub async fn set_trashed(
     let written = app
         .store
         .write(move |conn| store::clips::set_trashed(conn, id, account, is_trashed));
-    store::soon(written).await?;
+    store::await_commit(written).await?;
     clip(app, account, id).await
 }

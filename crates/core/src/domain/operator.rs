@@ -15,27 +15,30 @@ pub type AnswerBuilder<T> = Arc<dyn Fn(&T) -> Result<StoredAnswer, Error> + Send
 
 /// A change that makes a `T`, before it is made.
 pub struct OperatorAction<'a, T> {
-    by: ChangeAuthor,
+    author: ChangeAuthor,
     visit: Option<(&'a IntentVisit, AnswerBuilder<T>)>,
 }
 
 impl<T> From<ChangeAuthor> for OperatorAction<'_, T> {
     fn from(by: ChangeAuthor) -> Self {
-        Self { by, visit: None }
+        Self {
+            author: by,
+            visit: None,
+        }
     }
 }
 
 impl<'a, T: Send + 'static> OperatorAction<'a, T> {
     /// That a request asks for.
-    pub fn asked(by: ChangeAuthor, visit: &'a IntentVisit, tell: AnswerBuilder<T>) -> Self {
+    pub fn from_request(by: ChangeAuthor, visit: &'a IntentVisit, tell: AnswerBuilder<T>) -> Self {
         Self {
-            by,
+            author: by,
             visit: Some((visit, tell)),
         }
     }
 
-    pub const fn by(&self) -> &ChangeAuthor {
-        &self.by
+    pub const fn author(&self) -> &ChangeAuthor {
+        &self.author
     }
 
     /// Runs `work`, which changes something and notes it in the audit log.
@@ -44,7 +47,7 @@ impl<'a, T: Send + 'static> OperatorAction<'a, T> {
         app: &App,
         work: impl FnOnce(&mut Conn<'_>, &ChangeAuthor) -> Result<T, Error> + Clone + Send + 'static,
     ) -> Result<T, Error> {
-        let by = self.by;
+        let by = self.author;
         // A command has no request that could be repeated, so no answer is kept.
         let Some((visit, tell)) = self.visit else {
             return app.store.write(move |conn| work(conn, &by)).await;

@@ -58,8 +58,8 @@ pub async fn create(
             Ok((persona, image)) => {
                 // A task of its own within this one: the caller is answered after a few seconds,
                 // while storing is retried for as long as it takes.
-                let kept = beyond_callers(keep(app, record, accepting, persona, image));
-                Ok((store::soon(kept).await?, clips))
+                let kept = run_detached(keep(app, record, accepting, persona, image));
+                Ok((store::await_commit(kept).await?, clips))
             }
             refused => {
                 accepting.done(&refused);
@@ -67,11 +67,11 @@ pub async fn create(
             }
         }
     };
-    beyond_callers(made).await
+    run_detached(made).await
 }
 
 /// Completes work even if the caller that waits for it leaves.
-async fn beyond_callers<T: Send + 'static>(
+async fn run_detached<T: Send + 'static>(
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<T, Error> {
     #[expect(
@@ -95,7 +95,7 @@ pub async fn prepare(app: &Ctx, caller: &Caller, new: &NewPersona) -> Result<Vec
     if clips.len() > MAX_CLIPS {
         let message =
             format!("A persona can have at most {MAX_CLIPS} clips, including the root clip.");
-        return Err(Error::at(ErrorCode::InvalidValue, "clips", message));
+        return Err(Error::at_field(ErrorCode::InvalidValue, "clips", message));
     }
     Ok(clips)
 }
@@ -113,7 +113,7 @@ async fn make(
     let id = PersonaId::new();
     let picture = artwork::avatar(animatic::FONT, &id.to_string(), &new.name, 512);
     let picture = picture.map_err(Error::internal)?;
-    let picture = marking::avatar(app, account, &id.to_string(), picture).await?;
+    let picture = marking::sign_avatar(app, account, &id.to_string(), picture).await?;
     let (media, picture) = (MediaType::Png, picture.into());
     let image = assets::keep(app, account, media, picture, AssetLifetime::Forever).await?;
     let upstream = match upstream::create(app, record, &new, clips).await {
@@ -182,13 +182,13 @@ async fn usable_clip(
 ) -> Result<Clip, Error> {
     let clip = music::clip_param(app, account, id, param).await?;
     match clip.state {
-        _ if clip.is_trashed => Err(Error::at(
+        _ if clip.is_trashed => Err(Error::at_field(
             ErrorCode::ClipNotReady,
             param,
             "The clip is in the trash.",
         )),
         ClipState::Complete => Ok(clip),
-        ClipState::Queued | ClipState::Running | ClipState::Failed => Err(Error::at(
+        ClipState::Queued | ClipState::Running | ClipState::Failed => Err(Error::at_field(
             ErrorCode::ClipNotReady,
             param,
             "The clip is not complete.",
@@ -228,8 +228,8 @@ pub async fn list(
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app
         .store
-        .examine(move |conn| store::personas::page(conn, account, one_more));
-    let mut personas = store::soon(read).await?;
+        .long_read(move |conn| store::personas::page(conn, account, one_more));
+    let mut personas = store::await_commit(read).await?;
     let has_more = store::tasks::cut_one_more(&mut personas, limit);
     let mut with_clips = Vec::with_capacity(personas.len());
     for persona in personas {
@@ -251,6 +251,6 @@ pub async fn delete(
         store::assets::expire(conn, image, account, now)?;
         Ok(store::personas::trash(conn, id, account)?)
     };
-    let deleted = store::soon(app.store.write(delete)).await?;
+    let deleted = store::await_commit(app.store.write(delete)).await?;
     if deleted { Ok(found) } else { Err(not_found()) }
 }

@@ -60,7 +60,7 @@ impl SpooledPicture {
 ///
 /// For an order it is decoded completely, so that a truncated picture is refused now rather than by
 /// the task; for a quote, or one that was decoded before, its header is enough.
-pub async fn take(
+pub async fn fetch_checked(
     app: &App,
     account: AccountId,
     source: PictureSource,
@@ -75,7 +75,7 @@ pub async fn take(
         PictureSource::Address(address) if purpose == OrderPurpose::Quote => {
             // Nearly always the header lies in the beginning, and the rest need not be fetched.
             let beginning = fetch(app, account, &address, FetchExtent::Beginning, param).await?;
-            match look(app, account, beginning, purpose, param).await {
+            match inspect(app, account, beginning, purpose, param).await {
                 Ok(picture) => return Ok(picture),
                 // The header may lie behind a large thumbnail. Only the whole file tells.
                 Err(_) => fetch(app, account, &address, FetchExtent::Whole, param).await?,
@@ -85,11 +85,11 @@ pub async fn take(
             fetch(app, account, &address, FetchExtent::Whole, param).await?
         }
     };
-    look(app, account, file, purpose, param).await
+    inspect(app, account, file, purpose, param).await
 }
 
 /// What a picture in a file is.
-async fn look(
+async fn inspect(
     app: &App,
     account: AccountId,
     file: TempPath,
@@ -131,13 +131,13 @@ async fn ask_child(
     let (engines, is_order) = (app.engines.clone(), purpose == OrderPurpose::Order);
     let look = move |place: &WorkSlot| {
         let reserve = |bytes| place.reserve(bytes);
-        child::picture(&engines, &file, is_order, reserve, place.watch())
+        child::probe_picture(&engines, &file, is_order, reserve, place.watch())
     };
     // No memory is reserved in advance: the child reads the header first and asks for what that
     // needs.
     let looked = app
         .limits
-        .room
+        .media_work
         .work(account, WorkKind::Picture, 0, look)
         .await?;
     let facts = looked.map_err(Error::internal)?;
@@ -203,17 +203,17 @@ fn picture_error(why: &BadPicture, param: &str) -> Error {
         ErrorCode::ImageInvalid
     };
     let message = format!("The image cannot be used: {}.", why.message);
-    Error::at(code, param, message)
+    Error::at_field(code, param, message)
 }
 
 fn fetch_error(error: FetchError, param: &str) -> Error {
     match error {
-        FetchError::Blocked(why) => Error::at(
+        FetchError::Blocked(why) => Error::at_field(
             ErrorCode::ImageFetchBlocked,
             param,
             format!("Fetching the image's URL is not allowed: {why}."),
         ),
-        FetchError::Failed(why) => Error::at(
+        FetchError::Failed(why) => Error::at_field(
             ErrorCode::ImageFetchFailed,
             param,
             format!("The image could not be fetched: {why}."),
@@ -228,7 +228,7 @@ fn too_large(param: &str) -> Error {
         "The image file is larger than {} MB.",
         LIMIT_BYTES / 1_000_000
     );
-    Error::at(ErrorCode::ImageTooLarge, param, message)
+    Error::at_field(ErrorCode::ImageTooLarge, param, message)
 }
 
 /// Whether a URL contains its content.
@@ -241,7 +241,7 @@ pub fn is_data_url(address: &str) -> bool {
 /// The bytes of a base64 `data:` URL (RFC 2397). Its media type is ignored; the bytes decide.
 fn decode_data_url(address: &str, param: &str) -> Result<Bytes, Error> {
     let broken = |why: &str| {
-        Error::at(
+        Error::at_field(
             ErrorCode::ImageInvalid,
             param,
             format!("The data: URL cannot be read: {why}."),

@@ -24,7 +24,7 @@ use mediagate_store as store;
 pub enum QuotedOrder {
     Video(Box<VideoOrder>),
     /// A video that is answered with a sentence: the answer may not be long enough for its address.
-    Sentence(Box<VideoOrder>),
+    ShortAnswer(Box<VideoOrder>),
     Separation(SeparationOrder),
     /// Any other music task.
     Song(Box<SongOrder>),
@@ -85,12 +85,12 @@ pub async fn quote(
                 .await?
                 .0
         }
-        QuotedOrder::Sentence(order) => {
+        QuotedOrder::ShortAnswer(order) => {
             let (model, _) = video::choose(app, caller, &order)?;
             return Ok(Quote {
                 model: Some(model.id),
                 note: Some(SENTENCE),
-                ..free()
+                ..free_quote()
             });
         }
         QuotedOrder::Separation(order) => {
@@ -112,13 +112,13 @@ pub async fn quote(
         .into_iter()
         .fold((None, 0), |(_, count), task| (Some(task), count + 1))
     {
-        (Some(task), count) => of_tasks(app, caller, request_id, task, count).await,
-        (None, _) => Ok(free()),
+        (Some(task), count) => quote_tasks(app, caller, request_id, task, count).await,
+        (None, _) => Ok(free_quote()),
     }
 }
 
 /// For what is free and creates no task.
-fn free() -> Quote {
+fn free_quote() -> Quote {
     Quote {
         model: None,
         tasks: 0,
@@ -134,7 +134,7 @@ fn free() -> Quote {
 }
 
 /// The quote for `count` such tasks.
-async fn of_tasks(
+async fn quote_tasks(
     app: &App,
     caller: &Caller,
     request_id: &RequestId,
@@ -146,17 +146,17 @@ async fn of_tasks(
     let tariff = new
         .model
         .tariff(quantity, new.payload.is_silent(), app.clock.now());
-    let known_at = routing::known_at(app, caller.account.id, &new.payload).await?;
+    let known_at = routing::source_provider(app, caller.account.id, &new.payload).await?;
     // With equal draws the heaviest of the weighted routes comes first, which is the most likely
     // one.
-    let in_order = route_order::in_order(model.routes(), || 0.5);
-    let able = routing::able(app, in_order, &new.payload, known_at.as_deref());
+    let in_order = route_order::draw_order(model.routes(), || 0.5);
+    let able = routing::capable_routes(app, in_order, &new.payload, known_at.as_deref());
     // Made as for a real order, so that the quote reserves what the order would.
     let task = task_acceptance::task(app, caller, request_id, new);
     let reserve = task.reserved.times(count.into());
     let mut routes: Vec<RouteQuote> = able
         .into_iter()
-        .map(|route| of_route(app, route, &tariff, count))
+        .map(|route| quote_route(app, route, &tariff, count))
         .collect();
     if model.routes().is_empty() {
         routes.push(RouteQuote {
@@ -184,7 +184,7 @@ async fn of_tasks(
     })
 }
 
-fn of_route(app: &App, route: &Route, tariff: &Tariff, count: u32) -> RouteQuote {
+fn quote_route(app: &App, route: &Route, tariff: &Tariff, count: u32) -> RouteQuote {
     let price = tariff.price_by(&route.provider, &route.model);
     RouteQuote {
         provider: route.provider.clone(),
@@ -198,7 +198,7 @@ fn of_route(app: &App, route: &Route, tariff: &Tariff, count: u32) -> RouteQuote
 /// The cost of `count` tasks; each is rounded separately, as when it is settled.
 fn cost(price: Option<Price>, quantity: WorkQuantity, count: u32) -> MicroDollars {
     price.map_or(MicroDollars::ZERO, |price| {
-        price.of(quantity).times(count.into())
+        price.cost_of(quantity).times(count.into())
     })
 }
 

@@ -12,19 +12,22 @@ use mediagate_telemetry::counters;
 /// How long the database may be silent.
 const SILENCE: Duration = Duration::from_secs(30);
 /// Timeout of each check here.
-const ANSWER: Duration = Duration::from_millis(1500);
+const CHECK_TIMEOUT: Duration = Duration::from_millis(1500);
 /// How long a result is reused: writing has a cost.
-const HOLDS: Duration = Duration::from_secs(2);
+const WRITABLE_TTL: Duration = Duration::from_secs(2);
 /// Written to see whether the data folder has space.
-static ROOM: [u8; 64 * 1024] = [0; 64 * 1024];
+static PROBE_BYTES: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// What is away now, while it can serve all the same; an error when it cannot.
 pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
     if app.process.draining.is_cancelled() || app.process.closing.is_cancelled() {
         return Err(Error::shutting_down());
     }
-    let (answers, writable, has_folder) =
-        tokio::join!(answers(app), is_writable(app), has_media_folder(app));
+    let (answers, writable, has_folder) = tokio::join!(
+        database_answers(app),
+        is_writable(app),
+        has_media_folder(app)
+    );
     if !has_folder {
         return Err(unready(
             "The media folder is missing or was replaced by another one. No files are lost: the gateway serves and stores \
@@ -34,10 +37,10 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
     if !answers {
         // A fail-over takes some seconds. If every replica left the proxy meanwhile, callers would
         // not even get an error that says when to retry.
-        if app.store.silence() > SILENCE {
+        if app.store.time_since_answer() > SILENCE {
             return Err(unready("The database does not respond."));
         }
-        let media = app.blobs.is_away().then_some("media");
+        let media = app.blobs.is_unavailable().then_some("media");
         return Ok(["database"].into_iter().chain(media).collect());
     }
     if !writable {
@@ -48,15 +51,20 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
     if app.config.durability == Durability::Replicated && !is_replicated(app).await {
         return Err(unready("The database has no synchronous standby."));
     }
-    Ok(app.blobs.is_away().then_some("media").into_iter().collect())
+    Ok(app
+        .blobs
+        .is_unavailable()
+        .then_some("media")
+        .into_iter()
+        .collect())
 }
 
 /// What is away, of what [`check`] found and what one can do without, and since when.
-pub fn away(app: &App, found: &[&'static str]) -> Vec<(&'static str, Timestamp)> {
+pub fn unavailable_parts(app: &App, found: &[&'static str]) -> Vec<(&'static str, Timestamp)> {
     let now = app.clock.now();
     let found = found.iter().map(|name| {
-        let media = app.blobs.away_since().filter(|_| *name == "media");
-        let silence = media.map_or_else(|| app.store.silence(), |since| since.elapsed());
+        let media = app.blobs.unavailable_since().filter(|_| *name == "media");
+        let silence = media.map_or_else(|| app.store.time_since_answer(), |since| since.elapsed());
         (*name, now.minus(silence))
     });
     let mut away: Vec<_> = found.collect();
@@ -67,15 +75,15 @@ pub fn away(app: &App, found: &[&'static str]) -> Vec<(&'static str, Timestamp)>
 
 /// Updates the metric that says whether losing the database's machine would lose no data.
 pub async fn note_durability(app: &Ctx) {
-    counters::durable(match app.config.durability {
+    counters::set_durability(match app.config.durability {
         Durability::Assumed => true,
         Durability::Local | Durability::Replicated => is_replicated(app).await,
     });
 }
 
-async fn answers(app: &Ctx) -> bool {
+async fn database_answers(app: &Ctx) -> bool {
     matches!(
-        tokio::time::timeout(ANSWER, app.store.ping()).await,
+        tokio::time::timeout(CHECK_TIMEOUT, app.store.ping()).await,
         Ok(Ok(()))
     )
 }
@@ -85,7 +93,7 @@ async fn is_writable(app: &App) -> bool {
     // Held while the probe runs, so that many checks at once share its result.
     let mut known = app.process.writable.lock().await;
     if let Some((at, is_writable)) = *known
-        && at.elapsed() < HOLDS
+        && at.elapsed() < WRITABLE_TTL
     {
         return is_writable;
     }
@@ -95,9 +103,9 @@ async fn is_writable(app: &App) -> bool {
 }
 
 async fn has_media_folder(app: &App) -> bool {
-    let looked = tokio::time::timeout(ANSWER, app.blobs.has_folder()).await;
+    let looked = tokio::time::timeout(CHECK_TIMEOUT, app.blobs.has_folder()).await;
     // Slow does not mean missing.
-    looked.unwrap_or_else(|_| !app.blobs.is_away())
+    looked.unwrap_or_else(|_| !app.blobs.is_unavailable())
 }
 
 /// If the server accepted the last write, it is not tested again.
@@ -105,10 +113,10 @@ async fn takes_writes(app: &Ctx) -> bool {
     if app.config.database != DatabaseTarget::Sqlite && app.store.takes_writes() {
         return true;
     }
-    match tokio::time::timeout(ANSWER, app.store.probe()).await {
+    match tokio::time::timeout(CHECK_TIMEOUT, app.store.probe()).await {
         Ok(Ok(())) => true,
         // Slow does not mean full.
-        Ok(Err(StoreError::InDoubt | StoreError::Late | StoreError::Busy)) | Err(_) => {
+        Ok(Err(StoreError::InDoubt | StoreError::TimedOut | StoreError::Busy)) | Err(_) => {
             app.store.takes_writes()
         }
         Ok(Err(error)) => {
@@ -122,9 +130,9 @@ async fn has_room(app: &App) -> bool {
     let folder = app.config.spool_path();
     let written = app.compute(move || -> std::io::Result<()> {
         let mut file = tempfile::tempfile_in(folder)?;
-        std::io::Write::write_all(&mut file, &ROOM)
+        std::io::Write::write_all(&mut file, &PROBE_BYTES)
     });
-    match tokio::time::timeout(ANSWER, written).await {
+    match tokio::time::timeout(CHECK_TIMEOUT, written).await {
         Ok(Ok(Ok(()))) | Err(_) => true,
         Ok(Ok(Err(error))) => {
             tracing::warn!(%error, "cannot write to the data folder");
@@ -135,10 +143,10 @@ async fn has_room(app: &App) -> bool {
 }
 
 async fn is_replicated(app: &Ctx) -> bool {
-    let asked = tokio::time::timeout(ANSWER, app.store.is_replicated()).await;
+    let asked = tokio::time::timeout(CHECK_TIMEOUT, app.store.is_replicated()).await;
     matches!(asked, Ok(Ok(true)))
 }
 
 fn unready(why: &str) -> Error {
-    Error::later(ErrorCode::Overloaded, why, 2)
+    Error::retry_later(ErrorCode::Overloaded, why, 2)
 }

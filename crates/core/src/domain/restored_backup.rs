@@ -33,7 +33,7 @@ const PACE: Duration = Duration::from_secs(5);
 /// out, and the first heartbeat after it may be a few seconds late.
 const PROMOTION_WAIT: Duration = Duration::from_secs(10);
 /// How often it looks for one.
-const LOOK: Duration = Duration::from_millis(500);
+const PROMOTION_POLL: Duration = Duration::from_millis(500);
 
 /// The name of the mark in a bucket.
 const NOTE: &str = "mark";
@@ -77,7 +77,7 @@ impl ExternalMarks {
     }
 
     /// What speaks against a database with this mark, which lay there when it was last used.
-    fn against(
+    fn restore_evidence(
         &self,
         known: Option<&DatabaseMark>,
         lay: Option<&DatabaseLocation>,
@@ -117,8 +117,8 @@ impl ExternalMarks {
     ) -> Result<Option<RestoreJudgement>, StoreError> {
         let known = store::restored::mark(conn)?;
         let lay = store::restored::place(conn)?;
-        let is_lived_in = store::restored::is_lived_in(conn, now)?;
-        let sign = self.against(known.as_ref(), lay.as_ref(), is_lived_in);
+        let is_lived_in = store::restored::has_live_workers(conn, now)?;
+        let sign = self.restore_evidence(known.as_ref(), lay.as_ref(), is_lived_in);
         let sign = sign.or(is_restored.then_some(RestoreEvidence::Told));
         if sign == Some(RestoreEvidence::Promoted) && may_wait {
             return Ok(None);
@@ -156,13 +156,13 @@ pub async fn check(app: &App, is_restored: bool) -> Result<(), Error> {
         if let Some(judgement) = app.store.write(judge).await? {
             break judgement;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(PROMOTION_POLL).await;
     };
     // After the database, never before it. A crash in between leaves the marks outside behind,
     // which is harmless; ahead of it, they would make the next start hold open tasks.
     write(app, mark).await?;
     if let Some((sign, held)) = held {
-        tell_held(sign, held);
+        log_held(sign, held);
     }
     let waiting = list(app).await?;
     counters::tasks_restored(waiting.len());
@@ -185,7 +185,7 @@ fn branch(conn: &mut Conn<'_>, count: u64) -> Result<DatabaseMark, StoreError> {
     Ok(mark)
 }
 
-fn tell_held(sign: RestoreEvidence, held: u64) {
+fn log_held(sign: RestoreEvidence, held: u64) {
     tracing::error!(
         ?sign,
         held,
@@ -206,7 +206,7 @@ pub async fn keep_mark(app: App, stop: CancellationToken) {
             () = stop.cancelled() => return,
         }
         if let Err(error) = move_mark(&app, &mut last).await {
-            tracing::warn!(inside = ?error.inside(), "cannot update the database's mark");
+            tracing::warn!(inside = ?error.internal_cause(), "cannot update the database's mark");
         }
     }
 }
@@ -262,7 +262,7 @@ async fn move_mark(app: &App, last: &mut LastSeenMark) -> Result<(), Error> {
         })
         .await?;
     if let Some(held) = held {
-        tell_held(RestoreEvidence::Behind, held);
+        log_held(RestoreEvidence::Behind, held);
     }
     if let Some(mark) = mark {
         last.mark = Some(mark.clone());
@@ -276,7 +276,7 @@ async fn move_mark(app: &App, last: &mut LastSeenMark) -> Result<(), Error> {
 
 /// Held tasks with their model and time of acceptance.
 pub async fn list(app: &Ctx) -> Result<Vec<(TaskId, String, Timestamp)>, Error> {
-    Ok(app.store.read(store::restored::held).await?)
+    Ok(app.store.read(store::restored::held_tasks).await?)
 }
 
 /// Releases a held task to be made, possibly for the second time. Returns whether it was held.
@@ -284,9 +284,9 @@ pub async fn resubmit(app: &Ctx, id: TaskId, by: ChangeAuthor) -> Result<bool, E
     let now = app.clock.now();
     app.store
         .write(move |conn| -> Result<bool, Error> {
-            let was_held = store::restored::let_go(conn, id, now)?;
+            let was_held = store::restored::release_task(conn, id, now)?;
             if was_held {
-                by.note(conn, "task.resubmit", &id, decided("queued"), now)?;
+                by.note(conn, "task.resubmit", &id, audit_values("queued"), now)?;
             }
             Ok(was_held)
         })
@@ -294,7 +294,7 @@ pub async fn resubmit(app: &Ctx, id: TaskId, by: ChangeAuthor) -> Result<bool, E
 }
 
 /// What the audit log has of a decision about a held task.
-fn decided(status: &str) -> (Option<Value>, Option<Value>) {
+fn audit_values(status: &str) -> (Option<Value>, Option<Value>) {
     let is = |status: &str, held: bool| Some(json!({"status": status, "held": held}));
     (is("queued", true), is(status, false))
 }
@@ -304,7 +304,7 @@ pub async fn fail(app: &App, id: TaskId, by: ChangeAuthor) -> Result<bool, Error
     let (now, parts) = (app.clock.now(), app.clone());
     app.store
         .write(move |conn| -> Result<bool, Error> {
-            let Some(task) = store::tasks::of_anyone(conn, id)? else {
+            let Some(task) = store::tasks::by_id_any_account(conn, id)? else {
                 return Ok(false);
             };
             let message = "The gateway's data was restored from a backup. It is unknown whether a provider completed this task. Nothing was charged.";
@@ -312,11 +312,11 @@ pub async fn fail(app: &App, id: TaskId, by: ChangeAuthor) -> Result<bool, Error
                 code: ErrorCode::SubmissionUnconfirmed,
                 message: message.to_owned(),
             };
-            let ending = endings::failed(&task, failure);
+            let ending = endings::failed_ending(&task, failure);
             // In the name of the holder: a task that was released meanwhile may be at a provider
             // and is not ended.
             endings::end(conn, &parts, &task, Some(HOLDER), &ending, now, |conn| {
-                by.note(conn, "task.fail", &id, decided("failed"), now)
+                by.note(conn, "task.fail", &id, audit_values("failed"), now)
             })
         })
         .await

@@ -20,12 +20,12 @@ const MARK: &str = "routes";
 pub type PeerRouteStates = Vec<(String, HashMap<RouteKey, BreakerSnapshot>)>;
 
 /// What this process does not use as usual.
-pub fn own(app: &AppParts) -> Vec<BreakerSnapshot> {
+pub fn own_states(app: &AppParts) -> Vec<BreakerSnapshot> {
     let now = app.clock.now();
     let catalog = app.models.catalog.load();
     let routes = catalog.models().iter().flat_map(Model::routes);
     let stances = routes.map(|route| app.models.upstream.stance(route, now));
-    let mut stances: Vec<BreakerSnapshot> = stances.filter(|stance| !stance.is_usual()).collect();
+    let mut stances: Vec<BreakerSnapshot> = stances.filter(|stance| !stance.is_healthy()).collect();
     // Several models may share a route, which would be listed once for each.
     stances.sort();
     stances.dedup();
@@ -34,38 +34,38 @@ pub fn own(app: &AppParts) -> Vec<BreakerSnapshot> {
 
 /// Writes them among the marks of this process.
 pub(super) fn mark(app: &AppParts, marks: &mut ReplicaMarks) {
-    let text = serde_json::to_string(&own(app)).unwrap_or_default();
+    let text = serde_json::to_string(&own_states(app)).unwrap_or_default();
     marks.insert(MARK.to_owned(), text);
 }
 
 /// What the other processes do not use as usual; a server on `SQLite` is alone.
-pub async fn of_others(app: &App) -> Result<PeerRouteStates, Error> {
+pub async fn peer_states(app: &App) -> Result<PeerRouteStates, Error> {
     if app.config.database == DatabaseTarget::Sqlite {
         return Ok(Vec::new());
     }
-    of_servers(app).await
+    server_states(app).await
 }
 
 /// What those do not use as usual that run beside this process, which may be a command.
-pub async fn of_servers(app: &App) -> Result<PeerRouteStates, Error> {
+pub async fn server_states(app: &App) -> Result<PeerRouteStates, Error> {
     if app.models.upstream.sites().is_empty() {
         return Ok(Vec::new());
     }
     let (clock, name) = (app.clock.now(), app.server.name().to_owned());
-    let read = app.store.examine(move |conn| {
+    let read = app.store.long_read(move |conn| {
         // By the database's clock, by which the others wrote when they were last seen.
         let now = store::workers::now(conn, clock)?;
-        store::replicas::others(conn, &name, now)
+        store::replicas::other_replicas(conn, &name, now)
     });
-    let others = store::soon(read).await?;
+    let others = store::await_commit(read).await?;
     Ok(others
         .into_iter()
-        .map(|(name, marks)| (name, stances(&marks)))
+        .map(|(name, marks)| (name, parse_mark(&marks)))
         .collect())
 }
 
 /// One that another version wrote otherwise is not known.
-fn stances(marks: &ReplicaMarks) -> HashMap<RouteKey, BreakerSnapshot> {
+fn parse_mark(marks: &ReplicaMarks) -> HashMap<RouteKey, BreakerSnapshot> {
     let text = marks.get(MARK).map_or("[]", String::as_str);
     let stances: Vec<BreakerSnapshot> = serde_json::from_str(text).unwrap_or_default();
     stances
@@ -85,14 +85,18 @@ pub struct CombinedRouteState {
 }
 
 /// The stance of this process to a route, and of the `others`.
-pub fn together(app: &AppParts, route: &Route, others: &PeerRouteStates) -> CombinedRouteState {
+pub fn combined_state(
+    app: &AppParts,
+    route: &Route,
+    others: &PeerRouteStates,
+) -> CombinedRouteState {
     let own = app.models.upstream.stance(route, app.clock.now());
     let name = app.server.name().to_owned();
     joined(Some((name, own)), route, others)
 }
 
 /// The stances of the `servers` to a route, for a command, which sends no orders itself.
-pub fn among(servers: &PeerRouteStates, route: &Route) -> CombinedRouteState {
+pub fn combined_server_state(servers: &PeerRouteStates, route: &Route) -> CombinedRouteState {
     joined(None, route, servers)
 }
 
@@ -101,7 +105,7 @@ fn joined(
     route: &Route,
     others: &PeerRouteStates,
 ) -> CombinedRouteState {
-    let usual = BreakerSnapshot::usual(&route.provider, &route.model);
+    let usual = BreakerSnapshot::closed(&route.provider, &route.model);
     let key = (route.provider.clone(), route.model.clone());
     let theirs = others.iter().map(|(name, stances)| {
         // Processes write down only what is unusual, so a route that one does not mention is in
@@ -121,7 +125,7 @@ fn joined(
         is_up,
         unusual: all
             .into_iter()
-            .filter(|(_, stance)| !stance.is_usual())
+            .filter(|(_, stance)| !stance.is_healthy())
             .collect(),
     }
 }

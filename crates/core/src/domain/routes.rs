@@ -16,7 +16,7 @@ use mediagate_model::catalog::Route;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::SubmissionId;
-use mediagate_model::route::{PART, PARTS, RouteError, RouteNote, RouteRecord};
+use mediagate_model::route::{COUNT_PERIOD, COUNT_PERIODS, RouteError, RouteNote, RouteRecord};
 use mediagate_model::submission::{SubmissionFilter, SubmissionRecord};
 use mediagate_store as store;
 use mediagate_store::routes::RouteKey;
@@ -34,21 +34,30 @@ pub struct RouteSummary {
     pub note: RouteNote,
     pub record: RouteRecord,
     /// How the processes stand to it.
-    pub together: CombinedRouteState,
+    pub combined: CombinedRouteState,
 }
 
 /// Every route in the settings, by provider and model.
 pub async fn all(app: &App) -> Result<Vec<RouteSummary>, Error> {
-    let others = route_states::of_others(app).await?;
-    standings(app, |route| route_states::together(app, route, &others)).await
+    let others = route_states::peer_states(app).await?;
+    summaries(app, |route| {
+        route_states::combined_state(app, route, &others)
+    })
+    .await
 }
 
 /// The same for a command, as the `servers` stand to them.
-pub async fn among(app: &App, servers: &PeerRouteStates) -> Result<Vec<RouteSummary>, Error> {
-    standings(app, |route| route_states::among(servers, route)).await
+pub async fn all_across_servers(
+    app: &App,
+    servers: &PeerRouteStates,
+) -> Result<Vec<RouteSummary>, Error> {
+    summaries(app, |route| {
+        route_states::combined_server_state(servers, route)
+    })
+    .await
 }
 
-async fn standings(
+async fn summaries(
     app: &App,
     together: impl Fn(&Route) -> CombinedRouteState,
 ) -> Result<Vec<RouteSummary>, Error> {
@@ -67,7 +76,7 @@ async fn standings(
                     models: vec![model.id.clone()],
                     note: RouteNote::default(),
                     record: RouteRecord::default(),
-                    together: together(route),
+                    combined: together(route),
                 }),
             }
         }
@@ -102,7 +111,7 @@ fn key(route: &Route) -> RouteKey {
 }
 
 async fn read_notes(app: &Ctx) -> Result<Vec<(RouteKey, RouteNote)>, Error> {
-    Ok(app.store.examine(store::routes::notes).await?)
+    Ok(app.store.long_read(store::routes::notes).await?)
 }
 
 async fn records(
@@ -112,16 +121,16 @@ async fn records(
     let mut providers: Vec<String> = providers.collect();
     providers.dedup();
     let now = app.clock.now();
-    let read = app.store.examine(move |conn| -> Result<_, Error> {
+    let read = app.store.long_read(move |conn| -> Result<_, Error> {
         let mut records: HashMap<RouteKey, RouteRecord> = HashMap::new();
         let mut times: HashMap<RouteKey, Vec<i64>> = HashMap::new();
         for provider in providers {
             let key = |model: String| (provider.clone(), model);
-            let hour = store::routes::outcomes(conn, &provider, now.minus(HOUR), PART)?;
+            let hour = store::routes::outcomes(conn, &provider, now.minus(HOUR), COUNT_PERIOD)?;
             for (model, place, counts) in hour {
                 let parts = &mut records.entry(key(model)).or_default().last_hour;
                 // What was made a moment after `now` belongs to the last one.
-                parts[place.min(PARTS - 1)].add(counts);
+                parts[place.min(COUNT_PERIODS - 1)].add(counts);
             }
             // A part longer than the time that is asked for, so that all falls into one.
             let day = store::routes::outcomes(conn, &provider, now.minus(DAY), 2 * DAY)?;
@@ -129,26 +138,27 @@ async fn records(
                 let record = records.entry(key(model)).or_default();
                 record.last_day.add(counts);
             }
-            for (model, _, open) in store::submissions::open_of(conn, &provider)? {
+            for (model, _, open) in store::submissions::count_open(conn, &provider)? {
                 records.entry(key(model)).or_default().open_jobs += open;
             }
-            for (model, took) in store::routes::times(conn, &provider, now.minus(DAY))? {
+            for (model, took) in store::routes::success_durations(conn, &provider, now.minus(DAY))?
+            {
                 times.entry(key(model)).or_default().push(took);
             }
         }
         for (key, mut took) in times {
             took.sort_unstable();
             let record = records.entry(key).or_default();
-            record.p50 = part(&took, 50);
-            record.p95 = part(&took, 95);
+            record.p50 = percentile(&took, 50);
+            record.p95 = percentile(&took, 95);
         }
         Ok(records)
     });
-    store::soon(read).await
+    store::await_commit(read).await
 }
 
 /// The time within which so many per cent ended; `sorted` in microseconds.
-fn part(sorted: &[i64], per_cent: usize) -> Option<Duration> {
+fn percentile(sorted: &[i64], per_cent: usize) -> Option<Duration> {
     let place = (sorted.len() * per_cent).div_ceil(100).checked_sub(1)?;
     let micros = *sorted.get(place)?;
     Some(Duration::from_micros(u64::try_from(micros).unwrap_or(0)))
@@ -163,8 +173,8 @@ pub async fn submissions(
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app
         .store
-        .examine(move |conn| store::submissions::page(conn, filter, one_more));
-    let mut found = store::soon(read).await?;
+        .long_read(move |conn| store::submissions::page(conn, filter, one_more));
+    let mut found = store::await_commit(read).await?;
     let has_more = store::tasks::cut_one_more(&mut found, limit);
     Ok((found, has_more))
 }
@@ -173,7 +183,7 @@ pub async fn submissions(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteCommand {
     /// Use it for the next order, whatever it did before.
-    Try,
+    Retry,
     /// Send it nothing; jobs that are there go on.
     Pause,
     Resume,
@@ -182,7 +192,7 @@ pub enum RouteCommand {
 impl RouteCommand {
     const fn action(self) -> &'static str {
         match self {
-            Self::Try => "route.try",
+            Self::Retry => "route.try",
             Self::Pause => "route.pause",
             Self::Resume => "route.resume",
         }
@@ -190,7 +200,7 @@ impl RouteCommand {
 }
 
 /// Does it, in every process within seconds.
-pub async fn steer(
+pub async fn run_command(
     app: &App,
     operation: OperatorAction<'_, RouteNote>,
     provider: &str,
@@ -205,7 +215,7 @@ pub async fn steer(
         .write(app, move |conn, by| {
             let before = store::routes::note_of(conn, &key)?;
             match order {
-                RouteCommand::Try => store::routes::set_tried(conn, &key, now)?,
+                RouteCommand::Retry => store::routes::set_retry_requested(conn, &key, now)?,
                 RouteCommand::Pause => {
                     let since = before.paused_at.unwrap_or(now);
                     store::routes::set_paused(conn, &key, Some(since))?;
@@ -214,7 +224,7 @@ pub async fn steer(
             }
             let after = store::routes::note_of(conn, &key)?;
             let target = format!("{}/{}", key.0, key.1);
-            let changed = (Some(told(&before)), Some(told(&after)));
+            let changed = (Some(audit_value(&before)), Some(audit_value(&after)));
             by.note(conn, order.action(), &target, changed, now)?;
             Ok(after)
         })
@@ -224,7 +234,7 @@ pub async fn steer(
     Ok(note)
 }
 
-fn told(note: &RouteNote) -> Value {
+fn audit_value(note: &RouteNote) -> Value {
     json!({
         "paused_at": note.paused_at.map(Timestamp::rfc3339),
         "tried_at": note.tried_at.map(Timestamp::rfc3339),
@@ -234,12 +244,14 @@ fn told(note: &RouteNote) -> Value {
 /// Reads again what holds for every process.
 pub async fn refresh(app: &AppParts) -> Result<(), Error> {
     let notes = read_notes(app).await?;
-    app.models.upstream.know(notes.into_iter().collect());
+    app.models
+        .upstream
+        .update_notes(notes.into_iter().collect());
     Ok(())
 }
 
 /// A provider took nothing by this route. Written at once, and not worth failing anything for.
-pub async fn failed(app: &App, route: &Route, error: &ProviderError) {
+pub async fn record_failure(app: &App, route: &Route, error: &ProviderError) {
     let refuses_key = matches!(error.class, ErrorClass::Credentials | ErrorClass::Account);
     let (key, now) = (key(route), app.clock.now());
     let kept = RouteError {
@@ -258,12 +270,12 @@ pub async fn failed(app: &App, route: &Route, error: &ProviderError) {
         Ok(store::routes::set_error(conn, &key, &kept, refuses_key)?)
     });
     if let Err(error) = written.await {
-        tracing::warn!(inside = ?error.inside(), provider = %route.provider, "cannot store the error of a route");
+        tracing::warn!(inside = ?error.internal_cause(), provider = %route.provider, "cannot store the error of a route");
     }
 }
 
 /// A provider took an order by this route: it accepts the key.
-pub async fn took(app: &App, route: &Route) {
+pub async fn record_acceptance(app: &App, route: &Route) {
     // Nearly always nothing was refused before, and an accepted order costs no write here.
     if app
         .models
@@ -276,9 +288,9 @@ pub async fn took(app: &App, route: &Route) {
     let key = key(route);
     let written = app
         .store
-        .write(move |conn| store::routes::set_taken(conn, &key).map_err(Error::from));
+        .write(move |conn| store::routes::clear_refusal(conn, &key).map_err(Error::from));
     if let Err(error) = written.await {
-        tracing::warn!(inside = ?error.inside(), provider = %route.provider, "cannot record that a provider accepts the key");
+        tracing::warn!(inside = ?error.internal_cause(), provider = %route.provider, "cannot record that a provider accepts the key");
     }
 }
 
@@ -288,10 +300,10 @@ mod tests {
 
     #[test]
     fn the_middle_and_the_end_of_few_times() {
-        assert_eq!(part(&[], 50), None);
-        assert_eq!(part(&[7], 95), Some(Duration::from_micros(7)));
+        assert_eq!(percentile(&[], 50), None);
+        assert_eq!(percentile(&[7], 95), Some(Duration::from_micros(7)));
         let many: Vec<i64> = (1..=100).collect();
-        assert_eq!(part(&many, 50), Some(Duration::from_micros(50)));
-        assert_eq!(part(&many, 95), Some(Duration::from_micros(95)));
+        assert_eq!(percentile(&many, 50), Some(Duration::from_micros(50)));
+        assert_eq!(percentile(&many, 95), Some(Duration::from_micros(95)));
     }
 }

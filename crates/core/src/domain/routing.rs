@@ -10,7 +10,7 @@ use mediagate_store as store;
 
 /// The routes that can do it, in order, except that a provider which already has the sources comes
 /// first.
-pub fn able<'a>(
+pub fn capable_routes<'a>(
     app: &AppParts,
     routes: Vec<&'a Route>,
     payload: &TaskPayload,
@@ -33,7 +33,7 @@ pub fn able<'a>(
 
 /// The provider that already has the sources of this work: where the persona was made, else where a
 /// clip was made.
-pub async fn known_at(
+pub async fn source_provider(
     app: &Ctx,
     account: AccountId,
     payload: &TaskPayload,

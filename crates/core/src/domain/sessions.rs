@@ -20,11 +20,11 @@ use mediagate_model::secret::Secret;
 use mediagate_store::{self as store, Conn};
 
 /// How long a session lasts.
-pub const LENGTH: Duration = Duration::from_hours(12);
+pub const SESSION_TTL: Duration = Duration::from_hours(12);
 /// Most sessions of one key at once; the oldest ends for one more.
-const MOST: i64 = 100;
+const MAX_SESSIONS: i64 = 100;
 /// Digits of a session's hash by which the audit log names it.
-const NAME: usize = 16;
+const LOGGED_DIGITS: usize = 16;
 /// Digits of a cookie, in hexadecimal.
 const DIGITS: usize = 64;
 
@@ -42,12 +42,12 @@ pub async fn begin(app: &Ctx, caller: &Caller, by: ChangeAuthor) -> Result<NewSe
     getrandom::fill(&mut bits).map_err(Error::internal)?;
     let cookie = Secret::new(crate::domain::assets::hex(&bits));
     let (key, now) = (caller.key.clone(), app.clock.now());
-    let (sha256, expires_at) = (hash(&cookie), now.plus(LENGTH));
+    let (sha256, expires_at) = (hash(&cookie), now.plus(SESSION_TTL));
     let written = app.store.write(move |conn| -> Result<(), Error> {
         // Cleaned up here, as only a new session makes the table grow.
         store::sessions::forget_before(conn, now)?;
         // Nobody is locked out by sessions that were never ended: the oldest make room.
-        let too_many = store::sessions::count(conn, key.id, now)? + 1 - MOST;
+        let too_many = store::sessions::count(conn, key.id, now)? + 1 - MAX_SESSIONS;
         if too_many > 0 {
             for oldest in store::sessions::delete_oldest(conn, key.id, too_many)? {
                 note_end(conn, &by, key.id, &oldest, "too many sessions", now)?;
@@ -57,7 +57,7 @@ pub async fn begin(app: &Ctx, caller: &Caller, by: ChangeAuthor) -> Result<NewSe
         let after = json!({"session": name(&sha256), "expires_at": expires_at.rfc3339()});
         by.note(conn, "session.begin", &key.id, (None, Some(after)), now)
     });
-    store::soon(written).await?;
+    store::await_commit(written).await?;
     Ok(NewSession { cookie, expires_at })
 }
 
@@ -75,7 +75,7 @@ pub async fn end(
         }
         Ok(())
     });
-    store::soon(written).await
+    store::await_commit(written).await
 }
 
 fn note_end(
@@ -93,7 +93,7 @@ fn note_end(
 
 /// A session in the audit log: enough to tell it from others, too little to find its cookie by.
 fn name(sha256: &str) -> &str {
-    sha256.get(..NAME).unwrap_or(sha256)
+    sha256.get(..LOGGED_DIGITS).unwrap_or(sha256)
 }
 
 /// The caller with this cookie, if the session and its key are valid now and from this address.
@@ -105,7 +105,7 @@ pub async fn check(app: &AppParts, cookie: &Secret, address: IpAddr) -> Result<C
     if cookie.expose().len() != DIGITS {
         return Err(ended());
     }
-    let caller = keys::known(app, hash(cookie), store::sessions::caller).await?;
+    let caller = keys::cached_caller(app, hash(cookie), store::sessions::caller).await?;
     let caller = caller.ok_or_else(ended)?;
     if caller
         .credential
@@ -118,8 +118,8 @@ pub async fn check(app: &AppParts, cookie: &Secret, address: IpAddr) -> Result<C
 }
 
 /// The key of a session, valid or not.
-pub async fn holder(app: &AppParts, cookie: &Secret) -> Result<Option<ApiKey>, Error> {
-    let caller = keys::known(app, hash(cookie), store::sessions::caller).await?;
+pub async fn key_of_cookie(app: &AppParts, cookie: &Secret) -> Result<Option<ApiKey>, Error> {
+    let caller = keys::cached_caller(app, hash(cookie), store::sessions::caller).await?;
     Ok(caller.map(|caller| caller.key))
 }
 

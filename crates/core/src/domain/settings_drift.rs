@@ -21,13 +21,14 @@ pub async fn compare(app: &App) -> Result<(), Error> {
     let (own, name) = (marks(app), app.server.name().to_owned());
     let (clock, mine) = (app.clock.now(), own.clone());
     if app.config.database == DatabaseTarget::Sqlite {
-        let alone = move |conn: &mut Conn<'_>| store::replicas::alone(conn, &name, &mine, clock);
+        let alone =
+            move |conn: &mut Conn<'_>| store::replicas::check_in_alone(conn, &name, &mine, clock);
         return Ok(app.store.write(alone).await?);
     }
     let others = app.store.write(move |conn| {
         // Processes forget each other by age, so they need one clock.
         let now = store::workers::now(conn, clock)?;
-        store::replicas::meet(conn, &name, &mine, now)
+        store::replicas::check_in(conn, &name, &mine, now)
     });
     let others: Vec<ReplicaMarks> = others.await?;
     for setting in SETTINGS {
@@ -37,7 +38,7 @@ pub async fn compare(app: &App) -> Result<(), Error> {
         if !app
             .models
             .settings
-            .differs(setting, differs, app.clock.now())
+            .note_difference(setting, differs, app.clock.now())
         {
             continue;
         }
@@ -68,7 +69,7 @@ pub async fn leave(app: &App) -> Result<(), Error> {
 fn marks(app: &App) -> ReplicaMarks {
     let models = format!("{:?}", app.models.catalog.load().models());
     let marks = [
-        (SETTINGS[0], app.secrets.signer.mark()),
+        (SETTINGS[0], app.secrets.signer.key_fingerprint()),
         (SETTINGS[1], sha256_hex(models.as_bytes())),
         (SETTINGS[2], app.config.brand.clone()),
         (VERSION, env!("CARGO_PKG_VERSION").to_owned()),

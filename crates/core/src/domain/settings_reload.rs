@@ -14,7 +14,7 @@ use mediagate_model::error::Error;
 pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
     let path = settings.config.as_deref();
     let file = path.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-    let before = told(app);
+    let before = audit_value(app);
     let (parts, settings) = (app.clone(), settings.clone());
     // Off the async threads: it reads files, and may load models for seconds.
     let done = app
@@ -34,7 +34,7 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
     // At once, so that an operator who reloads one process after the other sees when they agree.
     // The reload itself is over and cannot fail by this.
     if let Err(error) = settings_drift::compare(app).await {
-        tracing::warn!(inside = ?error.inside(), "cannot compare the settings with other processes");
+        tracing::warn!(inside = ?error.internal_cause(), "cannot compare the settings with other processes");
     }
     match &done {
         Ok(()) => tracing::info!("models, prices and providers reloaded"),
@@ -43,12 +43,12 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
         }
     }
     let now = app.clock.now();
-    app.models.settings.reloaded(ReloadOutcome {
+    app.models.settings.note_reload(ReloadOutcome {
         at: now,
         error: error.clone(),
     });
     let after = match &error {
-        None => told(app),
+        None => audit_value(app),
         Some(error) => json!({"refused": error}),
     };
     let name = file.unwrap_or_else(|| "flags".to_owned());
@@ -61,7 +61,7 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
         .await
 }
 
-fn told(app: &App) -> Value {
+fn audit_value(app: &App) -> Value {
     let [providers, models] = app.models.settings.names();
     json!({"providers": providers, "models": models})
 }

@@ -76,7 +76,7 @@ pub async fn prepare(
         let clip = music::clip_param(app, account, *id, param).await?;
         if clip.is_trashed || clip.state != ClipState::Complete || clip.media_removed {
             let message = "The clip is not complete, is in the trash, or has expired.";
-            return Err(Error::at(ErrorCode::ClipNotReady, param, message));
+            return Err(Error::at_field(ErrorCode::ClipNotReady, param, message));
         }
     }
     if let Some(persona) = order.persona {
@@ -86,14 +86,18 @@ pub async fn prepare(
             .await?;
         let Some(upstream) = found.and_then(|persona| persona.upstream) else {
             let message = "There is no persona with this id at any provider.";
-            return Err(Error::at(ErrorCode::PersonaNotFound, "persona_id", message));
+            return Err(Error::at_field(
+                ErrorCode::PersonaNotFound,
+                "persona_id",
+                message,
+            ));
         };
         // Refused now: after the acceptance no route could do it, and the task would only fail
         // later.
         let mut routes = model.routes().iter();
         if !routes.any(|route| route.provider == upstream.provider) {
             let message = format!("The persona cannot be used with {}.", model.id);
-            return Err(Error::at(
+            return Err(Error::at_field(
                 ErrorCode::UnsupportedValue,
                 "persona_id",
                 message,
@@ -183,7 +187,11 @@ fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, Strin
     if ["generate", "extend"].contains(&order.task.as_str()) {
         message = format!("No configured model can create this song. {MAKERS} {message}");
     }
-    Err(Error::at(ErrorCode::UnsupportedValue, "task", message))
+    Err(Error::at_field(
+        ErrorCode::UnsupportedValue,
+        "task",
+        message,
+    ))
 }
 
 /// What an operator can do about it.
@@ -193,12 +201,12 @@ const MAKERS: &str = "Songs require a model with kind = \"music\" at a provider 
 
 /// Whether a route can make such a song.
 pub fn fits(limits: &ModelLimits, job: &SongJob) -> bool {
-    does(limits, &job.task, &job.fields).is_ok()
+    song_limits(limits, &job.task, &job.fields).is_ok()
 }
 
 /// What a route makes songs from; or, if it does the task at all, the field that it does not
 /// support.
-fn does<'a>(
+fn song_limits<'a>(
     limits: &'a ModelLimits,
     task: &str,
     fields: &Map<String, Value>,
@@ -239,7 +247,7 @@ fn does<'a>(
 fn check_fields(model: &Model, order: &SongOrder) -> Result<(), Error> {
     let mut refused = None;
     for route in model.routes() {
-        match does(&route.limits, &order.task, &order.fields) {
+        match song_limits(&route.limits, &order.task, &order.fields) {
             // One route that can do it is enough. If none can, the first one's reason is told.
             Ok(songs) => return check_words(songs, order),
             Err(why) => refused = refused.or(why),
@@ -249,7 +257,7 @@ fn check_fields(model: &Model, order: &SongOrder) -> Result<(), Error> {
         None => Ok(()),
         Some((param, why)) => {
             let message = format!("{} {why}.", model.id);
-            Err(Error::at(ErrorCode::UnsupportedValue, param, message))
+            Err(Error::at_field(ErrorCode::UnsupportedValue, param, message))
         }
     }
 }
@@ -264,7 +272,7 @@ fn check_words(songs: &SongLimits, order: &SongOrder) -> Result<(), Error> {
         });
     if songs.fields.is_some() && !is_told {
         let message = "Describe the song in prompt, gpt_description_prompt, lyrics or tags.";
-        return Err(Error::at(ErrorCode::MissingField, "prompt", message));
+        return Err(Error::at_field(ErrorCode::MissingField, "prompt", message));
     }
     Ok(())
 }
@@ -272,7 +280,8 @@ fn check_words(songs: &SongLimits, order: &SongOrder) -> Result<(), Error> {
 /// Number of clips that the most likely route makes.
 fn clips_of(model: &Model, order: &SongOrder) -> usize {
     let mut routes = model.routes().iter();
-    let songs = routes.find_map(|route| does(&route.limits, &order.task, &order.fields).ok());
+    let songs =
+        routes.find_map(|route| song_limits(&route.limits, &order.task, &order.fields).ok());
     songs.map_or(SongLimits::DIALECT.clips, |songs| songs.clips)
 }
 

@@ -59,7 +59,7 @@ pub struct TaskDraft {
 impl TaskDraft {
     /// Notes the address under which the request reached the gateway, for who is told of its tasks.
     #[must_use]
-    pub fn reached_at(mut self, links: &Links) -> Self {
+    pub fn with_origin(mut self, links: &Links) -> Self {
         for task in &mut self.tasks {
             task.origin = links.asked_origin();
         }
@@ -82,7 +82,7 @@ pub async fn accept(
     let accepted = async move {
         let mut draft = draft;
         // Claimed before the write, because the lease is part of the rows that are inserted.
-        let mut claim = app.process.handover.claim(&mut draft.tasks);
+        let mut claim = app.process.local_dispatch.claim(&mut draft.tasks);
         let owner = claim.as_ref().map(TaskClaim::owner);
         let draft = Arc::new(draft);
         let made = IntentResult::Tasks(draft.tasks.iter().map(|task| task.id).collect());
@@ -124,7 +124,7 @@ pub async fn accept(
             .in_current_span(),
     );
     // The caller gets an answer within seconds. The write goes on, and a repeat finds what it made.
-    store::soon(async { accepted.await.map_err(Error::internal)? }).await
+    store::await_commit(async { accepted.await.map_err(Error::internal)? }).await
 }
 
 /// Writes all of a draft but its intent.
@@ -143,7 +143,7 @@ fn write_draft(
     // Checked after the inserts, whose sum includes these files: two orders that fit only one at a
     // time cannot both pass. The check before the upload may be out of date by now.
     if !draft.assets.is_empty() {
-        assets::check_kept(conn, account, storage_limit)?;
+        assets::check_storage_limit(conn, account, storage_limit)?;
     }
     for (clip, position) in draft.clips.iter().zip(0..) {
         store::clips::insert(conn, clip, position)?;
@@ -176,7 +176,7 @@ pub fn write(
     let new_tasks = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
     // One conditional update, so that two requests cannot both take the last place. It locks the
     // key's row first, as the ledger does, so that the two cannot deadlock.
-    if !store::accounts::take_places(conn, key.id, new_tasks, key.max_running)? {
+    if !store::accounts::reserve_open_tasks(conn, key.id, new_tasks, key.max_running)? {
         let open = store::accounts::open_tasks(conn, key.id)?;
         return Err(too_many_tasks(key, open));
     }
@@ -191,7 +191,7 @@ fn too_many_tasks(key: &ApiKey, open: u32) -> Error {
         "The API key has {open} open tasks. Its limit is {}.",
         key.max_running
     );
-    Error::later(ErrorCode::TooManyTasks, message, 5)
+    Error::retry_later(ErrorCode::TooManyTasks, message, 5)
 }
 
 /// Refuses an order that the key's limits are going to refuse, before its media cost anything: they are not fetched, and not
@@ -251,7 +251,7 @@ pub fn task(app: &Ctx, caller: &Caller, request_id: &RequestId, new: NewTask) ->
         request_id: request_id.clone(),
         callback: new.callback,
         origin: None,
-        trace: traces::carried(),
+        trace: traces::current_traceparent(),
         attempts: 0,
         deaths: None,
         created_at: now,
@@ -281,12 +281,16 @@ pub fn check_available(app: &AppParts, model: &Model) -> Result<(), Error> {
         "No provider of {} is available at the moment. Nothing was charged.",
         model.id
     );
-    Err(Error::later(ErrorCode::ProviderUnavailable, message, 5))
+    Err(Error::retry_later(
+        ErrorCode::ProviderUnavailable,
+        message,
+        5,
+    ))
 }
 
 /// `fp_` and ten hex digits that change with the route, its version or its settings.
 pub fn fingerprint(model: &Model, route: Option<&Route>) -> String {
-    let maker = match (&model.maker, route) {
+    let maker = match (&model.backend, route) {
         (ModelBackend::Embedded { version, .. }, _) => format!("{EMBEDDED} {version}"),
         (ModelBackend::Routes(_), Some(route)) => {
             format!(

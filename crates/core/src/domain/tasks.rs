@@ -23,13 +23,13 @@ mod cancel;
 mod task_waiter;
 
 pub use abandonment::abandon;
-pub use cancel::{JobOutcome, cancel, job_is_over};
+pub use cancel::{JobOutcome, cancel, settle_job};
 pub use task_waiter::{TaskWaiter, next_events, wait};
 
 pub async fn get(app: &AppParts, account: AccountId, id: TaskId) -> Result<Task, Error> {
-    let known = app.caches.ended.get(&id);
+    let known = app.caches.ended_tasks.get(&id);
     // The cache serves all accounts: without the check an id would open somebody else's task.
-    if let Some(task) = known.filter(|task| task.account == account && !is_past(app, task)) {
+    if let Some(task) = known.filter(|task| task.account == account && !is_expired(app, task)) {
         return Ok(Task::clone(&task));
     }
     let read = app
@@ -40,7 +40,7 @@ pub async fn get(app: &AppParts, account: AccountId, id: TaskId) -> Result<Task,
     // add a poster, which does not reach this cache.
     if task.state.is_terminal() && task.money != ChargeState::Held && !may_get_a_poster(app, &task)
     {
-        app.caches.ended.insert(id, Arc::new(task.clone()));
+        app.caches.ended_tasks.insert(id, Arc::new(task.clone()));
     }
     Ok(task)
 }
@@ -56,21 +56,21 @@ fn may_get_a_poster(app: &Ctx, task: &Task) -> bool {
 }
 
 /// A task of any account, for the operator.
-pub async fn of_anyone(app: &Ctx, id: TaskId) -> Result<Task, Error> {
+pub async fn by_id_any_account(app: &Ctx, id: TaskId) -> Result<Task, Error> {
     let read = app
         .store
-        .read(move |conn| store::tasks::of_anyone(conn, id));
+        .read(move |conn| store::tasks::by_id_any_account(conn, id));
     read.await?.ok_or_else(not_found)
 }
 
 /// Whether the task's record may have been deleted.
-fn is_past(app: &Ctx, task: &Task) -> bool {
+fn is_expired(app: &Ctx, task: &Task) -> bool {
     let end = task.finished_at.zip(app.config.record_ttl);
     end.is_some_and(|(finished, ttl)| finished <= app.clock.cutoff(ttl))
 }
 
 /// Deletes the records of finished tasks older than `record_ttl`.
-pub async fn remove_past(app: &Ctx) -> Result<(), Error> {
+pub async fn remove_expired(app: &Ctx) -> Result<(), Error> {
     /// Tasks per transaction.
     const BATCH: u32 = 200;
     /// Most transactions of one visit.
@@ -83,7 +83,7 @@ pub async fn remove_past(app: &Ctx) -> Result<(), Error> {
         // Looked for by a read: mostly there is nothing, and a write would cost a commit.
         let past = app
             .store
-            .examine(move |conn| store::record_expiry::past(conn, before, BATCH))
+            .long_read(move |conn| store::record_expiry::expired_tasks(conn, before, BATCH))
             .await?;
         if past.is_empty() {
             return Ok(());
@@ -119,7 +119,7 @@ pub async fn attempts(
 }
 
 /// What the task's record shows beside it.
-pub fn beside(conn: &mut Conn<'_>, task: &Task) -> Result<TaskExtras, StoreError> {
+pub fn task_extras(conn: &mut Conn<'_>, task: &Task) -> Result<TaskExtras, StoreError> {
     let mut beside = TaskExtras {
         key_name: store::accounts::key_name(conn, task.key)?.unwrap_or_default(),
         ..TaskExtras::default()
@@ -138,7 +138,7 @@ pub fn beside(conn: &mut Conn<'_>, task: &Task) -> Result<TaskExtras, StoreError
 }
 
 /// The same for each of these, in order.
-pub async fn beside_each(app: &AppParts, tasks: &[Task]) -> Result<Vec<TaskExtras>, Error> {
+pub async fn task_extras_each(app: &AppParts, tasks: &[Task]) -> Result<Vec<TaskExtras>, Error> {
     let known = tasks.iter().map(|task| {
         // Such a record needs nothing beside the key's name. A list of them costs no statement
         // while the names are cached.
@@ -154,7 +154,7 @@ pub async fn beside_each(app: &AppParts, tasks: &[Task]) -> Result<Vec<TaskExtra
     }
     let asked = tasks.to_vec();
     let read = app.store.read(move |conn| {
-        let each = asked.iter().map(|task| beside(conn, task));
+        let each = asked.iter().map(|task| task_extras(conn, task));
         each.collect::<Result<Vec<_>, StoreError>>()
     });
     let found = read.await?;
@@ -185,11 +185,11 @@ pub async fn search(
     page: PageQuery<TaskId>,
 ) -> Result<(Vec<Task>, bool), Error> {
     let (limit, one_more) = (page.limit, page.with_one_more());
-    let read = app.store.examine(move |conn| {
+    let read = app.store.long_read(move |conn| {
         if let Some(text) = &text {
             match id_in(conn, account, text.trim())? {
                 Some(id) => filter.id = Some(id),
-                None => filter.terms = search_terms::of_search(account, text),
+                None => filter.terms = search_terms::query_terms(account, text),
             }
             // Text without a word finds nothing. An empty filter would list everything.
             if filter.id.is_none() && filter.terms.is_empty() {
@@ -198,13 +198,13 @@ pub async fn search(
         }
         store::tasks::page(conn, account, &filter, one_more)
     });
-    let mut tasks = store::soon(read).await?;
+    let mut tasks = store::await_commit(read).await?;
     let has_more = store::tasks::cut_one_more(&mut tasks, limit);
     Ok((tasks, has_more))
 }
 
 /// The task whose id, video's id or chat completion's id this is.
-fn named(text: &str) -> Option<TaskId> {
+fn parse_task_id(text: &str) -> Option<TaskId> {
     let bare = text.strip_prefix("chatcmpl-").unwrap_or(text);
     TaskId::from_video(text).or_else(|_| bare.parse()).ok()
 }
@@ -215,7 +215,7 @@ fn id_in(
     account: AccountId,
     text: &str,
 ) -> Result<Option<TaskId>, StoreError> {
-    let Some(id) = named(text) else {
+    let Some(id) = parse_task_id(text) else {
         return Ok(None);
     };
     // Ids of tasks and clips look the same, so it may be either.
@@ -239,19 +239,19 @@ pub async fn search_all(
         return search(app, account, filter, text, page).await;
     }
     let (limit, one_more) = (page.limit, page.with_one_more());
-    let read = app.store.examine(move |conn| {
+    let read = app.store.long_read(move |conn| {
         let Some(text) = &text else {
             return store::tasks::page_of_all(conn, &filter, one_more);
         };
-        filter.id = named(text.trim());
+        filter.id = parse_task_id(text.trim());
         if filter.id.is_some() {
             return store::tasks::page_of_all(conn, &filter, one_more);
         }
         // Terms are hashed with their account, so each account has its own for the same words.
-        let terms = |account| search_terms::of_search(account, text);
+        let terms = |account| search_terms::query_terms(account, text);
         store::tasks::search_of_all(conn, &filter, one_more, terms)
     });
-    let mut tasks = store::soon(read).await?;
+    let mut tasks = store::await_commit(read).await?;
     let has_more = store::tasks::cut_one_more(&mut tasks, limit);
     Ok((tasks, has_more))
 }
@@ -262,8 +262,10 @@ pub async fn lengths(app: &Ctx, model: &str) -> Result<Option<DurationQuantiles>
     let since = now.minus(Duration::from_hours(24));
     let read = app
         .store
-        .examine(move |conn| store::tasks::sights(conn, &model, since, now));
-    Ok(DurationQuantiles::of(store::soon(read).await?))
+        .long_read(move |conn| store::tasks::duration_samples(conn, &model, since, now));
+    Ok(DurationQuantiles::from_samples(
+        store::await_commit(read).await?,
+    ))
 }
 
 /// Cached for a few seconds, because thousands of jobs need it.
@@ -286,7 +288,7 @@ pub async fn count_waiting(app: &Ctx) {
     let now = app.clock.now();
     let counted: Result<u32, StoreError> = app
         .store
-        .examine(move |conn| store::tasks::count_waiting(conn, now, MOST))
+        .long_read(move |conn| store::tasks::count_waiting(conn, now, MOST))
         .await;
     // Only a metric. If the database is away, it keeps its last value.
     if let Ok(waiting) = counted {

@@ -14,7 +14,7 @@ use mediagate_model::ids::KeyId;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::task::TaskState;
 pub use mediagate_store::usage::day_of;
-use mediagate_store::usage::{DAY, UsageFilter};
+use mediagate_store::usage::{DAY_MICROS, UsageFilter};
 use mediagate_store::{self as store, hourly_sums};
 
 /// Days since the epoch.
@@ -80,13 +80,13 @@ pub type UsageReport = (Vec<(UsageGroup, UsageTotals)>, BTreeMap<KeyId, String>)
 
 pub async fn usage(app: &Ctx, wanted: UsageSelection) -> Result<UsageReport, Error> {
     let (filter, now) = (wanted.filter.clone(), app.clock.now());
-    let found = app.store.examine(move |conn| -> Result<_, Error> {
+    let found = app.store.long_read(move |conn| -> Result<_, Error> {
         Ok((
             store::usage::rows(conn, &filter)?,
             store::accounts::keys_of(conn, filter.account, now)?,
         ))
     });
-    let (found, keys) = store::soon(found).await?;
+    let (found, keys) = store::await_commit(found).await?;
     let group = |day, model: String, key| UsageGroup {
         day: wanted.by_day.then_some(day),
         model: wanted.by_model.then_some(model),
@@ -117,11 +117,11 @@ pub struct OperatorUsageReport {
 
 /// The work of all accounts, what was charged for it, and what providers were paid. Nothing if that
 /// would be more than [`MOST_ROWS`].
-pub async fn of_all(
+pub async fn all_accounts(
     app: &Ctx,
     wanted: hourly_sums::HourlyQuery,
 ) -> Result<Option<OperatorUsageReport>, Error> {
-    let read = app.store.examine(move |conn| -> Result<_, Error> {
+    let read = app.store.long_read(move |conn| -> Result<_, Error> {
         let mut all = OperatorUsageReport {
             rows: hourly_sums::sums(conn, &wanted, MOST_ROWS + 1)?,
             ..OperatorUsageReport::default()
@@ -147,7 +147,7 @@ pub async fn of_all(
         }
         Ok(Some(all))
     });
-    let mut found = store::soon(read).await?;
+    let mut found = store::await_commit(read).await?;
     if let Some(all) = &mut found {
         let handle = |group: &hourly_sums::HourlyGroup| all.handles.get(&group.account).cloned();
         all.rows
@@ -158,11 +158,11 @@ pub async fn of_all(
 
 /// The first instant of a day.
 pub const fn start_of(day: EpochDay) -> Timestamp {
-    Timestamp::from_micros(day.saturating_mul(DAY))
+    Timestamp::from_micros(day.saturating_mul(DAY_MICROS))
 }
 
 /// `2026-01-31`.
-pub fn written(day: EpochDay) -> String {
+pub fn format_day(day: EpochDay) -> String {
     let mut text = start_of(day).rfc3339();
     text.truncate(10);
     text
@@ -176,8 +176,8 @@ mod tests {
     fn days_begin_at_midnight_utc() {
         let instant = Timestamp::parse("2026-03-01T23:59:59Z").unwrap();
         let day = day_of(instant);
-        assert_eq!(written(day), "2026-03-01");
-        assert_eq!(written(day + 1), "2026-03-02");
+        assert_eq!(format_day(day), "2026-03-01");
+        assert_eq!(format_day(day + 1), "2026-03-02");
         assert_eq!(start_of(day).rfc3339(), "2026-03-01T00:00:00.000Z");
         assert_eq!(day_of(start_of(day)), day);
     }

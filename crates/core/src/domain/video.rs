@@ -118,7 +118,7 @@ pub fn choose(app: &App, caller: &Caller, order: &VideoOrder) -> Result<(Model, 
                        titles, tags and follow-up questions. Turn them off in the interface, or \
                        use another model for them.";
         let param = order.params.prompt;
-        return Err(Error::at(ErrorCode::UnsupportedValue, param, message));
+        return Err(Error::at_field(ErrorCode::UnsupportedValue, param, message));
     }
     Ok((model, asked))
 }
@@ -148,7 +148,7 @@ async fn take_pictures(
 ) -> Result<SourcePictures, Error> {
     let take = async |asked: &RequestedPicture| {
         let (source, param) = asked;
-        pictures::take(app, account, source.clone(), purpose, param).await
+        pictures::fetch_checked(app, account, source.clone(), purpose, param).await
     };
     let mut taken = SourcePictures::default();
     for asked in &order.pictures {
@@ -193,7 +193,7 @@ fn plan(
         conversation: order.conversation.clone(),
         user: order.user.clone(),
     };
-    match (&model.maker, &model.limits) {
+    match (&model.backend, &model.limits) {
         (
             ModelBackend::Embedded {
                 engine: EmbeddedEngine::Animatic,
@@ -202,12 +202,13 @@ fn plan(
             limits,
         ) => {
             let asked = animatic_engine::CallerOptions {
-                size: order.size_among(&video_limits(limits)?.sizes, first_size),
+                size: order.best_size(&video_limits(limits)?.sizes, first_size),
                 seconds: order.seconds,
                 seed: order.seed,
                 picture_size: first_size,
             };
-            let settled = animatic_engine::settle(&order.prompt, asked).map_err(Error::internal)?;
+            let settled =
+                animatic_engine::resolve_options(&order.prompt, asked).map_err(Error::internal)?;
             (job.width, job.height) = (settled.width, settled.height);
             job.milliseconds = animatic_engine::milliseconds(settled.seconds);
             (job.fps, job.seed) = (settled.fps, settled.seed);
@@ -227,7 +228,7 @@ fn plan(
             });
             let usual = usual.ok_or_else(|| Error::internal("no route offers what was checked"))?;
             (job.width, job.height) = order
-                .size_among(&usual.sizes, first_size)
+                .best_size(&usual.sizes, first_size)
                 .unwrap_or_else(|| usual_size(usual, first_size));
             job.audio = order.audio.or(usual.audio);
             job.milliseconds = animatic_engine::milliseconds(
@@ -331,8 +332,8 @@ pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
         }
         Ok(())
     });
-    store::soon(written).await?;
+    store::await_commit(written).await?;
     // The cached record still links to the files.
-    app.caches.ended.invalidate(&id);
+    app.caches.ended_tasks.invalidate(&id);
     Ok(())
 }

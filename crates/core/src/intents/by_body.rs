@@ -151,7 +151,7 @@ impl Intents {
         intent: Intent,
         is_meant: impl Fn(&ResultState) -> bool,
     ) -> Result<Option<Lookup>, Error> {
-        let Some(made) = &intent.made else {
+        let Some(made) = &intent.result else {
             self.until_abandoned(&intent).await?;
             return Ok(None);
         };
@@ -172,7 +172,7 @@ impl Intents {
             let Some(now) = self.read_again(intent.id).await? else {
                 return Ok(());
             };
-            if now.made.is_some() || now.visits != intent.visits {
+            if now.result.is_some() || now.visits != intent.visits {
                 return Err(Error::Overtaken);
             }
             if is_here {
@@ -195,7 +195,7 @@ impl Intents {
             .0
             .store
             .write(move |conn| store::intents::abandon(conn, id, visits));
-        if store::soon(abandoned).await? {
+        if store::await_commit(abandoned).await? {
             Ok(())
         } else {
             Err(Error::Overtaken)

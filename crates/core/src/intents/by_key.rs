@@ -78,12 +78,12 @@ impl Intents {
             .0
             .store
             .write(move |conn| store::intents::free_key(conn, id));
-        Ok(store::soon(freed).await?)
+        Ok(store::await_commit(freed).await?)
     }
 
     /// Whether an intent made nothing and nobody works on it any more.
     async fn is_abandoned(&self, intent: &Intent) -> Result<bool, Error> {
-        if intent.made.is_some() || intent.sent_at.is_some() {
+        if intent.result.is_some() || intent.sent_at.is_some() {
             return Ok(false);
         }
         self.0.clients.settled(&intent.body).await;
@@ -102,7 +102,7 @@ impl Intents {
             counters::request_joined("key");
             return Ok(Some(Lookup::Answered(answer)));
         }
-        if let Some(made) = &intent.made {
+        if let Some(made) = &intent.result {
             let Some(found) = self.joinable(&intent, made).await? else {
                 self.free_key(intent.id).await?;
                 return Ok(None);

@@ -134,7 +134,7 @@ impl AcceptanceGuard {
     /// The write came to this. Only what broke inside leaves open whether
     /// something was written.
     pub fn done<T>(self, written: &Result<T, Error>) {
-        let is_refused = matches!(written, Err(error) if !error.leaves_open());
+        let is_refused = matches!(written, Err(error) if !error.outcome_unknown());
         if is_refused {
             self.undone();
         }

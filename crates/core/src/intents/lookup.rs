@@ -23,7 +23,7 @@ impl Intents {
     /// says that the intent must be on disk before anything is done for it.
     pub async fn begin(&self, request: &IntentRequest, is_reserved: bool) -> Result<Lookup, Error> {
         self.0.clients.departures_noticed(&request.body).await;
-        store::soon(async {
+        store::await_commit(async {
             self.0.clients.settled(&request.body).await;
             Ok::<_, Error>(())
         })
@@ -45,13 +45,13 @@ impl Intents {
             account: request.account,
             body: request.body.clone(),
             idempotency_key: request.idempotency_key.clone(),
-            made: None,
+            result: None,
             answer: None,
             holder: Some(self.0.server.clone()),
             visits: 1,
             joinable_until: None,
             sent_at: None,
-            created_at: self.0.clock.noted(),
+            created_at: self.0.clock.record_time(),
         }
     }
 
@@ -68,7 +68,7 @@ impl Intents {
     /// client was looked for.
     pub(super) async fn made_nothing_yet(&self, id: IntentId) -> Result<bool, Error> {
         let intent = self.read_again(id).await?;
-        Ok(intent.is_some_and(|intent| intent.made.is_none()))
+        Ok(intent.is_some_and(|intent| intent.result.is_none()))
     }
 
     /// Becomes the next visit of an intent; [`Error::Overtaken`] when another request was first.
@@ -90,7 +90,7 @@ impl Intents {
             let intent = Intent { visits, ..intent };
             Ok(IntentVisit::later(&intents, client, intent))
         });
-        store::soon(came).await
+        store::await_commit(came).await
     }
 
     /// What an intent made, as it is now, where a request may still be led to it.

@@ -93,7 +93,10 @@ impl Intents {
                 store::intents::answer(conn, id, &text)?;
                 Ok(store::intents::by_id(conn, id)?)
             });
-        match store::soon(kept).await?.and_then(|intent| intent.answer) {
+        match store::await_commit(kept)
+            .await?
+            .and_then(|intent| intent.answer)
+        {
             Some(first) => serde_json::from_str(&first).map_err(Error::internal),
             None => Ok(answer),
         }
@@ -177,7 +180,7 @@ pub fn removed(tasks: &[PastTask]) -> Error {
     );
     let error = Error::plain(ErrorCode::TaskNotFound, message);
     match tasks.first() {
-        Some(task) => error.of_task(task.id),
+        Some(task) => error.with_task(task.id),
         None => error,
     }
 }
@@ -209,7 +212,7 @@ pub fn close(tasks: &[Task]) -> IntentCloseTime {
 pub fn unconfirmed_ended(conn: &mut Conn<'_>, task: &Task, now: Timestamp) -> Result<(), Error> {
     /// How long a request may take until its task is accepted.
     const ACCEPTING: Duration = Duration::from_mins(2);
-    Ok(store::intents::lead_again(
+    Ok(store::intents::extend_joinable(
         conn,
         task,
         ACCEPTING,

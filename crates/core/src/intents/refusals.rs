@@ -100,7 +100,10 @@ impl Intents {
         });
         let written = written.await;
         // Counted twice they would free two retries; one that is forgotten joins another order.
-        if written.as_ref().is_err_and(|error| !error.leaves_open()) {
+        if written
+            .as_ref()
+            .is_err_and(|error| !error.outcome_unknown())
+        {
             for refused in refused {
                 buffer.add(refused);
             }

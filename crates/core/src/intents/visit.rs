@@ -144,7 +144,7 @@ impl IntentVisit {
             }
             written
         });
-        store::soon(async { written.await.map_err(Error::internal)? }).await
+        store::await_commit(async { written.await.map_err(Error::internal)? }).await
     }
 
     /// Runs `work` and writes down that it made this, in one transaction; that
@@ -161,7 +161,7 @@ impl IntentVisit {
             accepting.done(&written);
             written
         });
-        store::soon(async { written.await.map_err(Error::internal)? }).await
+        store::await_commit(async { written.await.map_err(Error::internal)? }).await
     }
 
     /// Runs `work` and writes down what it changed and what a repeated request is told, in one
@@ -181,7 +181,7 @@ impl IntentVisit {
             accepting.done(&written);
             written
         });
-        store::soon(async { written.await.map_err(Error::internal)? }).await
+        store::await_commit(async { written.await.map_err(Error::internal)? }).await
     }
 
     /// What is written down when something is made.
@@ -228,7 +228,7 @@ impl IntentRecord {
     ) -> Result<(), Error> {
         let answer = answer.map(serde_json::to_string).transpose();
         self.intent.answer = answer.map_err(Error::internal)?;
-        self.intent.made = Some(made);
+        self.intent.result = Some(made);
         self.write(move |conn| work(conn).map(|()| ((), None)))
             .await
     }
@@ -328,9 +328,9 @@ impl IntentRecord {
     /// Writes the intent down with what was made, in the transaction that makes it.
     pub fn put(&self, conn: &mut Conn<'_>) -> Result<(), Error> {
         let intent = &self.intent;
-        let is_first = match &intent.made {
+        let is_first = match &intent.result {
             Some(made) if self.reserved => {
-                store::intents::made(conn, intent.id, intent.visits, made)?
+                store::intents::set_result(conn, intent.id, intent.visits, made)?
             }
             _ => store::intents::insert(conn, intent)?,
         };
@@ -348,7 +348,7 @@ impl IntentRecord {
     /// The same, having made this.
     #[must_use]
     pub fn with(mut self, made: IntentResult) -> Self {
-        self.intent.made = Some(made);
+        self.intent.result = Some(made);
         self
     }
 
@@ -356,7 +356,7 @@ impl IntentRecord {
     /// nobody was told.
     pub fn is_there(&self, conn: &mut Conn<'_>) -> Result<bool, Error> {
         let there = store::intents::by_id(conn, self.intent.id)?;
-        Ok(there.is_some_and(|there| there.made == self.intent.made))
+        Ok(there.is_some_and(|there| there.result == self.intent.result))
     }
 
     /// Makes it durable that something that is no task is about to be sent to a
@@ -368,8 +368,8 @@ impl IntentRecord {
             .intents
             .0
             .store
-            .write(move |conn| store::intents::sent(conn, id, number, at));
-        if store::soon(noted).await? {
+            .write(move |conn| store::intents::set_sent_at(conn, id, number, at));
+        if store::await_commit(noted).await? {
             Ok(())
         } else {
             Err(Error::Overtaken)

@@ -17,10 +17,10 @@ use mediagate_model::ids::AccountId;
 pub struct FairShareQueue(Arc<Mutex<FairQueueState>>);
 
 struct FairQueueState {
-    all: u64,
+    capacity: u64,
     free: u64,
     /// Most that one account may hold.
-    each: u64,
+    account_limit: u64,
     /// Counts up with each request, and with each grant.
     requests: u64,
     grants: u64,
@@ -53,9 +53,9 @@ impl FairShareQueue {
     /// So much in all, of which one account may hold so much.
     pub fn new(all: u64, each: u64) -> Self {
         Self(Arc::new(Mutex::new(FairQueueState {
-            all,
+            capacity: all,
             free: all,
-            each: each.clamp(1, all),
+            account_limit: each.clamp(1, all),
             requests: 0,
             grants: 0,
             accounts: HashMap::new(),
@@ -72,7 +72,7 @@ impl FairShareQueue {
     }
 
     /// The same, on a thread that may block.
-    pub fn wait_here(&self, account: AccountId, amount: u64) -> QueuePermit {
+    pub fn wait_blocking(&self, account: AccountId, amount: u64) -> QueuePermit {
         loop {
             if let Ok(permit) = self.enter(account, amount).blocking_recv() {
                 return permit;
@@ -86,7 +86,7 @@ impl FairShareQueue {
         state.requests += 1;
         let request = QueueRequest {
             number: state.requests,
-            amount: amount.clamp(1, state.each),
+            amount: amount.clamp(1, state.account_limit),
             granted,
         };
         let waiting = &mut state.accounts.entry(account).or_default().waiting;
@@ -131,7 +131,7 @@ impl FairQueueState {
         }
         self.accounts
             .retain(|_, account| account.held > 0 || !account.waiting.is_empty());
-        let each = self.each;
+        let each = self.account_limit;
         // An account that already holds all it may is no candidate, and blocks nobody.
         let wants = self.accounts.iter_mut().filter(|(_, account)| {
             let amount = account.waiting.front().map(|request| request.amount);
@@ -157,7 +157,7 @@ impl FairQueueState {
 impl Drop for QueuePermit {
     fn drop(&mut self) {
         let mut state = self.line.state();
-        state.free = (state.free + self.amount).min(state.all);
+        state.free = (state.free + self.amount).min(state.capacity);
         if let Some(account) = state.accounts.get_mut(&self.account) {
             account.held = account.held.saturating_sub(self.amount);
         }

@@ -14,20 +14,20 @@ use mediagate_store::rates::{self, RateGrant, RateRule};
 use mediagate_store::{Store, StoreError};
 
 /// How long a grant can be used.
-const LASTS: Duration = Duration::from_secs(1);
+const GRANT_TTL: Duration = Duration::from_secs(1);
 /// A grant of so many parts of a minute's requests is one second's.
-const PARTS: u32 = 60;
+const GRANTS_PER_MINUTE: u32 = 60;
 /// Timeout for asking the database; the process counts by itself then.
-const PATIENCE: Duration = Duration::from_millis(500);
+const DATABASE_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long it counts by itself before it asks again.
-const AGAIN: Duration = Duration::from_secs(1);
+const DATABASE_RETRY: Duration = Duration::from_secs(1);
 
 pub(super) struct RateGrants {
     store: Store,
     /// Keyed by the limit too, so that a changed limit starts afresh.
     keys: moka::sync::Cache<(KeyId, NonZeroU32), Arc<Mutex<GrantState>>>,
     /// Until then the database is not asked again.
-    away_before: std::sync::Mutex<Option<Instant>>,
+    unavailable_until: std::sync::Mutex<Option<Instant>>,
 }
 
 /// What a key has here.
@@ -52,7 +52,7 @@ impl RateGrants {
         Self {
             store,
             keys,
-            away_before: std::sync::Mutex::default(),
+            unavailable_until: std::sync::Mutex::default(),
         }
     }
 
@@ -86,7 +86,7 @@ impl RateGrants {
     /// `None` if the database does not answer, or did not a moment ago.
     async fn ask(&self, key: KeyId, rpm: NonZeroU32) -> Option<RateGrant> {
         let away_before = || {
-            let lock = self.away_before.lock();
+            let lock = self.unavailable_until.lock();
             lock.unwrap_or_else(PoisonError::into_inner)
         };
         // Shared by all keys: while the database is away, one request in a second waits for it, not
@@ -96,16 +96,16 @@ impl RateGrants {
         }
         let rule = RateRule {
             rpm: rpm.get(),
-            most: (rpm.get() / PARTS).max(1),
+            most: (rpm.get() / GRANTS_PER_MINUTE).max(1),
         };
         let grant = self
             .store
             .write(move |conn| rates::grant(conn, key, rule, None));
         let granted: Result<Result<RateGrant, StoreError>, _> =
-            tokio::time::timeout(PATIENCE, grant).await;
+            tokio::time::timeout(DATABASE_TIMEOUT, grant).await;
         let granted = granted.ok().and_then(Result::ok);
         if granted.is_none() {
-            *away_before() = Some(Instant::now() + AGAIN);
+            *away_before() = Some(Instant::now() + DATABASE_RETRY);
         }
         granted
     }
@@ -127,7 +127,7 @@ impl GrantState {
         *self = Self {
             unused: grant.granted,
             left: grant.left,
-            until: Some(now + LASTS),
+            until: Some(now + GRANT_TTL),
             none_before: (grant.granted == 0).then(|| now + grant.wait),
         };
     }
@@ -147,7 +147,7 @@ mod tests {
             wait: Duration::ZERO,
         };
         state.take(some, now);
-        assert!(state.has_one(now) && !state.has_one(now + LASTS));
+        assert!(state.has_one(now) && !state.has_one(now + GRANT_TTL));
         let none = RateGrant {
             granted: 0,
             left: 0,

@@ -109,7 +109,7 @@ impl WorkSlot {
     /// Waits for so many bytes, for work that is told only now what it needs. Blocks. Work that has
     /// reserved some already must not wait for more: two could wait for each other.
     pub fn reserve(&self, bytes: u64) -> QueuePermit {
-        self.room.memory.wait_here(self.account, units(bytes))
+        self.room.memory.wait_blocking(self.account, units(bytes))
     }
 }
 

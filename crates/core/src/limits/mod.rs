@@ -34,11 +34,11 @@ pub struct ProcessLimits {
     /// Requests a minute.
     pub rates: RateLimits,
     /// Requests a minute of addresses that have no key.
-    pub strangers: AddressLimits,
+    pub anonymous: AddressLimits,
     /// Look-ups of keys and sessions that nobody may have.
     pub unknown_secrets: UnknownSecrets,
     /// Where media that callers hand in is decoded.
-    pub room: MediaWorkPool,
+    pub media_work: MediaWorkPool,
     /// Fetches from callers' addresses.
     pub fetches: FairShareQueue,
     /// Uploads that an account may have under way, those that arrive or are
@@ -56,9 +56,9 @@ impl ProcessLimits {
         let shared = (config.database != DatabaseTarget::Sqlite).then(|| store.clone());
         Self {
             rates: RateLimits::new(shared),
-            strangers: AddressLimits::default(),
+            anonymous: AddressLimits::default(),
             unknown_secrets: UnknownSecrets::default(),
-            room: MediaWorkPool::new((config.decoding_memory_mb as u64) << 20, cores()),
+            media_work: MediaWorkPool::new((config.decoding_memory_mb as u64) << 20, cores()),
             fetches: FairShareQueue::new(FETCHES, FETCHES_OF_ACCOUNT),
             uploads: AccountSemaphores::new(UPLOADS),
             bodies: QuotaPool::new(BODIES, BODIES_OF_ACCOUNT),

@@ -99,16 +99,16 @@ impl Drop for QuotaShare {
 
 /// Turns: each account may do so many things at once; others queue per account.
 pub struct AccountSemaphores {
-    each: usize,
-    lines: Mutex<HashMap<AccountId, Weak<Semaphore>>>,
+    per_account: usize,
+    semaphores: Mutex<HashMap<AccountId, Weak<Semaphore>>>,
 }
 
 impl AccountSemaphores {
     /// `each` turns at once per account.
     pub fn new(each: usize) -> Self {
         Self {
-            each,
-            lines: Mutex::default(),
+            per_account: each,
+            semaphores: Mutex::default(),
         }
     }
 
@@ -119,14 +119,17 @@ impl AccountSemaphores {
     }
 
     fn line(&self, account: AccountId) -> Arc<Semaphore> {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self
+            .semaphores
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(line) = lines.get(&account).and_then(Weak::upgrade) {
             return line;
         }
         // Weak, so that a semaphore lives as long as somebody holds or awaits a turn. Others are
         // forgotten here.
         lines.retain(|_, line| line.strong_count() > 0);
-        let line = Arc::new(Semaphore::new(self.each));
+        let line = Arc::new(Semaphore::new(self.per_account));
         lines.insert(account, Arc::downgrade(&line));
         line
     }
@@ -166,6 +169,6 @@ mod tests {
         assert!(turns.wait(b).now_or_never().flatten().is_some());
         drop(held);
         assert!(turns.wait(a).now_or_never().flatten().is_some());
-        assert_eq!(turns.lines.lock().unwrap().len(), 1);
+        assert_eq!(turns.semaphores.lock().unwrap().len(), 1);
     }
 }

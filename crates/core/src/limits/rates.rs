@@ -95,7 +95,7 @@ impl RateState {
 }
 
 /// Requests a minute of an address that has no key.
-const STRANGER: NonZeroU32 = match NonZeroU32::new(10) {
+const ANONYMOUS_RPM: NonZeroU32 = match NonZeroU32::new(10) {
     Some(ten) => ten,
     None => NonZeroU32::MIN,
 };
@@ -129,7 +129,7 @@ impl AddressLimits {
         };
         let limiter = self.limiters.get_with(address, || {
             Arc::new(
-                RateLimiter::direct(Quota::per_minute(STRANGER))
+                RateLimiter::direct(Quota::per_minute(ANONYMOUS_RPM))
                     .with_middleware::<StateInformationMiddleware>(),
             )
         });

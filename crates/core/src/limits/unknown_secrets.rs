@@ -17,7 +17,7 @@ use mediagate_store::{Store, StoreError, accounts};
 /// Pause after a look with made-up secrets: 50 looks a second.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Most secrets in one look.
-const MOST: usize = 1000;
+const MAX_BATCH: usize = 1000;
 
 /// Secrets, by their hashes, whose existence is asked for.
 #[derive(Default)]
@@ -96,7 +96,7 @@ impl UnknownSecrets {
         let asked: Vec<SecretQuery> = self.with_waiting(|waiting| {
             // Those whose callers have left need no look.
             waiting.retain(|question| !question.answer.is_closed());
-            let count = waiting.len().min(MOST);
+            let count = waiting.len().min(MAX_BATCH);
             waiting.drain(..count).collect()
         });
         let hashes = asked.iter().map(|question| question.sha256.clone());
@@ -137,7 +137,7 @@ mod tests {
         let looks = AtomicUsize::new(0);
         let look = |hashes: Vec<String>| {
             looks.fetch_add(1, Ordering::Relaxed);
-            assert!(hashes.len() <= MOST);
+            assert!(hashes.len() <= MAX_BATCH);
             async move {
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 Ok::<_, ()>(hashes.into_iter().filter(|it| it == "real").collect())

@@ -83,13 +83,13 @@ macro_rules! clip_record {
                 $($within: $within_type,)*
                 $($last: $last_type,)*
             ) -> Self {
-                let [audio_url, image_url, image_large_url] = links.files(clip);
+                let [audio_url, image_url, image_large_url] = links.clip_urls(clip);
                 let is_upload = clip.origin == ClipOrigin::Upload;
                 let version = if is_upload { "" } else { VERSION };
                 Self {
                     id: clip.id.to_string(),
                     entity_type: "song_schema",
-                    video_url: told(clip, |upstream| &upstream.video_url),
+                    video_url: upstream_field(clip, |upstream| &upstream.video_url),
                     audio_url,
                     image_url,
                     image_large_url,
@@ -169,7 +169,7 @@ pub struct PersonaClipMetadata {
 }
 
 /// What a hosted provider says of a clip; empty if none made it.
-fn told(clip: &Clip, what: fn(&ClipUpstream) -> &String) -> String {
+fn upstream_field(clip: &Clip, what: fn(&ClipUpstream) -> &String) -> String {
     clip.upstream
         .as_ref()
         .map(|upstream| what(upstream).clone())
@@ -197,8 +197,8 @@ impl PersonaClip {
         let is_upload = clip.origin == ClipOrigin::Upload;
         let milliseconds = clip.media.map_or(0, |media| media.milliseconds);
         let metadata = PersonaClipMetadata {
-            tags: told(clip, |upstream| &upstream.tags),
-            prompt: told(clip, |upstream| &upstream.prompt),
+            tags: upstream_field(clip, |upstream| &upstream.tags),
+            prompt: upstream_field(clip, |upstream| &upstream.prompt),
             kind: if is_upload { "upload" } else { "gen" },
             duration: (milliseconds + 500) / 1000,
             refund_credits: false,

@@ -119,9 +119,9 @@ impl TaskInput {
             seconds: Some(seconds(job.milliseconds)),
             clip: Some(SourceFile::clip(links, job.source, beside)),
             task: Some(GEN_STEM.to_owned()),
-            title: filled(&job.title),
+            title: non_empty(&job.title),
             stem_task: Some(job.stem_task.name()),
-            stem_type_group_name: filled(&job.group_name),
+            stem_type_group_name: non_empty(&job.group_name),
             ..Self::default()
         }
     }
@@ -129,7 +129,7 @@ impl TaskInput {
     fn song(links: &Links, job: &SongJob, beside: &TaskExtras) -> Self {
         let mut options = job.fields.clone();
         let mut text = |name: &str| match options.remove(name) {
-            Some(Value::String(text)) => filled(&text),
+            Some(Value::String(text)) => non_empty(&text),
             Some(other) => {
                 options.insert(name.to_owned(), other);
                 None
@@ -147,7 +147,7 @@ impl TaskInput {
             negative_prompt,
             clip: clip.map(|(_, id)| SourceFile::clip(links, *id, beside)),
             task: Some(job.task.clone()),
-            title: filled(&job.title),
+            title: non_empty(&job.title),
             persona_id: job.persona.map(|id| id.to_string()),
             options,
             ..Self::default()
@@ -169,7 +169,7 @@ impl SourceFile {
     fn clip(links: &Links, id: ClipId, beside: &TaskExtras) -> Self {
         let found = beside.sources.iter().find(|clip| clip.id == id);
         let url = found.map(|clip| {
-            let [audio, _, _] = links.files(clip);
+            let [audio, _, _] = links.clip_urls(clip);
             audio
         });
         Self {
@@ -198,7 +198,7 @@ pub fn sources(payload: &TaskPayload) -> Vec<ClipId> {
     }
 }
 
-fn filled(text: &str) -> Option<String> {
+fn non_empty(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 

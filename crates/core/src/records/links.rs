@@ -25,7 +25,7 @@ pub struct Links {
     /// Whether callers see the names of providers.
     shows_providers: bool,
     /// Whether media URLs are shown; if not, they are empty strings.
-    is_open: bool,
+    shows_media: bool,
     /// Whether providers are named even if the operator hides them from callers.
     names_providers: bool,
 }
@@ -48,7 +48,7 @@ impl Links {
             origin,
             rules,
             shows_providers,
-            is_open: true,
+            shows_media: true,
             names_providers: false,
         }
     }
@@ -63,7 +63,7 @@ impl Links {
     #[must_use]
     pub fn visible_to(self, key: &ApiKey) -> Self {
         Self {
-            is_open: key.may(Scope::TasksRead),
+            shows_media: key.may(Scope::TasksRead),
             names_providers: key.may(Scope::Admin),
             ..self
         }
@@ -80,10 +80,10 @@ impl Links {
 
     /// The URL of a file that expires at `expires_at`, or never.
     pub fn media(&self, id: AssetId, media: MediaType, expires_at: Option<Timestamp>) -> String {
-        if !self.is_open {
+        if !self.shows_media {
             return String::new();
         }
-        let expires_at = expires_at.unwrap_or_else(|| self.standing_expiry());
+        let expires_at = expires_at.unwrap_or_else(|| self.daily_expiry());
         let origin = self.rules.media.origin(&self.origin);
         let path = self.rules.signer.path(id, media, expires_at);
         format!("{origin}{path}")
@@ -91,7 +91,7 @@ impl Links {
 
     /// The addresses of a clip's audio, cover and large cover; empty once they are
     /// removed, and while it has none.
-    pub fn files(&self, clip: &Clip) -> [String; 3] {
+    pub fn clip_urls(&self, clip: &Clip) -> [String; 3] {
         let files = clip.media.filter(|_| !clip.media_removed);
         files.map_or_else(Default::default, |files| {
             [
@@ -105,7 +105,7 @@ impl Links {
 
     /// Expiry of a permanent file's URL: the end of a day at least `media_ttl` away, so that the
     /// URL stays the same all day and can be cached.
-    fn standing_expiry(&self) -> Timestamp {
+    fn daily_expiry(&self) -> Timestamp {
         const DAY: i64 = 86_400;
         let end = self.rules.clock.now().plus(self.rules.media_ttl);
         Timestamp::from_seconds((end.seconds() / DAY + 1) * DAY)

@@ -240,7 +240,7 @@ impl<'a> ClipOperation<'a> {
 impl ClipView {
     /// A clip in a task's output.
     pub fn new(clip: &Clip, links: &Links) -> Self {
-        let [audio_url, image_url, _] = links.files(clip);
+        let [audio_url, image_url, _] = links.clip_urls(clip);
         Self {
             id: clip.id.to_string(),
             title: clip.title.clone(),

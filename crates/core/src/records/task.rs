@@ -162,10 +162,12 @@ impl TaskView {
 /// The picture that stands for a result.
 fn poster(links: &Links, task: &Task, clips: &[Clip]) -> Option<String> {
     let url = match task.output.as_ref()? {
-        TaskResult::VideoV1(_) | TaskResult::LinkV1(_) => VideoFile::of(links, task)?.poster_url?,
+        TaskResult::VideoV1(_) | TaskResult::LinkV1(_) => {
+            VideoFile::of_task(links, task)?.poster_url?
+        }
         TaskResult::ClipsV1 { clips: made } => {
             let first = clips.iter().find(|clip| made.first() == Some(&clip.id))?;
-            let [_, _, cover] = links.files(first);
+            let [_, _, cover] = links.clip_urls(first);
             cover
         }
     };
@@ -176,12 +178,12 @@ impl TaskOutput {
     fn new(links: &Links, task: &Task, clips: &[Clip]) -> Option<Self> {
         Some(match task.output.as_ref()? {
             TaskResult::VideoV1(video) => Self {
-                videos: VideoFile::of(links, task).into_iter().collect(),
+                videos: VideoFile::of_task(links, task).into_iter().collect(),
                 clips: Vec::new(),
                 direction: Some(video.direction.clone()),
             },
             TaskResult::LinkV1(_) => Self {
-                videos: VideoFile::of(links, task).into_iter().collect(),
+                videos: VideoFile::of_task(links, task).into_iter().collect(),
                 clips: Vec::new(),
                 direction: Some(Vec::new()),
             },

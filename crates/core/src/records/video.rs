@@ -55,7 +55,7 @@ pub struct VideoFile {
 
 impl VideoFile {
     /// The file of a finished video task; `None` for any other.
-    pub fn of(links: &Links, task: &Task) -> Option<Self> {
+    pub fn of_task(links: &Links, task: &Task) -> Option<Self> {
         match task.output.as_ref()? {
             TaskResult::VideoV1(video) => Some(Self::kept(links, task, video)),
             TaskResult::LinkV1(link) => Some(Self::linked(links, task, link)),

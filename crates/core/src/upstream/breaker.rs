@@ -46,13 +46,13 @@ impl CircuitBreaker {
     }
 
     /// The route works.
-    pub fn succeeded(&mut self) {
+    pub fn record_success(&mut self) {
         *self = Self::default();
     }
 
     /// The route failed; `at_once` if one failure is enough to know that the next would fail too,
     /// `pause` if the provider said how long.
-    pub fn failed(&mut self, now: Timestamp, at_once: bool, pause: Option<Duration>) {
+    pub fn record_failure(&mut self, now: Timestamp, at_once: bool, pause: Option<Duration>) {
         self.failures += 1;
         self.trial_until = None;
         // Submissions that left before it opened say nothing about the time after the pause.
@@ -71,13 +71,13 @@ impl CircuitBreaker {
     }
 
     /// The provider is busy and asked for a pause. That is not a failure: the work waits for it.
-    pub fn limited(&mut self, now: Timestamp, pause: Option<Duration>) {
+    pub fn record_busy(&mut self, now: Timestamp, pause: Option<Duration>) {
         self.trial_until = None;
         self.busy_until = Some(now.plus(pause.unwrap_or(BUSY).min(PAUSES.1)));
     }
 
     /// The trial ended without a result either way.
-    pub fn undecided(&mut self) {
+    pub fn end_trial(&mut self) {
         self.trial_until = None;
     }
 
@@ -139,21 +139,21 @@ mod tests {
     #[test]
     fn it_opens_tries_once_and_closes() {
         let mut breaker = CircuitBreaker::default();
-        breaker.failed(at(0), false, None);
-        breaker.failed(at(0), false, None);
+        breaker.record_failure(at(0), false, None);
+        breaker.record_failure(at(0), false, None);
         assert!(breaker.lets_pass(at(0)));
-        breaker.failed(at(0), false, None);
+        breaker.record_failure(at(0), false, None);
         assert!(!breaker.lets_pass(at(4)));
         assert_eq!(breaker.state(at(4)), BreakerState::Open);
         assert_eq!(breaker.state(at(5)), BreakerState::Trial);
         assert!(breaker.lets_pass(at(5)));
         assert!(breaker.enter(at(5)) && !breaker.enter(at(5)));
         assert!(!breaker.lets_pass(at(6)), "one trial at a time");
-        breaker.failed(at(6), false, None);
+        breaker.record_failure(at(6), false, None);
         assert!(!breaker.lets_pass(at(15)), "the pause grows");
         assert!(breaker.lets_pass(at(16)));
         assert!(breaker.enter(at(16)));
-        breaker.succeeded();
+        breaker.record_success();
         assert!(breaker.lets_pass(at(16)) && breaker.opened_until().is_none());
     }
 
@@ -161,14 +161,14 @@ mod tests {
     fn failures_of_what_was_under_way_lengthen_no_pause() {
         let mut breaker = CircuitBreaker::default();
         for _ in 0..12 {
-            breaker.failed(at(0), false, None);
+            breaker.record_failure(at(0), false, None);
         }
         assert_eq!(
             (breaker.opened_until(), breaker.failures()),
             (Some(at(5)), 12)
         );
         assert!(breaker.enter(at(5)));
-        breaker.failed(at(5), false, None);
+        breaker.record_failure(at(5), false, None);
         assert_eq!(breaker.opened_until(), Some(at(15)), "the trial failed");
     }
 
@@ -176,7 +176,7 @@ mod tests {
     fn too_much_work_is_waited_for_and_no_fault() {
         let mut breaker = CircuitBreaker::default();
         for _ in 0..9 {
-            breaker.limited(at(0), Some(Duration::from_secs(7)));
+            breaker.record_busy(at(0), Some(Duration::from_secs(7)));
         }
         assert!(breaker.lets_pass(at(0)), "it works");
         assert!(!breaker.enter(at(6)) && breaker.enter(at(7)));
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn what_proves_itself_opens_at_once_for_as_long_as_asked() {
         let mut breaker = CircuitBreaker::default();
-        breaker.failed(at(0), true, Some(Duration::from_secs(30)));
+        breaker.record_failure(at(0), true, Some(Duration::from_secs(30)));
         assert!(!breaker.lets_pass(at(29)) && breaker.lets_pass(at(30)));
     }
 }

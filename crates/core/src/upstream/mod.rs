@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use crate::upstream::breaker::{BreakerState, CircuitBreaker};
-use mediagate_config::file::{meant, unknown_key};
+use mediagate_config::file::{suggestion, unknown_key};
 use mediagate_config::providers::ProviderConfig;
 use mediagate_config::{Config, ConfigError, ModelConfig};
 use mediagate_model::catalog::{EMBEDDED, Model, Route};
@@ -28,7 +28,7 @@ use mediagate_model::route::{BreakerSnapshot, RouteNote};
 use mediagate_model::submission::Submission;
 
 /// Former providers that are remembered.
-const FORMER: usize = 64;
+const MAX_FORMER_SITES: usize = 64;
 
 /// Providers by the operator's names for them.
 pub type ProviderSites = BTreeMap<String, Arc<ProviderSite>>;
@@ -57,7 +57,7 @@ pub struct ProviderCredential {
     /// Jobs of this process that use it.
     open: AtomicU32,
     /// The provider's gauge of open jobs.
-    shown: metrics::Gauge,
+    open_gauge: metrics::Gauge,
 }
 
 /// Counts a job for a credential until dropped.
@@ -67,7 +67,7 @@ pub struct OpenJob(Arc<ProviderCredential>);
 impl Drop for OpenJob {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
-        self.0.shown.decrement(1.0);
+        self.0.open_gauge.decrement(1.0);
     }
 }
 
@@ -81,7 +81,7 @@ impl ProviderCredential {
             id: format!("{place}:{:08x}", u32::from_be_bytes([a, b, c, d])),
             secret,
             open: AtomicU32::new(0),
-            shown: metrics::gauge!("mediagate_upstream_open_jobs", "provider" => provider.to_owned()),
+            open_gauge: metrics::gauge!("mediagate_upstream_open_jobs", "provider" => provider.to_owned()),
         }
     }
 
@@ -92,7 +92,7 @@ impl ProviderCredential {
 
     pub fn open(self: &Arc<Self>) -> OpenJob {
         self.open.fetch_add(1, Ordering::Relaxed);
-        self.shown.increment(1.0);
+        self.open_gauge.increment(1.0);
         OpenJob(self.clone())
     }
 }
@@ -116,9 +116,11 @@ impl ProviderSite {
             });
         }
         let protocol = providers::protocol(&config.protocol).ok_or_else(|| {
-            let all = providers::PROTOCOLS.iter().chain(&providers::SHIPPED);
+            let all = providers::PROTOCOLS
+                .iter()
+                .chain(&providers::SHIPPED_RECIPES);
             let names: Vec<&str> = all.map(|protocol| protocol.name).collect();
-            let hint = format!("unknown protocol; {}", meant(&config.protocol, &names));
+            let hint = format!("unknown protocol; {}", suggestion(&config.protocol, &names));
             wrong("protocol", hint)
         })?;
         let common = [
@@ -178,7 +180,7 @@ impl ProviderSite {
             .map(|(secret, place)| Arc::new(ProviderCredential::new(name, place, secret)));
         Ok(Self {
             credentials: credentials.collect(),
-            endpoint: format!("{} {}", protocol.name, address(provider.base_url())),
+            endpoint: format!("{} {}", protocol.name, redacted_url(provider.base_url())),
             config: config.clone(),
             catalogue: catalogue.clone(),
             provider,
@@ -192,8 +194,9 @@ impl ProviderSite {
         // Another address or account does not know the job. Its "not found" would pass for the end
         // of a job that is still running and paid for.
         let is_here = submission.endpoint == self.endpoint;
-        let same_key =
-            |one: &&Arc<ProviderCredential>| mark(&one.id) == mark(&submission.credential);
+        let same_key = |one: &&Arc<ProviderCredential>| {
+            credential_digest(&one.id) == credential_digest(&submission.credential)
+        };
         self.credentials.iter().filter(|_| is_here).find(same_key)
     }
 
@@ -201,7 +204,8 @@ impl ProviderSite {
     /// value or, after a rotation, in the same position.
     pub fn credential(&self, id: &str) -> Option<&Arc<ProviderCredential>> {
         let mut all = self.credentials.iter();
-        let same_value = all.find(|credential| mark(&credential.id) == mark(id));
+        let same_value =
+            all.find(|credential| credential_digest(&credential.id) == credential_digest(id));
         same_value.or_else(|| {
             let place: usize = id.split_once(':')?.0.parse().ok()?;
             self.credentials.get(place.checked_sub(1)?)
@@ -220,12 +224,12 @@ impl ProviderSite {
 }
 
 /// The digest of a key's value in a credential's id.
-fn mark(id: &str) -> &str {
+fn credential_digest(id: &str) -> &str {
     id.split_once(':').map_or(id, |(_, mark)| mark)
 }
 
 /// An address without what may be secret in it.
-fn address(url: &Url) -> String {
+fn redacted_url(url: &Url) -> String {
     let mut url = url.clone();
     // These fail only for an address that can have neither.
     let _ = url.set_username("");
@@ -300,13 +304,13 @@ impl Upstream {
         };
         let mut former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
         former.extend(before.values().filter(is_gone).cloned());
-        let surplus = former.len().saturating_sub(FORMER);
+        let surplus = former.len().saturating_sub(MAX_FORMER_SITES);
         former.drain(..surplus);
     }
 
     /// Where and with what a submission was made, by the settings or, if this process still knows
     /// it, by former ones. `None`: nobody may be asked for its job, nor be sent it again.
-    pub fn made_by(
+    pub fn find_maker(
         &self,
         submission: &Submission,
     ) -> Option<(Arc<ProviderSite>, Arc<ProviderCredential>)> {
@@ -389,7 +393,7 @@ impl Upstream {
     }
 
     /// What the database says of all routes. Where an operator says to try again, the breaker closes.
-    pub fn know(&self, notes: HashMap<(String, String), RouteNote>) {
+    pub fn update_notes(&self, notes: HashMap<(String, String), RouteNote>) {
         let before = std::mem::replace(&mut *self.notes(), notes.clone());
         for (key, note) in notes {
             let tried_before = before.get(&key).and_then(|note| note.tried_at);
@@ -398,7 +402,7 @@ impl Upstream {
             if note.tried_at > tried_before
                 && let Some(breaker) = self.breakers().get_mut(&key)
             {
-                breaker.succeeded();
+                breaker.record_success();
             }
         }
     }

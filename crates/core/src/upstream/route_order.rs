@@ -7,7 +7,7 @@ use mediagate_model::catalog::Route;
 
 /// The order in which one task tries the routes: weighted ones first, drawn by weight, then the
 /// others in order. `random` returns numbers from 0 to 1.
-pub fn in_order<'a>(routes: &'a [Route], mut random: impl FnMut() -> f64) -> Vec<&'a Route> {
+pub fn draw_order<'a>(routes: &'a [Route], mut random: impl FnMut() -> f64) -> Vec<&'a Route> {
     let mut weighted: Vec<(f64, &'a Route)> = Vec::new();
     let mut others = Vec::new();
     for route in routes {
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn routes_without_weights_keep_their_order() {
         let routes = [route("a", None), route("b", None)];
-        let order = in_order(&routes, || 0.5);
+        let order = draw_order(&routes, || 0.5);
         assert_eq!(
             order
                 .iter()
@@ -93,7 +93,7 @@ mod tests {
         };
         let mut first = 0;
         for _ in 0..4000 {
-            let order = in_order(&routes, &mut random);
+            let order = draw_order(&routes, &mut random);
             assert_eq!((order.len(), order[2].provider.as_str()), (3, "last"));
             first += u32::from(order[0].provider == "a");
         }

@@ -1,7 +1,7 @@
 //! Amounts of money, and times, on the command line.
 
 use crate::cli::CliError;
-use mediagate_core::domain::accounting::MOST;
+use mediagate_core::domain::accounting::MAX_AMOUNT;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::money::MicroDollars;
 
@@ -25,7 +25,8 @@ pub(super) fn positive_or_none(text: &str) -> Result<OptionalLimit, String> {
 
 /// May be negative.
 pub(super) fn signed(text: &str) -> Result<MicroDollars, String> {
-    MicroDollars::signed(text).map_err(|error| format!("{error}; a negative amount begins with -"))
+    MicroDollars::parse_signed(text)
+        .map_err(|error| format!("{error}; a negative amount begins with -"))
 }
 
 /// An instant, or a day's first.
@@ -48,8 +49,8 @@ pub(super) fn check_moved(name: &str, amount: MicroDollars) -> Result<(), CliErr
     if amount == MicroDollars::ZERO {
         return Err(CliError::Usage(format!("{name}: must not be 0.00")));
     }
-    if amount > MOST || amount < MicroDollars::ZERO.minus(MOST) {
-        let message = format!("{name}: must be at most {MOST} USD");
+    if amount > MAX_AMOUNT || amount < MicroDollars::ZERO.minus(MAX_AMOUNT) {
+        let message = format!("{name}: must be at most {MAX_AMOUNT} USD");
         return Err(CliError::Usage(message));
     }
     Ok(())

@@ -9,20 +9,20 @@ use clap::{Arg, Command, CommandFactory as _};
 use crate::cli::Cli;
 
 /// The settings that matter to every command.
-const EVERYWHERE: [&str; 3] = ["config", "data", "database"];
+const COMMON_SETTINGS: [&str; 3] = ["config", "data", "database"];
 /// Commands to which all settings matter.
-const ALL: [&str; 4] = ["serve", "worker", "demo", "config"];
-const ELSEWHERE: &str = "For all settings, see: mediagate help serve";
+const FULL_SETTINGS_COMMANDS: [&str; 4] = ["serve", "worker", "demo", "config"];
+const SETTINGS_HINT: &str = "For all settings, see: mediagate help serve";
 
 pub(super) fn command() -> Command {
     let command = Cli::command().mut_args(|arg| {
         let (help, long) = (arg.get_help().cloned(), arg.get_long_help().cloned());
         let arg = match help {
-            Some(help) => arg.help(plain(&help.to_string())),
+            Some(help) => arg.help(strip_markup(&help.to_string())),
             None => arg,
         };
         match long {
-            Some(long) => arg.long_help(plain(&long.to_string())),
+            Some(long) => arg.long_help(strip_markup(&long.to_string())),
             None => arg,
         }
     });
@@ -31,19 +31,19 @@ pub(super) fn command() -> Command {
     // clap hands a global argument down unless the subcommand has one of that name. So visible
     // copies are added here, before the originals are hidden below.
     let command = command.mut_subcommands(|sub| {
-        if ALL.contains(&sub.get_name()) {
+        if FULL_SETTINGS_COMMANDS.contains(&sub.get_name()) {
             return sub.args(&settings);
         }
-        let sub = sub.mut_subcommands(|sub| sub.after_help(ELSEWHERE));
-        sub.after_help(ELSEWHERE)
+        let sub = sub.mut_subcommands(|sub| sub.after_help(SETTINGS_HINT));
+        sub.after_help(SETTINGS_HINT)
     });
-    let examples = format!("{}\n\n{ELSEWHERE}", crate::cli::EXAMPLES);
+    let examples = format!("{}\n\n{SETTINGS_HINT}", crate::cli::EXAMPLES);
     let command = command.after_help(examples);
     command.mut_args(|arg| if is_rare(&arg) { arg.hide(true) } else { arg })
 }
 
 /// The same for a shell, which offers hidden options as well: without them.
-pub(super) fn completed() -> Command {
+pub(super) fn completion_command() -> Command {
     let all = command();
     Command::new("mediagate")
         .args(all.get_arguments().filter(|arg| !is_rare(arg)))
@@ -61,11 +61,11 @@ where
 }
 
 fn is_rare(arg: &Arg) -> bool {
-    arg.get_env().is_some() && !EVERYWHERE.contains(&arg.get_id().as_str())
+    arg.get_env().is_some() && !COMMON_SETTINGS.contains(&arg.get_id().as_str())
 }
 
 /// Without the marks that the same text has in the source's documentation.
-fn plain(text: &str) -> String {
+fn strip_markup(text: &str) -> String {
     let mut plain = String::new();
     for (at, part) in text.split('<').enumerate() {
         match part.split_once('>') {
@@ -112,7 +112,7 @@ mod tests {
             let help = help(words);
             assert!(help.contains("--data <FOLDER>"), "{help}");
             assert!(!help.contains("--webhooks-timeout"), "{help}");
-            assert!(help.contains(ELSEWHERE), "{help}");
+            assert!(help.contains(SETTINGS_HINT), "{help}");
         }
         for words in [
             &["serve", "--help"][..],
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn shells_offer_what_matters_to_the_command() {
-        let mut command = completed();
+        let mut command = completion_command();
         command.build();
         let has = |path: &[&str], option: &str| {
             let found = path
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn marks_of_the_source_are_not_shown() {
         assert_eq!(
-            plain("\"folder\" or <s3://bucket/prefix> [default: `AWS_REGION`]; 1 < 2"),
+            strip_markup("\"folder\" or <s3://bucket/prefix> [default: `AWS_REGION`]; 1 < 2"),
             "\"folder\" or s3://bucket/prefix [default: AWS_REGION]; 1 < 2"
         );
         let help = help(&["serve", "--help"]);

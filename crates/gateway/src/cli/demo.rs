@@ -39,7 +39,7 @@ pub(super) fn run(args: &DemoArgs, given: &Settings) -> Result<(), CliError> {
     // Deleted when this function returns, even with an error.
     let temporary = tempfile::tempdir().map_err(CliError::failed)?;
     let data = match &given.data {
-        Some(folder) => empty(folder)?,
+        Some(folder) => check_empty(folder)?,
         None => temporary.path(),
     };
     // Any free port, for this machine only: a demo must neither collide with a server nor let
@@ -68,7 +68,7 @@ pub(super) fn run(args: &DemoArgs, given: &Settings) -> Result<(), CliError> {
 }
 
 /// The folder, unless there is something in it: the demo never touches existing data.
-fn empty(folder: &Path) -> Result<&Path, CliError> {
+fn check_empty(folder: &Path) -> Result<&Path, CliError> {
     let is_empty = match std::fs::read_dir(folder) {
         Ok(mut entries) => entries.next().is_none(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
@@ -105,7 +105,7 @@ async fn show(args: &DemoArgs, data: Option<&Path>, app: App) -> Result<(), CliE
     #[expect(clippy::disallowed_methods, reason = "awaited below")]
     let server = tokio::spawn({
         let app = app.clone();
-        async move { serve::until_drained(&app, listener).await }
+        async move { serve::serve_until_drained(&app, listener).await }
     });
     #[expect(
         clippy::disallowed_methods,

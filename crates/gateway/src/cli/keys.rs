@@ -281,13 +281,13 @@ async fn create(app: &App, args: &KeyCreateArgs, json: bool) -> Result<(), CliEr
         expires_in: args.expires,
     };
     let by = ChangeAuthor::command("keys create").into();
-    tell(&keys::issue(app, by, &account, new).await?, json)
+    print_secret(&keys::issue(app, by, &account, new).await?, json)
 }
 
 /// Prints a new secret, alone unless all of the key is wanted.
-fn tell(issued: &IssuedKey, json: bool) -> Result<(), CliError> {
+fn print_secret(issued: &IssuedKey, json: bool) -> Result<(), CliError> {
     if json {
-        return show::json(&AdminKey::issued(issued, true));
+        return show::json(&AdminKey::with_secret(issued, true));
     }
     say(issued.secret.as_ref().map_or("", Secret::expose))
 }
@@ -295,7 +295,7 @@ fn tell(issued: &IssuedKey, json: bool) -> Result<(), CliError> {
 /// The key with this id or prefix.
 async fn find(app: &App, which: &str) -> Result<KeyId, CliError> {
     match keys::find(app, which).await? {
-        KeyMatch::One(id) => Ok(id),
+        KeyMatch::Unique(id) => Ok(id),
         KeyMatch::NoSuchKey => Err(CliError::failed(
             "no key has this id or prefix; see: mediagate keys list",
         )),
@@ -330,16 +330,16 @@ async fn rotate(
     let rotated = keys::rotate(app, by, id, grace.unwrap_or_default(), end_webhooks).await?;
     // On standard error: standard output has the new key alone, so that a script can capture it.
     if !json {
-        for line in ended(&rotated) {
+        for line in ended_lines(&rotated) {
             note(&line);
         }
     }
-    tell(&rotated, json)
+    print_secret(&rotated, json)
 }
 
 /// What was begun with a key, and what became of it.
-fn ended(issued: &IssuedKey) -> Vec<String> {
-    let object = AdminKey::ended(issued);
+fn ended_lines(issued: &IssuedKey) -> Vec<String> {
+    let object = AdminKey::with_ended_ties(issued);
     let sessions = match object.sessions_ended {
         Some(1) => Some("1 session ended.".to_owned()),
         Some(count) if count > 1 => Some(format!("{count} sessions ended.")),
@@ -426,10 +426,10 @@ fn state(key: &ApiKey, now: Timestamp) -> String {
 }
 
 fn scopes(key: &ApiKey) -> String {
-    if key.scopes == Scope::usual() {
+    if key.scopes == Scope::default_scopes() {
         return "all but admin".into();
     }
-    if key.scopes.len() == Scope::usual().len() + 1 {
+    if key.scopes.len() == Scope::default_scopes().len() + 1 {
         return "all".into();
     }
     key.scopes
@@ -444,12 +444,12 @@ async fn revoke(app: &App, which: &str, end_webhooks: bool, json: bool) -> Resul
     let by = ChangeAuthor::command("keys revoke").into();
     let (revoked, was_valid) = keys::revoke(app, by, id, end_webhooks).await?;
     if json {
-        return show::json(&AdminKey::ended(&revoked));
+        return show::json(&AdminKey::with_ended_ties(&revoked));
     }
     if was_valid {
         say(&format!("Revoked {id}."))?;
     } else {
         say("The key was already revoked.")?;
     }
-    ended(&revoked).iter().try_for_each(|line| say(line))
+    ended_lines(&revoked).iter().try_for_each(|line| say(line))
 }

@@ -116,7 +116,7 @@ impl DisplayNames {
     }
 
     /// The name of an id; an account or key created a moment ago has none yet.
-    fn of(&self, id: Option<&impl ToString>) -> String {
+    fn name_of(&self, id: Option<&impl ToString>) -> String {
         let Some(id) = id.map(ToString::to_string) else {
             return String::new();
         };
@@ -160,12 +160,12 @@ async fn list(app: &App, args: &LedgerListArgs, json: bool) -> Result<(), CliErr
     for entry in &entries {
         table.add_row([
             show::time(entry.created_at),
-            names.of(Some(&entry.account)),
-            names.of(entry.key.as_ref()),
+            names.name_of(Some(&entry.account)),
+            names.name_of(entry.key.as_ref()),
             entry.kind.name().to_owned(),
-            moved(entry.held),
-            moved(entry.spent),
-            moved(entry.credit),
+            amount_or_blank(entry.held),
+            amount_or_blank(entry.spent),
+            amount_or_blank(entry.credit),
             entry.task.map(|id| id.to_string()).unwrap_or_default(),
             entry.note.clone().unwrap_or_default(),
         ]);
@@ -174,7 +174,7 @@ async fn list(app: &App, args: &LedgerListArgs, json: bool) -> Result<(), CliErr
 }
 
 /// A change for a table: empty if zero.
-fn moved(amount: MicroDollars) -> String {
+fn amount_or_blank(amount: MicroDollars) -> String {
     if amount == MicroDollars::ZERO {
         String::new()
     } else {
@@ -232,7 +232,7 @@ impl ExportRow {
         Self {
             id: entry.id.clone(),
             created_at: entry.created_at.rfc3339(),
-            account: names.of(Some(&entry.account)),
+            account: names.name_of(Some(&entry.account)),
             key: entry.key.map(|id| id.to_string()),
             task: entry.task.map(|id| id.to_string()),
             kind: entry.kind.name(),

@@ -158,7 +158,7 @@ impl From<mediagate_core::app::OpenError> for CliError {
 
 impl From<mediagate_model::error::Error> for CliError {
     fn from(error: mediagate_model::error::Error) -> Self {
-        match error.inside() {
+        match error.internal_cause() {
             // At the command line the operator may see internal errors.
             Some(inside) => Self::failed(inside),
             None => Self::failed(error.message()),
@@ -171,7 +171,7 @@ pub fn main() -> ExitCode {
     // rustls needs its crypto provider installed before first use.
     drop(rustls::crypto::ring::default_provider().install_default());
     // Before anything is created, so that all files are readable by their user only.
-    mediagate_model::private_files::from_now_on();
+    mediagate_model::private_files::restrict_umask();
     // Not `Cli::parse`: help texts and the visible settings are adapted first.
     let parsed = Cli::from_arg_matches(&command_line::command().get_matches());
     let cli = parsed.unwrap_or_else(|error| error.format(&mut command_line::command()).exit());
@@ -219,7 +219,7 @@ fn complete(shell: clap_complete::Shell) -> Result<(), CliError> {
     let mut script = Vec::new();
     clap_complete::generate(
         shell,
-        &mut command_line::completed(),
+        &mut command_line::completion_command(),
         "mediagate",
         &mut script,
     );

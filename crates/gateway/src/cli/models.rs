@@ -63,14 +63,14 @@ fn list(catalogue: &Catalogue, args: &ModelListArgs, json: bool) -> Result<(), C
         return Err(unknown_provider(catalogue, wanted.unwrap_or_default()));
     }
     if json {
-        return show::json(&models.into_iter().map(told).collect::<Vec<_>>());
+        return show::json(&models.into_iter().map(model_json).collect::<Vec<_>>());
     }
     say(&table(&models, args.long).to_string())
 }
 
 /// A model as JSON, with all that `--long` shows.
-fn told(model: &KnownModel) -> Value {
-    let model = model.filled(limits_of(model));
+fn model_json(model: &KnownModel) -> Value {
+    let model = model.with_protocol_limits(limits_of(model));
     let prices = model.prices.iter();
     let prices = prices
         .map(|price| json!({"unit": price.unit, "usd": price.usd, "holds_for": price.holds_for}));
@@ -106,17 +106,17 @@ fn table(models: &[&KnownModel], long: bool) -> show::TextTable {
     let head = [
         "MODEL", "KIND", "SECONDS", "SIZES", "PICTURES", "SOUND", "USD", "ID", "DATE",
     ];
-    let columns = if long { head.len() } else { SHORT };
+    let columns = if long { head.len() } else { SHORT_COLUMNS };
     let mut table = show::table(&head[..columns]);
     for model in models {
-        let row = row(&model.filled(limits_of(model)), long);
+        let row = row(&model.with_protocol_limits(limits_of(model)), long);
         table.add_row(row.into_iter().take(columns));
     }
     table
 }
 
 /// Cells per row unless `long`.
-const SHORT: usize = 7;
+const SHORT_COLUMNS: usize = 7;
 
 /// A model's row in the list.
 fn row(model: &KnownModel, long: bool) -> [String; 9] {
@@ -220,7 +220,7 @@ fn add(catalogue: &Catalogue, args: &ModelAddArgs, json: bool) -> Result<(), Cli
         if names.is_empty() {
             return unknown_provider(catalogue, provider);
         }
-        let meant = mediagate_config::file::meant(name, &names);
+        let meant = mediagate_config::file::suggestion(name, &names);
         CliError::Usage(format!("{provider} has no model {name:?}; {meant}"))
     })?;
     if let Some(day) = &model.retired {
@@ -305,6 +305,6 @@ fn unknown_provider(catalogue: &Catalogue, name: &str) -> CliError {
         .map(|model| model.provider.as_str())
         .collect();
     names.dedup();
-    let meant = mediagate_config::file::meant(name, &names);
+    let meant = mediagate_config::file::suggestion(name, &names);
     CliError::Usage(format!("unknown provider {name:?}; {meant}"))
 }

@@ -10,7 +10,7 @@ use crate::cli::CliError;
 
 /// Whether a terminal acts on it, or shows what follows in another order. Lines and tabs are for
 /// `one_line`.
-fn is_unseen(c: char) -> bool {
+fn is_control_or_bidi(c: char) -> bool {
     let is_mark = matches!(
         c,
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
@@ -20,13 +20,13 @@ fn is_unseen(c: char) -> bool {
 
 /// The text without what a terminal would act on. Lines of CSV end with both characters.
 fn cleaned(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_unseen) {
+    if !text.contains(is_control_or_bidi) {
         return text.into();
     }
     // A carriage return alone would have the next text overwrite the line. Before a line feed it
     // ends a line of CSV and stays.
     let lines = text.split("\r\n");
-    let lines = lines.map(|line| line.replace(is_unseen, ""));
+    let lines = lines.map(|line| line.replace(is_control_or_bidi, ""));
     lines.collect::<Vec<_>>().join("\r\n").into()
 }
 
@@ -40,7 +40,7 @@ pub(super) fn one_line(text: &str) -> String {
 pub(super) fn escaped_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
-        if is_unseen(c) {
+        if is_control_or_bidi(c) {
             let mut units = [0; 2];
             for unit in c.encode_utf16(&mut units) {
                 // Writing to a string cannot fail.
@@ -56,7 +56,7 @@ pub(super) fn escaped_json(json: &str) -> String {
 /// Prints to standard output. A closed pipe (`| head`) is not an error.
 pub(super) fn say(text: &str) -> Result<(), CliError> {
     let text = cleaned(text.trim_end());
-    read(writeln!(std::io::stdout().lock(), "{text}")).map(drop)
+    is_reader_open(writeln!(std::io::stdout().lock(), "{text}")).map(drop)
 }
 
 /// Prints to standard error, beside the results.
@@ -98,15 +98,15 @@ impl StdoutStream {
 
     /// Returns whether anybody is still reading.
     pub(super) fn write(&mut self, text: &str) -> Result<bool, CliError> {
-        read(self.0.write_all(cleaned(text).as_bytes()))
+        is_reader_open(self.0.write_all(cleaned(text).as_bytes()))
     }
 
     pub(super) fn end(mut self) -> Result<(), CliError> {
-        read(self.0.flush()).map(drop)
+        is_reader_open(self.0.flush()).map(drop)
     }
 }
 
-fn read(written: std::io::Result<()>) -> Result<bool, CliError> {
+fn is_reader_open(written: std::io::Result<()>) -> Result<bool, CliError> {
     match written {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
@@ -133,7 +133,7 @@ mod tests {
     fn json_keeps_what_it_escapes() {
         let json = serde_json::to_string_pretty(&serde_json::json!({"name": HOSTILE})).unwrap();
         let escaped = escaped_json(&json);
-        assert!(!escaped.contains(is_unseen), "{escaped}");
+        assert!(!escaped.contains(is_control_or_bidi), "{escaped}");
         let back: serde_json::Value = serde_json::from_str(&escaped).unwrap();
         assert_eq!(back["name"], HOSTILE);
     }

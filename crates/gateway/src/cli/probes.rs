@@ -14,7 +14,10 @@ use mediagate_http::server::{ConnectionLimits, Shutdown};
 const CONNECTIONS: usize = 64;
 
 /// Serves probes and metrics until `work` has ended, if the settings name an address for them.
-pub(super) async fn beside<T>(app: &App, work: impl Future<Output = T>) -> Result<T, CliError> {
+pub(super) async fn serve_probes_beside<T>(
+    app: &App,
+    work: impl Future<Output = T>,
+) -> Result<T, CliError> {
     let Some(address) = app.config.metrics_listen else {
         return Ok(work.await);
     };

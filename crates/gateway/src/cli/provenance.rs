@@ -90,7 +90,7 @@ fn lines(checked: &ProvenanceReport) -> Vec<String> {
 /// At the command line the operator may see whose it is.
 fn line(found: &RegistryMatch) -> String {
     let print = &found.print;
-    let how = match found.how {
+    let how = match found.kind {
         MatchKind::Exact => "identical file".to_owned(),
         MatchKind::Watermark => "matched by its watermark".to_owned(),
         MatchKind::Near { of, distance } => format!("similar {of}, distance {distance:.2}"),

@@ -44,10 +44,10 @@ pub(super) fn run(
             ProvidersCommand::List => return list(&app, json).await,
             ProvidersCommand::Pause(args) => (args, RouteCommand::Pause, "providers pause"),
             ProvidersCommand::Resume(args) => (args, RouteCommand::Resume, "providers resume"),
-            ProvidersCommand::Try(args) => (args, RouteCommand::Try, "providers try"),
+            ProvidersCommand::Try(args) => (args, RouteCommand::Retry, "providers try"),
         };
         let by = ChangeAuthor::command(name).into();
-        let note = routes::steer(&app, by, &args.provider, &args.model, order).await?;
+        let note = routes::run_command(&app, by, &args.provider, &args.model, order).await?;
         if json {
             return show::json(&RouteChange::new(&args.provider, &args.model, &note));
         }
@@ -55,17 +55,17 @@ pub(super) fn run(
         say(&match order {
             RouteCommand::Pause => format!("Paused {route}. Its open jobs continue."),
             RouteCommand::Resume => format!("Resumed {route}."),
-            RouteCommand::Try => format!("{route} gets the next order."),
+            RouteCommand::Retry => format!("{route} gets the next order."),
         })
     })
 }
 
 async fn list(app: &App, json: bool) -> Result<(), CliError> {
     // Breakers are in the memory of the servers. A command sees only what they have written down.
-    let servers = route_states::of_servers(app).await?;
-    let all = routes::among(app, &servers).await?;
+    let servers = route_states::server_states(app).await?;
+    let all = routes::all_across_servers(app, &servers).await?;
     if json {
-        let told = all.iter().map(|one| told(one, !servers.is_empty()));
+        let told = all.iter().map(|one| route_json(one, !servers.is_empty()));
         let all: Result<Vec<Value>, CliError> = told.collect();
         return show::json(&all?);
     }
@@ -112,7 +112,7 @@ fn state(standing: &RouteSummary, servers: usize) -> String {
     match (standing.note.paused_at, standing.note.refused_at) {
         (Some(at), _) => format!("paused {}", since(at)),
         (None, Some(at)) => format!("key rejected {}", since(at)),
-        (None, None) => breaker(&standing.together, servers),
+        (None, None) => breaker(&standing.combined, servers),
     }
 }
 
@@ -135,7 +135,7 @@ fn breaker(together: &CombinedRouteState, servers: usize) -> String {
 }
 
 /// A route as the API shows it; breakers are known only where a server runs.
-fn told(standing: &RouteSummary, is_served: bool) -> Result<Value, CliError> {
+fn route_json(standing: &RouteSummary, is_served: bool) -> Result<Value, CliError> {
     let shown = RouteStanding::new(standing);
     let mut told = serde_json::to_value(shown).map_err(CliError::failed)?;
     // A command has no breakers of its own. Without a server their state is unknown, not closed.

@@ -47,22 +47,22 @@ pub(super) fn run(
                 let mut done = DecisionReport::new("resubmitted", json);
                 // One by one: what was decided before a failure stays decided.
                 for id in ids(&app, which).await? {
-                    done.one(
+                    done.add(
                         id,
                         restored_backup::resubmit(&app, id, by("restored resubmit")).await?,
                     )?;
                 }
-                done.all()
+                done.finish()
             }
             RestoredCommand::Fail(which) => {
                 let mut done = DecisionReport::new("failed", json);
                 for id in ids(&app, which).await? {
-                    done.one(
+                    done.add(
                         id,
                         restored_backup::fail(&app, id, by("restored fail")).await?,
                     )?;
                 }
-                done.all()
+                done.finish()
             }
         }
     })
@@ -96,36 +96,36 @@ async fn ids(app: &App, which: &TaskSelection) -> Result<Vec<TaskId>, CliError> 
 
 /// What has been decided so far.
 struct DecisionReport {
-    what: &'static str,
+    decision: &'static str,
     /// As JSON they are told together, at the end.
-    told: Option<Vec<TaskId>>,
+    json_ids: Option<Vec<TaskId>>,
 }
 
 impl DecisionReport {
     fn new(what: &'static str, json: bool) -> Self {
         Self {
-            what,
-            told: json.then(Vec::new),
+            decision: what,
+            json_ids: json.then(Vec::new),
         }
     }
 
-    fn one(&mut self, id: TaskId, was_held: bool) -> Result<(), CliError> {
+    fn add(&mut self, id: TaskId, was_held: bool) -> Result<(), CliError> {
         if !was_held {
             let message = format!("{id} is not held: see `mediagate restored list`");
             return Err(CliError::Failed(message));
         }
-        match &mut self.told {
+        match &mut self.json_ids {
             Some(told) => {
                 told.push(id);
                 Ok(())
             }
-            None => say(&format!("{id} {}", self.what)),
+            None => say(&format!("{id} {}", self.decision)),
         }
     }
 
-    fn all(self) -> Result<(), CliError> {
-        let what = self.what;
-        match self.told {
+    fn finish(self) -> Result<(), CliError> {
+        let what = self.decision;
+        match self.json_ids {
             Some(told) => show::json(&json!({ what: told })),
             None => Ok(()),
         }

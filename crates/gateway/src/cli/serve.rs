@@ -52,7 +52,7 @@ pub(super) fn run(start: &StartArgs, settings: &Settings) -> Result<(), CliError
         clock_sync::begin(&app).await?;
         restored_backup::check(&app, start.after_restore).await?;
         let serving = Box::pin(serve(app.clone(), settings.clone()));
-        probes::beside(&app, serving).await?
+        probes::serve_probes_beside(&app, serving).await?
     })
 }
 
@@ -83,7 +83,7 @@ pub(super) fn run_workers(start: &StartArgs, settings: &Settings) -> Result<(), 
         restored_backup::check(&app, start.after_restore).await?;
         watch_signals(app.process.draining.clone())?;
         watch_settings(app.clone(), settings.clone())?;
-        probes::beside(&app, work(&app)).await?;
+        probes::serve_probes_beside(&app, work(&app)).await?;
         tracing::info!("stopped");
         Ok(())
     })
@@ -108,19 +108,19 @@ async fn serve(app: App, settings: Settings) -> Result<(), CliError> {
     let first_key = ensure_key(&app).await?;
     greet(&app, address, first_key.as_ref());
     app.models
-        .warn_of_slips(&app.config.models, app.clock.now());
-    say_who_signs(&app);
+        .warn_of_config_lints(&app.config.models, app.clock.now());
+    log_signer(&app);
     tracing::info!(%address, "listening");
     // Until here a signal just ends the process, which works on nothing yet.
     watch_signals(app.process.draining.clone())?;
     watch_settings(app.clone(), settings)?;
-    until_drained(&app, listener).await;
+    serve_until_drained(&app, listener).await;
     tracing::info!("stopped");
     Ok(())
 }
 
 /// Serves and works until `app.process.draining` is set and everything has come to its end.
-pub(super) async fn until_drained(app: &App, listener: TcpListener) {
+pub(super) async fn serve_until_drained(app: &App, listener: TcpListener) {
     // Callers are only accepted once other processes see this one's lease. They would take them for
     // callers of a dead process. Until then they wait in the listener's backlog.
     let workers = WorkerPool::start(app).await;
@@ -167,12 +167,12 @@ fn connection_limits(config: &Config) -> ConnectionLimits {
         files,
         config.trusted_proxies.clone(),
     );
-    tracing::info!(max_connections = limits.in_all, "accepting connections");
+    tracing::info!(max_connections = limits.max_total, "accepting connections");
     limits
 }
 
 /// Says in one line whether results are signed, and by whom.
-fn say_who_signs(app: &App) {
+fn log_signer(app: &App) {
     if !OriginMarker::signs() {
         tracing::warn!(
             "results are not signed with Content Credentials: this program was built without the \
@@ -293,7 +293,7 @@ fn watch_settings(app: App, settings: Settings) -> Result<(), CliError> {
             seen = mark();
             last.clone_from(&seen);
             if let Err(error) = settings_reload::reload(&app, &settings).await {
-                tracing::error!(inside = ?error.inside(), "cannot reload the settings");
+                tracing::error!(inside = ?error.internal_cause(), "cannot reload the settings");
             }
         }
     });

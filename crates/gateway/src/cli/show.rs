@@ -36,7 +36,7 @@ impl TextTable {
     }
 
     /// As wide as it wants to be, or at most so wide.
-    fn shown(&self, width: Option<usize>) -> String {
+    fn render(&self, width: Option<usize>) -> String {
         let lines = self.laid_out(width);
         let lines: Vec<&str> = lines.lines().map(str::trim_end).collect();
         lines.join("\n")
@@ -113,7 +113,7 @@ impl TextTable {
 
 impl fmt::Display for TextTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.shown(width()))
+        f.write_str(&self.render(width()))
     }
 }
 
@@ -193,10 +193,10 @@ mod tests {
     #[test]
     fn a_table_that_does_not_fit_becomes_records_with_whole_ids() {
         let table = two_keys();
-        let wide = table.shown(Some(120));
+        let wide = table.render(Some(120));
         assert_eq!(wide.lines().count(), 3, "{wide}");
-        assert_eq!(wide, table.shown(None));
-        let narrow = table.shown(Some(60));
+        assert_eq!(wide, table.render(None));
+        let narrow = table.render(Some(60));
         assert!(
             narrow.lines().all(|line| line.chars().count() <= 60),
             "{narrow}"
@@ -206,14 +206,14 @@ mod tests {
             first,
             "NAME   laptop\nSTATE  valid\nID     01a20bc9-8155-766c-805a-e685cd8cf5b5"
         );
-        let phone = table.shown(Some(40));
+        let phone = table.render(Some(40));
         assert!(
             phone
                 .lines()
                 .any(|line| line.ends_with("01a20bc9-8155-766c-805a-e685cd8cf5b5")),
             "{phone}"
         );
-        let least = table.shown(Some(24));
+        let least = table.render(Some(24));
         assert!(
             least.lines().all(|line| line.chars().count() <= 24),
             "{least}"
@@ -225,7 +225,7 @@ mod tests {
         let mut table = table(&["ACTION", "AFTER"]);
         let after = "a long list of everything that was changed, each with its name and its value";
         table.add_row(["key.create".into(), after.into()]);
-        let shown = table.shown(Some(50));
+        let shown = table.render(Some(50));
         assert!(
             shown
                 .lines()

@@ -72,7 +72,7 @@ pub(super) fn run(command: &TasksCommand, settings: &Settings, json: bool) -> Re
 }
 
 async fn find(app: &App, id: TaskId) -> Result<Task, CliError> {
-    Ok(tasks::of_anyone(app, id).await?)
+    Ok(tasks::by_id_any_account(app, id).await?)
 }
 
 /// A task as the API shows it to an operator.
@@ -81,7 +81,7 @@ async fn view(app: &App, task: &Task) -> Result<TaskView, CliError> {
     let origin = app.config.public_url.clone();
     let origin = origin.unwrap_or_else(|| format!("http://{}", app.config.listen));
     let links = app.links(origin).showing_providers(true);
-    let beside = tasks::beside_each(app, std::slice::from_ref(task)).await?;
+    let beside = tasks::task_extras_each(app, std::slice::from_ref(task)).await?;
     let beside = beside.first().ok_or_else(tasks::not_found)?;
     let mut view = TaskView::new(&links, task, beside);
     let handles = all_accounts::handles(app, std::iter::once(task.account)).await?;
@@ -135,7 +135,7 @@ async fn list(app: &App, args: &TaskListArgs, json: bool) -> Result<(), CliError
             task.cost.to_string(),
             failure.map_or_else(String::new, |failure| failure.code.to_string()),
             task.id.to_string(),
-            search_terms::begin(&task.payload, LONGEST),
+            search_terms::excerpt(&task.payload, LONGEST),
         ]);
     }
     say(&table.to_string())

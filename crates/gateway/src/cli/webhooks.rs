@@ -221,7 +221,7 @@ async fn deliveries(
         limit: 100,
         ascending: false,
     };
-    let (found, more) = delivery_log::of_endpoint(app, account, id, state, latest).await?;
+    let (found, more) = delivery_log::endpoint_page(app, account, id, state, latest).await?;
     if json {
         let told = found.iter().map(DeliverySummary::new);
         return show::json(&told.collect::<Vec<_>>());

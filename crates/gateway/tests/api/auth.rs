@@ -185,7 +185,7 @@ async fn a_scope_that_is_missing_is_named() {
         ),
     ];
     for (scope, method, path) in needs {
-        let others = Scope::usual()
+        let others = Scope::default_scopes()
             .into_iter()
             .filter(|other| *other != scope)
             .collect();

@@ -116,7 +116,7 @@ async fn keeps_its_promises(blobs: &BlobStore) {
     let none = blobs.stream(id, MediaType::Png, 0..1).await.unwrap();
     assert!(none.is_none());
     assert!(blobs.get(id, MediaType::Png).await.is_err());
-    assert!(!blobs.is_away());
+    assert!(!blobs.is_unavailable());
 }
 
 #[tokio::test]
@@ -179,7 +179,7 @@ async fn an_upload_that_fails_leaves_nothing() {
     let long = film(20 * 1024 * 1024);
     bucket.fail("PUT partNumber");
     let put = blobs.put(id, MediaType::Mp4, long).await;
-    assert!(matches!(put, Err(BlobError::Away(_))), "{put:?}");
+    assert!(matches!(put, Err(BlobError::Unavailable(_))), "{put:?}");
     assert!(bucket.asked("PUT partNumber") >= 1);
     assert_eq!((bucket.files().len(), bucket.unfinished()), (0, 0));
 }
@@ -192,7 +192,7 @@ async fn what_breaks_off_is_tried_again() {
     let long = film(9 * 1024 * 1024);
     bucket.proxy.cut(ConnectionCut::new("partNumber"));
     blobs.put(id, MediaType::Mp4, long.clone()).await.unwrap();
-    bucket.proxy.struck(1).await;
+    bucket.proxy.wait_for_strikes(1).await;
     assert_eq!(blobs.get(id, MediaType::Mp4).await.unwrap(), long);
     assert_eq!(bucket.unfinished(), 0);
 }
@@ -207,27 +207,27 @@ async fn a_bucket_that_is_away_says_so_and_is_not_asked_by_everybody() {
     let put = blobs
         .put(id, MediaType::Png, Bytes::from_static(b"x"))
         .await;
-    assert!(matches!(put, Err(BlobError::Away(_))), "{put:?}");
-    assert!(blobs.is_away());
+    assert!(matches!(put, Err(BlobError::Unavailable(_))), "{put:?}");
+    assert!(blobs.is_unavailable());
     let connections = bucket.proxy.traffic().accepted;
     for _ in 0..20 {
         let get = blobs.get(id, MediaType::Png).await;
-        assert!(matches!(get, Err(BlobError::Away(_))), "{get:?}");
+        assert!(matches!(get, Err(BlobError::Unavailable(_))), "{get:?}");
     }
     assert_eq!(bucket.proxy.traffic().accepted, connections);
     bucket.proxy.heal();
     bucket.proxy.reset();
     crate::support::eventually("it is back", async || {
-        blobs.look().await;
-        (!blobs.is_away()).then_some(())
+        blobs.probe().await;
+        (!blobs.is_unavailable()).then_some(())
     })
     .await;
     // A bucket that is not there, and a key that is not its.
     let files = bucket.folder.path();
     std::fs::rename(files.join("films"), files.join("other")).unwrap();
     let blobs = bucket.blobs();
-    blobs.look().await;
-    assert!(blobs.is_away());
+    blobs.probe().await;
+    assert!(blobs.is_unavailable());
     std::fs::rename(files.join("other"), files.join("films")).unwrap();
     let blobs = bucket.blobs_of("another secret of this length");
     let put = blobs

@@ -250,7 +250,7 @@ enum Way {
 
 impl TestBucket {
     fn take_away(&self, way: Way) {
-        let late = LinkState::late(Duration::from_secs(20));
+        let late = LinkState::with_delay(Duration::from_secs(20));
         match way {
             Way::Refused => {
                 let refuses = true;
@@ -373,7 +373,7 @@ async fn a_store_that_stalls_in_the_middle_of_a_file_is_got_over() {
         request.send().await?.error_for_status()?.bytes().await
     };
     let read = tokio::time::timeout(HANG, reading).await.unwrap();
-    bucket.proxy.struck(1).await;
+    bucket.proxy.wait_for_strikes(1).await;
     if let Ok(read) = read {
         assert_eq!(read, whole);
     }
@@ -460,7 +460,7 @@ async fn more_requests_than_a_store_may_get_at_once_are_told_to_come_back() {
     let address = clip["audio_url"].as_str().unwrap();
     let started = Clock::system().now();
     bucket.proxy.set(NetworkState {
-        down: LinkState::late(Duration::from_secs(3)),
+        down: LinkState::with_delay(Duration::from_secs(3)),
         ..NetworkState::default()
     });
     let many = (0..100).map(|_| asked(&gateway, Method::GET, address, &[]));

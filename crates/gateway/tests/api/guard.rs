@@ -111,7 +111,7 @@ async fn a_picture_is_decoded_once() {
     gateway.post("/v1/videos", &known).await.ok();
     let (give_back, given_back) = std::sync::mpsc::channel::<()>();
     let (begin, begun) = tokio::sync::oneshot::channel();
-    let room = gateway.app.limits.room.clone();
+    let room = gateway.app.limits.media_work.clone();
     let holder = tokio::spawn(async move {
         let all = room.work(AccountId::nobody(), WorkKind::Result, u64::MAX, move |_| {
             begin.send(()).unwrap();

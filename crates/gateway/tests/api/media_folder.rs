@@ -194,7 +194,7 @@ async fn a_folder_of_files_without_a_mark_gets_one() {
     let known = gateway
         .app
         .store
-        .read(move |conn| store::media_folders::known(conn, &place));
+        .read(move |conn| store::media_folders::lookup(conn, &place));
     let known: Result<_, StoreError> = known.await;
     std::fs::write(&mark, known.unwrap().here.unwrap()).unwrap();
     is_served(&gateway, &paths[1..]).await;

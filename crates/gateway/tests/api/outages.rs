@@ -122,7 +122,7 @@ async fn a_commit_whose_answer_is_lost_is_asked_about() {
     let gateway = gateway().await;
     gateway.proxy().cut(commit_of_the_order().passing());
     gateway.post("/v1/videos", &videos_order()).await.ok();
-    gateway.proxy().struck(1).await;
+    gateway.proxy().wait_for_strikes(1).await;
     assert_eq!(tasks(&gateway).await, 1);
     gateway.stop().await;
 }
@@ -147,7 +147,7 @@ async fn a_commit_in_doubt_is_503_and_its_repetition_joins_what_it_made() {
         .cut(ConnectionCut::new("COMMIT").passing().holding());
     let order = videos_order();
     let (lost, ()) = tokio::join!(gateway.post("/v1/videos", &order), async {
-        gateway.proxy().struck(1).await;
+        gateway.proxy().wait_for_strikes(1).await;
         gateway.proxy().set(NetworkState::both(LinkState::held()));
     });
     lost.refused(503, "overloaded");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mediagate_core::domain::tasks::remove_past;
+use mediagate_core::domain::tasks::remove_expired;
 use mediagate_model::error::ErrorCode;
 use reqwest::Method;
 use serde_json::json;
@@ -62,7 +62,7 @@ async fn clips_and_personas_outlive_the_task_that_made_them() {
     let path = format!("/musicgen/clips/{stem}");
     let before = gateway.get(&path).await.ok();
     gateway.app.clock.advance(2 * DAY);
-    remove_past(&gateway.app).await.unwrap();
+    remove_expired(&gateway.app).await.unwrap();
     for path in [
         format!("/musicgen/tasks/{task}"),
         format!("/musicgen/fetch/{task}"),
@@ -110,7 +110,7 @@ async fn a_request_that_comes_again_makes_nothing_new_when_its_task_is_gone() {
     let task = gateway.claim().await;
     gateway.fail(task.id, ErrorCode::ContentPolicy).await;
     gateway.app.clock.advance(2 * TTL);
-    remove_past(&gateway.app).await.unwrap();
+    remove_expired(&gateway.app).await.unwrap();
     let again = gateway.send(request()).await;
     again.refused(404, "task_not_found");
     let listed = gateway.get("/v1/tasks").await.ok();
@@ -142,7 +142,7 @@ async fn an_order_whose_record_is_gone_says_what_it_cost_and_can_be_placed_anew(
     drop(sent.await);
     assert_eq!(gateway.finished(&task).await["cost_usd"], "0.10");
     gateway.app.clock.advance(2 * TTL);
-    remove_past(&gateway.app).await.unwrap();
+    remove_expired(&gateway.app).await.unwrap();
 
     let told = gateway.send(request()).await;
     told.refused(404, "task_not_found");

@@ -90,7 +90,7 @@ impl Scene {
             assert_eq!(finished(&client, task).await["status"], "succeeded");
         }
         server.stop().await;
-        assert_eq!(scene.simulator.world().accepted(OPENAI), 3);
+        assert_eq!(scene.simulator.world().accepted_count(OPENAI), 3);
         scene
     }
 
@@ -195,7 +195,7 @@ async fn waits_for_the_operator(database: Option<TestDatabase>) {
     let failed = finished(&client, &scene.tasks[1]).await;
     assert_eq!(failed["error"]["code"], "submission_unconfirmed");
     assert_eq!(failed["cost_usd"], "0.00");
-    assert_eq!(scene.simulator.world().accepted(OPENAI), 3);
+    assert_eq!(scene.simulator.world().accepted_count(OPENAI), 3);
     client
         .post(
             &format!("/v1/tasks/{}/cancel", scene.tasks[0]),
@@ -206,7 +206,7 @@ async fn waits_for_the_operator(database: Option<TestDatabase>) {
     scene.command(&["restored", "resubmit", "--all"]).await;
     let made = finished(&client, &scene.tasks[2]).await;
     assert_eq!(made["status"], "succeeded");
-    assert_eq!(scene.simulator.world().accepted(OPENAI), 4);
+    assert_eq!(scene.simulator.world().accepted_count(OPENAI), 4);
     let list = scene.command(&["restored", "list"]).await;
     assert!(list.contains("No tasks"), "{list}");
     let audit = scene.command(&["audit", "--json"]).await;
@@ -264,7 +264,7 @@ async fn orders_nothing_again(scene: &Scene, copied: &Path) {
     let server = scene.start_in(copied, &[]).await;
     let list = scene.command_in(copied, &["restored", "list"]).await;
     assert_eq!(list.lines().skip(1).count(), 2, "{list}");
-    assert_eq!(scene.simulator.world().accepted(OPENAI), 3);
+    assert_eq!(scene.simulator.world().accepted_count(OPENAI), 3);
     server.stop().await;
 }
 
@@ -292,7 +292,7 @@ async fn the_operator_says_that_a_database_was_restored() {
     let made = client.post("/v1/videos", &order).await;
     let task = made.header("x-task-id").unwrap();
     assert_eq!(finished(&client, task).await["status"], "succeeded");
-    assert_eq!(scene.simulator.world().accepted(OPENAI), 4);
+    assert_eq!(scene.simulator.world().accepted_count(OPENAI), 4);
     server.stop().await;
 }
 
@@ -321,7 +321,7 @@ async fn a_start_after_a_promotion_waits_for_who_lived_through_it() {
             };
             store::restored::set_mark(conn, &mark)?;
             let now = store::workers::now(conn, Clock::system().now())?;
-            store::workers::enter(conn, "living", now.minus(Duration::from_secs(1)))?;
+            store::workers::register(conn, "living", now.minus(Duration::from_secs(1)))?;
             Ok(now.plus(Duration::from_hours(1)))
         });
         let until = promoted.await.unwrap();

@@ -86,7 +86,7 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
     };
     provider
         .world()
-        .order(busy, None, Some(RequestRole::Poll), 1000);
+        .order_fault(busy, None, Some(RequestRole::Poll), 1000);
     let file = settings(folder.path(), &provider);
     let (server, client) = traced(folder.path(), &collector.url, &["--config", &file]).await;
     let hook = receiver.url("/hook");
@@ -104,7 +104,7 @@ async fn one_trace_from_the_request_to_the_webhook_though_the_process_dies() {
     let otlp = ["--telemetry-otlp", url, "--log-format", "json"];
     let mut command = program(&[&words[..], &otlp].concat());
     let worker = Process::start(&mut command);
-    let posted = receiver.until(1).await;
+    let posted = receiver.wait_for_count(1).await;
     let webhook = collector.span("webhook").await;
     let settled = eventually("the task is settled", async || {
         let spans = collector.spans().into_iter();

@@ -118,9 +118,9 @@ async fn spoil(replica: &mut Replica, mut dice: Dice) -> &'static str {
     };
     let name = match dice.roll(10) {
         0 => {
-            network(NetworkState::both(LinkState::late(Duration::from_millis(
-                1,
-            ))))
+            network(NetworkState::both(LinkState::with_delay(
+                Duration::from_millis(1),
+            )))
             .await;
             "late"
         }

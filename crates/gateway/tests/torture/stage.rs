@@ -115,7 +115,7 @@ impl Stage {
             keys: Vec::new(),
             door: Door::closed(),
             recording: sound::wav(1, 1),
-            receiver: Arc::new(WebhookReceiver::acting(moody()).await.unwrap()),
+            receiver: Arc::new(WebhookReceiver::start_with_script(moody()).await.unwrap()),
             secrets: Vec::new(),
             settings: kept.clone(),
             had_a_wrong_clock: false,

@@ -34,7 +34,7 @@ pub(crate) async fn create(
     let make = async |operation: OperatorAction<'_, AccountRecord>| {
         accounting::create(&app, operation, &handle, changes).await
     };
-    Ok(write.make(&app, known, make, shown).await?)
+    Ok(write.make(&app, known, make, account_object).await?)
 }
 
 /// List accounts, newest first.
@@ -71,7 +71,7 @@ pub(crate) async fn change(
     let change = async |operation: OperatorAction<'_, AccountRecord>| {
         accounting::change(&app, operation, account, changes).await
     };
-    Ok(write.change(&app, known, change, shown).await?)
+    Ok(write.change(&app, known, change, account_object).await?)
 }
 
 /// Add credit to an account.
@@ -96,7 +96,7 @@ pub(crate) async fn credit(
     Ok(write.make(&app, known, make, show).await?)
 }
 
-fn shown(record: &AccountRecord, _: bool) -> AdminAccount {
+fn account_object(record: &AccountRecord, _: bool) -> AdminAccount {
     AdminAccount::new(record)
 }
 

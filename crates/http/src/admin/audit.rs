@@ -8,7 +8,7 @@ use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
 use crate::page_params::{csv_wanted, instant, page_of};
 use crate::query::Query;
-use crate::usage::table;
+use crate::usage::csv_or_json;
 use crate::wire::admin::audit::{AuditObject, audit_csv};
 use crate::wire::list::List;
 use mediagate_core::app::App;
@@ -50,5 +50,5 @@ pub(crate) async fn list(
     let found: Vec<_> = found.into_iter().map(AuditObject::new).collect();
     let csv = csv.then(|| ("audit.csv".to_owned(), audit_csv(&found)));
     let list = List::new(found, has_more, |it: &AuditObject| it.id.clone());
-    Ok(table(csv, list)?)
+    Ok(csv_or_json(csv, list)?)
 }

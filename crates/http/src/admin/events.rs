@@ -45,11 +45,11 @@ pub(crate) async fn events(
         .and_then(|value| value.to_str().ok()?.parse().ok())
         .map(Timestamp::from_micros);
     let follower = feed::follow(&app, since).await?;
-    let stream = Sse::new(told(follower, request_id)).keep_alive(keep_alive());
+    let stream = Sse::new(event_stream(follower, request_id)).keep_alive(keep_alive());
     Ok(stream.into_response())
 }
 
-fn told(
+fn event_stream(
     mut follower: FeedFollower,
     request_id: RequestId,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
@@ -58,13 +58,13 @@ fn told(
             match follower.next().await {
                 Ok(FeedItem::Event(told)) => {
                     // The id is a time, so that any process can take up the stream.
-                    let id = told.what.at().micros().to_string();
+                    let id = told.event.at().micros().to_string();
                     let told = AdminHappening::new(&told);
                     let event = Event::default().event(told.subject()).id(id).json_data(told);
                     yield Ok(event.unwrap_or_default());
                 }
                 Ok(FeedItem::Missed(count)) => {
-                    let told = AdminHappening::missed(count);
+                    let told = AdminHappening::missed_events(count);
                     yield Ok(Event::default().event("missed").json_data(told).unwrap_or_default());
                 }
                 Err(error) => {

@@ -6,7 +6,7 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use serde_json::json;
 
-use super::named;
+use super::account_of_filter;
 use super::write::OperatorWrite;
 use crate::auth::{Admin, AllowedCaller};
 use crate::body::JsonBody;
@@ -14,7 +14,7 @@ use crate::error::ErrorResponse;
 use crate::orders::admin::keys::{
     KeyChange, KeyRequest, KeyRotation, read_change, read_new, read_rotation,
 };
-use crate::page_params::{page, word};
+use crate::page_params::{enum_param, page};
 use crate::query::Query;
 use crate::wire::admin::keys::AdminKey;
 use crate::wire::list::List;
@@ -53,7 +53,7 @@ pub(crate) async fn create(
     let ((account, new), known) = write
         .read(&app, body, move |body| read_new(body, now))
         .await?;
-    let by = write.by();
+    let by = write.actor();
     let make = async |operation: OperatorAction<'_, IssuedKey>| {
         let handle = account.as_deref().unwrap_or(accounts::DEFAULT_HANDLE);
         // Before the account: a refused request must not leave a new one behind.
@@ -61,7 +61,7 @@ pub(crate) async fn create(
         let account = accounts::ensure_by(&app, handle, by).await?;
         keys::issue(&app, operation, &account, new).await
     };
-    Ok(write.make(&app, known, make, AdminKey::issued).await?)
+    Ok(write.make(&app, known, make, AdminKey::with_secret).await?)
 }
 
 /// List API keys, newest first, including revoked keys.
@@ -79,7 +79,7 @@ pub(crate) async fn list(
         let account = query.filled_string("account", 100);
         Some((account, page(query, |text| text.parse().ok())))
     })?;
-    let account = named(&app, account).await?;
+    let account = account_of_filter(&app, account).await?;
     let (found, has_more) = keys::page(&app, account, page).await?;
     let found = found.iter().map(AdminKey::new).collect();
     Ok(Json(List::new(found, has_more, |it: &AdminKey| {
@@ -136,8 +136,8 @@ pub(crate) async fn revoke(
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let (id, known) = (parse(&id)?, write.fingerprint());
-    let ends_webhooks =
-        query.read(|query| Some(word(query, "end_webhooks", "true, false").unwrap_or(false)))?;
+    let ends_webhooks = query
+        .read(|query| Some(enum_param(query, "end_webhooks", "true, false").unwrap_or(false)))?;
     // The flag is in the query, which a fingerprint of method and path does not cover.
     let known = if ends_webhooks {
         known.json(&json!({"end_webhooks": true}))
@@ -147,7 +147,7 @@ pub(crate) async fn revoke(
     let revoke = async |operation: OperatorAction<'_, (IssuedKey, bool)>| {
         keys::revoke(&app, operation, id, ends_webhooks).await
     };
-    let show = |(issued, _): &(IssuedKey, bool), _| AdminKey::ended(issued);
+    let show = |(issued, _): &(IssuedKey, bool), _| AdminKey::with_ended_ties(issued);
     Ok(write.change(&app, known, revoke, show).await?)
 }
 
@@ -171,7 +171,9 @@ pub(crate) async fn rotate(
     let rotate = async |operation: OperatorAction<'_, IssuedKey>| {
         keys::rotate(&app, operation, id, grace, ends_webhooks).await
     };
-    Ok(write.change(&app, known, rotate, AdminKey::issued).await?)
+    Ok(write
+        .change(&app, known, rotate, AdminKey::with_secret)
+        .await?)
 }
 
 fn parse(id: &str) -> Result<KeyId, Error> {

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-use super::named;
+use super::account_of_filter;
 use super::write::OperatorWrite;
 use crate::auth::{Admin, AllowedCaller};
 use crate::body::JsonBody;
@@ -13,7 +13,7 @@ use crate::error::ErrorResponse;
 use crate::orders::admin::money::{AdjustmentRequest, read_adjustment};
 use crate::page_params::{csv_wanted, page_of};
 use crate::query::Query;
-use crate::usage::table;
+use crate::usage::csv_or_json;
 use crate::wire::admin::money::{AdjustmentObject, LedgerCheck, LedgerEntry, entries_csv};
 use crate::wire::list::List;
 use mediagate_core::app::App;
@@ -44,7 +44,7 @@ pub(crate) async fn list(
         Some((account, query.id("task"), page, csv))
     })?;
     let filter = LedgerFilter {
-        account: named(&app, account).await?,
+        account: account_of_filter(&app, account).await?,
         task,
         after: None,
     };
@@ -56,7 +56,7 @@ pub(crate) async fn list(
         .collect();
     let csv = csv.then(|| ("ledger.csv".to_owned(), entries_csv(&found)));
     let list = List::new(found, has_more, |it: &LedgerEntry| it.id.clone());
-    Ok(table(csv, list)?)
+    Ok(csv_or_json(csv, list)?)
 }
 
 /// Verify all sums of the ledger.

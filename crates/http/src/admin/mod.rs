@@ -48,7 +48,7 @@ pub(super) fn api() -> OpenApiRouter<App> {
 }
 
 /// The account with the handle of a filter, if one is given.
-async fn named(app: &App, handle: Option<String>) -> Result<Option<AccountId>, Error> {
+async fn account_of_filter(app: &App, handle: Option<String>) -> Result<Option<AccountId>, Error> {
     match handle {
         None => Ok(None),
         Some(handle) => {

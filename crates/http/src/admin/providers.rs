@@ -39,7 +39,7 @@ pub(crate) async fn try_again(
     Path(route): Path<(String, String)>,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    Ok(steer(write, &app, route, RouteCommand::Try).await?)
+    Ok(steer(write, &app, route, RouteCommand::Retry).await?)
 }
 
 /// Pause a route in every process until it is resumed.
@@ -78,7 +78,7 @@ async fn steer(
 ) -> Result<Response, Error> {
     let known = write.fingerprint();
     let change = async |operation: OperatorAction<'_, RouteNote>| {
-        routes::steer(app, operation, &provider, &model, order).await
+        routes::run_command(app, operation, &provider, &model, order).await
     };
     let (of, name) = (provider.clone(), model.clone());
     let show = move |note: &RouteNote, _| RouteChange::new(&of, &name, note);

@@ -5,7 +5,7 @@ use axum::extract::State;
 
 use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
-use crate::page_params::{page, word};
+use crate::page_params::{enum_param, page};
 use crate::query::Query;
 use crate::wire::admin::submissions::SubmissionObject;
 use crate::wire::list::List;
@@ -25,7 +25,7 @@ pub(crate) async fn list(
     State(app): State<App>,
 ) -> Result<Json<List<SubmissionObject>>, ErrorResponse> {
     let (filter, page) = query.read(|query| {
-        let filter: Option<SubmissionFilter> = word(query, "state", "unconfirmed");
+        let filter: Option<SubmissionFilter> = enum_param(query, "state", "unconfirmed");
         Some((filter, page(query, |text| text.parse().ok())))
     })?;
     let (found, has_more) = routes::submissions(&app, filter, page).await?;

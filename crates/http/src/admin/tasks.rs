@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 
-use super::named;
+use super::account_of_filter;
 use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
 use crate::links::RequestLinks;
@@ -46,10 +46,10 @@ pub(crate) async fn list(
         let text = query.filled_string("q", 500);
         Some((account, filter, text, page(query, |text| text.parse().ok())))
     })?;
-    let of = named(&app, of).await?;
+    let of = account_of_filter(&app, of).await?;
     let (found, has_more) = tasks::search_all(&app, of, filter, text, page).await?;
     let handles = accounts::handles(&app, found.iter().map(|task| task.account)).await?;
-    let beside = tasks::beside_each(&app, &found).await?;
+    let beside = tasks::task_extras_each(&app, &found).await?;
     let shown = found.iter().zip(&beside);
     let views = shown.map(|(task, beside)| TaskView {
         account: handles.get(&task.account).cloned(),

@@ -5,13 +5,13 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-use super::named;
+use super::account_of_filter;
 use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
 use crate::page_params::csv_wanted;
 use crate::query::Query;
-use crate::usage::table;
-use crate::wire::admin::usage::{AdminUsageList, KNOWN, read};
+use crate::usage::csv_or_json;
+use crate::wire::admin::usage::{AdminUsageList, PARAMETERS, read};
 use mediagate_core::app::App;
 use mediagate_core::domain::usage;
 use mediagate_model::error::{Error, ErrorCode};
@@ -36,16 +36,16 @@ pub(crate) async fn usage(
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let now = app.clock.now();
-    let (mut query, csv) = query.read_only(KNOWN, |query| {
+    let (mut query, csv) = query.read_only(PARAMETERS, |query| {
         let csv = csv_wanted(query, &headers);
         Some((read(query, now), csv))
     })?;
-    query.wanted.account = named(&app, query.account.take()).await?;
-    let found = usage::of_all(&app, query.wanted.clone()).await?;
+    query.wanted.account = account_of_filter(&app, query.account.take()).await?;
+    let found = usage::all_accounts(&app, query.wanted.clone()).await?;
     let found = found.ok_or_else(too_many)?;
     let list = AdminUsageList::new(&query, &found);
     let name = format!("usage-{}-{}.csv", list.from, list.to);
-    Ok(table(csv.then(|| (name, list.csv(&query))), list)?)
+    Ok(csv_or_json(csv.then(|| (name, list.csv(&query))), list)?)
 }
 
 fn too_many() -> Error {
@@ -53,5 +53,5 @@ fn too_many() -> Error {
     let message = format!(
         "The result has more than {most} rows. Group by fewer fields, or request fewer days."
     );
-    Error::at(ErrorCode::InvalidValue, "group_by", message)
+    Error::at_field(ErrorCode::InvalidValue, "group_by", message)
 }

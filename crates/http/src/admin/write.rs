@@ -11,7 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::auth::{RequestArrival, RequestContext, arrived};
+use crate::auth::{RequestArrival, RequestContext, authenticate_order};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
 use crate::idempotency::{CreationOutcome, Fingerprint, IdempotentRequest, IntentAnswer, restore};
@@ -37,7 +37,7 @@ impl FromRequestParts<App> for OperatorWrite {
     type Rejection = ErrorResponse;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ErrorResponse> {
-        let (context, arrival) = arrived(parts, app, Scope::Admin).await?;
+        let (context, arrival) = authenticate_order(parts, app, Scope::Admin).await?;
         Ok(Self {
             context,
             arrival,
@@ -55,8 +55,8 @@ impl OperatorWrite {
         &self.context.caller
     }
 
-    pub(crate) fn by(&self) -> ChangeAuthor {
-        self.context.by()
+    pub(crate) fn actor(&self) -> ChangeAuthor {
+        self.context.actor()
     }
 
     /// Reads a body.
@@ -89,7 +89,7 @@ impl OperatorWrite {
 
     /// By what a request without a body is known.
     pub(crate) fn fingerprint(&self) -> Fingerprint {
-        Fingerprint::at(self.method.as_str(), &self.path)
+        Fingerprint::for_path(self.method.as_str(), &self.path)
     }
 
     /// Makes something: without an `Idempotency-Key` too, a repeated request whose first answer did
@@ -105,16 +105,18 @@ impl OperatorWrite {
         let show = Arc::new(show);
         let kept = show.clone();
         // What is stored for a repeated request contains no secret: `false` leaves it out.
-        let tell: AnswerBuilder<T> = Arc::new(move |made| told(&kept(made, false)));
-        let by = self.by();
+        let tell: AnswerBuilder<T> = Arc::new(move |made| stored_answer(&kept(made, false)));
+        let by = self.actor();
         let asked = IdempotentRequest::new(app, &self.context, self.arrival, known)?;
         // The first response may have the secret. It is passed on here, beside what is stored.
         let first: Mutex<Option<W>> = Mutex::new(None);
         let make = async |visit: &IntentVisit| {
-            let made = make(OperatorAction::asked(by, visit, tell.clone())).await?;
+            let made = make(OperatorAction::from_request(by, visit, tell.clone())).await?;
             let shown = show(&made, true);
             *first.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
-            Ok(CreationOutcome::Untold(IntentOutcome::Change(tell(&made)?)))
+            Ok(CreationOutcome::Unanswered(IntentOutcome::Change(tell(
+                &made,
+            )?)))
         };
         let answer = async |found: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
             let shown = first.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -125,7 +127,7 @@ impl OperatorWrite {
                     return Err(Error::internal("an operator's change made another thing"));
                 }
             };
-            Ok(IntentAnswer::told_anew(response, IntentCloseTime::Now))
+            Ok(IntentAnswer::not_stored(response, IntentCloseTime::Now))
         };
         asked.answer(make, answer).await
     }
@@ -142,13 +144,13 @@ impl OperatorWrite {
         let known = if self.arrival.headers.contains_key(crate::idempotency::KEY) {
             known
         } else {
-            known.unlike_any()
+            known.unique()
         };
         self.make(app, known, change, show).await
     }
 }
 
-fn told(shown: &impl Serialize) -> Result<StoredAnswer, Error> {
+fn stored_answer(shown: &impl Serialize) -> Result<StoredAnswer, Error> {
     Ok(StoredAnswer {
         status: 200,
         headers: vec![("content-type".into(), "application/json".into())],

@@ -19,11 +19,11 @@ use mediagate_model::error::{Error, ErrorCode};
 /// Most parts of a form.
 const PARTS: usize = 64;
 /// Most bytes before a part's content; checked before more of the body is read.
-const HEAD: u64 = 16_384;
+const MAX_HEAD_BYTES: u64 = 16_384;
 /// Most bytes of a form beyond the contents of its parts.
-const FRAME: u64 = 1_000_000;
+const MAX_FRAMING_BYTES: u64 = 1_000_000;
 /// Longest `Content-Type` header, which contains the boundary.
-const CONTENT_TYPE: usize = 300;
+const MAX_CONTENT_TYPE_BYTES: usize = 300;
 
 /// A form being read.
 pub(crate) struct MultipartForm {
@@ -57,7 +57,7 @@ impl MultipartForm {
     pub(crate) async fn open(request: Request, app: &App, limit: u64) -> Result<Self, Error> {
         let kind = request.headers().get(header::CONTENT_TYPE);
         // RFC 2046 limits a boundary to 70 characters, so no honest form needs more.
-        if kind.is_some_and(|kind| kind.len() > CONTENT_TYPE) {
+        if kind.is_some_and(|kind| kind.len() > MAX_CONTENT_TYPE_BYTES) {
             return Err(malformed("its boundary is too long"));
         }
         let gate = Arc::<FormLimits>::default();
@@ -66,7 +66,7 @@ impl MultipartForm {
             Body::new(LimitedBody {
                 body,
                 gate: gated,
-                left: limit + FRAME,
+                left: limit + MAX_FRAMING_BYTES,
                 is_pausing: false,
             })
         });
@@ -123,7 +123,7 @@ impl FormPart<'_> {
         let mut bytes = Vec::new();
         while let Some(chunk) = self.chunk().await? {
             if bytes.len() + chunk.len() > most {
-                return Err(Error::at(
+                return Err(Error::at_field(
                     ErrorCode::InvalidValue,
                     name,
                     "The value is too long.",
@@ -132,7 +132,7 @@ impl FormPart<'_> {
             bytes.extend_from_slice(&chunk);
         }
         String::from_utf8(bytes)
-            .map_err(|_| Error::at(ErrorCode::InvalidValue, name, "Must be UTF-8 text."))
+            .map_err(|_| Error::at_field(ErrorCode::InvalidValue, name, "Must be UTF-8 text."))
     }
 
     /// Reads the part to its end and discards it.
@@ -147,7 +147,9 @@ impl FormLimits {
     fn error(&self, error: &MultipartError, limit: u64) -> Error {
         match self.refusal.load(Ordering::Relaxed) {
             TOO_LARGE => too_large("The form", usize::try_from(limit).unwrap_or(usize::MAX)),
-            LONG_HEAD => malformed(&format!("a part's headers have more than {HEAD} bytes")),
+            LONG_HEAD => malformed(&format!(
+                "a part's headers have more than {MAX_HEAD_BYTES} bytes"
+            )),
             _ => malformed(&error.body_text()),
         }
     }
@@ -194,7 +196,7 @@ impl HttpBody for LimitedBody {
         let is_in_head = self.gate.is_in_head.load(Ordering::Relaxed);
         // Checked before the next piece is polled: the parser buffers at most one piece beyond the
         // limit.
-        if is_in_head && self.gate.head.load(Ordering::Relaxed) > HEAD {
+        if is_in_head && self.gate.head.load(Ordering::Relaxed) > MAX_HEAD_BYTES {
             return self.refuse(LONG_HEAD);
         }
         let polled = Pin::new(&mut self.body).poll_frame(context);

@@ -7,7 +7,7 @@
 use mediagate_model::error::{Error, ErrorCode};
 
 /// Bytes of JSON outside `data:` URLs.
-const PLAIN: usize = 1_000_000;
+const MAX_PLAIN_BYTES: usize = 1_000_000;
 /// Values and member names. A parsed object with one member takes about 700 bytes, however short
 /// its text.
 const VALUES: usize = 150_000;
@@ -19,7 +19,7 @@ const DATA: &[u8; 5] = b"data:";
 /// State of the scan.
 #[derive(Debug, Default)]
 pub(super) struct JsonScanner {
-    place: ScanState,
+    state: ScanState,
     plain: usize,
     values: usize,
     depth: usize,
@@ -31,7 +31,7 @@ enum ScanState {
     #[default]
     Outside,
     /// In a number, `true`, `false` or `null`.
-    Word,
+    Literal,
     /// So many bytes into a string that may still turn out to be a `data:` URL.
     Start(usize),
     /// In a `data:` URL.
@@ -44,11 +44,11 @@ enum ScanState {
 
 impl JsonScanner {
     /// Scans the next piece.
-    pub(super) fn look(&mut self, piece: &[u8]) -> Result<(), Error> {
+    pub(super) fn scan(&mut self, piece: &[u8]) -> Result<(), Error> {
         let mut rest = piece;
         while let Some((&byte, after)) = rest.split_first() {
             rest = after;
-            if self.place == ScanState::Data {
+            if self.state == ScanState::Data {
                 // Most bytes of a large body are in one data: URL, and a search for its end is much
                 // faster than a step for each byte.
                 if byte != b'"' && byte != b'\\' {
@@ -69,10 +69,10 @@ impl JsonScanner {
         }
         // Sums never shrink and a piece is bounded by the read buffer, so one check for each piece
         // is enough.
-        if self.plain > PLAIN {
+        if self.plain > MAX_PLAIN_BYTES {
             return Err(super::too_large(
                 "The body's JSON without data: URLs",
-                PLAIN,
+                MAX_PLAIN_BYTES,
             ));
         }
         if self.values > VALUES {
@@ -83,8 +83,12 @@ impl JsonScanner {
     }
 
     fn step(&mut self, byte: u8) {
-        self.place = match (self.place, byte) {
-            (ScanState::Start(_) | ScanState::Data | ScanState::Text, b'"') => ScanState::Outside,
+        self.state = match (self.state, byte) {
+            (ScanState::Start(_) | ScanState::Data | ScanState::Text, b'"')
+            | (
+                ScanState::Outside | ScanState::Literal,
+                b',' | b':' | b' ' | b'\t' | b'\n' | b'\r',
+            ) => ScanState::Outside,
             // Encoders do not escape the letters of `data:`. Text that does falls under the
             // stricter limit.
             (ScanState::Start(_) | ScanState::Text, b'\\') => ScanState::Escape { is_data: false },
@@ -100,28 +104,25 @@ impl JsonScanner {
             (ScanState::Start(_) | ScanState::Text | ScanState::Escape { .. }, _) => {
                 ScanState::Text
             }
-            (ScanState::Outside | ScanState::Word, b'"') => {
+            (ScanState::Outside | ScanState::Literal, b'"') => {
                 self.values += 1;
                 ScanState::Start(0)
             }
-            (ScanState::Outside | ScanState::Word, b'{' | b'[') => {
+            (ScanState::Outside | ScanState::Literal, b'{' | b'[') => {
                 self.values += 1;
                 self.depth += 1;
                 ScanState::Outside
             }
-            (ScanState::Outside | ScanState::Word, b'}' | b']') => {
+            (ScanState::Outside | ScanState::Literal, b'}' | b']') => {
                 // Broken JSON can close more than it opened; the parser reports that.
                 self.depth = self.depth.saturating_sub(1);
                 ScanState::Outside
             }
-            (ScanState::Outside | ScanState::Word, b',' | b':' | b' ' | b'\t' | b'\n' | b'\r') => {
-                ScanState::Outside
-            }
             (ScanState::Outside, _) => {
                 self.values += 1;
-                ScanState::Word
+                ScanState::Literal
             }
-            (ScanState::Word, _) => ScanState::Word,
+            (ScanState::Literal, _) => ScanState::Literal,
         };
     }
 }
@@ -136,7 +137,7 @@ mod tests {
     fn judged(text: &str, piece: usize) -> Result<JsonScanner, ErrorCode> {
         let mut judge = JsonScanner::default();
         for piece in text.as_bytes().chunks(piece) {
-            judge.look(piece).map_err(|error| error.code())?;
+            judge.scan(piece).map_err(|error| error.code())?;
         }
         Ok(judge)
     }
@@ -203,12 +204,12 @@ mod tests {
             let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
             let judge = judged(&text.unwrap(), piece).unwrap();
             prop_assert_eq!(judge.values, count(&value));
-            prop_assert_eq!((judge.depth, judge.place == ScanState::Outside || judge.place == ScanState::Word), (0, true));
+            prop_assert_eq!((judge.depth, judge.state == ScanState::Outside || judge.state == ScanState::Literal), (0, true));
         }
 
         #[test]
         fn no_bytes_break_it(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            drop(JsonScanner::default().look(&bytes));
+            drop(JsonScanner::default().scan(&bytes));
         }
     }
 

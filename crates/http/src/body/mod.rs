@@ -25,16 +25,16 @@ use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::AccountId;
 
 /// How long a body of JSON may take to arrive.
-const TIME: Duration = Duration::from_mins(1);
+const BODY_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long the rest of a refused body is read: most clients read the response only after sending.
-const LAST: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bodies of at least this size are parsed off the async threads.
-const LARGE: usize = 65_536;
+const LARGE_BODY_BYTES: usize = 65_536;
 
 /// A JSON body that has arrived.
 pub struct JsonBody {
     bytes: Bytes,
-    held: QuotaShare,
+    share: QuotaShare,
 }
 
 impl FromRequest<App> for JsonBody {
@@ -46,11 +46,11 @@ impl FromRequest<App> for JsonBody {
                 "The body must be JSON, sent with the header \"Content-Type: application/json\".";
             return Err(Error::plain(ErrorCode::UnsupportedMediaType, message).into());
         }
-        let mut held = held(&request, app)?;
+        let mut held = memory_share(&request, app)?;
         let mut body = request.into_body();
-        let arrived = tokio::time::timeout(TIME, receive(&mut body, &mut held)).await;
-        match arrived.unwrap_or_else(|_| Err(late())) {
-            Ok(bytes) => Ok(Self { bytes, held }),
+        let arrived = tokio::time::timeout(BODY_TIMEOUT, receive(&mut body, &mut held)).await;
+        match arrived.unwrap_or_else(|_| Err(timeout_error())) {
+            Ok(bytes) => Ok(Self { bytes, share: held }),
             Err(error) => {
                 // The memory is free before the rest is read, which can take seconds. It is read
                 // because hyper closes a connection with data still on its way: the client would
@@ -70,8 +70,8 @@ impl OptionalFromRequest<App> for JsonBody {
 
     async fn from_request(request: Request, app: &App) -> Result<Option<Self>, ErrorResponse> {
         let (parts, mut body) = request.into_parts();
-        let first = tokio::time::timeout(TIME, first_piece(&mut body));
-        let Some(first) = first.await.map_err(|_| late())?? else {
+        let first = tokio::time::timeout(BODY_TIMEOUT, first_piece(&mut body));
+        let Some(first) = first.await.map_err(|_| timeout_error())?? else {
             return Ok(None);
         };
         // Put back in front, because the reader below takes a body from its start.
@@ -100,10 +100,10 @@ fn broken(_: axum::Error) -> Error {
     Error::plain(ErrorCode::InvalidValue, message)
 }
 
-fn late() -> Error {
+fn timeout_error() -> Error {
     let message = format!(
         "The request body did not arrive within {} seconds.",
-        TIME.as_secs()
+        BODY_TIMEOUT.as_secs()
     );
     Error::plain(ErrorCode::InvalidValue, message)
 }
@@ -116,8 +116,8 @@ impl JsonBody {
         app: &App,
         read: impl FnOnce(&Value) -> Result<T, Error> + Send + 'static,
     ) -> Result<(T, QuotaShare), Error> {
-        let Self { bytes, held } = self;
-        if bytes.len() < LARGE {
+        let Self { bytes, share: held } = self;
+        if bytes.len() < LARGE_BODY_BYTES {
             return Ok((read(&parse(&bytes)?)?, held));
         }
         // A parsed body takes many times the memory of its text, so large ones are parsed one per
@@ -139,7 +139,7 @@ impl JsonBody {
 }
 
 /// The caller's share of the memory for bodies, still empty.
-pub(super) fn held(request: &Request, app: &App) -> Result<QuotaShare, Error> {
+pub(super) fn memory_share(request: &Request, app: &App) -> Result<QuotaShare, Error> {
     let account = request.extensions().get::<AccountId>().copied();
     // Only the key check knows the account, so handlers extract the caller before a body.
     let account = account.ok_or_else(|| Error::internal("a body before the key check"))?;
@@ -154,7 +154,7 @@ pub(super) fn no_memory(why: QuotaExhausted) -> Error {
         }
         QuotaExhausted::All => "Too many large requests at once. Try again in a moment.",
     };
-    Error::later(ErrorCode::Overloaded, message, 2)
+    Error::retry_later(ErrorCode::Overloaded, message, 2)
 }
 
 async fn receive(body: &mut Body, held: &mut QuotaShare) -> Result<Bytes, Error> {
@@ -170,7 +170,7 @@ async fn receive(body: &mut Body, held: &mut QuotaShare) -> Result<Bytes, Error>
         }
         // Judged before it is kept: what is refused takes no memory. The share grows by what
         // arrives, not by `Content-Length`, so a body that trickles holds no more than it sent.
-        judge.look(&piece)?;
+        judge.scan(&piece)?;
         held.grow(piece.len() as u64).map_err(no_memory)?;
         bytes.extend_from_slice(&piece);
     }
@@ -190,7 +190,7 @@ async fn drain(mut body: Body) {
             }
         }
     };
-    drop(tokio::time::timeout(LAST, rest).await);
+    drop(tokio::time::timeout(DRAIN_TIMEOUT, rest).await);
 }
 
 fn parse(bytes: &[u8]) -> Result<Value, Error> {

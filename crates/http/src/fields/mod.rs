@@ -143,7 +143,7 @@ impl<'a> BodyFields<'a> {
     pub fn integer(&self, name: &str, range: RangeInclusive<i64>) -> Option<i64> {
         let number = match self.value(name)? {
             // Languages with a single number type send 4.0 for 4.
-            Value::Number(number) => number.as_i64().or_else(|| whole(number.as_f64()?)),
+            Value::Number(number) => number.as_i64().or_else(|| whole_number(number.as_f64()?)),
             Value::String(text) if self.lenient => text.trim().parse().ok(),
             _ => None,
         };
@@ -275,7 +275,7 @@ pub fn check_text(text: &str, most: usize) -> Result<(), String> {
     clippy::cast_possible_truncation,
     reason = "checked to be whole and small"
 )]
-fn whole(number: f64) -> Option<i64> {
+fn whole_number(number: f64) -> Option<i64> {
     // Below 2^53, about 9.007e15, an f64 represents every whole number.
     (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
 }

@@ -16,7 +16,7 @@ pub(crate) struct Fingerprint(Sha256);
 
 impl Fingerprint {
     /// Of such an order. Its endpoint's brand makes no difference.
-    pub(crate) fn of<O: ApiOrder>() -> Self {
+    pub(crate) fn for_order<O: ApiOrder>() -> Self {
         let mut hash = Sha256::new();
         hash.update(b"POST ");
         hash.update(O::ENDPOINT.path.as_bytes());
@@ -24,14 +24,14 @@ impl Fingerprint {
     }
 
     /// Of a request with this method to this path.
-    pub(crate) fn at(method: &str, path: &str) -> Self {
+    pub(crate) fn for_path(method: &str, path: &str) -> Self {
         let mut hash = Sha256::new();
         hash.update(format!("{method} {path}"));
         Self(hash)
     }
 
     /// That no other request has.
-    pub(crate) fn unlike_any(mut self) -> Self {
+    pub(crate) fn unique(mut self) -> Self {
         self.0.update(IntentId::new().to_string());
         self
     }
@@ -48,7 +48,7 @@ impl Fingerprint {
         app: &App,
         body: JsonBody,
     ) -> Result<(O, Self, QuotaShare), Error> {
-        let both = |body: &Value| Ok((O::read(body)?, Self::of::<O>().json(body)));
+        let both = |body: &Value| Ok((O::read(body)?, Self::for_order::<O>().json(body)));
         let ((order, fingerprint), held) = body.read(app, both).await?;
         Ok((order, fingerprint, held))
     }
@@ -113,7 +113,7 @@ mod tests {
     use mediagate_core::domain::video::VideoOrder;
 
     fn fingerprint_of(value: &Value) -> Fingerprint {
-        Fingerprint::of::<VideoOrder>().json(value)
+        Fingerprint::for_order::<VideoOrder>().json(value)
     }
 
     fn fingerprint(value: &Value) -> String {
@@ -134,7 +134,7 @@ mod tests {
         ] {
             assert_ne!(fingerprint(&one), fingerprint(&other), "{other}");
         }
-        let elsewhere = Fingerprint::of::<ChatOrder>().json(&one).finish();
+        let elsewhere = Fingerprint::for_order::<ChatOrder>().json(&one).finish();
         assert_ne!(fingerprint(&one), elsewhere);
     }
 

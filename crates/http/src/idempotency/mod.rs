@@ -25,7 +25,7 @@ use mediagate_model::intent::{RequestFingerprint, StoredAnswer};
 use mediagate_model::music::Clip;
 use mediagate_model::task::Task;
 pub(super) use stored_answer::{REPLAYED, restore};
-use stored_answer::{mark_replayed, replay, stored};
+use stored_answer::{mark_replayed, replay, store_response};
 use watched_body::watch;
 
 pub(super) const KEY: &str = "idempotency-key";
@@ -86,11 +86,11 @@ pub(super) struct IntentAnswer {
 /// What was made for a request, and how far.
 pub(super) enum CreationOutcome {
     /// Its answer is still to come.
-    Untold(IntentOutcome),
+    Unanswered(IntentOutcome),
     /// This is its answer, and kept together with it.
-    Told(StoredAnswer),
+    Answered(StoredAnswer),
     /// Nothing was made, and this says so: the request, sent again, is a new one.
-    Nothing(Response),
+    NothingCreated(Response),
 }
 
 /// Accepts a draft of which the answer can be told at once, by `tell`. With a
@@ -102,16 +102,16 @@ pub(super) async fn accept(
     draft: TaskDraft,
     tell: impl AsyncFnOnce(&[Task], &[Clip]) -> Result<Response, Error>,
 ) -> Result<CreationOutcome, Error> {
-    let mut draft = draft.reached_at(&context.links);
+    let mut draft = draft.with_origin(&context.links);
     if visit.keeps_answer() {
         let response = tell(&draft.tasks, &draft.clips).await?;
-        draft.answer = Some(stored(response).await?);
+        draft.answer = Some(store_response(response).await?);
     }
     let answer = draft.answer.clone();
     let tasks = task_acceptance::accept(app, &context.caller, visit, draft).await?;
     Ok(answer.map_or(
-        CreationOutcome::Untold(IntentOutcome::Tasks(tasks)),
-        CreationOutcome::Told,
+        CreationOutcome::Unanswered(IntentOutcome::Tasks(tasks)),
+        CreationOutcome::Answered,
     ))
 }
 
@@ -135,7 +135,7 @@ impl<'a> IdempotentRequest<'a> {
                 body,
                 idempotency_key: idempotency_key(&arrival.headers)?,
                 is_retry: is_retry(&arrival.headers),
-                socket: arrival.line,
+                socket: arrival.socket,
             },
             reserve: false,
             refused: arrival.too_many,
@@ -143,7 +143,7 @@ impl<'a> IdempotentRequest<'a> {
     }
 
     /// The intent must be on disk before anything is done for it.
-    pub(super) fn reserved(self) -> Self {
+    pub(super) fn with_reservation(self) -> Self {
         Self {
             reserve: true,
             ..self
@@ -163,16 +163,16 @@ impl<'a> IdempotentRequest<'a> {
         }
         let begun = match self.begin().await {
             Ok(Lookup::New(visit)) => match make(&visit).await {
-                Ok(CreationOutcome::Untold(found)) => {
-                    return self.tell(visit, found, false, answer).await;
+                Ok(CreationOutcome::Unanswered(found)) => {
+                    return self.respond(visit, found, false, answer).await;
                 }
-                Ok(CreationOutcome::Told(stored)) => {
+                Ok(CreationOutcome::Answered(stored)) => {
                     crash::point("answer-kept");
                     let client = visit.client();
                     client.complete(IntentCloseTime::Now);
                     return Ok(watch(restore(stored)?, client));
                 }
-                Ok(CreationOutcome::Nothing(response)) => return Ok(response),
+                Ok(CreationOutcome::NothingCreated(response)) => return Ok(response),
                 Err(Error::Overtaken) => {
                     drop(visit);
                     self.begin().await?
@@ -195,7 +195,7 @@ impl<'a> IdempotentRequest<'a> {
     }
 
     /// Tells of what an intent made; `is_known` says that others asked before.
-    async fn tell(
+    async fn respond(
         &self,
         visit: IntentVisit,
         found: IntentOutcome,
@@ -208,7 +208,7 @@ impl<'a> IdempotentRequest<'a> {
             found => answer(found, &client, is_known).await,
         };
         let mut answer = answered.unwrap_or_else(|error| {
-            IntentAnswer::failed(error, &self.context.request_id, IntentCloseTime::Now)
+            IntentAnswer::error_answer(error, &self.context.request_id, IntentCloseTime::Now)
         });
         if let Some(failed) = &answer.failed {
             self.app.intents.failed(&self.request, failed);
@@ -234,7 +234,7 @@ impl<'a> IdempotentRequest<'a> {
         answer: impl AsyncFnOnce(IntentOutcome, &Arc<ClientGuard>, bool) -> Result<IntentAnswer, Error>,
     ) -> Result<Response, Error> {
         let found = IntentOutcome::load(self.app, self.request.account, found).await?;
-        self.tell(visit, found, true, answer).await
+        self.respond(visit, found, true, answer).await
     }
 
     /// Nothing was made: a retry of this makes something of its own.
@@ -250,7 +250,7 @@ impl<'a> IdempotentRequest<'a> {
     /// Keeps an answer for the next request with the same key, or gives the one
     /// that was kept before.
     async fn keep(&self, visit: &IntentVisit, response: Response) -> Result<Response, Error> {
-        let answer = stored(response).await?;
+        let answer = store_response(response).await?;
         let first = self.app.intents.keep_answer(visit.id(), answer).await?;
         crash::point("answer-kept");
         restore(first)
@@ -269,7 +269,7 @@ impl IntentAnswer {
     }
 
     /// The same, but told anew to who comes by its key.
-    pub(super) fn told_anew(response: impl IntoResponse, close: IntentCloseTime) -> Self {
+    pub(super) fn not_stored(response: impl IntoResponse, close: IntentCloseTime) -> Self {
         Self {
             is_kept: false,
             ..Self::of(response, close)
@@ -289,7 +289,11 @@ impl IntentAnswer {
     /// An error about something that was made, which closes its intent at
     /// `close`. One that a retry can mend is not kept; one after which the task
     /// goes on leaves its intent open.
-    pub(super) fn failed(error: Error, request_id: &RequestId, close: IntentCloseTime) -> Self {
+    pub(super) fn error_answer(
+        error: Error,
+        request_id: &RequestId,
+        close: IntentCloseTime,
+    ) -> Self {
         let code = error.code();
         let goes_on = matches!(
             code,

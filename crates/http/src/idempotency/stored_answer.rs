@@ -11,7 +11,7 @@ use mediagate_model::intent::StoredAnswer;
 /// Says that an answer is not the first one to its request.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// What is kept of an answer's headers.
-const KEPT: [&str; 6] = [
+const STORED_HEADERS: [&str; 6] = [
     "content-type",
     "x-task-id",
     "x-cost-usd",
@@ -20,11 +20,11 @@ const KEPT: [&str; 6] = [
     "retry-after",
 ];
 
-pub(super) async fn stored(response: Response) -> Result<StoredAnswer, Error> {
+pub(super) async fn store_response(response: Response) -> Result<StoredAnswer, Error> {
     let (parts, body) = response.into_parts();
     let bytes = body.collect().await.map_err(Error::internal)?.to_bytes();
     let headers = parts.headers.iter().filter_map(|(name, value)| {
-        let kept = KEPT.contains(&name.as_str());
+        let kept = STORED_HEADERS.contains(&name.as_str());
         let value = value.to_str().ok().filter(|_| kept)?;
         Some((name.as_str().to_owned(), value.to_owned()))
     });

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use super::callback::{CallbackFields, CallbackUrlField};
 use super::field_aliases::{self, AliasFields};
 use super::video_fields::{
-    AspectRatio, LabelField, PROMPT, PictureField, PictureList, ProviderOptions, ResolutionField,
-    SecondsField, SeedField, SizeField,
+    AspectRatio, LabelField, MAX_PROMPT, PictureField, PictureList, ProviderOptions,
+    ResolutionField, SecondsField, SeedField, SizeField,
 };
 use super::{ApiOrder, OrderEndpoint, QuotableOrder};
 use crate::fields::types::{
@@ -108,7 +108,7 @@ request! {
         /// Random seed.
         seed: SeedField,
         /// Negative prompt: what to keep out of the video.
-        negative_prompt: OptionalText<PROMPT>,
+        negative_prompt: OptionalText<MAX_PROMPT>,
         /// Fields that are passed to the provider if the operator allows them.
         provider_options: ProviderOptions,
         + neighbours: AliasFields,
@@ -133,7 +133,7 @@ pub struct ChatOrder {
     /// Whether a chunk with the usage is wanted.
     pub include_usage: bool,
     /// The most tokens of the answer, if they are too few for an address: then nothing is made.
-    pub cut_to: Option<usize>,
+    pub token_limit: Option<usize>,
 }
 
 const PARAMS: ParamNames = ParamNames {
@@ -165,10 +165,10 @@ impl ApiOrder for ChatOrder {
 }
 
 impl QuotableOrder for ChatOrder {
-    fn wish(self) -> QuotedOrder {
+    fn quote_subject(self) -> QuotedOrder {
         let order = Box::new(self.order);
-        if self.cut_to.is_some() {
-            QuotedOrder::Sentence(order)
+        if self.token_limit.is_some() {
+            QuotedOrder::ShortAnswer(order)
         } else {
             QuotedOrder::Video(order)
         }
@@ -177,7 +177,7 @@ impl QuotableOrder for ChatOrder {
 
 fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
     // No `?` until every field was read: the caller is told all mistakes at once.
-    let cut_to = cut_to(&request);
+    let cut_to = token_limit(&request);
     let provider_options = provider_options(body, &mut request);
     let callback = CallbackFields {
         callback_url: request.callback_url.take(),
@@ -254,12 +254,12 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
         order,
         stream: request.stream.unwrap_or(false),
         include_usage: ends.and_then(|ends| ends.include_usage).unwrap_or(false),
-        cut_to,
+        token_limit: cut_to,
     })
 }
 
 /// The most tokens of the answer, if they are too few for an address.
-fn cut_to(request: &ChatRequest) -> Option<usize> {
+fn token_limit(request: &ChatRequest) -> Option<usize> {
     let limits = [request.max_tokens, request.max_completion_tokens];
     // Both may be set, and the answer must fit both.
     let least = limits.into_iter().flatten().min()?;

@@ -132,7 +132,7 @@ pub fn add_first_frame(
 ) {
     let ours = params.picture;
     for (name, these) in said {
-        let Some(frame) = only(body, ours, "first", &name, these) else {
+        let Some(frame) = single_picture(body, ours, "first", &name, these) else {
             continue;
         };
         match pictures.first() {
@@ -152,7 +152,7 @@ pub fn last_frame(
     let name = params.end_picture;
     let mut frame = ours.into_iter().next();
     for (field, these) in said {
-        let Some(other) = only(body, name, "last", &field, these) else {
+        let Some(other) = single_picture(body, name, "last", &field, these) else {
             continue;
         };
         match &frame {
@@ -164,7 +164,7 @@ pub fn last_frame(
 }
 
 /// The only picture under a name, where there is a place for one.
-fn only(
+fn single_picture(
     body: &BodyFields<'_>,
     ours: &str,
     place: &str,

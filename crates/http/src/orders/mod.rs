@@ -63,7 +63,7 @@ pub trait ApiOrder: Sized + Send + 'static {
 /// An order that may cost something.
 pub trait QuotableOrder: ApiOrder {
     /// What is asked for, to find out what it would cost.
-    fn wish(self) -> QuotedOrder;
+    fn quote_subject(self) -> QuotedOrder;
 }
 
 /// An endpoint, the name of its request's schema, and how a body becomes a wish.
@@ -86,6 +86,6 @@ const fn entry<O: QuotableOrder>() -> QuoteEntry {
     (
         O::ENDPOINT,
         || O::RequestBody::name().into_owned(),
-        |body| O::read(body).map(O::wish),
+        |body| O::read(body).map(O::quote_subject),
     )
 }

@@ -20,7 +20,7 @@ use mediagate_model::account::Scope;
 use mediagate_model::error::{Error, ErrorCode};
 
 /// Longest title in characters.
-pub(super) const TITLE: usize = 200;
+pub(super) const MAX_TITLE: usize = 200;
 const GENERATE: &str = "generate";
 const EXTEND: &str = "extend";
 
@@ -109,7 +109,7 @@ impl ApiOrder for MusicOrder {
 }
 
 impl QuotableOrder for MusicOrder {
-    fn wish(self) -> QuotedOrder {
+    fn quote_subject(self) -> QuotedOrder {
         match self {
             Self::Separation(order) => QuotedOrder::Separation(order),
             Self::Song(order) => QuotedOrder::Song(Box::new(order)),
@@ -120,7 +120,7 @@ impl QuotableOrder for MusicOrder {
 /// The task that is meant.
 fn task_of(body: &BodyFields<'_>) -> Option<String> {
     let said = if is_absent(body, "task") {
-        if !song::says_what(body.members()) {
+        if !song::describes_song(body.members()) {
             let message = "This field is required.";
             body.fault("task", ErrorCode::MissingField, message);
             return None;

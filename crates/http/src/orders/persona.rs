@@ -51,7 +51,7 @@ impl ApiOrder for NewPersona {
 }
 
 impl QuotableOrder for NewPersona {
-    fn wish(self) -> QuotedOrder {
+    fn quote_subject(self) -> QuotedOrder {
         QuotedOrder::Persona(self)
     }
 }

@@ -4,7 +4,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 
 use super::callback::CallbackFields;
-use super::music::TITLE;
+use super::music::MAX_TITLE;
 use crate::fields::types::{BooleanField, IdField, OptionalText, TextField, text};
 use crate::fields::{BodyFields, FieldType, request};
 use mediagate_core::domain::music::SeparationOrder;
@@ -31,7 +31,7 @@ request! {
         /// The stem to extract. Default: `Vocals`. `Two` and `Twelve` do not select a single stem.
         stem_type_group_name: OptionalText<64>,
         /// Title. Default: the clip's title.
-        title: OptionalText<TITLE>,
+        title: OptionalText<MAX_TITLE>,
         /// Stored with the task. Clients usually send `TEXT`.
         generation_type: TextField<64>,
         /// Stored with the task. Has no effect on a separation.

@@ -3,7 +3,7 @@
 use utoipa::openapi::{RefOr, Schema};
 
 use super::callback::CallbackFields;
-use super::music::{SubmissionMembers, TITLE, is_absent, is_nothing};
+use super::music::{MAX_TITLE, SubmissionMembers, is_absent, is_nothing};
 use crate::fields::types::{BooleanField, IdField, NumberField, OptionalText, TextField, texts};
 use crate::fields::{BodyFields, FieldType, request};
 use mediagate_core::domain::songs::SongOrder;
@@ -11,13 +11,13 @@ use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{ClipId, PersonaId};
 
 /// Longest text of a song in characters.
-const WORDS: usize = 10_000;
+const MAX_TEXT: usize = 10_000;
 /// Most clips of a list.
 const CLIPS: usize = 20;
 /// Most members of a submission for a provider.
 const MEMBERS: usize = 100;
 /// Members that this gateway settles itself; all others reach the provider.
-const OWN: [&str; 7] = [
+const GATEWAY_MEMBERS: [&str; 7] = [
     "task",
     "mv",
     "task_id",
@@ -45,7 +45,7 @@ request! {
         /// The music model. `chirp-*` names are also accepted.
         mv: OptionalText<200>,
         /// Title.
-        title: OptionalText<TITLE>,
+        title: OptionalText<MAX_TITLE>,
         /// Stored with the task. Clients usually send `TEXT`.
         generation_type: TextField<64>,
         /// Whether to create an instrumental song without lyrics.
@@ -59,15 +59,15 @@ request! {
     #[expect(dead_code, reason = "some fields are only checked")]
     pub(super) struct SongWords {
         /// Lyrics, if another field describes the song; otherwise a description.
-        prompt: TextField<WORDS>,
+        prompt: TextField<MAX_TEXT>,
         /// Description of the song.
-        gpt_description_prompt: TextField<WORDS>,
+        gpt_description_prompt: TextField<MAX_TEXT>,
         /// Lyrics.
-        lyrics: TextField<WORDS>,
+        lyrics: TextField<MAX_TEXT>,
         /// Style.
-        tags: TextField<WORDS>,
+        tags: TextField<MAX_TEXT>,
         /// Styles to avoid.
-        negative_tags: TextField<WORDS>,
+        negative_tags: TextField<MAX_TEXT>,
         /// Length in seconds, if the model supports it.
         seconds: NumberField<1, 3600>,
         /// Position in the clip from which to extend it, in seconds.
@@ -76,7 +76,7 @@ request! {
 }
 
 /// Whether something says what a song is to be.
-pub(super) fn says_what(members: &SubmissionMembers) -> bool {
+pub(super) fn describes_song(members: &SubmissionMembers) -> bool {
     let words = ["prompt", "gpt_description_prompt", "lyrics", "tags"];
     words.iter().any(|name| !is_nothing(members.get(*name)))
 }
@@ -95,7 +95,7 @@ pub(super) fn order(body: &BodyFields<'_>, task: String, words: Option<&SongWord
     }
     // The rest reaches the provider as it is, because providers know more fields than are listed
     // here.
-    members.retain(|name, value| !OWN.contains(&name.as_str()) && !value.is_null());
+    members.retain(|name, value| !GATEWAY_MEMBERS.contains(&name.as_str()) && !value.is_null());
     let single = [
         ("continue_clip_id", request.continue_clip_id),
         ("cover_clip_id", request.cover_clip_id),

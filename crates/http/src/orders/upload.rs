@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::music::TITLE;
+use super::music::MAX_TITLE;
 use super::{ApiOrder, OrderEndpoint, QuotableOrder};
 use crate::fields::types::{FileField, NonEmptyText, OptionalText, RequiredField};
 use crate::fields::{self, request};
@@ -16,7 +16,7 @@ request! {
         /// HTTP or HTTPS URL of a WAV, FLAC, MP3, AAC/M4A or OGG/Vorbis file.
         url: RequiredField<NonEmptyText<8000>>,
         /// Title.
-        title: OptionalText<TITLE>,
+        title: OptionalText<MAX_TITLE>,
     }
 }
 
@@ -26,7 +26,7 @@ request! {
         /// The audio file.
         file: RequiredField<FileField>,
         /// Title. Default: the file name.
-        title: OptionalText<TITLE>,
+        title: OptionalText<MAX_TITLE>,
     }
 }
 
@@ -56,14 +56,14 @@ impl ApiOrder for UploadOrder {
 }
 
 impl QuotableOrder for UploadOrder {
-    fn wish(self) -> QuotedOrder {
+    fn quote_subject(self) -> QuotedOrder {
         QuotedOrder::Upload
     }
 }
 
 /// Reads the title of an upload by form.
 pub fn read_title(title: &str) -> Result<Option<String>, Error> {
-    fields::check_text(title, TITLE)
-        .map_err(|why| Error::at(ErrorCode::InvalidValue, "title", why))?;
+    fields::check_text(title, MAX_TITLE)
+        .map_err(|why| Error::at_field(ErrorCode::InvalidValue, "title", why))?;
     Ok(Some(title.to_owned()).filter(|title| !title.is_empty()))
 }

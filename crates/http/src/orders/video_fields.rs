@@ -11,9 +11,9 @@ use mediagate_core::domain::video::RequestedPicture;
 use mediagate_model::error::ErrorCode;
 
 /// Longest prompt in characters.
-pub(super) const PROMPT: usize = 32_000;
+pub(super) const MAX_PROMPT: usize = 32_000;
 /// Longest address in characters; `data:` addresses are bounded by the body.
-pub(super) const ADDRESS: usize = crate::fields::BODY_LIMIT;
+pub(super) const MAX_ADDRESS: usize = crate::fields::BODY_LIMIT;
 /// Most reference images of a request.
 pub(super) const REFERENCES: usize = 16;
 /// Longest `provider_options` as JSON, in bytes.
@@ -114,7 +114,7 @@ impl FieldType for ResolutionField {
     type Value = u32;
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<u32> {
-        in_place_of_size(
+        read_unless_size(
             body,
             name,
             "Must be a resolution such as \"720p\", \"1080p\" or \"4k\".",
@@ -134,7 +134,7 @@ impl FieldType for AspectRatio {
     type Value = (u32, u32);
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<(u32, u32)> {
-        in_place_of_size(
+        read_unless_size(
             body,
             name,
             "Must be an aspect ratio such as \"16:9\".",
@@ -147,7 +147,7 @@ impl FieldType for AspectRatio {
     }
 }
 
-fn in_place_of_size<T>(
+fn read_unless_size<T>(
     body: &BodyFields<'_>,
     name: &str,
     wanted: &str,
@@ -201,7 +201,7 @@ impl FieldType for PictureAddress {
     type Value = RequestedPicture;
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<RequestedPicture> {
-        let address = body.string(name, ADDRESS)?;
+        let address = body.string(name, MAX_ADDRESS)?;
         if address.is_empty() {
             body.fault(name, ErrorCode::InvalidValue, "Must not be empty.");
             return None;
@@ -248,15 +248,15 @@ pub(super) fn picture(
     value: &Value,
     path: String,
 ) -> Option<RequestedPicture> {
-    let (address, path) = held(value, path);
+    let (address, path) = inner_picture(value, path);
     // As the parts of a message hold it: `{"image_url": {"url": …}}`.
-    let (address, path) = held(address, path);
+    let (address, path) = inner_picture(address, path);
     let Value::String(address) = address else {
         let message = "Must be an http, https or data: URL.";
         body.fault_at(path, ErrorCode::InvalidType, message);
         return None;
     };
-    if let Err(why) = check_text(address, ADDRESS) {
+    if let Err(why) = check_text(address, MAX_ADDRESS) {
         body.fault_at(path, ErrorCode::InvalidValue, why);
         return None;
     }
@@ -264,7 +264,7 @@ pub(super) fn picture(
 }
 
 /// What an object holds as its picture, and where; anything else is it itself.
-fn held(value: &Value, path: String) -> (&Value, String) {
+fn inner_picture(value: &Value, path: String) -> (&Value, String) {
     let Value::Object(object) = value else {
         return (value, path);
     };

@@ -8,7 +8,7 @@ use utoipa::openapi::{RefOr, Schema};
 use super::callback::{CallbackFields, CallbackUrlField};
 use super::field_aliases::{self, AliasFields, NamedPictures};
 use super::video_fields::{
-    ADDRESS, AspectRatio, LabelField, PROMPT, PictureField, PictureList, ProviderOptions,
+    AspectRatio, LabelField, MAX_ADDRESS, MAX_PROMPT, PictureField, PictureList, ProviderOptions,
     REFERENCES, ResolutionField, SecondsField, SeedField, SizeField,
 };
 use super::{ApiOrder, OrderEndpoint, QuotableOrder};
@@ -24,7 +24,7 @@ request! {
     /// A request to create a video.
     pub struct VideoRequest {
         /// The prompt: what the video should show.
-        prompt: RequiredField<NonBlankText<PROMPT>>,
+        prompt: RequiredField<NonBlankText<MAX_PROMPT>>,
         /// The model. Default: the default video model.
         model: OptionalText<200>,
         /// First frame: a URL (http, https or data:), or an object with the URL in `image_url`. In
@@ -50,7 +50,7 @@ request! {
         /// Random seed.
         seed: SeedField,
         /// Negative prompt: what to keep out of the video.
-        negative_prompt: OptionalText<PROMPT>,
+        negative_prompt: OptionalText<MAX_PROMPT>,
         /// Fields that are passed to the provider if the operator allows them.
         provider_options: ProviderOptions,
         /// HTTPS URL that receives the task by POST when the task has ended.
@@ -69,7 +69,7 @@ request! {
     /// An image given by its URL.
     pub struct PictureReference {
         /// An https, http or data: URL.
-        image_url: RequiredField<OptionalText<ADDRESS>>,
+        image_url: RequiredField<OptionalText<MAX_ADDRESS>>,
     }
 }
 
@@ -122,7 +122,7 @@ impl ApiOrder for VideoOrder {
 }
 
 impl QuotableOrder for VideoOrder {
-    fn wish(self) -> QuotedOrder {
+    fn quote_subject(self) -> QuotedOrder {
         QuotedOrder::Video(Box::new(self))
     }
 }
@@ -220,7 +220,7 @@ impl FieldType for FirstFrame {
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<RequestedPicture> {
         if body.value(name)?.is_string() {
-            let address = body.filled_string(name, ADDRESS)?;
+            let address = body.filled_string(name, MAX_ADDRESS)?;
             return Some((PictureSource::Address(address), body.path(name)));
         }
         let object = body.object(name)?;

@@ -15,7 +15,7 @@ use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::webhook::{EventType, SignatureScheme};
 
 /// Longest description in characters.
-const DESCRIPTION: usize = 1000;
+const MAX_DESCRIPTION: usize = 1000;
 
 request! {
     /// A new webhook endpoint.
@@ -25,7 +25,7 @@ request! {
         /// Event types that the endpoint receives. Default: all.
         events: EventTypes,
         /// Display name, at most 1,000 characters.
-        description: TextField<DESCRIPTION>,
+        description: TextField<MAX_DESCRIPTION>,
         /// Signature scheme: `hmac` (default) or `ed25519`.
         scheme: SchemeName,
     }
@@ -39,7 +39,7 @@ request! {
         /// Event types that the endpoint receives. Null for all.
         events: EventTypes,
         /// Display name, at most 1,000 characters.
-        description: TextField<DESCRIPTION>,
+        description: TextField<MAX_DESCRIPTION>,
         /// Whether the endpoint receives events.
         enabled: BooleanField,
     }

@@ -23,7 +23,7 @@ use tower::ServiceExt as _;
 
 use super::connection_table::{ActiveRequest, Connection};
 use super::stall_timeout::StallTimeoutStream;
-use super::{ConnectionLimits, LAST_WORDS, OverflowConnection};
+use super::{CLOSE_TIMEOUT, ConnectionLimits, OverflowConnection};
 use mediagate_core::intents::PeerSocket;
 
 /// Read and write buffer of a connection, in bytes; a request head must fit.
@@ -35,7 +35,7 @@ const PING: Duration = Duration::from_secs(30);
 pub(super) struct AcceptedConnection {
     pub(super) stream: TcpStream,
     pub(super) peer: SocketAddr,
-    pub(super) guest: Arc<Connection>,
+    pub(super) connection: Arc<Connection>,
     pub(super) limits: Arc<ConnectionLimits>,
     /// Set when it must end after its current requests.
     pub(super) draining: CancellationToken,
@@ -49,7 +49,7 @@ impl AcceptedConnection {
         // Shared with the requests: before an order is accepted, this socket is asked whether its
         // caller is still there (`PeerSocket`).
         let stream = Arc::new(self.stream);
-        let (peer, line, guest) = (self.peer, PeerSocket::of(&stream), self.guest.clone());
+        let (peer, line, guest) = (self.peer, PeerSocket::of(&stream), self.connection.clone());
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(line.clone());
             answer(router.clone(), request, peer, guest.begin())
@@ -66,7 +66,7 @@ impl AcceptedConnection {
             .header_read_timeout(self.limits.idle)
             // A connection beyond the caps ends after one response and leaves its place to the
             // next.
-            .keep_alive(!self.guest.is_standing)
+            .keep_alive(!self.connection.is_overflow)
             .max_buf_size(BUFFER);
         builder
             // A machine that vanished sends no FIN. hyper closes the connection when a ping stays
@@ -76,7 +76,7 @@ impl AcceptedConnection {
             .keep_alive_interval(PING);
         let io = TokioIo::new(StallTimeoutStream::new(stream));
         let mut connection = pin!(builder.serve_connection(io, service));
-        let mut silence = pin!(silence(self.guest.is_busy(), self.limits));
+        let mut silence = pin!(wait_idle_timeout(self.connection.is_busy(), self.limits));
         let mut is_ending = false;
         loop {
             tokio::select! {
@@ -93,12 +93,12 @@ impl AcceptedConnection {
                 }
                 // Only idle connections are evicted. A request that arrives just now is lost, as on
                 // any connection that its server closes.
-                () = self.guest.leave.cancelled() => return,
+                () = self.connection.leave.cancelled() => return,
                 // An HTTP/2 peer gets a GOAWAY before the end, so it knows that a request that it
                 // sends now is not processed.
                 () = &mut silence => {
                     connection.as_mut().graceful_shutdown();
-                    drop(tokio::time::timeout(LAST_WORDS, &mut connection).await);
+                    drop(tokio::time::timeout(CLOSE_TIMEOUT, &mut connection).await);
                     return;
                 }
                 // The token stays cancelled: without the flag this branch would spin.
@@ -118,7 +118,7 @@ async fn answer(
     busy: ActiveRequest,
 ) -> Result<hyper::Response<TrackedBody>, Infallible> {
     request.extensions_mut().insert(ConnectInfo(peer));
-    if busy.is_standing() {
+    if busy.is_overflow() {
         request.extensions_mut().insert(OverflowConnection);
     }
     let response = router.oneshot(request.map(Body::new)).await?;
@@ -153,7 +153,7 @@ impl HttpBody for TrackedBody {
 }
 
 /// Returns when nothing was requested for the allowed time.
-async fn silence(mut is_busy: watch::Receiver<bool>, limits: Arc<ConnectionLimits>) {
+async fn wait_idle_timeout(mut is_busy: watch::Receiver<bool>, limits: Arc<ConnectionLimits>) {
     // Only requests count. A head that trickles in byte by byte does not extend the deadline.
     let mut until = Instant::now() + limits.first_request;
     loop {
@@ -180,7 +180,7 @@ mod tests {
         let limits = Arc::new(ConnectionLimits::new(10, 10, None, Vec::new()));
         for _ in 0..20 {
             let (busy, is_busy) = watch::channel(false);
-            let mut silence = pin!(silence(is_busy, limits.clone()));
+            let mut silence = pin!(wait_idle_timeout(is_busy, limits.clone()));
             let begun = tokio::time::timeout(Duration::ZERO, &mut silence).await;
             assert!(begun.is_err());
             busy.send_replace(true);

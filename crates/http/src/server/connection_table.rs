@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::ConnectionLimits;
 
 /// Connections admitted beyond the caps.
-const STANDING: usize = 32;
+const MAX_OVERFLOW: usize = 32;
 
 /// All connections.
 pub(super) struct ConnectionTable {
@@ -26,9 +26,9 @@ pub(super) struct ConnectionTable {
 struct TableState {
     /// Numbers guests, and times at which they became idle.
     clock: u64,
-    guests: HashMap<u64, TableEntry>,
-    seated: ConnectionGroup,
-    standing: ConnectionGroup,
+    connections: HashMap<u64, TableEntry>,
+    admitted: ConnectionGroup,
+    overflow: ConnectionGroup,
     /// Those with a place, by address.
     peers: HashMap<IpAddr, ConnectionGroup>,
 }
@@ -43,7 +43,7 @@ struct ConnectionGroup {
 
 struct TableEntry {
     peer: IpAddr,
-    is_seated: bool,
+    is_admitted: bool,
     /// `None` while it has a request.
     idle_since: Option<u64>,
     requests: usize,
@@ -52,12 +52,12 @@ struct TableEntry {
 
 /// An admitted connection, until dropped.
 pub(super) struct Connection {
-    crowd: Arc<ConnectionTable>,
+    table: Arc<ConnectionTable>,
     id: u64,
     /// Set when others need the place.
     pub(super) leave: CancellationToken,
     /// Whether it has no place: see [`super::OverflowConnection`].
-    pub(super) is_standing: bool,
+    pub(super) is_overflow: bool,
     is_busy: watch::Sender<bool>,
 }
 
@@ -82,15 +82,15 @@ impl ConnectionTable {
             let mut proxies = self.limits.proxies.iter();
             proxies.any(|network| network.contains(&address))
         };
-        let peer = group(peer);
+        let peer = peer_key(peer);
         let mut state = self.state();
         // The peer comes first: one that is at its cap may displace its own idle connections, never
         // those of others.
         let fits_peer = is_proxy || state.make_room_of_peer(peer, self.limits.per_peer);
-        let is_seated = fits_peer && state.make_room(self.limits.in_all);
+        let is_seated = fits_peer && state.make_room(self.limits.max_total);
         // With all places busy a few more are let in, so that probes get their answer and callers a
         // 503 instead of a refused connection.
-        if !is_seated && !state.make_standing_room() {
+        if !is_seated && !state.make_overflow_room() {
             return None;
         }
         state.clock += 1;
@@ -98,7 +98,7 @@ impl ConnectionTable {
         let leave = CancellationToken::new();
         let entry = TableEntry {
             peer,
-            is_seated,
+            is_admitted: is_seated,
             idle_since: None,
             requests: 0,
             leave: leave.clone(),
@@ -106,15 +106,15 @@ impl ConnectionTable {
         for group in state.groups(&entry) {
             group.count += 1;
         }
-        state.guests.insert(id, entry);
+        state.connections.insert(id, entry);
         // A connection that has not asked for anything counts as idle, so silent ones can be
         // displaced.
-        state.rest(id);
+        state.mark_idle(id);
         Some(Arc::new(Connection {
-            crowd: self.clone(),
+            table: self.clone(),
             id,
             leave,
-            is_standing: !is_seated,
+            is_overflow: !is_seated,
             is_busy: watch::Sender::new(false),
         }))
     }
@@ -123,7 +123,7 @@ impl ConnectionTable {
     pub(super) fn evict_one(&self) {
         let mut state = self.state();
         // Those beyond the caps go first: they wait for nothing but a probe or a refusal.
-        if let Some(id) = state.standing.oldest().or_else(|| state.seated.oldest()) {
+        if let Some(id) = state.overflow.oldest().or_else(|| state.admitted.oldest()) {
             state.evict(id);
         }
     }
@@ -137,12 +137,12 @@ impl ConnectionTable {
 impl Connection {
     /// A request has arrived.
     pub(super) fn begin(self: &Arc<Self>) -> ActiveRequest {
-        let mut state = self.crowd.state();
+        let mut state = self.table.state();
         // An evicted connection is no longer in the table, but can still begin a request before it
         // is closed.
-        if let Some(entry) = state.guests.get_mut(&self.id) {
+        if let Some(entry) = state.connections.get_mut(&self.id) {
             entry.requests += 1;
-            state.wake(self.id);
+            state.mark_active(self.id);
         }
         drop(state);
         self.is_busy.send_replace(true);
@@ -157,21 +157,21 @@ impl Connection {
 
 impl ActiveRequest {
     /// Whether the connection is beyond the caps.
-    pub(super) fn is_standing(&self) -> bool {
-        self.0.is_standing
+    pub(super) fn is_overflow(&self) -> bool {
+        self.0.is_overflow
     }
 }
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let mut state = self.0.crowd.state();
-        let Some(entry) = state.guests.get_mut(&self.0.id) else {
+        let mut state = self.0.table.state();
+        let Some(entry) = state.connections.get_mut(&self.0.id) else {
             return;
         };
         entry.requests -= 1;
         // HTTP/2 carries several requests at once: the connection is idle only after the last.
         if entry.requests == 0 {
-            state.rest(self.0.id);
+            state.mark_idle(self.0.id);
             self.0.is_busy.send_replace(false);
         }
     }
@@ -179,7 +179,7 @@ impl Drop for ActiveRequest {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.crowd.state().remove(self.id);
+        self.table.state().remove(self.id);
     }
 }
 
@@ -194,18 +194,18 @@ impl TableState {
     }
 
     fn make_room(&mut self, most: usize) -> bool {
-        if self.seated.count < most {
+        if self.admitted.count < most {
             return true;
         }
-        let oldest = self.seated.oldest();
+        let oldest = self.admitted.oldest();
         oldest.map(|id| self.evict(id)).is_some()
     }
 
-    fn make_standing_room(&mut self) -> bool {
-        if self.standing.count < STANDING {
+    fn make_overflow_room(&mut self) -> bool {
+        if self.overflow.count < MAX_OVERFLOW {
             return true;
         }
-        let oldest = self.standing.oldest();
+        let oldest = self.overflow.oldest();
         oldest.map(|id| self.evict(id)).is_some()
     }
 
@@ -218,8 +218,8 @@ impl TableState {
     }
 
     fn remove(&mut self, id: u64) -> Option<TableEntry> {
-        self.wake(id);
-        let entry = self.guests.remove(&id)?;
+        self.mark_active(id);
+        let entry = self.connections.remove(&id)?;
         for group in self.groups(&entry) {
             group.count -= 1;
         }
@@ -234,20 +234,20 @@ impl TableState {
     }
 
     /// The guest has become idle.
-    fn rest(&mut self, id: u64) {
+    fn mark_idle(&mut self, id: u64) {
         // A counter, not a time: it orders the idle connections, never repeats and needs no clock.
         self.clock += 1;
         let now = self.clock;
         self.set_idle(id, Some(now));
     }
 
-    fn wake(&mut self, id: u64) {
+    fn mark_active(&mut self, id: u64) {
         self.set_idle(id, None);
     }
 
     fn set_idle(&mut self, id: u64, since: Option<u64>) {
         // Taken out for the change, because `groups` borrows the whole table.
-        let Some(mut entry) = self.guests.remove(&id) else {
+        let Some(mut entry) = self.connections.remove(&id) else {
             return;
         };
         let before = std::mem::replace(&mut entry.idle_since, since);
@@ -259,18 +259,18 @@ impl TableState {
                 group.idle.insert(since, id);
             }
         }
-        self.guests.insert(id, entry);
+        self.connections.insert(id, entry);
     }
 
     /// The groups that a guest belongs to.
     fn groups(&mut self, entry: &TableEntry) -> impl Iterator<Item = &mut ConnectionGroup> {
         let of_peer = entry
-            .is_seated
+            .is_admitted
             .then(|| self.peers.entry(entry.peer).or_default());
-        let of_all = if entry.is_seated {
-            &mut self.seated
+        let of_all = if entry.is_admitted {
+            &mut self.admitted
         } else {
-            &mut self.standing
+            &mut self.overflow
         };
         of_peer.into_iter().chain([of_all])
     }
@@ -283,7 +283,7 @@ impl ConnectionGroup {
 }
 
 /// A peer: an address, or a /64 of IPv6, the least that a subscriber gets.
-fn group(address: IpAddr) -> IpAddr {
+fn peer_key(address: IpAddr) -> IpAddr {
     // An IPv4 caller of a dual-stack listener arrives as an IPv4-mapped IPv6 address.
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -300,7 +300,7 @@ mod tests {
 
     fn crowd(in_all: usize, per_peer: usize) -> Arc<ConnectionTable> {
         let mut limits = ConnectionLimits::new(100, 100, None, Vec::new());
-        (limits.in_all, limits.per_peer) = (in_all, per_peer);
+        (limits.max_total, limits.per_peer) = (in_all, per_peer);
         limits.proxies = vec!["10.0.0.0/8".parse().unwrap()];
         Arc::new(ConnectionTable::new(Arc::new(limits)))
     }
@@ -315,7 +315,7 @@ mod tests {
         let [a, b] = ["1.1.1.1", "1.1.1.2"].map(|text| crowd.admit(peer(text)).unwrap());
         drop(a.begin());
         let c = crowd.admit(peer("1.1.1.3")).unwrap();
-        assert!(b.leave.is_cancelled() && !a.leave.is_cancelled() && !c.is_standing);
+        assert!(b.leave.is_cancelled() && !a.leave.is_cancelled() && !c.is_overflow);
     }
 
     #[test]
@@ -340,7 +340,7 @@ mod tests {
         let _second = crowd.admit(peer("2001:db8::2")).unwrap();
         let _third = crowd.admit(peer("2001:db8:0:1::2")).unwrap();
         assert!(first.leave.is_cancelled());
-        assert_eq!(crowd.state().seated.count, 2);
+        assert_eq!(crowd.state().admitted.count, 2);
     }
 
     #[test]
@@ -348,12 +348,12 @@ mod tests {
         let crowd = crowd(1, 1);
         let seated = crowd.admit(peer("1.1.1.1")).unwrap();
         let busy = seated.begin();
-        let standing: Vec<_> = (0..STANDING)
+        let standing: Vec<_> = (0..MAX_OVERFLOW)
             .map(|_| crowd.admit(peer("1.1.1.1")).unwrap())
             .collect();
-        assert!(standing.iter().all(|guest| guest.is_standing));
+        assert!(standing.iter().all(|guest| guest.is_overflow));
         let one_more = crowd.admit(peer("1.1.1.1")).unwrap();
-        assert!(one_more.is_standing && standing[0].leave.is_cancelled());
+        assert!(one_more.is_overflow && standing[0].leave.is_cancelled());
         let _all: Vec<_> = standing[1..]
             .iter()
             .chain([&one_more])
@@ -361,7 +361,7 @@ mod tests {
             .collect();
         assert!(crowd.admit(peer("1.1.1.1")).is_none());
         drop(busy);
-        assert!(!crowd.admit(peer("1.1.1.1")).unwrap().is_standing);
+        assert!(!crowd.admit(peer("1.1.1.1")).unwrap().is_overflow);
     }
 
     #[test]
@@ -379,7 +379,7 @@ mod tests {
         drop(guest);
         drop(busy);
         let state = crowd.state();
-        assert_eq!((state.guests.len(), state.peers.len()), (0, 0));
-        assert_eq!((state.seated.count, state.seated.idle.len()), (0, 0));
+        assert_eq!((state.connections.len(), state.peers.len()), (0, 0));
+        assert_eq!((state.admitted.count, state.admitted.idle.len()), (0, 0));
     }
 }

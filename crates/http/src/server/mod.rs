@@ -24,13 +24,13 @@ use self::connection_table::ConnectionTable;
 pub(super) struct OverflowConnection;
 
 /// How long open responses may take to end after `closing`.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Caps on connections, and their timeouts.
 #[derive(Debug, Clone)]
 pub struct ConnectionLimits {
     /// Connections in total.
-    pub in_all: usize,
+    pub max_total: usize,
     /// Connections from one address, or one /64 of IPv6.
     pub per_peer: usize,
     /// Proxies, to which `per_peer` does not apply.
@@ -49,7 +49,7 @@ impl ConnectionLimits {
         let room = files.map_or(usize::MAX, |files| (files - files / 4).max(8));
         let in_all = in_all.min(room);
         Self {
-            in_all,
+            max_total: in_all,
             // One peer gets at most half, so that it cannot take every place where few files may be
             // open.
             per_peer: per_peer.min((in_all / 2).max(1)),
@@ -92,7 +92,7 @@ pub async fn serve(
                         let served = connection::AcceptedConnection {
                             stream,
                             peer,
-                            guest,
+                            connection: guest,
                             limits: limits.clone(),
                             draining: shutdown.draining.clone(),
                         };
@@ -121,6 +121,6 @@ pub async fn serve(
         tracing::warn!("the grace period is over: closing requests in flight");
         // Requests that wait for a task now answer `shutting_down`, and need a moment to write it.
         shutdown.closing.cancel();
-        drop(tokio::time::timeout(LAST_WORDS, connections.wait()).await);
+        drop(tokio::time::timeout(CLOSE_TIMEOUT, connections.wait()).await);
     }
 }

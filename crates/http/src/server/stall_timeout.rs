@@ -46,7 +46,7 @@ impl StallTimeoutStream {
         }
     }
 
-    fn judge<T>(
+    fn check_stall<T>(
         &mut self,
         context: &mut Context<'_>,
         written: Poll<io::Result<T>>,
@@ -87,7 +87,7 @@ impl AsyncWrite for StallTimeoutStream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = self.write(context, |stream| stream.try_write(bytes));
-        self.judge(context, written)
+        self.check_stall(context, written)
     }
 
     fn poll_write_vectored(
@@ -96,7 +96,7 @@ impl AsyncWrite for StallTimeoutStream {
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = self.write(context, |stream| stream.try_write_vectored(pieces));
-        self.judge(context, written)
+        self.check_stall(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -243,7 +243,7 @@ impl CapabilitiesObject {
                 max_images: Some(video.pictures.max),
                 negative_prompt: Some(video.negative_prompt),
                 audio: Some(video.audio.is_some()),
-                end_image: Some(video.pictures.takes_end()),
+                end_image: Some(video.pictures.takes_last_frame()),
                 max_reference_images: Some(video.pictures.most_references()),
                 ..Self::default()
             },

@@ -124,7 +124,7 @@ impl CheckObject {
                 exact: checked
                     .matches
                     .iter()
-                    .any(|found| found.how == MatchKind::Exact),
+                    .any(|found| found.kind == MatchKind::Exact),
             },
             matches: checked.matches.iter().map(MatchObject::new).collect(),
             notes: checked.notes.clone(),
@@ -135,7 +135,7 @@ impl CheckObject {
 impl MatchObject {
     fn new(found: &RegistryMatch) -> Self {
         let print = &found.print;
-        let (how, of, distance) = match found.how {
+        let (how, of, distance) = match found.kind {
             MatchKind::Exact => ("exact", None, None),
             MatchKind::Watermark => ("watermark", None, None),
             MatchKind::Near { of, distance } => {

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::fields::BodyFields;
 use mediagate_core::domain::usage::{
-    EpochDay, UsageGroup, UsageReport, UsageSelection, UsageTotals, day_of, start_of, written,
+    EpochDay, UsageGroup, UsageReport, UsageSelection, UsageTotals, day_of, format_day, start_of,
 };
 use mediagate_model::clock::Timestamp;
 use mediagate_model::csv;
@@ -163,8 +163,8 @@ impl UsageList {
         }
         Self {
             object: "list",
-            from: written(query.from),
-            to: written(query.to),
+            from: format_day(query.from),
+            to: format_day(query.to),
             data: rows
                 .iter()
                 .map(|(group, sum)| row(group, sum, names))
@@ -203,7 +203,7 @@ impl UsageList {
 
 fn row(group: &UsageGroup, sum: &UsageTotals, names: &BTreeMap<KeyId, String>) -> UsageRow {
     UsageRow {
-        day: group.day.map(written),
+        day: group.day.map(format_day),
         model: group.model.clone(),
         key_id: group.key.map(|key| key.to_string()),
         key_name: group

@@ -35,13 +35,13 @@ use mediagate_model::media::MediaType;
 /// Files from this size are stored in parts of it.
 pub(super) const PART: usize = 8 * 1024 * 1024;
 /// Requests at once.
-const AT_ONCE: usize = 64;
+const MAX_REQUESTS: usize = 64;
 /// How long a request waits to be one of them.
-const ROOM: Duration = Duration::from_secs(1);
+const PERMIT_WAIT: Duration = Duration::from_secs(1);
 /// Until a small request is answered; somebody may be waiting.
-const ANSWER: Duration = Duration::from_secs(4);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 /// For a request without a caller, with everything that is tried again.
-const PATIENT: Duration = Duration::from_mins(1);
+const LONG_TIMEOUT: Duration = Duration::from_mins(1);
 /// Until a connection is made.
 const CONNECT: Duration = Duration::from_secs(2);
 /// For one try of a request.
@@ -51,7 +51,7 @@ const RETRY: Duration = Duration::from_secs(20);
 /// The first piece of a file, and the others.
 const PIECES: (u64, u64) = (256 * 1024, 1024 * 1024);
 /// What is sent without asking first whether anybody is there.
-const SMALL: usize = 256 * 1024;
+const MAX_UNPROBED_BYTES: usize = 256 * 1024;
 
 #[derive(Clone)]
 pub(super) struct S3Bucket(Arc<BucketInner>);
@@ -59,7 +59,7 @@ pub(super) struct S3Bucket(Arc<BucketInner>);
 struct BucketInner {
     s3: AmazonS3,
     prefix: String,
-    room: Semaphore,
+    permits: Semaphore,
     health: StoreHealth,
 }
 
@@ -104,7 +104,7 @@ impl S3Bucket {
         }
         builder = match (media.sse, &media.kms_key) {
             (Some(BucketEncryption::Kms), Some(key)) => builder.with_sse_kms_encryption(key),
-            (Some(BucketEncryption::S3), _) => with_own_key(builder)?,
+            (Some(BucketEncryption::S3), _) => with_store_encryption(builder)?,
             _ => builder,
         };
         let s3 = builder
@@ -113,7 +113,7 @@ impl S3Bucket {
         Ok(Self(Arc::new(BucketInner {
             s3,
             prefix: prefix.to_owned(),
-            room: Semaphore::new(AT_ONCE),
+            permits: Semaphore::new(MAX_REQUESTS),
             health: StoreHealth::default(),
         })))
     }
@@ -161,7 +161,7 @@ impl S3Bucket {
     /// By one request.
     pub(super) async fn put_whole(&self, name: BlobName, bytes: Bytes) -> Result<(), BlobError> {
         // If the store is away, a small request finds that out sooner than a large upload.
-        if bytes.len() > SMALL && !self.0.health.answered_within(ROOM) {
+        if bytes.len() > MAX_UNPROBED_BYTES && !self.0.health.answered_within(PERMIT_WAIT) {
             self.ping().await?;
         }
         let options = PutOptions {
@@ -170,7 +170,7 @@ impl S3Bucket {
         };
         let (path, limit) = (self.path(name), limit(bytes.len() as u64));
         let put = self.0.s3.put_opts(&path, bytes.into(), options);
-        self.ask("write", limit, put).await?;
+        self.request("write", limit, put).await?;
         Ok(())
     }
 
@@ -185,22 +185,26 @@ impl S3Bucket {
         };
         let path = self.path(name);
         let begin = self.0.s3.put_multipart_opts(&path, options);
-        self.ask("write", ANSWER, begin).await
+        self.request("write", REQUEST_TIMEOUT, begin).await
     }
 
     pub(super) async fn send_part(&self, part: UploadPart) -> Result<(), BlobError> {
-        self.ask("write", PATIENT, part).await
+        self.request("write", LONG_TIMEOUT, part).await
     }
 
     pub(super) async fn complete(&self, parts: &mut dyn MultipartUpload) -> Result<(), BlobError> {
-        self.ask("write", PATIENT, parts.complete()).await?;
+        self.request("write", LONG_TIMEOUT, parts.complete())
+            .await?;
         Ok(())
     }
 
     /// Forgets the parts. Where this fails they stay until the bucket's own rules remove them.
-    pub(super) async fn give_up(&self, parts: &mut dyn MultipartUpload) {
+    pub(super) async fn abort_multipart(&self, parts: &mut dyn MultipartUpload) {
         // Even if the store has just failed: nobody else knows of these parts.
-        if let Err(error) = self.ask_anyway("write", ANSWER, parts.abort()).await {
+        if let Err(error) = self
+            .request_ignoring_backoff("write", REQUEST_TIMEOUT, parts.abort())
+            .await
+        {
             tracing::warn!(%error, "cannot remove the parts of an incomplete upload from the media store");
         }
     }
@@ -208,7 +212,7 @@ impl S3Bucket {
     pub(super) async fn get(&self, name: BlobName) -> Result<Bytes, BlobError> {
         let path = self.path(name);
         // Most files fit into this request, which also tells the size of the others.
-        let (first, size) = self.piece(&path, 0..PART as u64, PATIENT).await?;
+        let (first, size) = self.piece(&path, 0..PART as u64, LONG_TIMEOUT).await?;
         if first.len() as u64 == size {
             return Ok(first);
         }
@@ -217,7 +221,7 @@ impl S3Bucket {
         while (whole.len() as u64) < size {
             let at = whole.len() as u64;
             let range = at..size.min(at + PART as u64);
-            whole.extend_from_slice(&self.exact(&path, range, PATIENT).await?);
+            whole.extend_from_slice(&self.read_exact(&path, range, LONG_TIMEOUT).await?);
         }
         Ok(whole.into())
     }
@@ -230,7 +234,10 @@ impl S3Bucket {
         let path = self.path(name);
         let next = end.min(start + PIECES.0);
         // Read before the response begins, because it tells whether there is a file.
-        let first = match self.exact(&path, start..next, limit(next - start)).await {
+        let first = match self
+            .read_exact(&path, start..next, limit(next - start))
+            .await
+        {
             Ok(first) => first,
             Err(BlobError::Missing) => return Ok(None),
             Err(error) => return Err(error),
@@ -241,14 +248,14 @@ impl S3Bucket {
                 return Ok(None);
             }
             let next = end.min(start + PIECES.1);
-            let piece = bucket.exact(&path, start..next, PATIENT).await?;
+            let piece = bucket.read_exact(&path, start..next, LONG_TIMEOUT).await?;
             Ok(Some((piece, (bucket, path, next..end))))
         });
         Ok(Some(stream::iter([Ok(first)]).chain(rest).boxed()))
     }
 
     /// A part of a file, all of it.
-    async fn exact(
+    async fn read_exact(
         &self,
         path: &Path,
         range: Range<u64>,
@@ -263,7 +270,7 @@ impl S3Bucket {
         if piece.len() as u64 == wanted {
             Ok(piece)
         } else {
-            Err(BlobError::Away(
+            Err(BlobError::Unavailable(
                 "a file is shorter than its record says".into(),
             ))
         }
@@ -285,7 +292,7 @@ impl S3Bucket {
             let size = found.meta.size;
             Ok((found.bytes().await?, size))
         };
-        self.ask("read", limit, read).await
+        self.request("read", limit, read).await
     }
 
     pub(super) async fn link(&self, name: BlobName, time: Duration) -> Result<Url, BlobError> {
@@ -302,9 +309,9 @@ impl S3Bucket {
             .0
             .s3
             .signed_url_opts(Method::GET, &path, time, &options);
-        match tokio::time::timeout(ANSWER, sign).await {
-            Ok(signed) => signed.map_err(|error| BlobError::Away(told(&error))),
-            Err(_) => Err(BlobError::Away(
+        match tokio::time::timeout(REQUEST_TIMEOUT, sign).await {
+            Ok(signed) => signed.map_err(|error| BlobError::Unavailable(redact(&error))),
+            Err(_) => Err(BlobError::Unavailable(
                 "the credentials were not available in time".into(),
             )),
         }
@@ -317,7 +324,7 @@ impl S3Bucket {
         let paths: Vec<_> = names.map(|name| Ok(self.path(name))).collect();
         let deleted = self.0.s3.delete_stream(stream::iter(paths).boxed());
         let deleted = deleted.try_for_each(async |_| Ok(()));
-        match self.ask("delete", ANSWER, deleted).await {
+        match self.request("delete", REQUEST_TIMEOUT, deleted).await {
             // A file that is gone already is as it should be.
             Ok(()) | Err(BlobError::Missing) => Ok(()),
             Err(error) => Err(error),
@@ -334,13 +341,14 @@ impl S3Bucket {
         // The list begins behind this name, which no file has.
         let after = folder.clone().join(from.to_string());
         let later = self.0.s3.list_with_offset(Some(&folder), &after);
-        let names = later.try_filter_map(async |file| Ok(named(&file)));
+        let names = later.try_filter_map(async |file| Ok(blob_name(&file)));
         // Names are sorted by time, so the list ends at the first one that is too late.
         let names = names.try_take_while(|name| {
             let is_before = name.id < to;
             async move { Ok(is_before) }
         });
-        self.ask("list", PATIENT, names.try_collect()).await
+        self.request("list", LONG_TIMEOUT, names.try_collect())
+            .await
     }
 
     pub(super) fn all_of(
@@ -349,36 +357,38 @@ impl S3Bucket {
     ) -> BoxStream<'static, Result<(AssetId, MediaType, u64), BlobError>> {
         let folder = self.folder(&folder_name(folder));
         let files = self.0.s3.list(Some(&folder)).try_filter_map(async |file| {
-            Ok(named(&file).map(|name| (name.id, name.media, file.size)))
+            Ok(blob_name(&file).map(|name| (name.id, name.media, file.size)))
         });
-        files.map_err(|error| BlobError::Away(told(&error))).boxed()
+        files
+            .map_err(|error| BlobError::Unavailable(redact(&error)))
+            .boxed()
     }
 
-    pub(super) fn away_since(&self) -> Option<Instant> {
-        self.0.health.away_since()
+    pub(super) fn unavailable_since(&self) -> Option<Instant> {
+        self.0.health.unavailable_since()
     }
 
-    pub(super) fn is_away(&self) -> bool {
-        self.0.health.is_away()
+    pub(super) fn is_unavailable(&self) -> bool {
+        self.0.health.is_unavailable()
     }
 
     /// A small text beside the files, which is no file of a caller's.
     pub(super) async fn note(&self, name: &str) -> Result<String, BlobError> {
         let path = self.folder(name);
         let read = async { self.0.s3.get(&path).await?.bytes().await };
-        let bytes = self.ask("note", ANSWER, read).await?;
+        let bytes = self.request("note", REQUEST_TIMEOUT, read).await?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     pub(super) async fn keep_note(&self, name: &str, text: String) -> Result<(), BlobError> {
         let path = self.folder(name);
         let write = self.0.s3.put(&path, text.into_bytes().into());
-        self.ask("keep_note", ANSWER, write).await?;
+        self.request("keep_note", REQUEST_TIMEOUT, write).await?;
         Ok(())
     }
 
-    pub(super) async fn look(&self) {
-        if !self.0.health.answered_within(ANSWER) {
+    pub(super) async fn probe(&self) {
+        if !self.0.health.answered_within(REQUEST_TIMEOUT) {
             // What came of it is noted.
             let _ = self.ping().await;
         }
@@ -389,12 +399,12 @@ impl S3Bucket {
         let nowhere = self.folder("nowhere");
         let mut files = self.0.s3.list(Some(&nowhere));
         let first = async { files.next().await.transpose() };
-        self.ask("look", ANSWER, first).await?;
+        self.request("look", REQUEST_TIMEOUT, first).await?;
         Ok(())
     }
 
     /// Makes a request within the limits, and notes what became of it.
-    async fn ask<T>(
+    async fn request<T>(
         &self,
         operation: &'static str,
         limit: Duration,
@@ -402,19 +412,22 @@ impl S3Bucket {
     ) -> Result<T, BlobError> {
         // Callers are told at once, instead of each waiting for the same.
         if self.0.health.is_paused() {
-            return Err(BlobError::Away("it did not respond a moment ago".into()));
+            return Err(BlobError::Unavailable(
+                "it did not respond a moment ago".into(),
+            ));
         }
-        self.ask_anyway(operation, limit, request).await
+        self.request_ignoring_backoff(operation, limit, request)
+            .await
     }
 
     /// The same, even if the store failed just now.
-    async fn ask_anyway<T>(
+    async fn request_ignoring_backoff<T>(
         &self,
         operation: &'static str,
         limit: Duration,
         request: impl Future<Output = object_store::Result<T>>,
     ) -> Result<T, BlobError> {
-        let permit = tokio::time::timeout(ROOM, self.0.room.acquire()).await;
+        let permit = tokio::time::timeout(PERMIT_WAIT, self.0.permits.acquire()).await;
         let Ok(Ok(_permit)) = permit else {
             return Err(BlobError::Busy);
         };
@@ -422,19 +435,19 @@ impl S3Bucket {
         let asked = Instant::now();
         let why = match tokio::time::timeout(limit, request).await {
             Ok(Ok(answer)) => {
-                health.answered();
+                health.note_answer();
                 return Ok(answer);
             }
             // That there is no such file is an answer: the store works.
             Ok(Err(error)) if is_no_file(&error) => {
-                health.answered();
+                health.note_answer();
                 return Err(BlobError::Missing);
             }
-            Ok(Err(error)) => told(&error),
+            Ok(Err(error)) => redact(&error),
             Err(_) => "it did not respond in time".into(),
         };
-        health.failed(asked, operation, &why);
-        Err(BlobError::Away(why))
+        health.note_failure(asked, operation, &why);
+        Err(BlobError::Unavailable(why))
     }
 
     fn folder(&self, name: &str) -> Path {
@@ -460,7 +473,7 @@ fn address(endpoint: &Url, bucket: &str, path_style: bool) -> String {
 }
 
 /// Has the store encrypt with its own key.
-fn with_own_key(builder: AmazonS3Builder) -> Result<AmazonS3Builder, BlobError> {
+fn with_store_encryption(builder: AmazonS3Builder) -> Result<AmazonS3Builder, BlobError> {
     // The builder has methods for the other kinds of encryption only.
     let key = "aws_server_side_encryption".parse::<Key>();
     let key = key.map_err(|error| BlobError::Setup(root_cause(&error)))?;
@@ -479,11 +492,11 @@ fn attributes(name: BlobName) -> Attributes {
 
 /// Time for a request with so many bytes that somebody waits for.
 fn limit(bytes: u64) -> Duration {
-    const A_SECOND: u64 = 1024 * 1024;
-    ANSWER + Duration::from_millis(1000 * bytes / A_SECOND)
+    const BYTES_PER_SECOND: u64 = 1024 * 1024;
+    REQUEST_TIMEOUT + Duration::from_millis(1000 * bytes / BYTES_PER_SECOND)
 }
 
-fn named(file: &ObjectMeta) -> Option<BlobName> {
+fn blob_name(file: &ObjectMeta) -> Option<BlobName> {
     BlobName::parse(file.location.filename()?)
 }
 
@@ -495,7 +508,7 @@ fn is_no_file(error: &object_store::Error) -> bool {
 }
 
 /// An error without what the store says besides, in which there are names and keys.
-fn told(error: &object_store::Error) -> String {
+fn redact(error: &object_store::Error) -> String {
     let cause = root_cause(error);
     let code = cause
         .split_once("<Code>")
@@ -529,7 +542,7 @@ mod tests {
         let said = |code: &str| {
             let body =
                 format!("403 Forbidden: <Error><Code>{code}</Code><Key>secret</Key></Error>");
-            told(&object_store::Error::Generic {
+            redact(&object_store::Error::Generic {
                 store: "S3",
                 source: body.into(),
             })

@@ -15,18 +15,18 @@ struct HealthState {
     /// The latest failure, if nothing was answered after it was asked.
     failed: Option<Instant>,
     /// The first failure since then.
-    away_since: Option<Instant>,
+    unavailable_since: Option<Instant>,
 }
 
 impl StoreHealth {
     /// Whether it failed when it was last asked.
-    pub(super) fn is_away(&self) -> bool {
+    pub(super) fn is_unavailable(&self) -> bool {
         self.state().failed.is_some()
     }
 
     /// Since when it has failed, if it did when it was last asked.
-    pub(super) fn away_since(&self) -> Option<Instant> {
-        self.state().away_since
+    pub(super) fn unavailable_since(&self) -> Option<Instant> {
+        self.state().unavailable_since
     }
 
     /// Whether it failed just now.
@@ -39,19 +39,19 @@ impl StoreHealth {
         self.state().answered.is_some_and(|at| at.elapsed() < time)
     }
 
-    pub(super) fn answered(&self) {
+    pub(super) fn note_answer(&self) {
         let mut state = self.state();
         state.answered = Some(Instant::now());
-        state.away_since = None;
+        state.unavailable_since = None;
         if state.failed.take().is_some() {
             tracing::info!("the media store is available again");
         }
-        reachable(true);
+        set_reachable(true);
     }
 
     /// A request failed that was made at `asked`. Where another was answered meanwhile, it is this
     /// request's own misfortune.
-    pub(super) fn failed(&self, asked: Instant, operation: &'static str, why: &str) {
+    pub(super) fn note_failure(&self, asked: Instant, operation: &'static str, why: &str) {
         metrics::counter!("mediagate_media_store_failures_total", "operation" => operation)
             .increment(1);
         let mut state = self.state();
@@ -60,11 +60,11 @@ impl StoreHealth {
             return;
         }
         // It was away when the request was made, not only when that failed.
-        state.away_since.get_or_insert(asked);
+        state.unavailable_since.get_or_insert(asked);
         if state.failed.replace(Instant::now()).is_none() {
             tracing::warn!(operation, why, "the media store is unavailable");
         }
-        reachable(false);
+        set_reachable(false);
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, HealthState> {
@@ -72,6 +72,6 @@ impl StoreHealth {
     }
 }
 
-fn reachable(is: bool) {
+fn set_reachable(is: bool) {
     metrics::gauge!("mediagate_media_store_reachable").set(f64::from(u8::from(is)));
 }

@@ -44,18 +44,18 @@ impl LocalFolder {
     }
 
     pub(super) fn away_since(&self) -> Option<Instant> {
-        self.0.health.away_since()
+        self.0.health.unavailable_since()
     }
 
     /// Fails if the folder is missing or is another one. Nothing may be made in its place, and what is not in
     /// it is not lost.
-    pub(super) async fn look(&self) -> Result<(), BlobError> {
+    pub(super) async fn probe(&self) -> Result<(), BlobError> {
         let parts = self.clone();
         // On a network file system this may take long.
         let looked = tokio::task::spawn_blocking(move || parts.check());
         looked
             .await
-            .unwrap_or_else(|error| Err(BlobError::Away(error.to_string())))
+            .unwrap_or_else(|error| Err(BlobError::Unavailable(error.to_string())))
     }
 
     fn check(&self) -> Result<(), BlobError> {
@@ -71,11 +71,11 @@ impl LocalFolder {
         };
         let asked = Instant::now();
         if folder_mark::read(folder).as_ref() == Some(mark) {
-            health.answered();
+            health.note_answer();
             return Ok(());
         }
-        health.failed(asked, "folder", WHY);
-        Err(BlobError::Away(WHY.into()))
+        health.note_failure(asked, "folder", WHY);
+        Err(BlobError::Unavailable(WHY.into()))
     }
 
     fn files(&self) -> Result<Arc<dyn ObjectStore>, BlobError> {
@@ -92,19 +92,19 @@ impl LocalFolder {
     }
 
     /// Does something to the folder, if it is there and still is afterwards.
-    async fn inside<T>(
+    async fn with_folder_checked<T>(
         &self,
         work: impl Future<Output = Result<T, BlobError>>,
     ) -> Result<T, BlobError> {
-        self.look().await?;
+        self.probe().await?;
         let done = work.await;
         // If the folder was unmounted meanwhile, the work went into the directory beneath it.
-        self.look().await?;
+        self.probe().await?;
         done
     }
 
     pub(super) async fn put(&self, name: BlobName, bytes: Bytes) -> Result<(), BlobError> {
-        self.inside(async {
+        self.with_folder_checked(async {
             self.files()?.put(&path(name), bytes.into()).await?;
             Ok(())
         })
@@ -129,7 +129,7 @@ impl LocalFolder {
         self.copy_file(name, file).await
     }
 
-    pub(super) async fn name_again(&self, name: BlobName, folder: &FsPath) -> Option<TempPath> {
+    pub(super) async fn hard_link(&self, name: BlobName, folder: &FsPath) -> Option<TempPath> {
         let (file, folder) = (self.path_of(name), folder.to_owned());
         let link = move || {
             let link = |to: &FsPath| std::fs::hard_link(&file, to);
@@ -155,7 +155,7 @@ impl LocalFolder {
         mut pieces: ByteStream,
     ) -> Result<(), BlobError> {
         const PIECE: usize = 8 * 1024 * 1024;
-        self.inside(async {
+        self.with_folder_checked(async {
             let mut target = BufWriter::with_capacity(self.files()?, path(name), PIECE);
             let copied: Result<(), BlobError> = async {
                 while let Some(piece) = pieces.try_next().await? {
@@ -184,7 +184,7 @@ impl LocalFolder {
             Ok(bytes) => Ok(bytes),
             Err(error) => {
                 // A file is only missing if the folder is there.
-                self.look().await?;
+                self.probe().await?;
                 Err(error)
             }
         }
@@ -206,7 +206,7 @@ impl LocalFolder {
                 return Err(error.into());
             }
         };
-        Ok(Some(match at_hand(&file, &range) {
+        Ok(Some(match read_cached(&file, &range) {
             Some(bytes) => futures_util::stream::iter([Ok(bytes)]).boxed(),
             None => pieces(file, range).boxed(),
         }))
@@ -217,7 +217,7 @@ impl LocalFolder {
         &self,
         names: impl Iterator<Item = BlobName>,
     ) -> Result<(), BlobError> {
-        self.inside(async {
+        self.with_folder_checked(async {
             let files = self.files()?;
             for name in names {
                 match files.delete(&path(name)).await {
@@ -236,7 +236,7 @@ impl LocalFolder {
         from: AssetId,
         to: AssetId,
     ) -> Result<Vec<BlobName>, BlobError> {
-        self.inside(async {
+        self.with_folder_checked(async {
             let all = self.files()?.list(Some(&Path::from(folder_name(folder))));
             let names = all.try_filter_map(async |file| {
                 let name = file.location.filename().and_then(BlobName::parse);
@@ -294,7 +294,7 @@ fn sync(folder: &FsPath) -> std::io::Result<()> {
 /// A small part of a file, if the system has it in memory: reading it takes microseconds, less than a
 /// change of threads.
 #[cfg(target_os = "linux")]
-fn at_hand(file: &File, range: &Range<u64>) -> Option<Bytes> {
+fn read_cached(file: &File, range: &Range<u64>) -> Option<Bytes> {
     use rustix::io::{ReadWriteFlags, preadv2};
     const SMALL: u64 = 64 * 1024;
     let length = range.end.checked_sub(range.start)?;
@@ -308,7 +308,7 @@ fn at_hand(file: &File, range: &Range<u64>) -> Option<Bytes> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn at_hand(_: &File, _: &Range<u64>) -> Option<Bytes> {
+fn read_cached(_: &File, _: &Range<u64>) -> Option<Bytes> {
     None
 }
 

@@ -39,7 +39,7 @@ pub enum BlobError {
     Folder(#[from] std::io::Error),
     /// The bucket does not answer, or refuses.
     #[error("media store: {0}")]
-    Away(String),
+    Unavailable(String),
     /// As many requests to the bucket are under way as are allowed.
     #[error("media store: too many requests at once")]
     Busy,
@@ -66,7 +66,7 @@ impl From<BlobError> for Error {
     fn from(error: BlobError) -> Self {
         match error {
             // Retried for longer than other errors: what is in the store is not lost.
-            BlobError::Away(_) | BlobError::Busy => Self::media_away(error),
+            BlobError::Unavailable(_) | BlobError::Busy => Self::media_unavailable(error),
             error => Self::internal(error),
         }
     }
@@ -193,14 +193,14 @@ impl BlobStore {
 
     /// Gives a file a second name, if it lies on this disk: it must only be read by that. `None` if
     /// it does not, or the disk cannot do it.
-    pub async fn name_again(
+    pub async fn hard_link(
         &self,
         id: AssetId,
         media: MediaType,
         folder: &FsPath,
     ) -> Option<TempPath> {
         match &self.0 {
-            BlobBackend::Folder(files) => files.name_again(BlobName { id, media }, folder).await,
+            BlobBackend::Folder(files) => files.hard_link(BlobName { id, media }, folder).await,
             BlobBackend::Bucket(_) => None,
         }
     }
@@ -303,26 +303,26 @@ impl BlobStore {
     }
 
     /// Whether the bucket failed when it was last asked, or the folder was missing.
-    pub fn is_away(&self) -> bool {
+    pub fn is_unavailable(&self) -> bool {
         match &self.0 {
             BlobBackend::Folder(folder) => folder.away_since().is_some(),
-            BlobBackend::Bucket(bucket) => bucket.is_away(),
+            BlobBackend::Bucket(bucket) => bucket.is_unavailable(),
         }
     }
 
     /// Since when the bucket has failed, or the folder was missing, if it was so when it was last asked.
-    pub fn away_since(&self) -> Option<Instant> {
+    pub fn unavailable_since(&self) -> Option<Instant> {
         match &self.0 {
             BlobBackend::Folder(folder) => folder.away_since(),
-            BlobBackend::Bucket(bucket) => bucket.away_since(),
+            BlobBackend::Bucket(bucket) => bucket.unavailable_since(),
         }
     }
 
     /// Asks for nothing in particular, so that it is known whether the bucket answers or the folder is there.
-    pub async fn look(&self) {
+    pub async fn probe(&self) {
         match &self.0 {
-            BlobBackend::Folder(folder) => drop(folder.look().await),
-            BlobBackend::Bucket(bucket) => bucket.look().await,
+            BlobBackend::Folder(folder) => drop(folder.probe().await),
+            BlobBackend::Bucket(bucket) => bucket.probe().await,
         }
     }
 
@@ -330,7 +330,7 @@ impl BlobStore {
     /// is an operator's.
     pub async fn has_folder(&self) -> bool {
         match &self.0 {
-            BlobBackend::Folder(folder) => folder.look().await.is_ok(),
+            BlobBackend::Folder(folder) => folder.probe().await.is_ok(),
             BlobBackend::Bucket(_) => true,
         }
     }

@@ -16,9 +16,9 @@ const PARTS: usize = 2;
 pub(super) struct BucketUpload {
     bucket: S3Bucket,
     name: BlobName,
-    waiting: BytesMut,
+    buffer: BytesMut,
     parts: Option<Box<dyn MultipartUpload>>,
-    under_way: JoinSet<Result<(), BlobError>>,
+    in_flight: JoinSet<Result<(), BlobError>>,
 }
 
 impl BucketUpload {
@@ -26,25 +26,25 @@ impl BucketUpload {
         Self {
             bucket,
             name,
-            waiting: BytesMut::new(),
+            buffer: BytesMut::new(),
             parts: None,
-            under_way: JoinSet::new(),
+            in_flight: JoinSet::new(),
         }
     }
 
     /// Adds bytes; waits while as many parts as allowed are on their way.
     pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
-        self.waiting.extend_from_slice(bytes);
-        while self.waiting.len() >= PART {
-            let part = self.waiting.split_to(PART).freeze();
+        self.buffer.extend_from_slice(bytes);
+        while self.buffer.len() >= PART {
+            let part = self.buffer.split_to(PART).freeze();
             self.send(part).await?;
         }
         Ok(())
     }
 
     async fn send(&mut self, part: Bytes) -> Result<(), BlobError> {
-        while self.under_way.len() >= PARTS {
-            self.sent().await?;
+        while self.in_flight.len() >= PARTS {
+            self.join_part().await?;
         }
         let parts = match &mut self.parts {
             Some(parts) => parts,
@@ -54,14 +54,14 @@ impl BucketUpload {
         };
         let sending = parts.put_part(part.into());
         let bucket = self.bucket.clone();
-        self.under_way
+        self.in_flight
             .spawn(async move { bucket.send_part(sending).await });
         Ok(())
     }
 
     /// Waits for one of the parts on their way, if there is one.
-    async fn sent(&mut self) -> Result<(), BlobError> {
-        match self.under_way.join_next().await {
+    async fn join_part(&mut self) -> Result<(), BlobError> {
+        match self.in_flight.join_next().await {
             Some(Ok(sent)) => sent,
             Some(Err(error)) => Err(BlobError::Folder(std::io::Error::other(error))),
             None => Ok(()),
@@ -78,15 +78,15 @@ impl BucketUpload {
     }
 
     async fn complete(&mut self) -> Result<(), BlobError> {
-        let rest = self.waiting.split().freeze();
+        let rest = self.buffer.split().freeze();
         if self.parts.is_none() {
             return self.bucket.put_whole(self.name, rest).await;
         }
         if !rest.is_empty() {
             self.send(rest).await?;
         }
-        while !self.under_way.is_empty() {
-            self.sent().await?;
+        while !self.in_flight.is_empty() {
+            self.join_part().await?;
         }
         match &mut self.parts {
             Some(parts) => self.bucket.complete(parts.as_mut()).await,
@@ -96,11 +96,11 @@ impl BucketUpload {
 
     /// Gives up: forgets all bytes, here and in the bucket.
     pub(super) async fn abort(&mut self) {
-        self.waiting.clear();
+        self.buffer.clear();
         // First, because a part that arrives after the abort stays in the bucket.
-        self.under_way.shutdown().await;
+        self.in_flight.shutdown().await;
         if let Some(mut parts) = self.parts.take() {
-            self.bucket.give_up(parts.as_mut()).await;
+            self.bucket.abort_multipart(parts.as_mut()).await;
         }
     }
 }

@@ -27,8 +27,8 @@ pub fn model() -> Model {
         limits: ModelLimits::Video(VideoLimits {
             sizes: sizes(),
             durations: Durations::Range {
-                min: whole(animatic::MIN_SECONDS),
-                max: whole(animatic::MAX_SECONDS),
+                min: whole_seconds(animatic::MIN_SECONDS),
+                max: whole_seconds(animatic::MAX_SECONDS),
             },
             default_seconds: 5,
             pictures: SourcePictureLimits::frames(1),
@@ -38,8 +38,8 @@ pub fn model() -> Model {
             max_prompt: usize::MAX,
         }),
         price: None,
-        pass: Vec::new(),
-        maker: ModelBackend::Embedded {
+        passthrough_fields: Vec::new(),
+        backend: ModelBackend::Embedded {
             engine: EmbeddedEngine::Animatic,
             version: env!("CARGO_PKG_VERSION").into(),
         },
@@ -58,7 +58,7 @@ fn sizes() -> Vec<(u32, u32)> {
     clippy::cast_sign_loss,
     reason = "small constants"
 )]
-fn whole(seconds: f64) -> u32 {
+fn whole_seconds(seconds: f64) -> u32 {
     seconds as u32
 }
 
@@ -72,7 +72,7 @@ pub struct CallerOptions {
 }
 
 /// Decides every option from the order, the prompt's words and the picture.
-pub fn settle(prompt: &str, asked: CallerOptions) -> Result<RenderOptions, OptionsError> {
+pub fn resolve_options(prompt: &str, asked: CallerOptions) -> Result<RenderOptions, OptionsError> {
     let asked = animatic::RequestedOptions {
         size: asked.size,
         seconds: asked.seconds,
@@ -109,7 +109,7 @@ pub struct MadeVideo {
     /// What was understood of the prompt.
     pub direction: Vec<String>,
     /// What it is known by.
-    pub likeness: PerceptualFingerprint,
+    pub fingerprint: PerceptualFingerprint,
     /// Whether it has the watermark that was asked for.
     pub is_marked: bool,
 }
@@ -166,9 +166,9 @@ pub fn make(
         width: video.width,
         height: video.height,
         milliseconds: milliseconds(video.seconds),
-        direction: video.understood.clone(),
+        direction: video.interpretation.clone(),
         mp4: video.mp4,
-        likeness: fingerprints::of_video(&retoucher.print),
+        fingerprint: fingerprints::stored_video(&retoucher.print),
         is_marked: retoucher.is_marked(),
     })
 }

@@ -41,7 +41,7 @@ pub struct MadeClip {
     /// Measured length.
     pub milliseconds: u64,
     /// What it is known by.
-    pub likeness: PerceptualFingerprint,
+    pub fingerprint: PerceptualFingerprint,
     /// Whether it has the watermark that was asked for.
     pub is_marked: bool,
 }
@@ -92,7 +92,7 @@ pub enum ClipError {
 
 /// Converts a recording to a clip, with its file in `folder`. Blocks until it is done or `go_on`
 /// returns false.
-pub fn keep(
+pub fn convert_recording(
     id: &str,
     file: &Path,
     limits: &DecodeLimits,
@@ -168,7 +168,7 @@ pub fn open(
     limits: &DecodeLimits,
     go_on: &dyn Fn() -> bool,
 ) -> Result<(Recording, AudioScan), ClipError> {
-    let recording = Recording::open(file).map_err(broken)?;
+    let recording = Recording::open(file).map_err(engine_failure)?;
     let scan = scan_while(&recording, limits, go_on)?;
     let scan = scan.ok_or(EngineError::Stopped)?;
     Ok((recording, scan))
@@ -179,7 +179,7 @@ pub struct ClipWriter {
     flac: FlacWriter<BufWriter<File>>,
     path: TempPath,
     sketch: CoverSketch,
-    ear: FingerprintRecorder,
+    fingerprint_recorder: FingerprintRecorder,
     milliseconds: u64,
 }
 
@@ -196,10 +196,12 @@ impl ClipWriter {
         shape: &ClipShape,
         picture: CoverStyle,
     ) -> Result<Self, EngineError> {
-        let (file, path) = NamedTempFile::new_in(folder).map_err(broken)?.into_parts();
+        let (file, path) = NamedTempFile::new_in(folder)
+            .map_err(engine_failure)?
+            .into_parts();
         let file = BufWriter::with_capacity(256 * 1024, file);
         Ok(Self {
-            flac: FlacWriter::new(file, shape.rate, shape.channels).map_err(broken)?,
+            flac: FlacWriter::new(file, shape.rate, shape.channels).map_err(engine_failure)?,
             path,
             sketch: match picture {
                 CoverStyle::Waveform => {
@@ -210,39 +212,39 @@ impl ClipWriter {
                     CoverSketch::Spectrogram(Box::new(sketch))
                 }
             },
-            ear: FingerprintRecorder::new(shape.rate),
+            fingerprint_recorder: FingerprintRecorder::new(shape.rate),
             milliseconds: milliseconds(shape),
         })
     }
 
     /// Adds the next samples of every channel.
     pub fn push(&mut self, piece: &[Vec<f32>]) -> Result<(), EngineError> {
-        self.ear.hear(piece);
+        self.fingerprint_recorder.push(piece);
         match &mut self.sketch {
             CoverSketch::Waveform(sketch) => sketch.push(piece),
             CoverSketch::Spectrogram(sketch) => sketch.push(piece),
         }
-        self.flac.push(piece).map_err(broken)
+        self.flac.push(piece).map_err(engine_failure)
     }
 
     /// Finishes the file and draws the covers.
     pub fn finish(mut self) -> Result<MadeClip, EngineError> {
-        self.flac.finish().map_err(broken)?;
+        self.flac.finish().map_err(engine_failure)?;
         let mut draw = |side| match &mut self.sketch {
             CoverSketch::Waveform(sketch) => sketch.cover(side),
             CoverSketch::Spectrogram(sketch) => sketch.cover(side),
         };
         let (cover, cover_large) = (draw(COVER_SIDES.0), draw(COVER_SIDES.1));
         // Read from the file, because the writer goes back to complete the header.
-        let (size_bytes, sha256) = digest(&self.path).map_err(broken)?;
+        let (size_bytes, sha256) = digest(&self.path).map_err(engine_failure)?;
         Ok(MadeClip {
             flac: self.path,
             size_bytes,
             sha256,
-            cover: cover.map_err(broken)?.into(),
-            cover_large: cover_large.map_err(broken)?.into(),
+            cover: cover.map_err(engine_failure)?.into(),
+            cover_large: cover_large.map_err(engine_failure)?.into(),
             milliseconds: self.milliseconds,
-            likeness: self.ear.likeness(),
+            fingerprint: self.fingerprint_recorder.stored_fingerprint(),
             is_marked: false,
         })
     }
@@ -277,6 +279,6 @@ fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-pub(super) fn broken(error: impl std::fmt::Display) -> EngineError {
+pub(super) fn engine_failure(error: impl std::fmt::Display) -> EngineError {
     EngineError::Broken(error.to_string())
 }

@@ -18,7 +18,7 @@ use crate::origin::WatermarkKey;
 use mediagate_model::provenance::PerceptualFingerprint;
 
 /// Frames in which the watermark is looked for.
-const SEARCHED: u32 = 240;
+const WATERMARK_FRAMES: u32 = 240;
 /// From 1 to 100.
 const POSTER_QUALITY: u8 = 82;
 
@@ -71,13 +71,13 @@ impl FilmScan {
 }
 
 /// Whether looking is worth a process: decodes nothing.
-pub fn can_be_tried(file: &Path) -> Result<(), String> {
+pub fn can_be_scanned(file: &Path) -> Result<(), String> {
     let file = File::open(file).map_err(|error| error.to_string())?;
-    playback::can_be_tried(BufReader::new(file)).map_err(|error| error.to_string())
+    playback::check_playable(BufReader::new(file)).map_err(|error| error.to_string())
 }
 
 /// Decodes the film. Blocks until it is done or stopped. The poster is a JPEG file.
-pub fn look(
+pub fn scan_film(
     file: &Path,
     glance: ScanPurpose,
     keys: &[WatermarkKey],
@@ -97,14 +97,14 @@ pub fn look(
                 ScanPurpose::Keep => poster = frame.picture(),
             }
         }
-        if frame.number < SEARCHED
+        if frame.number < WATERMARK_FRAMES
             && let Some(detector) = &mut detector
         {
             // A frame of another size is no part of what was marked.
             let _ = detector.add(frame.luma, frame.stride);
         }
         // One frame a second, so that films of different rates can be compared.
-        if f64::from(frame.number) >= seconds * frame.per_second {
+        if f64::from(frame.number) >= seconds * frame.frames_per_second {
             seconds += 1.0;
             // A frame that is too small says nothing.
             let _ = print.add(frame.luma, frame.width, frame.height, frame.stride);
@@ -118,8 +118,8 @@ pub fn look(
         found.next().map(|found| (found.key_id, found.media_id))
     });
     let looked = FilmScan {
-        kept: fingerprints::of_video(&print),
-        asked: fingerprints::of_asked_video(&print),
+        kept: fingerprints::stored_video(&print),
+        asked: fingerprints::query_video(&print),
         mark,
         why: played.err().map(|error| error.to_string()),
     };
@@ -156,7 +156,7 @@ mod tests {
     fn seen(file: &[u8]) -> (FilmScan, Option<Vec<u8>>) {
         let mut on_disk = tempfile::NamedTempFile::new().unwrap();
         on_disk.write_all(file).unwrap();
-        look(
+        scan_film(
             on_disk.path(),
             ScanPurpose::Keep,
             &[],

@@ -9,24 +9,24 @@ use provenance::fingerprint::video::VideoPrint;
 use mediagate_model::provenance::PerceptualFingerprint;
 
 /// Seconds of a recording that its print covers.
-pub const HEARD_SECONDS: usize = 60;
+pub const FINGERPRINT_SECONDS: usize = 60;
 /// Frames of a film that are in the index, and keys of a recording.
 const FRAMES: usize = 12;
 const WORDS: usize = 64;
 /// The same for one that is looked up.
-const FRAMES_ASKED: usize = 24;
-const WORDS_ASKED: usize = 128;
+const QUERY_FRAMES: usize = 24;
+const QUERY_WORDS: usize = 128;
 /// Keys of sounds lie above those of films.
 const SOUND: i64 = 1 << 40;
 
 /// Of a film that is kept.
-pub fn of_video(print: &VideoPrint) -> PerceptualFingerprint {
+pub fn stored_video(print: &VideoPrint) -> PerceptualFingerprint {
     video(print, FRAMES)
 }
 
 /// Of a film that is looked up.
-pub fn of_asked_video(print: &VideoPrint) -> PerceptualFingerprint {
-    video(print, FRAMES_ASKED)
+pub fn query_video(print: &VideoPrint) -> PerceptualFingerprint {
+    video(print, QUERY_FRAMES)
 }
 
 fn video(print: &VideoPrint, frames: usize) -> PerceptualFingerprint {
@@ -50,12 +50,12 @@ pub fn compare(
     let video = |text| VideoPrint::from_bytes(&bytes(text)?).ok();
     let sound = |text| SoundPrint::from_bytes(&bytes(text)?).ok();
     if let (Some(kept), Some(asked)) = (video(&kept.video), video(&asked.video))
-        && let Some(found) = kept.alike(&asked)
+        && let Some(found) = kept.match_within_threshold(&asked)
     {
         return Some(("video", found));
     }
     let (kept, asked) = (sound(&kept.sound)?, sound(&asked.sound)?);
-    Some(("sound", kept.alike(&asked)?))
+    Some(("sound", kept.match_within_threshold(&asked)?))
 }
 
 /// Hears how a recording begins.
@@ -73,8 +73,8 @@ impl FingerprintRecorder {
     }
 
     /// The next samples of every channel.
-    pub fn hear(&mut self, piece: &[Vec<f32>]) {
-        let room = (self.rate as usize * HEARD_SECONDS).saturating_sub(self.mono.len());
+    pub fn push(&mut self, piece: &[Vec<f32>]) {
+        let room = (self.rate as usize * FINGERPRINT_SECONDS).saturating_sub(self.mono.len());
         let count = piece.first().map_or(0, Vec::len).min(room);
         let from = self.mono.len();
         self.mono.resize(from + count, 0.0);
@@ -86,17 +86,17 @@ impl FingerprintRecorder {
     }
 
     /// Of a recording that is kept.
-    pub fn likeness(&self) -> PerceptualFingerprint {
-        self.with(WORDS)
+    pub fn stored_fingerprint(&self) -> PerceptualFingerprint {
+        self.fingerprint_with(WORDS)
     }
 
     /// Of a recording that is looked up.
-    pub fn asked_likeness(&self) -> PerceptualFingerprint {
-        self.with(WORDS_ASKED)
+    pub fn query_fingerprint(&self) -> PerceptualFingerprint {
+        self.fingerprint_with(QUERY_WORDS)
     }
 
-    fn with(&self, words: usize) -> PerceptualFingerprint {
-        let Ok(print) = SoundPrint::of(&self.mono, self.rate) else {
+    fn fingerprint_with(&self, words: usize) -> PerceptualFingerprint {
+        let Ok(print) = SoundPrint::from_mono(&self.mono, self.rate) else {
             return PerceptualFingerprint::default();
         };
         if print.words().is_empty() {

@@ -51,7 +51,7 @@ impl AiLabel {
         let side = (width.min(height) / 9) & !1;
         let margin = (side / 4) & !1;
         let left = width.checked_sub(side + margin)? & !1;
-        let cover = (0..side * side).map(|at| covered(at % side, at / side, side));
+        let cover = (0..side * side).map(|at| pixel_coverage(at % side, at / side, side));
         (side >= 8).then(|| Self {
             left,
             top: margin,
@@ -110,7 +110,7 @@ fn mix(under: u8, dark: u8, light: u8, (disk, letters): (u8, u8)) -> u8 {
 
 /// How many samples of a pixel lie in the disk, and how many in the letters.
 #[expect(clippy::cast_precision_loss, reason = "coordinates of pixels")]
-fn covered(x: usize, y: usize, side: usize) -> (u8, u8) {
+fn pixel_coverage(x: usize, y: usize, side: usize) -> (u8, u8) {
     let unit = SIDE / side as f32;
     let (mut disk, mut letters) = (0, 0);
     for sample in 0..SAMPLES * SAMPLES {

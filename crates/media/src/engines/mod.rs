@@ -30,7 +30,7 @@ pub fn embedded_models() -> Vec<Model> {
 pub fn engine(model: &str) -> Option<EmbeddedEngine> {
     let models = embedded_models().into_iter();
     let mut named = models.filter(|known| known.id == model);
-    named.find_map(|model| match model.maker {
+    named.find_map(|model| match model.backend {
         ModelBackend::Embedded { engine, .. } => Some(engine),
         ModelBackend::Routes(_) => None,
     })
@@ -52,17 +52,17 @@ impl EngineControl {
     }
 
     /// It has come to this percentage, at least.
-    pub fn reached(&self, percent: u8) {
+    pub fn raise_progress(&self, percent: u8) {
         self.raise(percent, false);
     }
 
     /// It may have come to this percentage, by the time that passed.
-    pub fn guessed(&self, percent: u8) {
+    pub fn raise_guessed_progress(&self, percent: u8) {
         self.raise(percent, true);
     }
 
     /// Its progress, and whether that is a guess.
-    pub fn shown(&self) -> (u8, bool) {
+    pub fn progress_and_guess(&self) -> (u8, bool) {
         (self.progress(), self.is_guess.load(Ordering::Relaxed))
     }
 
@@ -99,7 +99,7 @@ impl EngineControl {
             reason = "clamped to 0..=99"
         )]
         let percent = (share * 100.0).clamp(0.0, 99.0) as u8;
-        self.reached(percent);
+        self.raise_progress(percent);
     }
 }
 

@@ -229,11 +229,12 @@ impl Mp4Reader {
                     track.timescale = reader.number(next, 20)?.into();
                     let high = u64::from(reader.number(next, 24)?);
                     let low = u64::from(reader.number(next, 28)?);
-                    track.duration = known(high << 32 | low, u64::MAX);
+                    track.duration = known_duration(high << 32 | low, u64::MAX);
                 }
                 b"mdhd" => {
                     track.timescale = reader.number(next, 12)?.into();
-                    track.duration = known(reader.number(next, 16)?.into(), u32::MAX.into());
+                    track.duration =
+                        known_duration(reader.number(next, 16)?.into(), u32::MAX.into());
                 }
                 b"hdlr" => track.is_video = reader.number(next, 8)?.to_be_bytes() == *b"vide",
                 b"stsz" => track.samples = reader.samples(next)?,
@@ -367,7 +368,7 @@ impl Mp4Reader {
 }
 
 /// A duration, or 0 if it is the value for "unknown".
-fn known(duration: u64, unknown: u64) -> u64 {
+fn known_duration(duration: u64, unknown: u64) -> u64 {
     if duration == unknown { 0 } else { duration }
 }
 

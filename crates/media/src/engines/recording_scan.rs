@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use stems::DecodeLimits;
 
 use crate::engines::clip;
-use crate::engines::fingerprints::{FingerprintRecorder, HEARD_SECONDS};
+use crate::engines::fingerprints::{FINGERPRINT_SECONDS, FingerprintRecorder};
 use crate::origin::WatermarkKey;
 use mediagate_model::provenance::PerceptualFingerprint;
 
@@ -26,7 +26,11 @@ pub struct RecordingScan {
 }
 
 /// How a recording begins; `None` if it is none.
-pub fn hear(file: &Path, keys: &[WatermarkKey], go_on: &dyn Fn() -> bool) -> Option<RecordingScan> {
+pub fn scan_recording(
+    file: &Path,
+    keys: &[WatermarkKey],
+    go_on: &dyn Fn() -> bool,
+) -> Option<RecordingScan> {
     let limits = DecodeLimits {
         max_seconds: LONGEST_SECONDS,
         ..DecodeLimits::default()
@@ -37,7 +41,7 @@ pub fn hear(file: &Path, keys: &[WatermarkKey], go_on: &dyn Fn() -> bool) -> Opt
     let mut detector = SoundDetector::new(scan.shape.rate).ok();
     let seconds = detector
         .as_ref()
-        .map_or(HEARD_SECONDS, |_| SEARCHED_SECONDS);
+        .map_or(FINGERPRINT_SECONDS, |_| SEARCHED_SECONDS);
     let most = scan.shape.rate as usize * seconds;
     let mut heard = 0;
     // An error behind what was heard does not matter.
@@ -46,15 +50,15 @@ pub fn hear(file: &Path, keys: &[WatermarkKey], go_on: &dyn Fn() -> bool) -> Opt
         &limits,
         &scan,
         &mut |piece| {
-            ear.hear(piece);
+            ear.push(piece);
             if let Some(detector) = &mut detector {
-                detector.hear(piece);
+                detector.push_samples(piece);
             }
             heard += piece.first().map_or(0, Vec::len);
             heard < most && go_on()
         },
     ));
-    let likeness = Some(ear.asked_likeness()).filter(|likeness| likeness.sound.is_some())?;
+    let likeness = Some(ear.query_fingerprint()).filter(|likeness| likeness.sound.is_some())?;
     let mut keys = keys.iter().filter_map(WatermarkKey::key);
     let found = detector.and_then(|detector| keys.find_map(|key| detector.read(&key)));
     Some(RecordingScan {

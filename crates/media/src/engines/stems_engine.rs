@@ -44,8 +44,8 @@ pub fn model() -> Model {
             songs: SongLimits::DIALECT,
         }),
         price: None,
-        pass: Vec::new(),
-        maker: ModelBackend::Embedded {
+        passthrough_fields: Vec::new(),
+        backend: ModelBackend::Embedded {
             engine: catalog::EmbeddedEngine::Stems,
             version: env!("CARGO_PKG_VERSION").into(),
         },
@@ -98,7 +98,7 @@ pub fn separate(
         ClipError::Decode(error) => EngineError::Source(error.to_string()),
     };
     let (recording, scan) = clip::open(source, &limits, &go_on).map_err(source_error)?;
-    let wanted = wanted(job);
+    let wanted = needed_stems(job);
     let engine = match graphs {
         Some(graphs) => graphs.separator(scan.shape, &wanted),
         None => BlockSeparator::new(scan.shape, &wanted).map(|engine| Box::new(engine) as Box<_>),
@@ -112,16 +112,16 @@ pub fn separate(
     // The callback can only ask to stop, so the error is kept here.
     let mut ended = Ok(());
     let mut take = |piece: &[Vec<f32>]| {
-        desk.hear(piece);
+        desk.push_mix(piece);
         ended = engine.push(piece, &mut control, &mut |stem, piece| {
-            desk.take(stem, piece)
+            desk.push_stem(stem, piece)
         });
         ended.is_ok()
     };
     let read = replay(&recording, &limits, &scan, &mut take);
     read.map_err(|error| EngineError::Source(error.to_string()))?;
     if ended.is_ok() {
-        ended = engine.finish(&mut control, &mut |stem, piece| desk.take(stem, piece));
+        ended = engine.finish(&mut control, &mut |stem, piece| desk.push_stem(stem, piece));
     }
     // The engine only knows that it was stopped. This is why.
     if let Some(error) = desk.failed.take() {
@@ -143,10 +143,10 @@ fn engine_error(error: SeparateError) -> EngineError {
 }
 
 /// The stems that the engine must make for a job, each once.
-fn wanted(job: &StemsJob) -> Vec<Stem> {
+fn needed_stems(job: &StemsJob) -> Vec<Stem> {
     let mut wanted = Vec::new();
     for (_, target) in &job.outputs {
-        let stem = made_of(*target);
+        let stem = target_stem(*target);
         if !wanted.contains(&stem) {
             wanted.push(stem);
         }
@@ -155,7 +155,7 @@ fn wanted(job: &StemsJob) -> Vec<Stem> {
 }
 
 /// The stem that a target consists of, or leaves out of the mix.
-const fn made_of(target: StemTarget) -> Stem {
+const fn target_stem(target: StemTarget) -> Stem {
     match target {
         StemTarget::Only(group) | StemTarget::Without(group) => stem(group),
         StemTarget::Other => Stem::Other,
@@ -199,12 +199,12 @@ impl StemClipWriter {
     }
 
     /// Adds samples of the mix.
-    fn hear(&mut self, piece: &[Vec<f32>]) {
+    fn push_mix(&mut self, piece: &[Vec<f32>]) {
         append(&mut self.mix, piece);
     }
 
     /// Adds samples of a stem and writes what is complete. Returns whether to continue.
-    fn take(&mut self, stem: usize, piece: &[Vec<f32>]) -> bool {
+    fn push_stem(&mut self, stem: usize, piece: &[Vec<f32>]) -> bool {
         append(&mut self.stems[stem], piece);
         // Stems come at different times. A rest is the mix without a stem, so both are needed.
         let lengths = self.stems.iter().chain([&self.mix]).map(|one| length(one));
@@ -227,7 +227,7 @@ impl StemClipWriter {
         let stems: Vec<Vec<Vec<f32>>> = self.stems.iter_mut().map(cut).collect();
         let mut parts = Vec::with_capacity(self.targets.len());
         for target in &self.targets {
-            let made = made_of(*target);
+            let made = target_stem(*target);
             let at = self.wanted.iter().position(|stem| *stem == made);
             let stem = at
                 .and_then(|at| stems.get(at))
@@ -246,7 +246,7 @@ impl StemClipWriter {
 
     /// Writes these samples of every clip.
     fn keep(&mut self, mut parts: Vec<Vec<Vec<f32>>>) -> Result<(), EngineError> {
-        within_full_scale(&mut parts);
+        limit_to_full_scale(&mut parts);
         for (clip, part) in self.clips.iter_mut().zip(&parts) {
             clip.push(part)?;
         }
@@ -312,7 +312,7 @@ fn without(mix: &[Vec<f32>], stem: &[Vec<f32>]) -> Vec<Vec<f32>> {
 /// Brings every sample within full scale, which FLAC cannot exceed, without changing the sum: the
 /// excess of one part is moved to parts that have headroom. The mix itself is within full scale, so
 /// there is always enough; a watermark may lift its peaks above that, and what is too much is lost.
-fn within_full_scale(parts: &mut [Vec<Vec<f32>>]) {
+fn limit_to_full_scale(parts: &mut [Vec<Vec<f32>>]) {
     let fits = |part: &Vec<Vec<f32>>| part.iter().flatten().all(|sample| sample.abs() <= 1.0);
     if parts.iter().all(fits) {
         return;
@@ -352,7 +352,7 @@ mod tests {
             part(&[0.1, 0.1, 0.9]),
         ];
         let mut kept = parts.clone();
-        within_full_scale(&mut kept);
+        limit_to_full_scale(&mut kept);
         for frame in 0..3 {
             let sum =
                 |parts: &[Vec<Vec<f32>>]| parts.iter().map(|part| part[0][frame]).sum::<f32>();

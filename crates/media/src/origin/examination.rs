@@ -58,10 +58,10 @@ impl FileExamination {
         let read = File::open(file)
             .map_err(MarksError::from)
             .and_then(|file| marks::read(BufReader::new(file)));
-        Self::of(read)
+        Self::from_marks(read)
     }
 
-    fn of(read: Result<FileMarks, MarksError>) -> Self {
+    fn from_marks(read: Result<FileMarks, MarksError>) -> Self {
         let (kind, provenance) = match read {
             Ok(marks) => (Some(marks.kind), claims(&marks)),
             Err(error) => {
@@ -116,8 +116,8 @@ impl FileExamination {
 }
 
 /// What a file that was made and signed here says.
-pub(super) fn of_own(file: &[u8], certificates: &str) -> FileExamination {
-    let examined = FileExamination::of(marks::read(Cursor::new(file)));
+pub(super) fn examine_own(file: &[u8], certificates: &str) -> FileExamination {
+    let examined = FileExamination::from_marks(marks::read(Cursor::new(file)));
     if !examined.can_be_verified() {
         return examined;
     }
@@ -140,7 +140,7 @@ fn claims(marks: &FileMarks) -> Provenance {
     ];
     let found = found.into_iter().filter(|(is_there, _)| *is_there);
     Provenance {
-        status: if marks.any() {
+        status: if marks.has_origin_claim() {
             ProvenanceStatus::Unverified
         } else {
             ProvenanceStatus::None

@@ -40,9 +40,9 @@ pub enum SignedFormat {
 #[derive(Debug, Clone, Copy)]
 pub enum CreationMethod<'a> {
     /// By an algorithm that was trained on nothing.
-    Drawn,
+    Algorithmic,
     /// By such an algorithm, from a picture of the caller's.
-    DrawnFrom,
+    AlgorithmicComposite,
     /// By a model that was trained on samples.
     Generated,
     /// From this file, the whole of it; nothing is said to be generated.
@@ -83,7 +83,7 @@ impl WatermarkKey {
     }
 
     /// The key that belongs to a signing secret.
-    fn of(secret: &hmac::Key) -> Option<Self> {
+    fn derive_from(secret: &hmac::Key) -> Option<Self> {
         // Derived, because children get this key and must not have the signing secret.
         let tag = hmac::sign(secret, b"watermark");
         let (id, rest) = tag.as_ref().split_first_chunk::<3>()?;
@@ -127,7 +127,7 @@ impl OriginMarker {
         let _ = (store, seal);
         let keys = secrets.iter().filter_map(|secret| {
             let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
-            Some((WatermarkKey::of(&secret)?, secret))
+            Some((WatermarkKey::derive_from(&secret)?, secret))
         });
         #[cfg(feature = "c2pa")]
         let (signing, certificates) = signing::DeploymentSigner::open(config, store, seal)?;
@@ -155,17 +155,20 @@ impl OriginMarker {
 
     /// The mark for a task's film; `None` if films are not watermarked.
     pub fn watermark(&self, task: TaskId) -> Option<WatermarkPayload> {
-        self.rules.watermark.then(|| self.marking(task)).flatten()
+        self.rules
+            .watermark
+            .then(|| self.watermark_payload(task))
+            .flatten()
     }
 
     /// The mark for all stems of a task: with the same one in each, so has their sum. `None` if
     /// stems are not watermarked.
     pub fn watermark_of_stems(&self, task: TaskId) -> Option<WatermarkPayload> {
         let is_wanted = self.rules.watermark_audio;
-        is_wanted.then(|| self.marking(task)).flatten()
+        is_wanted.then(|| self.watermark_payload(task)).flatten()
     }
 
-    fn marking(&self, task: TaskId) -> Option<WatermarkPayload> {
+    fn watermark_payload(&self, task: TaskId) -> Option<WatermarkPayload> {
         let (key, secret) = self.keys.first()?;
         // Derived from the task, so that it has the same mark if it runs again.
         let tag = hmac::sign(secret, format!("media {task}").as_bytes());
@@ -217,8 +220,8 @@ impl OriginMarker {
     }
 
     /// What a file says that was made and signed here. Blocks.
-    pub fn tell_of_own(&self, file: &[u8]) -> Provenance {
-        examination::of_own(file, self.certificates()).provenance
+    pub fn examine_own(&self, file: &[u8]) -> Provenance {
+        examination::examine_own(file, self.certificates()).provenance
     }
 
     /// This deployment's own certificates, PEM; empty if this program does not sign.
@@ -239,7 +242,7 @@ mod tests {
     fn a_secret_has_one_key_and_another_has_another() {
         let key = |secret: &[u8]| {
             let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
-            WatermarkKey::of(&secret).unwrap()
+            WatermarkKey::derive_from(&secret).unwrap()
         };
         assert_eq!(key(b"one"), key(b"one"));
         assert_ne!(key(b"one"), key(b"two"));

@@ -23,15 +23,15 @@ const KEY: &str = "-----BEGIN PRIVATE KEY-----";
 pub(super) const ALGORITHM: SignatureAlgorithm = SignatureAlgorithm::Es256;
 
 /// The chain that is kept, or a new one.
-pub(super) fn kept(
+pub(super) fn load_or_create(
     config: &Config,
     store: &Store,
     seal: &SecretSeal,
 ) -> Result<SelfMadeChain, SigningError> {
     let failed = |why: String| SigningError(format!("the self-signed certificate: {why}"));
     let text = match config.database {
-        DatabaseTarget::Sqlite => in_file(&config.data.join(FILE)),
-        DatabaseTarget::Postgres(_) => in_database(store, seal),
+        DatabaseTarget::Sqlite => load_from_file(&config.data.join(FILE)),
+        DatabaseTarget::Postgres(_) => load_from_database(store, seal),
     };
     let text = text.map_err(failed)?;
     let at = text.find(KEY);
@@ -44,26 +44,27 @@ pub(super) fn kept(
     })
 }
 
-fn fresh() -> Result<String, String> {
+fn generate() -> Result<String, String> {
     let now = Clock::system().now().seconds();
     let chain = self_made(NAME, ALGORITHM, now).map_err(|error| error.to_string())?;
     Ok(chain.certificates_pem + &chain.key_pem)
 }
 
-fn in_file(path: &Path) -> Result<String, String> {
+fn load_from_file(path: &Path) -> Result<String, String> {
     let said = |error: std::io::Error| error.to_string();
     if !path.exists() {
-        url_signer::write_private(path, fresh()?.as_bytes()).map_err(said)?;
+        url_signer::write_private(path, generate()?.as_bytes()).map_err(said)?;
     }
     // Another process may have been first: the file's content counts.
     std::fs::read_to_string(path).map_err(said)
 }
 
-fn in_database(store: &Store, seal: &SecretSeal) -> Result<String, String> {
+fn load_from_database(store: &Store, seal: &SecretSeal) -> Result<String, String> {
     // Made in any case: `keep` returns the one that was first.
-    let sealed = seal.close(OWNER, &fresh()?);
+    let sealed = seal.encrypt(OWNER, &generate()?);
     let sealed = sealed.map_err(|error| error.to_string())?;
-    let kept = store.keep("provenance_chain", sealed);
+    let kept = store.shared_value("provenance_chain", sealed);
     let kept = kept.map_err(|error| error.to_string())?;
-    seal.open(OWNER, &kept).map_err(|error| error.to_string())
+    seal.decrypt(OWNER, &kept)
+        .map_err(|error| error.to_string())
 }

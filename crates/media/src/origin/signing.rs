@@ -24,17 +24,17 @@ impl DeploymentSigner {
     ) -> Result<(Self, String), SigningError> {
         let rules = &config.provenance;
         let (signer, certificates) = if let Some(identity) = &rules.identity {
-            let signer = KeySigner::of(identity).map_err(SigningError)?;
+            let signer = KeySigner::for_identity(identity).map_err(SigningError)?;
             (signer, identity.certificates.clone())
         } else {
-            let kept = self_signed::kept(config, store, seal)?;
+            let kept = self_signed::load_or_create(config, store, seal)?;
             let made = PemSigner::new(
                 &kept.certificates_pem,
                 &kept.key_pem,
                 self_signed::ALGORITHM,
             );
             let made = made.map_err(|error| SigningError(error.to_string()))?;
-            (KeySigner::Here(made), kept.certificates_pem)
+            (KeySigner::Local(made), kept.certificates_pem)
         };
         let signer = CertificateSigner {
             signer,
@@ -42,7 +42,7 @@ impl DeploymentSigner {
                 .timestamp
                 .as_ref()
                 .map(|address| address.url().clone()),
-            asker: ServiceClient::new().map_err(SigningError)?,
+            client: ServiceClient::new().map_err(SigningError)?,
         };
         Ok((Self { signer }, certificates))
     }
@@ -68,8 +68,12 @@ pub fn sign(
 ) -> Result<Vec<u8>, SigningError> {
     let failed = |error: &dyn std::fmt::Display| SigningError(error.to_string());
     let made = match statement.made {
-        CreationMethod::Drawn => credentials::AssetOrigin::Created(SourceType::AlgorithmicMedia),
-        CreationMethod::DrawnFrom => credentials::AssetOrigin::Created(SourceType::Composite),
+        CreationMethod::Algorithmic => {
+            credentials::AssetOrigin::Created(SourceType::AlgorithmicMedia)
+        }
+        CreationMethod::AlgorithmicComposite => {
+            credentials::AssetOrigin::Created(SourceType::Composite)
+        }
         CreationMethod::Generated => {
             credentials::AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia)
         }
@@ -92,7 +96,7 @@ pub fn sign(
         provider: statement.provider,
         prompt: Some(prompt.as_str()).filter(|prompt| tells_prompt && !prompt.is_empty()),
         when: statement.when,
-        made,
+        origin: made,
     };
     let format = match format {
         SignedFormat::Mp4 => credentials::MediaFormat::Mp4,

@@ -15,7 +15,7 @@ use url::Url;
 use mediagate_config::{KeyHolder, SigningIdentity};
 
 /// For one answer.
-const TIME: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest answer, in bytes: time stamps carry certificates.
 const LONGEST: usize = 64 << 10;
 
@@ -32,11 +32,11 @@ impl ServiceClient {
             allow_networks: everywhere.filter_map(|net| net.parse().ok()).collect(),
             allow_ports: None,
         };
-        let out = OutboundClient::new(rules, TIME)?;
+        let out = OutboundClient::new(rules, ANSWER_TIMEOUT)?;
         Ok(Self { out })
     }
 
-    fn ask(
+    fn post(
         &self,
         url: &Url,
         kind: &'static str,
@@ -73,7 +73,7 @@ impl ServiceClient {
         let runtime = tokio::runtime::Handle::try_current();
         let runtime = runtime.map_err(|_| failed("cannot be called here"))?;
         runtime.block_on(async {
-            tokio::time::timeout(TIME, answered)
+            tokio::time::timeout(ANSWER_TIMEOUT, answered)
                 .await
                 .unwrap_or_else(|_| Err(failed("took too long")))
         })
@@ -84,13 +84,13 @@ impl ServiceClient {
 pub(super) struct CertificateSigner {
     pub(super) signer: KeySigner,
     pub(super) timestamp: Option<Url>,
-    pub(super) asker: ServiceClient,
+    pub(super) client: ServiceClient,
 }
 
 /// Who signs.
 pub(super) enum KeySigner {
-    Here(PemSigner),
-    There {
+    Local(PemSigner),
+    Remote {
         url: Url,
         algorithm: SignatureAlgorithm,
         certificates: Vec<Vec<u8>>,
@@ -99,19 +99,19 @@ pub(super) enum KeySigner {
 
 impl KeySigner {
     /// Of a certificate that was checked.
-    pub(super) fn of(identity: &SigningIdentity) -> Result<Self, String> {
+    pub(super) fn for_identity(identity: &SigningIdentity) -> Result<Self, String> {
         let algorithm = identity.algorithm();
         let algorithm = algorithm.ok_or("the certificate's key has an unknown type")?;
         match &identity.holder {
-            KeyHolder::Here(key) => {
+            KeyHolder::Local(key) => {
                 let signer = PemSigner::new(&identity.certificates, key.expose(), algorithm);
-                signer.map(Self::Here).map_err(|error| error.to_string())
+                signer.map(Self::Local).map_err(|error| error.to_string())
             }
-            KeyHolder::There(url) => {
+            KeyHolder::Remote(url) => {
                 let found = CertificateDer::pem_slice_iter(identity.certificates.as_bytes());
                 let found: Result<Vec<_>, _> = found.collect();
                 let found = found.map_err(|_| "the certificates are damaged")?;
-                Ok(Self::There {
+                Ok(Self::Remote {
                     url: url.url().clone(),
                     algorithm,
                     certificates: found.iter().map(|one| one.to_vec()).collect(),
@@ -124,29 +124,29 @@ impl KeySigner {
 impl ContentSigner for CertificateSigner {
     fn algorithm(&self) -> SignatureAlgorithm {
         match &self.signer {
-            KeySigner::Here(signer) => signer.algorithm(),
-            KeySigner::There { algorithm, .. } => *algorithm,
+            KeySigner::Local(signer) => signer.algorithm(),
+            KeySigner::Remote { algorithm, .. } => *algorithm,
         }
     }
 
     fn certificates(&self) -> Result<Vec<Vec<u8>>, SignFailure> {
         match &self.signer {
-            KeySigner::Here(signer) => signer.certificates(),
-            KeySigner::There { certificates, .. } => Ok(certificates.clone()),
+            KeySigner::Local(signer) => signer.certificates(),
+            KeySigner::Remote { certificates, .. } => Ok(certificates.clone()),
         }
     }
 
     fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, SignFailure> {
         match &self.signer {
-            KeySigner::Here(signer) => signer.sign(bytes),
-            KeySigner::There { url, algorithm, .. } => {
+            KeySigner::Local(signer) => signer.sign(bytes),
+            KeySigner::Remote { url, algorithm, .. } => {
                 let name = match algorithm {
                     SignatureAlgorithm::Es256 => "es256",
                     SignatureAlgorithm::Es384 => "es384",
                     SignatureAlgorithm::Ed25519 => "ed25519",
                 };
-                self.asker
-                    .ask(url, "application/octet-stream", Some(name), bytes)
+                self.client
+                    .post(url, "application/octet-stream", Some(name), bytes)
             }
         }
     }
@@ -154,6 +154,6 @@ impl ContentSigner for CertificateSigner {
     fn time_stamp(&self, request: &[u8]) -> Option<Result<Vec<u8>, SignFailure>> {
         let url = self.timestamp.as_ref()?;
         let kind = "application/timestamp-query";
-        Some(self.asker.ask(url, kind, None, request))
+        Some(self.client.post(url, kind, None, request))
     }
 }

@@ -129,8 +129,8 @@ pub(super) fn check_cbor(bytes: &[u8], steps: &mut usize) -> Result<(), Credenti
             .checked_sub(1)
             .ok_or(CredentialsError::ManifestMalformed)?;
         let is_whole = match scan.next()? {
-            ScanStep::Whole => true,
-            ScanStep::Opened => false,
+            ScanStep::Complete => true,
+            ScanStep::ContainerStart => false,
             ScanStep::Malformed => scan.leave_string(),
         };
         if is_whole && scan.close() {
@@ -142,9 +142,9 @@ pub(super) fn check_cbor(bytes: &[u8], steps: &mut usize) -> Result<(), Credenti
 /// What was found at a place.
 enum ScanStep {
     /// A value that holds no other, or a break.
-    Whole,
+    Complete,
     /// The beginning of one that holds others.
-    Opened,
+    ContainerStart,
     Malformed,
 }
 
@@ -173,11 +173,11 @@ impl<'a> CborScan<'a> {
                 let is_cbor = kind == BYTES && content.first().is_some_and(|byte| opens(*byte));
                 if !is_cbor {
                     self.at += length;
-                    return Ok(ScanStep::Whole);
+                    return Ok(ScanStep::Complete);
                 }
                 OpenContainer::Bytes(self.at + length)
             }
-            (LIST | MAP, Some(0)) => return Ok(ScanStep::Whole),
+            (LIST | MAP, Some(0)) => return Ok(ScanStep::Complete),
             (LIST, Some(values)) => OpenContainer::Values(values),
             (MAP, Some(pairs)) => OpenContainer::Values(pairs.saturating_mul(2)),
             (TAG, Some(_)) => OpenContainer::Values(1),
@@ -186,19 +186,19 @@ impl<'a> CborScan<'a> {
                 let is_due = matches!(self.open.last(), Some(OpenContainer::UntilBreak));
                 return Ok(if is_due {
                     self.open.pop();
-                    ScanStep::Whole
+                    ScanStep::Complete
                 } else {
                     ScanStep::Malformed
                 });
             }
             (TAG | NUMBER | NEGATIVE, None) => return Ok(ScanStep::Malformed),
-            _ => return Ok(ScanStep::Whole),
+            _ => return Ok(ScanStep::Complete),
         };
         if self.open.len() == MAX_CBOR_DEPTH {
             return Err(CredentialsError::ManifestTooDeep);
         }
         self.open.push(opens);
-        Ok(ScanStep::Opened)
+        Ok(ScanStep::ContainerStart)
     }
 
     /// Up to the end of the innermost string.

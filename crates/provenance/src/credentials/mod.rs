@@ -34,7 +34,7 @@ pub const MAX_FILE_BYTES: usize = 1 << 30;
 /// Bytes of a manifest store that comes in, its ingredients' manifests included.
 pub const MAX_MANIFEST_BYTES: u64 = 16 << 20;
 /// Actions, problems and ingredients that are told of one manifest.
-pub const MAX_TOLD: usize = 64;
+pub const MAX_LISTED: usize = 64;
 /// Characters of a text that is stated or told.
 pub const MAX_TEXT_CHARS: usize = 512;
 

@@ -7,7 +7,7 @@ use c2pa::{Manifest, Reader, ValidationState};
 use serde_json::Value;
 
 use super::{
-    CredentialsError, IPTC, MAX_MANIFEST_BYTES, MAX_TEXT_CHARS, MAX_TOLD, METADATA, MediaFormat,
+    CredentialsError, IPTC, MAX_LISTED, MAX_MANIFEST_BYTES, MAX_TEXT_CHARS, METADATA, MediaFormat,
     PROMPT, SELF_MADE, cbor_depth, check_length, context,
 };
 use crate::marks::{self, MarksError};
@@ -76,7 +76,7 @@ pub struct CredentialsReport {
 }
 
 impl CredentialsReport {
-    fn of(status: CredentialsStatus) -> Self {
+    fn with_status(status: CredentialsStatus) -> Self {
         Self {
             status,
             signer: None,
@@ -92,7 +92,7 @@ impl CredentialsReport {
     fn invalid(problem: &str) -> Self {
         Self {
             problems: vec![short(problem)],
-            ..Self::of(CredentialsStatus::Invalid)
+            ..Self::with_status(CredentialsStatus::Invalid)
         }
     }
 }
@@ -112,7 +112,7 @@ pub fn read(
         Err(error) => return Ok(CredentialsReport::invalid(&error.to_string())),
     };
     let Some(range) = marks.manifest else {
-        return Ok(CredentialsReport::of(CredentialsStatus::None));
+        return Ok(CredentialsReport::with_status(CredentialsStatus::None));
     };
     let length = range.end - range.start;
     if length > MAX_MANIFEST_BYTES {
@@ -136,21 +136,21 @@ pub fn read(
     let reader = Reader::from_context(context(trust.anchors_pem)?)
         .with_stream(format.mime(), Cursor::new(file));
     Ok(match reader {
-        Ok(reader) => told(&reader, trust),
-        Err(c2pa::Error::JumbfNotFound) => CredentialsReport::of(CredentialsStatus::None),
+        Ok(reader) => build_report(&reader, trust),
+        Err(c2pa::Error::JumbfNotFound) => CredentialsReport::with_status(CredentialsStatus::None),
         Err(error) => CredentialsReport::invalid(&error.to_string()),
     })
 }
 
-fn told(reader: &Reader, trust: &TrustAnchors<'_>) -> CredentialsReport {
-    let mut answer = CredentialsReport::of(match reader.validation_state() {
+fn build_report(reader: &Reader, trust: &TrustAnchors<'_>) -> CredentialsReport {
+    let mut answer = CredentialsReport::with_status(match reader.validation_state() {
         ValidationState::Trusted => CredentialsStatus::Trusted,
         ValidationState::Valid => CredentialsStatus::Valid,
         ValidationState::Invalid => CredentialsStatus::Invalid,
     });
     let problems = reader.validation_status().unwrap_or_default().iter();
     answer.problems = problems
-        .take(MAX_TOLD)
+        .take(MAX_LISTED)
         .map(|status| short(status.code()))
         .collect();
     let Some(manifest) = reader.active_manifest() else {
@@ -161,7 +161,7 @@ fn told(reader: &Reader, trust: &TrustAnchors<'_>) -> CredentialsReport {
     answer.actions = actions(manifest);
     let mut sources = answer.actions.iter();
     answer.digital_source_type = sources.find_map(|action| action.digital_source_type.clone());
-    let ingredients = manifest.ingredients().iter().take(MAX_TOLD);
+    let ingredients = manifest.ingredients().iter().take(MAX_LISTED);
     answer.ingredients = ingredients
         .map(|ingredient| short(ingredient.title().unwrap_or_default()))
         .collect();
@@ -214,7 +214,7 @@ fn actions(manifest: &Manifest) -> Vec<ManifestAction> {
     let found = found
         .map(|found| found.actions().to_vec())
         .unwrap_or_default();
-    let told = found.into_iter().take(MAX_TOLD).map(|action| {
+    let told = found.into_iter().take(MAX_LISTED).map(|action| {
         // As JSON, where a program's name is a text or an object, by the version of the assertion.
         let value = serde_json::to_value(&action).unwrap_or_default();
         let agent = value.get("softwareAgent");

@@ -28,7 +28,7 @@ pub enum SourceType {
 }
 
 impl SourceType {
-    fn of_c2pa(self) -> DigitalSourceType {
+    fn to_c2pa(self) -> DigitalSourceType {
         match self {
             Self::TrainedAlgorithmicMedia => DigitalSourceType::TrainedAlgorithmicMedia,
             Self::AlgorithmicMedia => DigitalSourceType::AlgorithmicMedia,
@@ -72,7 +72,7 @@ pub struct OriginStatement<'a> {
     pub prompt: Option<&'a str>,
     /// When, in RFC 3339.
     pub when: &'a str,
-    pub made: AssetOrigin<'a>,
+    pub origin: AssetOrigin<'a>,
 }
 
 /// The file with credentials in it. A manifest that it has stays in it, as its parent's.
@@ -94,14 +94,14 @@ pub fn sign(
     let mut generator = ClaimGeneratorInfo::new(name);
     generator.set_version(version);
     builder.set_claim_generator_info(generator);
-    match statement.made {
+    match statement.origin {
         AssetOrigin::Created(source) => {
-            builder.set_intent(BuilderIntent::Create(source.of_c2pa()));
+            builder.set_intent(BuilderIntent::Create(source.to_c2pa()));
             // Stated in full here: the action that the library adds for this intent names neither
             // model nor time.
             let mut created = action("c2pa.created", statement);
             if let Some(created) = created.as_object_mut() {
-                created.insert("digitalSourceType".to_owned(), json!(source.of_c2pa()));
+                created.insert("digitalSourceType".to_owned(), json!(source.to_c2pa()));
             }
             builder.add_action(created).map_err(failed)?;
         }

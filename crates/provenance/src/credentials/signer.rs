@@ -5,7 +5,7 @@ use c2pa::{BoxedSigner, SigningAlg};
 use super::CredentialsError;
 
 /// Bytes that are kept free for a signature with its certificates and time stamp.
-const ROOM: usize = 10_240;
+const RESERVED_BYTES: usize = 10_240;
 
 /// How is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -16,7 +16,7 @@ pub enum SignatureAlgorithm {
 }
 
 impl SignatureAlgorithm {
-    fn of_c2pa(self) -> SigningAlg {
+    fn to_c2pa(self) -> SigningAlg {
         match self {
             Self::Es256 => SigningAlg::Es256,
             Self::Es384 => SigningAlg::Es384,
@@ -66,7 +66,7 @@ impl PemSigner {
         let inner = c2pa::create_signer::from_keys(
             certificates_pem.as_bytes(),
             key_pem.as_bytes(),
-            algorithm.of_c2pa(),
+            algorithm.to_c2pa(),
             None,
         )
         .map_err(|error| CredentialsError::Key(error.to_string()))?;
@@ -95,33 +95,33 @@ impl ContentSigner for PemSigner {
 /// Any signer, as the library wants it.
 pub(super) struct C2paSigner<'a>(pub(super) &'a dyn ContentSigner);
 
-fn failed(failure: SignFailure) -> c2pa::Error {
+fn c2pa_error(failure: SignFailure) -> c2pa::Error {
     c2pa::Error::OtherError(Box::new(failure))
 }
 
 impl c2pa::Signer for C2paSigner<'_> {
     fn sign(&self, data: &[u8]) -> c2pa::Result<Vec<u8>> {
-        self.0.sign(data).map_err(failed)
+        self.0.sign(data).map_err(c2pa_error)
     }
 
     fn alg(&self) -> SigningAlg {
-        self.0.algorithm().of_c2pa()
+        self.0.algorithm().to_c2pa()
     }
 
     fn certs(&self) -> c2pa::Result<Vec<Vec<u8>>> {
-        self.0.certificates().map_err(failed)
+        self.0.certificates().map_err(c2pa_error)
     }
 
     fn reserve_size(&self) -> usize {
         // It must be enough before the signature exists: the file's hash leaves out the manifest's
         // place, which cannot grow afterwards.
         let certificates = self.0.certificates().unwrap_or_default();
-        ROOM + certificates.iter().map(Vec::len).sum::<usize>()
+        RESERVED_BYTES + certificates.iter().map(Vec::len).sum::<usize>()
     }
 
     fn send_timestamp_request(&self, message: &[u8]) -> Option<c2pa::Result<Vec<u8>>> {
         let reply = match self.timestamp_request_body(message) {
-            Ok(request) => self.0.time_stamp(&request)?.map_err(failed),
+            Ok(request) => self.0.time_stamp(&request)?.map_err(c2pa_error),
             Err(error) => Err(error),
         };
         Some(reply)

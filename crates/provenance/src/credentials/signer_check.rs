@@ -24,7 +24,7 @@ pub fn try_out(signer: &dyn ContentSigner) -> Result<(), CredentialsError> {
         provider: None,
         prompt: None,
         when: "2026-01-01T00:00:00Z",
-        made: AssetOrigin::Created(SourceType::AlgorithmicMedia),
+        origin: AssetOrigin::Created(SourceType::AlgorithmicMedia),
     };
     let signed = sign(&PICTURE, MediaFormat::Png, &statement, signer)?;
     let answer = read(&signed, MediaFormat::Png, &TrustAnchors::default())?;

@@ -48,7 +48,7 @@ pub enum SoundPrintError {
 
 impl SoundPrint {
     /// Of one channel; several are added up by the caller. Less than 0.4 s gives an empty print.
-    pub fn of(mono: &[f32], rate: u32) -> Result<Self, SoundPrintError> {
+    pub fn from_mono(mono: &[f32], rate: u32) -> Result<Self, SoundPrintError> {
         if !(8_000..=384_000).contains(&rate) {
             return Err(SoundPrintError::Rate(rate));
         }
@@ -79,7 +79,7 @@ impl SoundPrint {
             .words
             .iter()
             .copied()
-            .filter(|word| tells(*word))
+            .filter(|word| is_distinctive(*word))
             .collect();
         keys.retain(|word| chosen(*word) < u32::MAX / 32);
         keys.sort_unstable_by_key(|word| chosen(*word));
@@ -124,7 +124,7 @@ impl SoundPrint {
             .words
             .iter()
             .enumerate()
-            .filter(|(_, word)| tells(**word))
+            .filter(|(_, word)| is_distinctive(**word))
         {
             let places = places.entry(*word).or_default();
             // A held note repeats one word many times, and each would vote for another offset.
@@ -137,7 +137,7 @@ impl SoundPrint {
             .words
             .iter()
             .enumerate()
-            .filter(|(_, word)| tells(**word))
+            .filter(|(_, word)| is_distinctive(**word))
         {
             for place in places.get(word).into_iter().flatten() {
                 let offset = place.cast_signed() - at.cast_signed();
@@ -149,21 +149,25 @@ impl SoundPrint {
         votes
             .into_iter()
             .take(MAX_OFFSETS)
-            .filter_map(|(offset, _)| self.at(other, offset))
+            .filter_map(|(offset, _)| self.compare_at(other, offset))
             .min_by(|a, b| a.distance.total_cmp(&b.distance))
     }
 
     /// Whether the other recording is told to be alike.
-    pub fn alike(&self, other: &Self) -> Option<PrintMatch> {
+    pub fn match_within_threshold(&self, other: &Self) -> Option<PrintMatch> {
         self.compare(other)
             .filter(|found| found.distance < THRESHOLD)
     }
 
-    fn at(&self, other: &Self, offset: isize) -> Option<PrintMatch> {
+    fn compare_at(&self, other: &Self, offset: isize) -> Option<PrintMatch> {
         let a = self.words.get(offset.max(0).cast_unsigned()..)?;
         let b = other.words.get(offset.min(0).unsigned_abs()..)?;
         let (mut bits, mut count) = (0u32, 0usize);
-        for (a, b) in a.iter().zip(b).filter(|(a, b)| tells(**a) || tells(**b)) {
+        for (a, b) in a
+            .iter()
+            .zip(b)
+            .filter(|(a, b)| is_distinctive(**a) || is_distinctive(**b))
+        {
             bits += (a ^ b).count_ones();
             count += 1;
         }
@@ -184,7 +188,7 @@ impl SoundPrint {
 }
 
 /// Silence gives words without bits, and steady noise none that repeat.
-fn tells(word: u32) -> bool {
+fn is_distinctive(word: u32) -> bool {
     word != 0 && word != u32::MAX
 }
 
@@ -337,18 +341,20 @@ mod tests {
 
     #[test]
     fn another_rate_and_loudness_is_alike_and_another_tune_is_not() {
-        let print = SoundPrint::of(&tune(1, 44_100, 10), 44_100).unwrap();
+        let print = SoundPrint::from_mono(&tune(1, 44_100, 10), 44_100).unwrap();
         let quiet: Vec<f32> = tune(1, 32_000, 10)
             .iter()
             .map(|sample| sample * 0.3)
             .collect();
         let same = print
-            .alike(&SoundPrint::of(&quiet, 32_000).unwrap())
+            .match_within_threshold(&SoundPrint::from_mono(&quiet, 32_000).unwrap())
             .unwrap();
         assert!(same.distance < 0.1, "{same:?}");
         assert!(
             print
-                .alike(&SoundPrint::of(&tune(2, 44_100, 10), 44_100).unwrap())
+                .match_within_threshold(
+                    &SoundPrint::from_mono(&tune(2, 44_100, 10), 44_100).unwrap()
+                )
                 .is_none()
         );
     }
@@ -356,21 +362,21 @@ mod tests {
     #[test]
     fn a_part_is_found_at_its_place() {
         let whole = tune(3, 16_000, 16);
-        let print = SoundPrint::of(&whole, 16_000).unwrap();
-        let part = SoundPrint::of(&whole[16_000 * 5..16_000 * 12], 16_000).unwrap();
-        let found = print.alike(&part).unwrap();
+        let print = SoundPrint::from_mono(&whole, 16_000).unwrap();
+        let part = SoundPrint::from_mono(&whole[16_000 * 5..16_000 * 12], 16_000).unwrap();
+        let found = print.match_within_threshold(&part).unwrap();
         assert!((found.offset_seconds - 5.0).abs() < 0.05, "{found:?}");
     }
 
     #[test]
     fn silence_matches_nothing() {
-        let print = SoundPrint::of(&vec![0.0; 16_000 * 8], 16_000).unwrap();
+        let print = SoundPrint::from_mono(&vec![0.0; 16_000 * 8], 16_000).unwrap();
         assert_eq!(print.compare(&print), None);
     }
 
     #[test]
     fn is_stored_and_read() {
-        let print = SoundPrint::of(&tune(1, 8_000, 2), 8_000).unwrap();
+        let print = SoundPrint::from_mono(&tune(1, 8_000, 2), 8_000).unwrap();
         assert!(!print.words().is_empty());
         assert_eq!(SoundPrint::from_bytes(&print.to_bytes()), Ok(print));
         assert_eq!(
@@ -381,7 +387,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told_apart_is_refused() {
-        assert_eq!(SoundPrint::of(&[], 100), Err(SoundPrintError::Rate(100)));
-        assert_eq!(SoundPrint::of(&[], 8_000), Ok(SoundPrint::default()));
+        assert_eq!(
+            SoundPrint::from_mono(&[], 100),
+            Err(SoundPrintError::Rate(100))
+        );
+        assert_eq!(SoundPrint::from_mono(&[], 8_000), Ok(SoundPrint::default()));
     }
 }

@@ -155,7 +155,7 @@ impl VideoPrint {
     }
 
     /// Whether the other film is told to be alike.
-    pub fn alike(&self, other: &Self) -> Option<PrintMatch> {
+    pub fn match_within_threshold(&self, other: &Self) -> Option<PrintMatch> {
         self.compare(other)
             .filter(|found| found.distance < THRESHOLD)
     }
@@ -280,16 +280,22 @@ mod tests {
     #[test]
     fn another_size_is_alike_and_another_film_is_not() {
         let film = print(0..8, 640, 360);
-        assert!(film.alike(&print(0..8, 320, 200)).is_some());
-        assert!(film.alike(&print(8..16, 640, 360)).is_none());
+        assert!(
+            film.match_within_threshold(&print(0..8, 320, 200))
+                .is_some()
+        );
+        assert!(
+            film.match_within_threshold(&print(8..16, 640, 360))
+                .is_none()
+        );
     }
 
     #[test]
     fn a_part_is_found_at_its_place_from_either_side() {
         let (film, part) = (print(0..12, 320, 180), print(4..9, 320, 180));
-        let found = film.alike(&part).unwrap();
+        let found = film.match_within_threshold(&part).unwrap();
         assert_eq!((found.offset_seconds, found.overlap_seconds), (4.0, 5.0));
-        let found = part.alike(&film).unwrap();
+        let found = part.match_within_threshold(&film).unwrap();
         assert_eq!((found.offset_seconds, found.overlap_seconds), (-4.0, 5.0));
     }
 

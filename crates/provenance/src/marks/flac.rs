@@ -15,10 +15,10 @@ pub(super) fn read(
     source: &mut LimitedSource<impl Read + Seek>,
     start: u64,
 ) -> Result<FileMarks, MarksError> {
-    let mut marks = FileMarks::of(FileKind::Flac);
+    let mut marks = FileMarks::for_kind(FileKind::Flac);
     let mut at = start + 4;
     loop {
-        source.part()?;
+        source.count_part()?;
         let [kind, l0, l1, l2] = source.array::<4>(at)?;
         let length = u64::from(u32::from_be_bytes([0, l0, l1, l2]));
         let body = at + 4;
@@ -28,7 +28,7 @@ pub(super) fn read(
                 marks.found_manifest(body + 4..end);
             }
             COMMENTS => {
-                let bytes = source.up_to(body, length.min(MAX_TEXT_BYTES))?;
+                let bytes = source.read_up_to(body, length.min(MAX_TEXT_BYTES))?;
                 comments(&bytes, &mut marks);
             }
             _ => {}
@@ -42,11 +42,11 @@ pub(super) fn read(
 
 /// Vorbis comments: the vendor, then `KEY=value` each with its length before it.
 fn comments(bytes: &[u8], marks: &mut FileMarks) {
-    let Some((vendor, rest)) = counted(bytes) else {
+    let Some((vendor, rest)) = split_counted(bytes) else {
         return;
     };
     let mut rest = rest.get(4..).unwrap_or_default();
-    while let Some((comment, after)) = counted(rest) {
+    while let Some((comment, after)) = split_counted(rest) {
         let mut halves = comment.splitn(2, |byte| *byte == b'=');
         if let (Some(key), Some(value)) = (halves.next(), halves.next()) {
             origin_text::tag(&String::from_utf8_lossy(key), value, marks);
@@ -56,7 +56,7 @@ fn comments(bytes: &[u8], marks: &mut FileMarks) {
     origin_text::tag("encoder", vendor, marks);
 }
 
-fn counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+fn split_counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     rest.split_at_checked(u32::from_le_bytes(*length) as usize)
 }

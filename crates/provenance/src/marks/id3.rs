@@ -36,7 +36,7 @@ pub(super) fn read(
         };
     }
     while at + 10 <= end {
-        source.part()?;
+        source.count_part()?;
         let [kind @ .., s0, s1, s2, s3, _, coding] = source.array::<10>(at)?;
         if kind == [0; 4] {
             break; // padding
@@ -67,19 +67,19 @@ fn frame(
     let length = body.end - body.start;
     match &kind {
         b"GEOB" => {
-            let head = source.up_to(body.start, length.min(HEAD))?;
+            let head = source.read_up_to(body.start, length.min(HEAD))?;
             if let Some(offset) = object(&head) {
                 marks.found_manifest(body.start + offset..body.end);
             }
         }
         b"PRIV" => {
-            let bytes = source.up_to(body.start, length.min(MAX_TEXT_BYTES))?;
+            let bytes = source.read_up_to(body.start, length.min(MAX_TEXT_BYTES))?;
             if let Some((b"XMP", packet)) = until_nul(&bytes) {
                 origin_text::xmp(packet, marks);
             }
         }
         b"TXXX" | b"TSSE" => {
-            let bytes = source.up_to(body.start, length.min(MAX_TEXT_BYTES))?;
+            let bytes = source.read_up_to(body.start, length.min(MAX_TEXT_BYTES))?;
             let text = text(&bytes);
             match (text.split_once('\0'), &kind) {
                 (Some((key, value)), b"TXXX") => {

@@ -13,10 +13,10 @@ const IIM: &[u8] = b"8BIM\x04\x04";
 const PART: u64 = 8;
 
 pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, MarksError> {
-    let mut marks = FileMarks::of(FileKind::Jpeg);
+    let mut marks = FileMarks::for_kind(FileKind::Jpeg);
     let mut at = 2;
     while at + 4 <= source.size() {
-        source.part()?;
+        source.count_part()?;
         let [0xff, kind, high, low] = source.array::<4>(at)? else {
             return Err(MarksError::Damaged {
                 at,
@@ -47,7 +47,7 @@ pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileM
         }
         let (body, end) = (at + 4, source.end(at + 2, length, source.size())?);
         match kind {
-            0xe1 | 0xed => application(&source.up_to(body, end - body)?, &mut marks),
+            0xe1 | 0xed => read_segment(&source.read_up_to(body, end - body)?, &mut marks),
             0xeb => part_of_box(source, body, end, &mut marks)?,
             _ => {}
         }
@@ -56,7 +56,7 @@ pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileM
     Ok(marks)
 }
 
-fn application(bytes: &[u8], marks: &mut FileMarks) {
+fn read_segment(bytes: &[u8], marks: &mut FileMarks) {
     if let Some(packet) = bytes.strip_prefix(XMP) {
         origin_text::xmp(packet, marks);
     }

@@ -71,7 +71,7 @@ pub struct FileMarks {
 }
 
 impl FileMarks {
-    fn of(kind: FileKind) -> Self {
+    fn for_kind(kind: FileKind) -> Self {
         Self {
             kind,
             manifest: None,
@@ -87,7 +87,7 @@ impl FileMarks {
     }
 
     /// Whether anything in it tells of an origin; a program's name alone does not.
-    pub fn any(&self) -> bool {
+    pub fn has_origin_claim(&self) -> bool {
         self.manifests > 0
             || self.xmp
             || self.iptc
@@ -124,10 +124,10 @@ pub enum MarksError {
 /// Reads the marks of a file.
 pub fn read(file: impl Read + Seek) -> Result<FileMarks, MarksError> {
     let mut source = LimitedSource::new(file)?;
-    let start = source.up_to(0, 12)?;
+    let start = source.read_up_to(0, 12)?;
     let mut marks = match start.as_slice() {
         [b'f', b'L', b'a', b'C', ..] => flac::read(&mut source, 0)?,
-        [b'I', b'D', b'3', ..] => tagged(&mut source)?,
+        [b'I', b'D', b'3', ..] => read_tagged(&mut source)?,
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => png::read(&mut source)?,
         [
             b'R',
@@ -145,7 +145,7 @@ pub fn read(file: impl Read + Seek) -> Result<FileMarks, MarksError> {
         ] => wav::read(&mut source)?,
         [_, _, _, _, b'f', b't', b'y', b'p', ..] => mp4::read(&mut source)?,
         [0xff, 0xd8, 0xff, ..] => jpeg::read(&mut source)?,
-        [0xff, second, ..] if second & 0xe0 == 0xe0 => FileMarks::of(FileKind::Mp3),
+        [0xff, second, ..] if second & 0xe0 == 0xe0 => FileMarks::for_kind(FileKind::Mp3),
         _ => return Err(MarksError::UnknownKind),
     };
     if marks.digital_source_type.is_none()
@@ -157,10 +157,10 @@ pub fn read(file: impl Read + Seek) -> Result<FileMarks, MarksError> {
 }
 
 /// An ID3 tag comes first: it is MP3, or FLAC, whose manifest C2PA puts into such a tag.
-fn tagged(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, MarksError> {
-    let mut marks = FileMarks::of(FileKind::Mp3);
+fn read_tagged(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, MarksError> {
+    let mut marks = FileMarks::for_kind(FileKind::Mp3);
     let end = id3::read(source, 0, &mut marks)?;
-    if source.up_to(end, 4)? != b"fLaC" {
+    if source.read_up_to(end, 4)? != b"fLaC" {
         return Ok(marks);
     }
     // Both may carry marks: the tag has the manifest, the stream its own comments. The tag's come

@@ -24,13 +24,13 @@ struct Mp4Box {
 }
 
 pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, MarksError> {
-    let mut marks = FileMarks::of(FileKind::Mp4);
+    let mut marks = FileMarks::for_kind(FileKind::Mp4);
     let mut at = 0;
     let size = source.size();
     while let Some(part) = next(source, &mut at, size)? {
         match &part.kind {
             b"uuid" => uuid(source, part.body, &mut marks)?,
-            b"moov" | b"udta" | b"meta" => inside(source, &part, 1, &mut marks)?,
+            b"moov" | b"udta" | b"meta" => read_children(source, &part, 1, &mut marks)?,
             _ => {}
         }
     }
@@ -47,7 +47,7 @@ fn next(
     if at.saturating_add(8) > end {
         return Ok(None);
     }
-    source.part()?;
+    source.count_part()?;
     let [s0, s1, s2, s3, kind @ ..] = source.array::<8>(*at)?;
     let (head, size) = match be32([s0, s1, s2, s3]) {
         0 => (8, end - *at),
@@ -71,14 +71,14 @@ fn uuid(
     body: Range<u64>,
     marks: &mut FileMarks,
 ) -> Result<(), MarksError> {
-    let id = source.up_to(body.start, 16.min(body.end - body.start))?;
+    let id = source.read_up_to(body.start, 16.min(body.end - body.start))?;
     let inner = body.start + id.len() as u64;
     if id == XMP {
         let length = (body.end - inner).min(MAX_TEXT_BYTES);
-        origin_text::xmp(&source.up_to(inner, length)?, marks);
+        origin_text::xmp(&source.read_up_to(inner, length)?, marks);
     } else if id == C2PA {
         // Version and flags, a purpose that a NUL ends, for a manifest an offset, the manifest.
-        let head = source.up_to(inner, 64.min(body.end - inner))?;
+        let head = source.read_up_to(inner, 64.min(body.end - inner))?;
         let purpose = head.get(4..).unwrap_or_default();
         if let Some(rest) = purpose
             .strip_prefix(b"manifest\0")
@@ -95,7 +95,7 @@ fn uuid(
 }
 
 /// The boxes of a box that holds others.
-fn inside(
+fn read_children(
     source: &mut LimitedSource<impl Read + Seek>,
     parent: &Mp4Box,
     depth: u32,
@@ -105,7 +105,7 @@ fn inside(
         return Err(MarksError::TooManyParts);
     }
     let (mut at, end) = (parent.body.start, parent.body.end);
-    if &parent.kind == b"meta" && full(source, at, end)? {
+    if &parent.kind == b"meta" && is_full_box(source, at, end)? {
         at = (at + 4).min(end);
     }
     let mut keys = Vec::new();
@@ -113,9 +113,9 @@ fn inside(
         let length = (part.body.end - part.body.start).min(MAX_TEXT_BYTES);
         match &part.kind {
             b"uuid" => uuid(source, part.body, marks)?,
-            b"udta" | b"meta" => inside(source, &part, depth + 1, marks)?,
-            b"XMP_" => origin_text::xmp(&source.up_to(part.body.start, length)?, marks),
-            b"keys" => keys = names(&source.up_to(part.body.start, length)?),
+            b"udta" | b"meta" => read_children(source, &part, depth + 1, marks)?,
+            b"XMP_" => origin_text::xmp(&source.read_up_to(part.body.start, length)?, marks),
+            b"keys" => keys = names(&source.read_up_to(part.body.start, length)?),
             b"ilst" => items(source, part.body, &keys, marks)?,
             _ => {}
         }
@@ -124,12 +124,12 @@ fn inside(
 }
 
 /// `meta` has version and flags in MP4, and none in `QuickTime`.
-fn full(
+fn is_full_box(
     source: &mut LimitedSource<impl Read + Seek>,
     at: u64,
     end: u64,
 ) -> Result<bool, MarksError> {
-    let head = source.up_to(at, 8.min(end - at))?;
+    let head = source.read_up_to(at, 8.min(end - at))?;
     Ok(head.get(4..8) != Some(b"hdlr"))
 }
 
@@ -170,11 +170,11 @@ fn items(
             let length = (part.body.end - part.body.start).min(MAX_TEXT_BYTES);
             match &part.kind {
                 b"name" => {
-                    let bytes = source.up_to(part.body.start, length)?;
+                    let bytes = source.read_up_to(part.body.start, length)?;
                     name = String::from_utf8_lossy(bytes.get(4..).unwrap_or_default()).into_owned();
                 }
                 b"data" => {
-                    let bytes = source.up_to(part.body.start, length)?;
+                    let bytes = source.read_up_to(part.body.start, length)?;
                     origin_text::tag(&name, bytes.get(8..).unwrap_or_default(), marks);
                 }
                 _ => {}

@@ -41,12 +41,12 @@ pub(super) fn tag(key: &str, value: &[u8], marks: &mut FileMarks) {
     let key = key.trim().to_ascii_lowercase();
     let last = key.rsplit(['.', ':', '/']).next().unwrap_or_default();
     match last {
-        "aigc" => fill(&mut marks.aigc, told(value)),
+        "aigc" => fill(&mut marks.aigc, displayable(value)),
         "digitalsourcetype" | "digital_source_type" | "digitalsourcefiletype" => {
-            fill(&mut marks.digital_source_type, told(value));
+            fill(&mut marks.digital_source_type, displayable(value));
         }
         "encoder" | "software" | "isft" | "tsse" | "\u{a9}too" => {
-            fill(&mut marks.software, told(value));
+            fill(&mut marks.software, displayable(value));
         }
         "xmp" | "xml:com.adobe.xmp" => xmp(value, marks),
         "raw profile type iptc" => marks.iptc = true,
@@ -61,7 +61,7 @@ fn fill(slot: &mut Option<String>, value: Option<String>) {
 }
 
 /// Text that may be shown: no control characters, not empty, not long.
-fn told(value: &[u8]) -> Option<String> {
+fn displayable(value: &[u8]) -> Option<String> {
     let text: String = String::from_utf8_lossy(value)
         .chars()
         .filter(|letter| !letter.is_control())
@@ -101,18 +101,18 @@ fn value_after(after: &str) -> Option<String> {
     if let Some((_, entry)) = value.rsplit_once('>') {
         value = entry;
     }
-    told(plain(value).as_bytes())
+    displayable(unescape_xml(value).as_bytes())
 }
 
 fn quoted(value: &str) -> Option<String> {
     let value = value.trim_start();
     let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     let (value, _) = value.get(1..)?.split_once(quote)?;
-    told(plain(value).as_bytes())
+    displayable(unescape_xml(value).as_bytes())
 }
 
 /// The five entities of XML; others stay as they are.
-fn plain(value: &str) -> String {
+fn unescape_xml(value: &str) -> String {
     value
         .replace("&quot;", "\"")
         .replace("&apos;", "'")
@@ -134,7 +134,7 @@ pub(super) fn in_manifest(
     // texts that are found have at most 255 bytes.
     let overlap = 512;
     while at < range.end {
-        let piece = source.up_to(at, PIECE.min(range.end - at))?;
+        let piece = source.read_up_to(at, PIECE.min(range.end - at))?;
         if piece.is_empty() {
             break;
         }
@@ -171,5 +171,5 @@ fn string_around(piece: &[u8], place: usize) -> Option<String> {
     let text = piece.get(http..http + usize::from(length))?;
     std::str::from_utf8(text)
         .ok()
-        .and_then(|text| told(text.as_bytes()))
+        .and_then(|text| displayable(text.as_bytes()))
 }

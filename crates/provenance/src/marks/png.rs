@@ -6,10 +6,10 @@ use super::source::{LimitedSource, be32, until_nul};
 use super::{FileKind, FileMarks, MAX_TEXT_BYTES, MarksError, origin_text};
 
 pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, MarksError> {
-    let mut marks = FileMarks::of(FileKind::Png);
+    let mut marks = FileMarks::for_kind(FileKind::Png);
     let mut at = 8;
     while at < source.size() {
-        source.part()?;
+        source.count_part()?;
         let [l0, l1, l2, l3, kind @ ..] = source.array::<8>(at)?;
         let (body, length) = (at + 8, be32([l0, l1, l2, l3]));
         let end = source.end(body, length, source.size())?;
@@ -17,18 +17,18 @@ pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileM
             b"IEND" => break,
             b"caBX" => marks.found_manifest(body..end),
             b"iTXt" => {
-                let bytes = source.up_to(body, length.min(MAX_TEXT_BYTES))?;
-                international(&bytes, &mut marks);
+                let bytes = source.read_up_to(body, length.min(MAX_TEXT_BYTES))?;
+                read_itxt(&bytes, &mut marks);
             }
             b"tEXt" => {
-                let bytes = source.up_to(body, length.min(MAX_TEXT_BYTES))?;
+                let bytes = source.read_up_to(body, length.min(MAX_TEXT_BYTES))?;
                 if let Some((key, value)) = until_nul(&bytes) {
                     origin_text::tag(&String::from_utf8_lossy(key), value, &mut marks);
                 }
             }
             b"zTXt" => {
                 // A keyword has at most 79 bytes. What follows is compressed and not looked at.
-                let bytes = source.up_to(body, length.min(80))?;
+                let bytes = source.read_up_to(body, length.min(80))?;
                 if let Some((b"Raw profile type iptc", _)) = until_nul(&bytes) {
                     marks.iptc = true;
                 }
@@ -41,7 +41,7 @@ pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileM
 }
 
 /// Keyword, whether and how it is compressed, language, keyword in that language, text.
-fn international(bytes: &[u8], marks: &mut FileMarks) {
+fn read_itxt(bytes: &[u8], marks: &mut FileMarks) {
     let Some((key, [compressed, _, rest @ ..])) = until_nul(bytes) else {
         return;
     };

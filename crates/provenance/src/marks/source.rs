@@ -27,7 +27,7 @@ impl<R: Read + Seek> LimitedSource<R> {
     }
 
     /// Counts a box, chunk or frame.
-    pub(super) fn part(&mut self) -> Result<(), MarksError> {
+    pub(super) fn count_part(&mut self) -> Result<(), MarksError> {
         self.parts_left = self
             .parts_left
             .checked_sub(1)
@@ -37,7 +37,7 @@ impl<R: Read + Seek> LimitedSource<R> {
 
     /// Exactly `N` bytes.
     pub(super) fn array<const N: usize>(&mut self, at: u64) -> Result<[u8; N], MarksError> {
-        let bytes = self.up_to(at, N as u64)?;
+        let bytes = self.read_up_to(at, N as u64)?;
         <[u8; N]>::try_from(bytes).map_err(|_| MarksError::Damaged {
             at,
             what: "the file ends early",
@@ -45,7 +45,7 @@ impl<R: Read + Seek> LimitedSource<R> {
     }
 
     /// At most `length` bytes: fewer where the file ends.
-    pub(super) fn up_to(&mut self, at: u64, length: u64) -> Result<Vec<u8>, MarksError> {
+    pub(super) fn read_up_to(&mut self, at: u64, length: u64) -> Result<Vec<u8>, MarksError> {
         let length = length.min(self.size.saturating_sub(at));
         self.bytes_left = self
             .bytes_left

@@ -256,7 +256,7 @@ fn a_property_is_read_in_every_serialisation() {
         "<e:DigitalSourceType><rdf:Bag><rdf:li>x:y</rdf:li></rdf:Bag></e:DigitalSourceType>",
         "<e:DigitalSourceTypeOther>no</e:DigitalSourceTypeOther><e:DigitalSourceType>x:y</e:DigitalSourceType>",
     ] {
-        let mut marks = FileMarks::of(FileKind::Png);
+        let mut marks = FileMarks::for_kind(FileKind::Png);
         origin_text::xmp(packet.as_bytes(), &mut marks);
         assert_eq!(
             marks.digital_source_type.as_deref(),
@@ -268,7 +268,7 @@ fn a_property_is_read_in_every_serialisation() {
 
 #[test]
 fn a_manifest_elsewhere_is_told_and_not_fetched() {
-    let mut marks = FileMarks::of(FileKind::Png);
+    let mut marks = FileMarks::for_kind(FileKind::Png);
     origin_text::xmp(
         b"<r dcterms:provenance=\"https://example.org/m.c2pa\"/>",
         &mut marks,
@@ -311,7 +311,7 @@ fn a_file_without_marks_has_none() {
         wav(&[riff(b"data", b"ab")]),
     ];
     for bytes in plain {
-        assert!(!marks(&bytes).unwrap().any());
+        assert!(!marks(&bytes).unwrap().has_origin_claim());
     }
     assert!(matches!(
         marks(b"GIF89a......"),

@@ -6,11 +6,11 @@ use super::source::LimitedSource;
 use super::{FileKind, FileMarks, MAX_TEXT_BYTES, MarksError, id3, origin_text};
 
 pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, MarksError> {
-    let mut marks = FileMarks::of(FileKind::Wav);
+    let mut marks = FileMarks::for_kind(FileKind::Wav);
     let mut at = 12;
     let mut long = None;
     while at + 8 <= source.size() {
-        source.part()?;
+        source.count_part()?;
         let [kind @ .., l0, l1, l2, l3] = source.array::<8>(at)?;
         let told = u32::from_le_bytes([l0, l1, l2, l3]);
         let body = at + 8;
@@ -28,14 +28,20 @@ pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileM
         match &kind {
             b"C2PA" => marks.found_manifest(body..end),
             b"_PMX" => {
-                origin_text::xmp(&source.up_to(body, length.min(MAX_TEXT_BYTES))?, &mut marks);
+                origin_text::xmp(
+                    &source.read_up_to(body, length.min(MAX_TEXT_BYTES))?,
+                    &mut marks,
+                );
             }
             b"bext" => marks.bext = true,
             b"ds64" if length >= 16 => {
                 long = Some(u64::from_le_bytes(source.array::<8>(body + 8)?));
             }
-            b"LIST" => info(&source.up_to(body, length.min(MAX_TEXT_BYTES))?, &mut marks),
-            b"id3 " | b"ID3 " if source.up_to(body, 3)? == b"ID3" => {
+            b"LIST" => info(
+                &source.read_up_to(body, length.min(MAX_TEXT_BYTES))?,
+                &mut marks,
+            ),
+            b"id3 " | b"ID3 " if source.read_up_to(body, 3)? == b"ID3" => {
                 id3::read(source, body, &mut marks)?;
             }
             _ => {}

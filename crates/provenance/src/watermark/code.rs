@@ -23,15 +23,15 @@ pub(super) fn encode(key: &MarkKey, media_id: u64) -> Result<[bool; CODED_BITS],
         return Err(WatermarkError::MediaId(media_id));
     }
     let payload = u64::from(key.id) << 40 | media_id;
-    Ok(coded(payload))
+    Ok(convolve(payload))
 }
 
 /// The bits that all marks of a key have, in the first [`KNOWN_BITS`].
 pub(super) fn known_bits(key: &MarkKey) -> [bool; CODED_BITS] {
-    coded(u64::from(key.id) << 40)
+    convolve(u64::from(key.id) << 40)
 }
 
-fn coded(payload: u64) -> [bool; CODED_BITS] {
+fn convolve(payload: u64) -> [bool; CODED_BITS] {
     // The key's id comes first, so the first coded bits are the same in all its marks and can be
     // part of the pilot.
     let data = u128::from(payload) << CHECK_BITS | u128::from(check(payload));
@@ -69,7 +69,7 @@ pub(super) fn decode(soft: &[f32; CODED_BITS], key: Option<&MarkKey>) -> Option<
         u32::try_from(payload >> 40).ok()?,
         payload & ((1 << 40) - 1),
     );
-    let coded = coded(payload);
+    let coded = convolve(payload);
     let wrong = coded
         .iter()
         .zip(soft)

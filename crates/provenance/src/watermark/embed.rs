@@ -17,7 +17,7 @@ const FLAT: f32 = 1.8;
 const SLOPE: f32 = 0.35;
 const STRONGEST: f32 = 4.0;
 /// Differences that are added up for one square: 32 in each of two pairs of rows.
-const COUNTED: f32 = 64.0;
+const DIFFERENCES_PER_SQUARE: f32 = 64.0;
 /// Part of a cell over which it turns into the next one.
 const SOFT: f32 = 0.6;
 
@@ -44,7 +44,7 @@ impl VideoEmbedder {
         height: usize,
     ) -> Result<Self, WatermarkError> {
         check_size(width, height)?;
-        let tile = VideoTileLayout::of(key).tile(&encode(key, media_id)?);
+        let tile = VideoTileLayout::for_key(key).tile(&encode(key, media_id)?);
         #[expect(clippy::cast_precision_loss, reason = "a side has at most 8192")]
         let cells = CELLS_SHORT as f32 / width.min(height) as f32;
         let columns = blends(width, cells);
@@ -108,7 +108,9 @@ impl VideoEmbedder {
 
     /// Makes strengths of textures, all of them weaker where [`MIN_PSNR`] asks for it.
     fn set_strengths(&mut self) {
-        let wanted = |texture: i16| (FLAT + SLOPE * f32::from(texture) / COUNTED).min(STRONGEST);
+        let wanted = |texture: i16| {
+            (FLAT + SLOPE * f32::from(texture) / DIFFERENCES_PER_SQUARE).min(STRONGEST)
+        };
         let squares: f32 = self
             .strengths
             .iter()
@@ -194,7 +196,7 @@ fn textures(band: &[u8], width: usize, stride: usize, differences: &mut [u8], su
 fn add(row: &mut [u8], pattern: &[i8], strengths: &[i16]) {
     // The pattern is as wide as the frame; the row may be wider.
     for ((luma, pattern), strength) in row.iter_mut().zip(pattern).zip(strengths) {
-        *luma = changed(*luma, change(*pattern, *strength));
+        *luma = add_saturating(*luma, change(*pattern, *strength));
     }
 }
 
@@ -206,7 +208,7 @@ fn change(pattern: i8, strength: i16) -> i8 {
 
 /// Adds with saturation: as signed bytes, for which processors have an instruction.
 #[inline]
-fn changed(luma: u8, change: i8) -> u8 {
+fn add_saturating(luma: u8, change: i8) -> u8 {
     let shifted = (luma ^ 0x80).cast_signed();
     shifted.saturating_add(change).cast_unsigned() ^ 0x80
 }

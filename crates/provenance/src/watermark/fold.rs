@@ -9,18 +9,18 @@ use super::pattern::{CELLS, SIDE, VideoTileLayout};
 use super::period::TilePeriod;
 
 /// Samples of the folded tile along a cell.
-const FINE: usize = 3;
-const FOLDED: usize = SIDE * FINE;
+const SAMPLES_PER_CELL: usize = 3;
+const FOLDED: usize = SIDE * SAMPLES_PER_CELL;
 /// Steps of the period around the one that was found, and how far they are apart.
 const TRIES: i8 = 2;
 const TRY: f32 = 0.000_5;
 /// A position must stand out this far, in standard deviations.
-const STANDS_OUT: f32 = 5.0;
+const MIN_SCORE: f32 = 5.0;
 /// The least [`alike`] of a mark. Without one, the cells are independent of the key's signs, so that
 /// Hoeffding's inequality bounds the chance of one tile at one position by `exp(-CELLS * ALIKE² / 2)`,
 /// 4 in 10^27. There are 2^40 tiles of a key, 72² positions and at most 150 periods that are
 /// folded: 3 in 10^9 for a film.
-const ALIKE: f32 = 0.46;
+const MIN_SIMILARITY: f32 = 0.46;
 
 /// Reads the tile at about this period.
 pub(super) fn read(
@@ -47,12 +47,12 @@ pub(super) fn read(
         }
     }
     let (score, at, folded, tile) = best?;
-    if score < STANDS_OUT {
+    if score < MIN_SCORE {
         return None;
     }
     let cells = cells(&folded, at);
     let decoded = layout.decode(&cells)?;
-    if alike(&cells, &layout.tile(&decoded.coded)) < ALIKE {
+    if similarity(&cells, &layout.tile(&decoded.coded)) < MIN_SIMILARITY {
         return None;
     }
     Some(VideoMark {
@@ -65,7 +65,7 @@ pub(super) fn read(
 }
 
 /// The cosine of the angle between what was read and a tile.
-fn alike(cells: &[f32; CELLS], tile: &[f32; CELLS]) -> f32 {
+fn similarity(cells: &[f32; CELLS], tile: &[f32; CELLS]) -> f32 {
     let sum: f32 = cells.iter().zip(tile).map(|(cell, sign)| cell * sign).sum();
     let squares: f32 = cells.iter().map(|cell| cell * cell).sum();
     #[expect(clippy::cast_precision_loss, reason = "576")]
@@ -118,19 +118,19 @@ fn pilot(layout: &VideoTileLayout) -> PlaneSpectrum {
         for x in 0..FOLDED {
             plane.push(
                 cells
-                    .get(y / FINE * SIDE + x / FINE)
+                    .get(y / SAMPLES_PER_CELL * SIDE + x / SAMPLES_PER_CELL)
                     .copied()
                     .unwrap_or(0.0),
             );
         }
     }
-    PlaneSpectrum::of(&plane, FOLDED, FOLDED, FOLDED)
+    PlaneSpectrum::from_plane(&plane, FOLDED, FOLDED, FOLDED)
 }
 
 /// Where the pilot fits best, and how far that stands out. The folded tile's spectrum is
 /// flattened by half: what repeats in the picture itself has few frequencies.
 fn position(folded: &[f32], pilot: &PlaneSpectrum) -> (f32, usize) {
-    let matched = PlaneSpectrum::of(folded, FOLDED, FOLDED, FOLDED)
+    let matched = PlaneSpectrum::from_plane(folded, FOLDED, FOLDED, FOLDED)
         .join(pilot, |value, pilot| {
             let norm = value.norm().sqrt();
             if norm > 0.0 {
@@ -155,10 +155,13 @@ fn position(folded: &[f32], pilot: &PlaneSpectrum) -> (f32, usize) {
 fn cells(folded: &[f32], at: usize) -> [f32; CELLS] {
     let (left, top) = (at % FOLDED, at / FOLDED);
     std::array::from_fn(|cell| {
-        let (x, y) = (cell % SIDE * FINE + left, cell / SIDE * FINE + top);
+        let (x, y) = (
+            cell % SIDE * SAMPLES_PER_CELL + left,
+            cell / SIDE * SAMPLES_PER_CELL + top,
+        );
         let mut sum = 0.0;
-        for down in 0..FINE {
-            for across in 0..FINE {
+        for down in 0..SAMPLES_PER_CELL {
+            for across in 0..SAMPLES_PER_CELL {
                 let sample = (y + down) % FOLDED * FOLDED + (x + across) % FOLDED;
                 sum += folded.get(sample).copied().unwrap_or(0.0);
             }

@@ -12,7 +12,12 @@ pub(super) struct PlaneSpectrum {
 
 impl PlaneSpectrum {
     /// Transforms a plane, with zeros where it is smaller.
-    pub(super) fn of(plane: &[f32], plane_width: usize, width: usize, height: usize) -> Self {
+    pub(super) fn from_plane(
+        plane: &[f32],
+        plane_width: usize,
+        width: usize,
+        height: usize,
+    ) -> Self {
         let mut values = vec![Complex32::default(); width * height];
         for (out, row) in values.chunks_mut(width).zip(plane.chunks(plane_width)) {
             for (out, value) in out.iter_mut().zip(row) {
@@ -64,13 +69,13 @@ impl PlaneSpectrum {
             }
         };
         plan(self.width).process(&mut self.values);
-        let mut turned = turn(&self.values, self.width, self.height);
+        let mut turned = transpose(&self.values, self.width, self.height);
         plan(self.height).process(&mut turned);
-        self.values = turn(&turned, self.height, self.width);
+        self.values = transpose(&turned, self.height, self.width);
     }
 }
 
-fn turn(values: &[Complex32], width: usize, height: usize) -> Vec<Complex32> {
+fn transpose(values: &[Complex32], width: usize, height: usize) -> Vec<Complex32> {
     let mut turned = vec![Complex32::default(); values.len()];
     for (y, row) in values.chunks(width).enumerate() {
         for (value, out) in row.iter().zip(

@@ -99,7 +99,7 @@ pub enum WatermarkError {
     },
     /// The frame has another size than the first.
     #[error("the frame is not of the first one's size")]
-    Changed,
+    SizeChanged,
 }
 
 fn check_size(width: usize, height: usize) -> Result<(), WatermarkError> {

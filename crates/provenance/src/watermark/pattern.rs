@@ -23,7 +23,7 @@ pub(super) struct VideoTileLayout {
 }
 
 impl VideoTileLayout {
-    pub(super) fn of(key: &MarkKey) -> Self {
+    pub(super) fn for_key(key: &MarkKey) -> Self {
         let mut random = SplitMix64(key.secret);
         let signs = std::array::from_fn(|_| if random.next() >> 63 == 0 { 1.0 } else { -1.0 });
         let mut order: [usize; CELLS] = std::array::from_fn(|cell| cell);

@@ -21,7 +21,7 @@ pub(super) type TilePeriod = (f32, f32);
 
 /// The likeliest periods, the best first.
 pub(super) fn periods(plane: &[f32], width: usize, height: usize) -> Vec<TilePeriod> {
-    let itself = PlaneAutocorrelation::of(plane, width, height);
+    let itself = PlaneAutocorrelation::from_plane(plane, width, height);
     #[expect(clippy::cast_precision_loss, reason = "small constants")]
     let nominal = (SHORT * SIDE) as f32 / CELLS_SHORT as f32;
     let mut found: Vec<(f32, TilePeriod)> = Vec::new();
@@ -55,12 +55,12 @@ struct PlaneAutocorrelation {
 }
 
 impl PlaneAutocorrelation {
-    fn of(plane: &[f32], plane_width: usize, plane_height: usize) -> Self {
+    fn from_plane(plane: &[f32], plane_width: usize, plane_height: usize) -> Self {
         // Twice the size, because a Fourier transform is circular: without the zeros, one edge of
         // the picture would be compared with the opposite one.
         let padded = |side: usize| (side * 2).next_power_of_two();
         let (width, height) = (padded(plane_width), padded(plane_height));
-        let values = PlaneSpectrum::of(plane, plane_width, width, height)
+        let values = PlaneSpectrum::from_plane(plane, plane_width, width, height)
             .map(|value| value.norm_sqr().into())
             .plane();
         #[expect(clippy::cast_precision_loss, reason = "a small picture's sides")]
@@ -82,7 +82,7 @@ impl PlaneAutocorrelation {
                 let lag = (f32::from(across) * x, f32::from(down) * y);
                 let repeated = down == 0 && across <= 0;
                 if !repeated && lag.0.abs() <= self.most.0 && lag.1 <= self.most.1 {
-                    sum += self.at(lag);
+                    sum += self.value_at(lag);
                     count += 1.0;
                 }
             }
@@ -90,7 +90,7 @@ impl PlaneAutocorrelation {
         sum / count.max(1.0).sqrt()
     }
 
-    fn at(&self, (x, y): (f32, f32)) -> f32 {
+    fn value_at(&self, (x, y): (f32, f32)) -> f32 {
         let (left, top) = (x.floor(), y.floor());
         let (right_part, lower_part) = (x - left, y - top);
         #[expect(clippy::cast_possible_truncation, reason = "lags of a small picture")]

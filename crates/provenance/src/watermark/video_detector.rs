@@ -65,8 +65,8 @@ impl VideoDetector {
         if self.frames == 0 {
             return None;
         }
-        let plane = self.whitened();
-        let layout = VideoTileLayout::of(key);
+        let plane = self.weighted_mean();
+        let layout = VideoTileLayout::for_key(key);
         periods(&plane, self.small_width, self.small_height)
             .into_iter()
             .filter_map(|period| read(&plane, self.small_width, period, &layout))
@@ -116,7 +116,7 @@ impl VideoDetector {
     }
 
     /// The mean of the frames, each pixel by how much its surroundings vary.
-    fn whitened(&self) -> Vec<f32> {
+    fn weighted_mean(&self) -> Vec<f32> {
         #[expect(clippy::cast_precision_loss, reason = "counts of frames")]
         let part = 1.0 / self.frames as f32;
         let mean: Vec<f32> = self.sum.iter().map(|sum| sum * part).collect();

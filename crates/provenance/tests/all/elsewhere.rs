@@ -114,7 +114,7 @@ mod credentials {
             provider: None,
             prompt: None,
             when: "2026-11-24T12:00:00Z",
-            made: AssetOrigin::Edited(source),
+            origin: AssetOrigin::Edited(source),
         };
         let poster = sign(
             include_bytes!("../data/picture.jpg"),
@@ -155,7 +155,7 @@ mod credentials {
                 provider: None,
                 prompt: None,
                 when: "2026-11-24T12:00:00Z",
-                made: AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
+                origin: AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
             };
             let signed = sign(file, format, &statement, &signer).unwrap();
             let marks = super::read(&signed);

@@ -145,7 +145,7 @@ fn statement(made: AssetOrigin<'_>) -> OriginStatement<'_> {
         provider: None,
         prompt: None,
         when: "2026-11-23T12:00:00Z",
-        made,
+        origin: made,
     }
 }
 

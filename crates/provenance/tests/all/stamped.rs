@@ -108,7 +108,7 @@ fn a_signature_is_stamped_by_an_authority_and_its_time_is_told() {
         provider: None,
         prompt: None,
         when: "2026-11-24T12:00:00Z",
-        made: AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
+        origin: AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
     };
     let before = today();
     let signer = Stamped(signer, folder.path());

@@ -30,10 +30,10 @@ use crate::adapters::{Protocol, stem_names};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::limits::{ModelLimits, MusicLimits, StemLimits};
 use crate::order::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
-use crate::port::jobs::errors::{FailureTable, of_poll};
+use crate::port::jobs::errors::{FailureTable, as_poll_error};
 use crate::port::{
     Adapter, AdapterStep, Authorization, Call, CallContext, FormPart, JobHandle, JobOutput,
-    PollPace, RefusalRule, RequestBody, TELLING,
+    MAX_ANSWER_BYTES, PollPace, RefusalRule, RequestBody,
 };
 use crate::response::{ProviderResponse, required_text, text_at};
 use crate::secret::Secret;
@@ -79,7 +79,7 @@ impl Adapter for AudioShakeAdapter {
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        vec![RefusalRule::of_http()]
+        vec![RefusalRule::http_statuses()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -91,10 +91,10 @@ impl Adapter for AudioShakeAdapter {
         let parts = vec![FormPart::file("file", &stems.source.file)];
         Ok(Call::new("upload", Method::POST, "/assets")
             .with_body(RequestBody::Multipart(parts))
-            .works(TELLING))
+            .with_long_timeout(MAX_ANSWER_BYTES))
     }
 
-    fn submitted(
+    fn read_submission(
         &self,
         order: &Order,
         asked: &CallContext,
@@ -112,7 +112,7 @@ impl Adapter for AudioShakeAdapter {
         // The metadata is how an unclear submission is found in the dashboard.
         let body = json!({"assetId": id, "targets": targets, "metadata": order.key});
         Ok(AdapterStep::next(
-            Call::post("submit", "/tasks", body).submits(),
+            Call::post("submit", "/tasks", body).mark_submission(),
         ))
     }
 
@@ -120,14 +120,14 @@ impl Adapter for AudioShakeAdapter {
         Ok(Call::get("poll", format!("/tasks/{}", handle.text("id"))))
     }
 
-    fn polled(
+    fn read_poll(
         &self,
         _: &JobHandle,
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         let opened = answer.success(describe);
-        let body = opened.map_err(|error| of_poll(error, answer.status == 404))?;
+        let body = opened.map_err(|error| as_poll_error(error, answer.status == 404))?;
         let Some(targets) = body["targets"]
             .as_array()
             .filter(|targets| !targets.is_empty())
@@ -233,8 +233,11 @@ mod tests {
         let adapter = adapter("audioshake", &json!({}));
         let upload = adapter.start(order).unwrap();
         assert_eq!(upload.effect, CallEffect::Free);
-        let answer = ProviderResponse::json_of(200, &json!({"id": "asset-1"}));
-        match adapter.submitted(order, &upload.asked(), &answer).unwrap() {
+        let answer = ProviderResponse::from_json(200, &json!({"id": "asset-1"}));
+        match adapter
+            .read_submission(order, &upload.context(), &answer)
+            .unwrap()
+        {
             AdapterStep::Next(call) => *call,
             other => panic!("{other:?}"),
         }
@@ -300,7 +303,7 @@ mod tests {
     fn errors_of_a_submission() {
         let adapter = adapter("audioshake", &json!({}));
         let order = stems("audioshake");
-        let asked = submit(&order).asked();
+        let asked = submit(&order).context();
         for (status, class) in [
             (200, ErrorClass::Unclear),
             (400, ErrorClass::Rejected),
@@ -310,8 +313,10 @@ mod tests {
             (500, ErrorClass::Unclear),
             (503, ErrorClass::Unclear),
         ] {
-            let answer = ProviderResponse::json_of(status, &json!({}));
-            let error = adapter.submitted(&order, &asked, &answer).unwrap_err();
+            let answer = ProviderResponse::from_json(status, &json!({}));
+            let error = adapter
+                .read_submission(&order, &asked, &answer)
+                .unwrap_err();
             assert_eq!(error.class, class, "{status}");
         }
     }
@@ -319,8 +324,8 @@ mod tests {
     fn polled(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
         let adapter = adapter("audioshake", &json!({}));
         let handle = JobHandle(json!({"id": "t-1"}));
-        let asked = adapter.poll(&handle).unwrap().asked();
-        adapter.polled(&handle, &asked, &ProviderResponse::json_of(status, body))
+        let asked = adapter.poll(&handle).unwrap().context();
+        adapter.read_poll(&handle, &asked, &ProviderResponse::from_json(status, body))
     }
 
     fn targets(words: &[(&str, &str)]) -> Result<AdapterStep, ProviderError> {

@@ -94,11 +94,11 @@ pub static PROTOCOLS: [Protocol; 19] = [
 
 /// Recipes that are part of the program, each a protocol by the name of
 /// `recipe:` and its own.
-pub static SHIPPED: [Protocol; 9] = recipe::SHIPPED;
+pub static SHIPPED_RECIPES: [Protocol; 9] = recipe::SHIPPED_RECIPES;
 
 /// The protocol of this name.
 pub fn protocol(name: &str) -> Option<&'static Protocol> {
-    let mut all = PROTOCOLS.iter().chain(&SHIPPED);
+    let mut all = PROTOCOLS.iter().chain(&SHIPPED_RECIPES);
     all.find(|protocol| protocol.name == name)
 }
 
@@ -197,7 +197,7 @@ pub fn fault_of_address(url: &Url, own: Option<&str>) -> Option<String> {
 
 /// Beginnings of keys by which they show whose they are, and the protocol that
 /// takes them.
-const KEYS_OF: [(&str, &str); 6] = [
+const KEY_PREFIXES: [(&str, &str); 6] = [
     ("r8_", "replicate"),
     ("xai-", "xai"),
     ("AIza", "gemini-veo"),
@@ -209,7 +209,9 @@ const KEYS_OF: [(&str, &str); 6] = [
 /// What is wrong with a credential that shows to be another provider's.
 pub fn fault_of_foreign_secret(secret: &Secret, protocol: &str) -> Option<String> {
     let text = secret.expose().trim();
-    let (start, of) = KEYS_OF.iter().find(|(start, _)| text.starts_with(start))?;
+    let (start, of) = KEY_PREFIXES
+        .iter()
+        .find(|(start, _)| text.starts_with(start))?;
     (*of != protocol).then(|| {
         format!(
             "begins with \"{start}\" like a key of another provider; use a key of this provider"
@@ -234,7 +236,7 @@ pub fn fault_of_any_secret(secret: &Secret) -> Option<&'static str> {
 
 /// Whether a host is one of the public network, by its name or address alone.
 fn is_public(host: &url::Host<&str>) -> bool {
-    const OWN: [&str; 8] = [
+    const PRIVATE_SUFFIXES: [&str; 8] = [
         "localhost",
         "local",
         "internal",
@@ -249,7 +251,7 @@ fn is_public(host: &url::Host<&str>) -> bool {
         url::Host::Domain(name) => name
             .trim_end_matches('.')
             .rsplit_once('.')
-            .is_some_and(|(_, last)| !OWN.contains(&last)),
+            .is_some_and(|(_, last)| !PRIVATE_SUFFIXES.contains(&last)),
         url::Host::Ipv4(ip) => !(ip.is_loopback() || ip.is_private() || ip.is_link_local()),
         url::Host::Ipv6(ip) => !(ip.is_loopback() || ip.is_unique_local()),
     }
@@ -312,12 +314,12 @@ pub(crate) mod tests {
         status: u16,
         body: &Value,
     ) -> Result<LookupPage, ProviderError> {
-        let asked = adapter.find(order, since()).unwrap().asked();
-        adapter.found(
+        let asked = adapter.find(order, since()).unwrap().context();
+        adapter.read_lookup(
             order,
             since(),
             &asked,
-            &ProviderResponse::json_of(status, body),
+            &ProviderResponse::from_json(status, body),
         )
     }
 

@@ -12,7 +12,7 @@ use crate::order::SongSpec;
 
 /// Whether a provider's name for a model is one of this: `stable-audio-25` at
 /// fal, `stable-audio-2.5` at Replicate.
-pub(super) fn is_meant(model: &str) -> bool {
+pub(super) fn is_stable_audio(model: &str) -> bool {
     model.contains("stable-audio-2")
 }
 

@@ -3,11 +3,11 @@
 //! One table for all of them: a spelling means the same wherever it was seen.
 //! A name that is not in it means nothing; nobody guesses what a file holds.
 
-use crate::order::{StemGroup, StemTarget, plain};
+use crate::order::{StemGroup, StemTarget, normalize_name};
 
 /// What a stem of this name holds.
 pub(super) fn target(name: &str) -> Option<StemTarget> {
-    let name = plain(name);
+    let name = normalize_name(name);
     if let Some(rest) = name.strip_prefix("no ").or(name.strip_prefix("without ")) {
         return group(rest).map(StemTarget::Without);
     }
@@ -22,7 +22,7 @@ pub(super) fn target(name: &str) -> Option<StemTarget> {
 
 /// The group of this name, in any spelling that a provider uses.
 pub(super) fn group(name: &str) -> Option<StemGroup> {
-    let name = plain(name);
+    let name = normalize_name(name);
     StemGroup::from_name(&name).or(match name.as_str() {
         "vocal" | "voice" | "lead vocal" | "lead vocals" => Some(StemGroup::Vocals),
         "backing vocal" => Some(StemGroup::BackingVocals),

@@ -42,14 +42,14 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     anonymous: false,
     build: |settings| {
         Ok(Arc::new(XaiAdapter {
-            known: settings.shelf("xai"),
+            catalogue: settings.protocol_catalogue("xai"),
         }))
     },
 };
 
 #[derive(Debug)]
 struct XaiAdapter {
-    known: ProtocolCatalogue,
+    catalogue: ProtocolCatalogue,
 }
 
 impl Adapter for XaiAdapter {
@@ -64,10 +64,10 @@ impl Adapter for XaiAdapter {
             audio: None,
             max_prompt: 4_000,
         };
-        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.known.video(model, unknown)))
+        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.catalogue.video(model, unknown)))
     }
 
-    fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
+    fn can_express_size(&self, _: &str, size: (u32, u32)) -> bool {
         // The request has a resolution by the shorter side, and a named shape, but no pixels.
         matches!(size.0.min(size.1), 480 | 720 | 1080) && frame_size::has_usual_ratio(size)
     }
@@ -77,7 +77,7 @@ impl Adapter for XaiAdapter {
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        vec![RefusalRule::of_http()]
+        vec![RefusalRule::http_statuses()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -106,16 +106,16 @@ impl Adapter for XaiAdapter {
         if let Some(user) = &video.user {
             body.insert("user".into(), json!(user));
         }
-        Ok(Call::post("submit", "/videos/generations", Value::Object(body)).submits())
+        Ok(Call::post("submit", "/videos/generations", Value::Object(body)).mark_submission())
     }
 
-    fn submitted(
+    fn read_submission(
         &self,
         _: &Order,
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let body = answer.success(describe).map_err(classed)?;
+        let body = answer.success(describe).map_err(reclassify)?;
         Ok(AdapterStep::submitted(
             json!({"id": required_text(&body, "/request_id")?}),
         ))
@@ -125,7 +125,7 @@ impl Adapter for XaiAdapter {
         Ok(Call::get("poll", format!("/videos/{}", handle.text("id"))))
     }
 
-    fn polled(
+    fn read_poll(
         &self,
         _: &JobHandle,
         _: &CallContext,
@@ -140,9 +140,9 @@ impl Adapter for XaiAdapter {
             let class = if answer.status == 404 {
                 ErrorClass::Missing
             } else {
-                classed(error.clone()).class
+                reclassify(error.clone()).class
             };
-            error.of_class(class)
+            error.with_class(class)
         })?;
         let url = text_at(&body, "/video/url");
         let status = text_at(&body, "/status");
@@ -161,7 +161,7 @@ impl Adapter for XaiAdapter {
             (Some("failed"), _) => {
                 let error = ENDS.error(describe(&body));
                 Err(if is_moderation(&error) {
-                    error.of_class(ErrorClass::Refused)
+                    error.with_class(ErrorClass::Refused)
                 } else {
                     error
                 })
@@ -179,7 +179,7 @@ impl Adapter for XaiAdapter {
 
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         let body = answer.json().ok()?;
-        ProviderCost::of(
+        ProviderCost::from_value(
             body.pointer("/usage/cost_in_usd_ticks")?,
             CostUnit::Usd,
             TICKS,
@@ -203,7 +203,7 @@ fn describe(body: &Value) -> ErrorDescription {
     said
 }
 
-fn classed(error: ProviderError) -> ProviderError {
+fn reclassify(error: ProviderError) -> ProviderError {
     let message = error.message.to_lowercase();
     let class = match error.class {
         // An empty account is told of by the same statuses as a wrong key and
@@ -217,7 +217,7 @@ fn classed(error: ProviderError) -> ProviderError {
         ErrorClass::Rejected if message.contains("api key") => ErrorClass::Credentials,
         class => class,
     };
-    error.of_class(class)
+    error.with_class(class)
 }
 
 /// The codes of docs.x.ai for a deferred video; `service_unavailable` and
@@ -254,8 +254,8 @@ mod tests {
     fn polled(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
         let adapter = adapter("xai", &json!({}));
         let handle = JobHandle(json!({"id": "r1"}));
-        let asked = adapter.poll(&handle).unwrap().asked();
-        adapter.polled(&handle, &asked, &ProviderResponse::json_of(status, body))
+        let asked = adapter.poll(&handle).unwrap().context();
+        adapter.read_poll(&handle, &asked, &ProviderResponse::from_json(status, body))
     }
 
     #[test]
@@ -307,13 +307,13 @@ mod tests {
                 "{body}"
             );
         }
-        let mut empty = ProviderResponse::json_of(202, &Value::Null);
+        let mut empty = ProviderResponse::from_json(202, &Value::Null);
         empty.body = "".into();
         let handle = JobHandle(json!({"id": "r1"}));
         let xai = adapter("xai", &json!({}));
-        let asked = xai.poll(&handle).unwrap().asked();
+        let asked = xai.poll(&handle).unwrap().context();
         assert!(matches!(
-            xai.polled(&handle, &asked, &empty),
+            xai.read_poll(&handle, &asked, &empty),
             Ok(AdapterStep::Running { .. })
         ));
         let step = polled(200, &json!({"status": "warming_up"})).unwrap();
@@ -363,7 +363,7 @@ mod tests {
     fn submissions_are_classed() {
         let xai = adapter("xai", &json!({}));
         let order = video("grok-imagine-video");
-        let asked = xai.start(&order).unwrap().asked();
+        let asked = xai.start(&order).unwrap().context();
         for (status, body, class) in [
             (200, json!({}), ErrorClass::Unclear),
             (
@@ -394,13 +394,13 @@ mod tests {
             (502, json!({}), ErrorClass::Unclear),
         ] {
             let error = xai
-                .submitted(&order, &asked, &ProviderResponse::json_of(status, &body))
+                .read_submission(&order, &asked, &ProviderResponse::from_json(status, &body))
                 .unwrap_err();
             assert_eq!(error.class, class, "{body}");
         }
-        let answer = ProviderResponse::json_of(200, &json!({"request_id": "r1"}));
+        let answer = ProviderResponse::from_json(200, &json!({"request_id": "r1"}));
         assert!(matches!(
-            xai.submitted(&order, &asked, &answer),
+            xai.read_submission(&order, &asked, &answer),
             Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == "r1"
         ));
     }

@@ -169,7 +169,7 @@ pub(super) fn file(
     let mut models: Vec<KnownModel> = Vec::new();
     for entry in file.model {
         let at = entry.span().start;
-        let model = known(&head, entry.into_inner());
+        let model = read_entry(&head, entry.into_inner());
         let model = model.map_err(|message| wrong(Some(at), message))?;
         if let Some(message) = fault(&model) {
             return Err(wrong(Some(at), message));
@@ -194,7 +194,7 @@ struct FileHeader<'f> {
     date: Option<String>,
 }
 
-fn known(head: &FileHeader<'_>, entry: CatalogueEntry) -> Result<KnownModel, String> {
+fn read_entry(head: &FileHeader<'_>, entry: CatalogueEntry) -> Result<KnownModel, String> {
     let id = entry.id;
     let sizes = entry.sizes.map(|sizes| sizes.iter().map(size).collect());
     let sizes: Option<Vec<(u32, u32)>> = sizes.transpose()?;
@@ -215,7 +215,7 @@ fn known(head: &FileHeader<'_>, entry: CatalogueEntry) -> Result<KnownModel, Str
     if !default_fits {
         return Err(format!("{id}: default_seconds is not one of the lengths"));
     }
-    let prices = entry.price.into_iter().map(|price| checked(&id, price));
+    let prices = entry.price.into_iter().map(|price| read_price(&id, price));
     let date = entry.date.as_ref().map_or(head.date.clone(), day);
     Ok(KnownModel {
         provider: head.provider.to_owned(),
@@ -261,7 +261,7 @@ fn size(text: &String) -> Result<(u32, u32), String> {
         .ok_or_else(|| format!("{text:?} is not a size such as \"1280x720\""))
 }
 
-fn checked(id: &str, price: CataloguePrice) -> Result<ListPrice, String> {
+fn read_price(id: &str, price: CataloguePrice) -> Result<ListPrice, String> {
     if !UNITS.contains(&price.unit.as_str()) {
         return Err(format!("{id}: price: the units are {}", UNITS.join(", ")));
     }

@@ -131,7 +131,7 @@ impl Catalogue {
             // A test reads each of them, and holds them against the protocols.
             let read = files.filter_map(|(name, text)| files::file(name, text, |_| None).ok());
             let mut catalogue = Catalogue::default();
-            read.for_each(|models| catalogue.lay_over(models));
+            read.for_each(|models| catalogue.overlay(models));
             Arc::new(catalogue)
         });
         EMBEDDED.clone()
@@ -142,12 +142,12 @@ impl Catalogue {
     pub fn with_folder(&self, folder: &Path, fault: EntryCheck) -> Result<Self, CatalogueError> {
         let mut all = self.clone();
         for models in files::folder(folder, fault)? {
-            all.lay_over(models);
+            all.overlay(models);
         }
         Ok(all)
     }
 
-    fn lay_over(&mut self, models: Vec<KnownModel>) {
+    fn overlay(&mut self, models: Vec<KnownModel>) {
         for model in models {
             let shelf = self.models.entry(model.provider.clone()).or_default();
             match shelf.iter_mut().find(|known| known.id == model.id) {
@@ -164,7 +164,7 @@ impl Catalogue {
 
     /// The model that a route with this protocol names.
     pub fn find(&self, protocol: &str, model: &str) -> Option<&KnownModel> {
-        let shelf = self.shelf(protocol);
+        let shelf = self.protocol_models(protocol);
         let names = shelf
             .iter()
             .flat_map(|known| known.names().map(move |name| (name, known)));
@@ -176,7 +176,7 @@ impl Catalogue {
 
     /// The model that an operator names as `fal/veo-3.1`, by its short name or id.
     pub fn by_name(&self, provider: &str, name: &str) -> Option<&KnownModel> {
-        let mut shelf = self.shelf(provider).iter();
+        let mut shelf = self.protocol_models(provider).iter();
         shelf.find(|known| known.name == name || known.id == name)
     }
 
@@ -190,19 +190,19 @@ impl Catalogue {
 
     /// The id that may have been meant by one that is in no file: it differs by a
     /// slip of the pen and not by its version.
-    pub fn meant(&self, protocol: &str, model: &str) -> Option<&str> {
+    pub fn suggestion(&self, protocol: &str, model: &str) -> Option<&str> {
         if self.find(protocol, model).is_some() {
             return None;
         }
-        let near = self.shelf(protocol).iter().filter(|known| {
+        let near = self.protocol_models(protocol).iter().filter(|known| {
             let digits =
                 |text: &str| -> String { text.chars().filter(char::is_ascii_digit).collect() };
-            digits(&known.id) == digits(model) && is_slip(&known.id, model)
+            digits(&known.id) == digits(model) && is_typo(&known.id, model)
         });
         near.map(|known| known.id.as_str()).next()
     }
 
-    fn shelf(&self, protocol: &str) -> &[KnownModel] {
+    fn protocol_models(&self, protocol: &str) -> &[KnownModel] {
         let name = protocol.strip_prefix("recipe:").unwrap_or(protocol);
         self.models.get(name).map_or(&[], Vec::as_slice)
     }
@@ -217,7 +217,7 @@ impl KnownModel {
     /// The same with what its file leaves to the protocol: to the table of its endpoints, or to a
     /// recipe. `own` are its limits [there](crate::adapters::limits_of).
     #[must_use]
-    pub fn filled(&self, own: Option<ModelLimits>) -> Self {
+    pub fn with_protocol_limits(&self, own: Option<ModelLimits>) -> Self {
         let mut filled = self.clone();
         match own.filter(|_| self.retired.is_none()) {
             Some(ModelLimits::Video(own)) => {
@@ -321,7 +321,7 @@ impl ProtocolCatalogue {
 }
 
 /// Whether two names differ by one or two letters.
-fn is_slip(one: &str, other: &str) -> bool {
+fn is_typo(one: &str, other: &str) -> bool {
     one.len() >= 6 && (1..=2).contains(&strsim::levenshtein(one, other))
 }
 

@@ -42,7 +42,7 @@ fn what_is_in_the_files_can_be_asked_for() {
         assert_eq!(adapter.fault_of_model(model.kind, id), None, "{id}");
         for size in model.sizes.iter().flatten() {
             assert!(
-                adapter.can_say(id, *size),
+                adapter.can_express_size(id, *size),
                 "{id} cannot be asked for {size:?}"
             );
         }
@@ -121,7 +121,7 @@ fn what_the_files_promise_is_said() {
                 video.audio = limits.audio.map(|usual| !usual);
             }),
             (
-                limits.pictures.takes_end() && !id.contains("kf2v"),
+                limits.pictures.takes_last_frame() && !id.contains("kf2v"),
                 &|video| {
                     video.pictures.clear();
                     video.pictures.push(picture(PictureRole::FirstFrame));
@@ -146,7 +146,7 @@ fn what_the_files_promise_is_said() {
 fn of(toml: &str) -> Catalogue {
     let head = "source = \"a page\"\ndate = 2026-11-22\nkey = \"FAL_KEY\"\n";
     let mut catalogue = Catalogue::default();
-    catalogue.lay_over(files::file("fal", &format!("{head}{toml}"), fault_of_entry).unwrap());
+    catalogue.overlay(files::file("fal", &format!("{head}{toml}"), fault_of_entry).unwrap());
     catalogue
 }
 
@@ -156,7 +156,7 @@ fn a_newer_entry_takes_the_place_of_the_one_of_its_id() {
                             [[model]]\nid = \"a/*\"\nname = \"any\"\nkind = \"video\"\n");
     let newer = "source = \"x\"\ndate = 2027-01-01\nkey = \"K\"\n[[model]]\nid = \"a/b\"\n\
                  kind = \"video\"\nseconds = { min = 3, max = 30 }\nsizes = [\"640x360\"]\n";
-    catalogue.lay_over(files::file("fal", newer, fault_of_entry).unwrap());
+    catalogue.overlay(files::file("fal", newer, fault_of_entry).unwrap());
     let model = catalogue.find("fal", "a/b").unwrap();
     assert_eq!(
         (model.date.as_str(), model.name.as_str()),
@@ -209,7 +209,7 @@ fn a_newer_file_says_how_a_new_model_is_asked() {
                  kind = \"video\"\nsizes = [\"2560x1440\"]\nmax_prompt = 20\n\
                  inputs = { text = \"shape\", resolutions = { 1440 = \"2K\" } }\n";
     let mut catalogue = (*Catalogue::embedded()).clone();
-    catalogue.lay_over(files::file("runway", newer, fault_of_entry).unwrap());
+    catalogue.overlay(files::file("runway", newer, fault_of_entry).unwrap());
     let mut settings = ProviderSettings::new("x", Map::new());
     let started = |settings: &ProviderSettings| {
         let runway = (crate::protocol("runway").unwrap().build)(settings).unwrap();
@@ -224,7 +224,7 @@ fn a_newer_file_says_how_a_new_model_is_asked() {
     settings.catalogue = Arc::new(catalogue);
     let (runway, body) = started(&settings);
     assert!(body.contains("\"2K\"") && body.contains("16:9"), "{body}");
-    assert!(!runway.can_say("gen9", (1280, 720)));
+    assert!(!runway.can_express_size("gen9", (1280, 720)));
     let error = runway.start(&crate::adapters::tests::video("gen9"));
     let error = error.unwrap_err();
     assert!(error.message.contains("20 UTF-16"), "{error:?}");
@@ -233,13 +233,16 @@ fn a_newer_file_says_how_a_new_model_is_asked() {
 #[test]
 fn a_slip_is_told_from_another_version() {
     let catalogue = of("[[model]]\nid = \"fal-ai/veo3.1/fast\"\nkind = \"video\"\n");
-    let meant = |model: &str| catalogue.meant("fal", model);
+    let meant = |model: &str| catalogue.suggestion("fal", model);
     assert_eq!(meant("fal-ai/veo3.1/fsat"), Some("fal-ai/veo3.1/fast"));
     assert_eq!(meant("fal-ia/veo3.1/fast"), Some("fal-ai/veo3.1/fast"));
     assert_eq!(meant("fal-ai/veo3.2/fast"), None);
     assert_eq!(meant("fal-ai/veo3.1/fast"), None);
     assert_eq!(meant("fal-ai/veo3.1"), None);
-    assert_eq!(catalogue.meant("replicate", "fal-ai/veo3.1/fsat"), None);
+    assert_eq!(
+        catalogue.suggestion("replicate", "fal-ai/veo3.1/fsat"),
+        None
+    );
 }
 
 #[test]
@@ -310,7 +313,7 @@ fn table() -> String {
     use std::fmt::Write as _;
     let mut text = String::new();
     for model in Catalogue::embedded().models() {
-        let model = model.filled(limits_of(model));
+        let model = model.with_protocol_limits(limits_of(model));
         let prices = model.prices.iter().map(|price| {
             let holds_for = price.holds_for.as_ref();
             let holds_for = holds_for.map_or(String::new(), |what| format!(" ({what})"));

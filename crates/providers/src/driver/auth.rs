@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use super::provider::Provider;
-use super::step::FREE;
+use super::step::FREE_CALL_RETRIES;
 use crate::error::ProviderError;
 use crate::port::{AuthHeader, Authorization, Call, CallSigner, OutgoingCall};
 use crate::secret::Secret;
@@ -72,7 +72,10 @@ pub(super) enum CallCredential {
 
 impl CallCredential {
     /// The headers for a call.
-    pub(super) fn of(&self, call: OutgoingCall<'_>) -> Result<Vec<AuthHeader>, ProviderError> {
+    pub(super) fn headers_for(
+        &self,
+        call: OutgoingCall<'_>,
+    ) -> Result<Vec<AuthHeader>, ProviderError> {
         match self {
             Self::Headers(headers) => Ok(headers.clone()),
             Self::Sign(sign) => sign.sign(&call),
@@ -129,8 +132,8 @@ impl Provider {
             // With a credential this call would need an exchange itself, without end.
             let call = call.without_credential();
             let (headers, lifetime) = self
-                .step(secret, &call, FREE, |asked, answer| {
-                    self.adapter().authorized(asked, answer)
+                .call_with_retries(secret, &call, FREE_CALL_RETRIES, |asked, answer| {
+                    self.adapter().read_exchange(asked, answer)
                 })
                 .await?;
             slot.set(Some(CachedToken {

@@ -15,7 +15,7 @@ use opentelemetry::trace::SpanContext;
 use tokio::time::Instant;
 
 use super::provider::Provider;
-use super::step::{POLL, RetryPolicy, on_its_basis};
+use super::step::{POLL_RETRIES, RetryPolicy, with_default_basis};
 use crate::error::{ErrorClass, ProviderError};
 use crate::port::{AdapterStep, JobHandle};
 use crate::secret::Secret;
@@ -100,7 +100,7 @@ impl Provider {
         let places: BatchJobs = Arc::new(Mutex::new(vec![first]));
         let (provider, secret) = (self.clone(), secret.clone());
         let (theirs, own_queue) = (places.clone(), queue.clone());
-        let call = async move { provider.leave(&own_queue, &secret, &theirs, due).await };
+        let call = async move { provider.send_batch(&own_queue, &secret, &theirs, due).await };
         // Whoever drives it, it is a part of what opened it.
         let call = call.with_current_context().boxed().shared();
         *open = call.downgrade().map(|call| OpenBatch { places, call });
@@ -108,7 +108,7 @@ impl Provider {
     }
 
     /// `due` is when the first of them should have been asked for.
-    async fn leave(
+    async fn send_batch(
         &self,
         queue: &BatchQueue,
         secret: &Secret,
@@ -129,13 +129,17 @@ impl Provider {
         let call = adapter.poll_many(&handles)?;
         // A second try would come before the gap is over.
         let tries = RetryPolicy {
-            most: if gap.is_zero() { POLL.most } else { 1 },
-            ..POLL.due(due)
+            max_tries: if gap.is_zero() {
+                POLL_RETRIES.max_tries
+            } else {
+                1
+            },
+            ..POLL_RETRIES.due(due)
         };
-        let told = self.step(secret, &call, tries, |asked, answer| {
-            let told = adapter.polled_many(&handles, asked, answer).into_iter();
-            let told = told.map(|one| one.map_err(|error| on_its_basis(answer, error)));
-            in_common(told.collect())
+        let told = self.call_with_retries(secret, &call, tries, |asked, answer| {
+            let told = adapter.read_poll_many(&handles, asked, answer).into_iter();
+            let told = told.map(|one| one.map_err(|error| with_default_basis(answer, error)));
+            split_common_error(told.collect())
         });
         let together = TraceSpan::begin_for("polls", others);
         let told = together.around(told).await;
@@ -145,12 +149,12 @@ impl Provider {
 }
 
 /// The error of the call itself, which every job got and another try may mend.
-fn in_common(
+fn split_common_error(
     told: Vec<Result<AdapterStep, ProviderError>>,
 ) -> Result<Vec<Result<AdapterStep, ProviderError>>, ProviderError> {
     let of_the_call = |told: &Result<AdapterStep, ProviderError>| {
         let class = told.as_ref().err().map(|error| error.class);
-        class.is_some_and(|class| class.is_passing() || class == ErrorClass::Credentials)
+        class.is_some_and(|class| class.is_transient() || class == ErrorClass::Credentials)
     };
     match told.first() {
         Some(Err(error)) if told.iter().all(of_the_call) => Err(error.clone()),

@@ -21,7 +21,7 @@ pub(super) struct ProviderClients {
     /// there are no refused streams for reqwest to repeat either.
     pub(super) submissions: reqwest::Client,
     /// To all other hosts, which must be public. As careful as `submissions`.
-    pub(super) elsewhere: reqwest::Client,
+    pub(super) untrusted: reqwest::Client,
 }
 
 impl ProviderClients {
@@ -47,7 +47,7 @@ impl ProviderClients {
         Ok(Self {
             calls: made(calls)?,
             submissions: made(once()?)?,
-            elsewhere: made(once()?.dns_resolver(resolver))?,
+            untrusted: made(once()?.dns_resolver(resolver))?,
         })
     }
 }

@@ -18,13 +18,13 @@ use crate::response::ProviderResponse;
 use crate::secret::Secret;
 
 /// Tries that bring nothing new.
-const TRIES: u32 = 3;
+const MAX_FRUITLESS_TRIES: u32 = 3;
 /// Tries in all, when each brings a piece.
-const PIECES: u32 = 20;
+const MAX_TRIES: u32 = 20;
 /// Until the answer begins.
 const FIRST_BYTE: Duration = Duration::from_mins(1);
 /// For one download.
-const IN_ALL: Duration = Duration::from_hours(1);
+const TOTAL_TIMEOUT: Duration = Duration::from_hours(1);
 /// The longest wait for a server that asks for one.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
@@ -75,7 +75,7 @@ impl Driver {
         let nothing = || ProviderError::new(ErrorClass::Failed, "there is no result to fetch");
         let call = match source {
             OutputSource::Address(url) => Call::get("download", "")
-                .to(CallTarget::Address(url.clone()))
+                .with_target(CallTarget::Address(url.clone()))
                 .without_credential(),
             OutputSource::Call(call) => (**call).clone(),
             OutputSource::Bytes(bytes) => {
@@ -89,8 +89,8 @@ impl Driver {
         let _permit = self.downloads.acquire().await;
         let mut sink = DownloadSink::new(file, provider.rules().max_result_bytes);
         let whole = fetch(provider, secret, &call, &mut sink);
-        let whole = tokio::time::timeout(IN_ALL, whole).await;
-        let slow = || broken("the result did not arrive within an hour");
+        let whole = tokio::time::timeout(TOTAL_TIMEOUT, whole).await;
+        let slow = || broken_download("the result did not arrive within an hour");
         whole.unwrap_or_else(|_| Err(slow())).map_err(|error| {
             if let DownloadError::Failed(error) = error {
                 return DownloadError::Failed(redact::error(error, secret));
@@ -103,7 +103,7 @@ impl Driver {
 
 /// Whether a result that could not be fetched for this reason may be there later.
 pub fn may_come_back(error: &ProviderError) -> bool {
-    error.class.is_passing() && !is_blocked(error)
+    error.class.is_transient() && !is_blocked(error)
 }
 
 /// Tries until the result is whole.
@@ -114,7 +114,7 @@ async fn fetch(
     sink: &mut DownloadSink<'_>,
 ) -> Result<(), DownloadError> {
     let mut in_vain = 0;
-    for _ in 0..PIECES {
+    for _ in 0..MAX_TRIES {
         let had = sink.size();
         let called = provider.begin("download");
         let tried = called
@@ -127,23 +127,23 @@ async fn fetch(
             Err(DownloadError::Refused(why)) => Some(blocked(why.as_str())),
             Ok(()) | Err(_) => None,
         };
-        provider.count(&called, failed.as_ref());
+        provider.finish_call(&called, failed.as_ref());
         let Err(DownloadError::Failed(error)) = tried else {
             return tried;
         };
         // A large file over a bad line comes in many pieces. Only tries without a piece count.
-        in_vain = if sink.went_on_from(had) {
+        in_vain = if sink.has_resumed_past(had) {
             0
         } else {
             in_vain + 1
         };
         let wait = backoff(in_vain).max(error.retry_after.unwrap_or_default());
-        if !may_come_back(&error) || in_vain >= TRIES || wait > LONGEST_WAIT {
+        if !may_come_back(&error) || in_vain >= MAX_FRUITLESS_TRIES || wait > LONGEST_WAIT {
             return Err(DownloadError::Failed(error));
         }
         tokio::time::sleep(wait).await;
     }
-    Err(broken("the result arrives in too many parts"))
+    Err(broken_download("the result arrives in too many parts"))
 }
 
 async fn attempt(
@@ -161,7 +161,7 @@ async fn attempt(
         // What is here belongs to another version of the file, so the next try starts over.
         412 | 416 => {
             sink.forget();
-            return Err(broken("the result changed during the download"));
+            return Err(broken_download("the result changed during the download"));
         }
         _ => {
             // The body is left unread: it may be a large page, and the status decides.
@@ -185,9 +185,10 @@ async fn attempt(
     let idle = provider.rules().idle_timeout;
     loop {
         let chunk = tokio::time::timeout(idle, answer.chunk()).await;
-        let chunk = chunk.map_err(|_| broken("the download of the result stalled"))?;
-        let chunk = chunk
-            .map_err(|_| broken("the connection was lost before the download was complete"))?;
+        let chunk = chunk.map_err(|_| broken_download("the download of the result stalled"))?;
+        let chunk = chunk.map_err(|_| {
+            broken_download("the connection was lost before the download was complete")
+        })?;
         let Some(chunk) = chunk else { break };
         sink.write(&chunk).await?;
     }
@@ -226,25 +227,26 @@ async fn open(
             // Lengths and ranges count bytes as they are stored, so nothing may compress them.
             .header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let answer = tokio::time::timeout(FIRST_BYTE, request.send()).await;
-        let answer = answer.map_err(|_| broken("the server did not respond within a minute"))?;
-        let answer = answer.map_err(|error| unreached(&error))?;
+        let answer =
+            answer.map_err(|_| broken_download("the server did not respond within a minute"))?;
+        let answer = answer.map_err(|error| connection_error(&error))?;
         let nowhere = "the server redirects to an invalid URL";
-        let Some(next) = next_hop(&here, &answer).map_err(|_| broken(nowhere))? else {
+        let Some(next) = next_hop(&here, &answer).map_err(|_| broken_download(nowhere))? else {
             return Ok(answer);
         };
         // Any other call would be repeated with its body at an address that it was not meant for.
         if call.method != Method::GET {
-            return Err(broken(nowhere));
+            return Err(broken_download(nowhere));
         }
         to = provider.check(next).map_err(DownloadError::Failed)?;
         if !to.trusted {
             call.headers.clear();
         }
     }
-    Err(broken("the server redirected more than 3 times"))
+    Err(broken_download("the server redirected more than 3 times"))
 }
 
-fn unreached(error: &reqwest::Error) -> DownloadError {
+fn connection_error(error: &reqwest::Error) -> DownloadError {
     if let Some(why) = AddressRefusal::cause_of(error) {
         return DownloadError::Failed(blocked(why.to_string()));
     }
@@ -253,9 +255,9 @@ fn unreached(error: &reqwest::Error) -> DownloadError {
     } else {
         "the connection was lost before the download was complete"
     };
-    broken(what)
+    broken_download(what)
 }
 
-pub(super) fn broken(what: &str) -> DownloadError {
+pub(super) fn broken_download(what: &str) -> DownloadError {
     DownloadError::Failed(ProviderError::new(ErrorClass::Unavailable, what))
 }

@@ -26,7 +26,7 @@ pub struct SendDeadline(Option<watch::Receiver<Instant>>);
 
 impl SendDeadline {
     /// As long as the instant behind `until` has not come.
-    pub const fn until(until: watch::Receiver<Instant>) -> Self {
+    pub const fn from_watch(until: watch::Receiver<Instant>) -> Self {
         Self(Some(until))
     }
 
@@ -61,7 +61,7 @@ pub(super) fn is_too_late(error: &ProviderError) -> bool {
 }
 
 /// Whether that is why a request failed.
-pub(super) fn held_back(error: &(dyn StdError + 'static)) -> bool {
+pub(super) fn is_deadline_passed(error: &(dyn StdError + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if error.is::<DeadlinePassed>() {

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::provider::Provider;
-use super::step::POLL;
+use super::step::POLL_RETRIES;
 use super::{Driver, redact};
 use crate::error::ProviderError;
 use crate::order::Order;
@@ -31,7 +31,7 @@ impl LookupResult {
     }
 
     /// Takes the jobs of a page in; whether no further page is needed.
-    fn take(&mut self, page: Vec<FoundJob>) -> bool {
+    fn add_page(&mut self, page: Vec<FoundJob>) -> bool {
         for job in page {
             // While pages are read the list grows, and jobs move to the next.
             if !self.jobs.iter().any(|known| known.handle == job.handle) {
@@ -63,12 +63,12 @@ impl Driver {
         order: &Order,
         since: SystemTime,
     ) -> Result<Option<LookupResult>, ProviderError> {
-        let found = look(provider, secret, order, since).await;
+        let found = find_jobs(provider, secret, order, since).await;
         found.map_err(|error| redact::error(error, secret))
     }
 }
 
-async fn look(
+async fn find_jobs(
     provider: &Provider,
     secret: &Secret,
     order: &Order,
@@ -84,10 +84,12 @@ async fn look(
         if call.effect != CallEffect::Free {
             return Err(ProviderError::unreadable("a look-up must not submit a job"));
         }
-        let read = |asked: &_, answer: &_| adapter.found(order, since, asked, answer);
+        let read = |asked: &_, answer: &_| adapter.read_lookup(order, since, asked, answer);
         // Few tries, as for a poll: whoever looks for a job looks again later anyway.
-        let page = provider.step(secret, &call, POLL, read).await?;
-        let is_settled = lookup.take(page.jobs);
+        let page = provider
+            .call_with_retries(secret, &call, POLL_RETRIES, read)
+            .await?;
+        let is_settled = lookup.add_page(page.jobs);
         match page.next {
             Some(next) if !is_settled => call = *next,
             _ => break,

@@ -88,13 +88,13 @@ impl Driver {
         };
         let adapter = provider.adapter();
         provider
-            .step(secret, &call, step::FREE, |_, answer| {
+            .call_with_retries(secret, &call, step::FREE_CALL_RETRIES, |_, answer| {
                 // A 429 or a 5xx is asked again. Any other answer is the adapter's to judge.
                 let status = answer.status.as_u16();
                 if status == 429 || status >= 500 {
                     return Err(answer.failure(|_| crate::error::ErrorDescription::default()));
                 }
-                Ok(adapter.cancelled(handle, answer))
+                Ok(adapter.confirms_cancellation(handle, answer))
             })
             .await
             .map_err(|error| redact::error(error, secret))

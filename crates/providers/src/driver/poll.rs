@@ -5,14 +5,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::provider::Provider;
-use super::step::{POLL, on_its_basis};
+use super::step::{POLL_RETRIES, with_default_basis};
 use super::{Driver, ProgressWatch, redact};
 use crate::error::ProviderError;
 use crate::port::{AdapterStep, JobHandle, JobOutput};
 use crate::secret::Secret;
 
 /// Longest status word that is shown.
-const WORD: usize = 60;
+const MAX_WORD_CHARS: usize = 60;
 
 /// How a job stands.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Driver {
         watch: &ProgressWatch,
     ) -> Result<PollOutcome, ProviderError> {
         let clean = |error| redact::error(error, secret);
-        match stand(provider, secret, handle, due, watch)
+        match poll_job(provider, secret, handle, due, watch)
             .await
             .map_err(clean)?
         {
@@ -68,7 +68,8 @@ impl Driver {
                 poll_after,
                 unknown_word,
             } => {
-                let unknown_word = unknown_word.map(|word| redact::short(&word, secret, WORD));
+                let unknown_word =
+                    unknown_word.map(|word| redact::short(&word, secret, MAX_WORD_CHARS));
                 // It ends no job, so the operator has to learn of an end that the adapter does not
                 // know.
                 if let Some(word) = &unknown_word {
@@ -90,7 +91,7 @@ impl Driver {
     }
 }
 
-async fn stand(
+async fn poll_job(
     provider: &Provider,
     secret: &Secret,
     handle: &JobHandle,
@@ -110,10 +111,10 @@ async fn stand(
         None => adapter.poll(handle)?,
     };
     provider
-        .follow(secret, first, POLL.due(due), |asked, answer| {
-            let read = adapter.polled(handle, asked, answer);
-            let read = read.map_err(|error| on_its_basis(answer, error));
-            watch.look(adapter, answer, &read);
+        .follow(secret, first, POLL_RETRIES.due(due), |asked, answer| {
+            let read = adapter.read_poll(handle, asked, answer);
+            let read = read.map_err(|error| with_default_basis(answer, error));
+            watch.record_cost(adapter, answer, &read);
             read
         })
         .await

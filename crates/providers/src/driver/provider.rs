@@ -17,7 +17,7 @@ use super::hosts::HostPattern;
 use crate::adapters::{Protocol, base_url};
 use crate::error::{ErrorClass, ProviderError};
 use crate::outbound::{self, AddressGuard, AddressRefusal};
-use crate::port::model_names::is_straight;
+use crate::port::model_names::is_plain_path;
 use crate::port::{Adapter, Call, CallTarget};
 use crate::settings::{ProviderSettings, SettingsError};
 
@@ -57,7 +57,7 @@ impl Default for ProviderRules {
         Self {
             hosts: Vec::new(),
             allow_networks: Vec::new(),
-            max_result_bytes: crate::port::RESULT,
+            max_result_bytes: crate::port::MAX_RESULT_BYTES,
             connect_timeout: Duration::from_secs(10),
             short_timeout: Duration::from_secs(30),
             work_timeout: Duration::from_mins(15),
@@ -186,7 +186,7 @@ impl Provider {
         if trusted {
             &self.0.clients.calls
         } else {
-            &self.0.clients.elsewhere
+            &self.0.clients.untrusted
         }
     }
 
@@ -198,7 +198,7 @@ impl Provider {
         } else if trusted {
             &self.0.clients.submissions
         } else {
-            &self.0.clients.elsewhere
+            &self.0.clients.untrusted
         }
     }
 
@@ -232,7 +232,7 @@ impl Provider {
     /// here. Says why it may not.
     pub fn link(&self, address: &str) -> Result<Url, String> {
         let address = address.trim();
-        let call = Call::get("link", "").to(CallTarget::Address(address.to_owned()));
+        let call = Call::get("link", "").with_target(CallTarget::Address(address.to_owned()));
         let to = self.destination(&call).map_err(|error| error.message)?;
         if to.url.as_str().chars().count() > LONGEST_LINK {
             return Err(format!("its URL is longer than {LONGEST_LINK} characters"));
@@ -269,7 +269,7 @@ impl Provider {
         let root = base.origin().ascii_serialization();
         // Models' names come from callers and ids from answers. Neither may lead to another call.
         if let CallTarget::Path(path) | CallTarget::Root(path) = target
-            && !is_straight(path)
+            && !is_plain_path(path)
         {
             let what = "a name in the request would change the path of the URL";
             return Err(ProviderError::new(ErrorClass::Rejected, what));

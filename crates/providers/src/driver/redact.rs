@@ -8,27 +8,27 @@ use crate::error::ProviderError;
 use crate::secret::Secret;
 
 /// Longest message.
-const MESSAGE: usize = 300;
+const MAX_MESSAGE_CHARS: usize = 300;
 /// Longest code.
-const CODE: usize = 100;
+const MAX_CODE_CHARS: usize = 100;
 /// A part of a secret that is worth hiding.
-const PART: usize = 6;
+const MIN_SECRET_PART: usize = 6;
 /// A run of characters as long as this may be a key.
-const KEY: usize = 32;
+const MIN_KEY_CHARS: usize = 32;
 /// In place of what was cut.
-const CUT: &str = "…";
+const REDACTED: &str = "…";
 
 /// The error with nothing in it that nobody may read.
 #[must_use]
 pub fn error(mut error: ProviderError, secret: &Secret) -> ProviderError {
-    error.message = short(&error.message, secret, MESSAGE);
-    error.code = error.code.map(|code| short(&code, secret, CODE));
+    error.message = short(&error.message, secret, MAX_MESSAGE_CHARS);
+    error.code = error.code.map(|code| short(&code, secret, MAX_CODE_CHARS));
     error
 }
 
 /// The text with nothing in it that nobody may read, and not long.
 pub fn redact(text: &str, secret: &Secret) -> String {
-    short(text, secret, MESSAGE)
+    short(text, secret, MAX_MESSAGE_CHARS)
 }
 
 /// The same, of at most this many characters.
@@ -42,7 +42,7 @@ pub fn short(text: &str, secret: &Secret, most: usize) -> String {
         return text;
     }
     let kept: String = text.chars().take(most.saturating_sub(1)).collect();
-    format!("{kept}{CUT}")
+    format!("{kept}{REDACTED}")
 }
 
 /// Control characters and what makes text run backwards become spaces.
@@ -62,7 +62,9 @@ fn without_secret(text: &str, secret: &Secret) -> String {
     let secret = secret.expose();
     // Keys may be pairs (`ID:KEY`), and a provider may quote one half. Shorter parts are left,
     // because they may occur in ordinary words.
-    let parts = secret.split([':', '|']).filter(|part| part.len() >= PART);
+    let parts = secret
+        .split([':', '|'])
+        .filter(|part| part.len() >= MIN_SECRET_PART);
     let mut all: Vec<&str> = parts
         .chain((!secret.is_empty()).then_some(secret))
         .collect();
@@ -70,7 +72,7 @@ fn without_secret(text: &str, secret: &Secret) -> String {
     all.sort_by_key(|part| std::cmp::Reverse(part.len()));
     let mut text = text.to_owned();
     for part in all {
-        text = text.replace(part, CUT);
+        text = text.replace(part, REDACTED);
     }
     text
 }
@@ -105,7 +107,7 @@ fn without_keys(text: &str) -> String {
         let named = is_named(before, gap, run);
         out.push_str(match () {
             () if is_path(run) => "[path]",
-            () if named || is_key(run) => CUT,
+            () if named || is_key(run) => REDACTED,
             () => run,
         });
         (before, rest) = (run, after);
@@ -135,7 +137,7 @@ fn is_named(before: &str, gap: &str, run: &str) -> bool {
     let given = gap.contains([':', '=']) && gap.chars().all(|c| ":=\"' ".contains(c));
     // "Invalid key: please check" is a sentence, not a key.
     let word = run.chars().all(|c| c.is_ascii_alphabetic());
-    named && given && run.len() >= PART && !word
+    named && given && run.len() >= MIN_SECRET_PART && !word
 }
 
 fn is_key(run: &str) -> bool {
@@ -147,13 +149,13 @@ fn is_key(run: &str) -> bool {
     // Names of models and errors are long too, but made of words and numbers.
     let pieces = run.split(['-', '_', '.', '/']);
     let mixed: usize = pieces.filter(|piece| !is_word(piece)).map(str::len).sum();
-    run.len() >= KEY && mixed * 2 >= run.len()
+    run.len() >= MIN_KEY_CHARS && mixed * 2 >= run.len()
 }
 
 /// Digits, or letters in words of a usual length (`CamelCase` too).
 fn is_word(piece: &str) -> bool {
     if piece.chars().all(|c| c.is_ascii_digit()) {
-        return piece.len() < KEY;
+        return piece.len() < MIN_KEY_CHARS;
     }
     let humps = 1 + piece.chars().filter(char::is_ascii_uppercase).count();
     let capitals = piece.chars().all(|c| c.is_ascii_uppercase());
@@ -238,10 +240,10 @@ mod tests {
             let text = format!("{before}{secret}{after}");
             let shown = redact(&text, &Secret::new(&secret));
             prop_assert!(!shown.contains(&secret), "{shown}");
-            for part in secret.split([':', '|']).filter(|part| part.len() >= PART) {
+            for part in secret.split([':', '|']).filter(|part| part.len() >= MIN_SECRET_PART) {
                 prop_assert!(!shown.contains(part), "{shown}");
             }
-            prop_assert!(shown.chars().count() <= MESSAGE);
+            prop_assert!(shown.chars().count() <= MAX_MESSAGE_CHARS);
             prop_assert!(!shown.chars().any(char::is_control));
         }
     }

@@ -93,7 +93,7 @@ impl DurationQuantiles {
     /// together the short ones, which end first, would make all look short. This is the estimator
     /// of Nelson (1969) and Aalen (1978): of those that were seen at an age, the share that ended
     /// at it. An age that nothing reached yet is taken for the longest seen.
-    pub fn of(mut jobs: Vec<DurationSample>) -> Option<Self> {
+    pub fn from_samples(mut jobs: Vec<DurationSample>) -> Option<Self> {
         let mut begun: Vec<Duration> = jobs.iter().map(|job| job.from).collect();
         begun.sort_unstable();
         // At one age the ended come first: a job that is still open at that age counts among those
@@ -318,7 +318,7 @@ mod tests {
     }
 
     fn lengths(jobs: impl IntoIterator<Item = DurationSample>) -> Option<[u64; 3]> {
-        let lengths = DurationQuantiles::of(jobs.into_iter().collect())?;
+        let lengths = DurationQuantiles::from_samples(jobs.into_iter().collect())?;
         Some([lengths.early, lengths.median, lengths.late].map(|age| age.as_secs()))
     }
 
@@ -370,7 +370,7 @@ mod tests {
                     has_ended: end <= now,
                 })
             });
-            let lengths = DurationQuantiles::of(jobs.collect()).unwrap();
+            let lengths = DurationQuantiles::from_samples(jobs.collect()).unwrap();
             for (found, right) in [(lengths.early, 44), (lengths.median, 60), (lengths.late, 76)] {
                 prop_assert!(found.abs_diff(Duration::from_secs(right)) < Duration::from_secs(9), "{lengths:?}");
             }

@@ -8,7 +8,7 @@ use reqwest::multipart;
 use tokio::time::Instant;
 
 use super::auth::{CallCredential, now};
-use super::fence::{DeadlinePassed, FencedBody, SendDeadline, held_back};
+use super::fence::{DeadlinePassed, FencedBody, SendDeadline, is_deadline_passed};
 use super::provider::{CallDestination, Provider, blocked};
 use crate::error::{ErrorClass, ProviderError};
 use crate::outbound::AddressRefusal;
@@ -43,13 +43,13 @@ impl SendError {
         }
     }
 
-    fn of(error: &reqwest::Error) -> Self {
+    fn from_reqwest(error: &reqwest::Error) -> Self {
         // The resolver's refusal comes as a connect error. It is told first, because no retry helps
         // it.
         if let Some(why) = AddressRefusal::cause_of(error) {
             return Self::unsent(blocked(why.to_string()));
         }
-        if held_back(error) {
+        if is_deadline_passed(error) {
             return Self::unsent(DeadlinePassed.into());
         }
         if error.is_connect() {
@@ -72,20 +72,20 @@ pub(super) type ProgressCallback<'a> = &'a (dyn Fn(&[u8]) + Send + Sync);
 /// A request that is ready to leave.
 pub(super) struct PreparedRequest {
     request: reqwest::RequestBuilder,
-    in_all: Duration,
+    total_timeout: Duration,
     /// Whether it tells which trace it belongs to: the provider itself is told, and nobody else.
-    carries: bool,
+    carries_trace: bool,
 }
 
 impl PreparedRequest {
     /// The same, but it does not leave once it is too late.
-    pub(super) fn fenced(self, fence: &SendDeadline) -> Result<Self, SendError> {
+    pub(super) fn with_deadline(self, fence: &SendDeadline) -> Result<Self, SendError> {
         // Saves the connection, and is the only check for a request without a body.
         if fence.is_over() {
             return Err(SendError::unsent(DeadlinePassed.into()));
         }
         let (client, request) = self.request.build_split();
-        let mut request = request.map_err(|error| SendError::of(&error))?;
+        let mut request = request.map_err(|error| SendError::from_reqwest(&error))?;
         if let Some(body) = request.body_mut().take() {
             let fenced = reqwest::Body::wrap(FencedBody::new(body, fence));
             *request.body_mut() = Some(fenced);
@@ -133,7 +133,7 @@ impl Provider {
                 body: body.as_bytes(),
                 now: now(),
             };
-            for (name, text) in credential.of(leaving)? {
+            for (name, text) in credential.headers_for(leaving)? {
                 let mut secret = value(&text)?;
                 // Hidden in debug output, and kept out of HTTP/2's compression table.
                 secret.set_sensitive(true);
@@ -147,13 +147,13 @@ impl Provider {
             TimeoutClass::Work => rules.work_timeout,
         };
         Ok(PreparedRequest {
-            carries,
+            carries_trace: carries,
             request: match body {
-                RequestContent::Nothing => request,
+                RequestContent::Empty => request,
                 RequestContent::Bytes(bytes) => request.body(bytes),
                 RequestContent::Form(form) => request.multipart(form),
             },
-            in_all: patience + Duration::from_secs(size / BODY_BYTES_PER_SECOND),
+            total_timeout: patience + Duration::from_secs(size / BODY_BYTES_PER_SECOND),
         })
     }
 
@@ -166,19 +166,19 @@ impl Provider {
     ) -> Result<ProviderResponse, SendError> {
         let PreparedRequest {
             mut request,
-            in_all,
-            carries,
+            total_timeout: in_all,
+            carries_trace: carries,
         } = prepared;
         if carries {
             let mut headers = HeaderMap::new();
-            trace::carry(&mut headers);
+            trace::inject_headers(&mut headers);
             request = request.headers(headers);
         }
         let exchange = async {
             let answer = request
                 .send()
                 .await
-                .map_err(|error| SendError::of(&error))?;
+                .map_err(|error| SendError::from_reqwest(&error))?;
             self.read(answer, limit_bytes, progress).await
         };
         // A connection that is not made fails earlier, by `connect_timeout`. When this limit is
@@ -198,7 +198,7 @@ impl Provider {
         progress: Option<ProgressCallback<'_>>,
     ) -> Result<ProviderResponse, SendError> {
         let (status, headers) = (answer.status(), answer.headers().clone());
-        trace::note("http.response.status_code", i64::from(status.as_u16()));
+        trace::set_attribute("http.response.status_code", i64::from(status.as_u16()));
         // An answer that is not read to its end is a lost one: it may have named a job.
         let too_long = || SendError::lost("the provider's response is too large");
         let length = answer.content_length();
@@ -212,14 +212,14 @@ impl Provider {
             // Between two pieces, because the limit for the whole call may be a quarter of an hour.
             let chunk = tokio::time::timeout(idle, answer.chunk()).await;
             let chunk = chunk.map_err(|_| SendError::lost("the provider's response stalled"))?;
-            let Some(chunk) = chunk.map_err(|error| SendError::of(&error))? else {
+            let Some(chunk) = chunk.map_err(|error| SendError::from_reqwest(&error))? else {
                 break;
             };
             if (body.len() + chunk.len()) as u64 > limit_bytes {
                 return Err(too_long());
             }
             body.extend_from_slice(&chunk);
-            if let Some(progress) = progress.filter(|_| worth_telling(body.len(), &mut told)) {
+            if let Some(progress) = progress.filter(|_| progress_is_due(body.len(), &mut told)) {
                 progress(&body);
             }
         }
@@ -233,10 +233,10 @@ impl Provider {
 
 /// Progress is read from the whole answer so far, so not for every piece of it
 /// and not from large ones, which are the result itself.
-fn worth_telling(size: usize, told: &mut Option<Instant>) -> bool {
+fn progress_is_due(size: usize, told: &mut Option<Instant>) -> bool {
     const LARGEST: usize = 2_000_000;
-    const APART: Duration = Duration::from_millis(250);
-    let due = size <= LARGEST && told.is_none_or(|told| told.elapsed() >= APART);
+    const MIN_PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
+    let due = size <= LARGEST && told.is_none_or(|told| told.elapsed() >= MIN_PROGRESS_INTERVAL);
     if due {
         *told = Some(Instant::now());
     }
@@ -244,7 +244,7 @@ fn worth_telling(size: usize, told: &mut Option<Instant>) -> bool {
 }
 
 enum RequestContent {
-    Nothing,
+    Empty,
     Bytes(Bytes),
     Form(multipart::Form),
 }
@@ -254,7 +254,7 @@ impl RequestContent {
     fn as_bytes(&self) -> &[u8] {
         match self {
             Self::Bytes(bytes) => bytes,
-            Self::Nothing | Self::Form(_) => &[],
+            Self::Empty | Self::Form(_) => &[],
         }
     }
 }
@@ -262,7 +262,7 @@ impl RequestContent {
 /// The content and about how many bytes it has.
 fn body(body: &RequestBody) -> Result<(RequestContent, u64), ProviderError> {
     let bytes = match body {
-        RequestBody::Empty => return Ok((RequestContent::Nothing, 0)),
+        RequestBody::Empty => return Ok((RequestContent::Empty, 0)),
         RequestBody::Json(value) => Bytes::from(value.to_string()),
         RequestBody::Form(fields) => {
             let mut form = url::form_urlencoded::Serializer::new(String::new());
@@ -299,13 +299,13 @@ fn add(form: &mut multipart::Form, part: &FormPart) -> Result<u64, ProviderError
             let part = multipart::Part::stream_with_length(bytes.clone(), size)
                 .file_name(file_name.clone())
                 .mime_str(mime)
-                .map_err(|_| unspeakable())?;
+                .map_err(|_| unsendable_character())?;
             (name, part, size)
         }
     };
     // Nothing encodes the name (see `body`), so these would end its quotes or forge a header.
     if name.contains(['"', '\r', '\n']) {
-        return Err(unspeakable());
+        return Err(unsendable_character());
     }
     let whole = std::mem::take(form);
     *form = whole.part(name.clone(), part);
@@ -323,14 +323,14 @@ fn mime(body: &RequestBody) -> Option<&str> {
 }
 
 fn header_name(name: &str) -> Result<HeaderName, ProviderError> {
-    HeaderName::from_bytes(name.as_bytes()).map_err(|_| unspeakable())
+    HeaderName::from_bytes(name.as_bytes()).map_err(|_| unsendable_character())
 }
 
 fn value(text: &str) -> Result<HeaderValue, ProviderError> {
-    HeaderValue::from_str(text).map_err(|_| unspeakable())
+    HeaderValue::from_str(text).map_err(|_| unsendable_character())
 }
 
-fn unspeakable() -> ProviderError {
+fn unsendable_character() -> ProviderError {
     let what = "the request contains a character that cannot be sent";
     ProviderError::new(ErrorClass::Rejected, what)
 }

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::fs::File;
 use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _, BufWriter};
 
-use super::download::{DownloadError, DownloadedFile, broken};
+use super::download::{DownloadError, DownloadedFile, broken_download};
 
 /// The file, and what is known of what is in it.
 pub(super) struct DownloadSink<'a> {
@@ -77,12 +77,14 @@ impl<'a> DownloadSink<'a> {
         let next = range(headers).filter(|(start, _)| self.size > 0 && *start == self.size);
         let Some((_, whole)) = next else {
             self.forget();
-            return Err(broken("the server sent a different range than requested"));
+            return Err(broken_download(
+                "the server sent a different range than requested",
+            ));
         };
         let whole = whole.or(length.map(|length| self.size + length));
         if whole.is_some() && self.expected.is_some() && whole != self.expected {
             self.forget();
-            return Err(broken("the result changed during the download"));
+            return Err(broken_download("the result changed during the download"));
         }
         self.expected = self.expected.or(whole);
         self.resumed = true;
@@ -95,7 +97,7 @@ impl<'a> DownloadSink<'a> {
     }
 
     /// Whether the latest answer brought more of what was here before it.
-    pub(super) fn went_on_from(&self, had: u64) -> bool {
+    pub(super) fn has_resumed_past(&self, had: u64) -> bool {
         self.resumed && self.size > had
     }
 
@@ -103,7 +105,9 @@ impl<'a> DownloadSink<'a> {
     pub(super) fn check_whole(&self) -> Result<(), DownloadError> {
         // An answer without a length of its own may end early and look whole.
         if self.expected.is_some_and(|expected| expected != self.size) {
-            return Err(broken("the result is shorter than its stated length"));
+            return Err(broken_download(
+                "the result is shorter than its stated length",
+            ));
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use crate::trace::TraceSpan;
 /// How often a call is sent, and how long it is waited for in between.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RetryPolicy {
-    pub(super) most: u32,
+    pub(super) max_tries: u32,
     /// A provider that asks for a longer wait gets none: its answer stands.
     pub(super) longest_wait: Duration,
     /// When the first call should leave; how late it is is counted.
@@ -35,15 +35,15 @@ impl RetryPolicy {
 }
 
 /// For calls of which somebody waits for the outcome.
-pub(super) const FREE: RetryPolicy = RetryPolicy {
-    most: 3,
+pub(super) const FREE_CALL_RETRIES: RetryPolicy = RetryPolicy {
+    max_tries: 3,
     longest_wait: Duration::from_mins(1),
     due: None,
 };
 
 /// For polls: the next one comes anyway.
-pub(super) const POLL: RetryPolicy = RetryPolicy {
-    most: 2,
+pub(super) const POLL_RETRIES: RetryPolicy = RetryPolicy {
+    max_tries: 2,
     longest_wait: Duration::from_secs(2),
     due: None,
 };
@@ -56,7 +56,7 @@ const CHAIN_TIME: Duration = Duration::from_mins(10);
 
 impl Provider {
     /// Sends a free call, again if that may help, and reads its answer.
-    pub(super) async fn step<T>(
+    pub(super) async fn call_with_retries<T>(
         &self,
         secret: &Secret,
         call: &Call,
@@ -66,7 +66,7 @@ impl Provider {
         // Once, not before each try: the delay paces a chain of calls, and tries have their own
         // backoff.
         delay(call).await;
-        let asked = call.asked();
+        let asked = call.context();
         let mut fresh = false;
         let mut tried = 0;
         loop {
@@ -74,11 +74,11 @@ impl Provider {
             // A retry is late on purpose. Counted, it would look like a poll that lagged.
             let due = tries.due.filter(|_| tried == 1);
             let called = self.begin(&call.stage);
-            let result = match called.span.around(self.ask(secret, call, due)).await {
+            let result = match called.span.around(self.call_once(secret, call, due)).await {
                 Ok(answer) => read(&asked, &answer),
                 Err(trouble) => Err(trouble.error),
             };
-            self.count(&called, result.as_ref().err());
+            self.finish_call(&called, result.as_ref().err());
             let Err(error) = result else {
                 return result;
             };
@@ -93,15 +93,15 @@ impl Provider {
             let wait = backoff(tried).max(error.retry_after.unwrap_or_default());
             // A wait that is too long is not cut short: the provider would only say no again. The
             // caller gets the error with its `retry_after` and decides.
-            let hopeless = !error.class.is_passing() || is_blocked(&error);
-            if hopeless || tried >= tries.most || wait > tries.longest_wait {
+            let hopeless = !error.class.is_transient() || is_blocked(&error);
+            if hopeless || tried >= tries.max_tries || wait > tries.longest_wait {
                 return Err(error);
             }
             tokio::time::sleep(wait).await;
         }
     }
 
-    async fn ask(
+    async fn call_once(
         &self,
         secret: &Secret,
         call: &Call,
@@ -135,7 +135,7 @@ impl Provider {
     ) -> Result<AdapterStep, ProviderError> {
         let mut chain = CallChain::default();
         loop {
-            match self.step(secret, &call, tries, &read).await? {
+            match self.call_with_retries(secret, &call, tries, &read).await? {
                 AdapterStep::Next(next) => {
                     chain.add(self, &call, &next).await?;
                     call = *next;
@@ -159,7 +159,7 @@ impl Provider {
     }
 
     /// Counts a call that is over.
-    pub(super) fn count(&self, called: &OngoingCall, error: Option<&ProviderError>) {
+    pub(super) fn finish_call(&self, called: &OngoingCall, error: Option<&ProviderError>) {
         let outcome = error.map_or("ok", |error| error.class.name());
         called.span.set("mediagate.outcome", outcome);
         if error.is_some() {
@@ -230,14 +230,14 @@ impl CallChain {
 
 /// An error with what it rests on, where the adapter does not say: a record comes
 /// with a success.
-pub(super) fn on_its_basis(answer: &ProviderResponse, error: ProviderError) -> ProviderError {
+pub(super) fn with_default_basis(answer: &ProviderResponse, error: ProviderError) -> ProviderError {
     let by_status = if answer.status.is_success() {
         ErrorBasis::Record
     } else {
         ErrorBasis::Answer
     };
     let basis = error.basis.unwrap_or(by_status);
-    error.on(basis)
+    error.with_basis(basis)
 }
 
 /// The wait that a call asks for before it is sent.

@@ -11,7 +11,7 @@ use super::auth::CallCredential;
 use super::fence::{SendDeadline, is_too_late};
 use super::provider::Provider;
 use super::send::{PreparedRequest, SendError};
-use super::step::{CallChain, FREE, backoff, delay, on_its_basis};
+use super::step::{CallChain, FREE_CALL_RETRIES, backoff, delay, with_default_basis};
 use super::{Driver, redact};
 use crate::cost::ProviderCost;
 use crate::error::{ErrorBasis, ErrorClass, ProviderError};
@@ -48,7 +48,7 @@ pub enum SubmitError<E> {
     /// A call before the submission failed, or the order cannot be put into a
     /// call: nothing was submitted.
     #[error("before the submission: {0}")]
-    Before(ProviderError),
+    BeforeSubmission(ProviderError),
     /// Held back: by the time at which it could leave, it could not be proved any
     /// more that it may.
     #[error("not sent: the time limit had passed")]
@@ -87,7 +87,7 @@ impl ProgressWatch {
         self.0.progress.load(Ordering::Relaxed).checked_sub(1)
     }
 
-    fn tell(&self, progress: u8) {
+    fn set_progress(&self, progress: u8) {
         // Stored plus one, so that the 0 of a new watch means that nothing is known.
         self.0
             .progress
@@ -96,7 +96,11 @@ impl ProgressWatch {
 
     /// Does the work, and shows how far it is whenever it has gone on. Progress is told while an
     /// answer is read, so nothing has to look for it in between.
-    pub async fn during<T>(&self, work: impl Future<Output = T>, show: impl Fn(u8)) -> T {
+    pub async fn run_with_progress<T>(
+        &self,
+        work: impl Future<Output = T>,
+        show: impl Fn(u8),
+    ) -> T {
         let mut work = pin!(work);
         let go_on = poll_fn(|context| {
             let done = work.as_mut().poll(context);
@@ -114,7 +118,7 @@ impl ProgressWatch {
     }
 
     /// Looks for the cost in an answer, when it is the one that ended the job.
-    pub(super) fn look(
+    pub(super) fn record_cost(
         &self,
         adapter: &dyn Adapter,
         answer: &ProviderResponse,
@@ -156,7 +160,7 @@ impl Driver {
         work.run(intent).await.map_err(|error| match error {
             SubmitError::Intent(error) => SubmitError::Intent(error),
             SubmitError::TooLate => SubmitError::TooLate,
-            SubmitError::Before(error) => SubmitError::Before(clean(error)),
+            SubmitError::BeforeSubmission(error) => SubmitError::BeforeSubmission(clean(error)),
             SubmitError::Refused(error) => SubmitError::Refused(clean(error)),
             SubmitError::Failed(error) => SubmitError::Failed(clean(error)),
             SubmitError::Unclear(error) => SubmitError::Unclear(clean(error)),
@@ -181,24 +185,29 @@ impl OrderSubmission<'_> {
         intent: impl AsyncFnOnce() -> Result<SendDeadline, E>,
     ) -> Result<OrderAcceptance, SubmitError<E>> {
         let first = self.adapter().start(self.order);
-        let call = self.before(first.map_err(SubmitError::Before)?).await;
-        let call = call.map_err(SubmitError::Before)?;
+        let call = self
+            .run_preliminary_calls(first.map_err(SubmitError::BeforeSubmission)?)
+            .await;
+        let call = call.map_err(SubmitError::BeforeSubmission)?;
         // The operator's members are for the order alone. Calls before it have other bodies.
         let call = call.with_extra(&self.order.extra);
         // Whatever can fail without a connection fails before the intent is written. With the
         // intent on disk, a crash leaves an order of which nobody knows whether it was sent.
-        let ready = self.ready(&call).await.map_err(SubmitError::Before)?;
+        let ready = self
+            .prepare_submission(&call)
+            .await
+            .map_err(SubmitError::BeforeSubmission)?;
         // On disk before a byte leaves: after a crash the order is looked up and not sent again.
         let fence = intent().await.map_err(SubmitError::Intent)?;
-        let step = self.once(&call, ready, &fence).await?;
-        self.after(&call, step).await
+        let step = self.send_once(&call, ready, &fence).await?;
+        self.follow_submission(&call, step).await
     }
 
     /// The free calls up to the one that costs.
-    async fn before(&self, mut call: Call) -> Result<Call, ProviderError> {
+    async fn run_preliminary_calls(&self, mut call: Call) -> Result<Call, ProviderError> {
         let mut chain = CallChain::default();
         while call.effect == CallEffect::Free {
-            let step = self.free(&call).await?;
+            let step = self.free_call(&call).await?;
             let next = match step {
                 AdapterStep::Next(next) => *next,
                 // An upload that the provider still processes. `chain.add` waits before it is asked
@@ -217,9 +226,9 @@ impl OrderSubmission<'_> {
         Ok(call)
     }
 
-    async fn free(&self, call: &Call) -> Result<AdapterStep, ProviderError> {
+    async fn free_call(&self, call: &Call) -> Result<AdapterStep, ProviderError> {
         self.provider
-            .step(self.secret, call, FREE, |asked, answer| {
+            .call_with_retries(self.secret, call, FREE_CALL_RETRIES, |asked, answer| {
                 self.read(asked, answer)
             })
             .await
@@ -230,14 +239,14 @@ impl OrderSubmission<'_> {
         asked: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let read = self.adapter().submitted(self.order, asked, answer);
-        let read = read.map_err(|error| on_its_basis(answer, error));
-        self.watch.look(self.adapter(), answer, &read);
+        let read = self.adapter().read_submission(self.order, asked, answer);
+        let read = read.map_err(|error| with_default_basis(answer, error));
+        self.watch.record_cost(self.adapter(), answer, &read);
         read
     }
 
     /// The submission, ready to leave, with its place among those in flight.
-    async fn ready(&self, call: &Call) -> Result<ReadySubmission<'_>, ProviderError> {
+    async fn prepare_submission(&self, call: &Call) -> Result<ReadySubmission<'_>, ProviderError> {
         delay(call).await;
         let to = self.provider.destination(call)?;
         let wanted = call.with_credential && to.trusted;
@@ -253,7 +262,7 @@ impl OrderSubmission<'_> {
     }
 
     /// Sends the call that costs.
-    async fn once<E>(
+    async fn send_once<E>(
         &self,
         call: &Call,
         ready: ReadySubmission<'_>,
@@ -285,7 +294,7 @@ impl OrderSubmission<'_> {
                 // The first one left in time. `TooLate` would claim that nothing was sent.
                 Err(SubmitError::TooLate) => break,
                 Err(SubmitError::Unclear(error) | SubmitError::Refused(error)) => {
-                    doubt = error.of_class(ErrorClass::Unclear);
+                    doubt = error.with_class(ErrorClass::Unclear);
                 }
                 told => return told,
             }
@@ -301,11 +310,11 @@ impl OrderSubmission<'_> {
     ) -> Result<AdapterStep, SubmitError<E>> {
         let progress = |part: &[u8]| {
             if let Some(progress) = self.adapter().progress_of_part(part) {
-                self.watch.tell(progress);
+                self.watch.set_progress(progress);
             }
         };
         let called = self.provider.begin(&call.stage);
-        let answer = match prepared.fenced(fence) {
+        let answer = match prepared.with_deadline(fence) {
             Ok(prepared) => {
                 let sent = self
                     .provider
@@ -315,10 +324,10 @@ impl OrderSubmission<'_> {
             Err(late) => Err(late),
         };
         let (reached, result) = match answer {
-            Ok(answer) => (true, self.outcome(&call.asked(), &answer)),
+            Ok(answer) => (true, self.outcome(&call.context(), &answer)),
             Err(SendError { error, reached }) => (reached, Err(error)),
         };
-        self.provider.count(&called, result.as_ref().err());
+        self.provider.finish_call(&called, result.as_ref().err());
         result.map_err(|error| {
             // A free call would be sent again with a fresh token. This one is sent once, so the
             // fresh token is for the next order.
@@ -334,7 +343,7 @@ impl OrderSubmission<'_> {
                     SubmitError::Failed(error)
                 }
                 // `outcome` has made every unproved "no" unclear, so this one is proved.
-                class if class.says_no() => SubmitError::Refused(error),
+                class if class.is_refusal() => SubmitError::Refused(error),
                 ErrorClass::Failed | ErrorClass::Unfit | ErrorClass::Lost => {
                     SubmitError::Failed(error)
                 }
@@ -380,20 +389,22 @@ impl OrderSubmission<'_> {
         // another route may get the order.
         let mut table = adapter.refusals().into_iter();
         if table.any(|row| row.is_proved_by(answer, &error)) {
-            return Err(error.on(ErrorBasis::Answer));
+            return Err(error.with_basis(ErrorBasis::Answer));
         }
         Err(match error.class {
             // A refusal in a successful response is the result of the order: accepted, nothing
             // made.
-            ErrorClass::Refused if answer.status.is_success() => error.on(ErrorBasis::Record),
+            ErrorClass::Refused if answer.status.is_success() => {
+                error.with_basis(ErrorBasis::Record)
+            }
             // No document proves this "no", so the order must not go elsewhere.
-            class if class.says_no() => error.of_class(ErrorClass::Unclear),
+            class if class.is_refusal() => error.with_class(ErrorClass::Unclear),
             _ => error,
         })
     }
 
     /// What came of the submission, followed to its end.
-    async fn after<E>(
+    async fn follow_submission<E>(
         &self,
         call: &Call,
         mut step: AdapterStep,
@@ -423,11 +434,11 @@ impl OrderSubmission<'_> {
             gone_on.map_err(SubmitError::Unclear)?;
             call = next;
             // The order was accepted before this call, so no error of it may count as a rejection.
-            step = self.free(&call).await.map_err(|error| {
+            step = self.free_call(&call).await.map_err(|error| {
                 if error.ends_job() {
                     SubmitError::Failed(error)
                 } else {
-                    SubmitError::Unclear(error.of_class(ErrorClass::Unclear))
+                    SubmitError::Unclear(error.with_class(ErrorClass::Unclear))
                 }
             })?;
         }
@@ -458,7 +469,7 @@ mod tests {
         let (tell, mut told) = mpsc::unbounded_channel();
         let mut read = pin!(async {
             while let Some(progress) = told.recv().await {
-                watch.tell(progress);
+                watch.set_progress(progress);
             }
         });
         let counted = poll_fn(|context| {
@@ -474,7 +485,10 @@ mod tests {
             }
             drop(tell);
         };
-        tokio::join!(watch.during(counted, |progress| shown.set(progress)), hours);
+        tokio::join!(
+            watch.run_with_progress(counted, |progress| shown.set(progress)),
+            hours
+        );
         // At the start, for each part and at the end; `join` looks at both when either wakes.
         assert!(polls.get() <= 8, "{} polls", polls.get());
     }

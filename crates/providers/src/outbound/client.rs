@@ -45,7 +45,7 @@ impl OutboundClient {
 
     /// The way out by a proxy that looks names up itself, and must keep the same rules for
     /// them; addresses that are literal are checked here all the same.
-    pub fn through(
+    pub fn through_proxy(
         proxy: &Url,
         rules: OutboundRules,
         connect_timeout: Duration,
@@ -148,8 +148,8 @@ impl Resolve for CheckedResolver {
 /// Reading the platform's roots takes long, so they are read once for the
 /// process.
 fn tls(protocols: &[&[u8]]) -> Result<ClientConfig, String> {
-    static SHARED: OnceLock<Result<ClientConfig, String>> = OnceLock::new();
-    let mut config = SHARED.get_or_init(platform_tls).clone()?;
+    static TLS_CONFIG: OnceLock<Result<ClientConfig, String>> = OnceLock::new();
+    let mut config = TLS_CONFIG.get_or_init(platform_tls).clone()?;
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(config)
 }

@@ -27,7 +27,7 @@ pub use client::{CheckedResolver, OutboundClient, client};
 /// Redirects followed at most.
 pub const REDIRECTS: usize = 3;
 /// For one look-up of a name that is only handed on.
-const LOOK_UP: Duration = Duration::from_secs(3);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What the operator allows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl<'a> AddressGuard<'a> {
         let Some(Host::Domain(name)) = url.host() else {
             return Ok(());
         };
-        let found = tokio::time::timeout(LOOK_UP, tokio::net::lookup_host((name, 0))).await;
+        let found = tokio::time::timeout(LOOKUP_TIMEOUT, tokio::net::lookup_host((name, 0))).await;
         let usual_port = self.is_usual_port(url);
         let mut found = found.into_iter().flatten().flatten();
         found.try_for_each(|address| self.check_address(address.ip(), usual_port))

@@ -74,10 +74,10 @@ pub struct Call {
 }
 
 /// Most bytes of an answer that only tells something.
-pub const TELLING: u64 = 8_000_000;
+pub const MAX_ANSWER_BYTES: u64 = 8_000_000;
 
 /// Most bytes of a result.
-pub const RESULT: u64 = 1_000_000_000;
+pub const MAX_RESULT_BYTES: u64 = 1_000_000_000;
 
 impl Call {
     /// A call with the credential, to a path under the base address, that may
@@ -98,7 +98,7 @@ impl Call {
             effect: CallEffect::Free,
             with_credential: true,
             patience: TimeoutClass::Short,
-            limit_bytes: TELLING,
+            limit_bytes: MAX_ANSWER_BYTES,
             delay: None,
         }
     }
@@ -115,14 +115,14 @@ impl Call {
 
     /// Goes elsewhere than to a path under the base address.
     #[must_use]
-    pub fn to(mut self, target: CallTarget) -> Self {
+    pub fn with_target(mut self, target: CallTarget) -> Self {
         self.to = target;
         self
     }
 
     /// Marks the call by which the provider takes the order.
     #[must_use]
-    pub const fn submits(mut self) -> Self {
+    pub const fn mark_submission(mut self) -> Self {
         self.effect = CallEffect::Submission;
         self
     }
@@ -198,7 +198,7 @@ impl Call {
     /// Waits for work that is done while the connection is open, and takes an
     /// answer of up to `limit_bytes`.
     #[must_use]
-    pub const fn works(mut self, limit_bytes: u64) -> Self {
+    pub const fn with_long_timeout(mut self, limit_bytes: u64) -> Self {
         self.patience = TimeoutClass::Work;
         self.limit_bytes = limit_bytes;
         self
@@ -206,13 +206,13 @@ impl Call {
 
     /// Is sent only after this while.
     #[must_use]
-    pub const fn after(mut self, delay: Duration) -> Self {
+    pub const fn with_delay(mut self, delay: Duration) -> Self {
         self.delay = Some(delay);
         self
     }
 
     /// What the adapter is told of this call beside its answer.
-    pub fn asked(&self) -> CallContext {
+    pub fn context(&self) -> CallContext {
         CallContext {
             stage: self.stage.clone(),
             memo: self.memo.clone(),

@@ -58,7 +58,7 @@ impl LookupPage {
 
     /// Goes on with another page, where there is one.
     #[must_use]
-    pub fn and_then(mut self, next: Option<Call>) -> Self {
+    pub fn with_next_page(mut self, next: Option<Call>) -> Self {
         self.next = next.map(Box::new);
         self
     }

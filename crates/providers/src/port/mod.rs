@@ -40,8 +40,8 @@ use crate::response::ProviderResponse;
 use crate::secret::Secret;
 
 pub use call::{
-    Call, CallContext, CallEffect, CallTarget, FormPart, RESULT, RequestBody, TELLING,
-    TimeoutClass, merge,
+    Call, CallContext, CallEffect, CallTarget, FormPart, MAX_ANSWER_BYTES, MAX_RESULT_BYTES,
+    RequestBody, TimeoutClass, merge,
 };
 pub use find::{FoundJob, LookupPage, MatchCertainty};
 pub use model_names::ModelNames;
@@ -88,7 +88,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
 
     /// Whether a size can be said to the provider as it is, so that another one
     /// is not what comes.
-    fn can_say(&self, model: &str, size: (u32, u32)) -> bool {
+    fn can_express_size(&self, model: &str, size: (u32, u32)) -> bool {
         let _ = (model, size);
         true
     }
@@ -110,7 +110,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
 
     /// The headers and their lifetime that the answer to an
     /// [`Authorization::Exchange`] brings.
-    fn authorized(
+    fn read_exchange(
         &self,
         asked: &CallContext,
         answer: &ProviderResponse,
@@ -132,7 +132,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
 
     /// What the answer to a call means, up to and including the submission.
     /// Every status comes here.
-    fn submitted(
+    fn read_submission(
         &self,
         order: &Order,
         asked: &CallContext,
@@ -140,7 +140,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     ) -> Result<AdapterStep, ProviderError> {
         let _ = (order, asked);
         match self.job() {
-            Some(job) => job.submitted(answer),
+            Some(job) => job.read_submission(answer),
             None => Err(no_jobs()),
         }
     }
@@ -161,7 +161,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         // asked what it would find under a 200.
         let mut good = answer.clone();
         good.status = StatusCode::OK;
-        match self.submitted(order, asked, &good) {
+        match self.read_submission(order, asked, &good) {
             Ok(AdapterStep::Submitted { handle, .. }) => Some(handle),
             _ => None,
         }
@@ -177,7 +177,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     /// What the answer to a poll, or to a call that followed from it, means.
     /// Every status comes here: some providers tell of a failed job by one. An
     /// unknown status word is [`AdapterStep::Running`] with `unknown_word` set.
-    fn polled(
+    fn read_poll(
         &self,
         handle: &JobHandle,
         asked: &CallContext,
@@ -185,7 +185,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     ) -> Result<AdapterStep, ProviderError> {
         let _ = asked;
         let job = self.job().ok_or_else(no_jobs)?;
-        job.polled(handle, answer)
+        job.read_poll(handle, answer)
     }
 
     /// What the provider says that a job cost, in the answer that told its end,
@@ -204,7 +204,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
 
     /// What the answer to [`Adapter::poll_many`] means for each job, in their
     /// order.
-    fn polled_many(
+    fn read_poll_many(
         &self,
         handles: &[&JobHandle],
         asked: &CallContext,
@@ -212,7 +212,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     ) -> Vec<Result<AdapterStep, ProviderError>> {
         handles
             .iter()
-            .map(|handle| self.polled(handle, asked, answer))
+            .map(|handle| self.read_poll(handle, asked, answer))
             .collect()
     }
 
@@ -222,7 +222,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     }
 
     /// What the answer to a cancellation means: whether the job is called off.
-    fn cancelled(&self, handle: &JobHandle, answer: &ProviderResponse) -> bool {
+    fn confirms_cancellation(&self, handle: &JobHandle, answer: &ProviderResponse) -> bool {
         let _ = handle;
         answer.status.is_success()
     }
@@ -251,7 +251,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     /// What the answer to a look-up means: the jobs in it that are the order's,
     /// or may be, and the next page. Every status comes here. Likely jobs that
     /// are older than `since` (with [`find::SKEW`]) are left out.
-    fn found(
+    fn read_lookup(
         &self,
         order: &Order,
         since: SystemTime,

@@ -55,20 +55,20 @@ impl ModelNames {
 }
 
 /// A name as part of a path, each of its segments encoded.
-pub fn in_path(name: &str) -> Cow<'_, str> {
-    const KEPT: &AsciiSet = &NON_ALPHANUMERIC
+pub fn encode_path(name: &str) -> Cow<'_, str> {
+    const PATH_CHARS: &AsciiSet = &NON_ALPHANUMERIC
         .remove(b'.')
         .remove(b'_')
         .remove(b':')
         .remove(b'/')
         .remove(b'@')
         .remove(b'-');
-    utf8_percent_encode(name, KEPT).into()
+    utf8_percent_encode(name, PATH_CHARS).into()
 }
 
 /// Whether a path stays where it is written: no segment, decoded as often as a
 /// server may, leads elsewhere, and nothing ends it early.
-pub(crate) fn is_straight(path: &str) -> bool {
+pub(crate) fn is_plain_path(path: &str) -> bool {
     let path = path.split_once('?').map_or(path, |(path, _)| path);
     if path.contains(['\\', '#']) || path.contains("//") || path.contains(char::is_control) {
         return false;
@@ -155,7 +155,7 @@ mod tests {
             "/a%2Fb",
             "/a?next=../b//c#",
         ] {
-            assert!(is_straight(path), "{path:?}");
+            assert!(is_plain_path(path), "{path:?}");
         }
         for path in [
             "/a/../b",
@@ -170,7 +170,7 @@ mod tests {
             "/a%0d%0ab",
             "/a/..",
         ] {
-            assert!(!is_straight(path), "{path:?}");
+            assert!(!is_plain_path(path), "{path:?}");
         }
     }
 }

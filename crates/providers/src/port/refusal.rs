@@ -24,20 +24,20 @@ pub struct RefusalRule<'a> {
 
 /// The statuses by which a server says that it did not process a request.
 pub const UNPROCESSED: [u16; 10] = [400, 401, 402, 403, 404, 405, 413, 415, 422, 429];
-const HTTP: &str = "RFC 9110, 15.5, and RFC 6585, 4: the request is not processed";
+const HTTP_SOURCE: &str = "RFC 9110, 15.5, and RFC 6585, 4: the request is not processed";
 
 impl<'a> RefusalRule<'a> {
     /// The statuses of HTTP itself.
-    pub fn of_http() -> Self {
+    pub fn http_statuses() -> Self {
         Self {
             statuses: UNPROCESSED.to_vec(),
             codes: Vec::new(),
-            source: HTTP,
+            source: HTTP_SOURCE,
         }
     }
 
     /// Codes in the body of an answer that is a success by its status.
-    pub fn of_codes(codes: impl IntoIterator<Item = &'a str>, source: &'a str) -> Self {
+    pub fn error_codes(codes: impl IntoIterator<Item = &'a str>, source: &'a str) -> Self {
         Self {
             statuses: vec![200, 201, 202],
             codes: codes.into_iter().collect(),
@@ -69,16 +69,16 @@ mod tests {
                 Some(code) => error.with_code(code),
                 None => error,
             };
-            row.is_proved_by(&ProviderResponse::json_of(status, &Value::Null), &error)
+            row.is_proved_by(&ProviderResponse::from_json(status, &Value::Null), &error)
         };
-        let http = RefusalRule::of_http();
+        let http = RefusalRule::http_statuses();
         for status in UNPROCESSED {
             assert!(proved(&http, status, None), "{status}");
         }
         for status in [200, 408, 409, 410, 425, 499, 500, 502, 503, 504] {
             assert!(!proved(&http, status, Some("any")), "{status}");
         }
-        let codes = RefusalRule::of_codes(["1002", "limit*"], "a page");
+        let codes = RefusalRule::error_codes(["1002", "limit*"], "a page");
         assert!(proved(&codes, 200, Some("1002")) && proved(&codes, 201, Some("limit_reached")));
         for (status, code) in [(200, Some("1003")), (200, None), (503, Some("1002"))] {
             assert!(!proved(&codes, status, code), "{status} {code:?}");

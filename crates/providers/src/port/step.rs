@@ -27,7 +27,7 @@ impl JobHandle {
 
     /// What the job makes, where that is one thing: the song whose facts are in
     /// the member `song`, else a video.
-    pub fn what(&self) -> OutputKind {
+    pub fn output_kind(&self) -> OutputKind {
         let facts = self.0.get("song").cloned();
         let facts = facts.and_then(|facts| serde_json::from_value(facts).ok());
         facts.map_or(OutputKind::Video, OutputKind::Clip)
@@ -102,7 +102,9 @@ impl AdapterStep {
     pub fn done(outputs: Vec<JobOutput>) -> Result<Self, ProviderError> {
         if outputs.is_empty() {
             let message = "the provider reports success but returned no result";
-            return Err(ProviderError::new(ErrorClass::Failed, message).on(ErrorBasis::Answer));
+            return Err(
+                ProviderError::new(ErrorClass::Failed, message).with_basis(ErrorBasis::Answer)
+            );
         }
         Ok(Self::Done { outputs })
     }
@@ -137,7 +139,7 @@ impl JobOutput {
 
     /// A song whose provider keeps no record of it.
     pub fn song(song: &SongSpec, model: &str, source: OutputSource) -> Self {
-        let what = OutputKind::Clip(Box::new(ClipFacts::of_song(song, model)));
+        let what = OutputKind::Clip(Box::new(ClipFacts::from_song(song, model)));
         Self { what, source }
     }
 }
@@ -184,7 +186,7 @@ pub struct ClipFacts {
 
 impl ClipFacts {
     /// Those of a song whose provider keeps no record of it.
-    pub fn of_song(song: &SongSpec, model: &str) -> Self {
+    pub fn from_song(song: &SongSpec, model: &str) -> Self {
         let text = |field| song.text(field).unwrap_or_default().to_owned();
         Self {
             title: text("title"),

@@ -91,12 +91,12 @@ proptest! {
         since in any::<u32>(),
     ) {
         let since = UNIX_EPOCH + Duration::from_secs(since.into());
-        let answer = ProviderResponse::json_of(status, &body);
+        let answer = ProviderResponse::from_json(status, &body);
         for (case, adapter) in ADAPTERS.iter() {
             let offers = adapter.find(&case.order, since).is_some();
             for stage in ["find", "find in queue", "find again"] {
-                let asked = Call::get(stage, "").with_memo(memo.clone()).asked();
-                let found = adapter.found(&case.order, since, &asked, &answer);
+                let asked = Call::get(stage, "").with_memo(memo.clone()).context();
+                let found = adapter.read_lookup(&case.order, since, &asked, &answer);
                 prop_assert!(offers || found.is_err(), "{}", case.name);
             }
         }

@@ -86,7 +86,7 @@ async fn a_look_up_is_tried_twice_and_no_further() {
     let (driver, provider, secret) = usual(&server.url());
     let film = order("film");
     let again = driver.find(&provider, &secret, &film, UNIX_EPOCH).await;
-    assert!(again.unwrap_err().class.is_passing());
+    assert!(again.unwrap_err().class.is_transient());
     assert_eq!(server.seen().len(), 4);
 }
 

@@ -97,7 +97,7 @@ pub(crate) fn handle(id: &str) -> JobHandle {
 impl Plain {
     fn submission(order: &Order) -> Call {
         let call = Call::post("submit", "/jobs", json!({"key": order.key}));
-        call.submits().works(1_000_000)
+        call.mark_submission().with_long_timeout(1_000_000)
     }
 }
 
@@ -124,7 +124,7 @@ impl Adapter for Plain {
         })
     }
 
-    fn authorized(
+    fn read_exchange(
         &self,
         _: &CallContext,
         answer: &ProviderResponse,
@@ -135,7 +135,7 @@ impl Adapter for Plain {
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        vec![RefusalRule::of_http()]
+        vec![RefusalRule::http_statuses()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -146,7 +146,7 @@ impl Adapter for Plain {
         })
     }
 
-    fn submitted(
+    fn read_submission(
         &self,
         order: &Order,
         asked: &CallContext,
@@ -160,7 +160,7 @@ impl Adapter for Plain {
             });
         }
         if let Some(address) = text_at(&body, "/see") {
-            let call = Call::get("see", "").to(CallTarget::Address(address));
+            let call = Call::get("see", "").with_target(CallTarget::Address(address));
             return Ok(AdapterStep::next(call));
         }
         Ok(AdapterStep::submitted(
@@ -172,7 +172,7 @@ impl Adapter for Plain {
         Ok(Call::get("poll", format!("/jobs/{}", handle.text("id"))))
     }
 
-    fn polled(
+    fn read_poll(
         &self,
         _: &JobHandle,
         _: &CallContext,
@@ -186,7 +186,7 @@ impl Adapter for Plain {
         Some(Call::get("poll", "/jobs").with_query("ids", ids.join(",")))
     }
 
-    fn polled_many(
+    fn read_poll_many(
         &self,
         handles: &[&JobHandle],
         _: &CallContext,
@@ -214,7 +214,7 @@ impl Adapter for Plain {
         }
     }
 
-    fn found(
+    fn read_lookup(
         &self,
         order: &Order,
         since: SystemTime,
@@ -231,7 +231,7 @@ impl Adapter for Plain {
         });
         let number = asked.memo.as_u64().unwrap();
         let next = (body["more"] == true).then(|| list(number + 1));
-        Ok(LookupPage::jobs(jobs).and_then(next))
+        Ok(LookupPage::jobs(jobs).with_next_page(next))
     }
 
     fn hosts(&self) -> Vec<String> {
@@ -248,7 +248,7 @@ fn list(number: u64) -> Call {
 fn stand(body: &Value) -> Result<AdapterStep, ProviderError> {
     if let Some(address) = text_at(body, "/see") {
         return Ok(AdapterStep::next(
-            Call::get("see", "").to(CallTarget::Address(address)),
+            Call::get("see", "").with_target(CallTarget::Address(address)),
         ));
     }
     match required_text(body, "/status")?.as_str() {

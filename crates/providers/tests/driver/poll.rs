@@ -32,7 +32,7 @@ async fn a_poll_is_tried_twice() {
         .poll(&provider, &secret, &handle("1"))
         .await
         .unwrap_err();
-    assert!(error.class.is_passing());
+    assert!(error.class.is_transient());
     assert_eq!(server.seen().len(), 4);
 }
 
@@ -200,7 +200,7 @@ async fn a_batch_that_fails_fails_for_each() {
         .iter()
         .map(|handle| driver.poll(&provider, &secret, handle));
     for told in join_all(polls).await {
-        assert!(told.unwrap_err().class.is_passing());
+        assert!(told.unwrap_err().class.is_transient());
     }
     assert_eq!(server.seen().len(), 1, "a second try would come too soon");
 }

@@ -135,7 +135,7 @@ async fn not_a_byte_leaves_once_it_is_too_late() {
                 std::thread::yield_now();
             }
         });
-        Ok::<_, Infallible>(SendDeadline::until(proved))
+        Ok::<_, Infallible>(SendDeadline::from_watch(proved))
     };
     let error = driver
         .submit(
@@ -160,7 +160,7 @@ async fn what_is_proved_anew_may_leave() {
     let (driver, provider, secret) = usual(&server.url());
     let (prove, proved) = tokio::sync::watch::channel(Instant::now());
     let (watch, order) = (ProgressWatch::new(), order("m"));
-    let intent = async || Ok::<_, Infallible>(SendDeadline::until(proved.clone()));
+    let intent = async || Ok::<_, Infallible>(SendDeadline::from_watch(proved.clone()));
     let error = driver.submit(&provider, &secret, &order, &watch, intent);
     assert!(matches!(error.await, Err(SubmitError::TooLate)));
     assert_eq!(server.seen().len(), 0);
@@ -196,7 +196,7 @@ async fn what_fails_before_the_submission_is_no_submission() {
             )
             .await
             .unwrap_err();
-        let SubmitError::Before(error) = error else {
+        let SubmitError::BeforeSubmission(error) = error else {
             panic!("{error:?}");
         };
         assert_eq!((error.class, server.seen().len()), (class, calls));

@@ -58,7 +58,10 @@ pub(crate) fn router(world: &Arc<World>, proxies: Arc<ProxyRegistry>) -> Router 
         .route("/reset", axum::routing::post(reset))
         .route("/faults", get(faults).post(place).delete(clear_faults))
         .route("/plan", axum::routing::post(plan))
-        .route("/journal", get(journal).put(keep).delete(clear_journal))
+        .route(
+            "/journal",
+            get(journal).put(set_journal).delete(clear_journal),
+        )
         .route("/jobs", get(jobs))
         .with_state(world.clone())
         .nest("/proxies", proxies::router(proxies))
@@ -70,11 +73,11 @@ async fn reset(State(world): WorldState) -> StatusCode {
 }
 
 async fn faults(State(world): WorldState) -> axum::Json<Vec<FaultOrder>> {
-    axum::Json(world.orders())
+    axum::Json(world.fault_orders())
 }
 
 async fn place(State(world): WorldState, body: Bytes) -> Response {
-    take(&body, |order| world.place(order))
+    apply_body(&body, |order| world.place(order))
 }
 
 async fn clear_faults(State(world): WorldState) -> StatusCode {
@@ -87,7 +90,7 @@ async fn plan(
     Query(about): Query<ProviderQuery>,
     body: Bytes,
 ) -> Response {
-    take(&body, |plan: JobPlan| match about.provider {
+    apply_body(&body, |plan: JobPlan| match about.provider {
         Some(provider) => world.set_plan_of(&provider, plan),
         None => world.set_plan(plan),
     })
@@ -105,8 +108,8 @@ async fn journal(
     axum::Json(wanted.map(crate::ReceivedRequest::to_json).collect())
 }
 
-async fn keep(State(world): WorldState, body: Bytes) -> Response {
-    take(&body, |on| world.set_journal(on))
+async fn set_journal(State(world): WorldState, body: Bytes) -> Response {
+    apply_body(&body, |on| world.set_journal(on))
 }
 
 async fn clear_journal(State(world): WorldState) -> StatusCode {
@@ -126,7 +129,7 @@ async fn jobs(
 }
 
 /// Reads a body, whatever its media type says, and does something with it.
-pub(crate) fn take<T: DeserializeOwned>(body: &Bytes, then: impl FnOnce(T)) -> Response {
+pub(crate) fn apply_body<T: DeserializeOwned>(body: &Bytes, then: impl FnOnce(T)) -> Response {
     match read(body) {
         Ok(value) => {
             then(value);

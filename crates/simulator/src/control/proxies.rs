@@ -12,7 +12,7 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{read, take};
+use super::{apply_body, read};
 use crate::fault::{ConnectionCut, FaultProxy, NetworkState};
 
 /// The proxies of a simulator, by their numbers from 0.
@@ -55,7 +55,7 @@ type ProxiesState = State<Arc<ProxyRegistry>>;
 pub(crate) fn router(proxies: Arc<ProxyRegistry>) -> Router {
     Router::new()
         .route("/", get(list).post(add))
-        .route("/{number}", get(one).put(set).delete(remove))
+        .route("/{number}", get(show_proxy).put(set).delete(remove))
         .route("/{number}/cuts", post(cut).delete(clear_cuts))
         .route("/{number}/reset", post(reset))
         .route("/{number}/release", post(release))
@@ -90,7 +90,7 @@ async fn add(State(proxies): ProxiesState, body: Bytes) -> Response {
     }
 }
 
-async fn one(State(proxies): ProxiesState, Path(number): Path<usize>) -> Response {
+async fn show_proxy(State(proxies): ProxiesState, Path(number): Path<usize>) -> Response {
     match proxies.find(number) {
         Some(proxy) => axum::Json(show(number, &proxy)).into_response(),
         None => StatusCode::NOT_FOUND.into_response(),
@@ -98,31 +98,31 @@ async fn one(State(proxies): ProxiesState, Path(number): Path<usize>) -> Respons
 }
 
 async fn set(State(proxies): ProxiesState, Path(number): Path<usize>, body: Bytes) -> Response {
-    with(&proxies, number, |proxy| {
-        take(&body, |network: NetworkState| proxy.set(network))
+    with_proxy(&proxies, number, |proxy| {
+        apply_body(&body, |network: NetworkState| proxy.set(network))
     })
 }
 
 async fn cut(State(proxies): ProxiesState, Path(number): Path<usize>, body: Bytes) -> Response {
-    with(&proxies, number, |proxy| {
-        take(&body, |cut: ConnectionCut| proxy.cut(cut))
+    with_proxy(&proxies, number, |proxy| {
+        apply_body(&body, |cut: ConnectionCut| proxy.cut(cut))
     })
 }
 
 async fn clear_cuts(State(proxies): ProxiesState, Path(number): Path<usize>) -> Response {
-    order(&proxies, number, FaultProxy::clear_cuts)
+    command_proxy(&proxies, number, FaultProxy::clear_cuts)
 }
 
 async fn reset(State(proxies): ProxiesState, Path(number): Path<usize>) -> Response {
-    order(&proxies, number, FaultProxy::reset)
+    command_proxy(&proxies, number, FaultProxy::reset)
 }
 
 async fn release(State(proxies): ProxiesState, Path(number): Path<usize>) -> Response {
-    order(&proxies, number, FaultProxy::release)
+    command_proxy(&proxies, number, FaultProxy::release)
 }
 
 async fn heal(State(proxies): ProxiesState, Path(number): Path<usize>) -> Response {
-    order(&proxies, number, FaultProxy::heal)
+    command_proxy(&proxies, number, FaultProxy::heal)
 }
 
 async fn remove(State(proxies): ProxiesState, Path(number): Path<usize>) -> StatusCode {
@@ -133,7 +133,7 @@ async fn remove(State(proxies): ProxiesState, Path(number): Path<usize>) -> Stat
     }
 }
 
-fn with(
+fn with_proxy(
     proxies: &ProxyRegistry,
     number: usize,
     then: impl FnOnce(&FaultProxy) -> Response,
@@ -144,8 +144,12 @@ fn with(
     }
 }
 
-fn order(proxies: &ProxyRegistry, number: usize, what: impl FnOnce(&FaultProxy)) -> Response {
-    with(proxies, number, |proxy| {
+fn command_proxy(
+    proxies: &ProxyRegistry,
+    number: usize,
+    what: impl FnOnce(&FaultProxy),
+) -> Response {
+    with_proxy(proxies, number, |proxy| {
         what(proxy);
         StatusCode::NO_CONTENT.into_response()
     })

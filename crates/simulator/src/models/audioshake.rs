@@ -92,7 +92,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = denied(request) {
         return reply;
     }
-    match request.world.ask(request.param("id")) {
+    match request.world.poll_job(request.param("id")) {
         Some(job) => SimulatedReply::json(200, &task(request, &job)),
         None => error(404, "There is no such task"),
     }

@@ -63,12 +63,12 @@ fn complete(request: &SimulatedRequest) -> SimulatedReply {
             SimulatedReply::pieces("text/event-stream", reseller_events(request, &job))
         }
         (false, true) => match failure(&job) {
-            Some(body) => SimulatedReply::json(503, &body).after(whole(&job)),
-            None => SimulatedReply::json(200, &completion(request, &job, true)).after(whole(&job)),
+            Some(body) => SimulatedReply::json(503, &body).with_delay(remaining_time(&job)),
+            None => SimulatedReply::json(200, &completion(request, &job, true))
+                .with_delay(remaining_time(&job)),
         },
-        (false, false) => {
-            SimulatedReply::json(200, &completion(request, &job, false)).after(whole(&job))
-        }
+        (false, false) => SimulatedReply::json(200, &completion(request, &job, false))
+            .with_delay(remaining_time(&job)),
     };
     if mediagate {
         reply.with_header("x-task-id", &job.id)
@@ -136,7 +136,7 @@ fn prompt(body: &Value) -> String {
 }
 
 /// The time until the video is there.
-fn whole(job: &Job) -> Duration {
+fn remaining_time(job: &Job) -> Duration {
     let needed = job.plan.queued + job.plan.running;
     // A caller who joins an earlier job waits only for the rest. The two milliseconds make sure
     // that the job has ended when its link arrives.
@@ -224,7 +224,7 @@ fn event(data: &Value) -> String {
 
 fn reseller_events(request: &SimulatedRequest, job: &Job) -> Vec<(Duration, String)> {
     let said = |text: &str| event(&chunk(job, &json!({"content": text}), &Value::Null));
-    let step = whole(job) / 4;
+    let step = remaining_time(job) / 4;
     let role = event(&chunk(
         job,
         &json!({"role": "assistant", "content": ""}),
@@ -259,7 +259,7 @@ fn own_events(request: &SimulatedRequest, job: &Job) -> Vec<(Duration, String)> 
         told["task"] = json!({"id": job.id, "status": status, "progress": progress});
         event(&told)
     };
-    let step = whole(job) / 2;
+    let step = remaining_time(job) / 2;
     let role = event(&chunk(job, &json!({"role": "assistant"}), &Value::Null));
     let mut events = vec![
         (Duration::ZERO, role),

@@ -183,7 +183,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         return error(401, "InvalidApiKey", "Invalid API-key provided.");
     }
     let id = request.param("id");
-    let Some(job) = request.world.ask(id) else {
+    let Some(job) = request.world.poll_job(id) else {
         // An id that is unknown, or older than a day, is no 404: it has a status of its own.
         return answer(&json!({"task_id": id, "task_status": "UNKNOWN"}));
     };

@@ -56,7 +56,7 @@ fn separate(request: &SimulatedRequest) -> SimulatedReply {
     };
     // ElevenLabs has no jobs. The result comes on the same connection, and is lost with it although
     // it may be paid for.
-    reply.after(job.plan.queued + job.plan.running)
+    reply.with_delay(job.plan.queued + job.plan.running)
 }
 
 fn compose(request: &SimulatedRequest) -> SimulatedReply {
@@ -108,7 +108,7 @@ fn compose(request: &SimulatedRequest) -> SimulatedReply {
             error(500, "composition_failed", "The song could not be made")
         }
     };
-    reply.after(job.plan.queued + job.plan.running)
+    reply.with_delay(job.plan.queued + job.plan.running)
 }
 
 /// A ZIP archive that stores its files as they are.

@@ -264,7 +264,7 @@ fn status(request: &SimulatedRequest) -> SimulatedReply {
     if !has_key(request) {
         return detail(401, "Authentication is required to access this resource");
     }
-    let Some(job) = known(request, true) else {
+    let Some(job) = application_job(request, true) else {
         return detail(404, "Request not found");
     };
     if request.unknown_word {
@@ -316,7 +316,7 @@ fn response(request: &SimulatedRequest) -> SimulatedReply {
     if !has_key(request) {
         return detail(401, "Authentication is required to access this resource");
     }
-    let Some(job) = known(request, false) else {
+    let Some(job) = application_job(request, false) else {
         return detail(404, "Request not found");
     };
     let policy = is_forbidden(&job);
@@ -352,12 +352,12 @@ fn response(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 /// The job, if it is the application's.
-fn known(request: &SimulatedRequest, counts: bool) -> Option<Job> {
+fn application_job(request: &SimulatedRequest, counts: bool) -> Option<Job> {
     let id = request.param("id");
     // Only polls of the status count for a plan's `polls`. The call for the response must not bring
     // the end nearer.
     let job = if counts {
-        request.world.ask(id)
+        request.world.poll_job(id)
     } else {
         request.world.job(id)
     }?;
@@ -395,7 +395,7 @@ fn cancel(request: &SimulatedRequest) -> SimulatedReply {
     if !has_key(request) {
         return detail(401, "Authentication is required to access this resource");
     }
-    let Some(job) = known(request, false) else {
+    let Some(job) = application_job(request, false) else {
         return detail(404, "Request not found");
     };
     // 202 promises no more than an attempt. fal may finish the job all the same.
@@ -406,7 +406,7 @@ fn cancel(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn file(request: &SimulatedRequest) -> SimulatedReply {
-    results::named(request, "expired", |job| {
+    results::named_file(request, "expired", |job| {
         let text = job.input["duration"].as_str();
         let text = text.and_then(|text| text.trim_end_matches('s').parse().ok());
         text.or_else(|| results::duration(job))

@@ -90,7 +90,7 @@ fn is_signed(request: &SimulatedRequest) -> bool {
     ))
 }
 
-fn stranger(request: &SimulatedRequest) -> Option<SimulatedReply> {
+fn auth_error(request: &SimulatedRequest) -> Option<SimulatedReply> {
     if !is_signed(request) {
         return Some(error(
             "AuthFailure.SignatureFailure",
@@ -103,7 +103,7 @@ fn stranger(request: &SimulatedRequest) -> Option<SimulatedReply> {
 }
 
 fn submit(request: &SimulatedRequest) -> SimulatedReply {
-    if let Some(reply) = stranger(request) {
+    if let Some(reply) = auth_error(request) {
         return reply;
     }
     let body = &request.body;
@@ -127,20 +127,20 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     request
         .world
         .accept("hunyuan", id.clone(), body.clone(), Value::Null);
-    told(json!({"JobId": id}))
+    envelope(json!({"JobId": id}))
 }
 
 fn describe(request: &SimulatedRequest) -> SimulatedReply {
-    if let Some(reply) = stranger(request) {
+    if let Some(reply) = auth_error(request) {
         return reply;
     }
     let id = request.body["JobId"].as_str().unwrap_or_default();
-    let Some(job) = request.world.ask(id) else {
+    let Some(job) = request.world.poll_job(id) else {
         return error("FailedOperation.JobNotExist", "There is no such job");
     };
     let failed =
         |code: &str| json!({"Status": "FAIL", "ErrorCode": code, "ErrorMessage": "It failed"});
-    told(match job.phase() {
+    envelope(match job.phase() {
         _ if request.unknown_word => json!({"Status": "POLISH"}),
         JobPhase::Queued => json!({"Status": "WAIT"}),
         JobPhase::Running(_) => json!({"Status": "RUN"}),
@@ -167,11 +167,11 @@ fn download(request: &SimulatedRequest) -> SimulatedReply {
     }
 }
 
-fn told(mut response: Value) -> SimulatedReply {
+fn envelope(mut response: Value) -> SimulatedReply {
     response["RequestId"] = json!("00000000-0000-4000-8000-000000000000");
     SimulatedReply::json(200, &json!({"Response": response}))
 }
 
 fn error(code: &str, message: &str) -> SimulatedReply {
-    told(json!({"Error": {"Code": code, "Message": message}}))
+    envelope(json!({"Error": {"Code": code, "Message": message}}))
 }

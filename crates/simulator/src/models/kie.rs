@@ -36,7 +36,7 @@ const MEMBERS: [&str; 8] = [
 
 fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
-        return said(401, "You do not have access permissions", &Value::Null);
+        return envelope(401, "You do not have access permissions", &Value::Null);
     }
     let input = &request.body["input"];
     let known = input
@@ -61,10 +61,10 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         );
     let prompt = input["prompt"].as_str().unwrap_or_default();
     if !fits || prompt.is_empty() {
-        return said(422, "The request parameters are wrong", &Value::Null);
+        return envelope(422, "The request parameters are wrong", &Value::Null);
     }
     if prompt.contains("forbidden") {
-        return said(
+        return envelope(
             501,
             "Your content was flagged as violating content policy",
             &Value::Null,
@@ -74,16 +74,16 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     request
         .world
         .accept("kie", id.clone(), request.body.clone(), Value::Null);
-    said(200, "success", &json!({"taskId": id}))
+    envelope(200, "success", &json!({"taskId": id}))
 }
 
 fn record(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
-        return said(401, "You do not have access permissions", &Value::Null);
+        return envelope(401, "You do not have access permissions", &Value::Null);
     }
     let id = request.query.get("taskId").map_or("", String::as_str);
-    let Some(job) = request.world.ask(id) else {
-        return said(404, "recordInfo is null", &Value::Null);
+    let Some(job) = request.world.poll_job(id) else {
+        return envelope(404, "recordInfo is null", &Value::Null);
     };
     let mut data = json!({"taskId": id, "model": job.input["model"], "resultJson": "",
         "failCode": "", "failMsg": ""});
@@ -116,7 +116,7 @@ fn record(request: &SimulatedRequest) -> SimulatedReply {
     } else {
         state
     });
-    said(200, "success", &data)
+    envelope(200, "success", &data)
 }
 
 fn download(request: &SimulatedRequest) -> SimulatedReply {
@@ -133,6 +133,6 @@ fn download(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 /// Every answer comes under status 200.
-fn said(code: u16, message: &str, data: &Value) -> SimulatedReply {
+fn envelope(code: u16, message: &str, data: &Value) -> SimulatedReply {
     SimulatedReply::json(200, &json!({"code": code, "msg": message, "data": data}))
 }

@@ -52,17 +52,17 @@ const CUSTOM: [&str; 11] = [
 /// Takes a file, of whose name there is one.
 fn upload(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
-        return said(401, "You do not have access permissions", &Value::Null);
+        return envelope(401, "You do not have access permissions", &Value::Null);
     }
     let body = &request.body;
     let text = |name: &str| body[name].as_str().unwrap_or_default();
     if body["file"]["bytes"].as_u64().is_none() || text("uploadPath").is_empty() {
-        return said(400, "file and uploadPath are required", &Value::Null);
+        return envelope(400, "file and uploadPath are required", &Value::Null);
     }
     let path = format!("{}/{}", text("uploadPath"), text("fileName"));
     let address = format!("{}/files/{path}", request.base);
     request.world.keep_file(address.clone(), json!({}));
-    said(
+    envelope(
         200,
         "File uploaded successfully",
         &json!({"downloadUrl": address, "filePath": path}),
@@ -74,16 +74,16 @@ fn cover(request: &SimulatedRequest) -> SimulatedReply {
     let address = request.body["uploadUrl"].as_str().unwrap_or_default();
     // The service fetches the recording itself, so only what was uploaded before can be covered.
     if request.world.file(address).is_none() {
-        return said(413, "File fetch failed", &Value::Null);
+        return envelope(413, "File fetch failed", &Value::Null);
     }
-    made_by(request, &["uploadUrl"])
+    submit_song(request, &["uploadUrl"])
 }
 
 fn generate(request: &SimulatedRequest) -> SimulatedReply {
-    made_by(request, &[])
+    submit_song(request, &[])
 }
 
-fn made_by(request: &SimulatedRequest, own: &[&'static str]) -> SimulatedReply {
+fn submit_song(request: &SimulatedRequest, own: &[&'static str]) -> SimulatedReply {
     let body = &request.body;
     let custom = body["customMode"] == true;
     let sung = body["instrumental"] == false;
@@ -98,23 +98,23 @@ fn made_by(request: &SimulatedRequest, own: &[&'static str]) -> SimulatedReply {
     let known: &[&str] = if custom { &CUSTOM[..9] } else { &["prompt"] };
     let flags = ["customMode", "instrumental"];
     if flags.iter().any(|name| !body[*name].is_boolean()) {
-        return said(
+        return envelope(
             422,
             "customMode and instrumental are required",
             &Value::Null,
         );
     }
     let longest = if custom { 5_000 } else { 500 };
-    take(request, needed, &[known, &flags, own].concat(), longest)
+    accept_order(request, needed, &[known, &flags, own].concat(), longest)
 }
 
 fn extend(request: &SimulatedRequest) -> SimulatedReply {
     let body = &request.body;
     if body["defaultParamFlag"] != true || !body["continueAt"].is_number() {
-        return said(422, "continueAt is required", &Value::Null);
+        return envelope(422, "continueAt is required", &Value::Null);
     }
     let known = [&CUSTOM[..], &["defaultParamFlag"]].concat();
-    take(
+    accept_order(
         request,
         &["audioId", "prompt", "style", "title"],
         &known,
@@ -122,51 +122,51 @@ fn extend(request: &SimulatedRequest) -> SimulatedReply {
     )
 }
 
-fn take(
+fn accept_order(
     request: &SimulatedRequest,
     needed: &[&str],
     known: &[&str],
     longest: usize,
 ) -> SimulatedReply {
     if request.bearer().is_none() {
-        return said(401, "You do not have access permissions", &Value::Null);
+        return envelope(401, "You do not have access permissions", &Value::Null);
     }
     let body = &request.body;
     let text = |name: &str| body[name].as_str().unwrap_or_default();
     // The service requires a callback even from those who poll.
     let needed = needed.iter().chain(&["model", "callBackUrl"]);
     if let Some(name) = needed.copied().find(|name| text(name).is_empty()) {
-        return said(422, &format!("Please enter {name}"), &Value::Null);
+        return envelope(422, &format!("Please enter {name}"), &Value::Null);
     }
     let members = body.as_object().into_iter().flat_map(|body| body.keys());
     let own = ["model", "callBackUrl"];
     let mut stray =
         members.filter(|name| !known.contains(&name.as_str()) && !own.contains(&name.as_str()));
     if let Some(name) = stray.next() {
-        return said(422, &format!("{name} should be empty"), &Value::Null);
+        return envelope(422, &format!("{name} should be empty"), &Value::Null);
     }
     if !MODELS.contains(&text("model")) || text("prompt").chars().count() > longest {
-        return said(422, "The request parameters are wrong", &Value::Null);
+        return envelope(422, "The request parameters are wrong", &Value::Null);
     }
     let id = format!("{:032x}", request.world.number());
     request
         .world
         .accept("kie-suno", id.clone(), body.clone(), Value::Null);
-    said(200, "success", &json!({"taskId": id}))
+    envelope(200, "success", &json!({"taskId": id}))
 }
 
 fn persona(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
-        return said(401, "You do not have access permissions", &Value::Null);
+        return envelope(401, "You do not have access permissions", &Value::Null);
     }
     let body = &request.body;
     let text = |name: &str| body[name].as_str().unwrap_or_default();
     let needed = ["taskId", "audioId", "name", "description"];
     if let Some(name) = needed.into_iter().find(|name| text(name).is_empty()) {
-        return said(422, &format!("Please enter {name}"), &Value::Null);
+        return envelope(422, &format!("Please enter {name}"), &Value::Null);
     }
     if text("name").contains("forbidden") {
-        return said(400, "The name is sensitive", &Value::Null);
+        return envelope(400, "The name is sensitive", &Value::Null);
     }
     let id = request.world.uuid();
     let job = request
@@ -175,22 +175,22 @@ fn persona(request: &SimulatedRequest) -> SimulatedReply {
     match job.plan.end {
         PlannedEnd::Success => {
             let made = json!({"personaId": job.id, "name": text("name"), "description": text("description")});
-            said(200, "success", &made)
+            envelope(200, "success", &made)
         }
-        PlannedEnd::Empty => said(200, "success", &json!({})),
+        PlannedEnd::Empty => envelope(200, "success", &json!({})),
         PlannedEnd::Failure | PlannedEnd::Unfit | PlannedEnd::Refusal => {
-            said(500, "Server error", &Value::Null)
+            envelope(500, "Server error", &Value::Null)
         }
     }
 }
 
 fn record(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
-        return said(401, "You do not have access permissions", &Value::Null);
+        return envelope(401, "You do not have access permissions", &Value::Null);
     }
     let id = request.query.get("taskId").map_or("", String::as_str);
-    let Some(job) = request.world.ask(id) else {
-        return said(404, "record is null", &Value::Null);
+    let Some(job) = request.world.poll_job(id) else {
+        return envelope(404, "record is null", &Value::Null);
     };
     let mut data = json!({"taskId": id, "type": "GENERATE", "response": null, "errorCode": null, "errorMessage": null});
     let phase = match job.phase() {
@@ -229,7 +229,7 @@ fn record(request: &SimulatedRequest) -> SimulatedReply {
     } else {
         status
     });
-    said(200, "success", &data)
+    envelope(200, "success", &data)
 }
 
 fn is_forbidden(job: &Job) -> bool {
@@ -255,6 +255,6 @@ fn download(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 /// Every answer comes under status 200.
-fn said(code: u16, message: &str, data: &Value) -> SimulatedReply {
+fn envelope(code: u16, message: &str, data: &Value) -> SimulatedReply {
     SimulatedReply::json(200, &json!({"code": code, "msg": message, "data": data}))
 }

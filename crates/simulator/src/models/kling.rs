@@ -179,7 +179,10 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     let id = request.param("id");
     // The path takes the id or the `external_task_id` that the caller chose. By the latter a task
     // is found whose submission went unanswered.
-    let job = request.world.ask(id).or_else(|| named(request, id));
+    let job = request
+        .world
+        .poll_job(id)
+        .or_else(|| job_by_external_id(request, id));
     // A task is found only under the operation that made it.
     let Some(job) = job.filter(|job| job.memo == request.param("operation")) else {
         return error(404, 1203, "The task does not exist");
@@ -231,12 +234,12 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 /// The task that its caller gave this name.
-fn named(request: &SimulatedRequest, name: &str) -> Option<Job> {
+fn job_by_external_id(request: &SimulatedRequest, name: &str) -> Option<Job> {
     let jobs = request.world.jobs("kling");
     let found = jobs
         .iter()
         .find(|job| job.input["external_task_id"] == name)?;
-    request.world.ask(&found.id)
+    request.world.poll_job(&found.id)
 }
 
 fn seconds(job: &Job) -> u32 {

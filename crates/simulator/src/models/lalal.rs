@@ -173,7 +173,7 @@ fn check(request: &SimulatedRequest) -> SimulatedReply {
     // hide the others.
     let mut result = Map::new();
     for id in ids {
-        let task = match request.world.ask(&id) {
+        let task = match request.world.poll_job(&id) {
             Some(job) => task(request, &job),
             None => {
                 json!({"status": "server_error", "error": "Failed to extract information about task"})

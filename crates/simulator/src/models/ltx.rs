@@ -23,7 +23,7 @@ pub(super) const MODEL: ProviderModel =
     };
 
 fn submit(request: &SimulatedRequest) -> SimulatedReply {
-    const EVERY: [&str; 6] = [
+    const KNOWN_MEMBERS: [&str; 6] = [
         "model",
         "prompt",
         "image_uri",
@@ -36,12 +36,13 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     }
     let (body, way) = (&request.body, request.param("way"));
     let image = body["image_uri"].as_str().unwrap_or_default();
-    let fits = body
-        .as_object()
-        .is_some_and(|fields| fields.keys().all(|name| EVERY.contains(&name.as_str())))
-        && body["duration"]
-            .as_u64()
-            .is_some_and(|seconds| (2..=20).contains(&seconds))
+    let fits = body.as_object().is_some_and(|fields| {
+        fields
+            .keys()
+            .all(|name| KNOWN_MEMBERS.contains(&name.as_str()))
+    }) && body["duration"]
+        .as_u64()
+        .is_some_and(|seconds| (2..=20).contains(&seconds))
         && body["resolution"]
             .as_str()
             .is_some_and(|size| size.contains('x'))
@@ -73,7 +74,7 @@ fn poll(request: &SimulatedRequest) -> SimulatedReply {
         return error(401, "authentication_error", "The key is missing");
     }
     let id = request.param("id");
-    let job = request.world.ask(id);
+    let job = request.world.poll_job(id);
     // A job is known only at the path by which it was ordered, so that path is part of its handle.
     let Some(job) = job.filter(|job| job.memo == request.param("way")) else {
         return error(404, "not_found_error", "There is no such job");

@@ -39,7 +39,7 @@ fn is_one_of(value: &Value, words: &[&str]) -> bool {
 }
 
 /// A member that the API does not have.
-fn strange(body: &Value, members: &[&str]) -> Option<SimulatedReply> {
+fn unknown_member(body: &Value, members: &[&str]) -> Option<SimulatedReply> {
     let Some(fields) = body.as_object() else {
         return Some(error(422, "The body is no JSON object"));
     };
@@ -61,7 +61,7 @@ fn agents(request: &SimulatedRequest) -> SimulatedReply {
         "source",
         "user_id",
     ];
-    if let Some(reply) = strange(body, &members) {
+    if let Some(reply) = unknown_member(body, &members) {
         return reply;
     }
     let video = &body["video"];
@@ -75,7 +75,7 @@ fn agents(request: &SimulatedRequest) -> SimulatedReply {
         "loop",
         "hdr",
     ];
-    if let Some(reply) = strange(video, &members) {
+    if let Some(reply) = unknown_member(video, &members) {
         return reply;
     }
     let ratios = ["21:9", "16:9", "4:3", "3:2", "1:1", "3:4", "2:3", "9:16"];
@@ -143,7 +143,7 @@ fn dream_machine(request: &SimulatedRequest) -> SimulatedReply {
         "concepts",
         "callback_url",
     ];
-    if let Some(reply) = strange(body, &members) {
+    if let Some(reply) = unknown_member(body, &members) {
         return reply;
     }
     let ratios = ["1:1", "16:9", "9:16", "4:3", "3:4", "21:9", "9:21"];
@@ -184,7 +184,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "Invalid API key");
     }
-    let job = request.world.ask(request.param("id"));
+    let job = request.world.poll_job(request.param("id"));
     // What was deleted is gone. There is no word for a cancelled generation.
     let Some(job) = job.filter(|job| job.phase() != JobPhase::Cancelled) else {
         return error(404, "Generation not found");

@@ -84,7 +84,7 @@ fn prompt(body: &Value) -> &str {
 
 fn submit_v1(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
-        return coded(1004, "login fail: please carry the API key");
+        return error_v1(1004, "login fail: please carry the API key");
     }
     let body = &request.body;
     let members = [
@@ -121,21 +121,21 @@ fn submit_v1(request: &SimulatedRequest) -> SimulatedReply {
             || subject["type"] == "character" && is_address(&subject["image"][0]));
     let told = (1..=2000).contains(&prompt(body).chars().count());
     if !(known && offered && pictured && told && has_only(body, &members)) {
-        return coded(2013, "invalid params");
+        return error_v1(2013, "invalid params");
     }
     if prompt(body).contains("forbidden") {
-        return coded(1026, "input new_sensitive");
+        return error_v1(1026, "input new_sensitive");
     }
     let id = format!("1768438627{:05}", request.world.number());
     request
         .world
         .accept("minimax", id.clone(), body.clone(), json!("v1"));
-    base(json!({"task_id": id}))
+    success(json!({"task_id": id}))
 }
 
 fn compose(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
-        return coded(1004, "login fail: please carry the API key");
+        return error_v1(1004, "login fail: please carry the API key");
     }
     let body = &request.body;
     let members = [
@@ -159,10 +159,10 @@ fn compose(request: &SimulatedRequest) -> SimulatedReply {
     let wordless = late && (body["is_instrumental"] == true || body["lyrics_optimizer"] == true);
     let told = prompt(body).chars().count() <= 2_000 && body["output_format"] == "url";
     if !(known && (sings || wordless) && told && has_only(body, &members)) {
-        return coded(2013, "invalid params");
+        return error_v1(2013, "invalid params");
     }
     if prompt(body).contains("forbidden") {
-        return coded(1026, "input new_sensitive");
+        return error_v1(1026, "input new_sensitive");
     }
     let id = format!("1768438628{:05}", request.world.number());
     let job = request
@@ -170,14 +170,16 @@ fn compose(request: &SimulatedRequest) -> SimulatedReply {
         .accept("minimax", id.clone(), body.clone(), json!("music"));
     let url = format!("{}/cdn/{id}/song.mp3", request.base);
     let reply = match job.plan.end {
-        PlannedEnd::Success => base(json!({"data": {"status": 2, "audio": url}, "trace_id": id})),
-        PlannedEnd::Empty => base(json!({"data": {"status": 2}, "trace_id": id})),
-        PlannedEnd::Refusal => coded(1027, "output new_sensitive"),
-        PlannedEnd::Failure | PlannedEnd::Unfit => coded(1000, "unknown error"),
+        PlannedEnd::Success => {
+            success(json!({"data": {"status": 2, "audio": url}, "trace_id": id}))
+        }
+        PlannedEnd::Empty => success(json!({"data": {"status": 2}, "trace_id": id})),
+        PlannedEnd::Refusal => error_v1(1027, "output new_sensitive"),
+        PlannedEnd::Failure | PlannedEnd::Unfit => error_v1(1000, "unknown error"),
     };
     // Songs have no job: the answer is the result, so the connection stays open while the song is
     // made. A song whose answer is lost is paid for and gone.
-    reply.after(job.plan.queued + job.plan.running)
+    reply.with_delay(job.plan.queued + job.plan.running)
 }
 
 fn recording(request: &SimulatedRequest) -> SimulatedReply {
@@ -189,14 +191,14 @@ fn recording(request: &SimulatedRequest) -> SimulatedReply {
 
 fn get_v1(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
-        return coded(1004, "login fail: please carry the API key");
+        return error_v1(1004, "login fail: please carry the API key");
     }
     let id = request.query.get("task_id").map_or("", String::as_str);
-    let Some(job) = request.world.ask(id).filter(|job| job.memo == "v1") else {
-        return coded(2013, "invalid params, invalid task_id");
+    let Some(job) = request.world.poll_job(id).filter(|job| job.memo == "v1") else {
+        return error_v1(2013, "invalid params, invalid task_id");
     };
     if request.unknown_word {
-        return base(json!({"task_id": id, "status": "Polishing"}));
+        return success(json!({"task_id": id, "status": "Polishing"}));
     }
     let status = match job.phase() {
         // Version 1 has two words for waiting. Polls see both.
@@ -206,7 +208,7 @@ fn get_v1(request: &SimulatedRequest) -> SimulatedReply {
         JobPhase::Ended(PlannedEnd::Success) => {
             let body = json!({"task_id": id, "status": "Success", "file_id": format!("file{id}"),
                               "video_width": 1366, "video_height": 768});
-            return base(body);
+            return success(body);
         }
         JobPhase::Ended(PlannedEnd::Empty) => "Success",
         JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => "Fail",
@@ -221,12 +223,12 @@ fn get_v1(request: &SimulatedRequest) -> SimulatedReply {
             return SimulatedReply::json(200, &body);
         }
     };
-    base(json!({"task_id": id, "status": status, "file_id": ""}))
+    success(json!({"task_id": id, "status": status, "file_id": ""}))
 }
 
 fn file(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
-        return coded(1004, "login fail: please carry the API key");
+        return error_v1(1004, "login fail: please carry the API key");
     }
     // Version 1 answers a poll with the id of a file. Its address takes this second call.
     let file = request.query.get("file_id").map_or("", String::as_str);
@@ -234,17 +236,17 @@ fn file(request: &SimulatedRequest) -> SimulatedReply {
         .strip_prefix("file")
         .and_then(|id| request.world.job(id));
     match job {
-        Some(job) => base(json!({"file": {
+        Some(job) => success(json!({"file": {
             "file_id": file, "bytes": 0, "filename": "output.mp4", "purpose": "video_generation",
             "download_url": address(request, &job),
         }})),
-        None => coded(2013, "invalid params, invalid file_id"),
+        None => error_v1(2013, "invalid params, invalid file_id"),
     }
 }
 
 fn submit_v2(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
-        return coded(1004, "login fail: please carry the API key");
+        return error_v1(1004, "login fail: please carry the API key");
     }
     let body = &request.body;
     let content = body["content"].as_array().cloned().unwrap_or_default();
@@ -259,7 +261,7 @@ fn submit_v2(request: &SimulatedRequest) -> SimulatedReply {
         .collect();
     // Version 2 has one list for text and pictures, of which exactly one part is text.
     let [text] = texts.as_slice() else {
-        return coded(2013, "invalid params, exactly one text is needed");
+        return error_v1(2013, "invalid params, exactly one text is needed");
     };
     let placed = |part: &&Value| {
         let role = part["role"].as_str().unwrap_or_default();
@@ -282,7 +284,7 @@ fn submit_v2(request: &SimulatedRequest) -> SimulatedReply {
             &["model", "content", "resolution", "ratio", "duration"],
         );
     if !fits {
-        return coded(2013, "invalid params");
+        return error_v1(2013, "invalid params");
     }
     if text.contains("forbidden") {
         let said = json!({"error": {"code": "1026", "message": "input new_sensitive"}});
@@ -292,18 +294,18 @@ fn submit_v2(request: &SimulatedRequest) -> SimulatedReply {
     request
         .world
         .accept("minimax", id.clone(), body.clone(), json!("v2"));
-    base(json!({"task_id": id}))
+    success(json!({"task_id": id}))
 }
 
 fn get_v2(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
-        return coded(1004, "login fail: please carry the API key");
+        return error_v1(1004, "login fail: please carry the API key");
     }
-    let job = request.world.ask(request.param("id"));
+    let job = request.world.poll_job(request.param("id"));
     let Some(job) = job.filter(|job| job.memo == "v2") else {
         // Version 2 reports an unknown task as a server error, according to users; no document says
         // so. Only the message tells it from a real one.
-        return told(500, "server_error", "task not found");
+        return error_v2(500, "server_error", "task not found");
     };
     let mut task = json!({"id": job.id, "model": job.input["model"]});
     let failure = |code: &str, message: &str| json!({"code": code, "message": message});
@@ -339,11 +341,11 @@ fn get_v2(request: &SimulatedRequest) -> SimulatedReply {
 
 fn delete_v2(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
-        return coded(1004, "login fail: please carry the API key");
+        return error_v1(1004, "login fail: please carry the API key");
     }
     let id = request.param("id");
     let Some(job) = request.world.job(id).filter(|job| job.memo == "v2") else {
-        return told(500, "server_error", "task not found");
+        return error_v2(500, "server_error", "task not found");
     };
     // Only a task that waits can be cancelled. One that runs goes on and is charged.
     let action = match job.phase() {
@@ -353,7 +355,7 @@ fn delete_v2(request: &SimulatedRequest) -> SimulatedReply {
         }
         JobPhase::Running(_) | JobPhase::Cancelled => {
             let message = "invalid params, the task cannot be deleted (2013)";
-            return told(400, "bad_request_error", message);
+            return error_v2(400, "bad_request_error", message);
         }
         JobPhase::Ended(_) => {
             request.world.forget(id);
@@ -364,7 +366,7 @@ fn delete_v2(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 /// An error of version 2.
-fn told(status: u16, kind: &str, message: &str) -> SimulatedReply {
+fn error_v2(status: u16, kind: &str, message: &str) -> SimulatedReply {
     let error = json!({"type": kind, "message": message, "http_code": status.to_string()});
     SimulatedReply::json(status, &json!({"type": "error", "error": error}))
 }
@@ -391,13 +393,13 @@ fn download(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 /// An answer that says success.
-fn base(mut body: Value) -> SimulatedReply {
+fn success(mut body: Value) -> SimulatedReply {
     body["base_resp"] = json!({"status_code": 0, "status_msg": "success"});
     SimulatedReply::json(200, &body).with_header("trace-id", "0f3a")
 }
 
 /// An error, which comes under status 200.
-fn coded(code: u32, message: &str) -> SimulatedReply {
+fn error_v1(code: u32, message: &str) -> SimulatedReply {
     let body = json!({"task_id": "", "base_resp": {"status_code": code, "status_msg": message}});
     // MiniMax's support asks for this id, so error messages have to end with it.
     SimulatedReply::json(200, &body).with_header("trace-id", "0f3a")

@@ -148,7 +148,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
             "The API key is missing or invalid.",
         );
     }
-    let Some(job) = request.world.ask(request.param("id")) else {
+    let Some(job) = request.world.poll_job(request.param("id")) else {
         return error(404, "ResourceNotFound", "The task does not exist.");
     };
     let mut body = task(request, &job);

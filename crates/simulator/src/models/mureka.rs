@@ -65,7 +65,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     let job = request
         .world
         .accept("mureka", id, request.body.clone(), memo);
-    SimulatedReply::json(200, &shown(request, &job, "preparing"))
+    SimulatedReply::json(200, &task_object(request, &job, "preparing"))
 }
 
 /// What is wrong with an order.
@@ -118,7 +118,7 @@ fn query(request: &SimulatedRequest, sort: &str) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "Invalid Authentication");
     }
-    let job = request.world.ask(request.param("id"));
+    let job = request.world.poll_job(request.param("id"));
     let Some(job) = job.filter(|job| job.memo["sort"] == sort) else {
         return error(404, "The task was not found");
     };
@@ -130,10 +130,10 @@ fn query(request: &SimulatedRequest, sort: &str) -> SimulatedReply {
         JobPhase::Ended(_) => "failed",
         JobPhase::Cancelled => "cancelled",
     };
-    SimulatedReply::json(200, &shown(request, &job, status))
+    SimulatedReply::json(200, &task_object(request, &job, status))
 }
 
-fn shown(request: &SimulatedRequest, job: &Job, status: &str) -> Value {
+fn task_object(request: &SimulatedRequest, job: &Job, status: &str) -> Value {
     let mut task = json!({"id": job.id, "created_at": 1_800_000_000, "model": job.input["model"],
         "status": status, "trace_id": "t"});
     match job.phase() {

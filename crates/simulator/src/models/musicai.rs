@@ -90,7 +90,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = denied(request) {
         return reply;
     }
-    let job = request.world.ask(request.param("id"));
+    let job = request.world.poll_job(request.param("id"));
     // A job that was removed is gone. There is no word for a cancelled one.
     let Some(job) = job.filter(|job| job.phase() != JobPhase::Cancelled) else {
         return error(404, "NOT_FOUND", "There is no such job");

@@ -43,7 +43,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         );
     }
     // Before anything is made: two orders with one key must not become two jobs.
-    if let Some(job) = earlier(request) {
+    if let Some(job) = earlier_job(request) {
         return SimulatedReply::json(200, &object(request, &job));
     }
     let id = format!("video_{:032x}", request.world.number());
@@ -60,7 +60,7 @@ fn key(request: &SimulatedRequest) -> String {
 
 /// The job of an earlier request with the same `Idempotency-Key`. `OpenAI`
 /// ignores the header; servers that speak its protocol may not.
-fn earlier(request: &SimulatedRequest) -> Option<Job> {
+fn earlier_job(request: &SimulatedRequest) -> Option<Job> {
     if request.header("idempotency-key").is_empty() {
         return None;
     }
@@ -69,7 +69,7 @@ fn earlier(request: &SimulatedRequest) -> Option<Job> {
 }
 
 fn get(request: &SimulatedRequest) -> SimulatedReply {
-    let Some(job) = request.world.ask(request.param("id")) else {
+    let Some(job) = request.world.poll_job(request.param("id")) else {
         return error(404, "not_found", "Video not found");
     };
     let mut body = object(request, &job);

@@ -96,7 +96,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         return error(401, "No auth credentials found");
     }
     let id = request.param("id");
-    let Some(job) = request.world.ask(id) else {
+    let Some(job) = request.world.poll_job(id) else {
         return error(404, "Job not found");
     };
     let mut body = json!({"id": id, "polling_url": format!("/api/v1/videos/{id}")});

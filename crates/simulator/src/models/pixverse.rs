@@ -42,20 +42,20 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
 };
 
 /// What is wrong with the headers.
-fn stranger(request: &SimulatedRequest) -> Option<SimulatedReply> {
+fn auth_error(request: &SimulatedRequest) -> Option<SimulatedReply> {
     if request.header("api-key").is_empty() {
-        return Some(said(10_001, "API-KEY is missing", &Value::Null));
+        return Some(envelope(10_001, "API-KEY is missing", &Value::Null));
     }
     let unmarked = request.header("ai-trace-id").is_empty();
-    unmarked.then(|| said(400_011, "Empty parameter", &Value::Null))
+    unmarked.then(|| envelope(400_011, "Empty parameter", &Value::Null))
 }
 
 fn upload(request: &SimulatedRequest) -> SimulatedReply {
-    if let Some(reply) = stranger(request) {
+    if let Some(reply) = auth_error(request) {
         return reply;
     }
     if request.body["image"]["bytes"].as_u64().is_none() {
-        return said(
+        return envelope(
             500_031,
             "Failed to retrieve image information",
             &Value::Null,
@@ -65,12 +65,12 @@ fn upload(request: &SimulatedRequest) -> SimulatedReply {
     // According to PixVerse a call whose id was used before never ends. Here it fails at once, so
     // that a test sees it.
     if request.world.file(mark).is_some() {
-        return said(500_041, "Image upload failed", &Value::Null);
+        return envelope(500_041, "Image upload failed", &Value::Null);
     }
     request.world.keep_file(mark, json!({}));
     let id = request.world.number();
     request.world.keep_file(id.to_string(), json!({}));
-    said(
+    envelope(
         0,
         "Success",
         &json!({"img_id": id, "img_url": "https://media.pixverse.test/p"}),
@@ -90,7 +90,7 @@ fn from_two(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 /// What every order may say.
-const EVERY: [&str; 7] = [
+const COMMON_MEMBERS: [&str; 7] = [
     "model",
     "prompt",
     "negative_prompt",
@@ -101,12 +101,13 @@ const EVERY: [&str; 7] = [
 ];
 
 fn submit(request: &SimulatedRequest, own: &[&str], pictures: &[&str]) -> SimulatedReply {
-    if let Some(reply) = stranger(request) {
+    if let Some(reply) = auth_error(request) {
         return reply;
     }
     let body = &request.body;
-    let known =
-        |name: &str| EVERY.contains(&name) || own.contains(&name) || pictures.contains(&name);
+    let known = |name: &str| {
+        COMMON_MEMBERS.contains(&name) || own.contains(&name) || pictures.contains(&name)
+    };
     let fits = body
         .as_object()
         .is_some_and(|fields| fields.keys().all(|name| known(name)))
@@ -120,32 +121,32 @@ fn submit(request: &SimulatedRequest, own: &[&str], pictures: &[&str]) -> Simula
         );
     let prompt = body["prompt"].as_str().unwrap_or_default();
     if !fits || prompt.is_empty() {
-        return said(400_017, "Invalid parameter", &Value::Null);
+        return envelope(400_017, "Invalid parameter", &Value::Null);
     }
     let uploaded = |name: &str| {
         let id = body[name].as_u64();
         id.is_some_and(|id| request.world.file(&id.to_string()).is_some())
     };
     if !pictures.iter().all(|name| uploaded(name)) {
-        return said(400_032, "Invalid image ID", &Value::Null);
+        return envelope(400_032, "Invalid image ID", &Value::Null);
     }
     if prompt.contains("forbidden") {
-        return said(500_063, "Text moderation failed", &Value::Null);
+        return envelope(500_063, "Text moderation failed", &Value::Null);
     }
     let id = request.world.number();
     request
         .world
         .accept("pixverse", id.to_string(), body.clone(), Value::Null);
-    said(0, "Success", &json!({"video_id": id}))
+    envelope(0, "Success", &json!({"video_id": id}))
 }
 
 fn result(request: &SimulatedRequest) -> SimulatedReply {
-    if let Some(reply) = stranger(request) {
+    if let Some(reply) = auth_error(request) {
         return reply;
     }
     let id = request.param("id");
-    let Some(job) = request.world.ask(id) else {
-        return said(500_008, "Requested data not found", &Value::Null);
+    let Some(job) = request.world.poll_job(id) else {
+        return envelope(500_008, "Requested data not found", &Value::Null);
     };
     let mut told = json!({"id": id, "url": ""});
     // Statuses are numbers: 1 done, 5 not done, 6 deleted, 7 refused, 8 failed. 3 is none of them.
@@ -165,11 +166,11 @@ fn result(request: &SimulatedRequest) -> SimulatedReply {
         JobPhase::Cancelled => 6,
     };
     told["status"] = json!(status);
-    said(0, "Success", &told)
+    envelope(0, "Success", &told)
 }
 
 /// Every answer comes under status 200.
-fn said(code: i64, message: &str, told: &Value) -> SimulatedReply {
+fn envelope(code: i64, message: &str, told: &Value) -> SimulatedReply {
     SimulatedReply::json(
         200,
         &json!({"ErrCode": code, "ErrMsg": message, "Resp": told}),

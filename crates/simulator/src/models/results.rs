@@ -8,7 +8,7 @@ use crate::world::{Job, JobPhase, PlannedEnd};
 
 /// A file of the job `{id}` that succeeded: a tone of its own for each `.wav`, else
 /// a film of so many seconds.
-pub(super) fn named(
+pub(super) fn named_file(
     request: &SimulatedRequest,
     refusal: &str,
     seconds: fn(&Job) -> Option<u32>,

@@ -21,7 +21,7 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
             )
             .route("GET", "/v1/tasks/{id}", RequestRole::Poll, get)
             .route("DELETE", "/v1/tasks/{id}", RequestRole::Cancel, delete)
-            .route("POST", "/v1/uploads", RequestRole::Upload, room)
+            .route("POST", "/v1/uploads", RequestRole::Upload, create_upload)
             .route("POST", "/storage/{id}", RequestRole::Upload, store)
             .route(
                 "GET",
@@ -168,7 +168,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = refuse_caller(request) {
         return reply;
     }
-    let Some(job) = request.world.ask(request.param("id")) else {
+    let Some(job) = request.world.poll_job(request.param("id")) else {
         return error(404, "There is no such task.");
     };
     let mut body = json!({"id": job.id, "createdAt": "2026-11-21T12:00:00.000Z"});
@@ -250,7 +250,7 @@ fn delete(request: &SimulatedRequest) -> SimulatedReply {
     SimulatedReply::empty(204)
 }
 
-fn room(request: &SimulatedRequest) -> SimulatedReply {
+fn create_upload(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(reply) = refuse_caller(request) {
         return reply;
     }

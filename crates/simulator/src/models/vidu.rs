@@ -47,7 +47,7 @@ fn from_references(request: &SimulatedRequest) -> SimulatedReply {
     submit(request, 1..=7, true)
 }
 
-fn is_stranger(request: &SimulatedRequest) -> bool {
+fn is_unauthorized(request: &SimulatedRequest) -> bool {
     // The scheme is "Token". A bearer key is refused.
     !request.header("authorization").starts_with("Token ")
 }
@@ -57,7 +57,7 @@ fn submit(
     pictures: std::ops::RangeInclusive<usize>,
     shaped: bool,
 ) -> SimulatedReply {
-    const EVERY: [&str; 8] = [
+    const KNOWN_MEMBERS: [&str; 8] = [
         "model",
         "prompt",
         "images",
@@ -67,7 +67,7 @@ fn submit(
         "seed",
         "audio",
     ];
-    if is_stranger(request) {
+    if is_unauthorized(request) {
         return error(401, "Unauthorized");
     }
     let body = &request.body;
@@ -78,10 +78,11 @@ fn submit(
     });
     // Frames decide the shape, so an aspect ratio beside them is refused. Without frames it is
     // needed.
-    let fits = body
-        .as_object()
-        .is_some_and(|fields| fields.keys().all(|name| EVERY.contains(&name.as_str())))
-        && pictured
+    let fits = body.as_object().is_some_and(|fields| {
+        fields
+            .keys()
+            .all(|name| KNOWN_MEMBERS.contains(&name.as_str()))
+    }) && pictured
         && pictures.contains(&images.len())
         && body["aspect_ratio"].is_string() == shaped
         && body["duration"]
@@ -106,11 +107,11 @@ fn submit(
 }
 
 fn creations(request: &SimulatedRequest) -> SimulatedReply {
-    if is_stranger(request) {
+    if is_unauthorized(request) {
         return error(401, "Unauthorized");
     }
     let id = request.param("id");
-    let Some(job) = request.world.ask(id) else {
+    let Some(job) = request.world.poll_job(id) else {
         return error(404, "TaskNotFound");
     };
     // What failed is refunded: its credits are 0.

@@ -80,7 +80,7 @@ fn result(request: &SimulatedRequest) -> SimulatedReply {
         return error(401, "Unauthorized");
     }
     let id = request.param("id");
-    let Some(job) = request.world.ask(id) else {
+    let Some(job) = request.world.poll_job(id) else {
         return error(404, "prediction not found");
     };
     // A failure arrives under code 200 like everything else, and only its words say why.

@@ -104,7 +104,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "unauthenticated:bad-credentials", "No credentials");
     }
-    let Some(job) = request.world.ask(request.param("id")) else {
+    let Some(job) = request.world.poll_job(request.param("id")) else {
         return error(
             404,
             "Some requested entity was not found",
@@ -124,10 +124,10 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
             &json!({"status": "pending", "progress": (share * 100.0).floor()}),
         ),
         JobPhase::Ended(PlannedEnd::Success) => {
-            SimulatedReply::json(200, &finished(request, &job, true))
+            SimulatedReply::json(200, &finished_body(request, &job, true))
         }
         JobPhase::Ended(PlannedEnd::Refusal) => {
-            SimulatedReply::json(200, &finished(request, &job, false))
+            SimulatedReply::json(200, &finished_body(request, &job, false))
         }
         JobPhase::Ended(PlannedEnd::Unfit) => SimulatedReply::json(
             200,
@@ -145,7 +145,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     }
 }
 
-fn finished(request: &SimulatedRequest, job: &Job, respects: bool) -> Value {
+fn finished_body(request: &SimulatedRequest, job: &Job, respects: bool) -> Value {
     let url = format!("{}/files/{}?signature={}", request.base, job.id, job.polls);
     // Refused content is no failure: the video is done, with `respect_moderation` false.
     let video = json!({"url": url, "duration": seconds(job), "respect_moderation": respects});

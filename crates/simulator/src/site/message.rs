@@ -234,7 +234,7 @@ impl SimulatedReply {
 
     /// The same under another status.
     #[must_use]
-    pub fn under(mut self, status: u16) -> Self {
+    pub fn with_status(mut self, status: u16) -> Self {
         self.status = Self::empty(status).status;
         self
     }
@@ -250,7 +250,7 @@ impl SimulatedReply {
 
     /// Sends it only after a while, the connection staying open.
     #[must_use]
-    pub fn after(mut self, pause: Duration) -> Self {
+    pub fn with_delay(mut self, pause: Duration) -> Self {
         self.after = pause;
         self
     }

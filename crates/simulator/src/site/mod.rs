@@ -61,7 +61,7 @@ impl SimulatedSite {
     ) -> Self {
         let method = Method::from_bytes(method.as_bytes()).unwrap_or_default();
         let filter = MethodFilter::try_from(method).unwrap_or(MethodFilter::GET);
-        let route = self.to(role, handler);
+        let route = self.route_for(role, handler);
         let service = move |params: RawPathParams, request: axum::extract::Request| {
             let params = params
                 .iter()
@@ -85,8 +85,8 @@ impl SimulatedSite {
         let method = Method::from_bytes(method.as_bytes()).unwrap_or_default();
         let filter = MethodFilter::try_from(method).unwrap_or(MethodFilter::GET);
         // An unknown action has a route too, so that it is in the journal and faults can strike it.
-        let other = self.to(RequestRole::Other, |_| SimulatedReply::empty(404));
-        let ways = ways.map(|(value, role, handler)| (value, self.to(role, handler)));
+        let other = self.route_for(RequestRole::Other, |_| SimulatedReply::empty(404));
+        let ways = ways.map(|(value, role, handler)| (value, self.route_for(role, handler)));
         let service = move |request: axum::extract::Request| {
             let said = request.headers().get(header);
             let way = ways
@@ -99,7 +99,7 @@ impl SimulatedSite {
         self
     }
 
-    fn to(&self, role: RequestRole, handler: RouteHandler) -> Route {
+    fn route_for(&self, role: RequestRole, handler: RouteHandler) -> Route {
         Route {
             provider: self.name,
             scheme: self.scheme,
@@ -129,8 +129,8 @@ impl SimulatedSite {
         // axum's own 404 would leave no trace. An adapter that calls a wrong path must show up in
         // the journal.
         let (lost, wrong) = (
-            self.to(RequestRole::Other, nothing),
-            self.to(RequestRole::Other, nothing),
+            self.route_for(RequestRole::Other, nothing),
+            self.route_for(RequestRole::Other, nothing),
         );
         self.router
             .fallback(service(lost, 404))

@@ -63,7 +63,7 @@ pub(crate) async fn serve(
     match fault {
         // Faults differ in whether the handler runs. If it does, the job exists and is paid for,
         // whatever the caller is told.
-        Some(Fault::DropBefore) => hang(),
+        Some(Fault::DropBefore) => drop_connection(),
         Some(Fault::Status {
             status,
             retry_after,
@@ -77,7 +77,7 @@ pub(crate) async fn serve(
             if let Some(seconds) = retry_after {
                 reply = reply.with_header("retry-after", &seconds.to_string());
             }
-            whole(reply).await
+            send_whole(reply).await
         }
         Some(Fault::Says {
             status,
@@ -91,48 +91,54 @@ pub(crate) async fn serve(
             } else {
                 "application/json"
             };
-            let mut reply = SimulatedReply::file(mime, body).under(status);
+            let mut reply = SimulatedReply::file(mime, body).with_status(status);
             if let Some(seconds) = retry_after {
                 reply = reply.with_header("retry-after", &seconds.to_string());
             }
-            whole(reply).await
+            send_whole(reply).await
         }
-        Some(Fault::UnderStatus(status)) => whole(answer(&route, &request).under(status)).await,
+        Some(Fault::UnderStatus(status)) => {
+            send_whole(answer(&route, &request).with_status(status)).await
+        }
         // As behind a proxy that lost the provider's answer: the job exists, and the status denies
         // it.
         Some(Fault::StatusAfter(status)) => {
             answer(&route, &request);
-            whole(SimulatedReply::empty(status)).await
+            send_whole(SimulatedReply::empty(status)).await
         }
         Some(Fault::DropAfter) => {
             answer(&route, &request);
-            hang()
+            drop_connection()
         }
         Some(Fault::Lying) => {
             answer(&route, &request);
             // Status and media type are right, so only the bytes can give it away.
             let page = "<html><body>Not what you asked for</body></html>";
-            whole(SimulatedReply::file("video/mp4", page)).await
+            send_whole(SimulatedReply::file("video/mp4", page)).await
         }
         Some(Fault::Another(film)) => {
             answer(&route, &request);
-            whole(SimulatedReply::file("video/mp4", film)).await
+            send_whole(SimulatedReply::file("video/mp4", film)).await
         }
         Some(Fault::Duplicate) => {
             let reply = route.last_submission(&request.base);
-            whole(reply.unwrap_or_else(|| answer(&route, &request))).await
+            send_whole(reply.unwrap_or_else(|| answer(&route, &request))).await
         }
         Some(Fault::Latency(pause)) => {
             let reply = answer(&route, &request);
             // The handler has run already: the order counts from its arrival, and only the answer
             // is late.
             tokio::time::sleep(pause).await;
-            whole(reply).await
+            send_whole(reply).await
         }
-        Some(Fault::Slow(pause)) => slow(answer(&route, &request), pause).await,
-        Some(Fault::Truncated) => cut(answer(&route, &request), BodyEnding::Closed).await,
-        Some(Fault::DropInBody) => cut(answer(&route, &request), BodyEnding::Reset(reset)).await,
-        Some(Fault::UnknownWord | Fault::Expired) | None => whole(answer(&route, &request)).await,
+        Some(Fault::Slow(pause)) => send_slowly(answer(&route, &request), pause).await,
+        Some(Fault::Truncated) => send_half(answer(&route, &request), BodyEnding::Closed).await,
+        Some(Fault::DropInBody) => {
+            send_half(answer(&route, &request), BodyEnding::Reset(reset)).await
+        }
+        Some(Fault::UnknownWord | Fault::Expired) | None => {
+            send_whole(answer(&route, &request)).await
+        }
     }
 }
 
@@ -145,7 +151,7 @@ pub(crate) async fn refuse(
     match read(route, HashMap::new(), request).await {
         Some(request) => {
             record(route, &request);
-            whole(reply).await
+            send_whole(reply).await
         }
         None => unreadable(),
     }
@@ -267,15 +273,15 @@ fn decode(query: &str) -> HashMap<String, String> {
 type BodyPieces = Vec<(Duration, Bytes)>;
 
 /// The reply as its model meant it.
-async fn whole(mut reply: SimulatedReply) -> Response {
+async fn send_whole(mut reply: SimulatedReply) -> Response {
     match std::mem::replace(&mut reply.body, ReplyBody::Pieces(Vec::new())) {
         ReplyBody::Whole(bytes) => send(reply, Body::from(bytes)).await,
         ReplyBody::Pieces(pieces) => send(reply, stream(pieces, BodyEnding::Whole)).await,
     }
 }
 
-async fn slow(reply: SimulatedReply, pause: Duration) -> Response {
-    let (reply, pieces) = in_pieces(reply);
+async fn send_slowly(reply: SimulatedReply, pause: Duration) -> Response {
+    let (reply, pieces) = split_body(reply);
     let pieces = pieces
         .into_iter()
         .map(|(own, piece)| (own + pause, piece))
@@ -284,14 +290,14 @@ async fn slow(reply: SimulatedReply, pause: Duration) -> Response {
 }
 
 /// Half of the reply.
-async fn cut(reply: SimulatedReply, ending: BodyEnding) -> Response {
-    let (reply, mut pieces) = in_pieces(reply);
+async fn send_half(reply: SimulatedReply, ending: BodyEnding) -> Response {
+    let (reply, mut pieces) = split_body(reply);
     pieces.truncate(pieces.len() / 2);
     send(reply, stream(pieces, ending)).await
 }
 
 /// Pieces, of a length that is announced where the model's reply announces it.
-fn in_pieces(mut reply: SimulatedReply) -> (SimulatedReply, BodyPieces) {
+fn split_body(mut reply: SimulatedReply) -> (SimulatedReply, BodyPieces) {
     let pieces = match std::mem::replace(&mut reply.body, ReplyBody::Pieces(Vec::new())) {
         ReplyBody::Pieces(pieces) => pieces,
         ReplyBody::Whole(bytes) => {
@@ -321,7 +327,7 @@ async fn send(reply: SimulatedReply, body: Body) -> Response {
 }
 
 /// Time in which what was sent leaves the process, before the connection ends.
-const PARTING: Duration = Duration::from_millis(20);
+const FLUSH_DELAY: Duration = Duration::from_millis(20);
 
 /// How a body ends.
 enum BodyEnding {
@@ -347,7 +353,7 @@ fn stream(pieces: BodyPieces, ending: BodyEnding) -> Body {
         }
         // hyper may hold the last piece in its buffer. If the connection ended now, how much of the
         // body arrives would be chance.
-        tokio::time::sleep(PARTING).await;
+        tokio::time::sleep(FLUSH_DELAY).await;
         if let BodyEnding::Reset(reset) = ending {
             // Before the error: hyper drops the connection as soon as it sees that.
             reset.set();
@@ -372,7 +378,7 @@ impl futures_core::Stream for ChannelStream {
     }
 }
 
-fn hang() -> Response {
+fn drop_connection() -> Response {
     let mut answer = Response::new(Body::empty());
     answer.extensions_mut().insert(DropConnection);
     answer

@@ -59,7 +59,7 @@ impl ReceivedRequest {
 #[derive(Debug)]
 pub struct World {
     jobs: [Mutex<HashMap<String, Job>>; SHARDS],
-    taken: Mutex<BTreeMap<&'static str, usize>>,
+    accepted_counts: Mutex<BTreeMap<&'static str, usize>>,
     files: Mutex<HashMap<String, Value>>,
     journal: Mutex<Vec<ReceivedRequest>>,
     keeps_journal: AtomicBool,
@@ -83,7 +83,7 @@ impl Default for World {
     fn default() -> Self {
         Self {
             jobs: std::array::from_fn(|_| Mutex::default()),
-            taken: Mutex::default(),
+            accepted_counts: Mutex::default(),
             files: Mutex::default(),
             journal: Mutex::default(),
             keeps_journal: AtomicBool::new(true),
@@ -158,13 +158,13 @@ impl World {
         };
         // Counted apart from the jobs: one that is deleted later was paid for all the same, and
         // tests of double payment look at this number.
-        *lock(&self.taken).entry(provider).or_default() += 1;
+        *lock(&self.accepted_counts).entry(provider).or_default() += 1;
         self.shard(&job.id).insert(job.id.clone(), job.clone());
         job
     }
 
     /// The job, counting that it was asked for.
-    pub fn ask(&self, id: &str) -> Option<Job> {
+    pub fn poll_job(&self, id: &str) -> Option<Job> {
         let mut jobs = self.shard(id);
         let job = jobs.get_mut(id)?;
         job.polls += 1;
@@ -199,8 +199,11 @@ impl World {
     }
 
     /// How many orders a provider took, those included that it forgot.
-    pub fn accepted(&self, provider: &str) -> usize {
-        lock(&self.taken).get(provider).copied().unwrap_or_default()
+    pub fn accepted_count(&self, provider: &str) -> usize {
+        lock(&self.accepted_counts)
+            .get(provider)
+            .copied()
+            .unwrap_or_default()
     }
 
     /// Calls a job off that has not ended; whether it was.
@@ -255,7 +258,7 @@ impl World {
     }
 
     /// Orders a fault for the next `times` requests that it concerns.
-    pub fn order(
+    pub fn order_fault(
         &self,
         fault: Fault,
         provider: Option<&str>,
@@ -279,7 +282,7 @@ impl World {
     }
 
     /// What is ordered and has not struck as often as it should.
-    pub fn orders(&self) -> Vec<FaultOrder> {
+    pub fn fault_orders(&self) -> Vec<FaultOrder> {
         lock(&self.faults).clone()
     }
 
@@ -320,7 +323,7 @@ impl World {
         for shard in &self.jobs {
             lock(shard).clear();
         }
-        lock(&self.taken).clear();
+        lock(&self.accepted_counts).clear();
         lock(&self.files).clear();
         self.clear_journal();
         self.clear_faults();

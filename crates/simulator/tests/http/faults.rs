@@ -36,10 +36,10 @@ async fn a_connection_dropped_before_has_done_nothing_and_after_has_done_all() {
     let simulator = simulator().await;
     let world = simulator.world();
     for (fault, taken) in [(Fault::DropBefore, 0), (Fault::DropAfter, 1)] {
-        world.order(fault, Some(OPENAI), Some(RequestRole::Submit), 1);
+        world.order_fault(fault, Some(OPENAI), Some(RequestRole::Submit), 1);
         let came = submit(simulator.address()).await;
         assert_eq!((came.status, came.body.len()), (0, 0));
-        assert_eq!(world.accepted(OPENAI), taken);
+        assert_eq!(world.accepted_count(OPENAI), taken);
     }
     assert_eq!(world.journal().len(), 2);
     assert_eq!(submit(simulator.address()).await.status, 200);
@@ -59,7 +59,7 @@ async fn an_answer_breaks_off_in_two_ways() {
         (Fault::DropInBody, Ended::Reset),
     ] {
         let world = simulator.world();
-        world.order(fault, None, Some(RequestRole::Download), 1);
+        world.order_fault(fault, None, Some(RequestRole::Download), 1);
         let came = send(simulator.address(), "GET", &content, "").await;
         assert_eq!((came.status, came.ended), (200, ended));
         assert_eq!(came.length(), whole.body.len());
@@ -76,19 +76,19 @@ async fn a_status_comes_in_the_providers_form_or_bare() {
         retry_after: Some(2),
         bare,
     };
-    world.order(status(false), None, None, 1);
+    world.order_fault(status(false), None, None, 1);
     let came = submit(simulator.address()).await;
     assert_eq!((came.status, came.header("retry-after")), (429, Some("2")));
     assert_eq!(came.json()["error"]["message"], "simulated");
-    world.order(status(true), None, None, 1);
+    world.order_fault(status(true), None, None, 1);
     let came = submit(simulator.address()).await;
     assert_eq!((came.status, came.body.len()), (429, 0));
-    assert_eq!(world.accepted(OPENAI), 0);
+    assert_eq!(world.accepted_count(OPENAI), 0);
 
-    world.order(Fault::StatusAfter(502), None, None, 1);
+    world.order_fault(Fault::StatusAfter(502), None, None, 1);
     let came = submit(simulator.address()).await;
     assert_eq!((came.status, came.body.len()), (502, 0));
-    assert_eq!(world.accepted(OPENAI), 1);
+    assert_eq!(world.accepted_count(OPENAI), 1);
 }
 
 #[tokio::test]
@@ -100,7 +100,7 @@ async fn late_and_slow_answers_are_whole() {
         (Fault::Latency(Duration::from_millis(60)), 60),
         (Fault::Slow(Duration::from_millis(10)), 80),
     ] {
-        simulator.world().order(fault, None, None, 1);
+        simulator.world().order_fault(fault, None, None, 1);
         let begun = Instant::now();
         let came = send(simulator.address(), "GET", &content, "").await;
         assert!(begun.elapsed() >= Duration::from_millis(least));
@@ -112,7 +112,7 @@ async fn late_and_slow_answers_are_whole() {
 async fn a_lie_calls_itself_a_video() {
     let simulator = simulator().await;
     let content = format!("{}/content", job(&simulator).await);
-    simulator.world().order(Fault::Lying, None, None, 1);
+    simulator.world().order_fault(Fault::Lying, None, None, 1);
     let came = send(simulator.address(), "GET", &content, "").await;
     assert_eq!(came.header("content-type"), Some("video/mp4"));
     assert!(came.body.starts_with(b"<html>"));
@@ -122,15 +122,15 @@ async fn a_lie_calls_itself_a_video() {
 async fn a_fault_waits_for_a_request_that_it_concerns() {
     let simulator = simulator().await;
     let world = simulator.world();
-    world.order(Fault::UnknownWord, None, None, 1);
+    world.order_fault(Fault::UnknownWord, None, None, 1);
     let job = job(&simulator).await;
-    assert_eq!(world.orders().len(), 1);
+    assert_eq!(world.fault_orders().len(), 1);
     let came = send(simulator.address(), "GET", &job, "").await;
     assert_eq!(came.json()["status"], "rendering_preview");
     let came = send(simulator.address(), "GET", &job, "").await;
     assert_eq!(came.json()["status"], "completed");
 
-    world.order(Fault::Expired, Some("fal"), None, 1);
+    world.order_fault(Fault::Expired, Some("fal"), None, 1);
     assert_eq!(world.fault("fal", RequestRole::Poll), None);
     assert_eq!(world.fault(OPENAI, RequestRole::Download), None);
     assert_eq!(
@@ -159,11 +159,14 @@ async fn a_duplicate_gives_two_submissions_one_job() {
     let simulator = simulator().await;
     let world = simulator.world();
     // There is nothing yet to be repeated.
-    world.order(Fault::Duplicate, None, None, 1);
+    world.order_fault(Fault::Duplicate, None, None, 1);
     let first = submit(simulator.address()).await.json();
-    world.order(Fault::Duplicate, None, None, 1);
+    world.order_fault(Fault::Duplicate, None, None, 1);
     let second = submit(simulator.address()).await.json();
-    assert_eq!((&first["id"], world.accepted(OPENAI)), (&second["id"], 1));
+    assert_eq!(
+        (&first["id"], world.accepted_count(OPENAI)),
+        (&second["id"], 1)
+    );
     let third = submit(simulator.address()).await.json();
     assert_ne!(first["id"], third["id"]);
 }
@@ -188,7 +191,7 @@ async fn an_expired_address_is_refused() {
     let path = job.strip_prefix(&origin).unwrap();
     let came = send_with(address, "GET", path, head, b"").await;
     let video = came.json()["video"]["url"].as_str().unwrap().to_owned();
-    world.order(Fault::Expired, Some("fal"), None, 1);
+    world.order_fault(Fault::Expired, Some("fal"), None, 1);
     let path = video.strip_prefix(&origin).unwrap();
     assert_eq!(send(address, "GET", path, "").await.status, 403);
     let came = send(address, "GET", path, "").await;

@@ -125,7 +125,7 @@ async fn a_message_is_late_by_the_delay_and_a_slow_one_by_its_length() {
         down: slow,
         ..NetworkState::default()
     };
-    for network in [NetworkState::both(LinkState::late(delay)), slow_down] {
+    for network in [NetworkState::both(LinkState::with_delay(delay)), slow_down] {
         end.proxy.set(network);
         let begun = Instant::now();
         say(&mut stream, "a message of 20 byte").await;
@@ -198,7 +198,7 @@ async fn a_cut_keeps_the_message_or_only_its_answer() {
         echo(&mut stream, "BEGIN").await;
         say(&mut stream, "COMMIT").await;
         is_reset(&mut stream).await;
-        end.proxy.struck(1).await;
+        end.proxy.wait_for_strikes(1).await;
         if passes {
             end.hears(b"COMMIT").await;
         }
@@ -223,7 +223,7 @@ async fn a_cut_holds_a_connection_until_it_is_released_and_no_other() {
     end.hears(b"INSERT 1").await;
     echo(&mut stream, "INSERT 1").await;
     say(&mut stream, "INSERT 2").await;
-    end.proxy.struck(1).await;
+    end.proxy.wait_for_strikes(1).await;
     end.hears_nothing().await;
     say(&mut other, "other").await;
     end.hears(b"other").await;

@@ -52,7 +52,7 @@ fn a_job_goes_as_planned() {
     world.accept("a", "4", json!({}), json!(null));
     let mut ended = Vec::new();
     for _ in 0..4 {
-        let phase = world.ask("4").unwrap().phase();
+        let phase = world.poll_job("4").unwrap().phase();
         ended.push(matches!(phase, JobPhase::Ended(_)));
     }
     assert_eq!(ended, [false, false, true, true]);
@@ -60,7 +60,7 @@ fn a_job_goes_as_planned() {
     world.forget("2");
     assert_eq!(world.job("2").map(|job| job.id), None);
     let ids: Vec<String> = world.jobs("b").into_iter().map(|job| job.id).collect();
-    assert_eq!((ids, world.accepted("b")), (vec!["3".to_owned()], 2));
+    assert_eq!((ids, world.accepted_count("b")), (vec!["3".to_owned()], 2));
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ async fn everything_can_be_ordered_over_http() {
         assert_eq!(came.status, 400, "{wrong}");
     }
     assert_eq!(send(address, "DELETE", "/_/faults", "").await.status, 204);
-    assert_eq!(simulator.world().orders(), []);
+    assert_eq!(simulator.world().fault_orders(), []);
 
     let plan = r#"{"queued": 0, "running": 0, "end": "failure"}"#;
     send(address, "POST", "/_/plan?provider=openai-videos", plan).await;
@@ -266,5 +266,5 @@ async fn a_world_is_shared_by_two_listeners() {
         .unwrap();
     submit(one.address()).await;
     submit(other.address()).await;
-    assert_eq!(world.accepted("openai-videos"), 2);
+    assert_eq!(world.accepted_count("openai-videos"), 2);
 }

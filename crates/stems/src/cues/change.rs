@@ -5,7 +5,7 @@
 
 use super::row::{CueRow, at};
 use crate::parallel::{CancelCheck, WorkCancelled};
-use crate::plane::{SpectralPlane, mean};
+use crate::plane::{SpectralPlane, running_mean};
 use crate::stft::MAIN;
 
 pub(super) struct ChangeCues {
@@ -56,7 +56,7 @@ impl ChangeCues {
             self.smooth.row_near(near + REACH),
         );
         let mut wide = vec![0.0; MAIN.bins()];
-        mean(self.log.row(t), 31, &mut wide);
+        running_mean(self.log.row(t), 31, &mut wide);
         let frame = self.frames[t];
         for k in 0..MAIN.bins() {
             let log = self.log.row(t)[k];
@@ -88,7 +88,7 @@ fn frames(amplitude: &SpectralPlane, smooth: &SpectralPlane) -> Vec<FrameChange>
         })
         .collect();
     // Medians, because a few very loud or bright frames would shift a mean.
-    let (usual_level, usual_tilt) = (middle(&loudness), middle(&tilt));
+    let (usual_level, usual_tilt) = (median_value(&loudness), median_value(&tilt));
     let usual_onset = onset.iter().sum::<f32>() / count.max(1) as f32 + 1e-9;
     (0..count)
         .map(|t| FrameChange {
@@ -111,7 +111,7 @@ fn onset(amplitude: &SpectralPlane, smooth: &SpectralPlane, t: usize) -> f32 {
     sum / weight
 }
 
-fn middle(values: &[f32]) -> f32 {
+fn median_value(values: &[f32]) -> f32 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f32::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)

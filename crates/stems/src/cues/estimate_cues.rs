@@ -8,8 +8,8 @@
 use super::mix_cues::MixCues;
 use super::row::CueRow;
 use super::{harmonic, pitch, repeat};
-use crate::parallel::{CancelCheck, WorkCancelled, both};
-use crate::plane::{SpectralPlane, mean};
+use crate::parallel::{CancelCheck, WorkCancelled, run_both};
+use crate::plane::{SpectralPlane, running_mean};
 use crate::shares::StemShares;
 use crate::stem::STEMS;
 use crate::stft::{ChannelSpectra, MAIN};
@@ -54,14 +54,14 @@ const NEIGHBOURS: [isize; 4] = [-2, -1, 1, 2];
 
 /// Stems whose neighbourhoods are measured: vocals, drums and bass. The share of the rest follows
 /// from theirs.
-const ASKED: usize = 3;
+const MEASURED_STEMS: usize = 3;
 
 pub(crate) struct EstimateCues<'a> {
     first: &'a MixCues,
     shares: &'a StemShares,
     spectra: &'a [ChannelSpectra; 2],
     /// Per frame: each measured stem's part of its energy, smoothed over half a second.
-    frames: Vec<[f32; ASKED]>,
+    frames: Vec<[f32; MEASURED_STEMS]>,
     voice: pitch::PitchLine,
     bass: pitch::PitchLine,
     repeat_v: SpectralPlane,
@@ -104,9 +104,9 @@ impl<'a> EstimateCues<'a> {
         let floor = 1e-4 * amplitude.max() + EPS;
         let (voice, repeat_v) = {
             let plane = part(&|t, k| shares.stem(t, 0)[k])?;
-            let tracked = both(
-                || pitch::voice_again(&plane, stop),
-                || pitch::bass_again(&bass, stop),
+            let tracked = run_both(
+                || pitch::pitch_in_voice(&plane, stop),
+                || pitch::pitch_in_bass(&bass, stop),
             )?;
             (tracked, repeat::repeating(&plane, 15, 43, floor, stop)?)
         };
@@ -122,7 +122,7 @@ impl<'a> EstimateCues<'a> {
         let repeat_d = repeat::repeating(&part(&|t, k| shares.stem(t, 1)[k])?, 9, 21, EPS, stop)?;
         report(0.8);
         let harmonic = harmonic::share(&part(&|t, k| 1.0 - shares.stem(t, 1)[k])?, 17, 31, stop)?;
-        let places = shares.places(spectra, ANYWHERE, stop)?;
+        let places = shares.spatial_filter(spectra, DIFFUSE_SHARE, stop)?;
         report(1.0);
         Ok(Self {
             first,
@@ -147,7 +147,7 @@ impl<'a> EstimateCues<'a> {
             row.put(place::SHARES + stem, self.shares.stem(t, stem));
         }
         self.fill_neighbourhood(t, row);
-        for stem in 0..ASKED {
+        for stem in 0..MEASURED_STEMS {
             row.cue_mut(place::OVER_FRAMES + stem)
                 .fill(self.frames[t][stem]);
         }
@@ -173,7 +173,7 @@ impl<'a> EstimateCues<'a> {
         let bins = MAIN.bins();
         let near = self.first.amplitude.near(t, REACH);
         let mut power = vec![EPS; bins];
-        let mut parts = vec![vec![0.0; bins]; ASKED];
+        let mut parts = vec![vec![0.0; bins]; MEASURED_STEMS];
         for t in near {
             let amplitude = self.first.amplitude.row(t);
             power
@@ -195,9 +195,9 @@ impl<'a> EstimateCues<'a> {
                 .for_each(|((out, x), p)| *out = x / p);
         }
         let own: Vec<f32> = self.first.amplitude.row(t).iter().map(|a| a * a).collect();
-        mean(&own, 2 * REACH + 1, &mut power);
+        running_mean(&own, 2 * REACH + 1, &mut power);
         let mut weighted = vec![0.0; bins];
-        for stem in 0..ASKED {
+        for stem in 0..MEASURED_STEMS {
             let shares = self.shares.stem(t, stem);
             weighted
                 .iter_mut()
@@ -205,7 +205,7 @@ impl<'a> EstimateCues<'a> {
                 .zip(shares)
                 .for_each(|((w, p), s)| *w = p * s);
             let out = row.cue_mut(place::OVER_BINS + stem);
-            mean(&weighted, 2 * REACH + 1, out);
+            running_mean(&weighted, 2 * REACH + 1, out);
             out.iter_mut()
                 .zip(&power)
                 .for_each(|(out, p)| *out /= p + EPS);
@@ -248,7 +248,7 @@ impl<'a> EstimateCues<'a> {
 }
 
 /// The part of each stem assumed to come from all directions.
-const ANYWHERE: f32 = 0.05;
+const DIFFUSE_SHARE: f32 = 0.05;
 
 const EPS: f32 = 1e-10;
 const REACH: usize = 4;
@@ -260,10 +260,10 @@ fn softened(x: f32) -> f32 {
 }
 
 /// The root of each asked stem's part of a frame's energy, mean of the 21 frames around.
-fn frame_parts(amplitude: &SpectralPlane, shares: &StemShares) -> Vec<[f32; ASKED]> {
+fn frame_parts(amplitude: &SpectralPlane, shares: &StemShares) -> Vec<[f32; MEASURED_STEMS]> {
     let frames = amplitude.rows();
-    let mut smooth = vec![[0.0; ASKED]; frames];
-    for stem in 0..ASKED {
+    let mut smooth = vec![[0.0; MEASURED_STEMS]; frames];
+    for stem in 0..MEASURED_STEMS {
         let parts: Vec<f32> = (0..frames)
             .map(|t| {
                 let (mut part, mut all) = (0.0, EPS);
@@ -275,7 +275,7 @@ fn frame_parts(amplitude: &SpectralPlane, shares: &StemShares) -> Vec<[f32; ASKE
             })
             .collect();
         let mut out = vec![0.0; frames];
-        mean(&parts, 21, &mut out);
+        running_mean(&parts, 21, &mut out);
         smooth.iter_mut().zip(out).for_each(|(s, x)| s[stem] = x);
     }
     smooth

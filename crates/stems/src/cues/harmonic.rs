@@ -4,8 +4,8 @@
 //! lengths: singing wavers, so that it is a tone to a short window and none to a long one, which
 //! is how it differs from steady instruments (`FitzGerald` & Gainza 2010; Driedger et al. 2014).
 
-use crate::parallel::{CancelCheck, WorkCancelled, both};
-use crate::plane::{SpectralPlane, mean};
+use crate::parallel::{CancelCheck, WorkCancelled, run_both};
+use crate::plane::{SpectralPlane, running_mean};
 use crate::stft::{MAIN, Stft, StftGrid};
 
 const SHORT: StftGrid = StftGrid {
@@ -30,7 +30,7 @@ impl HarmonicShares {
         stop: CancelCheck<'_>,
     ) -> Result<Self, WorkCancelled> {
         let frames = amplitude.rows();
-        let (mid, (short, long)) = both(
+        let (mid, (short, long)) = run_both(
             || share(amplitude, 17, 31, stop),
             || {
                 let short = share(&Stft::new(SHORT).magnitude(sound, stop)?, 35, 13, stop)?;
@@ -92,7 +92,7 @@ fn from_long(
     const STEP: usize = LONG.hop / MAIN.hop;
     let smooth = SpectralPlane::build(long.rows(), MAIN.bins(), stop, |t, row| {
         let mut wide = vec![0.0; long.width()];
-        mean(long.row(t), 5, &mut wide);
+        running_mean(long.row(t), 5, &mut wide);
         row.iter_mut()
             .enumerate()
             .for_each(|(k, out)| *out = wide[k * RATIO]);

@@ -2,7 +2,7 @@
 
 use super::row::{CueRow, at, hertz};
 use super::{change, harmonic, pitch, repeat, stereo};
-use crate::parallel::{CancelCheck, WorkCancelled, both};
+use crate::parallel::{CancelCheck, WorkCancelled, run_both};
 use crate::plane::SpectralPlane;
 use crate::stft::{ChannelSpectra, MAIN};
 
@@ -44,7 +44,7 @@ impl MixCues {
         report(0.8);
         // Pitch comes last, because it is tracked in a first guess at the voice, which needs the
         // cues above.
-        let ((melody, melody2), bass) = both(
+        let ((melody, melody2), bass) = run_both(
             || {
                 pitch::melodies(
                     &amplitude,

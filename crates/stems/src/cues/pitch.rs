@@ -14,7 +14,7 @@
 
 use super::row::hertz;
 use crate::parallel::{CancelCheck, WorkCancelled};
-use crate::plane::{SpectralPlane, mean};
+use crate::plane::{SpectralPlane, running_mean};
 use crate::stft::MAIN;
 
 /// What a line may do and how it looks in the spectrum.
@@ -64,14 +64,14 @@ const BASS: LineModel = LineModel {
 };
 
 /// In an estimate of the voice alone, a pitch is surer and silence more likely.
-const VOICE_AGAIN: LineModel = LineModel {
+const ISOLATED_VOICE: LineModel = LineModel {
     per_semitone: 0.35,
     silence: 0.35,
     switch: 1.0,
     ..MELODY
 };
 
-const BASS_AGAIN: LineModel = LineModel {
+const ISOLATED_BASS: LineModel = LineModel {
     high_hz: 220.0,
     harmonics: 6,
     per_semitone: 0.25,
@@ -170,19 +170,19 @@ pub(super) fn bass(
 }
 
 /// The pitch of the voice in an estimate of the voice.
-pub(super) fn voice_again(
+pub(super) fn pitch_in_voice(
     voice: &SpectralPlane,
     stop: CancelCheck<'_>,
 ) -> Result<PitchLine, WorkCancelled> {
-    track(voice, VOICE_AGAIN, stop)
+    track(voice, ISOLATED_VOICE, stop)
 }
 
 /// The pitch of the bass in an estimate of the bass.
-pub(super) fn bass_again(
+pub(super) fn pitch_in_bass(
     bass: &SpectralPlane,
     stop: CancelCheck<'_>,
 ) -> Result<PitchLine, WorkCancelled> {
-    track(bass, BASS_AGAIN, stop)
+    track(bass, ISOLATED_BASS, stop)
 }
 
 /// 0 below the voice's range, 1 from 210 Hz.
@@ -215,9 +215,9 @@ fn salience(
     let weights: Vec<f32> = (0..kind.harmonics)
         .map(|h| kind.decay.powi(i32::from(h)))
         .collect();
-    let raw = SpectralPlane::build(source.rows(), states(kind), stop, |t, row| {
+    let raw = SpectralPlane::build(source.rows(), state_count(kind), stop, |t, row| {
         let mut around = vec![0.0; source.width()];
-        mean(source.row(t), 61, &mut around);
+        running_mean(source.row(t), 61, &mut around);
         // Whitened by the neighbourhood, or the loudest region of the spectrum would decide alone.
         let white: Vec<f32> = source
             .row(t)
@@ -234,7 +234,7 @@ fn salience(
                     weight
                         // The octave above the true pitch has only real harmonics, but also peaks
                         // half-way between them. Subtracting those places keeps it from winning.
-                        * (between(&white, h * pitch) - 0.45 * between(&white, (h - 0.5) * pitch))
+                        * (value_between_bins(&white, h * pitch) - 0.45 * value_between_bins(&white, (h - 0.5) * pitch))
                 })
                 .sum();
             *out = sum.max(0.0);
@@ -329,7 +329,7 @@ fn refined(salience: &[f32], state: usize, kind: LineModel) -> (f32, f32) {
     (pitch, top.clamp(0.0, 1.0))
 }
 
-fn states(kind: LineModel) -> usize {
+fn state_count(kind: LineModel) -> usize {
     (1_200.0 * (kind.high_hz / kind.low_hz).log2() / kind.cents) as usize + 1
 }
 
@@ -338,7 +338,7 @@ fn pitch_of(state: usize, kind: LineModel) -> f32 {
 }
 
 /// The value between two bins; 0 beyond the spectrum.
-fn between(values: &[f32], at: f32) -> f32 {
+fn value_between_bins(values: &[f32], at: f32) -> f32 {
     let bin = at as usize;
     match values.get(bin..bin + 2) {
         Some([a, b]) => a + (at - bin as f32) * (b - a),

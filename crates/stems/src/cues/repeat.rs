@@ -125,14 +125,14 @@ fn similar(features: &SpectralPlane, t: usize, count: usize, gap: usize) -> Vec<
         };
         // The frames beside a pick resemble it anyway and would take the places of other moments.
         picks.push(pick);
-        let end = likeness.len().min(pick + APART + 1);
-        likeness[pick.saturating_sub(APART)..end].fill(f32::NEG_INFINITY);
+        let end = likeness.len().min(pick + MIN_PICK_DISTANCE + 1);
+        likeness[pick.saturating_sub(MIN_PICK_DISTANCE)..end].fill(f32::NEG_INFINITY);
     }
     picks
 }
 
 /// Picks lie more than this many frames from each other.
-const APART: usize = 3;
+const MIN_PICK_DISTANCE: usize = 3;
 
 /// Eight sums side by side, which the compiler turns into vector instructions; one running sum
 /// would have to be added in order.

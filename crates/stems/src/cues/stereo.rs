@@ -4,7 +4,7 @@
 //! voices are mixed to the centre nearly always, so what both channels share alike is a candidate.
 
 use crate::parallel::{CancelCheck, WorkCancelled};
-use crate::plane::{SpectralPlane, mean};
+use crate::plane::{SpectralPlane, running_mean};
 use crate::stft::{ChannelSpectra, MAIN};
 
 pub(super) struct StereoImage {
@@ -31,7 +31,7 @@ impl StereoImage {
                     .enumerate()
                     .for_each(|(k, sum)| *sum += value(t, k));
             }
-            mean(&sums, 3, row);
+            running_mean(&sums, 3, row);
         };
         let cross = |t: usize, k: usize| {
             let (l, r) = (left.row(t)[k], right.row(t)[k]);

@@ -59,12 +59,12 @@ pub(super) fn read(
     }
     let media = stripped_media::strip(format, media, mp4)?;
     let source = MediaSourceStream::new(media, MediaSourceStreamOptions::default());
-    let mut reader = open(format, source).map_err(|e| failed(format, &e))?;
+    let mut reader = open(format, source).map_err(|e| decode_error(format, &e))?;
     let track = reader
         .default_track(TrackType::Audio)
         .ok_or(DecodeError::NoAudio)?;
     let (id, mut decoder) = (track.id, decoder(format, track)?);
-    let announced = (format == AudioFormat::Mp3).then(|| AnnouncedLength::by(track));
+    let announced = (format == AudioFormat::Mp3).then(|| AnnouncedLength::from_track(track));
     let mut sound = SampleCollector::new(limits, sink);
     let mut packets = PacketCounts::default();
     loop {
@@ -74,7 +74,7 @@ pub(super) fn read(
             packet.trim_end = Duration::ZERO;
         }
         match next {
-            Ok(Some(packet)) if packet.track_id != id => packets.skipped()?,
+            Ok(Some(packet)) if packet.track_id != id => packets.count_skipped()?,
             Ok(Some(packet)) => match decoder.decode(&packet) {
                 Ok(buffer) if buffer.frames() > 0 => {
                     packets.good += 1;
@@ -84,7 +84,7 @@ pub(super) fn read(
                 // Encoder delay removed all of this packet's samples; that is normal.
                 Ok(_) if packet.trim_start.get() > 0 || packet.trim_end.get() > 0 => {}
                 Ok(_) => packets.empty += 1,
-                Err(e) => packets.failed(e),
+                Err(e) => packets.count_failed(e),
             },
             Ok(None) => break,
             // Only a second recording after the first requires this; half of a file is not
@@ -94,11 +94,11 @@ pub(super) fn read(
                 return Err(DecodeError::Unsupported { what });
             }
             Err(e) => {
-                packets.ended(e);
+                packets.set_fault(e);
                 break;
             }
         }
-        if packets.hopeless() || sound.refused {
+        if packets.hopeless() || sound.stopped_by_sink {
             break;
         }
     }
@@ -110,7 +110,7 @@ pub(super) fn read(
     };
     Ok(StreamTotals {
         rate: sound.rate,
-        span: within(sound.frames, span),
+        span: recording_span(sound.frames, span),
     })
 }
 
@@ -124,7 +124,7 @@ struct AnnouncedLength {
 }
 
 impl AnnouncedLength {
-    fn by(track: &Track) -> Self {
+    fn from_track(track: &Track) -> Self {
         Self {
             length: track.num_frames,
             padding: u64::from(track.padding.unwrap_or(0)),
@@ -164,10 +164,10 @@ fn decoder(format: AudioFormat, track: &Track) -> Result<Box<dyn AudioDecoder>, 
     };
     get_codecs()
         .make_audio_decoder(parameters, &AudioDecoderOptions::default())
-        .map_err(|e| failed(format, &e))
+        .map_err(|e| decode_error(format, &e))
 }
 
-fn failed(format: AudioFormat, error: &Error) -> DecodeError {
+fn decode_error(format: AudioFormat, error: &Error) -> DecodeError {
     match error {
         Error::Unsupported(_) => DecodeError::Unsupported {
             what: format!("this kind of {format} file"),
@@ -198,18 +198,18 @@ struct PacketCounts {
 }
 
 impl PacketCounts {
-    fn failed(&mut self, error: Error) {
+    fn count_failed(&mut self, error: Error) {
         self.bad += 1;
         self.bad_run += 1;
         self.fault.get_or_insert(error);
     }
 
-    fn ended(&mut self, error: Error) {
+    fn set_fault(&mut self, error: Error) {
         self.fault.get_or_insert(error);
     }
 
     /// Packets of other tracks cost time for nothing, so their number is limited too.
-    fn skipped(&mut self) -> Result<(), DecodeError> {
+    fn count_skipped(&mut self) -> Result<(), DecodeError> {
         self.others += 1;
         if self.others > MAX_OTHER_PACKETS {
             return Err(DecodeError::NoAudio);
@@ -227,7 +227,7 @@ impl PacketCounts {
         // five in between.
         let too_many = self.bad > 4 + self.good / 4;
         match self.fault {
-            Some(error) if frames == 0 || too_many => Err(match failed(format, &error) {
+            Some(error) if frames == 0 || too_many => Err(match decode_error(format, &error) {
                 // The decoder was set up, so this is one bad packet rather than an unsupported
                 // kind.
                 DecodeError::Unsupported { .. } if self.good > 0 => {
@@ -256,7 +256,7 @@ struct SampleCollector<'a, 'b> {
     channels: usize,
     frames: usize,
     packet: Vec<Vec<f32>>,
-    refused: bool,
+    stopped_by_sink: bool,
 }
 
 impl<'a, 'b> SampleCollector<'a, 'b> {
@@ -268,7 +268,7 @@ impl<'a, 'b> SampleCollector<'a, 'b> {
             channels: 0,
             frames: 0,
             packet: Vec::new(),
-            refused: false,
+            stopped_by_sink: false,
         }
     }
 
@@ -304,7 +304,7 @@ impl<'a, 'b> SampleCollector<'a, 'b> {
         if self.limits.fold_down && count > 2 {
             self.packet = to_stereo(&self.packet);
         }
-        self.refused = !(self.sink)(&self.packet);
+        self.stopped_by_sink = !(self.sink)(&self.packet);
         Ok(())
     }
 
@@ -332,7 +332,7 @@ impl<'a, 'b> SampleCollector<'a, 'b> {
 
 /// The part of `frames` that is the recording according to the file. A span outside the sound is an
 /// error of the file and is ignored.
-fn within(frames: usize, span: Option<mp4::SampleSpan>) -> std::ops::Range<usize> {
+fn recording_span(frames: usize, span: Option<mp4::SampleSpan>) -> std::ops::Range<usize> {
     let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let Some(span) = span else {
         return 0..frames;

@@ -47,7 +47,7 @@ impl ModelError {
 }
 
 /// Names the stem's own field in an error about a graph's file.
-pub(super) fn in_table(error: ModelError, table: &str, stem: Stem) -> ModelError {
+pub(super) fn name_stem_field(error: ModelError, table: &str, stem: Stem) -> ModelError {
     match error {
         ModelError::Field { field, reason } if field == "file" => {
             ModelError::field(&format!("{table}.{stem}"), reason)

@@ -22,9 +22,9 @@ pub struct ModelFolder {
     path: PathBuf,
     options: RuntimeOptions,
     /// The only model to load, if not all.
-    only: Option<String>,
+    only_model: Option<String>,
     /// What became of each model's files, by the name of its manifest or lone graph.
-    known: BTreeMap<String, CachedModel>,
+    cached_models: BTreeMap<String, CachedModel>,
 }
 
 #[derive(Debug)]
@@ -60,16 +60,16 @@ impl ModelFolder {
         Self {
             path: path.into(),
             options,
-            only: None,
-            known: BTreeMap::new(),
+            only_model: None,
+            cached_models: BTreeMap::new(),
         }
     }
 
     /// The same, for a process that runs one model: the graphs of others are not loaded, which may
     /// take seconds each.
-    pub fn of_one(path: impl Into<PathBuf>, options: RuntimeOptions, model: &str) -> Self {
+    pub fn for_one_model(path: impl Into<PathBuf>, options: RuntimeOptions, model: &str) -> Self {
         Self {
-            only: Some(model.to_owned()),
+            only_model: Some(model.to_owned()),
             ..Self::new(path, options)
         }
     }
@@ -104,15 +104,15 @@ impl ModelFolder {
             };
             known.insert(file.clone(), outcome);
         }
-        self.known = known;
-        self.answer()
+        self.cached_models = known;
+        self.model_outcomes()
     }
 
     /// The outcomes in order; of two models of one name the second cannot be used.
-    fn answer(&self) -> Vec<Result<Arc<SeparationModel>, RefusedModel>> {
+    fn model_outcomes(&self) -> Vec<Result<Arc<SeparationModel>, RefusedModel>> {
         let mut names: BTreeMap<&str, &str> = BTreeMap::new();
         let mut answers = Vec::new();
-        for (file, known) in &self.known {
+        for (file, known) in &self.cached_models {
             let model = match &known.outcome {
                 Ok(model) => model,
                 Err(error) => {
@@ -192,7 +192,7 @@ impl ModelFolder {
         }
         let load = |manifest: ModelManifest| {
             if self
-                .only
+                .only_model
                 .as_ref()
                 .is_some_and(|only| *only != manifest.name)
             {
@@ -209,7 +209,7 @@ impl ModelFolder {
     }
 
     fn unchanged(&self, name: &str, files: &[&str]) -> Option<CachedModel> {
-        let old = self.known.get(name)?;
+        let old = self.cached_models.get(name)?;
         // The runtime may have been installed since.
         let retry = matches!(old.outcome, Err(ModelError::NoRuntime(_)));
         (!retry && old.files == self.stamps(files)).then(|| CachedModel {

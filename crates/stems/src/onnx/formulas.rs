@@ -6,7 +6,7 @@ use crate::Stem;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StemFormulas {
     pub(super) estimates: Vec<Stem>,
-    pub(super) told_apart: Vec<Stem>,
+    pub(super) separable: Vec<Stem>,
     pub(super) offered: Vec<Stem>,
 }
 
@@ -37,7 +37,7 @@ impl StemFormulas {
         }
         let mut formulas = Self {
             estimates,
-            told_apart,
+            separable: told_apart,
             offered: Vec::new(),
         };
         let offered = Stem::ALL
@@ -82,16 +82,16 @@ mod tests {
         let of = |stems: &[Stem]| StemFormulas::new(stems.to_vec());
         let one = of(&[Vocals]);
         assert_eq!(
-            (&one.told_apart[..], &one.offered[..]),
+            (&one.separable[..], &one.offered[..]),
             (&[Vocals][..], &[Vocals, Other, Instrumental][..])
         );
         let rest = of(&[Instrumental]);
-        assert_eq!(rest.told_apart, [Vocals]);
+        assert_eq!(rest.separable, [Vocals]);
         assert_eq!(rest.offered, one.offered);
         assert_eq!(rest.formula(Vocals), Some(StemFormula::Without(vec![0])));
         assert_eq!(rest.formula(Other), Some(StemFormula::Estimate(0)));
         let four = of(&[Drums, Bass, Other, Vocals]);
-        assert_eq!(four.told_apart, [Drums, Bass, Vocals]);
+        assert_eq!(four.separable, [Drums, Bass, Vocals]);
         assert_eq!(
             four.formula(Other),
             Some(StemFormula::Without(vec![0, 1, 3]))

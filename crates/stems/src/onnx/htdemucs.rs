@@ -32,7 +32,7 @@ pub(super) struct HtDemucs {
     /// The waveform's ports.
     input: usize,
     output: usize,
-    outside: Option<ExternalStft>,
+    external_stft: Option<ExternalStft>,
 }
 
 /// What is needed where the transform is ours.
@@ -116,7 +116,7 @@ impl HtDemucs {
             overlap: settings.overlap,
             input,
             output,
-            outside,
+            external_stft: outside,
         })
     }
 
@@ -141,7 +141,7 @@ impl HtDemucs {
         let (given, wanted) = ([1, 2, segment], [1, stems, 2, segment]);
         let given = (self.input, &given[..], &waveform[..]);
         let wanted = (self.output, &wanted[..]);
-        let Some(outside) = &self.outside else {
+        let Some(outside) = &self.external_stft else {
             let made = self.net.run(&[given], &[wanted], stop)?;
             let channels = made.concat();
             let channels = channels.chunks_exact(segment).map(<[f32]>::to_vec);

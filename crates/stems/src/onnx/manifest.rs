@@ -260,7 +260,7 @@ fn yes() -> bool {
 impl RawManifest {
     fn check(self) -> Result<ModelManifest, ModelError> {
         check_name(&self.name)?;
-        within("license", self.license.len(), 0, 2_000)?;
+        check_range("license", self.license.len(), 0, 2_000)?;
         if self.sample_rate != RATE {
             let reason = format!("is {}, but these models work at {RATE}", self.sample_rate);
             return Err(ModelError::field("sample_rate", reason));
@@ -312,7 +312,7 @@ impl RawManifest {
     fn htdemucs(self) -> Result<HtDemucsSettings, ModelError> {
         let (stems, graph) = (self.stems()?, self.graph()?);
         let raw = self.htdemucs.unwrap_or_default();
-        within("htdemucs.segment", raw.segment, 8_192, 60 * RATE as usize)?;
+        check_range("htdemucs.segment", raw.segment, 8_192, 60 * RATE as usize)?;
         check_overlap("htdemucs.overlap", raw.overlap)?;
         Ok(HtDemucsSettings {
             graph,
@@ -365,7 +365,7 @@ impl RawManifest {
         check_transform("openunmix", raw.n_fft, raw.hop)?;
         if let Some(frames) = raw.frames {
             let least = (2 * raw.n_fft).div_ceil(raw.hop);
-            within("openunmix.frames", frames, least, 6_000)?;
+            check_range("openunmix.frames", frames, least, 6_000)?;
         }
         check_overlap("openunmix.overlap", raw.overlap)?;
         Ok(OpenUnmixSettings {
@@ -387,7 +387,7 @@ impl RawManifest {
 
     fn stems(&self) -> Result<Vec<Stem>, ModelError> {
         let names = self.stems.as_ref().ok_or_else(|| missing("stems"))?;
-        within("stems", names.len(), 1, Stem::ALL.len())?;
+        check_range("stems", names.len(), 1, Stem::ALL.len())?;
         let mut stems = Vec::new();
         for (i, name) in names.iter().enumerate() {
             let field = format!("stems[{i}]");
@@ -405,10 +405,10 @@ impl MdxSettings {
     /// Validates the numbers, whatever their source.
     pub(super) fn check(self) -> Result<Self, ModelError> {
         check_transform("mdx", self.n_fft, self.hop)?;
-        within("mdx.dim_f", self.dim_f, 8, self.n_fft / 2 + 1)?;
+        check_range("mdx.dim_f", self.dim_f, 8, self.n_fft / 2 + 1)?;
         // A chunk must be longer than the two half windows that are cut off it.
         let least = self.n_fft / self.hop + 2;
-        within("mdx.dim_t", self.dim_t, least, 8_192)?;
+        check_range("mdx.dim_t", self.dim_t, least, 8_192)?;
         // The tensor has four such planes of 32-bit floats: 256 MiB at most.
         if self.dim_f * self.dim_t > 1 << 24 {
             let reason = format!("times dim_f is {}, at most 2^24", self.dim_f * self.dim_t);
@@ -469,7 +469,7 @@ fn check_sha256(field: &str, sum: Option<String>) -> Result<Option<String>, Mode
 
 fn check_transform(kind: &str, n_fft: usize, hop: usize) -> Result<(), ModelError> {
     let field = format!("{kind}.n_fft");
-    within(&field, n_fft, 256, 32_768)?;
+    check_range(&field, n_fft, 256, 32_768)?;
     if n_fft % 2 == 1 {
         return Err(ModelError::field(
             &field,
@@ -477,7 +477,7 @@ fn check_transform(kind: &str, n_fft: usize, hop: usize) -> Result<(), ModelErro
         ));
     }
     // From two frames over each sample on, their squared windows never sum to nothing.
-    within(&format!("{kind}.hop"), hop, n_fft / 64, n_fft / 2)
+    check_range(&format!("{kind}.hop"), hop, n_fft / 64, n_fft / 2)
 }
 
 fn check_overlap(field: &str, overlap: f64) -> Result<(), ModelError> {
@@ -488,7 +488,7 @@ fn check_overlap(field: &str, overlap: f64) -> Result<(), ModelError> {
     Err(ModelError::field(field, reason))
 }
 
-fn within(field: &str, value: usize, least: usize, most: usize) -> Result<(), ModelError> {
+fn check_range(field: &str, value: usize, least: usize, most: usize) -> Result<(), ModelError> {
     if (least..=most).contains(&value) {
         return Ok(());
     }

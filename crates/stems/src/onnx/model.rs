@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::error::{ModelError, in_table};
+use super::error::{ModelError, name_stem_field};
 use super::formulas::StemFormulas;
 use super::manifest::{FamilySettings, GraphFile, ModelManifest};
 use super::runtime::{self, GraphSession, RuntimeOptions};
@@ -53,7 +53,7 @@ impl SeparationModel {
             }
             FamilySettings::OpenUnmix(settings) => {
                 let nets = settings.graphs.iter().map(|(stem, graph)| {
-                    let named = |e| in_table(e, "openunmix.files", *stem);
+                    let named = |e| name_stem_field(e, "openunmix.files", *stem);
                     open(graph).map_err(named)
                 });
                 let nets = nets.collect::<Result<Vec<_>, _>>()?;
@@ -100,8 +100,8 @@ impl SeparationModel {
 
     /// The stems that it can tell apart. [`Stem::Other`] and [`Stem::Instrumental`] are not among
     /// them where they are what is left.
-    pub fn told_apart(&self) -> &[Stem] {
-        &self.formulas.told_apart
+    pub fn separable_stems(&self) -> &[Stem] {
+        &self.formulas.separable
     }
 
     /// All stems that it can be asked for, remainders included.

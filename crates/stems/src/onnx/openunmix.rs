@@ -5,7 +5,7 @@
 
 use realfft::num_complex::Complex32;
 
-use super::error::{ModelError, in_table};
+use super::error::{ModelError, name_stem_field};
 use super::manifest::OpenUnmixSettings;
 use super::runtime::GraphSession;
 use super::spectrum::CentredStft;
@@ -24,7 +24,7 @@ pub(super) struct OpenUnmix {
     settings: OpenUnmixSettings,
     frames: usize,
     /// All graphs take any number of frames.
-    open: bool,
+    any_length: bool,
 }
 
 impl OpenUnmix {
@@ -37,7 +37,11 @@ impl OpenUnmix {
         for (net, stem) in nets.iter().zip(settings.graphs.keys()) {
             let ([input], [output, ..]) = (&net.inputs[..], &net.outputs[..]) else {
                 let reason = format!("an Open-Unmix has one input, not {}", net.inputs.len());
-                return Err(in_table(ModelError::field("file", reason), TABLE, *stem));
+                return Err(name_stem_field(
+                    ModelError::field("file", reason),
+                    TABLE,
+                    *stem,
+                ));
             };
             for port in [input, output] {
                 let frames = port.dims.get(3).and_then(|t| usize::try_from(*t).ok());
@@ -46,7 +50,7 @@ impl OpenUnmix {
                 let shape = [1, 2, settings.n_fft / 2 + 1, frames];
                 let fields = ["file", "file", "openunmix.n_fft", "openunmix.frames"];
                 port.check(&shape, &fields)
-                    .map_err(|e| in_table(e, TABLE, *stem))?;
+                    .map_err(|e| name_stem_field(e, TABLE, *stem))?;
             }
         }
         let frames = settings.frames.or(fixed).unwrap_or(FRAMES);
@@ -60,7 +64,7 @@ impl OpenUnmix {
             nets,
             settings,
             frames,
-            open,
+            any_length: open,
         })
     }
 
@@ -72,7 +76,7 @@ impl OpenUnmix {
             ..
         } = self.settings;
         let mut segment = hop * (self.frames - 1);
-        if self.open && frames < segment {
+        if self.any_length && frames < segment {
             // A short clip need not be filled up with silence.
             segment = frames.max(2 * n_fft);
         }

@@ -42,7 +42,7 @@ pub(super) fn environment(options: &RuntimeOptions) -> Result<Environment, Model
     );
     let library = options.library.clone().or(named.map(PathBuf::from));
     let library = library.unwrap_or_else(|| usual.into());
-    let made = guarded(|| {
+    let made = catch_panics(|| {
         let builder = ort::init_from(&library).map_err(|e| e.to_string())?;
         let environment = builder.with_name("stems").with_telemetry(false).build();
         environment.map_err(|e| e.to_string())
@@ -61,7 +61,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The binding panics if a library or a graph breaks its rules; this makes it an error. Nothing
 /// that the closure touched is used afterwards, so asserting unwind safety is correct.
-fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+fn catch_panics<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err("the runtime broke down on it".to_owned()))
 }
@@ -77,7 +77,7 @@ pub(super) struct GraphPort {
 }
 
 impl GraphPort {
-    fn of(outlet: &Outlet) -> Self {
+    fn from_outlet(outlet: &Outlet) -> Self {
         Self {
             name: outlet.name().to_owned(),
             dims: outlet
@@ -129,7 +129,7 @@ pub(super) type OutputTensor<'a> = (usize, &'a [usize]);
 impl GraphSession {
     pub(super) fn open(file: &[u8], options: &RuntimeOptions) -> Result<Self, ModelError> {
         let environment = environment(options)?;
-        let session = guarded(|| {
+        let session = catch_panics(|| {
             let text = |e: &dyn std::fmt::Display| e.to_string();
             let builder = Session::builder(&environment).map_err(|e| text(&e))?;
             let builder = builder
@@ -140,8 +140,16 @@ impl GraphSession {
         });
         let session = session.map_err(|e| ModelError::field("file", e))?;
         Ok(Self {
-            inputs: session.inputs().iter().map(GraphPort::of).collect(),
-            outputs: session.outputs().iter().map(GraphPort::of).collect(),
+            inputs: session
+                .inputs()
+                .iter()
+                .map(GraphPort::from_outlet)
+                .collect(),
+            outputs: session
+                .outputs()
+                .iter()
+                .map(GraphPort::from_outlet)
+                .collect(),
             session: Mutex::new(session),
         })
     }
@@ -156,7 +164,7 @@ impl GraphSession {
         stop.check()?;
         // A cancelled run fails with a message of the runtime's own. The second check turns that
         // into a cancellation.
-        let made = guarded(|| self.run_watched(given, wanted, stop));
+        let made = catch_panics(|| self.run_watched(given, wanted, stop));
         stop.check()?;
         made.map_err(SeparateError::Model)
     }
@@ -181,7 +189,7 @@ impl GraphSession {
             // it.
             let options = &options;
             scope.spawn(move || {
-                while ended.recv_timeout(WATCH) == Err(RecvTimeoutError::Timeout) {
+                while ended.recv_timeout(CANCEL_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                     if stop.check() == Err(WorkCancelled) && options.terminate().is_ok() {
                         break;
                     }
@@ -219,4 +227,4 @@ impl GraphSession {
 }
 
 /// How often a run checks for cancellation.
-const WATCH: Duration = Duration::from_millis(20);
+const CANCEL_CHECK_INTERVAL: Duration = Duration::from_millis(20);

@@ -74,7 +74,7 @@ impl ModelSeparator {
         })
     }
 
-    fn take(
+    fn push_piece(
         &mut self,
         piece: &[Vec<f32>],
         control: &mut SeparationControl<'_>,
@@ -96,7 +96,7 @@ impl ModelSeparator {
         }
         for lane in &mut self.lanes {
             lane.push(piece, last);
-            while lane.work(&self.model, &mut self.estimates, stop)? {
+            while lane.process_segment(&self.model, &mut self.estimates, stop)? {
                 self.done += 1;
                 #[expect(clippy::cast_precision_loss, reason = "a few thousand segments")]
                 let part = self.done as f32 / self.count as f32;
@@ -159,7 +159,7 @@ impl SeparationEngine for ModelSeparator {
             let piece = samples
                 .iter()
                 .map(|c| c[start..end].iter().map(|x| finite(*x)).collect());
-            self.take(&piece.collect::<Vec<_>>(), control, write)?;
+            self.push_piece(&piece.collect::<Vec<_>>(), control, write)?;
         }
         Ok(())
     }
@@ -173,7 +173,7 @@ impl SeparationEngine for ModelSeparator {
             let missing = self.shape.frames - self.received;
             let size = missing.min(PIECE_SECONDS * self.shape.rate as usize);
             let silence = vec![vec![0.0; size]; self.shape.channels];
-            self.take(&silence, control, write)?;
+            self.push_piece(&silence, control, write)?;
         }
         (control.progress)(1.0);
         Ok(())
@@ -245,7 +245,7 @@ impl ChannelLane {
     }
 
     /// Does one segment, if all of it is there.
-    fn work(
+    fn process_segment(
         &mut self,
         model: &SeparationModel,
         estimates: &mut [Vec<Vec<f32>>],
@@ -295,7 +295,7 @@ impl SeparationModel {
         control: SeparationControl<'_>,
     ) -> Result<Vec<(Stem, Audio)>, SeparateError> {
         let mut control = control;
-        let mut separator = ModelSeparator::new(Arc::clone(self), ClipShape::of(mix), wanted)?;
+        let mut separator = ModelSeparator::new(Arc::clone(self), ClipShape::measure(mix), wanted)?;
         gather(mix, wanted, |write| {
             separator.push(mix.channels(), &mut control, write)?;
             separator.finish(&mut control, write)

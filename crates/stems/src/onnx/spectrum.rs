@@ -17,7 +17,7 @@ pub(super) struct CentredStft {
     length: usize,
     window: Vec<f32>,
     /// What overlapping frames must be multiplied by.
-    undo: Vec<f32>,
+    synthesis_gain: Vec<f32>,
     forward: Arc<dyn RealToComplex<f32>>,
     inverse: Arc<dyn ComplexToReal<f32>>,
 }
@@ -54,7 +54,7 @@ impl CentredStft {
             n_fft,
             hop,
             length,
-            undo: squares.iter().map(undo).collect(),
+            synthesis_gain: squares.iter().map(undo).collect(),
             window,
             forward: planner.plan_fft_forward(n_fft),
             inverse: planner.plan_fft_inverse(n_fft),
@@ -96,7 +96,7 @@ impl CentredStft {
             self.inverse.make_output_vec(),
             self.inverse.make_scratch_vec(),
         );
-        let mut sum = vec![0.0f32; self.undo.len().max(self.n_fft / 2 + self.length)];
+        let mut sum = vec![0.0f32; self.synthesis_gain.len().max(self.n_fft / 2 + self.length)];
         for t in 0..self.frames() {
             fill(t, &mut spectrum);
             // The transform insists that these two are real, as they are for every real sound.
@@ -113,7 +113,7 @@ impl CentredStft {
             part.for_each(|((sum, x), w)| *sum += x * w);
         }
         sum.iter_mut()
-            .zip(&self.undo)
+            .zip(&self.synthesis_gain)
             .for_each(|(x, undo)| *x *= undo);
         sum.drain(..self.n_fft / 2);
         sum.truncate(self.length);

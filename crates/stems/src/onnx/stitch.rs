@@ -49,7 +49,7 @@ impl SegmentPlan {
     }
 
     /// How many of its samples lie before those.
-    fn before(&self, number: usize) -> usize {
+    fn leading_samples(&self, number: usize) -> usize {
         match self.fade {
             SegmentFade::None | SegmentFade::Hann => 0,
             // Demucs puts a short last segment into the middle and fills both ends with the sound
@@ -59,9 +59,9 @@ impl SegmentPlan {
     }
 
     /// Where its first sample lies in the sound itself; below zero there is silence.
-    fn input(&self, number: usize) -> isize {
+    fn input_start(&self, number: usize) -> isize {
         self.start(number).cast_signed()
-            - self.before(number).cast_signed()
+            - self.leading_samples(number).cast_signed()
             - self.lead.cast_signed()
     }
 
@@ -107,7 +107,7 @@ pub(super) struct SegmentStitcher {
     next: usize,
     /// The sound from sample `kept` on.
     sound: StereoSound,
-    kept: usize,
+    sound_start: usize,
     /// Weighted sums of each stem's channels from the next segment's start on.
     sums: Vec<StereoSound>,
     weights: Vec<f32>,
@@ -119,7 +119,7 @@ impl SegmentStitcher {
             plan,
             next: 0,
             sound: StereoSound::default(),
-            kept: 0,
+            sound_start: 0,
             sums: vec![StereoSound::default(); stems],
             weights: Vec::new(),
         }
@@ -135,11 +135,11 @@ impl SegmentStitcher {
         if self.next == self.plan.count() {
             return None;
         }
-        let start = self.plan.input(self.next);
+        let start = self.plan.input_start(self.next);
         let end = start + self.plan.segment.cast_signed();
         let inside = |at: isize| at.max(0).cast_unsigned().min(self.plan.frames);
         let (first, last) = (inside(start), inside(end));
-        if self.kept + self.sound[0].len() < last {
+        if self.sound_start + self.sound[0].len() < last {
             return None;
         }
         let silence = (first.cast_signed() - start)
@@ -147,7 +147,9 @@ impl SegmentStitcher {
             .min(self.plan.segment);
         Some(std::array::from_fn(|side| {
             let mut segment = vec![0.0; silence];
-            segment.extend_from_slice(&self.sound[side][first - self.kept..last - self.kept]);
+            segment.extend_from_slice(
+                &self.sound[side][first - self.sound_start..last - self.sound_start],
+            );
             segment.resize(self.plan.segment, 0.0);
             segment
         }))
@@ -156,7 +158,7 @@ impl SegmentStitcher {
     /// Takes what was made of that segment, and gives what no later segment changes.
     pub(super) fn add(&mut self, stems: &[StereoSound]) -> Vec<StereoSound> {
         let plan = self.plan;
-        let (covered, before) = (plan.covered(self.next), plan.before(self.next));
+        let (covered, before) = (plan.covered(self.next), plan.leading_samples(self.next));
         let weight = plan.weight(self.next);
         add(&mut self.weights, &weight, &vec![1.0; covered]);
         for (sums, made) in self.sums.iter_mut().zip(stems) {
@@ -198,13 +200,13 @@ impl SegmentStitcher {
         if self.next == self.plan.count() {
             return;
         }
-        let needed = self.plan.input(self.next).max(0).cast_unsigned();
-        let end = self.kept + self.sound[0].len();
-        let gone = needed.clamp(self.kept, end) - self.kept;
+        let needed = self.plan.input_start(self.next).max(0).cast_unsigned();
+        let end = self.sound_start + self.sound[0].len();
+        let gone = needed.clamp(self.sound_start, end) - self.sound_start;
         for side in &mut self.sound {
             side.drain(..gone);
         }
-        self.kept += gone;
+        self.sound_start += gone;
     }
 }
 
@@ -277,8 +279,11 @@ mod tests {
     fn windows_are_the_published_ones() {
         let plan = plan(SegmentFade::Triangle, 5, 3, 0, 7);
         assert_eq!(plan.weight(0), [1.0, 2.0, 3.0, 2.0, 1.0].map(|x| x / 3.0));
-        assert_eq!((plan.count(), plan.covered(2), plan.before(2)), (3, 1, 2));
-        assert_eq!(plan.input(2), 4);
+        assert_eq!(
+            (plan.count(), plan.covered(2), plan.leading_samples(2)),
+            (3, 1, 2)
+        );
+        assert_eq!(plan.input_start(2), 4);
         let plan = SegmentPlan {
             fade: SegmentFade::Hann,
             ..plan

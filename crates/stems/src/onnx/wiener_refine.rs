@@ -14,7 +14,7 @@ use crate::wiener::SpatialCovariance;
 const BLOCK: usize = 300;
 
 /// How much of each stem comes from all sides alike.
-const ANYWHERE: f32 = 0.05;
+const DIFFUSE_SHARE: f32 = 0.05;
 
 /// Keeps the sum invertible where all stems stand in one place.
 const NOISE: f32 = 1e-3;
@@ -61,12 +61,12 @@ fn refine_bin(
     // The estimates in one frame, and what they leave over if they are not meant to be the whole
     // mix.
     let estimates = |i: usize| {
-        let mut values: Vec<StereoBin> = stems.iter().map(|stem| at(stem, i)).collect();
+        let mut values: Vec<StereoBin> = stems.iter().map(|stem| bin_at(stem, i)).collect();
         if !complete {
             values.push(
                 values
                     .iter()
-                    .fold(at(mix, i), |left, value| minus(left, *value)),
+                    .fold(bin_at(mix, i), |left, value| minus(left, *value)),
             );
         }
         values
@@ -78,13 +78,13 @@ fn refine_bin(
         }
     }
     for covariance in &mut covariances {
-        covariance.normalise(ANYWHERE);
+        covariance.normalise(DIFFUSE_SHARE);
     }
     #[expect(clippy::cast_precision_loss, reason = "a handful of stems")]
     let each = 1.0 / sources as f32;
     let mut refined = Vec::new();
     for i in places {
-        let x = at(mix, i);
+        let x = bin_at(mix, i);
         let half = 0.5 * power(x);
         let mut values = estimates(i);
         if half < 1e-20 {
@@ -110,7 +110,7 @@ fn refine_bin(
     refined
 }
 
-fn at(spectra: &StereoSpectra, i: usize) -> StereoBin {
+fn bin_at(spectra: &StereoSpectra, i: usize) -> StereoBin {
     [spectra[0][i], spectra[1][i]]
 }
 

@@ -166,7 +166,7 @@ fn pieces_of_any_size_give_the_same_stems() {
     let mix = sound(8_000, 2, 8_000 * 70);
     let wanted = [Stem::Drums, Stem::Instrumental];
     let whole = separate(&mix, &wanted, SeparationControl::default()).unwrap();
-    let mut separator = BlockSeparator::new(ClipShape::of(&mix), &wanted).unwrap();
+    let mut separator = BlockSeparator::new(ClipShape::measure(&mix), &wanted).unwrap();
     let mut made = vec![vec![Vec::new(); 2]; 2];
     let mut write = |stem: usize, piece: &[Vec<f32>]| {
         let channels = made[stem].iter_mut().zip(piece);

@@ -38,7 +38,7 @@ pub struct PgSession {
     statements: HashMap<&'static str, Statement>,
     deadline: Instant,
     /// SQL to send together with the next statement.
-    ahead: String,
+    pending_sql: String,
     /// The transaction's id, once known.
     transaction: Option<String>,
     /// Names this run of this server: see [`PgSession::learn_run`].
@@ -47,10 +47,10 @@ pub struct PgSession {
     is_open: bool,
     trouble: Option<SessionTrouble>,
     /// Whether the last write succeeded.
-    wrote: Option<bool>,
+    write_accepted: Option<bool>,
     /// Whether the server sent a warning.
     warned: Arc<AtomicBool>,
-    used: Instant,
+    last_used: Instant,
 }
 
 /// What went wrong on a session since the last call of [`PgSession::trouble`].
@@ -58,9 +58,9 @@ pub struct PgSession {
 pub(crate) enum SessionTrouble {
     Refused,
     /// A deadlock, or a lock timeout.
-    InTheWay,
+    LockConflict,
     /// The server did not answer in time.
-    Late,
+    TimedOut,
     /// The connection is gone.
     Lost,
 }
@@ -76,9 +76,9 @@ pub(crate) struct TransactionRef {
 /// How a COMMIT ended.
 pub(crate) enum CommitOutcome {
     /// On disk, and on the synchronous standby if there is one.
-    Yes,
+    Committed,
     /// The server refused; everything is rolled back.
-    No(StoreError),
+    Refused(StoreError),
     /// Unknown; the transaction's id will tell. `warned` means that it is on the server's disk, but
     /// perhaps not on the standby's.
     InDoubt {
@@ -92,7 +92,7 @@ impl PgSession {
     #[doc(hidden)]
     pub fn open(url: &str) -> Result<Self, StoreError> {
         let mut session = PostgresServer::new(url)?.connect()?;
-        session.until(Instant::now() + Duration::from_hours(1));
+        session.set_deadline(Instant::now() + Duration::from_hours(1));
         session.script("SET statement_timeout = 0")?;
         Ok(session)
     }
@@ -128,25 +128,25 @@ impl PgSession {
             client,
             statements: HashMap::new(),
             deadline,
-            ahead: String::new(),
+            pending_sql: String::new(),
             transaction: None,
             server_run: String::new(),
             is_open: false,
             trouble: None,
-            wrote: None,
+            write_accepted: None,
             warned,
-            used: Instant::now(),
+            last_used: Instant::now(),
         }
     }
 
     /// Sets the deadline for everything that follows.
-    pub(crate) fn until(&mut self, deadline: Instant) {
+    pub(crate) fn set_deadline(&mut self, deadline: Instant) {
         self.deadline = deadline;
     }
 
     /// Finds out which run of which server this is. A server that goes on after a crash of one of its
     /// processes is the same program, but has lost its statistics.
-    pub(crate) fn learn_run(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn read_server_run(&mut self) -> Result<(), StoreError> {
         let sql =
             "SELECT CONCAT(pg_postmaster_start_time(), ' ', stats_reset) FROM pg_stat_bgwriter";
         let rows = self.query(sql, &[])?;
@@ -165,8 +165,8 @@ impl PgSession {
     }
 
     /// How long it has been unused.
-    pub(crate) fn rested(&self) -> Duration {
-        self.used.elapsed()
+    pub(crate) fn idle_time(&self) -> Duration {
+        self.last_used.elapsed()
     }
 
     /// Whether it answers.
@@ -183,7 +183,7 @@ impl PgSession {
     pub(crate) fn is_broken(&self) -> bool {
         matches!(
             self.trouble,
-            Some(SessionTrouble::Late | SessionTrouble::Lost)
+            Some(SessionTrouble::TimedOut | SessionTrouble::Lost)
         )
     }
 
@@ -198,8 +198,8 @@ impl PgSession {
 
     /// Whether the server accepted the last write since the last call; false if it cannot write:
     /// its disk is full, or it is a standby.
-    pub(crate) fn wrote(&mut self) -> Option<bool> {
-        self.wrote.take()
+    pub(crate) fn take_write_accepted(&mut self) -> Option<bool> {
+        self.write_accepted.take()
     }
 
     /// Begins a transaction together with its first statement. It sets its own timeouts, so that
@@ -237,33 +237,33 @@ impl PgSession {
     }
 
     /// Sets a savepoint for [`PgSession::undo`].
-    pub(crate) fn mark(&mut self) {
-        self.ahead.push_str("SAVEPOINT one;");
+    pub(crate) fn savepoint(&mut self) {
+        self.pending_sql.push_str("SAVEPOINT one;");
     }
 
     /// Rolls back to the last savepoint.
-    pub(crate) fn undo(&mut self) {
-        if let Some(at) = self.ahead.rfind("SAVEPOINT one;") {
+    pub(crate) fn rollback_to_savepoint(&mut self) {
+        if let Some(at) = self.pending_sql.rfind("SAVEPOINT one;") {
             // The savepoint was not sent yet, so there is nothing to roll back.
-            self.ahead.truncate(at);
+            self.pending_sql.truncate(at);
         } else {
-            self.ahead.clear();
+            self.pending_sql.clear();
             // Savepoints of one name are stacked. This goes back to the latest.
-            self.ahead.push_str("ROLLBACK TO one;");
+            self.pending_sql.push_str("ROLLBACK TO one;");
         }
     }
 
     /// Rolls the transaction back.
     pub(crate) fn roll_back(&mut self) {
-        self.ahead.clear();
+        self.pending_sql.clear();
         if self.is_open {
-            self.ahead.push_str("ROLLBACK;");
+            self.pending_sql.push_str("ROLLBACK;");
         }
     }
 
     /// Sends what was waiting for the next statement.
     pub(crate) fn flush(&mut self) -> Result<(), StoreError> {
-        if self.ahead.is_empty() {
+        if self.pending_sql.is_empty() {
             return Ok(());
         }
         self.script("")
@@ -271,11 +271,11 @@ impl PgSession {
 
     /// Commits, and waits until `deadline` for the outcome.
     pub(crate) fn commit(&mut self, deadline: Instant) -> CommitOutcome {
-        if self.ahead.contains("BEGIN") {
+        if self.pending_sql.contains("BEGIN") {
             // No statement was run.
             self.roll_back();
             drop(self.flush());
-            return CommitOutcome::Yes;
+            return CommitOutcome::Committed;
         }
         let transaction = self.transaction.take().map(|id| TransactionRef {
             id,
@@ -285,7 +285,7 @@ impl PgSession {
         // A server that stops waiting for its standby commits all the same, with a warning. Only a
         // warning of this COMMIT counts.
         self.warned.store(false, Ordering::Release);
-        self.ahead.push_str("COMMIT;");
+        self.pending_sql.push_str("COMMIT;");
         let result = self.flush();
         let warned = self.warned.swap(false, Ordering::AcqRel);
         match (result, transaction) {
@@ -294,8 +294,8 @@ impl PgSession {
                 warned,
             },
             (Ok(()), _) => {
-                self.wrote = Some(true);
-                CommitOutcome::Yes
+                self.write_accepted = Some(true);
+                CommitOutcome::Committed
             }
             // The COMMIT may have arrived, so only the server can tell.
             (Err(error), Some(transaction)) if self.is_broken() => {
@@ -305,7 +305,7 @@ impl PgSession {
                     warned,
                 }
             }
-            (Err(error), _) => CommitOutcome::No(error),
+            (Err(error), _) => CommitOutcome::Refused(error),
         }
     }
 
@@ -337,13 +337,13 @@ impl PgSession {
 
     /// Runs several statements without parameters.
     pub(crate) fn script(&mut self, sql: &str) -> Result<(), StoreError> {
-        self.ahead.push_str(sql);
+        self.pending_sql.push_str(sql);
         self.run(async |_| Ok(()))
     }
 
     /// Adds SQL to send with the next statement.
     fn send_ahead(&mut self, sql: &str) {
-        self.ahead.push_str(sql);
+        self.pending_sql.push_str(sql);
     }
 
     fn prepared(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
@@ -362,7 +362,7 @@ impl PgSession {
         &mut self,
         request: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
     ) -> Result<T, StoreError> {
-        let ahead = std::mem::take(&mut self.ahead);
+        let ahead = std::mem::take(&mut self.pending_sql);
         let client = &self.client;
         let deadline = tokio::time::Instant::from_std(self.deadline);
         let exchange = async {
@@ -374,23 +374,23 @@ impl PgSession {
         // Not outside the block: the timer needs the runtime.
         let limited = async { tokio::time::timeout_at(deadline, exchange).await };
         let answered = self.runtime.block_on(limited);
-        self.used = Instant::now();
+        self.last_used = Instant::now();
         // What the server did with the statement is not known, so the session is not used again.
         let (first, answer) = answered.map_err(|_| {
-            self.trouble = Some(SessionTrouble::Late);
-            StoreError::Late
+            self.trouble = Some(SessionTrouble::TimedOut);
+            StoreError::TimedOut
         })?;
         let ends = ahead.ends_with("COMMIT;") || ahead == "ROLLBACK;";
         self.is_open = ahead.contains("BEGIN") || (self.is_open && !ends);
         // An error in the SQL that was sent ahead is the cause of the one behind it.
-        let said = first.map_err(|error| self.refused(error))?;
+        let said = first.map_err(|error| self.note_error(error))?;
         if let Some(transaction) = said.iter().find_map(transaction_id) {
             self.transaction = Some(transaction);
         }
-        answer.map_err(|error| self.refused(error))
+        answer.map_err(|error| self.note_error(error))
     }
 
-    fn refused(&mut self, error: tokio_postgres::Error) -> StoreError {
+    fn note_error(&mut self, error: tokio_postgres::Error) -> StoreError {
         let trouble = trouble_of(&error, self.client.is_closed());
         let unwritable = [
             SqlState::DISK_FULL,
@@ -399,7 +399,7 @@ impl PgSession {
         ];
         // A process whose database takes no writes is not ready.
         if error.code().is_some_and(|code| unwritable.contains(code)) {
-            self.wrote = Some(false);
+            self.write_accepted = Some(false);
         }
         if !self.is_broken() {
             self.trouble = Some(trouble);
@@ -442,7 +442,7 @@ fn trouble_of(error: &tokio_postgres::Error, is_closed: bool) -> SessionTrouble 
     if is_closed || is_ending.contains(code) {
         SessionTrouble::Lost
     } else if in_the_way.contains(code) {
-        SessionTrouble::InTheWay
+        SessionTrouble::LockConflict
     } else {
         SessionTrouble::Refused
     }

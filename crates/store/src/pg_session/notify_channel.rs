@@ -11,7 +11,7 @@ use tokio_postgres::{AsyncMessage, Client};
 use crate::StoreError;
 
 /// Timeout for telling something.
-const TELL: Duration = Duration::from_secs(2);
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What a connection sends by itself.
 pub(crate) type MessageStream =
@@ -26,33 +26,33 @@ pub struct NotifyChannel {
 /// What arrives on a connection.
 struct ChannelInbox {
     messages: MessageStream,
-    heard: VecDeque<String>,
+    received: VecDeque<String>,
 }
 
 impl NotifyChannel {
     pub(crate) async fn open(client: Client, messages: MessageStream) -> Result<Self, StoreError> {
         let mut mail = ChannelInbox {
             messages,
-            heard: VecDeque::new(),
+            received: VecDeque::new(),
         };
-        mail.while_read(client.batch_execute("LISTEN mediagate"))
+        mail.read_until_answered(client.batch_execute("LISTEN mediagate"))
             .await?;
         Ok(Self { client, mail })
     }
 
     /// Tells all processes, this one too.
-    pub async fn tell(&mut self, text: &str) -> Result<(), StoreError> {
+    pub async fn notify(&mut self, text: &str) -> Result<(), StoreError> {
         let values: [(&(dyn ToSql + Sync), Type); 1] = [(&text, Type::TEXT)];
         let told = self
             .client
             .query_typed("SELECT pg_notify('mediagate', $1)", &values);
-        self.mail.while_read(told).await.map(drop)
+        self.mail.read_until_answered(told).await.map(drop)
     }
 
     /// Waits for the next text.
-    pub async fn heard(&mut self) -> Result<String, StoreError> {
+    pub async fn next_message(&mut self) -> Result<String, StoreError> {
         loop {
-            if let Some(text) = self.mail.heard.pop_front() {
+            if let Some(text) = self.mail.received.pop_front() {
                 return Ok(text);
             }
             self.mail.next().await?;
@@ -65,7 +65,7 @@ impl ChannelInbox {
     async fn next(&mut self) -> Result<(), StoreError> {
         match self.messages.next().await {
             Some(Ok(AsyncMessage::Notification(told))) => {
-                self.heard.push_back(told.payload().to_owned());
+                self.received.push_back(told.payload().to_owned());
                 Ok(())
             }
             Some(Ok(_)) => Ok(()),
@@ -75,17 +75,17 @@ impl ChannelInbox {
     }
 
     /// The answer to a request, which comes only while messages are read.
-    async fn while_read<T>(
+    async fn read_until_answered<T>(
         &mut self,
         request: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, StoreError> {
-        let deadline = tokio::time::Instant::now() + TELL;
+        let deadline = tokio::time::Instant::now() + NOTIFY_TIMEOUT;
         let mut request = std::pin::pin!(request);
         loop {
             tokio::select! {
                 answer = &mut request => return Ok(answer?),
                 read = self.next() => read?,
-                () = tokio::time::sleep_until(deadline) => return Err(StoreError::Late),
+                () = tokio::time::sleep_until(deadline) => return Err(StoreError::TimedOut),
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::pg_session::{LOCK_MS, PgSession, STATEMENT_MS};
 /// Connection timeout per host.
 const CONNECT: Duration = Duration::from_millis(1500);
 /// How long sent bytes may stay unacknowledged.
-const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
+const TCP_USER_TIMEOUT: Duration = Duration::from_secs(5);
 /// TCP keepalive: idle time, interval, retries.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(10), Duration::from_secs(5), 3);
 
@@ -51,7 +51,7 @@ impl PostgresServer {
     pub(crate) fn connect(&self) -> Result<PgSession, StoreError> {
         let hosts = &self.0.hosts;
         let first = self.0.latest.load(Ordering::Relaxed);
-        let mut refused = StoreError::Late;
+        let mut refused = StoreError::TimedOut;
         for at in (first..hosts.len()).chain(0..first) {
             match self.connect_to(&hosts[at]) {
                 Ok(session) => {
@@ -65,8 +65,8 @@ impl PostgresServer {
     }
 
     /// A connection that the caller's runtime drives, to the first host that answers and fits.
-    pub(crate) async fn link(&self) -> Result<NotifyChannel, StoreError> {
-        let mut refused = StoreError::Late;
+    pub(crate) async fn open_channel(&self) -> Result<NotifyChannel, StoreError> {
+        let mut refused = StoreError::TimedOut;
         for host in &self.0.hosts {
             let connecting = tokio::time::timeout(CONNECT, host.connect(self.0.tls.clone()));
             match connecting.await {
@@ -90,13 +90,15 @@ impl PostgresServer {
         // The driver's own limit covers the TCP connection and not the handshake.
         let connect =
             async { tokio::time::timeout(CONNECT, host.connect(self.0.tls.clone())).await };
-        let (client, connection) = runtime.block_on(connect).map_err(|_| StoreError::Late)??;
+        let (client, connection) = runtime
+            .block_on(connect)
+            .map_err(|_| StoreError::TimedOut)??;
         let mut session = PgSession::new(runtime, client, connection, Instant::now() + CONNECT);
         // For statements outside a transaction; transactions set their own.
         session.script(&format!(
             "SET statement_timeout = {STATEMENT_MS}; SET lock_timeout = {LOCK_MS}"
         ))?;
-        session.learn_run()?;
+        session.read_server_run()?;
         Ok(session)
     }
 }
@@ -144,7 +146,7 @@ fn one_host(all: &Config, at: usize) -> Config {
         .tcp_user_timeout(
             all.get_tcp_user_timeout()
                 .copied()
-                .unwrap_or(UNACKNOWLEDGED),
+                .unwrap_or(TCP_USER_TIMEOUT),
         )
         .keepalives_idle(KEEPALIVE.0)
         .keepalives_interval(KEEPALIVE.1)

@@ -18,11 +18,11 @@ use crate::pg_session::{CommitOutcome, PgSession, TransactionRef};
 use crate::postgres::write_group::QueuedWrite;
 
 /// With this many in doubt no more writes are started.
-const OPEN: usize = 32;
+const MAX_UNRESOLVED: usize = 32;
 /// How often an open doubt is asked about.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Timeout of each such question.
-const ANSWER: Duration = Duration::from_secs(3);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -68,7 +68,7 @@ impl DoubtQueue {
 
     /// Adds the writes of a transaction whose outcome is unknown.
     pub(super) fn add(&self, transaction: TransactionRef, warned: bool, pieces: Vec<QueuedWrite>) {
-        self.open().push(UnresolvedCommit {
+        self.lock_open().push(UnresolvedCommit {
             transaction,
             warned,
             pieces,
@@ -78,7 +78,7 @@ impl DoubtQueue {
 
     /// Whether to start no more writes until some are settled.
     pub(super) fn are_too_many(&self) -> bool {
-        self.open().len() >= OPEN
+        self.lock_open().len() >= MAX_UNRESOLVED
     }
 
     /// Nobody is waiting any longer.
@@ -87,14 +87,14 @@ impl DoubtQueue {
         self.0.wake.notify_all();
     }
 
-    fn open(&self) -> MutexGuard<'_, Vec<UnresolvedCommit>> {
+    fn lock_open(&self) -> MutexGuard<'_, Vec<UnresolvedCommit>> {
         self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn settle(&self, server: &PostgresServer) {
         let mut session = None;
         loop {
-            let mut open = self.open();
+            let mut open = self.lock_open();
             while open.is_empty() {
                 // Nothing is in doubt, so the server gets its connection back.
                 session = None;
@@ -114,10 +114,10 @@ impl DoubtQueue {
             // The server may take seconds to answer. Writers must not wait for that to add a doubt.
             drop(open);
             for (transaction, warned) in questions {
-                match ask(server, &mut session, &transaction, warned) {
+                match query_fate(server, &mut session, &transaction, warned) {
                     // It still runs or waits for the standby, and is asked about again.
                     Ok(CommitFate::Open) => {}
-                    Ok(fate) => self.tell(&transaction, fate),
+                    Ok(fate) => self.resolve(&transaction, fate),
                     Err(error) => {
                         tracing::warn!(%error, transaction = transaction.id, "cannot query the outcome of a transaction");
                         // Another host may be the primary by now.
@@ -132,13 +132,13 @@ impl DoubtQueue {
         }
     }
 
-    fn tell(&self, transaction: &TransactionRef, fate: CommitFate) {
+    fn resolve(&self, transaction: &TransactionRef, fate: CommitFate) {
         tracing::warn!(
             transaction = transaction.id,
             ?fate,
             "outcome of a transaction in doubt determined"
         );
-        let mut open = self.open();
+        let mut open = self.lock_open();
         let Some(at) = open
             .iter()
             .position(|doubt| doubt.transaction == *transaction)
@@ -148,7 +148,7 @@ impl DoubtQueue {
         let doubt = open.swap_remove(at);
         drop(open);
         for piece in doubt.pieces {
-            piece.tell(match fate {
+            piece.reply(match fate {
                 CommitFate::Committed => Ok(()),
                 // Callers treat it as possibly written and look for what they wrote.
                 CommitFate::Unknown => Err(StoreError::InDoubt),
@@ -158,7 +158,7 @@ impl DoubtQueue {
     }
 }
 
-fn ask(
+fn query_fate(
     server: &PostgresServer,
     kept: &mut Option<PgSession>,
     transaction: &TransactionRef,
@@ -168,7 +168,7 @@ fn ask(
         Some(session) => session,
         None => kept.insert(server.connect()?),
     };
-    session.until(Instant::now() + ANSWER);
+    session.set_deadline(Instant::now() + QUERY_TIMEOUT);
     let sql = "SELECT pg_xact_status(CAST(?1 AS TEXT)::xid8)";
     let said = match session.query(sql, &[&transaction.id]) {
         Ok(rows) => rows
@@ -203,8 +203,8 @@ fn flush_standby(session: &mut PgSession) -> Result<CommitFate, StoreError> {
         "INSERT INTO meta (name, value) VALUES ('flushed', '1')
          ON CONFLICT (name) DO UPDATE SET value = excluded.value;",
     )?;
-    Ok(match session.commit(Instant::now() + ANSWER) {
-        CommitOutcome::Yes => CommitFate::Committed,
-        CommitOutcome::No(_) | CommitOutcome::InDoubt { .. } => CommitFate::Open,
+    Ok(match session.commit(Instant::now() + QUERY_TIMEOUT) {
+        CommitOutcome::Committed => CommitFate::Committed,
+        CommitOutcome::Refused(_) | CommitOutcome::InDoubt { .. } => CommitFate::Open,
     })
 }

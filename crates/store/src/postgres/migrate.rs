@@ -20,14 +20,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Runs missing migrations; replicas that start together take turns.
 pub(super) fn run(server: &PostgresServer, migrate: MigrationMode) -> Result<(), StoreError> {
     let mut session = server.connect()?;
-    session.until(Instant::now() + LIMIT);
+    session.set_deadline(Instant::now() + LIMIT);
     // Without the lock, because most starts find nothing to do.
     if migrations::is_done(&mut Conn::Postgres(&mut session), migrate)? {
         return Ok(());
     }
     for left in (0..TRIES).rev() {
-        match once(&mut session) {
-            Err(error) if left == 0 || session.trouble() != Some(SessionTrouble::InTheWay) => {
+        match run_once(&mut session) {
+            Err(error) if left == 0 || session.trouble() != Some(SessionTrouble::LockConflict) => {
                 return Err(error);
             }
             Err(error) => tracing::warn!(%error, "a migration is waiting"),
@@ -40,12 +40,12 @@ pub(super) fn run(server: &PostgresServer, migrate: MigrationMode) -> Result<(),
     Ok(())
 }
 
-fn once(session: &mut PgSession) -> Result<(), StoreError> {
+fn run_once(session: &mut PgSession) -> Result<(), StoreError> {
     session.script(BEGIN)?;
     migrations::run(&mut Conn::Postgres(session))?;
     match session.commit(Instant::now() + LIMIT) {
-        CommitOutcome::Yes => Ok(()),
-        CommitOutcome::No(error) => Err(error),
+        CommitOutcome::Committed => Ok(()),
+        CommitOutcome::Refused(error) => Err(error),
         // The next start finds out what was written.
         CommitOutcome::InDoubt { .. } => Err(StoreError::Lost),
     }

@@ -26,25 +26,25 @@ use crate::pg_session::notify_channel::NotifyChannel;
 use crate::pg_session::server::PostgresServer;
 use crate::pg_session::{PgSession, SessionTrouble};
 use crate::postgres::in_doubt::DoubtQueue;
-use crate::postgres::pending_work::{PendingWork, asked};
+use crate::postgres::pending_work::{PendingWork, with_reply};
 use crate::postgres::queue::{QueuedJob, WorkQueue};
 use crate::postgres::write_group::{GROUP, QueuedWrite};
-use crate::{BEAT, Conn, StoreError};
+use crate::{Conn, HEARTBEAT_TIMEOUT, StoreError};
 use mediagate_model::database::DatabaseOptions;
 
 /// Work that waits longer for a connection is refused.
-const QUEUED: Duration = Duration::from_secs(2);
+const MAX_QUEUE_TIME: Duration = Duration::from_secs(2);
 /// Timeout of a read, or of the statements of a group of writes.
 // Longer than the server's statement timeout: its refusal comes first, and the connection lives on.
-const WORK: Duration = Duration::from_secs(3);
+const WORK_TIMEOUT: Duration = Duration::from_secs(3);
 /// Timeout of a long read.
-const EXAMINE: Duration = Duration::from_mins(1);
+const LONG_READ_TIMEOUT: Duration = Duration::from_mins(1);
 /// After this long unused a connection is tested first.
-const RESTED: Duration = Duration::from_secs(30);
+const MAX_UNTESTED_IDLE: Duration = Duration::from_secs(30);
 
 /// Whether a server error is temporary: it is stopping, starting, full, overloaded or a standby, or
 /// there was a lock conflict.
-pub(super) fn is_away(code: &SqlState) -> bool {
+pub(super) fn is_unavailable(code: &SqlState) -> bool {
     // Classes of SQLSTATE (PostgreSQL, appendix A): connection, rollback, resources, operator
     // intervention, system error.
     let class = code.code().get(..2).unwrap_or_default();
@@ -59,7 +59,7 @@ pub(super) fn is_away(code: &SqlState) -> bool {
 
 /// Whether an error says that a statement was prepared on another connection than this one: nobody but a pooler
 /// changes them.
-pub(super) fn is_poolers(code: &SqlState) -> bool {
+pub(super) fn is_pooler_error(code: &SqlState) -> bool {
     [
         SqlState::INVALID_SQL_STATEMENT_NAME,
         SqlState::DUPLICATE_PSTATEMENT,
@@ -71,14 +71,14 @@ pub(super) struct PostgresBackend {
     server: PostgresServer,
     queue: Arc<WorkQueue>,
     /// Only for the heartbeat's connection.
-    beats: Arc<WorkQueue>,
+    heartbeat_queue: Arc<WorkQueue>,
     doubts: DoubtQueue,
 }
 
 impl Drop for PostgresBackend {
     fn drop(&mut self) {
         self.queue.close();
-        self.beats.close();
+        self.heartbeat_queue.close();
         self.doubts.close();
     }
 }
@@ -105,7 +105,7 @@ impl PostgresBackend {
                 queue: queue.clone(),
                 doubts: doubts.clone(),
                 pulse: pulse.clone(),
-                work,
+                work_timeout: work,
                 session: None,
             };
             let thread = std::thread::Builder::new().name(name);
@@ -118,15 +118,15 @@ impl PostgresBackend {
         );
         // A heartbeat that waited behind other work could come too late, and the process would lose
         // its tasks.
-        lane(&beats, "postgres-beat".into(), BEAT)?;
+        lane(&beats, "postgres-beat".into(), HEARTBEAT_TIMEOUT)?;
         // The heartbeat's connection is one of them.
         for number in 1..options.connections {
-            lane(&queue, format!("postgres-{number}"), WORK)?;
+            lane(&queue, format!("postgres-{number}"), WORK_TIMEOUT)?;
         }
         Ok(Self {
             server,
             queue,
-            beats,
+            heartbeat_queue: beats,
             doubts,
         })
     }
@@ -144,24 +144,27 @@ impl PostgresBackend {
     {
         let (queue, turn) = match turn {
             WriteOrder::Any => (&self.queue, None),
-            WriteOrder::Of(turn) => (&self.queue, Some(turn)),
-            WriteOrder::Beat => (&self.beats, None),
+            WriteOrder::Serial(turn) => (&self.queue, Some(turn)),
+            WriteOrder::Heartbeat => (&self.heartbeat_queue, None),
         };
         let (piece, answered) = QueuedWrite::new(turn, work);
-        queue.write(piece)?;
+        queue.push_write(piece)?;
         answered.await.map_err(|_| StoreError::Closed)?
     }
 
     /// A connection of its own, see [`NotifyChannel`].
-    pub(super) async fn link(&self, direct: Option<&str>) -> Result<NotifyChannel, StoreError> {
+    pub(super) async fn notify_channel(
+        &self,
+        direct: Option<&str>,
+    ) -> Result<NotifyChannel, StoreError> {
         match direct {
-            Some(url) => PostgresServer::new(url)?.link().await,
-            None => self.server.link().await,
+            Some(url) => PostgresServer::new(url)?.open_channel().await,
+            None => self.server.open_channel().await,
         }
     }
 
     /// Runs `work`, which only reads.
-    pub(super) async fn look<T, E>(
+    pub(super) async fn read<T, E>(
         &self,
         kind: ReadKind,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
@@ -170,11 +173,11 @@ impl PostgresBackend {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (look, answered) = asked(work);
+        let (look, answered) = with_reply(work);
         match kind {
-            ReadKind::Read => self.queue.look(look, false)?,
-            ReadKind::Examine => self.queue.look(look, true)?,
-            ReadKind::Ping => self.beats.look(look, false)?,
+            ReadKind::Read => self.queue.push_read(look, false)?,
+            ReadKind::Examine => self.queue.push_read(look, true)?,
+            ReadKind::Ping => self.heartbeat_queue.push_read(look, false)?,
         }
         answered.await.map_err(|_| StoreError::Closed)?
     }
@@ -185,9 +188,9 @@ pub(super) enum WriteOrder {
     /// On any free connection.
     Any,
     /// After, and together with, writes of the same number in any process.
-    Of(i32),
+    Serial(i32),
     /// At once, on the heartbeat's connection.
-    Beat,
+    Heartbeat,
 }
 
 /// The queue for a read.
@@ -207,7 +210,7 @@ struct ConnectionThread {
     doubts: DoubtQueue,
     pulse: Arc<DatabaseHealth>,
     /// Timeout of reads and groups.
-    work: Duration,
+    work_timeout: Duration,
     session: Option<PgSession>,
 }
 
@@ -215,29 +218,33 @@ impl ConnectionThread {
     fn serve(mut self) {
         while let Some(job) = self.queue.next() {
             match job {
-                QueuedJob::Read(look) => self.look(look, false),
-                QueuedJob::Examine(look) => {
-                    self.look(look, true);
-                    self.queue.examined();
+                QueuedJob::Read(look) => self.read(look, false),
+                QueuedJob::LongRead(look) => {
+                    self.read(look, true);
+                    self.queue.end_long_read();
                 }
                 QueuedJob::Write(first) => {
                     let turn = first.turn;
                     self.write(first);
                     if let Some(turn) = turn {
-                        self.queue.turn_over(turn);
+                        self.queue.end_turn(turn);
                     }
                 }
             }
         }
     }
 
-    fn look(&mut self, mut look: Box<dyn PendingWork>, is_long: bool) {
+    fn read(&mut self, mut look: Box<dyn PendingWork>, is_long: bool) {
         // The connection may have died while it was unused. A read changes nothing, so it is run
         // again.
         for is_last in [false, true] {
-            let limit = if is_long { EXAMINE } else { self.work };
+            let limit = if is_long {
+                LONG_READ_TIMEOUT
+            } else {
+                self.work_timeout
+            };
             let Ok(session) = self.session(Instant::now() + limit) else {
-                return look.tell(Err(StoreError::Lost));
+                return look.reply(Err(StoreError::Lost));
             };
             if is_long {
                 session.begin_reading(limit);
@@ -251,7 +258,7 @@ impl ConnectionThread {
             // After a panic nobody knows what is open on the connection.
             self.keep(has_panicked);
             if !is_lost || is_last || has_panicked {
-                return look.tell(Ok(()));
+                return look.reply(Ok(()));
             }
         }
     }
@@ -261,11 +268,11 @@ impl ConnectionThread {
         let again = self.write_group(first, || turn.and_then(|turn| queue.more(turn)));
         for piece in again {
             if piece.is_late() {
-                piece.tell(Err(StoreError::Late));
+                piece.reply(Err(StoreError::TimedOut));
                 continue;
             }
             for left in self.write_group(piece, || None) {
-                left.tell(Err(StoreError::Late));
+                left.reply(Err(StoreError::TimedOut));
             }
         }
     }
@@ -278,16 +285,16 @@ impl ConnectionThread {
     ) -> Vec<QueuedWrite> {
         let started = Instant::now();
         let doubts = self.doubts.clone();
-        let Ok(session) = self.session(started + self.work) else {
+        let Ok(session) = self.session(started + self.work_timeout) else {
             // The server cannot be reached. The others of the group would only wait for the same.
             for piece in iter::once(first).chain(iter::from_fn(more).take(GROUP)) {
-                piece.tell(Err(StoreError::Lost));
+                piece.reply(Err(StoreError::Lost));
             }
             return Vec::new();
         };
         let again = write_group::write(session, first, more, &doubts);
-        if let Some(is_taken) = session.wrote() {
-            self.pulse.wrote(is_taken);
+        if let Some(is_taken) = session.take_write_accepted() {
+            self.pulse.note_write(is_taken);
         }
         self.keep(false);
         again
@@ -297,10 +304,10 @@ impl ConnectionThread {
     fn session(&mut self, deadline: Instant) -> Result<&mut PgSession, StoreError> {
         let mut kept = self.session.take().filter(PgSession::is_usable);
         if let Some(session) = &mut kept {
-            session.until(deadline);
+            session.set_deadline(deadline);
             // A firewall may have dropped it without a word. A write would notice that only at its
             // deadline.
-            if session.rested() > RESTED && !session.answers() {
+            if session.idle_time() > MAX_UNTESTED_IDLE && !session.answers() {
                 kept = None;
             }
         }
@@ -309,19 +316,19 @@ impl ConnectionThread {
             None => self
                 .server
                 .connect()
-                .inspect_err(|error| self.pulse.failed(error))?,
+                .inspect_err(|error| self.pulse.note_failure(error))?,
         };
-        session.until(deadline);
+        session.set_deadline(deadline);
         Ok(self.session.insert(session))
     }
 
     /// Keeps the connection if it can be used again.
     fn keep(&mut self, is_unfit: bool) {
         match &self.session {
-            Some(session) if session.is_usable() && !is_unfit => self.pulse.answered(),
+            Some(session) if session.is_usable() && !is_unfit => self.pulse.note_answer(),
             Some(_) => {
                 self.session = None;
-                self.pulse.failed(&StoreError::Late);
+                self.pulse.note_failure(&StoreError::TimedOut);
             }
             None => {}
         }

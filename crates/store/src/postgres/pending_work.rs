@@ -13,7 +13,7 @@ pub(super) trait PendingWork: Send {
     /// work panicked, which must not end the thread.
     fn run(&mut self, session: &mut PgSession) -> Result<bool, ()>;
     /// Answers with the result of the last run, or with the error that ended it.
-    fn tell(self: Box<Self>, done: Result<(), StoreError>);
+    fn reply(self: Box<Self>, done: Result<(), StoreError>);
 }
 
 struct WorkWithReply<W, T, E> {
@@ -23,7 +23,9 @@ struct WorkWithReply<W, T, E> {
 }
 
 /// Wraps `work`, with a receiver for its answer. If the work panics, no answer comes.
-pub(super) fn asked<W, T, E>(work: W) -> (Box<dyn PendingWork>, oneshot::Receiver<Result<T, E>>)
+pub(super) fn with_reply<W, T, E>(
+    work: W,
+) -> (Box<dyn PendingWork>, oneshot::Receiver<Result<T, E>>)
 where
     W: FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
     T: Send + 'static,
@@ -53,7 +55,7 @@ where
         self.result.as_ref().map(Result::is_ok).ok_or(())
     }
 
-    fn tell(self: Box<Self>, done: Result<(), StoreError>) {
+    fn reply(self: Box<Self>, done: Result<(), StoreError>) {
         let result = match (done, self.result) {
             // The work's own error says more.
             (Err(_), Some(Err(error))) => Err(error),

@@ -19,14 +19,14 @@ const TRIES: usize = 2;
 /// Fails if prepared statements do not survive.
 pub(super) fn check(server: &PostgresServer) -> Result<(), StoreError> {
     let mut one = server.connect()?;
-    one.until(Instant::now() + LIMIT);
+    one.set_deadline(Instant::now() + LIMIT);
     let mut other = match server.connect() {
         Ok(other) => other,
         Err(StoreError::Pooler) => return Err(StoreError::Pooler),
         // There is no second connection now. A statement that gets lost is noticed when it is used.
         Err(_) => return Ok(()),
     };
-    other.until(Instant::now() + LIMIT);
+    other.set_deadline(Instant::now() + LIMIT);
     for _ in 0..TRIES {
         let connection = backend(&mut one)?;
         // An open transaction keeps a pooler's connection to itself.
@@ -35,7 +35,7 @@ pub(super) fn check(server: &PostgresServer) -> Result<(), StoreError> {
         let survived = if is_shared {
             // `other` has the connection on which the statement was prepared, so this runs on
             // another.
-            one.until(Instant::now() + WAIT);
+            one.set_deadline(Instant::now() + WAIT);
             Some(backend(&mut one).map(drop))
         } else {
             None
@@ -48,7 +48,7 @@ pub(super) fn check(server: &PostgresServer) -> Result<(), StoreError> {
                 return Ok(());
             }
             // No other connection came: the pooler has only this one.
-            Some(Err(StoreError::Late)) => {
+            Some(Err(StoreError::TimedOut)) => {
                 tracing::warn!("the pooler is in transaction mode and has a single connection");
                 return Ok(());
             }

@@ -5,15 +5,15 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::StoreError;
-use crate::postgres::QUEUED;
+use crate::postgres::MAX_QUEUE_TIME;
 use crate::postgres::in_doubt::DoubtQueue;
 use crate::postgres::pending_work::PendingWork;
 use crate::postgres::write_group::QueuedWrite;
 
 /// Most pieces of work that may wait; more are refused at once.
-const WAITING: usize = 1000;
+const MAX_WAITING: usize = 1000;
 /// Long reads at once: they must leave connections for others.
-const EXAMINED: usize = 4;
+const MAX_LONG_READS: usize = 4;
 
 pub(super) struct WorkQueue {
     state: Mutex<QueueState>,
@@ -24,18 +24,18 @@ pub(super) struct WorkQueue {
 #[derive(Default)]
 struct QueueState {
     reads: VecDeque<(Instant, Box<dyn PendingWork>)>,
-    examines: VecDeque<(Instant, Box<dyn PendingWork>)>,
+    long_reads: VecDeque<(Instant, Box<dyn PendingWork>)>,
     writes: VecDeque<QueuedWrite>,
     /// Turns with a group being written.
     turns: HashSet<i32>,
-    examining: usize,
+    long_reads_running: usize,
     is_closed: bool,
 }
 
 /// What a thread does next.
 pub(super) enum QueuedJob {
     Read(Box<dyn PendingWork>),
-    Examine(Box<dyn PendingWork>),
+    LongRead(Box<dyn PendingWork>),
     /// The first of a group.
     Write(QueuedWrite),
 }
@@ -50,14 +50,18 @@ impl WorkQueue {
     }
 
     /// Queues a read.
-    pub(super) fn look(&self, look: Box<dyn PendingWork>, is_long: bool) -> Result<(), StoreError> {
+    pub(super) fn push_read(
+        &self,
+        look: Box<dyn PendingWork>,
+        is_long: bool,
+    ) -> Result<(), StoreError> {
         let mut state = self.state();
         let waiting = if is_long {
-            &mut state.examines
+            &mut state.long_reads
         } else {
             &mut state.reads
         };
-        if waiting.len() >= WAITING {
+        if waiting.len() >= MAX_WAITING {
             return Err(StoreError::Busy);
         }
         waiting.push_back((Instant::now(), look));
@@ -66,10 +70,10 @@ impl WorkQueue {
         Ok(())
     }
 
-    pub(super) fn write(&self, piece: QueuedWrite) -> Result<(), StoreError> {
+    pub(super) fn push_write(&self, piece: QueuedWrite) -> Result<(), StoreError> {
         let mut state = self.state();
         // While many commits are in doubt the database takes nothing, and more would only pile up.
-        if state.writes.len() >= WAITING || self.doubts.are_too_many() {
+        if state.writes.len() >= MAX_WAITING || self.doubts.are_too_many() {
             return Err(StoreError::Busy);
         }
         state.writes.push_back(piece);
@@ -104,14 +108,14 @@ impl WorkQueue {
     }
 
     /// The group of this turn is written; the next one may start.
-    pub(super) fn turn_over(&self, turn: i32) {
+    pub(super) fn end_turn(&self, turn: i32) {
         self.state().turns.remove(&turn);
         self.wake.notify_one();
     }
 
     /// A long read has ended.
-    pub(super) fn examined(&self) {
-        self.state().examining -= 1;
+    pub(super) fn end_long_read(&self) {
+        self.state().long_reads_running -= 1;
         self.wake.notify_one();
     }
 
@@ -149,22 +153,22 @@ impl QueueState {
         if let Some((_, look)) = self.reads.pop_front() {
             return Some(QueuedJob::Read(look));
         }
-        if self.examining < EXAMINED
-            && let Some((_, look)) = self.examines.pop_front()
+        if self.long_reads_running < MAX_LONG_READS
+            && let Some((_, look)) = self.long_reads.pop_front()
         {
-            self.examining += 1;
-            return Some(QueuedJob::Examine(look));
+            self.long_reads_running += 1;
+            return Some(QueuedJob::LongRead(look));
         }
         None
     }
 
     /// Refuses work that has waited too long, while its caller is still listening.
     fn refuse_late(&mut self) {
-        let is_late = |since: Instant| since.elapsed() > QUEUED;
-        for looks in [&mut self.reads, &mut self.examines] {
+        let is_late = |since: Instant| since.elapsed() > MAX_QUEUE_TIME;
+        for looks in [&mut self.reads, &mut self.long_reads] {
             while looks.front().is_some_and(|(since, _)| is_late(*since)) {
                 if let Some((_, look)) = looks.pop_front() {
-                    look.tell(Err(StoreError::Busy));
+                    look.reply(Err(StoreError::Busy));
                 }
             }
         }
@@ -174,7 +178,7 @@ impl QueueState {
             .is_some_and(|piece| is_late(piece.since))
         {
             if let Some(piece) = self.writes.pop_front() {
-                piece.tell(Err(StoreError::Busy));
+                piece.reply(Err(StoreError::Busy));
             }
         }
     }

@@ -14,17 +14,17 @@ use tokio::sync::oneshot;
 
 use crate::pg_session::{CommitOutcome, PgSession, SessionTrouble};
 use crate::postgres::in_doubt::DoubtQueue;
-use crate::postgres::pending_work::{PendingWork, asked};
+use crate::postgres::pending_work::{PendingWork, with_reply};
 use crate::{Conn, StoreError};
 
 /// Most writes per commit. Postgres handles up to 64 savepoints per transaction cheaply.
 pub(super) const GROUP: usize = 32;
 /// How long until a COMMIT without an answer counts as lost.
-const COMMIT: Duration = Duration::from_secs(3);
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(3);
 /// A write that has waited longer than this is not tried again.
-const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_RETRY_AGE: Duration = Duration::from_secs(2);
 /// A group with less time left takes no more writes: if it is late, all of them are.
-const SPARE: Duration = Duration::from_secs(1);
+const MIN_TIME_LEFT: Duration = Duration::from_secs(1);
 
 pub(super) struct QueuedWrite {
     /// Writes to the same rows have the same turn.
@@ -44,7 +44,7 @@ impl QueuedWrite {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (work, answered) = asked(work);
+        let (work, answered) = with_reply(work);
         let piece = Self {
             turn,
             since: Instant::now(),
@@ -54,17 +54,17 @@ impl QueuedWrite {
         (piece, answered)
     }
 
-    pub(super) fn tell(self, committed: Result<(), StoreError>) {
-        self.work.tell(committed);
+    pub(super) fn reply(self, committed: Result<(), StoreError>) {
+        self.work.reply(committed);
     }
 
     /// Whether its caller has waited too long for another try.
     pub(super) fn is_late(&self) -> bool {
-        self.since.elapsed() > PATIENCE
+        self.since.elapsed() > MAX_RETRY_AGE
     }
 
     /// `Ok` if it may be tried once more.
-    fn again(mut self) -> Result<Self, Self> {
+    fn into_retry(mut self) -> Result<Self, Self> {
         if self.was_tried || self.is_late() {
             return Err(self);
         }
@@ -91,15 +91,15 @@ pub(super) fn write(
     while let Some(mut piece) = next {
         // The first one is alone in the transaction and needs no savepoint.
         if !kept.is_empty() {
-            session.mark();
+            session.savepoint();
         }
         let ran = piece.work.run(session);
         let trouble = session.trouble();
         match (ran, trouble) {
             (Ok(true), None) => kept.push(piece),
-            (_, Some(trouble @ (SessionTrouble::Lost | SessionTrouble::Late))) => {
+            (_, Some(trouble @ (SessionTrouble::Lost | SessionTrouble::TimedOut))) => {
                 // COMMIT was not sent, so the server rolls back and nothing is in doubt.
-                give_up(kept.into_iter().chain([piece]), trouble, &mut again);
+                retry_or_fail(kept.into_iter().chain([piece]), trouble, &mut again);
                 return again;
             }
             (ran, trouble) => {
@@ -109,12 +109,12 @@ pub(super) fn write(
                     session.roll_back();
                     session.begin(turn);
                 } else {
-                    session.undo();
+                    session.rollback_to_savepoint();
                 }
             }
         }
         tried += 1;
-        let has_room = tried < GROUP && session.time_left() > SPARE;
+        let has_room = tried < GROUP && session.time_left() > MIN_TIME_LEFT;
         next = if has_room { more() } else { None };
     }
     if kept.is_empty() {
@@ -122,11 +122,11 @@ pub(super) fn write(
         drop(session.flush());
         return again;
     }
-    match session.commit(Instant::now() + COMMIT) {
-        CommitOutcome::Yes => tell_all(kept, || Ok(())),
-        CommitOutcome::No(error) => {
+    match session.commit(Instant::now() + COMMIT_TIMEOUT) {
+        CommitOutcome::Committed => reply_all(kept, || Ok(())),
+        CommitOutcome::Refused(error) => {
             tracing::error!(%error, "postgres rejected a commit");
-            tell_all(kept, || Err(StoreError::Refused));
+            reply_all(kept, || Err(StoreError::Refused));
         }
         CommitOutcome::InDoubt {
             transaction,
@@ -144,25 +144,25 @@ fn refuse(
     again: &mut Vec<QueuedWrite>,
 ) {
     match (ran, trouble) {
-        (_, Some(SessionTrouble::InTheWay)) => retry(piece, again),
+        (_, Some(SessionTrouble::LockConflict)) => retry(piece, again),
         // It continued after a statement was refused: nothing of it can be kept, whatever it
         // returned.
-        (Ok(true), _) => piece.tell(Err(StoreError::Refused)),
+        (Ok(true), _) => piece.reply(Err(StoreError::Refused)),
         // Its own error is the answer.
-        (Ok(false), _) => piece.tell(Ok(())),
+        (Ok(false), _) => piece.reply(Ok(())),
         // A panic; its caller sees that the answer never comes.
         (Err(()), _) => drop(piece),
     }
 }
 
-fn tell_all(pieces: Vec<QueuedWrite>, committed: impl Fn() -> Result<(), StoreError>) {
+fn reply_all(pieces: Vec<QueuedWrite>, committed: impl Fn() -> Result<(), StoreError>) {
     for piece in pieces {
-        piece.tell(committed());
+        piece.reply(committed());
     }
 }
 
 /// Nothing was committed; `trouble` decides whether to try again.
-fn give_up(
+fn retry_or_fail(
     pieces: impl Iterator<Item = QueuedWrite>,
     trouble: SessionTrouble,
     again: &mut Vec<QueuedWrite>,
@@ -170,14 +170,14 @@ fn give_up(
     for piece in pieces {
         match trouble {
             SessionTrouble::Lost => retry(piece, again),
-            _ => piece.tell(Err(StoreError::Late)),
+            _ => piece.reply(Err(StoreError::TimedOut)),
         }
     }
 }
 
 fn retry(piece: QueuedWrite, again: &mut Vec<QueuedWrite>) {
-    match piece.again() {
+    match piece.into_retry() {
         Ok(piece) => again.push(piece),
-        Err(piece) => piece.tell(Err(StoreError::Late)),
+        Err(piece) => piece.reply(Err(StoreError::TimedOut)),
     }
 }

@@ -18,7 +18,7 @@ use mediagate_model::ids::{AccountId, TaskId};
 use mediagate_model::task::{MediaKind, Task, TaskState};
 
 /// Tasks that are read before every account is asked.
-const READ: i64 = 2000;
+const MAX_SCANNED: i64 = 2000;
 
 /// A list in either direction; the condition that selects the index is spliced in.
 macro_rules! list {
@@ -59,7 +59,7 @@ pub fn page_of_all(
     let most = if is_open || is_plain || filter.id.is_some() {
         i64::MAX
     } else {
-        READ
+        MAX_SCANNED
     };
     let found = newest(conn, filter, page, is_open, most)?;
     if most == i64::MAX || found.len() >= page.limit as usize {
@@ -69,8 +69,8 @@ pub fn page_of_all(
     if is_all_read(conn, filter, page)? {
         return Ok(found);
     }
-    let accounts = who_have(conn, filter)?;
-    of_each(conn, accounts, page, |conn, account| {
+    let accounts = accounts_with(conn, filter)?;
+    merge_pages(conn, accounts, page, |conn, account| {
         list::page(conn, account, filter, page)
     })
 }
@@ -92,7 +92,7 @@ macro_rules! has {
 }
 
 /// The accounts that have something of each kind that is asked for, if not in one task.
-fn who_have(conn: &mut Conn<'_>, filter: &TaskFilter) -> Result<Vec<AccountId>, StoreError> {
+fn accounts_with(conn: &mut Conn<'_>, filter: &TaskFilter) -> Result<Vec<AccountId>, StoreError> {
     let key = filter.key.map(|key| key.to_string());
     conn.all(
         concat!(
@@ -125,7 +125,11 @@ fn is_all_read(
     page: PageQuery<TaskId>,
 ) -> Result<bool, StoreError> {
     let bounds = IdBounds::new(filter, page);
-    let mut values = vec![(&bounds.from).into(), (&bounds.to).into(), READ.into()];
+    let mut values = vec![
+        (&bounds.from).into(),
+        (&bounds.to).into(),
+        MAX_SCANNED.into(),
+    ];
     let sql = match &filter.provider {
         Some(provider) => {
             values.push(provider.into());
@@ -136,7 +140,7 @@ fn is_all_read(
         }
     };
     let count = conn.one(sql, &values, |row| row.int(0))?;
-    Ok(count.unwrap_or(0) < READ)
+    Ok(count.unwrap_or(0) < MAX_SCANNED)
 }
 
 /// A page of the tasks of all accounts that have what is searched; each account has `terms` of its own
@@ -153,11 +157,11 @@ pub fn search_of_all(
         searches.filter(|(_, terms)| !terms.is_empty()).collect();
     let asked = searches.iter().flat_map(|(_, terms)| terms.iter().copied());
     // One statement for all accounts leaves out most of them, which have no such words.
-    let known = known(conn, &asked.collect::<Vec<i64>>())?;
+    let known = existing_terms(conn, &asked.collect::<Vec<i64>>())?;
     let searches = searches
         .into_iter()
         .filter(|(_, terms)| terms.iter().all(|term| known.contains(term)));
-    of_each(conn, searches, page, |conn, (account, terms)| {
+    merge_pages(conn, searches, page, |conn, (account, terms)| {
         let filter = TaskFilter {
             terms,
             ..filter.clone()
@@ -167,7 +171,7 @@ pub fn search_of_all(
 }
 
 /// Those of the terms that some task has.
-fn known(conn: &mut Conn<'_>, terms: &[i64]) -> Result<HashSet<i64>, StoreError> {
+fn existing_terms(conn: &mut Conn<'_>, terms: &[i64]) -> Result<HashSet<i64>, StoreError> {
     let sql = conn.dialect(
         "SELECT asked.value FROM json_each(?1) AS asked
          WHERE EXISTS (SELECT 1 FROM task_words WHERE term = asked.value)",
@@ -180,7 +184,7 @@ fn known(conn: &mut Conn<'_>, terms: &[i64]) -> Result<HashSet<i64>, StoreError>
 }
 
 /// The pages of several accounts as one.
-fn of_each<T>(
+fn merge_pages<T>(
     conn: &mut Conn<'_>,
     each: impl IntoIterator<Item = T>,
     page: PageQuery<TaskId>,

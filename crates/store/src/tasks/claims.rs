@@ -208,7 +208,11 @@ pub fn any_due_after(conn: &mut Conn<'_>, far: Timestamp) -> Result<bool, StoreE
 }
 
 /// Makes unheld tasks that are postponed until after `far` due now. Returns how many.
-pub fn pull_near(conn: &mut Conn<'_>, far: Timestamp, now: Timestamp) -> Result<u64, StoreError> {
+pub fn pull_forward(
+    conn: &mut Conn<'_>,
+    far: Timestamp,
+    now: Timestamp,
+) -> Result<u64, StoreError> {
     let values = [far.micros().into(), now.micros().into()];
     // Two statements, as in `models_waiting`.
     let embedded = conn.execute(

@@ -53,7 +53,7 @@ pub fn claim(
     models: &str,
     now: Timestamp,
 ) -> Result<Option<Task>, StoreError> {
-    exclude_others(conn, ENGINES);
+    lock_queue(conn, ENGINES);
     let waiting = waiting_for_engines(conn, models, now)?;
     for WaitingAccount { account, .. } in QueueContest::among(conn, waiting, models)?.waiting {
         // None if somebody has locked all its tasks, to cancel them.
@@ -177,18 +177,18 @@ impl QueueContest {
 
 /// Other processes wait with their claims from this queue until this transaction ends: two of them would think that it
 /// is the same account's turn.
-fn exclude_others(conn: &mut Conn<'_>, queue: &str) {
+fn lock_queue(conn: &mut Conn<'_>, queue: &str) {
     // FNV-1a: the same in every process and version.
     let hash = queue.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    conn.exclude_others(i64::from_ne_bytes(hash.to_ne_bytes()));
+    conn.advisory_lock(i64::from_ne_bytes(hash.to_ne_bytes()));
 }
 
 /// Begins to claim from a queue: what is read of it from now on, other processes do not change before this transaction
 /// ends.
 pub fn enter_queue(conn: &mut Conn<'_>, queue: &FairQueue) {
-    exclude_others(conn, &queue.name);
+    lock_queue(conn, &queue.name);
 }
 
 /// The accounts with tasks for embedded engines that nobody holds. Of each account only the first task is read, however
@@ -299,7 +299,7 @@ fn places_held(conn: &mut Conn<'_>, models: &str) -> Result<HashMap<AccountId, u
 
 /// How many tasks of each of a queue's models are held by a process that has yet to send them: by none if they wait for the
 /// operator.
-pub fn about_to_be_sent(
+pub fn count_unsent(
     conn: &mut Conn<'_>,
     queue: &FairQueue,
 ) -> Result<HashMap<String, u32>, StoreError> {

@@ -114,8 +114,8 @@ pub fn page(
         return Ok(Vec::new());
     }
     let account = account.to_string();
-    let (by, rarest) = found_by(conn, &account, filter, &bounds)?;
-    let way = bounds.way(page.ascending);
+    let (by, rarest) = choose_index(conn, &account, filter, &bounds)?;
+    let way = bounds.direction(page.ascending);
     let sql = match by {
         IndexChoice::Words => list!(way, words),
         IndexChoice::Nothing => list!(way, ""),
@@ -144,7 +144,7 @@ pub fn page(
     let terms = filter.terms.iter().copied().map(Some);
     let terms = terms
         .chain(std::iter::repeat(None))
-        .take(search_terms::ASKED);
+        .take(search_terms::MAX_QUERY_TERMS);
     let mut terms: Vec<Option<i64>> = terms.collect();
     // The first term selects the rows, so it has to be the rarest.
     terms.swap(0, rarest);
@@ -165,12 +165,16 @@ pub(super) struct IdBounds {
 impl IdBounds {
     pub(super) fn new(filter: &TaskFilter, page: PageQuery<TaskId>) -> Self {
         /// How far the clocks of the processes that make ids may be apart.
-        const APART: Duration = Duration::from_hours(2);
+        const MAX_CLOCK_SKEW: Duration = Duration::from_hours(2);
         // Ids begin with the time at which they were made, so a span of time is a range of ids. The
         // exact times are checked for each row.
         let after = page.after.map(|id| id.to_string());
-        let since = filter.since.map(|since| first_id(since.minus(APART)));
-        let until = filter.until.map(|until| first_id(until.plus(APART)));
+        let since = filter
+            .since
+            .map(|since| first_id(since.minus(MAX_CLOCK_SKEW)));
+        let until = filter
+            .until
+            .map(|until| first_id(until.plus(MAX_CLOCK_SKEW)));
         let (from, to) = if page.ascending {
             (since.max(after), until)
         } else {
@@ -189,7 +193,7 @@ impl IdBounds {
         Self { from, to }
     }
 
-    fn way(&self, ascending: bool) -> ListDirection {
+    fn direction(&self, ascending: bool) -> ListDirection {
         match (ascending, self.from == ENDS.0, self.to == ENDS.1) {
             (true, _, true) => ListDirection::Up,
             (true, _, false) => ListDirection::UpTo,
@@ -222,7 +226,7 @@ enum IndexChoice {
 }
 
 /// How far rows are counted; further where all conditions have so many.
-const COUNTED: [i64; 2] = [1000, 20_000];
+const COUNT_LIMITS: [i64; 2] = [1000, 20_000];
 
 /// Counts the tasks that meet a condition and are newer than an id, up to either number.
 macro_rules! count {
@@ -243,7 +247,7 @@ const WITH_TERM: [&str; 2] = count!(
 );
 
 /// The condition that the fewest tasks meet, and the position of the term if it is one.
-fn found_by(
+fn choose_index(
     conn: &mut Conn<'_>,
     account: &str,
     filter: &TaskFilter,
@@ -283,7 +287,7 @@ fn found_by(
         return Ok((only.or(words).unwrap_or(IndexChoice::Nothing), 0));
     }
     let mut found = (IndexChoice::Nothing, 0);
-    for (further, most) in COUNTED.into_iter().enumerate() {
+    for (further, most) in COUNT_LIMITS.into_iter().enumerate() {
         let mut counts = Vec::new();
         for (position, term) in filter.terms.iter().enumerate() {
             let sql = WITH_TERM[further];
@@ -315,7 +319,7 @@ pub(super) fn keep_words(
     account: AccountId,
     payload: &TaskPayload,
 ) -> Result<(), StoreError> {
-    let terms = search_terms::of_task(account, payload);
+    let terms = search_terms::task_terms(account, payload);
     if terms.is_empty() {
         return Ok(());
     }
@@ -346,7 +350,7 @@ pub(crate) fn remove_words(conn: &mut Conn<'_>, tasks: &[TaskId]) -> Result<(), 
         let Some((account, payload)) = found else {
             continue;
         };
-        let terms = search_terms::of_task(account, &payload);
+        let terms = search_terms::task_terms(account, &payload);
         let sql = conn.dialect(
             "DELETE FROM task_words WHERE task_id = ?1 AND term IN (SELECT value FROM json_each(?2))",
             "DELETE FROM task_words WHERE task_id = ?1 AND term = ANY (ARRAY(

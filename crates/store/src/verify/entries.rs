@@ -23,7 +23,7 @@ record! {
         counted_at: "l.counted_at",
         known_account: "(SELECT a.id FROM accounts a WHERE a.id = l.account_id)",
         keys_account: "(SELECT k.account_id FROM api_keys k WHERE k.id = l.key_id)",
-        of: ordered(
+        task_facts: ordered(
             "(SELECT t.account_id FROM tasks t WHERE t.id = l.task_id)",
             "(SELECT t.key_id FROM tasks t WHERE t.id = l.task_id)",
             "(SELECT t.state FROM tasks t WHERE t.id = l.task_id)",
@@ -99,7 +99,7 @@ struct EntryRecord {
     /// The account of its key.
     keys_account: Option<String>,
     /// `None` where there is no such task.
-    of: Option<EntryTask>,
+    task_facts: Option<EntryTask>,
     /// When the entry was written that ended its task's hold.
     settled_at: Option<i64>,
 }
@@ -148,12 +148,12 @@ impl EntryRecord {
                 self.kind
             ));
         }
-        let Some(of) = &self.of else {
+        let Some(of) = &self.task_facts else {
             faults.push(format!("it has {amounts}, and there is no task {task}"));
             return faults;
         };
-        faults.extend(self.misplaced(task, of));
-        faults.extend(self.misstated(kind, of));
+        faults.extend(self.owner_faults(task, of));
+        faults.extend(self.amount_faults(kind, of));
         faults
     }
 
@@ -165,7 +165,7 @@ impl EntryRecord {
     }
 
     /// Whose it is must be whose its task is.
-    fn misplaced(&self, task: &str, of: &EntryTask) -> Vec<String> {
+    fn owner_faults(&self, task: &str, of: &EntryTask) -> Vec<String> {
         let mut faults = Vec::new();
         if self.account != of.account {
             faults.push(format!(
@@ -191,7 +191,7 @@ impl EntryRecord {
     }
 
     /// What it moves, and when, must fit its kind and its task.
-    fn misstated(&self, kind: EntryKind, of: &EntryTask) -> Vec<String> {
+    fn amount_faults(&self, kind: EntryKind, of: &EntryTask) -> Vec<String> {
         let mut faults = Vec::new();
         let none = MicroDollars::ZERO;
         let back = none.minus(of.reserved);

@@ -7,8 +7,8 @@
 use super::sums::counted_entries;
 use super::{Mismatch, RetentionBounds, day_name};
 use crate::columns::FieldReader;
-use crate::hourly_sums::HOUR;
-use crate::usage::DAY;
+use crate::hourly_sums::HOUR_MICROS;
+use crate::usage::DAY_MICROS;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::money::MicroDollars;
@@ -22,19 +22,19 @@ pub(super) fn of_day(
     day: i64,
     bounds: RetentionBounds,
 ) -> Result<Vec<Mismatch>, StoreError> {
-    let mut found = spent(conn, day)?;
-    found.extend(ended(conn, day)?);
+    let mut found = spent_mismatches(conn, day)?;
+    found.extend(count_mismatches(conn, day)?);
     // It needs all records, and would only repeat what was found above.
     if found.is_empty() && bounds.is_exact_day(day) {
-        found.extend(by_outcome(conn, day)?);
+        found.extend(outcome_mismatches(conn, day)?);
     }
     Ok(found)
 }
 
 /// Each hour by who made it and how it ended, against the tasks and entries themselves: they say it too where the
 /// day's sums do not.
-fn by_outcome(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
-    let first_instant = day.saturating_mul(DAY);
+fn outcome_mismatches(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
+    let first_instant = day.saturating_mul(DAY_MICROS);
     conn.all(
         concat!(
             "SELECT hour, account_id, key_id, model, provider, outcome, CAST(SUM(tasks) AS BIGINT), CAST(SUM(there) AS BIGINT),
@@ -58,7 +58,7 @@ fn by_outcome(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError
         &[
             day.saturating_mul(HOURS).into(),
             first_instant.into(),
-            first_instant.saturating_add(DAY).into(),
+            first_instant.saturating_add(DAY_MICROS).into(),
             day.saturating_add(1).saturating_mul(HOURS).into(),
         ],
         |row| {
@@ -85,7 +85,7 @@ fn by_outcome(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError
     )
 }
 
-fn spent(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
+fn spent_mismatches(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
     conn.all(
         "SELECT account_id, key_id, model, CAST(SUM(of_hours) AS BIGINT), CAST(SUM(of_day) AS BIGINT)
          FROM (SELECT account_id, key_id, model, spent_micros AS of_hours, 0 AS of_day, 0 AS past
@@ -117,8 +117,8 @@ fn spent(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
     )
 }
 
-fn ended(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
-    let first_instant = day.saturating_mul(DAY);
+fn count_mismatches(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
+    let first_instant = day.saturating_mul(DAY_MICROS);
     conn.all(
         "SELECT account_id, key_id, model, outcome, CAST(SUM(of_hours) AS BIGINT), CAST(SUM(of_day) AS BIGINT)
          FROM (SELECT account_id, key_id, model, outcome, tasks AS of_hours, 0 AS of_day, 0 AS there
@@ -139,7 +139,7 @@ fn ended(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
             day.saturating_mul(HOURS).into(),
             day.saturating_add(1).saturating_mul(HOURS).into(),
             first_instant.into(),
-            first_instant.saturating_add(DAY).into(),
+            first_instant.saturating_add(DAY_MICROS).into(),
         ],
         |row| {
             let mut fields = FieldReader::new(row);
@@ -162,5 +162,5 @@ fn ended(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
 
 /// An hour's name in a mismatch.
 pub(super) fn hour_name(hour: i64) -> String {
-    Timestamp::from_micros(hour.saturating_mul(HOUR)).rfc3339()
+    Timestamp::from_micros(hour.saturating_mul(HOUR_MICROS)).rfc3339()
 }

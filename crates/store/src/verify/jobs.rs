@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use super::Mismatch;
 use super::hours::{HOURS, hour_name};
 use crate::columns::{FieldReader, TableRecord as _, record};
-use crate::hourly_sums::HOUR;
-use crate::usage::DAY;
+use crate::hourly_sums::HOUR_MICROS;
+use crate::usage::DAY_MICROS;
 use crate::{Conn, StoreError};
 use mediagate_model::money::MicroDollars;
 use mediagate_model::price::{Bill, Tariff};
-use mediagate_model::submission::{JobCost, judge};
+use mediagate_model::submission::{JobCost, classify_job_cost};
 
 /// What jobs cost together.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +118,7 @@ pub(super) fn of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, Sto
             Ok(())
         },
     )?;
-    let first_instant = day.saturating_mul(DAY);
+    let first_instant = day.saturating_mul(DAY_MICROS);
     conn.all(
         concat!(
             "SELECT ",
@@ -128,7 +128,7 @@ pub(super) fn of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, Sto
         ),
         &[
             first_instant.into(),
-            first_instant.saturating_add(DAY).into(),
+            first_instant.saturating_add(DAY_MICROS).into(),
         ],
         |row| {
             let job = EndedJob::from_row(row)?;
@@ -163,7 +163,7 @@ impl EndedJob {
     /// The sum that it counts in.
     fn group(&self) -> JobGroup {
         JobGroup {
-            hour: self.ended_at.div_euclid(HOUR),
+            hour: self.ended_at.div_euclid(HOUR_MICROS),
             account: self.account.clone(),
             key: self.key.clone(),
             model: self.model.clone(),
@@ -199,9 +199,9 @@ impl HourCosts {
         let price = tariff.and_then(|tariff| tariff.cost_by(&job.provider, &job.route_model));
         let price = price.filter(|_| is_made);
         self.is_vague |= price.is_some() && quantity.is_none();
-        let declared = price.map(|price| price.of(quantity.unwrap_or_default()));
+        let declared = price.map(|price| price.cost_of(quantity.unwrap_or_default()));
         // The same rule wrote the sums, so a difference is a row that was lost or counted twice.
-        match judge(job.cost.clone(), declared, is_made) {
+        match classify_job_cost(job.cost.clone(), declared, is_made) {
             JobCost::Made(cost) => self.jobs.made += cost.get(),
             JobCost::Wasted(cost) => self.jobs.wasted += cost.get(),
             JobCost::Unknown => self.jobs.unknown += 1,

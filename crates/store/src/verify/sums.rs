@@ -2,7 +2,7 @@
 
 use super::{Mismatch, RetentionBounds, day_name};
 use crate::columns::FieldReader;
-use crate::usage::DAY;
+use crate::usage::DAY_MICROS;
 use crate::{Conn, StoreError};
 use mediagate_model::money::MicroDollars;
 
@@ -106,13 +106,13 @@ pub(super) fn of_day(
     bounds: RetentionBounds,
 ) -> Result<Vec<Mismatch>, StoreError> {
     let mut found = money_of_day(conn, day)?;
-    found.extend(ends_of_day(conn, day, bounds.is_exact_day(day))?);
+    found.extend(counts_of_day(conn, day, bounds.is_exact_day(day))?);
     Ok(found)
 }
 
 /// A day's spent and credit sums against its entries.
 fn money_of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
-    let first_instant = day.saturating_mul(DAY);
+    let first_instant = day.saturating_mul(DAY_MICROS);
     // The entries of removed tasks are gone. `past_micros` is what they were of the sum.
     conn.all(
         concat!(
@@ -131,7 +131,7 @@ fn money_of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreErr
         &[
             day.into(),
             first_instant.into(),
-            first_instant.saturating_add(DAY).into(),
+            first_instant.saturating_add(DAY_MICROS).into(),
         ],
         |row| {
             let mut fields = FieldReader::new(row);
@@ -154,8 +154,12 @@ fn money_of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreErr
 }
 
 /// A day's counts against the tasks that ended on it. Where records were removed (not `is_exact`), there may be fewer.
-fn ends_of_day(conn: &mut Conn<'_>, day: i64, is_exact: bool) -> Result<Vec<Mismatch>, StoreError> {
-    let first_instant = day.saturating_mul(DAY);
+fn counts_of_day(
+    conn: &mut Conn<'_>,
+    day: i64,
+    is_exact: bool,
+) -> Result<Vec<Mismatch>, StoreError> {
+    let first_instant = day.saturating_mul(DAY_MICROS);
     conn.all(
         "SELECT account_id, key_id, model, state, CAST(SUM(counted) AS BIGINT), CAST(SUM(there) AS BIGINT)
          FROM (SELECT account_id, key_id, model, 'succeeded' AS state, succeeded AS counted, 0 AS there
@@ -172,7 +176,7 @@ fn ends_of_day(conn: &mut Conn<'_>, day: i64, is_exact: bool) -> Result<Vec<Mism
         &[
             day.into(),
             first_instant.into(),
-            first_instant.saturating_add(DAY).into(),
+            first_instant.saturating_add(DAY_MICROS).into(),
             is_exact.into(),
         ],
         |row| {

@@ -250,7 +250,7 @@ impl TaskRow {
                 }
             ));
         }
-        faults.extend(self.mispriced(money, sent));
+        faults.extend(self.price_faults(money, sent));
         faults
     }
 
@@ -293,7 +293,7 @@ impl TaskRow {
     }
 
     /// The bill must say what was charged, and the prices from when the task was accepted lead to both.
-    fn mispriced(&self, money: ChargeState, sent: &[SubmissionRow]) -> Vec<String> {
+    fn price_faults(&self, money: ChargeState, sent: &[SubmissionRow]) -> Vec<String> {
         let mut faults = Vec::new();
         let tariff = self.tariff.as_deref().map(serde_json::from_str::<Tariff>);
         let bill = self.bill.as_deref().map(serde_json::from_str::<Bill>);
@@ -328,7 +328,7 @@ impl TaskRow {
                 bill.cost, self.cost
             ));
         }
-        let by_price = bill.price.map(|price| price.of(bill.quantity));
+        let by_price = bill.price.map(|price| price.cost_of(bill.quantity));
         if let Some(cost) = by_price.map(|cost| cost.min(self.reserved))
             && cost != bill.cost
         {

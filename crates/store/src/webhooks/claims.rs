@@ -120,7 +120,7 @@ record! {
         secrets: "CASE WHEN d.endpoint_id IS NULL THEN s.secrets ELSE p.secrets END",
         lane: "d.lane",
         attempts: saturated("d.attempts"),
-        before: saturated("d.tried_before"),
+        earlier_attempts: saturated("d.tried_before"),
         due_at: "d.due_at",
         trace: "t.trace",
     }
@@ -187,7 +187,7 @@ pub fn claim(
         claims!("= ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))"),
     );
     let claims = conn.all(read, &[(&taken).into()], DeliveryClaim::from_row)?;
-    let mut claimed = cleared(conn, claims, now)?;
+    let mut claimed = hold_withheld(conn, claims, now)?;
     // The statement returns them in any order.
     claimed.sort_by_key(|due| (due.due_at, due.id));
     Ok(claimed)
@@ -195,7 +195,7 @@ pub fn claim(
 
 /// Those that may be sent, by the key of their endpoint and whether a task is told of; the others are
 /// held.
-fn cleared(
+fn hold_withheld(
     conn: &mut Conn<'_>,
     claims: Vec<DeliveryClaim>,
     now: Timestamp,
@@ -210,8 +210,8 @@ fn cleared(
         }
         let key = key.and_then(|id| keys.get(&id)?.as_ref());
         // The key may have been revoked or restricted since the event was written.
-        match DeliveryClearance::of(key, task.is_some(), now) {
-            DeliveryClearance::Sent => sent.push(due),
+        match DeliveryClearance::for_key(key, task.is_some(), now) {
+            DeliveryClearance::Granted => sent.push(due),
             DeliveryClearance::Withheld => {
                 conn.execute(
                     "UPDATE webhook_deliveries SET state = 'held', lease_owner = NULL, ended_at = ?2 WHERE id = ?1",

@@ -61,7 +61,7 @@ pub fn insert(conn: &mut Conn<'_>, new: &NewDelivery<'_>) -> Result<(), StoreErr
 }
 
 /// Writes a try down and what it means for its delivery, which `owner` must hold. Returns whether it did.
-pub fn tried(
+pub fn record_attempt(
     conn: &mut Conn<'_>,
     id: DeliveryId,
     owner: &str,
@@ -110,7 +110,11 @@ pub fn pause(conn: &mut Conn<'_>, lane: &str, until: Timestamp) -> Result<(), St
 
 /// Makes waiting deliveries due now whose wait began, by the clock, after `now` and some: the clock was set
 /// back since. Returns how many.
-pub fn pull_near(conn: &mut Conn<'_>, after: Timestamp, now: Timestamp) -> Result<u64, StoreError> {
+pub fn pull_forward(
+    conn: &mut Conn<'_>,
+    after: Timestamp,
+    now: Timestamp,
+) -> Result<u64, StoreError> {
     conn.execute(
         "UPDATE webhook_deliveries SET due_at = ?2
          WHERE state = 'waiting' AND lease_owner IS NULL AND due_at > ?1
@@ -131,7 +135,7 @@ pub fn hold(conn: &mut Conn<'_>, endpoint: EndpointId, now: Timestamp) -> Result
 }
 
 /// Gives up what waits for an endpoint that is deleted, and notes its address with all its deliveries.
-pub fn give_up(
+pub fn fail_all_of_endpoint(
     conn: &mut Conn<'_>,
     endpoint: EndpointId,
     url: &str,
@@ -180,7 +184,7 @@ pub fn recover(
 }
 
 /// How many deliveries are due.
-pub fn due(conn: &mut Conn<'_>, now: Timestamp) -> Result<i64, StoreError> {
+pub fn count_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<i64, StoreError> {
     let count = conn.one(
         "SELECT COUNT(*) FROM webhook_deliveries WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1",
         &[now.micros().into()],

@@ -185,7 +185,7 @@ pub fn delete(conn: &mut Conn<'_>, id: EndpointId) -> Result<(), StoreError> {
 }
 
 /// A try succeeded: earlier failures no longer count.
-pub fn succeeded(conn: &mut Conn<'_>, id: EndpointId) -> Result<(), StoreError> {
+pub fn note_success(conn: &mut Conn<'_>, id: EndpointId) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE webhook_endpoints SET failures = 0, failing_since = NULL WHERE id = ?1 AND failures > 0",
         &[(&id.to_string()).into()],
@@ -194,7 +194,7 @@ pub fn succeeded(conn: &mut Conn<'_>, id: EndpointId) -> Result<(), StoreError> 
 }
 
 /// A try failed. Returns the endpoint as it is now, unless it has been deleted.
-pub fn failed(
+pub fn note_failure(
     conn: &mut Conn<'_>,
     id: EndpointId,
     at: Timestamp,

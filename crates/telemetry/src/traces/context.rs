@@ -38,7 +38,7 @@ impl TraceparentCarrier<'_> {
 
 /// The caller's trace; empty if it names none or more than one. If the caller has it sampled, `is_kept`
 /// decides whether it is here.
-pub(super) fn of_headers(headers: &HeaderMap, is_kept: impl FnOnce() -> bool) -> Context {
+pub(super) fn context_from_headers(headers: &HeaderMap, is_kept: impl FnOnce() -> bool) -> Context {
     let mut parents = headers.get_all("traceparent").iter();
     let (Some(parent), None) = (parents.next(), parents.next()) else {
         return Context::new();
@@ -60,18 +60,18 @@ pub(super) fn of_headers(headers: &HeaderMap, is_kept: impl FnOnce() -> bool) ->
 }
 
 /// The trace that is stored with a task; empty if there is none.
-pub(super) fn of_stored(text: Option<&str>) -> Context {
+pub(super) fn context_from_stored(text: Option<&str>) -> Context {
     let parent = text.unwrap_or_default();
     TraceparentCarrier { parent }.context()
 }
 
 /// The trace of what is done now, to be stored with a task.
-pub fn carried() -> Option<String> {
+pub fn current_traceparent() -> Option<String> {
     if !super::is_on() {
         return None;
     }
     let mut headers = HeaderMap::new();
-    providers::trace::carry(&mut headers);
+    providers::trace::inject_headers(&mut headers);
     let parent = headers.get("traceparent")?;
     parent.to_str().ok().map(ToOwned::to_owned)
 }
@@ -119,13 +119,16 @@ mod tests {
             &long,
             &upper,
         ] {
-            let context = of_headers(&headers(&[("traceparent", parent)]), || true);
+            let context = context_from_headers(&headers(&[("traceparent", parent)]), || true);
             assert!(!context.has_active_span(), "{parent}");
-            assert!(!of_stored(Some(parent)).has_active_span(), "{parent}");
+            assert!(
+                !context_from_stored(Some(parent)).has_active_span(),
+                "{parent}"
+            );
         }
         let twice = headers(&[("traceparent", PARENT), ("traceparent", PARENT)]);
-        assert!(!of_headers(&twice, || true).has_active_span());
-        assert!(!of_stored(None).has_active_span());
+        assert!(!context_from_headers(&twice, || true).has_active_span());
+        assert!(!context_from_stored(None).has_active_span());
     }
 
     #[test]
@@ -139,13 +142,13 @@ mod tests {
             (&unsampled, true, false),
         ] {
             let sent = headers(&[("traceparent", parent), ("tracestate", "a=1,b=2")]);
-            let context = of_headers(&sent, || is_kept);
+            let context = context_from_headers(&sent, || is_kept);
             let span = context.span();
             assert_eq!(span.span_context().is_sampled(), is_sampled);
             assert_eq!(&span.span_context().trace_id().to_string(), &PARENT[3..35]);
             assert_eq!(span.span_context().trace_state().header(), "");
         }
-        let context = of_stored(Some(PARENT));
+        let context = context_from_stored(Some(PARENT));
         assert!(context.span().span_context().is_sampled());
     }
 }

@@ -37,9 +37,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Pauses before a batch is sent again, at first and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 /// How long a batch is tried.
-const PATIENCE: Duration = Duration::from_mins(1);
+const RETRY_LIMIT: Duration = Duration::from_mins(1);
 /// For everything that still waits when the process ends.
-const LAST: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where ended spans go.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ pub(super) fn start(url: Url, resource: &Resource) -> Result<(SpanQueue, Exporte
         client,
         url,
         resource: resource.into(),
-        is_away: false,
+        is_unavailable: false,
     };
     let thread = std::thread::Builder::new()
         .name("traces".into())
@@ -111,11 +111,11 @@ pub(super) fn start(url: Url, resource: &Resource) -> Result<(SpanQueue, Exporte
 /// What became of a try.
 enum ExportOutcome {
     /// The collector has it, but for so many spans.
-    Taken { refused: usize },
+    Accepted { refused: usize },
     /// It says no, and would again.
     Refused(String),
     /// It cannot take it now. What it said of when, if it did.
-    Away(String, Option<Duration>),
+    Unavailable(String, Option<Duration>),
 }
 
 struct SpanSender {
@@ -125,7 +125,7 @@ struct SpanSender {
     url: Url,
     resource: ResourceAttributesWithSchema,
     /// Whether the last request came to nothing; said once.
-    is_away: bool,
+    is_unavailable: bool,
 }
 
 impl SpanSender {
@@ -133,7 +133,7 @@ impl SpanSender {
         let closing = self.closing.clone();
         let over = async {
             closing.cancelled().await;
-            tokio::time::sleep(LAST).await;
+            tokio::time::sleep(SHUTDOWN_TIMEOUT).await;
         };
         let send_all = async {
             while let Some(batch) = self.gather().await {
@@ -182,10 +182,10 @@ impl SpanSender {
         let mut pause = PAUSES.0;
         loop {
             let (why, asked) = match self.send(body.clone()).await {
-                ExportOutcome::Taken { refused } => {
+                ExportOutcome::Accepted { refused } => {
                     counters::spans("sent", count.saturating_sub(refused));
                     counters::spans("refused", refused);
-                    if std::mem::take(&mut self.is_away) {
+                    if std::mem::take(&mut self.is_unavailable) {
                         tracing::info!("the trace collector accepts spans again");
                     }
                     return;
@@ -194,13 +194,13 @@ impl SpanSender {
                     counters::spans("refused", count);
                     return self.note(&why);
                 }
-                ExportOutcome::Away(why, asked) => (why, asked),
+                ExportOutcome::Unavailable(why, asked) => (why, asked),
             };
             self.note(&why);
             let wait = pause.max(asked.unwrap_or_default());
             // A batch that cannot be sent is given up, or all that comes after it would be lost as
             // well.
-            if self.closing.is_cancelled() || since.elapsed() + wait > PATIENCE {
+            if self.closing.is_cancelled() || since.elapsed() + wait > RETRY_LIMIT {
                 counters::spans("lost", count);
                 return;
             }
@@ -215,7 +215,7 @@ impl SpanSender {
 
     /// Says once that nothing is taken.
     fn note(&mut self, why: &str) {
-        if !std::mem::replace(&mut self.is_away, true) {
+        if !std::mem::replace(&mut self.is_unavailable, true) {
             tracing::warn!(why, "the trace collector does not accept spans");
         }
     }
@@ -226,21 +226,21 @@ impl SpanSender {
         let answer = match request.send().await {
             Ok(answer) => answer,
             // Its address stays out of the log.
-            Err(error) => return ExportOutcome::Away(error.without_url().to_string(), None),
+            Err(error) => return ExportOutcome::Unavailable(error.without_url().to_string(), None),
         };
         let status = answer.status();
         match status.as_u16() {
             // OTLP: a collector may take a part of a batch. What it refused must not be sent again.
             200..=299 => {
                 let body = answer.bytes().await.unwrap_or_default();
-                ExportOutcome::Taken {
+                ExportOutcome::Accepted {
                     refused: rejected(&body),
                 }
             }
             // OTLP over HTTP lists these statuses as retryable.
             429 | 502 | 503 | 504 => {
                 let asked = providers::response::retry_after(answer.headers(), None);
-                ExportOutcome::Away(status.to_string(), asked)
+                ExportOutcome::Unavailable(status.to_string(), asked)
             }
             _ => ExportOutcome::Refused(status.to_string()),
         }

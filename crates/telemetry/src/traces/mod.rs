@@ -24,7 +24,7 @@ use mediagate_model::ids::{AssetId, RequestId};
 use mediagate_model::task::Task;
 use mediagate_model::webhook::DueDelivery;
 
-pub use context::carried;
+pub use context::current_traceparent;
 
 /// Whether this process traces.
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -79,7 +79,7 @@ pub(crate) fn is_on() -> bool {
 }
 
 /// Whether a trace that a caller began is kept. By chance: the caller chose its id.
-fn is_in_share() -> bool {
+fn is_sampled() -> bool {
     let share = SHARE.get().copied().unwrap_or(0.0);
     let mut bits = [0; 4];
     // Without randomness nothing is kept.
@@ -109,7 +109,7 @@ pub fn request(
         None => known.unwrap_or("HTTP").to_owned(),
     };
     let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Server);
-    let span = TraceSpan::under(&context::of_headers(headers, is_in_share), builder);
+    let span = TraceSpan::begin_under(&context::context_from_headers(headers, is_sampled), builder);
     span.set("http.request.method", method);
     if let Some(route) = route {
         span.set("http.route", route.to_owned());
@@ -119,7 +119,7 @@ pub fn request(
 }
 
 /// The request was answered.
-pub fn answered(request: &TraceSpan, status: u16) {
+pub fn record_status(request: &TraceSpan, status: u16) {
     request.set("http.response.status_code", i64::from(status));
     if status >= 500 {
         request.fail("server_error");
@@ -127,12 +127,15 @@ pub fn answered(request: &TraceSpan, status: u16) {
 }
 
 /// A task while a process has it, from its claim on.
-pub fn run(task: &Task) -> TraceSpan {
+pub fn run_span(task: &Task) -> TraceSpan {
     if !is_on() {
         return TraceSpan::none();
     }
     let builder = SpanBuilder::from_name("run").with_kind(SpanKind::Consumer);
-    let span = TraceSpan::under(&context::of_stored(task.trace.as_deref()), builder);
+    let span = TraceSpan::begin_under(
+        &context::context_from_stored(task.trace.as_deref()),
+        builder,
+    );
     span.set("mediagate.task_id", task.id.to_string());
     span.set("mediagate.kind", task.kind().name());
     span.set("mediagate.model", task.model.clone());
@@ -146,14 +149,14 @@ pub fn webhook(due: &DueDelivery) -> TraceSpan {
         return TraceSpan::none();
     }
     let builder = SpanBuilder::from_name("webhook").with_kind(SpanKind::Client);
-    let span = TraceSpan::under(&context::of_stored(due.trace.as_deref()), builder);
+    let span = TraceSpan::begin_under(&context::context_from_stored(due.trace.as_deref()), builder);
     span.set("mediagate.delivery_id", due.id.to_string());
     span.set("mediagate.attempt", i64::from(due.attempts) + 1);
     span
 }
 
 /// Names the trace in log lines about what it is of.
-pub fn name_in_log(line: &tracing::Span, of: &TraceSpan) {
+pub fn record_trace_id(line: &tracing::Span, of: &TraceSpan) {
     if let Some(id) = of.trace_id() {
         line.record("trace_id", tracing::field::display(id));
     }

@@ -15,23 +15,23 @@ use mediagate_model::ids::{AccountId, DeliveryId};
 use mediagate_store::webhooks::deliveries::{DeliveryCandidate, LanesWithRoom, SendCapacity};
 
 /// At once, by this process.
-pub(super) const MOST: usize = 500;
+pub(super) const MAX_IN_FLIGHT: usize = 500;
 /// At once, for an account.
-const ACCOUNT: usize = 50;
+const MAX_PER_ACCOUNT: usize = 50;
 /// At once, to a receiver that answers.
-const LANE: usize = 10;
+const MAX_PER_LANE: usize = 10;
 /// At once, to one of which that is not known.
-const UNKNOWN: usize = 2;
+const MAX_PER_UNPROVEN_LANE: usize = 2;
 /// At once, to all of those.
-const ALL_UNKNOWN: usize = MOST / 2;
+const MAX_UNPROVEN: usize = MAX_IN_FLIGHT / 2;
 /// A receiver that answered nothing for so long is silent.
-const SILENT: Duration = Duration::from_secs(2);
+const SILENT_AFTER: Duration = Duration::from_secs(2);
 /// Failures in a row that pause a lane.
 const FAILURES: u32 = 5;
 /// The first and the longest pause.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(30), Duration::from_mins(5));
 /// Lanes that are remembered; beyond that those that rest are forgotten.
-const REMEMBERED: usize = 20_000;
+const MAX_REMEMBERED_LANES: usize = 20_000;
 
 #[derive(Default)]
 pub(super) struct ReceiverLanes {
@@ -75,12 +75,12 @@ impl ReceiverLane {
     }
 
     fn has_room(&self, now: Timestamp) -> bool {
-        let is_silent = self.in_flight > 0 && now.since(self.heard_at) > SILENT;
+        let is_silent = self.in_flight > 0 && now.since(self.heard_at) > SILENT_AFTER;
         let most = match self.failures {
             // One request is enough to find out whether a dead receiver is back.
             FAILURES.. => 1,
-            _ if self.answers && !is_silent => LANE,
-            _ => UNKNOWN,
+            _ if self.answers && !is_silent => MAX_PER_LANE,
+            _ => MAX_PER_UNPROVEN_LANE,
         };
         self.in_flight < most && self.paused_until.is_none_or(|until| until <= now)
     }
@@ -89,16 +89,19 @@ impl ReceiverLane {
 impl ReceiverLanes {
     /// Where there is room; `None` if there is none.
     pub(super) fn room(&self, now: Timestamp) -> Option<SendCapacity> {
-        if self.places.len() >= MOST {
+        if self.places.len() >= MAX_IN_FLIGHT {
             return None;
         }
         let lanes = |wanted: fn(&ReceiverLane, Timestamp) -> bool| {
             let lanes = self.known.iter().filter(|(_, lane)| wanted(lane, now));
             lanes.map(|(name, _)| name.clone()).collect()
         };
-        let accounts = self.accounts.iter().filter(|(_, count)| **count >= ACCOUNT);
+        let accounts = self
+            .accounts
+            .iter()
+            .filter(|(_, count)| **count >= MAX_PER_ACCOUNT);
         let accounts = accounts.map(|(account, _)| *account).collect();
-        let lanes = if self.unknown < ALL_UNKNOWN {
+        let lanes = if self.unknown < MAX_UNPROVEN {
             LanesWithRoom::AllBut(lanes(|lane, now| !lane.has_room(now)))
         } else {
             LanesWithRoom::Only(lanes(|lane, now| lane.answers && lane.has_room(now)))
@@ -119,10 +122,10 @@ impl ReceiverLanes {
         let account = self.accounts.get(&candidate.account);
         let lane = self.known.get(&candidate.lane);
         let is_known = lane.is_some_and(|lane| lane.answers);
-        if self.places.len() >= MOST
+        if self.places.len() >= MAX_IN_FLIGHT
             || self.places.contains_key(&candidate.id)
-            || (!is_known && self.unknown >= ALL_UNKNOWN)
-            || account.is_some_and(|count| *count >= ACCOUNT)
+            || (!is_known && self.unknown >= MAX_UNPROVEN)
+            || account.is_some_and(|count| *count >= MAX_PER_ACCOUNT)
             || lane.is_some_and(|lane| !lane.has_room(now))
         {
             return false;
@@ -147,7 +150,11 @@ impl ReceiverLanes {
 
     /// A try is over; its place is given back once that is written. Returns how long its lane pauses,
     /// if it does from now on.
-    pub(super) fn over(&mut self, tried: &AttemptOutcome, now: Timestamp) -> Option<Duration> {
+    pub(super) fn record_outcome(
+        &mut self,
+        tried: &AttemptOutcome,
+        now: Timestamp,
+    ) -> Option<Duration> {
         let lane = self.known.get_mut(&tried.due.lane)?;
         lane.heard_at = now;
         if tried.attempt.error.is_none() {
@@ -184,7 +191,7 @@ impl ReceiverLanes {
                 self.accounts.remove(&place.account);
             }
         }
-        if self.known.len() > REMEMBERED {
+        if self.known.len() > MAX_REMEMBERED_LANES {
             self.known.retain(|_, lane| lane.in_flight > 0);
         }
     }
@@ -218,7 +225,7 @@ mod tests {
                 secrets: None,
                 lane: lane.to_owned(),
                 attempts: 0,
-                before: 0,
+                earlier_attempts: 0,
                 due_at: now,
                 trace: None,
             },
@@ -230,7 +237,7 @@ mod tests {
                 error,
                 response: None,
             },
-            asked: None,
+            retry_after: None,
             chance: 0.5,
         }
     }
@@ -245,7 +252,7 @@ mod tests {
     fn answer(lanes: &mut ReceiverLanes, account: AccountId, lane: &str, now: Timestamp) {
         let one = candidate(account, lane);
         assert!(lanes.take(&one, now));
-        lanes.over(&tried(lane, None), now);
+        lanes.record_outcome(&tried(lane, None), now);
         lanes.release(one.id);
     }
 
@@ -253,15 +260,18 @@ mod tests {
     fn a_receiver_an_account_and_the_process_have_their_limits() {
         let (mut lanes, now) = (ReceiverLanes::default(), Timestamp::from_seconds(1_000));
         let account = AccountId::new();
-        assert_eq!(taken(&mut lanes, account, "new", now), UNKNOWN);
+        assert_eq!(
+            taken(&mut lanes, account, "new", now),
+            MAX_PER_UNPROVEN_LANE
+        );
         for lane in ["a", "b", "c", "d", "e"] {
             answer(&mut lanes, account, lane, now);
         }
-        assert_eq!(taken(&mut lanes, account, "a", now), LANE);
+        assert_eq!(taken(&mut lanes, account, "a", now), MAX_PER_LANE);
         for lane in ["b", "c", "d", "e"] {
             taken(&mut lanes, account, lane, now);
         }
-        assert_eq!(lanes.places.len(), ACCOUNT);
+        assert_eq!(lanes.places.len(), MAX_PER_ACCOUNT);
         let room = lanes.room(now).unwrap();
         assert!(
             matches!(room.lanes, LanesWithRoom::AllBut(full) if full.contains(&"a".to_owned()))
@@ -272,11 +282,11 @@ mod tests {
             let (account, lane) = (AccountId::new(), format!("x{number}"));
             answer(&mut lanes, account, &lane, now);
             all += taken(&mut lanes, account, &lane, now);
-            if all == MOST {
+            if all == MAX_IN_FLIGHT {
                 break;
             }
         }
-        assert_eq!(lanes.places.len(), MOST);
+        assert_eq!(lanes.places.len(), MAX_IN_FLIGHT);
         assert!(lanes.room(now).is_none());
         for id in lanes.places.keys().copied().collect::<Vec<_>>() {
             lanes.release(id);
@@ -292,12 +302,12 @@ mod tests {
         let dead: usize = (0..1000)
             .map(|number| taken(&mut lanes, AccountId::new(), &format!("dead{number}"), now))
             .sum();
-        assert_eq!(dead, ALL_UNKNOWN);
+        assert_eq!(dead, MAX_UNPROVEN);
         let room = lanes.room(now).unwrap();
         assert!(matches!(room.lanes, LanesWithRoom::Only(known) if known == ["alive"]));
-        assert_eq!(taken(&mut lanes, alive, "alive", now), LANE);
+        assert_eq!(taken(&mut lanes, alive, "alive", now), MAX_PER_LANE);
         // One that falls silent is sent no more than one that nobody knows.
-        let (other, later) = (AccountId::new(), now.plus(SILENT * 2));
+        let (other, later) = (AccountId::new(), now.plus(SILENT_AFTER * 2));
         let mut lanes = ReceiverLanes::default();
         answer(&mut lanes, other, "silent", now);
         for _ in 0..3 {
@@ -315,7 +325,7 @@ mod tests {
         );
         let failed = tried("a", Some(AttemptError::Timeout));
         assert!(lanes.take(&candidate(account, "a"), now));
-        let pauses: Vec<_> = (0..7).map(|_| lanes.over(&failed, now)).collect();
+        let pauses: Vec<_> = (0..7).map(|_| lanes.record_outcome(&failed, now)).collect();
         assert_eq!(pauses[..4], [None; 4]);
         assert_eq!(pauses[4], Some(PAUSES.0));
         assert_eq!(pauses[5..], [None; 2]);
@@ -326,8 +336,8 @@ mod tests {
         let later = now.plus(PAUSES.0);
         assert!(lanes.take(&candidate(account, "a"), later));
         assert!(!lanes.take(&candidate(account, "a"), later));
-        assert_eq!(lanes.over(&failed, later), Some(PAUSES.0 * 2));
-        assert_eq!(lanes.over(&tried("a", None), later), None);
+        assert_eq!(lanes.record_outcome(&failed, later), Some(PAUSES.0 * 2));
+        assert_eq!(lanes.record_outcome(&tried("a", None), later), None);
         assert!(lanes.take(&candidate(account, "a"), later));
     }
 }

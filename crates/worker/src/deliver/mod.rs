@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::runs::Lease;
 use crate::{WorkerContext, random};
-use lanes::{MOST, ReceiverLanes};
+use lanes::{MAX_IN_FLIGHT, ReceiverLanes};
 use mediagate_core::app::App;
 use mediagate_core::domain::webhooks::outcome::{self, AttemptOutcome};
 use mediagate_core::domain::webhooks::signing_keys::SigningKeys;
@@ -31,7 +31,7 @@ use mediagate_store::webhooks::deliveries;
 use mediagate_telemetry::traces;
 
 /// Deliveries that are looked at for one claim.
-const LOOKED_AT: u32 = 1000;
+const CANDIDATE_LIMIT: u32 = 1000;
 /// Outcomes in one write.
 const BATCH: usize = 200;
 
@@ -44,10 +44,10 @@ struct WebhookSender {
 
 /// Delivers for as long as the process runs.
 pub(super) async fn deliver(crew: Arc<WorkerContext>, tracker: TaskTracker) {
-    if crew.until_entered().await.is_none() {
+    if crew.until_registered().await.is_none() {
         return;
     }
-    let (outcomes, written) = mpsc::channel(MOST);
+    let (outcomes, written) = mpsc::channel(MAX_IN_FLIGHT);
     let post = Arc::new(WebhookSender {
         crew: crew.clone(),
         lanes: Mutex::default(),
@@ -70,7 +70,7 @@ pub(super) async fn deliver(crew: Arc<WorkerContext>, tracker: TaskTracker) {
                 () = crew.stop.cancelled() => {}
             },
             Err(error) => {
-                tracing::error!(inside = ?error.inside(), "cannot claim webhooks");
+                tracing::error!(inside = ?error.internal_cause(), "cannot claim webhooks");
                 in_doubt = true;
                 crew.pause(Duration::from_secs(1)).await;
             }
@@ -125,7 +125,7 @@ async fn choose(post: &WebhookSender) -> Result<Vec<DeliveryId>, Error> {
         };
         let found = app
             .store
-            .read(move |conn| deliveries::candidates(conn, &room, LOOKED_AT, now));
+            .read(move |conn| deliveries::candidates(conn, &room, CANDIDATE_LIMIT, now));
         let found = match found.await {
             Ok(found) => found,
             Err(error) if chosen.is_empty() => return Err(error.into()),
@@ -139,7 +139,7 @@ async fn choose(post: &WebhookSender) -> Result<Vec<DeliveryId>, Error> {
             chosen.extend(taken.map(|candidate| candidate.id));
         });
         // A full page may consist of one busy lane, with others behind it.
-        if seen < LOOKED_AT as usize || chosen.len() == before {
+        if seen < CANDIDATE_LIMIT as usize || chosen.len() == before {
             return Ok(chosen);
         }
     }
@@ -196,7 +196,7 @@ async fn attempt(app: &App, due: DueDelivery) -> AttemptOutcome {
     AttemptOutcome {
         due,
         attempt,
-        asked: answer.and_then(|answer| answer.asked),
+        retry_after: answer.and_then(|answer| answer.retry_after),
         chance: random(),
     }
 }
@@ -204,7 +204,7 @@ async fn attempt(app: &App, due: DueDelivery) -> AttemptOutcome {
 /// Signs a delivery and posts it.
 async fn post(app: &App, due: &DueDelivery) -> Result<WebhookResponse, AttemptError> {
     let headers = sign(app, due).await.map_err(|error| {
-        tracing::error!(delivery_id = %due.id, inside = ?error.inside(), "cannot sign a webhook");
+        tracing::error!(delivery_id = %due.id, inside = ?error.internal_cause(), "cannot sign a webhook");
         AttemptError::Unsigned
     })?;
     app.net
@@ -216,7 +216,7 @@ async fn post(app: &App, due: &DueDelivery) -> Result<WebhookResponse, AttemptEr
 async fn sign(app: &App, due: &DueDelivery) -> Result<[(&'static str, String); 3], Error> {
     let keys = match (&due.secrets, due.endpoint) {
         (Some(sealed), endpoint) => {
-            SigningKeys::open(app, &owner_of(due.account, endpoint), sealed)?
+            SigningKeys::unseal(app, &owner_of(due.account, endpoint), sealed)?
         }
         (None, None) => account_keys(app, due.account).await?,
         (None, Some(_)) => return Err(Error::internal("the endpoint has been deleted")),
@@ -239,14 +239,14 @@ async fn write_down(
     loop {
         tokio::select! {
             _ = outcomes.recv_many(&mut batch, BATCH) => {}
-            () = nothing_left(&post) => return,
+            () = wait_until_drained(&post) => return,
         }
         let app = &post.crew.app;
         let now = app.clock.now();
         let pauses = post.with_lanes(|lanes| {
-            let pauses = batch
-                .iter()
-                .filter_map(|(_, tried)| Some((tried.due.lane.clone(), lanes.over(tried, now)?)));
+            let pauses = batch.iter().filter_map(|(_, tried)| {
+                Some((tried.due.lane.clone(), lanes.record_outcome(tried, now)?))
+            });
             pauses.collect::<Vec<_>>()
         });
         write(app, &batch, &pauses).await;
@@ -263,7 +263,7 @@ async fn write_down(
 }
 
 /// The process stops and everything that was being sent has been written down.
-async fn nothing_left(post: &WebhookSender) {
+async fn wait_until_drained(post: &WebhookSender) {
     post.crew.stop.cancelled().await;
     while !post.with_lanes(|lanes| lanes.in_flight().is_empty()) {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -295,26 +295,29 @@ async fn write(app: &App, batch: &[(Arc<Lease>, AttemptOutcome)], pauses: &[(Str
         });
         // The receivers have been asked. Until that is recorded, the webhooks would be sent again.
         let Err(error) = written.await else { return };
-        tracing::error!(inside = ?error.inside(), "cannot record sent webhooks; trying again");
+        tracing::error!(inside = ?error.internal_cause(), "cannot record sent webhooks; trying again");
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
-            () = all_lost(batch) => return,
+            () = wait_until_leases_lost(batch) => return,
         }
         wait = (wait * 2).min(super::LONGEST_PAUSE);
     }
 }
 
 /// Every lease that these were claimed under has been lost.
-async fn all_lost(batch: &[(Arc<Lease>, AttemptOutcome)]) {
+async fn wait_until_leases_lost(batch: &[(Arc<Lease>, AttemptOutcome)]) {
     for (lease, _) in batch {
-        lease.lost().await;
+        lease.wait_lost().await;
     }
 }
 
 /// Counts what is due, for the metric.
 pub(super) async fn count(app: &App) {
     let now = app.clock.now();
-    let due: Result<i64, StoreError> = app.store.read(move |conn| deliveries::due(conn, now)).await;
+    let due: Result<i64, StoreError> = app
+        .store
+        .read(move |conn| deliveries::count_due(conn, now))
+        .await;
     if let Ok(due) = due {
         let due = u32::try_from(due).unwrap_or(u32::MAX);
         metrics::gauge!("mediagate_webhooks_due").set(f64::from(due));

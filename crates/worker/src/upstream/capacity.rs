@@ -10,7 +10,7 @@ use mediagate_core::app::App;
 use mediagate_core::upstream::{ProviderCredential, ProviderSite};
 use mediagate_model::catalog::{Model, Route};
 use mediagate_model::clock::Timestamp;
-use mediagate_model::price::HANDED_ON;
+use mediagate_model::price::PASS_THROUGH_MODEL;
 use mediagate_model::task::Task;
 use mediagate_store::tasks::FairQueue;
 use mediagate_store::{self as store, Conn, StoreError};
@@ -34,57 +34,57 @@ impl SubmissionCounts {
     ) -> Result<Self, StoreError> {
         let mut counts = Self::default();
         if counted.open {
-            counts.open = store::submissions::open_of(conn, provider)?;
+            counts.open = store::submissions::count_open(conn, provider)?;
         }
         if counted.lately {
-            counts.lately = store::submissions::made_since(conn, provider, now.minus(MINUTE))?;
+            counts.lately = store::submissions::count_since(conn, provider, now.minus(MINUTE))?;
         }
         Ok(counts)
     }
 
     /// Places left by this route with this credential.
-    fn room(&self, route: &Route, site: &ProviderSite, credential: &str) -> u32 {
-        self.of_route(route)
-            .min(self.of_credential(site, credential))
+    fn capacity(&self, route: &Route, site: &ProviderSite, credential: &str) -> u32 {
+        self.route_capacity(route)
+            .min(self.credential_capacity(site, credential))
     }
 
     /// Places left by this route with any credential.
-    fn of_route(&self, route: &Route) -> u32 {
+    fn route_capacity(&self, route: &Route) -> u32 {
         let of_route = |rows: &[(String, String, u32)]| {
             let rows = rows
                 .iter()
                 // A route that hands on names may have sent any model of the provider.
-                .filter(|row| row.0 == route.model || route.model == HANDED_ON);
+                .filter(|row| row.0 == route.model || route.model == PASS_THROUGH_MODEL);
             rows.map(|row| row.2).sum::<u32>()
         };
-        left([
+        least_left([
             (route.max_running, of_route(&self.open)),
             (route.per_minute, of_route(&self.lately)),
         ])
     }
 
     /// Places left with this credential by any route.
-    fn of_credential(&self, site: &ProviderSite, credential: &str) -> u32 {
+    fn credential_capacity(&self, site: &ProviderSite, credential: &str) -> u32 {
         let with_credential = |rows: &[(String, String, u32)]| {
             let rows = rows.iter().filter(|row| row.1 == credential);
             rows.map(|row| row.2).sum::<u32>()
         };
-        left([
+        least_left([
             (site.config.max_running, with_credential(&self.open)),
             (site.config.per_minute, with_credential(&self.lately)),
         ])
     }
 
     /// Places left with all credentials of a provider.
-    fn of_site(&self, site: &ProviderSite) -> u32 {
+    fn site_capacity(&self, site: &ProviderSite) -> u32 {
         let credentials = site.credentials.iter();
-        let left = credentials.map(|credential| self.of_credential(site, &credential.id));
+        let left = credentials.map(|credential| self.credential_capacity(site, &credential.id));
         left.fold(0, u32::saturating_add)
     }
 }
 
 /// What is left by the tightest of these limits and what is used of each.
-fn left(limits: [(Option<u32>, u32); 2]) -> u32 {
+fn least_left(limits: [(Option<u32>, u32); 2]) -> u32 {
     let left = limits
         .into_iter()
         .filter_map(|(limit, used)| Some(limit?.saturating_sub(used)));
@@ -99,21 +99,21 @@ struct CountScope {
 }
 
 impl CountScope {
-    fn of(route: &Route, site: &ProviderSite) -> Self {
+    fn for_route(route: &Route, site: &ProviderSite) -> Self {
         Self {
             open: route.max_running.or(site.config.max_running).is_some(),
             lately: route.per_minute.or(site.config.per_minute).is_some(),
         }
     }
 
-    const fn is_anything(self) -> bool {
+    const fn has_limits(self) -> bool {
         self.open || self.lately
     }
 }
 
 /// Whether a model has a route here that takes any number of jobs.
-pub(super) fn is_boundless(app: &App, model: &str) -> bool {
-    LocalRoutes::of(app, model).is_boundless()
+pub(super) fn is_unlimited(app: &App, model: &str) -> bool {
+    LocalRoutes::for_model(app, model).is_unlimited()
 }
 
 /// The queue of a model: that of all models which are made at one provider alone, if its own limits are for all of them.
@@ -146,7 +146,7 @@ pub(super) fn queue_of(app: &App, model: &str) -> FairQueue {
 pub(super) struct LocalRoutes(Vec<(Route, Arc<ProviderSite>)>);
 
 impl LocalRoutes {
-    pub(super) fn of(app: &App, model: &str) -> Self {
+    pub(super) fn for_model(app: &App, model: &str) -> Self {
         let catalog = app.models.catalog.load();
         let sites = app.models.upstream.sites();
         let routes = catalog.with_id(model).map_or(&[][..], Model::routes);
@@ -157,13 +157,13 @@ impl LocalRoutes {
     }
 
     /// Whether one of them takes any number of jobs.
-    fn is_boundless(&self) -> bool {
+    fn is_unlimited(&self) -> bool {
         let mut routes = self.0.iter();
-        routes.any(|(route, site)| !CountScope::of(route, site).is_anything())
+        routes.any(|(route, site)| !CountScope::for_route(route, site).has_limits())
     }
 
     /// Whether it can be made here.
-    pub(super) const fn is_any(&self) -> bool {
+    pub(super) const fn can_run(&self) -> bool {
         !self.0.is_empty()
     }
 
@@ -173,21 +173,21 @@ impl LocalRoutes {
         let (mut of_model, mut of_queue) = (0_u32, 0_u32);
         let mut providers = HashSet::new();
         for (route, site) in &self.0 {
-            let counted = CountScope::of(route, site);
-            if !counted.is_anything() {
+            let counted = CountScope::for_route(route, site);
+            if !counted.has_limits() {
                 return Ok((u32::MAX, u32::MAX));
             }
             let counts = SubmissionCounts::read(conn, &route.provider, counted, now)?;
             let with_credentials = site
                 .credentials
                 .iter()
-                .map(|credential| counts.room(route, site, &credential.id))
+                .map(|credential| counts.capacity(route, site, &credential.id))
                 .fold(0, u32::saturating_add);
             // The route's own limit counts once, however many credentials there are.
-            let room = with_credentials.min(counts.of_route(route));
+            let room = with_credentials.min(counts.route_capacity(route));
             of_model = of_model.saturating_add(room);
             if providers.insert(&route.provider) {
-                of_queue = of_queue.saturating_add(counts.of_site(site));
+                of_queue = of_queue.saturating_add(counts.site_capacity(site));
             }
         }
         Ok((of_model.min(of_queue), of_queue))
@@ -199,7 +199,7 @@ pub(super) struct ModelDemand {
     pub(super) model: String,
     pub(super) routes: LocalRoutes,
     /// How many tasks this process can send at once.
-    pub(super) most: u32,
+    pub(super) max_tasks: u32,
 }
 
 /// Claims tasks of a queue for providers that have room for them, in turn.
@@ -211,7 +211,7 @@ pub(super) fn claim(
     now: Timestamp,
 ) -> Result<Vec<Task>, StoreError> {
     // Without a free slot here a claim would only keep other processes from the queue.
-    if models.iter().all(|demand| demand.most == 0) {
+    if models.iter().all(|demand| demand.max_tasks == 0) {
         return Ok(Vec::new());
     }
     store::tasks::enter_queue(conn, queue);
@@ -223,12 +223,12 @@ pub(super) fn claim(
     for ModelDemand {
         model,
         routes,
-        most,
+        max_tasks: most,
     } in models
     {
-        let is_boundless = routes.is_boundless();
+        let is_boundless = routes.is_unlimited();
         if !is_boundless && unsent.is_none() {
-            unsent = Some(store::tasks::about_to_be_sent(conn, queue)?);
+            unsent = Some(store::tasks::count_unsent(conn, queue)?);
         }
         let unsent = unsent.as_ref().filter(|_| !is_boundless);
         let of_model = unsent.and_then(|unsent| unsent.get(model)).copied();
@@ -249,12 +249,12 @@ pub(super) fn fits(
     credential: &ProviderCredential,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let counted = CountScope::of(route, site);
-    if !counted.is_anything() {
+    let counted = CountScope::for_route(route, site);
+    if !counted.has_limits() {
         return Ok(true);
     }
     // Without the lock two processes could both count the last place as free.
     store::submissions::lock_provider(conn, &route.provider)?;
     let counts = SubmissionCounts::read(conn, &route.provider, counted, now)?;
-    Ok(counts.room(route, site, &credential.id) > 0)
+    Ok(counts.capacity(route, site, &credential.id) > 0)
 }

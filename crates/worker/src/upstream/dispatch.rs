@@ -30,11 +30,11 @@ const BATCH: u32 = 200;
 /// a commit, and one sees what all of them ordered.
 const SPACING: Duration = Duration::from_millis(20);
 /// Pause after the database did not answer.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Takes tasks for as long as the process runs.
 pub(crate) async fn dispatch(crew: Arc<WorkerContext>, tracker: TaskTracker) {
-    if crew.until_entered().await.is_none() {
+    if crew.until_registered().await.is_none() {
         return;
     }
     let places = SubmitSlots::new(crew.app.config.max_submitting);
@@ -47,7 +47,7 @@ pub(crate) async fn dispatch(crew: Arc<WorkerContext>, tracker: TaskTracker) {
     let weak = Arc::downgrade(&desk);
     crew.app
         .process
-        .handover
+        .local_dispatch
         .open(move |tasks| weak.upgrade()?.claim(tasks));
     while !crew.stop.is_cancelled() {
         let next = Instant::now() + SPACING;
@@ -61,13 +61,13 @@ pub(crate) async fn dispatch(crew: Arc<WorkerContext>, tracker: TaskTracker) {
             }
             Err(error) => {
                 // The queues were marked as empty before the look failed.
-                desk.places.not_seen();
-                tracing::error!(inside = ?error.inside(), "cannot claim tasks for providers");
-                crew.pause(AGAIN).await;
+                desk.places.assume_queued();
+                tracing::error!(inside = ?error.internal_cause(), "cannot claim tasks for providers");
+                crew.pause(RETRY_PAUSE).await;
             }
         }
     }
-    crew.app.process.handover.close();
+    crew.app.process.local_dispatch.close();
 }
 
 /// A model with tasks that are due.
@@ -103,11 +103,11 @@ impl Dispatcher {
         let model = &tasks.first()?.model;
         let lease = runs.lease();
         // Without a proved lease nothing may be sent, and another process would have to free these.
-        if stop.is_cancelled() || !runs.has_entered() || !lease.is_proved() {
+        if stop.is_cancelled() || !runs.is_registered() || !lease.is_valid() {
             return None;
         }
-        let places = self.places.of(model);
-        if !capacity::is_boundless(app, model) {
+        let places = self.places.for_model(model);
+        if !capacity::is_unlimited(app, model) {
             places.queue();
             return None;
         }
@@ -134,17 +134,17 @@ impl Dispatcher {
         let now = crew.app.clock.now();
         // Before the database is read: a task that is accepted meanwhile marks its queue again, and
         // this must not undo it.
-        self.places.look();
+        self.places.clear_queued();
         let models = crew
             .app
             .store
-            .examine(move |conn| store::tasks::models_due(conn, now))
+            .long_read(move |conn| store::tasks::models_due(conn, now))
             .await?;
         let mut more = stray::take_all(crew, &self.tracker).await?;
         let mut queues: BTreeMap<String, (FairQueue, Vec<DueModel>)> = BTreeMap::new();
         for (model, has_begun) in models {
-            let routes = LocalRoutes::of(&crew.app, &model);
-            if !routes.is_any() && !has_begun {
+            let routes = LocalRoutes::for_model(&crew.app, &model);
+            if !routes.can_run() && !has_begun {
                 // Another process may have the model. Tasks that nobody can run fail after ten
                 // minutes.
                 continue;
@@ -184,23 +184,23 @@ impl Dispatcher {
         } in due
         {
             if has_begun {
-                begun.push((model.clone(), routes.is_any()));
+                begun.push((model.clone(), routes.can_run()));
             }
-            if routes.is_any() {
+            if routes.can_run() {
                 // Held before the claim, so that new tasks do not take these slots meanwhile.
                 // Whoever gives one back rings.
-                let places = self.places.of(&model).hold(u32::MAX);
+                let places = self.places.for_model(&model).hold(u32::MAX);
                 let most = places.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
                 let most = u32::try_from(most).unwrap_or(u32::MAX);
                 held.insert(model.clone(), places);
                 wanted.push(ModelDemand {
                     model,
                     routes,
-                    most,
+                    max_tasks: most,
                 });
             }
         }
-        let _claiming = crew.runs.claiming();
+        let _claiming = crew.runs.begin_claim();
         let lease = crew.runs.lease();
         let by = lease.name.clone();
         let wanted = Arc::new(wanted);
@@ -226,11 +226,16 @@ impl Dispatcher {
             })
             .await?;
         let more = sent.len() >= BATCH as usize;
-        for ModelDemand { model, most, .. } in wanted.iter() {
+        for ModelDemand {
+            model,
+            max_tasks: most,
+            ..
+        } in wanted.iter()
+        {
             let of_model = new.iter().filter(|task| task.model == *model).count();
             // All slots were used, so more may be waiting. New tasks must not pass them.
             if u32::try_from(of_model).is_ok_and(|count| count >= *most) {
-                self.places.of(model).queue();
+                self.places.for_model(model).queue();
             }
         }
         let places = new.into_iter().map(|task| {
@@ -255,13 +260,13 @@ impl Dispatcher {
     }
 
     fn start(&self, task: Task, start: RunStart) {
-        let (line, traced) = crate::begin(&task);
+        let (line, traced) = crate::task_span(&task);
         let RunStart {
             lease,
             place,
             is_new,
         } = start;
-        let run = self.crew.runs.take(&task, lease);
+        let run = self.crew.runs.start_run(&task, lease);
         let crew = self.crew.clone();
         let run = async move {
             let job = HostedTask {
@@ -269,16 +274,16 @@ impl Dispatcher {
                 task: &task,
                 run: &run,
                 is_new,
-                shown: OnceLock::new(),
-                untold: OnceLock::new(),
+                end_seen_at: OnceLock::new(),
+                pending_acceptance: OnceLock::new(),
             };
             let (outcome, closing) = job.run(place).await;
             if !Box::pin(crew.end(&task, &run, outcome, closing)).await {
                 // The acceptance was to be written with the end of the task, which did not happen
                 // here.
-                job.tell_untold().await;
+                job.write_pending_acceptance().await;
             }
-            if let Some(shown) = job.shown.get() {
+            if let Some(shown) = job.end_seen_at.get() {
                 metrics::histogram!("mediagate_upstream_settle_seconds", "model" => task.model.clone())
                     .record(shown.elapsed());
             }

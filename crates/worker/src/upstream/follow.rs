@@ -36,14 +36,14 @@ const FETCHES: [Duration; 10] = [
 ];
 /// How many of them, a minute in all, a job is worth that can be asked for its
 /// result anew: one that still leads nowhere has none.
-const OF_A_JOB: usize = 7;
+const JOB_FETCH_RETRIES: usize = 7;
 /// How often a host that does not answer is asked in all, which takes more than an
 /// hour: what is paid for is not thrown away for an outage.
-const AWAY: usize = 40;
+const MAX_HOST_RETRIES: usize = 40;
 /// How often a file that came whole and is broken is fetched in all, within a minute.
-const BROKEN: usize = 8;
+const MAX_CORRUPT_FETCHES: usize = 8;
 /// Pause before results are stored again that could not be written here.
-const STORE_AGAIN: Duration = Duration::from_secs(2);
+const STORE_RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 impl HostedTask<'_> {
     /// Follows a job to its end and stores what it made.
@@ -51,11 +51,11 @@ impl HostedTask<'_> {
         let ended = match taken.result.clone() {
             // The result is only in this process's memory. Neither a cancellation nor a shutdown
             // interrupts its download.
-            Err(outputs) if !taken.is_kept => Box::pin(self.fetch(&taken, &outputs)).await,
+            Err(outputs) if !taken.is_persisted => Box::pin(self.fetch(&taken, &outputs)).await,
             Err(outputs) => {
                 tokio::select! {
                     ended = Box::pin(self.fetch(&taken, &outputs)) => ended,
-                    () = self.run.called_off.cancelled() => return (RunOutcome::Stopped, None),
+                    () = self.run.cancel_token.cancelled() => return (RunOutcome::Stopped, None),
                     () = self.crew.stop.cancelled() => return (RunOutcome::Stopped, None),
                 }
             }
@@ -64,7 +64,7 @@ impl HostedTask<'_> {
                     ended = self.poll(&mut taken, &handle) => ended,
                     // After a cancellation the job is followed as a stray. After a takeover it
                     // belongs to the other process.
-                    () = self.run.called_off.cancelled() => return (RunOutcome::Stopped, None),
+                    () = self.run.cancel_token.cancelled() => return (RunOutcome::Stopped, None),
                     () = self.crew.stop.cancelled() => return (RunOutcome::Stopped, None),
                 }
             }
@@ -72,10 +72,12 @@ impl HostedTask<'_> {
         match ended {
             Ok(made) => (
                 RunOutcome::RunOutput(Box::new(made)),
-                Some(closed(&taken, None)),
+                Some(job_close(&taken, None)),
             ),
-            Err(FollowError::Known(outcome, error)) => (outcome, Some(closed(&taken, Some(error)))),
-            Err(FollowError::OutOfTime) => out_of_time(&taken),
+            Err(FollowError::JobFailed(outcome, error)) => {
+                (outcome, Some(job_close(&taken, Some(error))))
+            }
+            Err(FollowError::OutOfTime) => timeout_ending(&taken),
         }
     }
 
@@ -86,14 +88,14 @@ impl HostedTask<'_> {
         taken: &AcceptedJob,
         outputs: &[JobOutput],
     ) -> Result<RunOutput, FollowError> {
-        let mut tries = FetchRetries::of(FETCHES.len());
+        let mut tries = FetchRetries::with_limit(FETCHES.len());
         loop {
             let error = match self.store_results(taken, outputs.to_vec()).await {
                 Ok(made) => return Ok(made),
                 Err(error) => error,
             };
-            let Some(pause) = tries.after(&error) else {
-                return Err(failed(error));
+            let Some(pause) = tries.pause_after(&error) else {
+                return Err(follow_error(error));
             };
             tokio::time::sleep(pause).await;
         }
@@ -106,7 +108,7 @@ impl HostedTask<'_> {
     ) -> Result<RunOutput, FollowError> {
         let app = &self.crew.app;
         let pace = taken.site.provider.adapter().pace();
-        let (mut failures, mut tries) = (0, FetchRetries::of(OF_A_JOB));
+        let (mut failures, mut tries) = (0, FetchRetries::with_limit(JOB_FETCH_RETRIES));
         let mut asked = taken.poll_after;
         let mut doubt = EndDoubt::default();
         // The time limit counts only what this process has watched, by a clock that nobody sets.
@@ -124,7 +126,7 @@ impl HostedTask<'_> {
             let lengths = lengths.ok().flatten();
             let pace = pace.for_many(taken.site.open_jobs(), taken.site.config.max_polls);
             let mut pause = next_poll(&pace, elapsed, lengths, asked.take(), failures, random());
-            if std::mem::take(&mut taken.is_taken_up) {
+            if std::mem::take(&mut taken.is_resumed) {
                 // After a restart all jobs are resumed at once, and any of them may have ended.
                 // Each is asked for as soon as the provider's limits allow, spread over the
                 // shortest interval.
@@ -160,29 +162,29 @@ impl HostedTask<'_> {
                         );
                     }
                     if is_guess {
-                        self.run.watch.guessed(progress);
+                        self.run.watch.raise_guessed_progress(progress);
                     } else {
-                        self.run.watch.reached(progress);
+                        self.run.watch.raise_progress(progress);
                     }
                 }
                 PollStep::Store(outputs) => {
-                    self.shown.get_or_init(Instant::now);
+                    self.end_seen_at.get_or_init(Instant::now);
                     let error = match Box::pin(self.store_results(taken, outputs)).await {
                         Ok(made) => return Ok(made),
                         Err(error) => error,
                     };
                     // The URL has expired or the file is broken. The next poll asks the provider
                     // for it again.
-                    let Some(pause) = tries.after(&error) else {
-                        return Err(failed(error));
+                    let Some(pause) = tries.pause_after(&error) else {
+                        return Err(follow_error(error));
                     };
                     asked = Some(pause);
                 }
                 PollStep::Fail(error) => {
-                    self.shown.get_or_init(Instant::now);
-                    return Err(FollowError::Known(failure(&error), error));
+                    self.end_seen_at.get_or_init(Instant::now);
+                    return Err(FollowError::JobFailed(failure(&error), error));
                 }
-                PollStep::Again(error) => {
+                PollStep::Retry(error) => {
                     failures += 1;
                     asked = error.retry_after;
                     tracing::warn!(provider = site.provider.name(), class = error.class.name(), message = %error.message, failures, "poll failed");
@@ -203,17 +205,17 @@ impl HostedTask<'_> {
             traced.fail("not_stored");
         }
         kept.inspect_err(|error| match error {
-            ResultError::Away(why) | ResultError::Again(why) => {
+            ResultError::Unavailable(why) | ResultError::Incomplete(why) => {
                 tracing::warn!(why, "cannot download a result");
             }
-            ResultError::Unreachable(why) => {
+            ResultError::ForbiddenAddress(why) => {
                 tracing::warn!(why, "a result has a forbidden address");
             }
             ResultError::Broken(why) | ResultError::Useless(why) => {
                 tracing::warn!(why, "a result is damaged or unusable");
             }
-            ResultError::Inside(error) => {
-                tracing::error!(inside = ?error.inside(), "cannot store a result");
+            ResultError::Internal(error) => {
+                tracing::error!(inside = ?error.internal_cause(), "cannot store a result");
             }
         })
     }
@@ -236,7 +238,7 @@ enum PollStep {
     /// It made nothing.
     Fail(ProviderError),
     /// The provider could not be asked.
-    Again(ProviderError),
+    Retry(ProviderError),
 }
 
 /// `is_believed` says that the provider has for long said nothing but that there is no such
@@ -263,60 +265,60 @@ fn next(
         // Any other error may come from a proxy, or from one machine of the provider that does not
         // know the job. It does not end a job that is paid for.
         Err(error) if is_believed || error.ends_job() => PollStep::Fail(error),
-        Err(error) => PollStep::Again(error),
+        Err(error) => PollStep::Retry(error),
     }
 }
 
 /// Why a job brought nothing.
 enum FollowError {
     /// It failed for this reason.
-    Known(RunOutcome, ProviderError),
+    JobFailed(RunOutcome, ProviderError),
     /// It did not end within `job_limit`.
     OutOfTime,
 }
 
 /// How often results were fetched in vain.
 struct FetchRetries {
-    most: usize,
-    in_vain: usize,
-    away: usize,
+    max_failures: usize,
+    failures: usize,
+    unavailable: usize,
     broken: usize,
 }
 
 impl FetchRetries {
-    const fn of(most: usize) -> Self {
+    const fn with_limit(most: usize) -> Self {
         Self {
-            most,
-            in_vain: 0,
-            away: 0,
+            max_failures: most,
+            failures: 0,
+            unavailable: 0,
             broken: 0,
         }
     }
 
     /// When to try again; `None` when there is no hope.
-    fn after(&mut self, error: &ResultError) -> Option<Duration> {
+    fn pause_after(&mut self, error: &ResultError) -> Option<Duration> {
         match error {
             // The trouble is in this gateway. A result that is paid for is not given up for it.
-            ResultError::Inside(_) => return Some(STORE_AGAIN),
-            ResultError::Useless(_) | ResultError::Unreachable(_) => return None,
+            ResultError::Internal(_) => return Some(STORE_RETRY_PAUSE),
+            ResultError::Useless(_) | ResultError::ForbiddenAddress(_) => return None,
             // Counted on its own: that a host is down says nothing about the result.
-            ResultError::Away(_) => {
-                let pause = FETCHES[self.away.min(FETCHES.len() - 1)];
-                self.away += 1;
-                return (self.away < AWAY).then_some(pause);
+            ResultError::Unavailable(_) => {
+                let pause = FETCHES[self.unavailable.min(FETCHES.len() - 1)];
+                self.unavailable += 1;
+                return (self.unavailable < MAX_HOST_RETRIES).then_some(pause);
             }
             ResultError::Broken(_) => self.broken += 1,
-            ResultError::Again(_) => {}
+            ResultError::Incomplete(_) => {}
         }
-        let pause = FETCHES.get(self.in_vain).copied();
-        self.in_vain += 1;
-        pause.filter(|_| self.in_vain <= self.most && self.broken < BROKEN)
+        let pause = FETCHES.get(self.failures).copied();
+        self.failures += 1;
+        pause.filter(|_| self.failures <= self.max_failures && self.broken < MAX_CORRUPT_FETCHES)
     }
 }
 
 /// The job was watched for as long as the operator allows. It may end well yet, and is paid for then:
 /// ordering it again would pay for two, so no client is told to.
-fn out_of_time(taken: &AcceptedJob) -> RunEnding {
+fn timeout_ending(taken: &AcceptedJob) -> RunEnding {
     let message = "The provider did not finish the job within the operator's time limit. Nothing was charged.";
     let mut submission = taken.submission.clone();
     submission.state = taken.state;
@@ -326,10 +328,10 @@ fn out_of_time(taken: &AcceptedJob) -> RunEnding {
 }
 
 /// The results cannot be had.
-fn failed(error: ResultError) -> FollowError {
+fn follow_error(error: ResultError) -> FollowError {
     let (code, message, why) = match error {
         // No client is told to retry: a second order would be paid for and fail in the same way.
-        ResultError::Unreachable(why) => (
+        ResultError::ForbiddenAddress(why) => (
             ErrorCode::ProviderRejected,
             format!("The URL of the provider's result is not allowed: {why}. Nothing was charged."),
             why,
@@ -339,7 +341,7 @@ fn failed(error: ResultError) -> FollowError {
             format!("The provider's result cannot be used: {why}. Nothing was charged."),
             why,
         ),
-        ResultError::Away(_) | ResultError::Again(_) | ResultError::Inside(_) => (
+        ResultError::Unavailable(_) | ResultError::Incomplete(_) | ResultError::Internal(_) => (
             ErrorCode::GenerationFailed,
             "The provider's result could not be downloaded completely. Nothing was charged."
                 .to_owned(),
@@ -347,10 +349,10 @@ fn failed(error: ResultError) -> FollowError {
         ),
     };
     let error = ProviderError::new(ErrorClass::Failed, why);
-    FollowError::Known(RunOutcome::failed(code, message), error)
+    FollowError::JobFailed(RunOutcome::failed(code, message), error)
 }
 
-fn closed(taken: &AcceptedJob, error: Option<ProviderError>) -> SubmissionClose {
+fn job_close(taken: &AcceptedJob, error: Option<ProviderError>) -> SubmissionClose {
     SubmissionClose {
         id: taken.submission.id,
         from: taken.state,
@@ -378,23 +380,23 @@ mod tests {
     use super::*;
 
     fn pauses(of: usize, error: impl Fn() -> ResultError) -> Vec<Duration> {
-        let mut tries = FetchRetries::of(of);
-        std::iter::from_fn(|| tries.after(&error()))
+        let mut tries = FetchRetries::with_limit(of);
+        std::iter::from_fn(|| tries.pause_after(&error()))
             .take(1000)
             .collect()
     }
 
     #[test]
     fn a_host_that_is_away_is_waited_for_longer_than_an_address_that_leads_nowhere() {
-        let away = pauses(OF_A_JOB, || ResultError::Away("502".into()));
+        let away = pauses(JOB_FETCH_RETRIES, || ResultError::Unavailable("502".into()));
         let total: Duration = away.iter().sum();
         assert!(total > Duration::from_hours(1), "{total:?}");
         assert!(away.len() < 1000);
-        let gone = pauses(OF_A_JOB, || ResultError::Again("404".into()));
-        assert_eq!(gone.len(), OF_A_JOB);
+        let gone = pauses(JOB_FETCH_RETRIES, || ResultError::Incomplete("404".into()));
+        assert_eq!(gone.len(), JOB_FETCH_RETRIES);
         assert_eq!(
             pauses(9, || ResultError::Broken("torn".into())).len(),
-            BROKEN - 1
+            MAX_CORRUPT_FETCHES - 1
         );
     }
 
@@ -426,7 +428,7 @@ mod tests {
         ));
         assert!(matches!(
             next(failed(ErrorClass::Missing), false),
-            PollStep::Again(_)
+            PollStep::Retry(_)
         ));
         assert!(matches!(
             next(failed(ErrorClass::Missing), true),

@@ -26,9 +26,9 @@ pub(super) struct HostedTask<'a> {
     /// Whether nothing was ever submitted for it, for certain.
     pub(super) is_new: bool,
     /// When a poll first showed that the job has ended.
-    pub(super) shown: OnceLock<Instant>,
+    pub(super) end_seen_at: OnceLock<Instant>,
     /// A provider's "yes" that is written with the end of the task.
-    pub(super) untold: OnceLock<PendingAcceptance>,
+    pub(super) pending_acceptance: OnceLock<PendingAcceptance>,
 }
 
 /// A provider took the submission and brought this; the database does not know it yet.
@@ -48,7 +48,7 @@ pub(super) struct AcceptedJob {
     pub(super) accepted_at: Timestamp,
     pub(super) result: Result<JobHandle, Vec<JobOutput>>,
     /// Whether that is on disk.
-    pub(super) is_kept: bool,
+    pub(super) is_persisted: bool,
     /// What the submission is in the database.
     pub(super) state: SubmissionState,
     /// What the provider says that the job cost.
@@ -56,7 +56,7 @@ pub(super) struct AcceptedJob {
     /// When the provider wants to be asked first.
     pub(super) poll_after: Option<Duration>,
     /// Whether another run had it before: nobody knows when it was asked for last.
-    pub(super) is_taken_up: bool,
+    pub(super) is_resumed: bool,
     pub(super) _open: OpenJob,
 }
 
@@ -78,8 +78,8 @@ impl AcceptedJob {
 
 /// What came of offering the task to a provider.
 pub(super) enum RouteAttempt {
-    Taken(Box<AcceptedJob>),
-    Passed(DeclineReason),
+    Accepted(Box<AcceptedJob>),
+    Declined(DeclineReason),
 }
 
 /// Why sending did not come to an [`RouteAttempt`].
@@ -102,7 +102,7 @@ pub(super) enum DeclineReason {
     /// It has no room.
     Full,
     /// Its provider took nothing, and another may.
-    No(ProviderError),
+    Refused(ProviderError),
 }
 
 /// A submission and what it was sent with.
@@ -117,10 +117,10 @@ pub(super) struct SentOrder<'a> {
     pub(super) is_own: bool,
 }
 
-pub(super) fn inside(error: &Error) -> RunEnding {
-    tracing::error!(inside = ?error.inside(), "cannot work on a task");
+pub(super) fn internal_ending(error: &Error) -> RunEnding {
+    tracing::error!(inside = ?error.internal_cause(), "cannot work on a task");
     // The database or the files are in trouble, not the task.
-    (RunOutcome::Later(Duration::from_secs(2)), None)
+    (RunOutcome::RetryLater(Duration::from_secs(2)), None)
 }
 
 /// Nobody can tell whether the provider took it: nothing is charged, and

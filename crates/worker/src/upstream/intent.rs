@@ -15,7 +15,7 @@ use providers::ProviderError;
 use providers::driver::SendDeadline;
 
 use super::capacity;
-use super::hosted_task::{DeclineReason, HostedTask, RouteAttempt, RunEnding, inside};
+use super::hosted_task::{DeclineReason, HostedTask, RouteAttempt, RunEnding, internal_ending};
 use crate::finish::RunOutcome;
 use mediagate_core::domain::task_acceptance;
 use mediagate_core::upstream::{ProviderCredential, ProviderSite};
@@ -29,7 +29,7 @@ use mediagate_store::submissions::JobAcceptance;
 use mediagate_store::{self as store, Conn, StoreError};
 
 /// Pause before something is written once more.
-const AGAIN: Duration = Duration::from_millis(500);
+const WRITE_RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// Why nothing was sent.
 pub(super) enum IntentError {
@@ -38,12 +38,12 @@ pub(super) enum IntentError {
     /// The route has no room after all.
     Full,
     /// The database.
-    Inside(Error),
+    Internal(Error),
 }
 
 impl From<StoreError> for IntentError {
     fn from(error: StoreError) -> Self {
-        Self::Inside(error.into())
+        Self::Internal(error.into())
     }
 }
 
@@ -51,8 +51,8 @@ impl IntentError {
     pub(super) fn into_attempt(self) -> Result<RouteAttempt, RunEnding> {
         match self {
             Self::Gone => Err((RunOutcome::Stopped, None)),
-            Self::Full => Ok(RouteAttempt::Passed(DeclineReason::Full)),
-            Self::Inside(error) => Err(inside(&error)),
+            Self::Full => Ok(RouteAttempt::Declined(DeclineReason::Full)),
+            Self::Internal(error) => Err(internal_ending(&error)),
         }
     }
 }
@@ -60,9 +60,9 @@ impl IntentError {
 /// What became of a provider's "yes".
 enum AcceptanceOutcome {
     /// It is written down, and its job is this run's to follow.
-    Written,
+    Recorded,
     /// It came too late: the task has ended as unconfirmed.
-    Found,
+    RecordedLate,
     /// It came too late, and the submission is known to be something else.
     Surplus(SubmissionState),
 }
@@ -110,7 +110,8 @@ impl HostedTask<'_> {
             store::submissions::intend(conn, &submission, &owner)?;
             let fingerprint = model.map(|model| task_acceptance::fingerprint(&model, Some(&route)));
             let fingerprint = fingerprint.unwrap_or_default();
-            if !store::tasks::begin(conn, task, &owner, &route.provider, &fingerprint, now)? {
+            if !store::tasks::mark_running(conn, task, &owner, &route.provider, &fingerprint, now)?
+            {
                 return Err(IntentError::Gone);
             }
             Ok(())
@@ -118,7 +119,9 @@ impl HostedTask<'_> {
         match app.store.write(intend.clone()).await {
             // The row may be on disk. If this run gave up now, everybody would take the order for
             // sent, so it finds out what was written.
-            Err(IntentError::Inside(error)) if error.leaves_open() => self.insist(intend).await?,
+            Err(IntentError::Internal(error)) if error.outcome_unknown() => {
+                self.write_until_certain(intend).await?;
+            }
             intended => intended?,
         }
         crash::point("submission-intended");
@@ -127,15 +130,15 @@ impl HostedTask<'_> {
     }
 
     /// Tries until the database is back and it is certain what was written.
-    async fn insist<T: Send + 'static>(
+    async fn write_until_certain<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, IntentError> + Clone + Send + 'static,
     ) -> Result<T, IntentError> {
         loop {
             match self.crew.app.store.write(work.clone()).await {
-                Err(IntentError::Inside(error @ Error::Away { .. })) => {
-                    tracing::error!(inside = ?error.inside(), "cannot record the outcome of a submission");
-                    tokio::time::sleep(AGAIN).await;
+                Err(IntentError::Internal(error @ Error::Unavailable { .. })) => {
+                    tracing::error!(inside = ?error.internal_cause(), "cannot record the outcome of a submission");
+                    tokio::time::sleep(WRITE_RETRY_PAUSE).await;
                 }
                 written => return written,
             }
@@ -144,7 +147,7 @@ impl HostedTask<'_> {
 
     /// Nothing is repeated for a task that is somebody else's by now: that one
     /// may be about to learn that the first time was refused.
-    pub(super) async fn still_held(&self) -> Result<SendDeadline, IntentError> {
+    pub(super) async fn confirm_held(&self) -> Result<SendDeadline, IntentError> {
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
         // A write transaction, because only a lock keeps the task from being taken over meanwhile.
         let held = self
@@ -163,7 +166,7 @@ impl HostedTask<'_> {
 
     /// This process stood still, and nothing has left. Where nobody else may have
     /// sent it either, the submission is over and the task due again.
-    pub(super) async fn held_back(
+    pub(super) async fn close_held_back(
         &self,
         site: &ProviderSite,
         id: SubmissionId,
@@ -179,7 +182,7 @@ impl HostedTask<'_> {
         let now = self.crew.app.clock.now();
         // Only this process knows that nothing left. Unless it says so, the outcome counts as
         // unknown.
-        let written = self.insist(move |conn| {
+        let written = self.write_until_certain(move |conn| {
             // With a provider that deduplicates, a process that took the task over may have sent
             // the request with the same key.
             if !repeats || store::tasks::lock_held(conn, task, &owner)? {
@@ -190,7 +193,7 @@ impl HostedTask<'_> {
             Ok(())
         });
         match written.await {
-            Err(IntentError::Inside(error)) => inside(&error),
+            Err(IntentError::Internal(error)) => internal_ending(&error),
             Ok(()) | Err(IntentError::Gone | IntentError::Full) => (RunOutcome::Stopped, None),
         }
     }
@@ -214,23 +217,25 @@ impl HostedTask<'_> {
                 .crew
                 .app
                 .store
-                .write(move |conn| write_yes(conn, id, &brought, now));
+                .write(move |conn| write_acceptance(conn, id, &brought, now));
             match written.await {
                 Ok(yes) => break yes,
                 Err(error) => {
                     tracing::error!(provider, submission_id = %id, inside = %error, "cannot record that a provider accepted a task");
-                    tokio::time::sleep(AGAIN).await;
+                    tokio::time::sleep(WRITE_RETRY_PAUSE).await;
                 }
             }
         };
         let state = match yes {
-            AcceptanceOutcome::Written => return Ok(now),
+            AcceptanceOutcome::Recorded => return Ok(now),
             // This run closed it: in a commit whose answer was lost, or beside a task that was
             // cancelled.
-            AcceptanceOutcome::Surplus(SubmissionState::Ended) if self.untold.get().is_some() => {
+            AcceptanceOutcome::Surplus(SubmissionState::Ended)
+                if self.pending_acceptance.get().is_some() =>
+            {
                 return Ok(now);
             }
-            AcceptanceOutcome::Found => SubmissionState::Found,
+            AcceptanceOutcome::RecordedLate => SubmissionState::Found,
             AcceptanceOutcome::Surplus(state) => state,
         };
         metrics::counter!("mediagate_submissions_found_total").increment(1);
@@ -242,8 +247,8 @@ impl HostedTask<'_> {
     }
 
     /// The task was not ended by this run: what a provider made for it is written down all the same.
-    pub(super) async fn tell_untold(&self) {
-        if let Some(untold) = self.untold.get() {
+    pub(super) async fn write_pending_acceptance(&self) {
+        if let Some(untold) = self.pending_acceptance.get() {
             let (id, brought) = (untold.submission, untold.brought.clone());
             // An error means that the job can no longer be followed. The operator was told of it.
             let _ = self.write_accepted(id, &untold.provider, brought).await;
@@ -264,7 +269,7 @@ impl HostedTask<'_> {
             // A process that took the task over may have repeated the request with the same key and
             // been accepted. Once the task has ended, nobody repeats it.
             let held = store::tasks::lock_held(conn, task, &owner)?;
-            let now = store::tasks::of_anyone(conn, task)?;
+            let now = store::tasks::by_id_any_account(conn, task)?;
             if !held && now.is_some_and(|task| !task.state.is_terminal()) {
                 return Ok(false);
             }
@@ -277,7 +282,7 @@ impl HostedTask<'_> {
             let is = store::submissions::by_id(conn, id)?;
             Ok(held && is.is_some_and(|is| is.state == SubmissionState::Refused))
         };
-        self.insist(refused).await
+        self.write_until_certain(refused).await
     }
 }
 
@@ -301,7 +306,7 @@ impl HostedTask<'_> {
     }
 }
 
-fn write_yes(
+fn write_acceptance(
     conn: &mut Conn<'_>,
     id: SubmissionId,
     brought: &JobAcceptance,
@@ -311,12 +316,12 @@ fn write_yes(
         if let Some(cost) = brought.cost {
             store::submissions::set_cost(conn, id, cost)?;
         }
-        return Ok(AcceptanceOutcome::Written);
+        return Ok(AcceptanceOutcome::Recorded);
     }
     // The task was given up as unconfirmed meanwhile. Its caller keeps that answer, and the job is
     // recorded for the operator.
-    if store::submissions::found(conn, id, brought, now)? {
-        return Ok(AcceptanceOutcome::Found);
+    if store::submissions::mark_found(conn, id, brought, now)? {
+        return Ok(AcceptanceOutcome::RecordedLate);
     }
     let is = store::submissions::by_id(conn, id)?;
     let state = is.as_ref().map_or(SubmissionState::Unclear, |is| is.state);
@@ -324,7 +329,7 @@ fn write_yes(
     // whom the provider named the same job.
     let is_known = is.is_some_and(|is| is.handle == brought.handle);
     Ok(match state {
-        SubmissionState::Accepted if is_known => AcceptanceOutcome::Written,
+        SubmissionState::Accepted if is_known => AcceptanceOutcome::Recorded,
         state => AcceptanceOutcome::Surplus(state),
     })
 }

@@ -34,7 +34,7 @@ mod submit;
 mod submit_slots;
 
 pub(super) use dispatch::dispatch;
-pub(super) use resolve::look_again;
+pub(super) use resolve::recheck_unclear;
 pub(super) use stray::release_left_over;
 
 use tokio::sync::OwnedSemaphorePermit;
@@ -44,7 +44,7 @@ use hosted_task::{HostedTask, RunEnding};
 impl HostedTask<'_> {
     async fn run(&self, place: Option<OwnedSemaphorePermit>) -> RunEnding {
         // Boxed, because submitting needs a large future and most of a job's life comes after it.
-        let taken = Box::pin(self.take()).await;
+        let taken = Box::pin(self.ensure_accepted()).await;
         // A slot is for submitting. While this job runs, another task may be submitted.
         drop(place);
         self.crew.app.bell.ring_for_upstream();

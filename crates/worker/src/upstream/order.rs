@@ -33,14 +33,14 @@ pub(super) enum OrderError {
     /// A source was removed.
     Gone(&'static str),
     /// The route cannot hand on the name that the caller used.
-    Name,
+    UnknownName,
     /// The database or the files.
-    Inside(Error),
+    Internal(Error),
 }
 
 impl From<Error> for OrderError {
     fn from(error: Error) -> Self {
-        Self::Inside(error)
+        Self::Internal(error)
     }
 }
 
@@ -62,7 +62,9 @@ pub(super) async fn build(
             (WorkSpec::Song(song), known)
         }
     };
-    let model = route.sent_name(&task.asked_model).ok_or(OrderError::Name)?;
+    let model = route
+        .sent_name(&task.asked_model)
+        .ok_or(OrderError::UnknownName)?;
     Ok(PreparedOrder {
         order: Order {
             // Set by whoever makes the submission, whose id it is.
@@ -302,7 +304,7 @@ async fn file(app: &App, id: AssetId, name: &str) -> Result<Option<MediaFile>, O
     Ok(Some(MediaFile {
         name: format!("{name}.{}", asset.media.extension()),
         mime: asset.media.mime(),
-        url: assets::lending_address(app, &asset),
+        url: assets::temporary_url(app, &asset),
         bytes,
     }))
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use providers::{JobHandle, JobOutput, Order};
 
 use super::hosted_task::{
-    AcceptedJob, DeclineReason, HostedTask, RouteAttempt, RunEnding, SentOrder, inside, unconfirmed,
+    AcceptedJob, DeclineReason, HostedTask, RouteAttempt, RunEnding, SentOrder, internal_ending,
+    unconfirmed,
 };
 use super::order::{self, OrderError};
 use super::resolve::REPETITION;
@@ -16,16 +17,16 @@ use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_store as store;
 
 /// Past this age nothing is repeated with its key: providers keep keys for a day.
-const KEYS_KEPT: Duration = Duration::from_hours(12);
+const MAX_REPEAT_AGE: Duration = Duration::from_hours(12);
 /// Shortest and longest pause before a task is looked at once more whose provider the settings do not have.
-const SOON: Duration = Duration::from_secs(5);
-const LATE: Duration = Duration::from_mins(1);
+const MIN_REST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_REST_PAUSE: Duration = Duration::from_mins(1);
 /// Pause before a provider is tried again that nobody reached.
 const UNREACHED: Duration = Duration::from_secs(1);
 
 impl HostedTask<'_> {
     /// Has a provider take the task, or finds that one did.
-    pub(super) async fn take(&self) -> Result<AcceptedJob, RunEnding> {
+    pub(super) async fn ensure_accepted(&self) -> Result<AcceptedJob, RunEnding> {
         // Accepted and claimed by this process in one transaction, so a lookup would find nothing.
         if self.is_new {
             return self.submit().await;
@@ -33,7 +34,7 @@ impl HostedTask<'_> {
         match self.last_submission().await {
             Ok(None) => self.submit().await,
             Ok(Some(submission)) => Box::pin(self.resume(submission)).await,
-            Err(error) => Err(inside(&error)),
+            Err(error) => Err(internal_ending(&error)),
         }
     }
 
@@ -75,10 +76,10 @@ impl HostedTask<'_> {
         submission: Submission,
         result: Result<JobHandle, Vec<JobOutput>>,
     ) -> Result<AcceptedJob, RunEnding> {
-        let Some((site, credential)) = self.crew.app.models.upstream.made_by(&submission) else {
+        let Some((site, credential)) = self.crew.app.models.upstream.find_maker(&submission) else {
             // A job is asked for only where and with what it was ordered. The task waits until the
             // settings have that again, or until the operator gives it up.
-            return Err((RunOutcome::Later(self.pause_of(&submission)), None));
+            return Err((RunOutcome::RetryLater(self.pause_of(&submission)), None));
         };
         tracing::info!(provider = %submission.provider, "job resumed");
         Ok(AcceptedJob {
@@ -89,11 +90,11 @@ impl HostedTask<'_> {
             site,
             credential,
             result,
-            is_kept: true,
+            is_persisted: true,
             state: SubmissionState::Accepted,
             cost: None,
             poll_after: None,
-            is_taken_up: true,
+            is_resumed: true,
         })
     }
 
@@ -101,11 +102,11 @@ impl HostedTask<'_> {
     /// died.
     async fn recover(&self, submission: Submission) -> Result<AcceptedJob, RunEnding> {
         const WHY: &str = "the process ended while it was being sent";
-        let made_by = self.crew.app.models.upstream.made_by(&submission);
+        let made_by = self.crew.app.models.upstream.find_maker(&submission);
         let route = self.route(&submission.provider, &submission.route_model);
         let (Some((site, credential)), Some(route)) = (made_by, route) else {
             // That provider may have the order, so no other one gets it.
-            return Err((RunOutcome::Later(self.pause_of(&submission)), None));
+            return Err((RunOutcome::RetryLater(self.pause_of(&submission)), None));
         };
         let age = self.crew.app.clock.now().since(submission.created_at);
         let prepared = order::build(&self.crew.app, self.task, &route, &site).await;
@@ -115,12 +116,12 @@ impl HostedTask<'_> {
                 let why = "its source file was removed";
                 return Err(unconfirmed(&submission, why, None));
             }
-            Err(OrderError::Name) => {
+            Err(OrderError::UnknownName) => {
                 let why = "its route no longer accepts the model name of the request";
                 return Err(unconfirmed(&submission, why, None));
             }
             // The database or the files may be back soon, and the order is sent again then.
-            Err(OrderError::Inside(error)) => return Err(inside(&error)),
+            Err(OrderError::Internal(error)) => return Err(internal_ending(&error)),
         };
         let order = Order {
             key: submission.id.to_string(),
@@ -134,7 +135,7 @@ impl HostedTask<'_> {
             is_own: false,
         };
         // The provider may have forgotten the key and would start a second job.
-        if site.provider.adapter().deduplicates() && age > KEYS_KEPT {
+        if site.provider.adapter().deduplicates() && age > MAX_REPEAT_AGE {
             return Err(unconfirmed(
                 &submission,
                 "it is too old to be sent again",
@@ -146,16 +147,16 @@ impl HostedTask<'_> {
         }
         // Repeating is safe here: the provider makes one job of two requests with the same key.
         match self.send_or_find(&route, sent).await? {
-            RouteAttempt::Taken(taken) => Ok(*taken),
+            RouteAttempt::Accepted(taken) => Ok(*taken),
             // A passing error proves nothing. The row stays as it is, and the next run repeats the
             // request.
-            RouteAttempt::Passed(DeclineReason::No(error))
-                if error.class.is_passing() && age < REPETITION =>
+            RouteAttempt::Declined(DeclineReason::Refused(error))
+                if error.class.is_transient() && age < REPETITION =>
             {
-                Err((RunOutcome::Later(UNREACHED), None))
+                Err((RunOutcome::RetryLater(UNREACHED), None))
             }
             // A refusal now does not tell what the provider did with the first request.
-            RouteAttempt::Passed(_) => Err(unconfirmed(
+            RouteAttempt::Declined(_) => Err(unconfirmed(
                 &submission,
                 "the provider rejected the repeated request",
                 None,
@@ -180,7 +181,7 @@ impl HostedTask<'_> {
 /// How long a task rests whose provider the settings do not have: a tenth of the time since it was taken.
 /// What another process may have soon is looked at soon, and thousands that wait for an operator cost little.
 fn pause(age: Duration) -> Duration {
-    (age / 10).clamp(SOON, LATE)
+    (age / 10).clamp(MIN_REST_PAUSE, MAX_REST_PAUSE)
 }
 
 /// Where the result of an accepted submission is to be had: from a job, or at

@@ -10,7 +10,9 @@ use std::time::{Duration, SystemTime};
 
 use providers::{JobHandle, Order, ProviderError};
 
-use super::hosted_task::{AcceptedJob, HostedTask, RunEnding, SentOrder, inside, unconfirmed};
+use super::hosted_task::{
+    AcceptedJob, HostedTask, RunEnding, SentOrder, internal_ending, unconfirmed,
+};
 use super::order;
 use crate::finish::RunOutcome;
 use mediagate_core::app::App;
@@ -24,18 +26,18 @@ use mediagate_store::submissions::JobAcceptance;
 /// both: well within the day for which keys are kept.
 pub(super) const REPETITION: Duration = Duration::from_hours(1);
 /// Pause before it is repeated once more.
-const AGAIN: Duration = Duration::from_secs(2);
+const REPEAT_PAUSE: Duration = Duration::from_secs(2);
 /// Pauses before each look at what the provider has: its lists may lag behind.
-const LOOKS: [Duration; 4] = [
+const LOOKUP_PAUSES: [Duration; 4] = [
     Duration::from_millis(500),
     Duration::from_millis(1500),
     Duration::from_secs(3),
     Duration::from_secs(5),
 ];
 /// Jobs and submissions that are compared are no further apart.
-const NEAR: Duration = Duration::from_mins(10);
+const MATCH_WINDOW: Duration = Duration::from_mins(10);
 /// When an unclear submission is first looked for again.
-const LATER: Duration = Duration::from_mins(1);
+const FIRST_RECHECK: Duration = Duration::from_mins(1);
 
 /// What a look at the provider shows.
 pub(super) enum JobLookup {
@@ -60,17 +62,17 @@ impl HostedTask<'_> {
         // to the job if there is one.
         if sent.site.provider.adapter().deduplicates() {
             return Err(if app.clock.now().since(created_at) < REPETITION {
-                (RunOutcome::Later(AGAIN), None)
+                (RunOutcome::RetryLater(REPEAT_PAUSE), None)
             } else {
                 unconfirmed(sent.submission, why, None)
             });
         }
-        for pause in LOOKS {
+        for pause in LOOKUP_PAUSES {
             tokio::select! {
                 () = self.crew.pause(pause) => {}
-                () = self.run.called_off.cancelled() => {}
+                () = self.run.cancel_token.cancelled() => {}
             }
-            if self.crew.stop.is_cancelled() || self.run.called_off.is_cancelled() {
+            if self.crew.stop.is_cancelled() || self.run.cancel_token.is_cancelled() {
                 return Err((RunOutcome::Stopped, None));
             }
             match look(app, sent).await {
@@ -87,11 +89,11 @@ impl HostedTask<'_> {
                             route_model: sent.order.model.clone(),
                             accepted_at,
                             result: Ok(handle),
-                            is_kept: true,
+                            is_persisted: true,
                             state: SubmissionState::Accepted,
                             cost: None,
                             poll_after: None,
-                            is_taken_up: false,
+                            is_resumed: false,
                             _open: sent.credential.open(),
                         });
                     }
@@ -101,7 +103,7 @@ impl HostedTask<'_> {
                 Err(error) => {
                     tracing::warn!(submission_id = %id, class = error.class.name(), message = %error.message, "cannot search for a job");
                     // The provider refuses the search itself, and would refuse it again.
-                    if !error.class.is_passing() {
+                    if !error.class.is_transient() {
                         return Err(unconfirmed(sent.submission, why, None));
                     }
                 }
@@ -112,7 +114,7 @@ impl HostedTask<'_> {
             why,
             // The caller gets an answer now. The search goes on for the operator, who may be
             // charged.
-            Some(app.clock.now().plus(LATER)),
+            Some(app.clock.now().plus(FIRST_RECHECK)),
         ))
     }
 
@@ -125,7 +127,7 @@ impl HostedTask<'_> {
         let app = &self.crew.app;
         let (id, now) = (sent.submission.id, app.clock.now());
         let provider = sent.submission.provider.clone();
-        let since = sent.submission.created_at.minus(NEAR);
+        let since = sent.submission.created_at.minus(MATCH_WINDOW);
         let brought = JobAcceptance {
             handle: Some(handle.clone()),
             results: None,
@@ -142,7 +144,7 @@ impl HostedTask<'_> {
                 Ok(store::submissions::accept(conn, id, &brought, now)?)
             })
             .await;
-        accepted.map_err(|error| inside(&error))
+        accepted.map_err(|error| internal_ending(&error))
     }
 }
 
@@ -161,7 +163,7 @@ pub(super) async fn look(app: &App, sent: SentOrder<'_>) -> Result<JobLookup, Pr
     }
     let jobs: Vec<JobHandle> = lookup.jobs.into_iter().map(|job| job.handle).collect();
     let (name, model) = (submission.provider.clone(), submission.route_model.clone());
-    let near = submission.created_at.minus(NEAR);
+    let near = submission.created_at.minus(MATCH_WINDOW);
     let compared = app.store.read(move |conn| -> Result<_, Error> {
         let mut free = Vec::new();
         for handle in jobs {
@@ -169,7 +171,7 @@ pub(super) async fn look(app: &App, sent: SentOrder<'_>) -> Result<JobLookup, Pr
                 free.push(handle);
             }
         }
-        let unknown = store::submissions::unknown_since(conn, &name, &model, near)?;
+        let unknown = store::submissions::count_unknown_since(conn, &name, &model, near)?;
         Ok((free, unknown))
     });
     // Without the database nobody can tell which of these jobs belong to other orders.
@@ -191,7 +193,7 @@ fn system_time(at: Timestamp) -> SystemTime {
 }
 
 /// How long after a submission it is looked for again, late finds included.
-const LATE: [(Duration, Duration); 3] = [
+const RECHECK_SCHEDULE: [(Duration, Duration); 3] = [
     (Duration::from_hours(1), Duration::from_mins(10)),
     (Duration::from_hours(6), Duration::from_hours(1)),
     (Duration::from_hours(24), Duration::from_hours(6)),
@@ -199,7 +201,7 @@ const LATE: [(Duration, Duration); 3] = [
 
 /// Looks for unclear submissions whose tasks have ended. One whose job turns up
 /// is told to the operator, who pays for it; its caller does not.
-pub(crate) async fn look_again(app: &App) -> Result<(), Error> {
+pub(crate) async fn recheck_unclear(app: &App) -> Result<(), Error> {
     const MOST: u32 = 20;
     let now = app.clock.now();
     let due = app
@@ -209,9 +211,9 @@ pub(crate) async fn look_again(app: &App) -> Result<(), Error> {
     for submission in due {
         let found = look_late(app, &submission).await?;
         let age = now.since(submission.created_at);
-        let pause = LATE.iter().find(|(until, _)| age < *until);
+        let pause = RECHECK_SCHEDULE.iter().find(|(until, _)| age < *until);
         let next = pause.map(|(_, pause)| now.plus(*pause));
-        let (id, near) = (submission.id, submission.created_at.minus(NEAR));
+        let (id, near) = (submission.id, submission.created_at.minus(MATCH_WINDOW));
         let provider = submission.provider.clone();
         let noted = app
             .store
@@ -224,11 +226,11 @@ pub(crate) async fn look_again(app: &App) -> Result<(), Error> {
                         results: None,
                         cost: None,
                     };
-                    if !known && store::submissions::found(conn, id, &brought, now)? {
+                    if !known && store::submissions::mark_found(conn, id, &brought, now)? {
                         return Ok(true);
                     }
                 }
-                store::submissions::look_again(conn, id, next)?;
+                store::submissions::schedule_lookup(conn, id, next)?;
                 Ok(false)
             })
             .await?;
@@ -248,9 +250,9 @@ async fn look_late(app: &App, submission: &Submission) -> Result<Option<JobHandl
     let id = submission.task;
     let task = app
         .store
-        .read(move |conn| store::tasks::of_anyone(conn, id))
+        .read(move |conn| store::tasks::by_id_any_account(conn, id))
         .await?;
-    let made_by = app.models.upstream.made_by(submission);
+    let made_by = app.models.upstream.find_maker(submission);
     let (Some(task), Some((site, credential))) = (task, made_by) else {
         return Ok(None);
     };

@@ -37,32 +37,34 @@ use mediagate_model::task::{
 /// Why a result is not in the store.
 pub(super) enum ResultError {
     /// Its host did not answer, or cannot serve it now.
-    Away(String),
+    Unavailable(String),
     /// It was not fetched whole; polling again may give a fresh address.
-    Again(String),
+    Incomplete(String),
     /// What was fetched is broken; another time it may be whole.
     Broken(String),
     /// It is not what it should be, and never will.
     Useless(String),
     /// Nobody is sent to where it is.
-    Unreachable(String),
+    ForbiddenAddress(String),
     /// The database or the files.
-    Inside(Error),
+    Internal(Error),
 }
 
 impl From<MarkError> for ResultError {
     fn from(error: MarkError) -> Self {
         match error {
-            MarkError::Inside(error) => Self::Inside(error),
+            MarkError::Internal(error) => Self::Internal(error),
             // A service that signs may answer later.
-            MarkError::NotSigned(why) => Self::Away(format!("the result was not signed: {why}")),
+            MarkError::NotSigned(why) => {
+                Self::Unavailable(format!("the result was not signed: {why}"))
+            }
         }
     }
 }
 
 impl From<Error> for ResultError {
     fn from(error: Error) -> Self {
-        Self::Inside(error)
+        Self::Internal(error)
     }
 }
 
@@ -79,7 +81,7 @@ pub(super) async fn keep(
         TaskPayload::SongV1(job) => songs(app, task, taken, job, pieces).await?,
     };
     Ok(RunOutput {
-        by: Some((
+        made_by: Some((
             taken.site.provider.name().to_owned(),
             taken.route_model.clone(),
         )),
@@ -123,13 +125,13 @@ async fn fetch(
         Err(DownloadError::TooLarge { .. }) => {
             Err(ResultError::Useless("the file is too large".into()))
         }
-        Err(DownloadError::Refused(why)) => Err(ResultError::Unreachable(why)),
-        Err(DownloadError::Expired) => Err(ResultError::Again("the URL has expired".into())),
+        Err(DownloadError::Refused(why)) => Err(ResultError::ForbiddenAddress(why)),
+        Err(DownloadError::Expired) => Err(ResultError::Incomplete("the URL has expired".into())),
         Err(DownloadError::Failed(error)) if may_come_back(&error) => {
-            Err(ResultError::Away(error.message))
+            Err(ResultError::Unavailable(error.message))
         }
-        Err(DownloadError::Failed(error)) => Err(ResultError::Again(error.message)),
-        Err(DownloadError::Local(error)) => Err(ResultError::Inside(Error::internal(error))),
+        Err(DownloadError::Failed(error)) => Err(ResultError::Incomplete(error.message)),
+        Err(DownloadError::Local(error)) => Err(ResultError::Internal(Error::internal(error))),
     }
 }
 
@@ -142,7 +144,10 @@ async fn video(
     // The caller is sent to this URL, so it has to pass the rules for what is fetched here.
     if let Some((job, url)) = link_of(&taken.site, task, &pieces) {
         let url = taken.site.provider.known_link(url).await;
-        return Ok(linked(job, url.map_err(ResultError::Unreachable)?.into()));
+        return Ok(link_output(
+            job,
+            url.map_err(ResultError::ForbiddenAddress)?.into(),
+        ));
     }
     let piece = pieces
         .into_iter()
@@ -153,11 +158,11 @@ async fn video(
     // Before anything is stored: a broken file can still be downloaded again.
     let read = move |place: &WorkSlot| {
         let film = mp4_probe::measure(&path)?;
-        Ok::<_, &str>((film, marking::told(&parts, &path, place.watch())))
+        Ok::<_, &str>((film, marking::read_provenance(&parts, &path, place.watch())))
     };
     let read = app
         .limits
-        .room
+        .media_work
         .work(task.account, WorkKind::Result, 0, read);
     let (film, provenance) = read.await?.map_err(|why| ResultError::Broken(why.into()))?;
     let (size, sha256) = (fetched.facts.size_bytes, fetched.facts.sha256.clone());
@@ -214,7 +219,7 @@ pub(super) fn link_of<'a>(
 }
 
 /// A film that stays where it is. Nothing of it is measured: what was ordered is charged.
-fn linked(job: &VideoJob, url: String) -> RunOutput {
+fn link_output(job: &VideoJob, url: String) -> RunOutput {
     let output = TaskResult::LinkV1(LinkOutput {
         expires_at_micros: signed_urls::expiry(&url).map(Timestamp::micros),
         url,
@@ -244,7 +249,7 @@ async fn clip(
 ) -> Result<MadeClip, ResultError> {
     let sources = vec![fetched.path.clone()];
     let made = clip_of(app, account, id, sources, picture, memory(fetched)).await?;
-    made.ok_or_else(|| ResultError::Inside(Error::internal("a recording became nothing")))
+    made.ok_or_else(|| ResultError::Internal(Error::internal("a recording became nothing")))
 }
 
 async fn clip_of(
@@ -267,7 +272,7 @@ async fn clip_of(
         let _sources = sources;
         child::clip_of(&engines, recordings, place.watch())
     };
-    let room = &app.limits.room;
+    let room = &app.limits.media_work;
     let made = room
         .work(account, WorkKind::Recording, memory, keep)
         .await?;
@@ -330,12 +335,12 @@ async fn stems(
         let source = given.or(parts.first()).map(|part| part.1.path.clone());
         let source = source.ok_or_else(|| Error::internal("a stem of nothing"))?;
         let facts = facts(app, task, taken, &job.title);
-        let (clip, told) = marking::clip(app, facts, clip, ClipSource::Edited(source)).await?;
+        let (clip, told) = marking::sign_clip(app, facts, clip, ClipSource::Edited(source)).await?;
         made.provenance.push((*id, told));
         let (media, stored) = retry::store(|| assets::keep_clip(app, task.account, &clip)).await?;
         made.clips.push((*id, media));
         let [audio, ..] = &stored;
-        let (likeness, kind) = (clip.likeness.clone(), ResultKind::Stem);
+        let (likeness, kind) = (clip.fingerprint.clone(), ResultKind::Stem);
         made.prints.push(marking::print_of_clip(
             *id, audio, kind, false, None, likeness,
         ));
@@ -434,14 +439,14 @@ async fn songs(
         let clip = clip(app, task.account, id, &fetched, CoverStyle::Waveform).await?;
         let source = ClipSource::Generated(fetched.path.clone());
         let facts_of = self::facts(app, task, taken, &job.title);
-        let (clip, told) = marking::clip(app, facts_of, clip, source).await?;
+        let (clip, told) = marking::sign_clip(app, facts_of, clip, source).await?;
         made.provenance.push((id, told));
         let (media, stored) = retry::store(|| assets::keep_clip(app, task.account, &clip)).await?;
         made.quantity.milliseconds += media.milliseconds;
         made.quantity.parts += 1;
         made.clips.push((id, media));
         let [audio, ..] = &stored;
-        let (likeness, kind) = (clip.likeness.clone(), ResultKind::Song);
+        let (likeness, kind) = (clip.fingerprint.clone(), ResultKind::Song);
         made.prints.push(marking::print_of_clip(
             id, audio, kind, false, None, likeness,
         ));
@@ -467,7 +472,7 @@ async fn songs(
 fn facts(app: &App, task: &Task, taken: &AcceptedJob, title: &str) -> SigningFacts {
     let shows = app.models.catalog.load().shows_providers();
     let provider = shows.then(|| taken.site.provider.name().to_owned());
-    SigningFacts::of(task, title, provider, "")
+    SigningFacts::of_task(task, title, provider, "")
 }
 
 fn upstream_of(taken: &AcceptedJob, facts: &providers::port::ClipFacts) -> ClipUpstream {

@@ -20,7 +20,9 @@ pub(super) fn expiry(url: &str) -> Option<Timestamp> {
         match name.to_ascii_lowercase().as_str() {
             "expires" => return Some(Timestamp::from_seconds(value.parse().ok()?)),
             "se" => return Timestamp::parse(&value),
-            "x-amz-date" | "x-goog-date" | "x-oss-date" | "x-tos-date" => signed = basic(&value),
+            "x-amz-date" | "x-goog-date" | "x-oss-date" | "x-tos-date" => {
+                signed = parse_basic_iso8601(&value);
+            }
             "x-amz-expires" | "x-goog-expires" | "x-oss-expires" | "x-tos-expires" => {
                 seconds = value.parse().ok();
             }
@@ -31,7 +33,7 @@ pub(super) fn expiry(url: &str) -> Option<Timestamp> {
 }
 
 /// `20261123T221500Z`, the basic format of ISO 8601.
-fn basic(text: &str) -> Option<Timestamp> {
+fn parse_basic_iso8601(text: &str) -> Option<Timestamp> {
     let time: jiff::Timestamp = text.parse().ok()?;
     Some(Timestamp::from_micros(time.as_microsecond()))
 }

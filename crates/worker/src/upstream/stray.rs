@@ -28,7 +28,7 @@ use mediagate_store as store;
 /// Most strays that are taken at once.
 const BATCH: u32 = 100;
 /// Pause before one is looked at again whose provider the settings do not have.
-const WITHOUT: Duration = Duration::from_secs(30);
+const RETRY_PAUSE: Duration = Duration::from_secs(30);
 
 /// How the job of a cancelled task ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ enum StrayOutcome {
     /// The provider called it off.
     CalledOff,
     /// The provider made it all the same.
-    Made,
+    Completed,
     /// The provider failed at it, or lost it.
     Failed,
     /// Nobody can tell.
@@ -47,7 +47,7 @@ impl StrayOutcome {
     const fn name(self) -> &'static str {
         match self {
             Self::CalledOff => "called_off",
-            Self::Made => "made",
+            Self::Completed => "made",
             Self::Failed => "failed",
             Self::Unknown => "unknown",
         }
@@ -69,7 +69,7 @@ pub(super) async fn take_all(
         return Ok(false);
     }
     // Until all of them are registered, `compare` in the heartbeat must not release them.
-    let _claiming = crew.runs.claiming();
+    let _claiming = crew.runs.begin_claim();
     let lease = crew.runs.lease();
     let name = lease.name.clone();
     let taken = crew
@@ -86,12 +86,12 @@ pub(super) async fn take_all(
             let pause = match follow(&crew, &submission).await {
                 Ok(pause) => pause,
                 Err(error) => {
-                    tracing::error!(inside = ?error.inside(), "cannot follow the job of a cancelled task");
-                    Some(WITHOUT)
+                    tracing::error!(inside = ?error.internal_cause(), "cannot follow the job of a cancelled task");
+                    Some(RETRY_PAUSE)
                 }
             };
             if let Some(pause) = pause {
-                let_go(&crew, &lease.name, &submission, pause).await;
+                release_stray(&crew, &lease.name, &submission, pause).await;
             }
             drop(followed);
         };
@@ -100,7 +100,7 @@ pub(super) async fn take_all(
     Ok(more)
 }
 
-async fn let_go(
+async fn release_stray(
     crew: &WorkerContext,
     follower: &Arc<str>,
     submission: &Submission,
@@ -111,7 +111,7 @@ async fn let_go(
     let gone = crew
         .app
         .store
-        .write(move |conn| store::submissions::let_go(conn, id, &follower, due))
+        .write(move |conn| store::submissions::release_from_follower(conn, id, &follower, due))
         .await;
     if let Err(error) = gone {
         tracing::warn!(%error, "cannot release a submission; the heartbeat will release it");
@@ -128,22 +128,22 @@ async fn follow(
     let id = submission.task;
     let task = app
         .store
-        .read(move |conn| store::tasks::of_anyone(conn, id))
+        .read(move |conn| store::tasks::by_id_any_account(conn, id))
         .await?
         .ok_or_else(|| Error::internal("a submission without a task"))?;
     let Some(handle) = &submission.handle else {
         if submission.results.is_some() {
-            close(crew, submission, &task, StrayOutcome::Made, None).await?;
+            close(crew, submission, &task, StrayOutcome::Completed, None).await?;
             return Ok(None);
         }
         // The answer was lost, or was the result itself: there is no job to ask for.
         close(crew, submission, &task, StrayOutcome::Unknown, None).await?;
         return Ok(None);
     };
-    let Some((site, credential)) = app.models.upstream.made_by(submission) else {
+    let Some((site, credential)) = app.models.upstream.find_maker(submission) else {
         // A job is asked for only where and with what it was ordered. It waits until the settings
         // have that again, or until the operator gives it up.
-        return Ok(Some(WITHOUT));
+        return Ok(Some(RETRY_PAUSE));
     };
     let driver = &app.models.upstream.driver;
     let off = driver
@@ -203,7 +203,7 @@ async fn poll(
         let is_believed = doubt.note(watched.elapsed(), polled.as_ref().err());
         match polled {
             Ok(PollOutcome::Running { poll_after, .. }) => (failures, asked) = (0, poll_after),
-            Ok(PollOutcome::Done(_)) => return Some(StrayOutcome::Made),
+            Ok(PollOutcome::Done(_)) => return Some(StrayOutcome::Completed),
             Err(error) if is_believed || error.ends_job() => return Some(StrayOutcome::Failed),
             Err(error) => {
                 failures += 1;
@@ -241,15 +241,15 @@ async fn close(
                 store::submissions::set_cost(conn, id, cost)?;
             }
             let job = match end {
-                StrayOutcome::Made => tasks::JobOutcome::Made(bill.as_ref()),
+                StrayOutcome::Completed => tasks::JobOutcome::Made(bill.as_ref()),
                 StrayOutcome::CalledOff | StrayOutcome::Failed => tasks::JobOutcome::NotMade,
                 StrayOutcome::Unknown => tasks::JobOutcome::Unknown,
             };
-            let is_closed = tasks::job_is_over(conn, &task, job, now)?;
+            let is_closed = tasks::settle_job(conn, &task, job, now)?;
             // Nobody fetched the result, so its size is taken from the order.
             let asked = task.tariff.as_ref().map(|tariff| tariff.asked);
-            let made = (end == StrayOutcome::Made).then(|| asked.unwrap_or_default());
-            costs::job_is_over(conn, &task, closed, cost, made, now)?;
+            let made = (end == StrayOutcome::Completed).then(|| asked.unwrap_or_default());
+            costs::record_job_cost(conn, &task, closed, cost, made, now)?;
             Ok(is_closed)
         })
         .await?;
@@ -271,7 +271,7 @@ fn bill(task: &Task, submission: &Submission) -> Bill {
     let quantity = tariff.map(|tariff| tariff.asked).unwrap_or_default();
     // A route without a price is free. If no prices are stored with the task, it costs what was
     // reserved, as in `finish`.
-    let by_price = |_| price.map_or(MicroDollars::ZERO, |price| price.of(quantity));
+    let by_price = |_| price.map_or(MicroDollars::ZERO, |price| price.cost_of(quantity));
     let cost = tariff.map_or(task.reserved, by_price);
     Bill {
         price,

@@ -9,7 +9,7 @@ use providers::{ErrorClass, JobHandle, JobOutput, Order, ProviderCost, ProviderE
 
 use super::hosted_task::{
     AcceptedJob, DeclineReason, HostedTask, PendingAcceptance, RouteAttempt, RunEnding,
-    SendFailure, SentOrder, failure, inside,
+    SendFailure, SentOrder, failure, internal_ending,
 };
 use super::{order, results};
 use crate::finish::{RunOutcome, SubmissionClose};
@@ -32,15 +32,15 @@ const ROUNDS: [Duration; 4] = [
     Duration::from_secs(4),
 ];
 /// How long a task waits for providers that say that it is too much right now.
-const PATIENCE: Duration = Duration::from_mins(10);
+const BUSY_TIMEOUT: Duration = Duration::from_mins(10);
 /// Pause before a full route is looked at again.
-const FULL: Duration = Duration::from_secs(1);
+const FULL_PAUSE: Duration = Duration::from_secs(1);
 
 /// What is in the database of a provider's "yes".
 struct PersistedAcceptance {
     at: Timestamp,
     /// Whether what it brought is.
-    is_kept: bool,
+    is_persisted: bool,
     /// Of the submission.
     state: SubmissionState,
 }
@@ -52,24 +52,24 @@ impl HostedTask<'_> {
         let (app, account) = (&self.crew.app, self.task.account);
         // A provider that already has the sources comes first, and a persona is known at one only:
         // without this lookup it would have no route at all.
-        let known_at = routing::known_at(app, account, &self.task.payload)
+        let known_at = routing::source_provider(app, account, &self.task.payload)
             .await
-            .map_err(|error| inside(&error))?;
+            .map_err(|error| internal_ending(&error))?;
         for round in 0..=ROUNDS.len() {
             // Read again in each round: the settings may have been reloaded during the pause.
             let routes = self.routes(known_at.as_deref())?;
             let mut full = false;
             for (route, site) in &routes {
                 match self.try_route(route, site).await? {
-                    RouteAttempt::Taken(taken) => return Ok(*taken),
-                    RouteAttempt::Passed(DeclineReason::Full) => full = true,
-                    RouteAttempt::Passed(DeclineReason::Closed | DeclineReason::No(_)) => {}
+                    RouteAttempt::Accepted(taken) => return Ok(*taken),
+                    RouteAttempt::Declined(DeclineReason::Full) => full = true,
+                    RouteAttempt::Declined(DeclineReason::Closed | DeclineReason::Refused(_)) => {}
                 }
             }
             // A place may be minutes away. The task waits in the queue, so that accounts keep
             // taking turns and no submission slot is held.
             if full {
-                return Err((RunOutcome::Later(FULL), None));
+                return Err((RunOutcome::RetryLater(FULL_PAUSE), None));
             }
             let now = self.crew.app.clock.now();
             let busy = routes.iter().filter_map(|(route, _)| {
@@ -78,19 +78,19 @@ impl HostedTask<'_> {
             // A provider that asked for a pause has not failed. The task waits in the queue for it.
             let began = self.task.started_at.unwrap_or(now);
             if let Some(until) = busy.min()
-                && now.since(began) < PATIENCE
+                && now.since(began) < BUSY_TIMEOUT
             {
-                return Err((RunOutcome::Later(until.since(now)), None));
+                return Err((RunOutcome::RetryLater(until.since(now)), None));
             }
             let Some(pause) = ROUNDS.get(round) else {
                 break;
             };
             tokio::select! {
                 () = self.crew.pause(*pause) => {}
-                () = self.run.called_off.cancelled() => {}
+                () = self.run.cancel_token.cancelled() => {}
             }
             // Every submission so far is known to be refused, so another process may start over.
-            if self.crew.stop.is_cancelled() || self.run.called_off.is_cancelled() {
+            if self.crew.stop.is_cancelled() || self.run.cancel_token.is_cancelled() {
                 return Err((RunOutcome::Stopped, None));
             }
         }
@@ -110,8 +110,8 @@ impl HostedTask<'_> {
         let routes = model
             .map(mediagate_model::catalog::Model::routes)
             .unwrap_or_default();
-        let in_order = route_order::in_order(routes, crate::random);
-        let able: Vec<_> = routing::able(app, in_order, &self.task.payload, known_at)
+        let in_order = route_order::draw_order(routes, crate::random);
+        let able: Vec<_> = routing::capable_routes(app, in_order, &self.task.payload, known_at)
             .into_iter()
             .filter_map(|route| Some((route.clone(), sites.get(&route.provider)?.clone())))
             .collect();
@@ -134,7 +134,7 @@ impl HostedTask<'_> {
     ) -> Result<RouteAttempt, RunEnding> {
         let upstream = &self.crew.app.models.upstream;
         if !upstream.enter(route, self.crew.app.clock.now()) {
-            return Ok(RouteAttempt::Passed(DeclineReason::Closed));
+            return Ok(RouteAttempt::Declined(DeclineReason::Closed));
         }
         let mut passed = DeclineReason::Full;
         // From here on every outcome is reported to the breaker. A trial without a report would
@@ -143,7 +143,7 @@ impl HostedTask<'_> {
         let prepared = match order {
             Ok(prepared) => prepared,
             Err(order::OrderError::Gone(what)) => {
-                upstream.breaker(route, CircuitBreaker::undecided);
+                upstream.breaker(route, CircuitBreaker::end_trial);
                 let message =
                     format!("{what} was removed before the task began. Nothing was charged.");
                 return Err((
@@ -151,14 +151,14 @@ impl HostedTask<'_> {
                     None,
                 ));
             }
-            Err(order::OrderError::Name) => {
-                upstream.breaker(route, CircuitBreaker::undecided);
+            Err(order::OrderError::UnknownName) => {
+                upstream.breaker(route, CircuitBreaker::end_trial);
                 let message = "There is no model with this name. Nothing was charged.";
                 return Err((RunOutcome::failed(ErrorCode::ModelNotFound, message), None));
             }
-            Err(order::OrderError::Inside(error)) => {
-                upstream.breaker(route, CircuitBreaker::undecided);
-                return Err(inside(&error));
+            Err(order::OrderError::Internal(error)) => {
+                upstream.breaker(route, CircuitBreaker::end_trial);
+                return Err(internal_ending(&error));
             }
         };
         // A clip or a persona is known only to the provider's account that made it.
@@ -196,15 +196,15 @@ impl HostedTask<'_> {
                 is_own: true,
             };
             match self.send_or_find(route, sent).await? {
-                taken @ RouteAttempt::Taken(_) => return Ok(taken),
-                RouteAttempt::Passed(DeclineReason::Full | DeclineReason::Closed) => {}
-                RouteAttempt::Passed(DeclineReason::No(error)) => {
+                taken @ RouteAttempt::Accepted(_) => return Ok(taken),
+                RouteAttempt::Declined(DeclineReason::Full | DeclineReason::Closed) => {}
+                RouteAttempt::Declined(DeclineReason::Refused(error)) => {
                     // Another key or another account at the provider may still work.
                     let is_its_own = matches!(
                         error.class,
                         ErrorClass::Credentials | ErrorClass::Account | ErrorClass::RateLimited
                     );
-                    passed = DeclineReason::No(error);
+                    passed = DeclineReason::Refused(error);
                     if !is_its_own {
                         break;
                     }
@@ -212,18 +212,18 @@ impl HostedTask<'_> {
             }
         }
         // Judged once, after all credentials: one bad key among several is no failure of the route.
-        if let DeclineReason::No(error) = &passed {
+        if let DeclineReason::Refused(error) = &passed {
             let now = self.crew.app.clock.now();
             // The next order would fail for the same reason, so one failure is enough.
             let at_once = matches!(error.class, ErrorClass::Credentials | ErrorClass::Account);
             let pause = error.retry_after;
             upstream.breaker(route, |breaker| match error.class {
-                ErrorClass::RateLimited => breaker.limited(now, pause),
-                _ => breaker.failed(now, at_once, pause),
+                ErrorClass::RateLimited => breaker.record_busy(now, pause),
+                _ => breaker.record_failure(now, at_once, pause),
             });
-            routes::failed(&self.crew.app, route, error).await;
+            routes::record_failure(&self.crew.app, route, error).await;
         }
-        Ok(RouteAttempt::Passed(passed))
+        Ok(RouteAttempt::Declined(passed))
     }
 
     /// Sends the order, and finds out what became of it when nobody saw that.
@@ -236,7 +236,7 @@ impl HostedTask<'_> {
             Ok(attempt) => Ok(attempt),
             Err(SendFailure::Unclear(why)) => {
                 let taken = self.resolve(sent, &why).await?;
-                Ok(RouteAttempt::Taken(Box::new(taken)))
+                Ok(RouteAttempt::Accepted(Box::new(taken)))
             }
             Err(SendFailure::Ended(ended)) => Err(ended),
         }
@@ -250,7 +250,7 @@ impl HostedTask<'_> {
         let now = app.clock.now();
         app.models
             .upstream
-            .breaker(route, |breaker| breaker.failed(now, false, None));
+            .breaker(route, |breaker| breaker.record_failure(now, false, None));
         tracing::error!(provider = %route.provider, class = error.class.name(), message = %error.message, "unknown whether the provider accepted the submission");
         SendFailure::Unclear(error.message)
     }
@@ -276,45 +276,45 @@ impl HostedTask<'_> {
                 self.intend(route, site, credential, submission.clone())
                     .await
             } else {
-                self.still_held().await
+                self.confirm_held().await
             }
         };
         let watch = ProgressWatch::default();
         let driver = &app.models.upstream.driver;
         let answer = driver.submit(&site.provider, &credential.secret, order, &watch, intent);
-        let show = |progress| self.run.watch.reached(progress);
-        let answer = watch.during(answer, show).await;
+        let show = |progress| self.run.watch.raise_progress(progress);
+        let answer = watch.run_with_progress(answer, show).await;
         let (result, poll_after) = match answer {
             Ok(OrderAcceptance::Job { handle, poll_after }) => (Ok(handle), poll_after),
             Ok(OrderAcceptance::Done(outputs)) => (Err(outputs), None),
             Err(SubmitError::Intent(halt)) => {
                 app.models
                     .upstream
-                    .breaker(route, CircuitBreaker::undecided);
+                    .breaker(route, CircuitBreaker::end_trial);
                 return Ok(halt.into_attempt()?);
             }
             Err(SubmitError::TooLate) => {
                 app.models
                     .upstream
-                    .breaker(route, CircuitBreaker::undecided);
-                return Err(self.held_back(site, id, is_new).await.into());
+                    .breaker(route, CircuitBreaker::end_trial);
+                return Err(self.close_held_back(site, id, is_new).await.into());
             }
             // That a repetition was refused, or did not even leave, does not prove that the first
             // request was refused, so nothing is recorded.
-            Err(SubmitError::Before(error) | SubmitError::Refused(error)) if !is_new => {
-                return Ok(RouteAttempt::Passed(DeclineReason::No(error)));
+            Err(SubmitError::BeforeSubmission(error) | SubmitError::Refused(error)) if !is_new => {
+                return Ok(RouteAttempt::Declined(DeclineReason::Refused(error)));
             }
-            Err(SubmitError::Before(error)) => {
+            Err(SubmitError::BeforeSubmission(error)) => {
                 // The intent comes later, so there is no row yet. This one only tells what was
                 // tried.
                 self.note_refused(submission, &error).await;
-                return Ok(self.refused(route, error)?);
+                return Ok(self.handle_refusal(route, error)?);
             }
             Err(SubmitError::Refused(error)) => {
                 // On disk before another route is tried: `intend` sends nothing while an earlier
                 // submission is not known to be refused.
                 return match self.write_refused(id, &error).await {
-                    Ok(true) => Ok(self.refused(route, error)?),
+                    Ok(true) => Ok(self.handle_refusal(route, error)?),
                     Ok(false) => Err((RunOutcome::Stopped, None).into()),
                     Err(halt) => Ok(halt.into_attempt()?),
                 };
@@ -324,7 +324,7 @@ impl HostedTask<'_> {
             Err(SubmitError::Failed(error)) => {
                 app.models
                     .upstream
-                    .breaker(route, CircuitBreaker::succeeded);
+                    .breaker(route, CircuitBreaker::record_success);
                 let closing = SubmissionClose {
                     id,
                     from: SubmissionState::Intended,
@@ -342,29 +342,31 @@ impl HostedTask<'_> {
         crash::point("submission-sent");
         app.models
             .upstream
-            .breaker(route, CircuitBreaker::succeeded);
-        let noted = self.note_yes(route, sent, &result, watch.cost()).await?;
-        routes::took(app, route).await;
+            .breaker(route, CircuitBreaker::record_success);
+        let noted = self
+            .record_acceptance(route, sent, &result, watch.cost())
+            .await?;
+        routes::record_acceptance(app, route).await;
         tracing::info!(provider = %route.provider, submission_id = %id, "provider accepted the task");
-        Ok(RouteAttempt::Taken(Box::new(AcceptedJob {
+        Ok(RouteAttempt::Accepted(Box::new(AcceptedJob {
             submission: submission.clone(),
             site: site.clone(),
             credential: credential.clone(),
             route_model: order.model.clone(),
             accepted_at: noted.at,
             result,
-            is_kept: noted.is_kept,
+            is_persisted: noted.is_persisted,
             state: noted.state,
             cost: watch.cost(),
             poll_after,
-            is_taken_up: false,
+            is_resumed: false,
             _open: open,
         })))
     }
 
     /// Writes down that the provider took it, and what it brought. Where all that is left to do is to
     /// write the result, that is done once, with the end of the task.
-    async fn note_yes(
+    async fn record_acceptance(
         &self,
         route: &Route,
         sent: SentOrder<'_>,
@@ -394,10 +396,10 @@ impl HostedTask<'_> {
                 brought,
             };
             // It is not set before: once a provider has accepted, this run submits nothing else.
-            let _ = self.untold.set(untold);
+            let _ = self.pending_acceptance.set(untold);
             return Ok(PersistedAcceptance {
                 at: self.crew.app.clock.now(),
-                is_kept: false,
+                is_persisted: false,
                 state: SubmissionState::Intended,
             });
         }
@@ -406,24 +408,28 @@ impl HostedTask<'_> {
         crash::point("submission-accepted");
         Ok(PersistedAcceptance {
             at,
-            is_kept,
+            is_persisted: is_kept,
             state: SubmissionState::Accepted,
         })
     }
 
     /// The provider took nothing: another route may, or the caller is told.
-    fn refused(&self, route: &Route, error: ProviderError) -> Result<RouteAttempt, RunEnding> {
+    fn handle_refusal(
+        &self,
+        route: &Route,
+        error: ProviderError,
+    ) -> Result<RouteAttempt, RunEnding> {
         tracing::warn!(provider = %route.provider, class = error.class.name(), message = %error.message, "provider rejected the submission");
         // `Unclear` gets here only from a call before the submission, so another route may try.
         if error.class.allows_fail_over() || error.class == ErrorClass::Unclear {
-            return Ok(RouteAttempt::Passed(DeclineReason::No(error)));
+            return Ok(RouteAttempt::Declined(DeclineReason::Refused(error)));
         }
         // The provider works; it is the request that it does not like.
         self.crew
             .app
             .models
             .upstream
-            .breaker(route, CircuitBreaker::succeeded);
+            .breaker(route, CircuitBreaker::record_success);
         Err((failure(&error), None))
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// The places of every model.
 pub(super) struct SubmitSlots {
     /// For each model.
-    most: usize,
+    slots_per_model: usize,
     models: Mutex<HashMap<String, Arc<ModelSlots>>>,
 }
 
@@ -24,18 +24,18 @@ pub(super) struct ModelSlots {
 impl SubmitSlots {
     pub(super) fn new(most: usize) -> Self {
         Self {
-            most,
+            slots_per_model: most,
             models: Mutex::default(),
         }
     }
 
-    pub(super) fn of(&self, model: &str) -> Arc<ModelSlots> {
+    pub(super) fn for_model(&self, model: &str) -> Arc<ModelSlots> {
         let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(places) = models.get(model) {
             return places.clone();
         }
         let places = Arc::new(ModelSlots {
-            free: Arc::new(Semaphore::new(self.most)),
+            free: Arc::new(Semaphore::new(self.slots_per_model)),
             // Tasks of an earlier process may be waiting. The first look will tell.
             has_queue: AtomicBool::new(true),
         });
@@ -45,12 +45,12 @@ impl SubmitSlots {
 
     /// The queues of all models are about to be looked at: what is claimed of those that are found
     /// says whether more is left.
-    pub(super) fn look(&self) {
+    pub(super) fn clear_queued(&self) {
         self.mark(false);
     }
 
     /// The look failed: nobody knows who waits.
-    pub(super) fn not_seen(&self) {
+    pub(super) fn assume_queued(&self) {
         self.mark(true);
     }
 
@@ -99,8 +99,8 @@ mod tests {
     #[test]
     fn places_are_held_before_tasks_are_claimed() {
         let places = SubmitSlots::new(3);
-        let film = places.of("film");
-        places.look();
+        let film = places.for_model("film");
+        places.clear_queued();
         let new = film.reserve(1);
         let held = film.hold(256).unwrap();
         assert_eq!(held.num_permits(), 2, "what is left");
@@ -113,22 +113,22 @@ mod tests {
     #[test]
     fn new_tasks_pass_nobody_who_waits() {
         let places = SubmitSlots::new(2);
-        let film = places.of("film");
+        let film = places.for_model("film");
         assert!(film.reserve(1).is_none(), "nobody has looked yet");
-        places.look();
+        places.clear_queued();
         let first = film.reserve(2);
         assert!(first.is_some());
         assert!(film.reserve(1).is_none(), "it is full");
         drop(first);
         assert!(film.reserve(1).is_none(), "one came while it was full");
         assert!(film.hold(1).is_some());
-        places.look();
+        places.clear_queued();
         assert!(film.reserve(2).is_some());
         film.queue();
         assert!(film.reserve(1).is_none());
-        assert!(places.of("another").reserve(1).is_none());
-        places.look();
-        places.not_seen();
+        assert!(places.for_model("another").reserve(1).is_none());
+        places.clear_queued();
+        places.assume_queued();
         assert!(film.reserve(1).is_none(), "the look failed");
     }
 }

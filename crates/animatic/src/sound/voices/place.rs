@@ -1,7 +1,7 @@
 //! Places: birds, crickets, a fire, a city, a quiet room.
 
 use crate::sound::dsp::{
-    BiquadFilter, DecayingTone, LowPass, PcgRandom, RandomWalk, ToneBank, ears, place,
+    BiquadFilter, DecayingTone, LowPass, PcgRandom, RandomWalk, ToneBank, pan_gains, stereo_noise,
 };
 use crate::sound::voice::{AmbienceVoice, RATE_HZ, StereoSample};
 
@@ -40,7 +40,7 @@ impl BirdsVoice {
             })
             .collect();
         Self {
-            noise: ears(seed, 60),
+            noise: stereo_noise(seed, 60),
             breeze: RandomWalk::new(PcgRandom::new(seed, 1051), 0.5),
             leaves: [BiquadFilter::band_pass(3200.0, 0.5); 2],
             singers,
@@ -114,13 +114,13 @@ impl CricketsVoice {
                     at: chance.unit() * 0.5 * RATE_HZ,
                     period: chance.between(0.4, 0.75) * RATE_HZ,
                     level: chance.octaves(0.03, 0.2),
-                    place: place(chance.noise()),
+                    place: pan_gains(chance.noise()),
                     chance,
                 }
             })
             .collect();
         Self {
-            noise: ears(seed, 70),
+            noise: stereo_noise(seed, 70),
             night: [LowPass::new(700.0); 2],
             choir,
         }
@@ -177,7 +177,7 @@ pub(super) struct FireVoice {
 impl FireVoice {
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            noise: ears(seed, 80),
+            noise: stereo_noise(seed, 80),
             chance: PcgRandom::new(seed, 1070),
             flicker: [1071, 1072].map(|part| RandomWalk::new(PcgRandom::new(seed, part), 7.0)),
             roar: [[LowPass::new(120.0), LowPass::new(260.0)]; 2],
@@ -199,7 +199,7 @@ impl AmbienceVoice for FireVoice {
         };
         if self.chance.happens(rate) {
             let strength = 0.1 + 1.1 * self.chance.unit().powi(4);
-            self.crackle = place(self.chance.noise() * 0.7).map(|share| share * strength);
+            self.crackle = pan_gains(self.chance.noise() * 0.7).map(|share| share * strength);
             self.fading = 0.001_f32.powf(1.0 / (self.chance.octaves(0.003, 0.025) * RATE_HZ));
         }
         self.crackle = self.crackle.map(|left| left * self.fading);
@@ -242,7 +242,7 @@ impl CityVoice {
             level: 0.5,
         };
         Self {
-            noise: ears(seed, 90),
+            noise: stereo_noise(seed, 90),
             chance: PcgRandom::new(seed, 1080),
             mood: RandomWalk::new(PcgRandom::new(seed, 1081), 0.4),
             hum: [[LowPass::new(110.0), LowPass::new(300.0)]; 2],
@@ -265,7 +265,7 @@ impl AmbienceVoice for CityVoice {
                 car.level = self.chance.octaves(0.1, 0.8);
             }
             let near = (1.0 - (car.at / 1.3).powi(2)).max(0.0).powi(3) * car.level;
-            let shares = place(car.at);
+            let shares = pan_gains(car.at);
             tyres = [tyres[0] + near * shares[0], tyres[1] + near * shares[1]];
         }
         let mood = 0.6 + 0.4 * self.mood.next();
@@ -290,7 +290,7 @@ pub(super) struct RoomToneVoice {
 impl RoomToneVoice {
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            noise: ears(seed, 100),
+            noise: stereo_noise(seed, 100),
             air: [[LowPass::new(140.0), LowPass::new(600.0)]; 2],
             hush: [LowPass::new(3000.0); 2],
             hum: 0.0,

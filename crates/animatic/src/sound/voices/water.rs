@@ -1,7 +1,7 @@
 //! Water: the sea and a brook.
 
 use crate::sound::dsp::{
-    BiquadFilter, DecayingTone, LowPass, PcgRandom, RandomWalk, ToneBank, ears, place,
+    BiquadFilter, DecayingTone, LowPass, PcgRandom, RandomWalk, ToneBank, pan_gains, stereo_noise,
 };
 use crate::sound::voice::{AmbienceVoice, RATE_HZ, StereoSample};
 
@@ -30,7 +30,7 @@ impl WaveTrain {
             phase,
             step: 0.0,
             size: 0.0,
-            place: place(chance.noise() * 0.6),
+            place: pan_gains(chance.noise() * 0.6),
             chance,
         };
         wave.renew();
@@ -61,7 +61,7 @@ impl SeaVoice {
     pub(super) fn new(seed: u64) -> Self {
         let train = |part, phase| WaveTrain::new(PcgRandom::new(seed, part), phase);
         Self {
-            noise: ears(seed, 40),
+            noise: stereo_noise(seed, 40),
             waves: vec![train(1030, 0.1), train(1031, 0.45), train(1032, 0.75)],
             deep: [LowPass::new(160.0); 2],
             surf: [BiquadFilter::low_pass(1100.0, 0.6); 2],
@@ -104,7 +104,7 @@ pub(super) struct StreamVoice {
 impl StreamVoice {
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            noise: ears(seed, 50),
+            noise: stereo_noise(seed, 50),
             chance: PcgRandom::new(seed, 1040),
             flow: RandomWalk::new(PcgRandom::new(seed, 1041), 0.8),
             bubbles: ToneBank::default(),

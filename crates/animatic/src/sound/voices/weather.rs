@@ -1,7 +1,7 @@
 //! Air: wind, rain, thunder.
 
 use crate::sound::dsp::{
-    BiquadFilter, DecayingTone, LowPass, PcgRandom, RandomWalk, ToneBank, ears,
+    BiquadFilter, DecayingTone, LowPass, PcgRandom, RandomWalk, ToneBank, stereo_noise,
 };
 use crate::sound::voice::{AmbienceVoice, StereoSample};
 
@@ -19,7 +19,7 @@ pub(super) struct WindVoice {
 impl WindVoice {
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            noise: ears(seed, 10),
+            noise: stereo_noise(seed, 10),
             gust: RandomWalk::new(PcgRandom::new(seed, 1000), 0.45),
             flutter: [1001, 1002].map(|part| RandomWalk::new(PcgRandom::new(seed, part), 2.3)),
             band: [BiquadFilter::band_pass(400.0, 0.8); 2],
@@ -64,7 +64,7 @@ pub(super) struct RainVoice {
 impl RainVoice {
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            noise: ears(seed, 20),
+            noise: stereo_noise(seed, 20),
             drops: PcgRandom::new(seed, 1010),
             density: RandomWalk::new(PcgRandom::new(seed, 1011), 0.3),
             hiss: [BiquadFilter::high_pass(2600.0, 0.6); 2],
@@ -118,7 +118,7 @@ pub(super) struct ThunderVoice {
 impl ThunderVoice {
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            noise: ears(seed, 30),
+            noise: stereo_noise(seed, 30),
             chance: PcgRandom::new(seed, 1020),
             deep: [[LowPass::new(130.0), LowPass::new(220.0)]; 2],
             crack: [BiquadFilter::band_pass(1100.0, 0.5); 2],

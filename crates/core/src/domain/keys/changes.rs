@@ -31,7 +31,7 @@ pub struct IssuedKey {
     /// Told once; nothing that is kept holds it.
     pub secret: Option<Secret>,
     /// What was begun with it, after a rotation or a revocation.
-    pub ties: Option<KeyDependents>,
+    pub dependents: Option<KeyDependents>,
 }
 
 /// What outlives a request with a key: what ends with it, and what an operator may want to end.
@@ -45,7 +45,7 @@ pub struct KeyDependents {
 }
 
 impl KeyDependents {
-    fn cut(
+    fn end_dependents(
         conn: &mut Conn<'_>,
         (account, key): (AccountId, KeyId),
         webhooks_end: KeyEndAction,
@@ -53,7 +53,7 @@ impl KeyDependents {
         now: Timestamp,
     ) -> Result<Self, Error> {
         let sessions_ended = store::sessions::count(conn, key, now)?;
-        let webhooks = webhooks::end_of_key(conn, (account, key), webhooks_end, by, now)?;
+        let webhooks = webhooks::end_key_endpoints(conn, (account, key), webhooks_end, by, now)?;
         Ok(Self {
             sessions_ended,
             webhooks,
@@ -62,7 +62,7 @@ impl KeyDependents {
     }
 
     /// For the audit log.
-    fn told(&self) -> Value {
+    fn audit_value(&self) -> Value {
         let ids = self.webhooks.iter().map(|webhook| webhook.id.to_string());
         json!({"sessions_ended": self.sessions_ended, "webhooks": ids.collect::<Vec<_>>()})
     }
@@ -105,7 +105,7 @@ pub(super) fn insert(
         conn,
         "key.create",
         &key.id,
-        (None, Some(told(key, &handle))),
+        (None, Some(audit_value(key, &handle))),
         now,
     )
 }
@@ -120,7 +120,7 @@ fn issued(
     Ok(IssuedKey {
         record,
         secret,
-        ties: None,
+        dependents: None,
     })
 }
 
@@ -173,14 +173,14 @@ pub async fn change(
             let KeyRecord {
                 mut key, account, ..
             } = valid(conn, id, now)?;
-            let before = told(&key, &account);
+            let before = audit_value(&key, &account);
             change.apply(&mut key);
             // A period without a budget would come into force unnoticed with the next budget.
             if key.budget.is_none() {
                 key.budget_period = None;
             }
             accounts::update_key(conn, &key)?;
-            let changed = (Some(before), Some(told(&key, &account)));
+            let changed = (Some(before), Some(audit_value(&key, &account)));
             by.note(conn, "key.update", &id, changed, now)?;
             issued(conn, id, None, now)
         })
@@ -198,7 +198,7 @@ pub async fn rotate(
 ) -> Result<IssuedKey, Error> {
     if grace > LONGEST_GRACE {
         let message = "Must be at most 30 days.";
-        return Err(Error::at(ErrorCode::InvalidValue, "grace", message));
+        return Err(Error::at_field(ErrorCode::InvalidValue, "grace", message));
     }
     let secret = generate().map_err(Error::internal)?;
     let now = app.clock.now();
@@ -208,22 +208,22 @@ pub async fn rotate(
             let prefix: String = secret.expose().chars().take(12).collect();
             let new = (prefix.as_str(), hash(secret.expose()));
             let until = now.plus(grace);
-            accounts::exchange_secret(conn, id, (new.0, &new.1), until)?;
+            accounts::rotate_secret(conn, id, (new.0, &new.1), until)?;
             let end = if ends_webhooks {
                 KeyEndAction::Delete
             } else {
                 KeyEndAction::Keep
             };
             // Before the sessions are deleted below, as it counts them.
-            let ties = KeyDependents::cut(conn, (key.account, id), end, by, now)?;
+            let ties = KeyDependents::end_dependents(conn, (key.account, id), end, by, now)?;
             // Whoever has a session signed in with the former secret, which may have leaked.
             store::sessions::delete_of_key(conn, id)?;
             let after =
-                json!({"prefix": prefix, "former_until": until.rfc3339(), "ties": ties.told()});
+                json!({"prefix": prefix, "former_until": until.rfc3339(), "ties": ties.audit_value()});
             let changed = (Some(json!({"prefix": key.prefix})), Some(after));
             by.note(conn, "key.rotate", &id, changed, now)?;
             Ok(IssuedKey {
-                ties: Some(ties),
+                dependents: Some(ties),
                 ..issued(conn, id, Some(secret), now)?
             })
         })
@@ -252,16 +252,16 @@ pub async fn revoke(
                 KeyEndAction::Disable
             };
             let account = issued.record.key.account;
-            let mut ties = KeyDependents::cut(conn, (account, id), end, by, now)?;
+            let mut ties = KeyDependents::end_dependents(conn, (account, id), end, by, now)?;
             if was_valid {
-                let after = json!({"revoked_at": now.rfc3339(), "ties": ties.told()});
+                let after = json!({"revoked_at": now.rfc3339(), "ties": ties.audit_value()});
                 by.note(conn, "key.revoke", &id, (None, Some(after)), now)?;
             }
             // They ended with the first revocation.
             if !was_valid {
                 ties.sessions_ended = 0;
             }
-            issued.ties = Some(ties);
+            issued.dependents = Some(ties);
             Ok((issued, was_valid))
         })
         .await
@@ -285,7 +285,7 @@ pub async fn page(
     let (limit, one_more, now) = (page.limit, page.with_one_more(), app.clock.now());
     let read = app
         .store
-        .examine(move |conn| accounts::key_page(conn, account, one_more, now));
+        .long_read(move |conn| accounts::key_page(conn, account, one_more, now));
     let mut found = read.await?;
     let has_more = store::tasks::cut_one_more(&mut found, limit);
     Ok((found, has_more))
@@ -314,13 +314,13 @@ pub fn check_models(app: &AppParts, models: Option<&[String]>) -> Result<(), Err
         Some(at) => {
             let message = "There is no model with this name.";
             let param = format!("models[{at}]");
-            Err(Error::at(ErrorCode::InvalidValue, param, message))
+            Err(Error::at_field(ErrorCode::InvalidValue, param, message))
         }
     }
 }
 
 /// A key's settings for the audit log.
-fn told(key: &ApiKey, account: &str) -> Value {
+fn audit_value(key: &ApiKey, account: &str) -> Value {
     json!({
         "name": key.name,
         "account": account,

@@ -7,7 +7,7 @@ use mediagate_store::accounts;
 /// Writes when keys were used, as far as that is due.
 pub async fn note_uses(app: &App) -> Result<(), Error> {
     loop {
-        let due = app.caches.uses.due();
+        let due = app.caches.key_usage.due();
         if due.is_empty() {
             return Ok(());
         }
@@ -20,6 +20,6 @@ pub async fn note_uses(app: &App) -> Result<(), Error> {
                 Ok(())
             })
             .await?;
-        app.caches.uses.written(&due);
+        app.caches.key_usage.mark_written(&due);
     }
 }

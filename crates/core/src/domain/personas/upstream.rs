@@ -77,7 +77,7 @@ pub(super) async fn create(
                 && let Err(error) = record.sent(false).await
             {
                 // The mark stays, so for a while a repeat is told that the outcome is unknown.
-                tracing::warn!(inside = ?error.inside(), "cannot record the failure of a persona");
+                tracing::warn!(inside = ?error.internal_cause(), "cannot record the failure of a persona");
             }
             return Err(refused(error));
         }
@@ -115,9 +115,9 @@ fn refused(error: SubmitError<Error>) -> Error {
         SubmitError::TooLate => {
             let message =
                 "The gateway was suspended before it could send the request to the provider.";
-            return Error::later(ErrorCode::Overloaded, message, 5);
+            return Error::retry_later(ErrorCode::Overloaded, message, 5);
         }
-        SubmitError::Before(error)
+        SubmitError::BeforeSubmission(error)
         | SubmitError::Refused(error)
         | SubmitError::Failed(error)
         | SubmitError::Unclear(error) => error,
@@ -133,7 +133,7 @@ fn refused(error: SubmitError<Error>) -> Error {
             ErrorCode::SubmissionUnconfirmed,
             "It is unknown whether the provider created the persona. Nothing was charged.",
         ),
-        _ => Error::later(
+        _ => Error::retry_later(
             ErrorCode::ProviderUnavailable,
             "The provider that made the clip cannot create personas at the moment.",
             5,

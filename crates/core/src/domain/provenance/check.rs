@@ -44,7 +44,7 @@ pub struct ProvenanceReport {
 /// An entry of the registry that fits.
 #[derive(Debug)]
 pub struct RegistryMatch {
-    pub how: MatchKind,
+    pub kind: MatchKind,
     pub print: ResultFingerprint,
     /// Whether the asker's own account made it.
     pub is_own: bool,
@@ -72,12 +72,12 @@ pub async fn fetch(app: &AppParts, turn: AccountId, address: &str) -> Result<Tem
     let spool = app.config.spool_path();
     let fetched = app.net.fetcher.fetch(address, LIMIT_BYTES, &spool).await;
     fetched.map_err(|error| match error {
-        FetchError::Blocked(why) => Error::at(
+        FetchError::Blocked(why) => Error::at_field(
             ErrorCode::FileFetchBlocked,
             "url",
             format!("Fetching the file's URL is not allowed: {why}."),
         ),
-        FetchError::Failed(_) | FetchError::TooLarge { .. } => Error::at(
+        FetchError::Failed(_) | FetchError::TooLarge { .. } => Error::at_field(
             ErrorCode::FileFetchFailed,
             "url",
             format!("The file could not be fetched: {error}."),
@@ -93,7 +93,7 @@ pub async fn check(
     turn: AccountId,
     file: TempPath,
 ) -> Result<ProvenanceReport, Error> {
-    let seen = see(app, turn, file).await?;
+    let seen = inspect_file(app, turn, file).await?;
     let (key, mut mark) = (app.secrets.origin.keys(), seen.looked.mark);
     let mut asked = seen.looked.asked;
     if let Some(heard) = seen.heard {
@@ -109,7 +109,7 @@ pub async fn check(
     let mut examined = seen.examined;
     examined.provenance = examined
         .provenance
-        .and(mark.map(|_| ProvenanceMark::Watermark));
+        .with_marks(mark.map(|_| ProvenanceMark::Watermark));
     Ok(ProvenanceReport {
         sha256: seen.sha256,
         size_bytes: seen.size_bytes,
@@ -117,7 +117,7 @@ pub async fn check(
         is_marked: mark.is_some(),
         matches: told
             .map(|(how, print)| RegistryMatch {
-                how,
+                kind: how,
                 is_own: asker == Some(print.account),
                 print,
             })
@@ -136,7 +136,7 @@ struct FileFindings {
     notes: Vec<String>,
 }
 
-async fn see(app: &App, turn: AccountId, file: TempPath) -> Result<FileFindings, Error> {
+async fn inspect_file(app: &App, turn: AccountId, file: TempPath) -> Result<FileFindings, Error> {
     let size = tokio::fs::metadata(&file).await.map_err(Error::internal)?;
     // Signed files are read whole, and so are recordings whose tables are searched.
     let memory = clip::KEEPING_BYTES + size.len() * 2;
@@ -194,7 +194,7 @@ async fn see(app: &App, turn: AccountId, file: TempPath) -> Result<FileFindings,
             notes,
         })
     };
-    let room = &app.limits.room;
+    let room = &app.limits.media_work;
     room.work(turn, WorkKind::Check, memory, work).await?
 }
 
@@ -225,7 +225,7 @@ fn find(
         let Some(print) = store::fingerprints::by_id(conn, &id)? else {
             continue;
         };
-        if let Some((of, like)) = fingerprints::compare(&print.likeness, asked) {
+        if let Some((of, like)) = fingerprints::compare(&print.fingerprint, asked) {
             let distance = like.distance;
             near.push((distance, (MatchKind::Near { of, distance }, print)));
         }
@@ -254,7 +254,7 @@ fn candidates(
 ) -> Result<Vec<String>, Error> {
     let mut shared: HashMap<String, u32> = HashMap::new();
     for part in &asked.keys {
-        for id in store::fingerprints::with_part(conn, *part, MOST_WITH_PART)? {
+        for id in store::fingerprints::ids_with_key(conn, *part, MOST_WITH_PART)? {
             *shared.entry(id).or_default() += 1;
         }
     }

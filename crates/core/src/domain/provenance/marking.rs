@@ -39,23 +39,23 @@ pub enum MarkError {
     #[error("not signed: {0}")]
     NotSigned(#[from] SigningError),
     #[error("{0}")]
-    Inside(Error),
+    Internal(Error),
 }
 
 impl From<Error> for MarkError {
     fn from(error: Error) -> Self {
-        Self::Inside(error)
+        Self::Internal(error)
     }
 }
 
 impl From<MarkError> for Error {
     fn from(error: MarkError) -> Self {
         match error {
-            MarkError::Inside(error) => error,
+            MarkError::Internal(error) => error,
             MarkError::NotSigned(why) => {
                 tracing::error!(%why, "cannot sign a result");
                 let message = "The file cannot be signed now. Try again later.";
-                Self::later(ErrorCode::Overloaded, message, 10)
+                Self::retry_later(ErrorCode::Overloaded, message, 10)
             }
         }
     }
@@ -85,7 +85,7 @@ pub struct RenderedFilm {
 
 /// Signs a film that was made here, with `more` marks than a signature, and its pictures, which
 /// name the film.
-pub async fn film(
+pub async fn sign_film(
     app: &App,
     facts: SigningFacts,
     film: RenderedFilm,
@@ -96,20 +96,20 @@ pub async fn film(
     let (more, account) = (more.to_vec(), facts.account);
     let sign = move |_: &WorkSlot| {
         let made = if film.is_from_words {
-            CreationMethod::Drawn
+            CreationMethod::Algorithmic
         } else {
-            CreationMethod::DrawnFrom
+            CreationMethod::AlgorithmicComposite
         };
         let origin = &parts.secrets.origin;
-        let mp4 = origin.sign(film.mp4, SignedFormat::Mp4, &facts.stated(&when, made))?;
+        let mp4 = origin.sign(film.mp4, SignedFormat::Mp4, &facts.statement(&when, made))?;
         let source = CreationMethod::Edited {
             title: &facts.title,
             source: &mp4,
         };
-        let stated = facts.stated(&when, source);
+        let stated = facts.statement(&when, source);
         let poster = origin.sign(film.poster, SignedFormat::Jpeg, &stated)?;
         let sheet = origin.sign(film.sheet, SignedFormat::Jpeg, &stated)?;
-        let told = origin.tell_of_own(&mp4).and(more);
+        let told = origin.examine_own(&mp4).with_marks(more);
         let film = RenderedFilm {
             mp4,
             poster,
@@ -118,12 +118,12 @@ pub async fn film(
         };
         Ok((film, told))
     };
-    let room = &app.limits.room;
+    let room = &app.limits.media_work;
     room.work(account, WorkKind::Result, memory, sign).await?
 }
 
 /// What a stranger's file says of its origin; its credentials are read in a child. Blocks.
-pub fn told(app: &AppParts, file: &Path, watch: &EngineControl) -> Provenance {
+pub fn read_provenance(app: &AppParts, file: &Path, watch: &EngineControl) -> Provenance {
     let examined = FileExamination::claims(file);
     if !examined.can_be_verified() {
         return examined.provenance;
@@ -134,7 +134,7 @@ pub fn told(app: &AppParts, file: &Path, watch: &EngineControl) -> Provenance {
 }
 
 /// Signs the poster of a film that somebody else made and that lies at `film`.
-pub async fn poster(
+pub async fn sign_poster(
     app: &App,
     facts: SigningFacts,
     poster: Vec<u8>,
@@ -154,12 +154,12 @@ pub async fn poster(
         let signed = sign_edited(&parts, &facts, &when, target, &film, place.watch());
         Ok(signed?)
     };
-    let (room, memory) = (&app.limits.room, size.len() * 2);
+    let (room, memory) = (&app.limits.media_work, size.len() * 2);
     room.work(account, WorkKind::Result, memory, sign).await?
 }
 
 /// Signs an avatar that was drawn here.
-pub async fn avatar(
+pub async fn sign_avatar(
     app: &App,
     account: AccountId,
     id: &str,
@@ -178,19 +178,19 @@ pub async fn avatar(
     };
     let memory = picture.len() as u64 * 3;
     let sign = move |_: &WorkSlot| {
-        let stated = facts.stated(&when, CreationMethod::Drawn);
+        let stated = facts.statement(&when, CreationMethod::Algorithmic);
         Ok(parts
             .secrets
             .origin
             .sign(picture, SignedFormat::Png, &stated)?)
     };
-    let room = &app.limits.room;
+    let room = &app.limits.media_work;
     room.work(account, WorkKind::Result, memory, sign).await?
 }
 
 /// Signs a clip and its covers; what its record tells. An upload is signed only to carry on the
 /// credentials that it came with.
-pub async fn clip(
+pub async fn sign_clip(
     app: &App,
     facts: SigningFacts,
     clip: MadeClip,
@@ -211,8 +211,9 @@ pub async fn clip(
         1 << 20
     };
     let account = facts.account;
-    let sign = move |place: &WorkSlot| sign_clip(&parts, &facts, &when, clip, &made, place.watch());
-    let room = &app.limits.room;
+    let sign =
+        move |place: &WorkSlot| sign_clip_files(&parts, &facts, &when, clip, &made, place.watch());
+    let room = &app.limits.media_work;
     room.work(account, WorkKind::Result, memory, sign).await?
 }
 
@@ -253,7 +254,7 @@ fn sign_edited(
     std::fs::read(file).map_err(|error| SigningError(error.to_string()))
 }
 
-fn sign_clip(
+fn sign_clip_files(
     app: &AppParts,
     facts: &SigningFacts,
     when: &str,
@@ -263,12 +264,12 @@ fn sign_clip(
 ) -> Result<(MadeClip, Provenance), MarkError> {
     let (ClipSource::Edited(source) | ClipSource::Generated(source) | ClipSource::Uploaded(source)) =
         made;
-    let came_in = told(app, source, watch);
+    let came_in = read_provenance(app, source, watch);
     let marked = clip.is_marked.then_some(ProvenanceMark::Watermark);
     if !OriginMarker::signs() {
-        return Ok((clip, came_in.and(marked)));
+        return Ok((clip, came_in.with_marks(marked)));
     }
-    let inside = |error: std::io::Error| MarkError::Inside(Error::internal(error));
+    let inside = |error: std::io::Error| MarkError::Internal(Error::internal(error));
     let has_credentials = came_in.marks.contains(&ProvenanceMark::C2pa);
     let is_edited = match made {
         // A source can be named as an ingredient only if its marks can be read.
@@ -280,7 +281,7 @@ fn sign_clip(
         Some(sign_edited(app, facts, when, file, source, watch)?)
     } else if matches!(made, ClipSource::Generated(_)) {
         let flac = std::fs::read(&clip.flac).map_err(inside)?;
-        let stated = facts.stated(when, CreationMethod::Generated);
+        let stated = facts.statement(when, CreationMethod::Generated);
         Some(app.secrets.origin.sign(flac, SignedFormat::Flac, &stated)?)
     } else {
         None
@@ -291,7 +292,7 @@ fn sign_clip(
         (clip.size_bytes, clip.sha256) = clip::digest(&clip.flac).map_err(inside)?;
     }
     for cover in [&mut clip.cover, &mut clip.cover_large] {
-        let stated = facts.stated(when, CreationMethod::Drawn);
+        let stated = facts.statement(when, CreationMethod::Algorithmic);
         let signed = app
             .secrets
             .origin
@@ -301,15 +302,15 @@ fn sign_clip(
     // The record of a stem tells what the stem itself carries now; that of a song or an upload
     // tells what came in.
     let tells = match made {
-        ClipSource::Edited(_) if is_edited => told(app, &clip.flac, watch),
+        ClipSource::Edited(_) if is_edited => read_provenance(app, &clip.flac, watch),
         ClipSource::Edited(_) | ClipSource::Generated(_) | ClipSource::Uploaded(_) => came_in,
     };
-    Ok((clip, tells.and(marked)))
+    Ok((clip, tells.with_marks(marked)))
 }
 
 impl SigningFacts {
     /// Of a task. `provider` is `None` if the operator hides it, or there is none.
-    pub fn of(task: &Task, title: &str, provider: Option<String>, prompt: &str) -> Self {
+    pub fn of_task(task: &Task, title: &str, provider: Option<String>, prompt: &str) -> Self {
         Self {
             account: task.account,
             title: title.to_owned(),
@@ -319,7 +320,7 @@ impl SigningFacts {
         }
     }
 
-    fn stated<'a>(&'a self, when: &'a str, made: CreationMethod<'a>) -> ResultStatement<'a> {
+    fn statement<'a>(&'a self, when: &'a str, made: CreationMethod<'a>) -> ResultStatement<'a> {
         ResultStatement {
             title: &self.title,
             model: &self.model,
@@ -348,7 +349,7 @@ pub fn print_of_film(
         clip: None,
         sha256: film.sha256.clone(),
         watermark,
-        likeness,
+        fingerprint: likeness,
         created_at: film.created_at,
     }
 }
@@ -371,7 +372,7 @@ pub fn print_of_clip(
         clip: Some(clip),
         sha256: audio.sha256.clone(),
         watermark,
-        likeness,
+        fingerprint: likeness,
         created_at: audio.created_at,
     }
 }

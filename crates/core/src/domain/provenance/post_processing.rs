@@ -31,7 +31,7 @@ const BATCH: u32 = 20;
 /// A child is given no further film once those it has are so large: with a bucket, they are fetched.
 const FETCHED_BYTES: u64 = 256 << 20;
 /// Most films of one visit, so that stopping is not held up.
-const MOST: usize = 100;
+const MAX_FILMS: usize = 100;
 /// Memory of a child that looks at one: some frames of 4K.
 const LOOKING_BYTES: u64 = 128 << 20;
 
@@ -47,7 +47,7 @@ pub async fn look_at_films(app: &App) -> Result<(), Error> {
         return Ok(());
     }
     let (mut before, mut looked) = (None, 0);
-    while looked < MOST {
+    while looked < MAX_FILMS {
         let due = due(app, &mut before).await?;
         if due.is_empty() {
             break;
@@ -88,7 +88,7 @@ async fn fetch(
             }
             // The file is gone, so there is nothing to look at. This takes it off the list.
             Ok(None) => keep(app, &print, PerceptualFingerprint::default(), None).await?,
-            Err(error) => missed(app, &print, &error).await?,
+            Err(error) => record_miss(app, &print, &error).await?,
         }
     }
     Ok(some)
@@ -103,10 +103,10 @@ async fn look_at(app: &App, films: Vec<FetchedFilm>) -> Result<(), Error> {
     let files: Vec<_> = films.iter().map(|film| film.file.clone()).collect();
     let look = move |place: &WorkSlot| {
         let files: Vec<&Path> = files.iter().map(|file| &***file).collect();
-        child::glance(&engines, &files, place.watch())
+        child::scan_films(&engines, &files, place.watch())
     };
     // The films belong to many accounts, so the work takes nobody's turn.
-    let (account, room) = (AccountId::nobody(), &app.limits.room);
+    let (account, room) = (AccountId::nobody(), &app.limits.media_work);
     let seen = room
         .work(account, WorkKind::Result, LOOKING_BYTES, look)
         .await;
@@ -115,13 +115,13 @@ async fn look_at(app: &App, films: Vec<FetchedFilm>) -> Result<(), Error> {
             for (film, seen) in films.iter().zip(seen) {
                 match note(app, film, seen).await {
                     Ok(()) => app.caches.misses.invalidate(&film.print.id),
-                    Err(error) => missed(app, &film.print, &error).await?,
+                    Err(error) => record_miss(app, &film.print, &error).await?,
                 }
             }
         }
         Err(error) => {
             for film in &films {
-                missed(app, &film.print, &error).await?;
+                record_miss(app, &film.print, &error).await?;
             }
         }
     }
@@ -140,7 +140,7 @@ async fn due(app: &App, before: &mut Option<AssetId>) -> Result<Vec<ResultFinger
         let from = *before;
         let unseen = app
             .store
-            .read(move |conn| store::fingerprints::unseen(conn, from, BATCH));
+            .read(move |conn| store::fingerprints::without_fingerprint(conn, from, BATCH));
         let mut unseen = unseen.await?;
         let Some(last) = unseen.last() else {
             return Ok(unseen);
@@ -156,10 +156,10 @@ async fn due(app: &App, before: &mut Option<AssetId>) -> Result<Vec<ResultFinger
 }
 
 /// Notes that a film could not be looked at; one that never can is given up.
-async fn missed(app: &App, print: &ResultFingerprint, error: &Error) -> Result<(), Error> {
+async fn record_miss(app: &App, print: &ResultFingerprint, error: &Error) -> Result<(), Error> {
     let misses = &app.caches.misses;
     let tries = misses.get(&print.id).map_or(0, |(tries, _)| tries) + 1;
-    let inside = error.inside();
+    let inside = error.internal_cause();
     if tries < TRIES {
         tracing::warn!(asset_id = %print.id, tries, ?inside, "video analysis failed; trying again later");
         let pause = PAUSE * 4u32.pow(tries - 1);
@@ -184,7 +184,7 @@ async fn note(
     }
     let poster = match (poster, print.task) {
         (Some(poster), Some(id)) => {
-            let read = move |conn: &mut store::Conn<'_>| store::tasks::of_anyone(conn, id);
+            let read = move |conn: &mut store::Conn<'_>| store::tasks::by_id_any_account(conn, id);
             let task = app.store.read(read).await?;
             let task = task.filter(|task| wants_poster(task, app.clock.now()).is_some());
             match task {
@@ -216,14 +216,14 @@ async fn poster_of(
 ) -> Result<Option<Asset>, Error> {
     let shows = app.models.catalog.load().shows_providers();
     let provider = shows.then(|| task.provider.clone());
-    let facts = SigningFacts::of(task, &task.id.video(), provider, "");
-    let poster = match marking::poster(app, facts, poster, film).await {
+    let facts = SigningFacts::of_task(task, &task.id.video(), provider, "");
+    let poster = match marking::sign_poster(app, facts, poster, film).await {
         Ok(poster) => Bytes::from(poster),
         Err(MarkError::NotSigned(why)) => {
             tracing::warn!(task_id = %task.id, %why, "cannot sign a poster; the result gets no poster");
             return Ok(None);
         }
-        Err(MarkError::Inside(error)) => return Err(error),
+        Err(MarkError::Internal(error)) => return Err(error),
     };
     let stored = assets::keep(
         app,
@@ -248,13 +248,13 @@ async fn keep(
         .store
         .write_for(print.account, move |conn| -> Result<bool, Error> {
             // Another process looked at it first. The poster that was stored here is removed below.
-            if !store::fingerprints::set_seen(conn, id, &likeness)? {
+            if !store::fingerprints::set_fingerprint(conn, id, &likeness)? {
                 return Ok(false);
             }
             let (Some(id), Some(mut poster)) = (task, poster) else {
                 return Ok(false);
             };
-            let task = store::tasks::of_anyone(conn, id)?;
+            let task = store::tasks::by_id_any_account(conn, id)?;
             let video = task.as_ref().and_then(|task| wants_poster(task, now));
             let Some(mut video) = video.cloned() else {
                 return Ok(false);
@@ -269,7 +269,7 @@ async fn keep(
         });
     match (written.await?, task, file) {
         // It may be cached without its poster.
-        (true, Some(task), _) => app.caches.ended.invalidate(&task),
+        (true, Some(task), _) => app.caches.ended_tasks.invalidate(&task),
         (false, _, Some(unused)) => assets::remove(app, &unused).await,
         _ => {}
     }

@@ -14,7 +14,7 @@ use mediagate_store as store;
 /// Cancels the task if it has not ended, and asks for its job no more: nothing is charged, and what it cost
 /// the operator is not known.
 pub async fn abandon(app: &App, id: TaskId, by: ChangeAuthor) -> Result<Task, Error> {
-    let task = tasks::of_anyone(app, id).await?;
+    let task = tasks::by_id_any_account(app, id).await?;
     let account = task.account;
     // A transaction of its own. If the next one fails, the task is cancelled and the command can be
     // repeated.
@@ -25,7 +25,7 @@ pub async fn abandon(app: &App, id: TaskId, by: ChangeAuthor) -> Result<Task, Er
     app.store
         .write_for(account, move |conn| -> Result<(), Error> {
             // Read again, because the cancellation has decided about its money.
-            let Some(task) = store::tasks::of_anyone(conn, id)? else {
+            let Some(task) = store::tasks::by_id_any_account(conn, id)? else {
                 return Ok(());
             };
             let last = store::submissions::latest(conn, id)?;
@@ -36,11 +36,11 @@ pub async fn abandon(app: &App, id: TaskId, by: ChangeAuthor) -> Result<Task, Er
             let (from, to) = (open.state, SubmissionState::Unclear);
             // Whoever follows the job may have closed it first, with its real outcome.
             if let Some(closed) = store::submissions::close(conn, open.id, from, to, why, now)? {
-                tasks::job_is_over(conn, &task, JobOutcome::Unknown, now)?;
-                costs::job_is_over(conn, &task, closed, None, None, now)?;
+                tasks::settle_job(conn, &task, JobOutcome::Unknown, now)?;
+                costs::record_job_cost(conn, &task, closed, None, None, now)?;
             }
             Ok(())
         })
         .await?;
-    tasks::of_anyone(app, id).await
+    tasks::by_id_any_account(app, id).await
 }

@@ -76,7 +76,7 @@ pub async fn cancel(
                 Ok::<_, Error>(())
             })? {
                 let message = "The task has already ended and cannot be cancelled.";
-                return Err(Error::plain(ErrorCode::TaskNotCancellable, message).of_task(id));
+                return Err(Error::plain(ErrorCode::TaskNotCancellable, message).with_task(id));
             }
             if let Some(by) = &by {
                 let told = |state: TaskState| Some(json!({"status": state.name()}));
@@ -85,7 +85,7 @@ pub async fn cancel(
             }
             store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)
         });
-    let task = store::soon(written).await?;
+    let task = store::await_commit(written).await?;
     crash::point("task-cancelled");
     counters::task_ended(&task, TaskState::Cancelled);
     tracing::info!(task_id = %id, money = task.money.name(), "task cancelled");
@@ -114,7 +114,7 @@ fn decide(
     match rules.policy {
         CancelPolicy::Charge => Ok(HoldDecision::Kept),
         CancelPolicy::Refund => {
-            let of = ledger::of(task);
+            let of = ledger::entry_subject(task);
             // Two cancellations that read the same sum would exceed the allowance together.
             store::ledger::lock(conn, of)?;
             let forgiven = store::usage::forgiven_on(conn, task.account, now)?;
@@ -181,7 +181,7 @@ pub enum JobOutcome<'a> {
 
 /// Settles the money of a cancelled task whose job is over, in the transaction that closes its submission. Returns
 /// whether money was still held.
-pub fn job_is_over(
+pub fn settle_job(
     conn: &mut Conn<'_>,
     task: &Task,
     end: JobOutcome<'_>,
@@ -202,7 +202,7 @@ pub fn job_is_over(
         // On the day that it was counted on, which may be yesterday.
         let cancelled_at = task.finished_at.unwrap_or(now);
         let less = cost.minus(task.reserved);
-        store::usage::forgive(conn, ledger::of(task), less, cancelled_at)?;
+        store::usage::forgive(conn, ledger::entry_subject(task), less, cancelled_at)?;
     }
     Ok(false)
 }

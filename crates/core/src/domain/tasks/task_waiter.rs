@@ -21,7 +21,7 @@ pub async fn wait(
     if limit.is_zero() {
         return get(app, account, id).await;
     }
-    TaskWaiter::of(app, account, id, None)
+    TaskWaiter::listen(app, account, id, None)
         .wait(app, limit)
         .await
 }
@@ -37,11 +37,11 @@ pub struct TaskWaiter {
 
 impl TaskWaiter {
     /// For a task that is about to be accepted: it is not looked at before something is heard of it.
-    pub fn of_new(app: &AppParts, task: &Task) -> Self {
-        Self::of(app, task.account, task.id, Some(task.event_seq))
+    pub fn for_new_task(app: &AppParts, task: &Task) -> Self {
+        Self::listen(app, task.account, task.id, Some(task.event_seq))
     }
 
-    fn of(app: &AppParts, account: AccountId, id: TaskId, known: Option<u32>) -> Self {
+    fn listen(app: &AppParts, account: AccountId, id: TaskId, known: Option<u32>) -> Self {
         Self {
             account,
             id,
@@ -63,7 +63,7 @@ impl TaskWaiter {
             } else {
                 let read = app
                     .store
-                    .read(move |conn| store::tasks::standing(conn, id, account));
+                    .read(move |conn| store::tasks::state_and_seq(conn, id, account));
                 let (state, seq) = read.await?.ok_or_else(not_found)?;
                 // Looked at once more after the deadline, so that an end whose ring was lost is not
                 // missed.
@@ -73,9 +73,9 @@ impl TaskWaiter {
                 seq
             };
             let rang = tokio::select! {
-                rang = self.listener.ended(seq) => rang,
+                rang = self.listener.wait_for_end(seq) => rang,
                 () = tokio::time::sleep_until(deadline) => false,
-                () = app.process.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
+                () = app.process.closing.cancelled() => return Err(Error::shutting_down().with_task(id)),
             };
             if rang {
                 // Most rings mean the end, so the whole task is read instead of its state first.
@@ -116,7 +116,7 @@ pub async fn next_events(
             // Measured by the newest event that was read. The task's own number may already count
             // one that this look missed.
             () = listener.changed(newest) => {}
-            () = app.process.closing.cancelled() => return Err(Error::shutting_down().of_task(id)),
+            () = app.process.closing.cancelled() => return Err(Error::shutting_down().with_task(id)),
         }
     }
 }

@@ -11,13 +11,17 @@ pub struct FrameShape {
 
 impl FrameShape {
     /// Whether nothing was specified.
-    pub const fn is_open(self) -> bool {
+    pub const fn is_unspecified(self) -> bool {
         self.resolution.is_none() && self.aspect_ratio.is_none()
     }
 
     /// The best match among the sizes on offer, of which the first is the default. The picture's
     /// orientation decides if the frame leaves it open.
-    pub fn among(self, sizes: &[(u32, u32)], picture: Option<(u32, u32)>) -> Option<(u32, u32)> {
+    pub fn best_match(
+        self,
+        sizes: &[(u32, u32)],
+        picture: Option<(u32, u32)>,
+    ) -> Option<(u32, u32)> {
         let default = *sizes.first()?;
         let shaped = |size: &(u32, u32)| {
             self.aspect_ratio
@@ -98,7 +102,7 @@ mod tests {
                 resolution,
                 aspect_ratio,
             };
-            assert_eq!(frame.among(&sizes, picture), meant, "{frame:?}");
+            assert_eq!(frame.best_match(&sizes, picture), meant, "{frame:?}");
         }
     }
 }

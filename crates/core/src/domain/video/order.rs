@@ -76,12 +76,13 @@ impl VideoOrder {
 
     /// The requested size, if offered; `None` if the order leaves it open or asks for one that is
     /// not offered.
-    pub fn size_among(
+    pub fn best_size(
         &self,
         sizes: &[(u32, u32)],
         picture: Option<(u32, u32)>,
     ) -> Option<(u32, u32)> {
-        self.size
-            .or_else(|| (!self.frame.is_open()).then(|| self.frame.among(sizes, picture))?)
+        self.size.or_else(|| {
+            (!self.frame.is_unspecified()).then(|| self.frame.best_match(sizes, picture))?
+        })
     }
 }

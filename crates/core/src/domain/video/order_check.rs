@@ -64,7 +64,7 @@ fn takes(offered: &VideoLimits, frames: usize, end: bool, references: usize) -> 
         frames
     };
     in_frames <= pictures.max
-        && (!end || (frames == 1 && pictures.takes_end()))
+        && (!end || (frames == 1 && pictures.takes_last_frame()))
         && references <= pictures.most_references()
         && (references == 0 || shares_place || (frames == 0 && !end))
 }
@@ -75,7 +75,7 @@ pub(super) fn check(app: &App, model: &Model, order: &VideoOrder) -> Result<(), 
     // First against all routes together: a fault here is one for every route, and the message names
     // all that the model can do. What passes may still fit no single route.
     let mut faults = refusals(&model.id, video_limits(&model.limits)?, order, is_hosted);
-    faults.extend(kept_back(model, &order.provider_options));
+    faults.extend(blocked_options(model, &order.provider_options));
     if faults.is_empty() && is_hosted {
         let mut first = None;
         for route in model.routes() {
@@ -184,7 +184,7 @@ fn missing_size(offered: &VideoLimits, order: &VideoOrder) -> Option<&'static st
         return (!offered.sizes.contains(&size)).then_some(order.params.size);
     }
     let frame = order.frame;
-    if frame.is_open() || frame.among(&offered.sizes, None).is_some() {
+    if frame.is_unspecified() || frame.best_match(&offered.sizes, None).is_some() {
         return None;
     }
     // Tells which of the two fields cannot be met.
@@ -192,7 +192,8 @@ fn missing_size(offered: &VideoLimits, order: &VideoOrder) -> Option<&'static st
         resolution: None,
         ..frame
     };
-    let has_shape = shape_alone.is_open() || shape_alone.among(&offered.sizes, None).is_some();
+    let has_shape =
+        shape_alone.is_unspecified() || shape_alone.best_match(&offered.sizes, None).is_some();
     Some(if has_shape {
         order.params.resolution
     } else {
@@ -211,7 +212,7 @@ fn refused_pictures(model: &str, offered: &VideoLimits, order: &VideoOrder) -> V
         refuse(param, message);
     }
     if let Some((_, param)) = &order.end_picture {
-        if !takes.takes_end() {
+        if !takes.takes_last_frame() {
             refuse(param, format!("{model} does not support a last frame."));
         } else if frames != 1 {
             let message = "A last frame requires exactly one other image, the first frame.";
@@ -242,10 +243,10 @@ fn refused_pictures(model: &str, offered: &VideoLimits, order: &VideoOrder) -> V
 }
 
 /// Provider options that the operator does not pass.
-fn kept_back(model: &Model, options: &Map<String, Value>) -> Vec<FieldError> {
+fn blocked_options(model: &Model, options: &Map<String, Value>) -> Vec<FieldError> {
     let mut names = Vec::new();
-    stopped(&model.pass, "", options, &mut names);
-    let passes = match model.pass.as_slice() {
+    collect_blocked(&model.passthrough_fields, "", options, &mut names);
+    let passes = match model.passthrough_fields.as_slice() {
         [] => "none".to_owned(),
         some => words(some),
     };
@@ -260,7 +261,12 @@ fn kept_back(model: &Model, options: &Map<String, Value>) -> Vec<FieldError> {
 }
 
 /// Collects dotted names that `pass` contains neither themselves nor by a parent.
-fn stopped(pass: &[String], above: &str, options: &Map<String, Value>, names: &mut Vec<String>) {
+fn collect_blocked(
+    pass: &[String],
+    above: &str,
+    options: &Map<String, Value>,
+    names: &mut Vec<String>,
+) {
     for (name, value) in options {
         let path = if above.is_empty() {
             name.clone()
@@ -273,7 +279,7 @@ fn stopped(pass: &[String], above: &str, options: &Map<String, Value>, names: &m
         let below = format!("{path}.");
         match value {
             Value::Object(inner) if pass.iter().any(|one| one.starts_with(&below)) => {
-                stopped(pass, &path, inner, names);
+                collect_blocked(pass, &path, inner, names);
             }
             _ => names.push(path),
         }
@@ -306,7 +312,7 @@ mod tests {
         let pass = ["style".to_owned(), "input.steps".to_owned()];
         let names = |options: Value| {
             let mut names = Vec::new();
-            stopped(&pass, "", options.as_object().unwrap(), &mut names);
+            collect_blocked(&pass, "", options.as_object().unwrap(), &mut names);
             names
         };
         assert!(names(json!({"style": {"any": 1}, "input": {"steps": 4}})).is_empty());

@@ -13,7 +13,7 @@ use mediagate_store::webhooks::{deliveries, delivery_log, endpoints};
 use mediagate_store::{self as store, StoreError};
 
 /// How long a delivery is kept after it was delivered.
-const DELIVERED: Duration = Duration::from_hours(7 * 24);
+const DELIVERED_TTL: Duration = Duration::from_hours(7 * 24);
 /// Deleted in one write.
 const BATCH: u32 = 1000;
 
@@ -24,7 +24,7 @@ pub fn not_found() -> Error {
 }
 
 /// A page of an endpoint's deliveries, and whether more follow.
-pub async fn of_endpoint(
+pub async fn endpoint_page(
     app: &Ctx,
     account: AccountId,
     endpoint: EndpointId,
@@ -36,14 +36,14 @@ pub async fn of_endpoint(
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app
         .store
-        .examine(move |conn| delivery_log::of_endpoint(conn, endpoint, state, one_more));
-    let mut found = store::soon(read).await?;
+        .long_read(move |conn| delivery_log::of_endpoint(conn, endpoint, state, one_more));
+    let mut found = store::await_commit(read).await?;
     let has_more = store::tasks::cut_one_more(&mut found, limit);
     Ok((found, has_more))
 }
 
 /// The deliveries of a task, callbacks too.
-pub async fn of_task(
+pub async fn task_deliveries(
     app: &AppParts,
     account: AccountId,
     task: TaskId,
@@ -80,10 +80,10 @@ pub async fn test(
         .write_for(account, move |conn| -> Result<Delivery, Error> {
             let endpoint =
                 endpoints::by_id(conn, endpoint, account)?.ok_or_else(webhooks::not_found)?;
-            let id = webhooks::events::test(conn, &endpoint, now)?;
+            let id = webhooks::events::insert_test_event(conn, &endpoint, now)?;
             delivery_log::by_id(conn, id, account)?.ok_or_else(not_found)
         });
-    let delivery = store::soon(written).await?;
+    let delivery = store::await_commit(written).await?;
     app.bell.ring_for_deliveries();
     Ok(delivery)
 }
@@ -109,7 +109,7 @@ pub async fn redeliver(
             deliveries::redeliver(conn, id, now)?;
             delivery_log::by_id(conn, id, account)?.ok_or_else(not_found)
         });
-    let delivery = store::soon(written).await?;
+    let delivery = store::await_commit(written).await?;
     app.bell.ring_for_deliveries();
     Ok(delivery)
 }
@@ -129,7 +129,7 @@ pub async fn recover(
             endpoints::by_id(conn, endpoint, account)?.ok_or_else(webhooks::not_found)?;
             Ok(deliveries::recover(conn, endpoint, since, now)?)
         });
-    let count = store::soon(written).await?;
+    let count = store::await_commit(written).await?;
     app.bell.ring_for_deliveries();
     Ok(count)
 }
@@ -137,7 +137,7 @@ pub async fn recover(
 /// Deletes deliveries and events whose time is over.
 pub async fn forget_old(app: &Ctx) -> Result<(), Error> {
     let (delivered, failed) = (
-        app.clock.cutoff(DELIVERED),
+        app.clock.cutoff(DELIVERED_TTL),
         app.clock.cutoff(app.config.webhooks.log_ttl),
     );
     loop {

@@ -37,7 +37,7 @@ pub fn task_ended(
     task: &Task,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let Some(kind) = EventType::of(task.state) else {
+    let Some(kind) = EventType::for_state(task.state) else {
         return Ok(());
     };
     let listening = listening(conn, task.account, kind, now)?;
@@ -45,14 +45,14 @@ pub fn task_ended(
     if listening.is_empty() && task.callback.is_none() {
         return Ok(());
     }
-    let beside = tasks::beside(conn, task)?;
+    let beside = tasks::task_extras(conn, task)?;
     let links = app.links(origin(app, task));
     let view = TaskView::new(&links, task, &beside);
     let event = event(task.account, Some(task.id), kind, view, now)?;
     if !deliveries::insert_event(conn, &event)? {
         return Ok(());
     }
-    tell(conn, &event, &listening)?;
+    insert_deliveries(conn, &event, &listening)?;
     if let Some(url) = &task.callback {
         let job = job_record(conn, app, task, &beside.clips, &links)?;
         call_back(conn, &event, url, job.as_deref())?;
@@ -113,7 +113,7 @@ fn listening(
             None => None,
             Some(id) => accounts::key_by_id(conn, id)?,
         };
-        let clearance = DeliveryClearance::of(key.as_ref(), of_task, now);
+        let clearance = DeliveryClearance::for_key(key.as_ref(), of_task, now);
         // A valid key without the scope gets nothing, now or later. For one that is no longer valid
         // it is held: another key may take the endpoint over and recover it.
         if clearance == DeliveryClearance::Withheld
@@ -121,7 +121,7 @@ fn listening(
         {
             continue;
         }
-        let state = if endpoint.enabled && clearance == DeliveryClearance::Sent {
+        let state = if endpoint.enabled && clearance == DeliveryClearance::Granted {
             DeliveryState::Waiting
         } else {
             DeliveryState::Held
@@ -150,11 +150,11 @@ pub fn endpoint_disabled(
     });
     let event = event(disabled.account, None, kind, data, now)?;
     deliveries::insert_event(conn, &event)?;
-    tell(conn, &event, &listening)
+    insert_deliveries(conn, &event, &listening)
 }
 
 /// An event that only this endpoint is sent, on request. Returns its delivery.
-pub fn test(
+pub fn insert_test_event(
     conn: &mut Conn<'_>,
     endpoint: &WebhookEndpoint,
     now: Timestamp,
@@ -201,7 +201,7 @@ fn event(
 }
 
 /// One delivery for each listener.
-fn tell(
+fn insert_deliveries(
     conn: &mut Conn<'_>,
     event: &WebhookEvent,
     listening: &[ListeningEndpoint],

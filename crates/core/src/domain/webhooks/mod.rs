@@ -29,7 +29,7 @@ use mediagate_store::{self as store, Conn, accounts};
 use signing_keys::SigningKeys;
 
 /// Most endpoints of an account.
-pub const MOST: i64 = 20;
+pub const MAX_ENDPOINTS: i64 = 20;
 
 /// Whose a secret is, for its encryption: an endpoint's, or an account's for callbacks.
 pub fn owner_of(account: AccountId, endpoint: Option<EndpointId>) -> String {
@@ -54,7 +54,7 @@ impl CallbackUrl {
 fn check_url(app: &AppParts, url: &str, param: &str) -> Result<(), Error> {
     let checked = app.net.hooks.check(url);
     let refused = |why: crate::webhook_client::UrlRefusal| {
-        Error::at(ErrorCode::InvalidValue, param, why.to_string())
+        Error::at_field(ErrorCode::InvalidValue, param, why.to_string())
     };
     checked.map(drop).map_err(refused)
 }
@@ -111,7 +111,7 @@ fn prepare(
     new: NewEndpoint,
 ) -> Result<(WebhookEndpoint, Secret), Error> {
     check_url(app, &new.url, "url")?;
-    let (id, keys) = (EndpointId::new(), SigningKeys::fresh()?);
+    let (id, keys) = (EndpointId::new(), SigningKeys::generate()?);
     let endpoint = WebhookEndpoint {
         id,
         account,
@@ -120,25 +120,25 @@ fn prepare(
         description: new.description,
         events: new.events,
         scheme: new.scheme,
-        secrets: keys.close(app, &owner_of(account, Some(id)))?,
+        secrets: keys.seal(app, &owner_of(account, Some(id)))?,
         enabled: true,
         disabled_why: None,
         failures: 0,
         failing_since: None,
         created_at: app.clock.now(),
     };
-    Ok((endpoint, keys.shown(new.scheme)?))
+    Ok((endpoint, keys.verification_key(new.scheme)?))
 }
 
 fn insert(conn: &mut Conn<'_>, endpoint: &WebhookEndpoint, by: &ChangeAuthor) -> Result<(), Error> {
     // Counted where it is inserted, in the account's turn, so that two requests cannot both be the
     // last.
-    if endpoints::count(conn, endpoint.account)? >= MOST {
-        let message = format!("An account can have at most {MOST} webhook endpoints.");
+    if endpoints::count(conn, endpoint.account)? >= MAX_ENDPOINTS {
+        let message = format!("An account can have at most {MAX_ENDPOINTS} webhook endpoints.");
         return Err(Error::plain(ErrorCode::LimitReached, message));
     }
     endpoints::insert(conn, endpoint)?;
-    let changed = (None, Some(told(endpoint)));
+    let changed = (None, Some(audit_value(endpoint)));
     by.note(
         conn,
         "webhook.create",
@@ -149,7 +149,7 @@ fn insert(conn: &mut Conn<'_>, endpoint: &WebhookEndpoint, by: &ChangeAuthor) ->
 }
 
 /// An endpoint as the audit log has it. Its address is told without a query, which may hold a secret.
-fn told(endpoint: &WebhookEndpoint) -> Value {
+fn audit_value(endpoint: &WebhookEndpoint) -> Value {
     let events = endpoint.events.as_ref();
     json!({
         "url": endpoint.url.split(['?', '#']).next(),
@@ -216,7 +216,7 @@ pub async fn change(
         .store
         .write_for(account, move |conn| -> Result<WebhookEndpoint, Error> {
             let mut endpoint = endpoints::by_id(conn, id, account)?.ok_or_else(not_found)?;
-            let (was_enabled, before) = (endpoint.enabled, told(&endpoint));
+            let (was_enabled, before) = (endpoint.enabled, audit_value(&endpoint));
             let is_elsewhere = change.url.as_ref().is_some_and(|url| *url != endpoint.url);
             let is_enabled = change.enabled == Some(true);
             // Whoever names the address is who gets the events, so from now on they are what that
@@ -237,11 +237,11 @@ pub async fn change(
             if was_enabled && !endpoint.enabled {
                 deliveries::hold(conn, id, now)?;
             }
-            let changed = (Some(before), Some(told(&endpoint)));
+            let changed = (Some(before), Some(audit_value(&endpoint)));
             by.note(conn, "webhook.update", &id, changed, now)?;
             endpoints::by_id(conn, id, account)?.ok_or_else(not_found)
         });
-    store::soon(written).await
+    store::await_commit(written).await
 }
 
 fn has_valid_key(
@@ -271,7 +271,7 @@ pub async fn delete(
             remove(conn, &endpoint, &by, now)?;
             Ok(endpoint)
         });
-    store::soon(written).await
+    store::await_commit(written).await
 }
 
 fn remove(
@@ -280,9 +280,9 @@ fn remove(
     by: &ChangeAuthor,
     now: Timestamp,
 ) -> Result<(), Error> {
-    deliveries::give_up(conn, endpoint.id, &endpoint.url, now)?;
+    deliveries::fail_all_of_endpoint(conn, endpoint.id, &endpoint.url, now)?;
     endpoints::delete(conn, endpoint.id)?;
-    let changed = (Some(told(endpoint)), None);
+    let changed = (Some(audit_value(endpoint)), None);
     by.note(conn, "webhook.delete", &endpoint.id, changed, now)
 }
 
@@ -298,7 +298,7 @@ pub enum KeyEndAction {
 }
 
 /// Does this with the endpoints of a key. Returns what they were, oldest first.
-pub fn end_of_key(
+pub fn end_key_endpoints(
     conn: &mut Conn<'_>,
     (account, key): (AccountId, KeyId),
     end: KeyEndAction,
@@ -315,7 +315,7 @@ pub fn end_of_key(
                 disabled.enabled = false;
                 endpoints::update(conn, &disabled)?;
                 deliveries::hold(conn, endpoint.id, now)?;
-                let changed = (Some(told(endpoint)), Some(told(&disabled)));
+                let changed = (Some(audit_value(endpoint)), Some(audit_value(&disabled)));
                 by.note(conn, "webhook.update", &endpoint.id, changed, now)?;
             }
             KeyEndAction::Disable | KeyEndAction::Keep => {}
@@ -339,13 +339,13 @@ pub async fn rotate(
             let owner = owner_of(account, Some(id));
             // Opened in the transaction, so that of two rotations at once the second builds on the
             // first.
-            let keys = SigningKeys::open(&parts, &owner, &endpoint.secrets)?.rotated(now)?;
-            endpoints::set_secrets(conn, id, &keys.close(&parts, &owner)?)?;
+            let keys = SigningKeys::unseal(&parts, &owner, &endpoint.secrets)?.rotated(now)?;
+            endpoints::set_secrets(conn, id, &keys.seal(&parts, &owner)?)?;
             by.note(conn, "webhook.rotate", &id, (None, None), now)?;
-            let shown = keys.shown(endpoint.scheme)?;
+            let shown = keys.verification_key(endpoint.scheme)?;
             Ok((endpoint, shown))
         });
-    store::soon(written).await
+    store::await_commit(written).await
 }
 
 /// What an endpoint's receiver checks signatures with, where that is no secret.
@@ -354,8 +354,8 @@ pub fn public_key(app: &AppParts, endpoint: &WebhookEndpoint) -> Result<Option<S
         return Ok(None);
     }
     let owner = owner_of(endpoint.account, Some(endpoint.id));
-    let keys = SigningKeys::open(app, &owner, &endpoint.secrets)?;
-    keys.shown(endpoint.scheme).map(Some)
+    let keys = SigningKeys::unseal(app, &owner, &endpoint.secrets)?;
+    keys.verification_key(endpoint.scheme).map(Some)
 }
 
 /// The keys of an account's callbacks, made at their first use.
@@ -365,16 +365,16 @@ pub async fn account_keys(app: &App, account: AccountId) -> Result<SigningKeys, 
         .read(move |conn| endpoints::account_secrets(conn, account));
     let owner = owner_of(account, None);
     if let Some(sealed) = read.await? {
-        return SigningKeys::open(app, &owner, &sealed);
+        return SigningKeys::unseal(app, &owner, &sealed);
     }
-    let fresh = SigningKeys::fresh()?.close(app, &owner)?;
+    let fresh = SigningKeys::generate()?.seal(app, &owner)?;
     let written = app
         .store
         .write(move |conn| endpoints::first_account_secrets(conn, account, &fresh));
-    let sealed = store::soon(written).await?;
+    let sealed = store::await_commit(written).await?;
     // Two processes may make the first keys at once. Both go on with those that were written first.
     let sealed = sealed.ok_or_else(|| Error::internal("no secret for callbacks"))?;
-    SigningKeys::open(app, &owner, &sealed)
+    SigningKeys::unseal(app, &owner, &sealed)
 }
 
 /// Gives an account's callbacks a new secret.
@@ -394,10 +394,10 @@ pub async fn rotate_account(
             // replaces the first one's key, which its caller may use until then.
             let sealed = endpoints::account_secrets(conn, account)?
                 .ok_or_else(|| Error::internal("no secret for callbacks"))?;
-            let keys = SigningKeys::open(&parts, &owner, &sealed)?.rotated(now)?;
-            endpoints::set_account_secrets(conn, account, &keys.close(&parts, &owner)?)?;
+            let keys = SigningKeys::unseal(&parts, &owner, &sealed)?.rotated(now)?;
+            endpoints::set_account_secrets(conn, account, &keys.seal(&parts, &owner)?)?;
             by.note(conn, "webhook.rotate", &account, (None, None), now)?;
             Ok(keys)
         });
-    store::soon(written).await
+    store::await_commit(written).await
 }

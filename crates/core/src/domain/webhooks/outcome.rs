@@ -12,7 +12,7 @@ use mediagate_store::Conn;
 use mediagate_store::webhooks::{deliveries, endpoints};
 
 /// An endpoint that did nothing but fail for so long, and so often, is disabled.
-const FAILING: Duration = Duration::from_hours(5 * 24);
+const DISABLE_AFTER: Duration = Duration::from_hours(5 * 24);
 const FAILURES: u32 = 10;
 /// The receiver wants no more.
 const GONE: u16 = 410;
@@ -23,7 +23,7 @@ pub struct AttemptOutcome {
     pub due: DueDelivery,
     pub attempt: DeliveryAttempt,
     /// How long the receiver asked to wait.
-    pub asked: Option<Duration>,
+    pub retry_after: Option<Duration>,
     /// From 0 to 1, for the next pause.
     pub chance: f64,
 }
@@ -34,16 +34,16 @@ pub fn write(conn: &mut Conn<'_>, owner: &str, tried: &AttemptOutcome) -> Result
     let (state, due_at) = next(tried);
     // This process lost its lease, and another one sends the delivery now. That one's outcome
     // counts.
-    if !deliveries::tried(conn, due.id, owner, attempt, state, due_at)? {
+    if !deliveries::record_attempt(conn, due.id, owner, attempt, state, due_at)? {
         return Ok(());
     }
     let Some(id) = due.endpoint else {
         return Ok(());
     };
     if attempt.error.is_none() {
-        return Ok(endpoints::succeeded(conn, id)?);
+        return Ok(endpoints::note_success(conn, id)?);
     }
-    let Some(mut endpoint) = endpoints::failed(conn, id, attempt.at)? else {
+    let Some(mut endpoint) = endpoints::note_failure(conn, id, attempt.at)? else {
         return Ok(());
     };
     if let Some(why) = reason_to_disable(&endpoint, attempt)
@@ -76,8 +76,8 @@ fn next(tried: &AttemptOutcome) -> (DeliveryState, Timestamp) {
         _ => {}
     }
     // One that was sent again by hand gets the full schedule once more.
-    let tries = attempt.number.saturating_sub(due.before);
-    match pause_after(tries, tried.asked, tried.chance) {
+    let tries = attempt.number.saturating_sub(due.earlier_attempts);
+    match pause_after(tries, tried.retry_after, tried.chance) {
         Some(pause) => (DeliveryState::Waiting, attempt.at.plus(pause)),
         None => (DeliveryState::Failed, attempt.at),
     }
@@ -93,6 +93,6 @@ fn reason_to_disable(
     let since = endpoint.failing_since?;
     // Both conditions: a quiet endpoint may have failed once in five days, and a busy one fails ten
     // times in a minute.
-    let is_failing = endpoint.failures >= FAILURES && attempt.at.since(since) >= FAILING;
+    let is_failing = endpoint.failures >= FAILURES && attempt.at.since(since) >= DISABLE_AFTER;
     is_failing.then_some(DisableReason::Failing)
 }

@@ -32,7 +32,7 @@ struct SigningKey {
 }
 
 impl SigningKeys {
-    pub fn fresh() -> Result<Self, Error> {
+    pub fn generate() -> Result<Self, Error> {
         Ok(Self(vec![SigningKey::fresh()?]))
     }
 
@@ -50,25 +50,25 @@ impl SigningKeys {
     }
 
     /// Encrypts them for the database.
-    pub fn close(&self, app: &AppParts, owner: &str) -> Result<String, Error> {
+    pub fn seal(&self, app: &AppParts, owner: &str) -> Result<String, Error> {
         let plain = serde_json::to_string(self).map_err(Error::internal)?;
         app.secrets
             .seal
-            .close(owner, &plain)
+            .encrypt(owner, &plain)
             .map_err(Error::internal)
     }
 
-    pub fn open(app: &AppParts, owner: &str, sealed: &str) -> Result<Self, Error> {
+    pub fn unseal(app: &AppParts, owner: &str, sealed: &str) -> Result<Self, Error> {
         let plain = app
             .secrets
             .seal
-            .open(owner, sealed)
+            .decrypt(owner, sealed)
             .map_err(Error::internal)?;
         serde_json::from_str(&plain).map_err(Error::internal)
     }
 
     /// What the receiver checks signatures with: `whsec_…`, or the public half, `whpk_…`.
-    pub fn shown(&self, scheme: SignatureScheme) -> Result<Secret, Error> {
+    pub fn verification_key(&self, scheme: SignatureScheme) -> Result<Secret, Error> {
         let newest = self.0.first().ok_or_else(|| Error::internal("no key"))?;
         let seed = newest.seed()?;
         Ok(Secret::new(match scheme {
@@ -162,19 +162,21 @@ mod tests {
             "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
         );
         assert_eq!(
-            keys.shown(SignatureScheme::Hmac).unwrap().expose(),
+            keys.verification_key(SignatureScheme::Hmac)
+                .unwrap()
+                .expose(),
             "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
         );
     }
 
     #[test]
     fn the_public_half_checks_an_ed25519_signature() {
-        let (keys, now) = (SigningKeys::fresh().unwrap(), Timestamp::from_seconds(1));
+        let (keys, now) = (SigningKeys::generate().unwrap(), Timestamp::from_seconds(1));
         let signed = keys
             .sign(SignatureScheme::Ed25519, "msg_1", 1, "{}", now)
             .unwrap();
         let signature = BASE64.decode(signed.strip_prefix("v1a,").unwrap()).unwrap();
-        let shown = keys.shown(SignatureScheme::Ed25519).unwrap();
+        let shown = keys.verification_key(SignatureScheme::Ed25519).unwrap();
         let public = shown.expose().strip_prefix("whpk_").unwrap();
         let public = BASE64.decode(public).unwrap();
         let key = ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, public);
@@ -191,12 +193,14 @@ mod tests {
                 .unwrap();
             signed.split(' ').count()
         };
-        let keys = SigningKeys::fresh().unwrap();
-        let old = keys.shown(SignatureScheme::Hmac).unwrap();
+        let keys = SigningKeys::generate().unwrap();
+        let old = keys.verification_key(SignatureScheme::Hmac).unwrap();
         assert_eq!(count(&keys, start), 1);
         let keys = keys.rotated(start).unwrap();
         assert_ne!(
-            keys.shown(SignatureScheme::Hmac).unwrap().expose(),
+            keys.verification_key(SignatureScheme::Hmac)
+                .unwrap()
+                .expose(),
             old.expose()
         );
         assert_eq!(count(&keys, start), 2);

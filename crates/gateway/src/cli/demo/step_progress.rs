@@ -9,10 +9,10 @@ use serde_json::Value;
 use crate::cli::output::{can_draw, draw, note};
 
 /// How often to look how far it is.
-const EVERY: Duration = Duration::from_millis(150);
+const POLL_INTERVAL: Duration = Duration::from_millis(150);
 /// Cells of a bar, and the columns before it.
 const CELLS: usize = 24;
-const NAME: usize = 44;
+const NAME_WIDTH: usize = 44;
 
 /// Who can tell how far the newest task of a kind is.
 pub(super) struct StepProgress {
@@ -42,7 +42,7 @@ impl StepProgress {
                     draw(&format!("{end}\n"));
                     return done;
                 }
-                () = tokio::time::sleep(EVERY) => {
+                () = tokio::time::sleep(POLL_INTERVAL) => {
                     // The work is not polled meanwhile, which does no harm: it is a call, and
                     // another task serves its connection.
                     if let Some(kind) = kind {
@@ -70,7 +70,7 @@ fn line(name: &str, per_cent: u64) -> String {
     let per_cent = per_cent.min(100);
     let full = usize::try_from(per_cent).unwrap_or(0) * CELLS / 100;
     let bar = "█".repeat(full) + &"░".repeat(CELLS - full);
-    format!("\r\x1b[K{name:NAME$} {bar} {per_cent:>3} %")
+    format!("\r\x1b[K{name:NAME_WIDTH$} {bar} {per_cent:>3} %")
 }
 
 #[cfg(test)]

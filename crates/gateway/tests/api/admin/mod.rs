@@ -104,7 +104,7 @@ async fn settle_one(gateway: &TestGateway) {
 #[tokio::test]
 async fn without_the_scope_nothing_is_seen_or_changed() {
     let (gateway, _) = start(false).await;
-    let all: Vec<Scope> = Scope::usual();
+    let all: Vec<Scope> = Scope::default_scopes();
     let usual = NewKey {
         scopes: all,
         ..NewKey::default()

@@ -365,7 +365,7 @@ async fn a_death_counts_although_the_database_breaks() {
     cut.times = 3;
     proxy.cut(cut);
     kill(first, "-KILL");
-    proxy.struck(1).await;
+    proxy.wait_for_strikes(1).await;
     let second = victim.child(Some(first)).await;
     kill(second, "-KILL");
     let third = victim.child(Some(second)).await;

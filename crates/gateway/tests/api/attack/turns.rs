@@ -98,7 +98,7 @@ async fn a_quote_fetches_the_beginning_of_a_picture() {
 #[tokio::test]
 async fn a_check_of_a_file_takes_no_place_of_anything_else() {
     let gateway = TestGateway::builder().without_workers().start().await;
-    let (room, account) = (gateway.app.limits.room.clone(), AccountId::new());
+    let (room, account) = (gateway.app.limits.media_work.clone(), AccountId::new());
     let (begin, begun) = tokio::sync::oneshot::channel();
     let (end, ends) = std::sync::mpsc::channel::<()>();
     let held = tokio::spawn(async move {

@@ -46,7 +46,7 @@ async fn what_differs_is_told_by_each_until_it_is_gone() {
     assert_eq!(differing(&odd).await, differ);
     compare(&gateway.app).await.unwrap();
     assert_eq!(differing(&gateway).await, differ);
-    let metrics = mediagate_telemetry::counters::count().render();
+    let metrics = mediagate_telemetry::counters::metrics_recorder().render();
     assert!(metrics.contains("mediagate_settings_differ{setting=\"models\"}"));
     let short = gateway.without_key().get("/readyz").await.ok();
     assert_eq!(short, json!({"status": "ok"}));

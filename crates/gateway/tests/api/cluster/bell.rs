@@ -50,7 +50,7 @@ impl Pair {
         let mut listener = self.there().app.bell.listen(task);
         let ring = async || self.here.app.bell.ring(task);
         heard("a ring", ring, listener.changed(u32::MAX)).await;
-        let mut called_off = self.there().app.bell.called_off();
+        let mut called_off = self.there().app.bell.cancellations();
         let call_off = async || self.here.app.bell.call_off(task);
         let hears = heard("a cancellation", call_off, called_off.recv());
         assert_eq!(hears.await, Ok(task));
@@ -132,7 +132,7 @@ async fn contract(pair: &Pair, way: &FaultProxy) {
     pair.is_seen().await;
     // Late: it comes after the look.
     way.heal();
-    way.set(NetworkState::both(simulator::LinkState::late(
+    way.set(NetworkState::both(simulator::LinkState::with_delay(
         std::time::Duration::from_millis(300),
     )));
     pair.is_seen().await;
@@ -169,7 +169,7 @@ async fn processes_ring_each_other_by_postgres() {
     // Anybody with access to the database may say anything.
     let task = pair.task().await;
     let mut listener = pair.there().app.bell.listen(task);
-    let forger = pair.here.app.store.link(None).await.unwrap();
+    let forger = pair.here.app.store.notify_channel(None).await.unwrap();
     let mut forger = forger.unwrap();
     for text in [
         "",
@@ -177,12 +177,12 @@ async fn processes_ring_each_other_by_postgres() {
         "x task.1 off. work work nonsense",
         &"x ".repeat(2000),
     ] {
-        forger.tell(text).await.unwrap();
+        forger.notify(text).await.unwrap();
     }
     let forger = tokio::sync::Mutex::new(forger);
     let forge = async || {
         let text = format!("x task.{task}");
-        forger.lock().await.tell(&text).await.unwrap();
+        forger.lock().await.notify(&text).await.unwrap();
     };
     heard("a forged ring", forge, listener.changed(u32::MAX)).await;
     let cancel = format!("/v1/tasks/{task}/cancel");

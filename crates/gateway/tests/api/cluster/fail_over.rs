@@ -145,7 +145,7 @@ async fn without_a_synchronous_standby_a_fail_over_loses_what_it_had_not_receive
     // It is told, and whoever wants more takes no orders.
     strict.get("/readyz").await.refused(503, "overloaded");
     readiness::note_durability(&gateway.app).await;
-    let counted = mediagate_telemetry::counters::count().render();
+    let counted = mediagate_telemetry::counters::metrics_recorder().render();
     assert!(counted.contains("\nmediagate_durability 0\n"));
     let kept = order(&gateway, "kept").await;
     let kept = kept.header("x-task-id").unwrap();

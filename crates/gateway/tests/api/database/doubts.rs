@@ -75,7 +75,7 @@ impl Trial {
             (self.cluster.ask(&kept).await == 1).then_some(())
         })
         .await;
-        self.proxy.struck(1).await;
+        self.proxy.wait_for_strikes(1).await;
         self.proxy.clear_cuts();
     }
 
@@ -113,7 +113,7 @@ fn refuse_once(simulator: &Simulator) {
         bare: false,
     };
     let world = simulator.world();
-    world.order(refused, None, Some(RequestRole::Submit), 1);
+    world.order_fault(refused, None, Some(RequestRole::Submit), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

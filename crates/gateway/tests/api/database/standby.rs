@@ -10,7 +10,7 @@ use crate::support::{Client, TestGateway, eventually, videos_order};
 
 async fn is_durable(gateway: &TestGateway) -> bool {
     readiness::note_durability(&gateway.app).await;
-    let counted = mediagate_telemetry::counters::count().render();
+    let counted = mediagate_telemetry::counters::metrics_recorder().render();
     counted.contains("\nmediagate_durability 1\n")
 }
 

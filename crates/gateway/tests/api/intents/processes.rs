@@ -183,7 +183,7 @@ async fn while_one_is_accepted(
         .cut(ConnectionCut::new("INSERT INTO intents").holding());
     let first = one.request(reqwest::Method::POST, "/v1/videos").json(order);
     let first = tokio::spawn(first.send());
-    one.proxy().struck(1).await;
+    one.proxy().wait_for_strikes(1).await;
     if first_hangs_up {
         first.abort();
     }

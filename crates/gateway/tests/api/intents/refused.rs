@@ -140,7 +140,7 @@ async fn two_retries_at_once_of_a_refused_try_make_one_task() {
         ..NewKey::default()
     };
     let client = gateway.caller("default", new).await;
-    let late = LinkState::late(Duration::from_millis(10));
+    let late = LinkState::with_delay(Duration::from_millis(10));
     gateway.proxy().set(NetworkState::both(late));
     for round in 0..4 {
         let mut full = Vec::new();

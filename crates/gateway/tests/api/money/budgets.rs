@@ -150,7 +150,7 @@ async fn make(gateway: &TestGateway) -> Task {
 
 /// Gives a dime back.
 async fn refund(gateway: &TestGateway, task: &Task) {
-    let amount = MicroDollars::signed("-0.10").unwrap();
+    let amount = MicroDollars::parse_signed("-0.10").unwrap();
     let note = "too dark".to_owned();
     let by = ChangeAuthor::command("a test").into();
     let refunded = accounting::adjust(&gateway.app, by, task.id, amount, note);

@@ -26,7 +26,7 @@ fn cells(text: &str) -> Vec<Vec<String>> {
 }
 
 fn micros(usd: &Value) -> i64 {
-    mediagate_model::money::MicroDollars::signed(usd.as_str().unwrap())
+    mediagate_model::money::MicroDollars::parse_signed(usd.as_str().unwrap())
         .unwrap()
         .get()
 }

@@ -8,7 +8,7 @@ use mediagate_model::ids::SubmissionId;
 use mediagate_model::money::{ChargeState, MicroDollars};
 use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_model::task::{Task, TaskState};
-use mediagate_store::usage::{self, DAY};
+use mediagate_store::usage::{self, DAY_MICROS};
 use mediagate_store::verify::{LedgerAudit, Mismatch};
 use mediagate_store::{Conn, StoreError, accounts, submissions};
 
@@ -103,7 +103,7 @@ async fn the_sums_of_days_are_those_of_tasks_and_entries(db: Fixture) {
     for (task, ending) in made.iter().zip(ends) {
         assert!(end(&db, task, ending).await);
     }
-    let tomorrow = Timestamp::from_micros(at(1).micros() + DAY);
+    let tomorrow = Timestamp::from_micros(at(1).micros() + DAY_MICROS);
     let late = made[2].clone();
     let bill = super::money::bill(MicroDollars::new(40_000));
     let closed = db
@@ -113,7 +113,7 @@ async fn the_sums_of_days_are_those_of_tasks_and_entries(db: Fixture) {
     let filter = usage::UsageFilter {
         account: key.account,
         from: at(0),
-        before: Timestamp::from_micros(at(1).micros() + 2 * DAY),
+        before: Timestamp::from_micros(at(1).micros() + 2 * DAY_MICROS),
         model: Some("animatic-1".into()),
         key: Some(key.id),
     };
@@ -245,7 +245,7 @@ async fn a_task_that_ends_takes_no_place_at_its_provider(db: Fixture) {
     let sent = submission(&hosted, 1);
     db.write(move |conn| submissions::intend(conn, &sent, "w"))
         .await;
-    let places = async || db.read(|conn| submissions::open_of(conn, "acme")).await;
+    let places = async || db.read(|conn| submissions::count_open(conn, "acme")).await;
     assert_eq!(places().await, [("m".into(), "1:aa".into(), 1)]);
     end(
         &db,
@@ -276,7 +276,7 @@ async fn a_check_begins_where_the_last_one_ended(db: Fixture) {
     .await;
     db.write(|conn| conn.execute("UPDATE tasks SET cost_micros = 1", &[]))
         .await;
-    let later = Timestamp::from_micros(at(1).micros() + 2 * DAY);
+    let later = Timestamp::from_micros(at(1).micros() + 2 * DAY_MICROS);
     let look = async |since| db.read(move |conn| found_since(conn, since)).await;
     // The task is unlike its entries, and unlike its bill.
     assert_eq!(look(at(0)).await.len(), 2, "it ended after that");

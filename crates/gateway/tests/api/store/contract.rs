@@ -154,8 +154,8 @@ async fn a_claim_takes_the_longest_due_and_holds_it_until_the_lease_ends(db: Fix
             let (newer, older) = (task(owner, at(20)), task(owner, at(10)));
             tasks::insert(conn, &newer)?;
             tasks::insert(conn, &older)?;
-            workers::enter(conn, "a", at(33))?;
-            workers::enter(conn, "b", at(99))?;
+            workers::register(conn, "a", at(33))?;
+            workers::register(conn, "b", at(99))?;
             Ok((older, newer))
         })
         .await;
@@ -206,7 +206,7 @@ async fn a_task_is_suspect_when_its_child_died(db: Fixture) {
             hosted.provider = "acme".into();
             tasks::insert(conn, &ours)?;
             tasks::insert(conn, &hosted)?;
-            workers::enter(conn, "a", at(5))?;
+            workers::register(conn, "a", at(5))?;
             Ok((ours, hosted))
         })
         .await;
@@ -281,8 +281,8 @@ async fn a_heartbeat_keeps_and_a_release_gives_back(db: Fixture) {
             let (one, two) = (task(owner, at(0)), task(owner, at(1)));
             tasks::insert(conn, &one)?;
             tasks::insert(conn, &two)?;
-            workers::enter(conn, "a", at(5))?;
-            workers::enter(conn, "b", at(5))?;
+            workers::register(conn, "a", at(5))?;
+            workers::register(conn, "b", at(5))?;
             tasks::claim(conn, "a", MODELS, at(2))?;
             tasks::claim(conn, "b", MODELS, at(2))?;
             Ok((one.id, two.id))
@@ -312,7 +312,7 @@ async fn a_heartbeat_keeps_and_a_release_gives_back(db: Fixture) {
         .write(|conn| tasks::claim(conn, "c", MODELS, at(8)))
         .await;
     assert_eq!(next.unwrap().id, one);
-    db.write(|conn| workers::leave(conn, "c")).await;
+    db.write(|conn| workers::deregister(conn, "c")).await;
     let next = db
         .write(|conn| tasks::claim(conn, "d", MODELS, at(9)))
         .await;
@@ -349,7 +349,7 @@ async fn work_for_providers_waits_by_model_and_is_begun_once(db: Fixture) {
     assert!(claimed.iter().all(|task| task.state == TaskState::Queued));
     let (one, account) = (ids[0], claimed[0].account);
     let begin = async |who: &'static str| {
-        db.write(move |conn| tasks::begin(conn, one, who, "other", "fp_0", at(10)))
+        db.write(move |conn| tasks::mark_running(conn, one, who, "other", "fp_0", at(10)))
             .await
     };
     assert!(!begin("b").await, "it is a's");
@@ -399,7 +399,7 @@ async fn submissions_are_counted_until_they_are_over(db: Fixture) {
         })
         .await;
     assert_eq!(
-        db.read(|conn| submissions::open_of(conn, "acme")).await,
+        db.read(|conn| submissions::count_open(conn, "acme")).await,
         [("m".into(), "1:aa".into(), 1)]
     );
     let twice = second.clone();
@@ -435,11 +435,11 @@ async fn submissions_are_counted_until_they_are_over(db: Fixture) {
     let accepted = db.write(move |conn| submissions::accept(conn, id, &kept, at(5)));
     assert!(accepted.await);
     assert_eq!(
-        db.read(|conn| submissions::open_of(conn, "acme")).await,
+        db.read(|conn| submissions::count_open(conn, "acme")).await,
         [("m".into(), "2:bb".into(), 1)]
     );
     let lately = db
-        .read(|conn| submissions::made_since(conn, "acme", at(1)))
+        .read(|conn| submissions::count_since(conn, "acme", at(1)))
         .await;
     assert_eq!(lately, [("m".into(), "2:bb".into(), 1)], "later than that");
     let latest = db.read(move |conn| submissions::latest(conn, task)).await;
@@ -464,7 +464,7 @@ async fn progress_rises_only_for_the_holder(db: Fixture) {
     };
     assert!(!raise("a", 10).await, "nobody holds it");
     db.write(|conn| {
-        workers::enter(conn, "a", at(4))?;
+        workers::register(conn, "a", at(4))?;
         tasks::claim(conn, "a", MODELS, at(1))
     })
     .await;
@@ -625,7 +625,7 @@ async fn lists_page_in_both_directions_and_filter(db: Fixture) {
 async fn sights_are_of_what_succeeded_lately_and_of_what_runs(db: Fixture) {
     let seen = async |model: &'static str| {
         let sights = db
-            .read(move |conn| tasks::sights(conn, model, at(1000), at(2000)))
+            .read(move |conn| tasks::duration_samples(conn, model, at(1000), at(2000)))
             .await;
         let seconds =
             |sight: &DurationSample| (sight.from.as_secs(), sight.until.as_secs(), sight.has_ended);
@@ -665,13 +665,15 @@ async fn sights_are_of_what_succeeded_lately_and_of_what_runs(db: Fixture) {
 fn begun(conn: &mut Conn<'_>, owner: (AccountId, KeyId), began: i64) -> Result<TaskId, StoreError> {
     let task = task(owner, at(began));
     tasks::insert_held(conn, &task, Some("w1"))?;
-    tasks::begin(conn, task.id, "w1", "acme", "fp", at(began))?;
+    tasks::mark_running(conn, task.id, "w1", "acme", "fp", at(began))?;
     Ok(task.id)
 }
 
 async fn a_media_folder_is_known_by_its_place(db: Fixture) {
     let known = async |place: &'static str| {
-        let known = db.read(move |conn| media_folders::known(conn, place)).await;
+        let known = db
+            .read(move |conn| media_folders::lookup(conn, place))
+            .await;
         (known.here, known.marks, known.has_media)
     };
     assert_eq!(known("/data").await, (None, vec![], false));
@@ -745,8 +747,14 @@ async fn files_expire_and_are_removed(db: Fixture) {
         db.write(|conn| assets::restore_early(conn, at(21))).await,
         0
     );
-    assert!(!db.read(|conn| assets::any_early(conn, at(21))).await);
-    assert!(db.read(|conn| assets::any_early(conn, at(-1000))).await);
+    assert!(
+        !db.read(|conn| assets::any_removed_early(conn, at(21)))
+            .await
+    );
+    assert!(
+        db.read(|conn| assets::any_removed_early(conn, at(-1000)))
+            .await
+    );
     let early = db.write(|conn| assets::restore_early(conn, at(-1000)));
     assert_eq!(early.await, 1, "the clock was ahead");
     assert_eq!(deletable(31).await, []);
@@ -757,12 +765,14 @@ async fn files_expire_and_are_removed(db: Fixture) {
     assert_eq!(deletable(1000).await, []);
     let unknown = AssetId::new();
     let asked = [unknown, first, forever];
-    let known = db.read(move |conn| assets::known(conn, &asked)).await;
+    let known = db
+        .read(move |conn| assets::existing_ids(conn, &asked))
+        .await;
     assert_eq!(known.len(), 2);
     assert!(known.contains(&first) && known.contains(&forever));
-    let removed = db.read(move |conn| assets::removed(conn, &asked)).await;
+    let removed = db.read(move |conn| assets::removed_ids(conn, &asked)).await;
     assert_eq!(removed, [first]);
-    assert_eq!(db.read(|conn| assets::known(conn, &[])).await, []);
+    assert_eq!(db.read(|conn| assets::existing_ids(conn, &[])).await, []);
     let stranger = mediagate_model::ids::AccountId::new();
     db.write(move |conn| assets::expire(conn, forever, stranger, at(5)))
         .await;

@@ -28,7 +28,7 @@ fn intent(key: Option<&str>) -> Intent {
             fingerprint: "ff".repeat(32),
         },
         idempotency_key: key.map(ToOwned::to_owned),
-        made: None,
+        result: None,
         answer: None,
         holder: Some("me".into()),
         visits: 1,
@@ -79,10 +79,10 @@ async fn a_visit_leaves_the_one_before_without_effect(db: Fixture) {
             intents::insert(conn, &new)?;
             let came = intents::visit(conn, &new, "you")?;
             let late = intents::visit(conn, &new, "late")?;
-            let by_first = intents::made(conn, id, 1, &made())?;
+            let by_first = intents::set_result(conn, id, 1, &made())?;
             let left_first = intents::leave(conn, id, 1, true, Some(at(1)))?;
-            let by_second = intents::made(conn, id, 2, &made())?;
-            let again = intents::made(conn, id, 2, &made())?;
+            let by_second = intents::set_result(conn, id, 2, &made())?;
+            let again = intents::set_result(conn, id, 2, &made())?;
             Ok((came, late, by_first, left_first, by_second, again))
         })
         .await;
@@ -90,7 +90,7 @@ async fn a_visit_leaves_the_one_before_without_effect(db: Fixture) {
     // Who read it before something was made has to look again.
     let stale = db.read(move |conn| intents::by_id(conn, id)).await.unwrap();
     let stale = Intent {
-        made: None,
+        result: None,
         ..stale
     };
     let overlooked = db.write(move |conn| intents::visit(conn, &stale, "you"));
@@ -101,7 +101,7 @@ async fn a_visit_leaves_the_one_before_without_effect(db: Fixture) {
     assert!(left);
     let found = db.read(move |conn| intents::by_id(conn, id)).await.unwrap();
     assert_eq!((found.holder, found.joinable_until), (None, Some(at(1))));
-    assert!(matches!(found.made, Some(IntentResult::Tasks(tasks)) if tasks.len() == 2));
+    assert!(matches!(found.result, Some(IntentResult::Tasks(tasks)) if tasks.len() == 2));
 }
 
 /// Nobody pays twice: whoever takes an intent over makes it anew.
@@ -111,9 +111,9 @@ async fn what_was_sent_since_is_not_taken_over(db: Fixture) {
     let taken = db
         .write(move |conn| {
             intents::insert(conn, &seen)?;
-            assert!(intents::sent(conn, id, 1, Some(at(1)))?);
+            assert!(intents::set_sent_at(conn, id, 1, Some(at(1)))?);
             let blind = intents::visit(conn, &seen, "you")?;
-            assert!(intents::sent(conn, id, 1, None)?);
+            assert!(intents::set_sent_at(conn, id, 1, None)?);
             Ok([blind, intents::visit(conn, &seen, "you")?])
         })
         .await;
@@ -122,7 +122,7 @@ async fn what_was_sent_since_is_not_taken_over(db: Fixture) {
 
 async fn bodies_lead_to_what_is_open(db: Fixture) {
     let base = Intent {
-        made: Some(made()),
+        result: Some(made()),
         ..intent(None)
     };
     let body = base.body.clone();
@@ -163,7 +163,7 @@ async fn what_made_nothing_is_forgotten(db: Fixture) {
         .write(move |conn| {
             intents::insert(conn, &quiet)?;
             intents::insert(conn, &sent)?;
-            assert!(intents::sent(conn, second, 1, Some(at(1)))?);
+            assert!(intents::set_sent_at(conn, second, 1, Some(at(1)))?);
             Ok([
                 intents::leave(conn, first, 1, true, None)?,
                 intents::leave(conn, second, 1, true, None)?,

@@ -125,7 +125,7 @@ fn run(conn: &mut Conn<'_>, steps: &[Step]) {
                 let held = workers::prolong(conn, WORKERS[worker], until).unwrap();
                 assert_eq!(held, held_until[worker] != i64::MIN);
                 if !held {
-                    workers::enter(conn, WORKERS[worker], until).unwrap();
+                    workers::register(conn, WORKERS[worker], until).unwrap();
                 }
                 held_until[worker] = now + LEASE;
             }

@@ -315,7 +315,7 @@ async fn what_does_not_add_up_is_found(db: Fixture) {
         what.contains(&("task", made[0].id.to_string())),
         "{found:?}"
     );
-    let of = tasks::of_anyone;
+    let of = tasks::by_id_any_account;
     let id = made[0].id;
     let cost = db.read(move |conn| of(conn, id)).await.unwrap().cost;
     assert_eq!(cost.get(), DIME + 1, "found, not repaired");

@@ -166,7 +166,7 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
     settings.id = key;
     settings.budget_period = Some(BudgetPeriod::Week);
     accounts::update_key(conn, &settings)?;
-    accounts::exchange_secret(conn, key, ("sk-mg-012345", "new"), at(5))?;
+    accounts::rotate_secret(conn, key, ("sk-mg-012345", "new"), at(5))?;
     accounts::caller_by_sha256(conn, "new")?;
     accounts::caller_by_sha256(conn, &settings.sha256)?;
     accounts::note_use(conn, key, at(1))?;
@@ -241,9 +241,9 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
         message: "No.".into(),
         at: at(2),
     };
-    routes::set_tried(conn, &route, at(1))?;
+    routes::set_retry_requested(conn, &route, at(1))?;
     routes::set_error(conn, &route, &error, true)?;
-    routes::set_taken(conn, &route)?;
+    routes::clear_refusal(conn, &route)?;
     routes::set_paused(conn, &route, Some(at(3)))?;
     let note = routes::note_of(conn, &route)?;
     let expected = RouteNote {
@@ -255,7 +255,7 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
     assert_eq!(note, expected);
     assert!(routes::notes(conn)?.contains(&(route, note)));
     routes::outcomes(conn, "acme", at(0), std::time::Duration::from_mins(5))?;
-    routes::times(conn, "acme", at(0))?;
+    routes::success_durations(conn, "acme", at(0))?;
     let holder = accounts::key_by_id(conn, key)?.unwrap();
     sessions::insert(conn, "s", &holder, at(0), at(9))?;
     assert_eq!(sessions::count(conn, key, at(8))?, 1);
@@ -299,8 +299,9 @@ fn the_operators(conn: &mut Conn<'_>, account: AccountId, key: KeyId) -> Result<
 
 /// What an operator sums up and follows.
 fn of_all(conn: &mut Conn<'_>, account: AccountId, task: &Task) -> Result<(), StoreError> {
-    let at_hour =
-        |hours: i64| Timestamp::from_micros(1_700_000_000_000_000 + hours * hourly_sums::HOUR);
+    let at_hour = |hours: i64| {
+        Timestamp::from_micros(1_700_000_000_000_000 + hours * hourly_sums::HOUR_MICROS)
+    };
     for step in [None, Some(1), Some(24)] {
         for account in [None, Some(account)] {
             let wanted = hourly_sums::HourlyQuery {
@@ -331,17 +332,17 @@ fn of_all(conn: &mut Conn<'_>, account: AccountId, task: &Task) -> Result<(), St
     }
     let sums = conn.one(
         "SELECT made_micros, wasted_micros, unknown_jobs FROM hourly_sums WHERE hour = ?1 AND provider = 'acme'",
-        &[(at(1).micros() / hourly_sums::HOUR).into()],
+        &[(at(1).micros() / hourly_sums::HOUR_MICROS).into()],
         |row| Ok([row.int(0)?, row.int(1)?, row.int(2)?]),
     )?;
     assert_eq!(sums, Some([3, 2, 1]));
     let since = Timestamp::from_micros(1_700_000_000_000_000);
-    feed::accepted(conn, since, 500)?;
-    feed::sent(conn, since, 500)?;
-    feed::ended(conn, since, 500)?;
-    feed::changed(conn, since, 500)?;
+    feed::accepted_tasks(conn, since, 500)?;
+    feed::sent_submissions(conn, since, 500)?;
+    feed::ended_tasks(conn, since, 500)?;
+    feed::audit_entries(conn, since, 500)?;
     let clip = ClipId::new();
-    clips::named(conn, AssetId::new())?;
+    clips::recording_name(conn, AssetId::new())?;
     clips::newest_separation(conn, clip, account)?;
     clips::stems_of(conn, clip, account, task.id)?;
     Ok(())
@@ -360,7 +361,7 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     accounts::set_budget(conn, account, None)?;
     accounts::keys_of(conn, account, at(0))?;
     the_operators(conn, account, key)?;
-    assets::kept(conn, account)?;
+    assets::stored_bytes(conn, account)?;
     clips::remove_empty(conn, ClipId::new())?;
     intents::answer(conn, IntentId::new(), "{}")?;
     of_all(conn, account, &task)?;
@@ -428,17 +429,17 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     let sent = super::books::submission(&task, 2);
     submissions::intend(conn, &sent, "w")?;
     submissions::lock_provider(conn, "acme")?;
-    submissions::let_go(conn, sent.id, "w", at(1))?;
-    submissions::let_go_of_task(conn, task.id, "w", at(1))?;
+    submissions::release_from_follower(conn, sent.id, "w", at(1))?;
+    submissions::release_strays_of_task(conn, task.id, "w", at(1))?;
     submissions::claim_strays(conn, "w", 100, at(1))?;
-    submissions::look_again(conn, sent.id, None)?;
+    submissions::schedule_lookup(conn, sent.id, None)?;
     submissions::unclear_due(conn, 20, at(1))?;
     let brought = submissions::JobAcceptance {
         handle: Some(handle.clone()),
         results: None,
         cost: None,
     };
-    submissions::found(conn, sent.id, &brought, at(1))?;
+    submissions::mark_found(conn, sent.id, &brought, at(1))?;
     let cost = providers::ProviderCost {
         millionths: 1,
         unit: providers::CostUnit::Credits,
@@ -446,7 +447,7 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     submissions::set_cost(conn, sent.id, cost)?;
     submissions::costs_between(conn, (at(0), ""), (at(9), "z"))?;
     submissions::is_known(conn, "acme", &handle, at(1))?;
-    submissions::unknown_since(conn, "acme", "m", at(1))?;
+    submissions::count_unknown_since(conn, "acme", "m", at(1))?;
     let mark = restored::DatabaseMark {
         database: "d".into(),
         count: 1,
@@ -459,23 +460,23 @@ fn the_rest(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     };
     restored::set_place(conn, &place)?;
     restored::place(conn)?;
-    restored::is_lived_in(conn, at(0))?;
-    meta::keep_steady(conn, at(0))?;
+    restored::has_live_workers(conn, at(0))?;
+    meta::advance_steady(conn, at(0))?;
     restored::newest_submission(conn)?;
-    restored::held(conn)?;
-    restored::let_go(conn, task.id, at(1))?;
+    restored::held_tasks(conn)?;
+    restored::release_task(conn, task.id, at(1))?;
     submissions::by_id(conn, sent.id)?;
     submissions::strays_of(conn, "w")?;
     tasks::cancelled_and_held(conn)?;
     tasks::held_by(conn, "w")?;
     tasks::any_due_after(conn, at(2))?;
-    tasks::pull_near(conn, at(2), at(1))?;
+    tasks::pull_forward(conn, at(2), at(1))?;
     for model in tasks::models_waiting(conn, at(1))? {
         tasks::waiting(conn, &model, at(1), 100)?;
     }
     workers::held_until(conn, "w")?;
-    workers::offer(conn, "w", "[]")?;
-    workers::offered(conn, at(1))?;
+    workers::set_models(conn, "w", "[]")?;
+    workers::offered_models(conn, at(1))?;
     workers::free_unknown(conn)?;
     Ok(())
 }

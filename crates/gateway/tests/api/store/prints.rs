@@ -26,7 +26,7 @@ fn print(account: AccountId, task: Option<TaskId>, clip: Option<ClipId>) -> Resu
         clip,
         sha256: "ab".into(),
         watermark: Some((1 << 40) - 1),
-        likeness: PerceptualFingerprint {
+        fingerprint: PerceptualFingerprint {
             video: Some("AAAA".into()),
             sound: None,
             keys: vec![7, 1 << 40],
@@ -48,7 +48,7 @@ async fn a_result_is_found_by_all_that_it_is_known_by(db: Fixture) {
     .await;
     let found = async || {
         db.read(|conn| {
-            let latest = fingerprints::with_part(conn, 7, 9)?;
+            let latest = fingerprints::ids_with_key(conn, 7, 9)?;
             Ok((
                 fingerprints::by_digest(conn, "ab", 9)?,
                 fingerprints::by_watermark(conn, (1 << 40) - 1, 9)?,
@@ -62,7 +62,7 @@ async fn a_result_is_found_by_all_that_it_is_known_by(db: Fixture) {
     };
     // The keys of the index are not read back.
     let shown = |mut print: ResultFingerprint| {
-        print.likeness.keys.clear();
+        print.fingerprint.keys.clear();
         print
     };
     let latest = vec![shown(of_clip.clone()), shown(of_task)];
@@ -72,7 +72,7 @@ async fn a_result_is_found_by_all_that_it_is_known_by(db: Fixture) {
             Ok((
                 fingerprints::by_digest(conn, "cd", 9)?.len(),
                 fingerprints::by_watermark(conn, 5, 9)?.len(),
-                fingerprints::with_part(conn, 8, 9)?.len(),
+                fingerprints::ids_with_key(conn, 8, 9)?.len(),
             ))
         })
         .await;
@@ -84,7 +84,7 @@ async fn a_result_is_found_by_all_that_it_is_known_by(db: Fixture) {
     )
     .await;
     db.write(|conn| {
-        let past = record_expiry::past(conn, at(9), 9)?;
+        let past = record_expiry::expired_tasks(conn, at(9), 9)?;
         record_expiry::remove(conn, &past, at(9))
     })
     .await;
@@ -100,7 +100,7 @@ async fn a_clip_keeps_what_its_file_says(db: Fixture) {
     let key = keyed(&db, None).await;
     let (account, clip) = (key.account, super::contract::upload(key.account, None));
     let (id, row) = (clip.id, clip.clone());
-    let told = Provenance::nothing(ProvenanceStatus::Unverified);
+    let told = Provenance::with_status(ProvenanceStatus::Unverified);
     let kept = told.clone();
     let shown = db
         .write(move |conn| {

@@ -21,7 +21,7 @@ on_both! {
 /// Removes what ended before `second`. Returns how many tasks that were.
 async fn remove_before(db: &Fixture, second: i64) -> usize {
     db.write(move |conn| {
-        let past = record_expiry::past(conn, at(second), 100)?;
+        let past = record_expiry::expired_tasks(conn, at(second), 100)?;
         record_expiry::remove(conn, &past, at(second))?;
         Ok(past.len())
     })
@@ -30,7 +30,9 @@ async fn remove_before(db: &Fixture, second: i64) -> usize {
 
 async fn is_kept(db: &Fixture, task: &Task) -> bool {
     let id = task.id;
-    let kept = db.read(move |conn| tasks::of_anyone(conn, id)).await;
+    let kept = db
+        .read(move |conn| tasks::by_id_any_account(conn, id))
+        .await;
     kept.is_some()
 }
 

@@ -10,7 +10,7 @@ use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, TaskId};
 use mediagate_model::task::{MediaKind, Task, TaskState};
 use mediagate_store::tasks::{PageQuery, TaskFilter};
-use mediagate_store::usage::DAY;
+use mediagate_store::usage::DAY_MICROS;
 use mediagate_store::{Conn, PgSession, StoreError, accounts, ledger, submissions, tasks, usage};
 
 use crate::support::mismatches;
@@ -34,7 +34,7 @@ const MEASURED: [(&str, Duration, Work); 9] = [
         let filter = usage::UsageFilter {
             account,
             from: Timestamp::from_micros(START),
-            before: Timestamp::from_micros(START + 31 * DAY),
+            before: Timestamp::from_micros(START + 31 * DAY_MICROS),
             model: None,
             key: None,
         };
@@ -52,14 +52,14 @@ const MEASURED: [(&str, Duration, Work); 9] = [
     }),
     ("a page of the export", SHORT, |conn, _| {
         let filter = ledger::LedgerFilter {
-            after: Some((Timestamp::from_micros(START + DAY), String::new())),
+            after: Some((Timestamp::from_micros(START + DAY_MICROS), String::new())),
             ..ledger::LedgerFilter::default()
         };
         ledger::list(conn, &filter, 1000).map(|entries| entries.len())
     }),
     ("places and submissions at a provider", SHORT, |conn, _| {
-        let open = submissions::open_of(conn, "acme")?;
-        let lately = submissions::made_since(conn, "acme", Timestamp::from_micros(i64::MAX))?;
+        let open = submissions::count_open(conn, "acme")?;
+        let lately = submissions::count_since(conn, "acme", Timestamp::from_micros(i64::MAX))?;
         Ok(open.len() + lately.len())
     }),
     ("ledger verify", Duration::from_mins(1), |conn, _| {
@@ -126,7 +126,7 @@ async fn nothing_costs_more_because_there_is_much() {
         let mut best = Duration::MAX;
         for _ in 0..if most == SHORT { 3 } else { 1 } {
             let began = Instant::now();
-            let rows = db.store.examine(move |conn| work(conn, account));
+            let rows = db.store.long_read(move |conn| work(conn, account));
             let rows = rows.await.unwrap();
             best = best.min(began.elapsed());
             println!("{name:40} {:>12.2?} {rows:>6} rows", began.elapsed());
@@ -311,7 +311,7 @@ async fn measured(
     let mut rows = 0;
     for _ in 0..TIMES {
         let (list, began) = (list.clone(), Instant::now());
-        let found = db.store.examine(move |conn| list(conn));
+        let found = db.store.long_read(move |conn| list(conn));
         rows = found.await.unwrap().len();
         took.push(began.elapsed());
     }

@@ -91,7 +91,7 @@ async fn a_deadlock_is_written_again() {
     // On a machine that has much to do a write may come too late, which is told.
     let mut late = 0;
     while let Err(error) = deadlock(&store).await {
-        assert!(error.is_away(), "{error}");
+        assert!(error.is_unavailable(), "{error}");
         late += 1;
         assert!(late < 10, "no deadlock is written again");
     }
@@ -110,7 +110,7 @@ async fn deadlock(store: &Store) -> Result<(), StoreError> {
             changed.notify_all();
             let wait = changed.wait_timeout_while(count, Duration::from_secs(1), |runs| *runs < 2);
             if wait.unwrap().1.timed_out() {
-                return Err(StoreError::Late);
+                return Err(StoreError::TimedOut);
             }
             set(conn, second, "1")
         })
@@ -165,7 +165,10 @@ async fn the_heartbeat_passes_a_store_that_is_full_of_work() {
     tokio::task::spawn_blocking(move || started.wait())
         .await
         .unwrap();
-    store.beat(|conn| set(conn, "beat", "1")).await.unwrap();
+    store
+        .write_heartbeat(|conn| set(conn, "beat", "1"))
+        .await
+        .unwrap();
     drop(release);
     for read in stuck {
         read.await.unwrap().unwrap();

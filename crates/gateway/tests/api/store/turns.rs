@@ -28,7 +28,7 @@ fn accounts(
     counts: &[usize],
     change: impl Fn(&mut Task),
 ) -> Result<Vec<Owner>, StoreError> {
-    workers::enter(conn, "w", at(1_000_000))?;
+    workers::register(conn, "w", at(1_000_000))?;
     let mut second = 0;
     let mut owners = Vec::new();
     for count in counts {
@@ -250,7 +250,14 @@ async fn what_was_refused_waits_for_its_turn_and_what_was_sent_does_not(db: Fixt
                     accepted_at: None,
                 };
                 submissions::intend(conn, &submission, "w")?;
-                assert!(tasks::begin(conn, task.id, "w", "acme", "fp", at(100))?);
+                assert!(tasks::mark_running(
+                    conn,
+                    task.id,
+                    "w",
+                    "acme",
+                    "fp",
+                    at(100)
+                )?);
                 if number == 0 {
                     let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
                     submissions::close(conn, submission.id, from, to, None, at(100))?;
@@ -260,10 +267,10 @@ async fn what_was_refused_waits_for_its_turn_and_what_was_sent_does_not(db: Fixt
             let sent = tasks::claim_sent(conn, "w", "film", 10, at(100))?;
             assert_eq!(sent.len(), 1);
             assert_eq!(sent[0].id, claimed[1].id);
-            let about = tasks::about_to_be_sent(conn, &queue(&["film"]))?;
+            let about = tasks::count_unsent(conn, &queue(&["film"]))?;
             assert!(about.is_empty(), "{about:?}");
             let waiting = [claim(conn, &owners, 1)?, claim(conn, &owners, 9)?];
-            let about = tasks::about_to_be_sent(conn, &queue(&["film"]))?;
+            let about = tasks::count_unsent(conn, &queue(&["film"]))?;
             assert_eq!(about.get("film"), Some(&3));
             Ok((waiting, whose(&owners, &sent[0])))
         })
@@ -309,11 +316,11 @@ async fn models_of_one_queue_share_its_places(db: Fixture) {
 async fn what_waits_for_the_operator_has_no_place(db: Fixture) {
     db.write(|conn| {
         let before = accounts(conn, &[3], hosted)?;
-        workers::enter(conn, restored::HOLDER, at(1_000_000))?;
+        workers::register(conn, restored::HOLDER, at(1_000_000))?;
         let state = TaskState::Queued;
         let waits = tasks::claim_upstream(conn, restored::HOLDER, "film", state, 9, at(100))?;
         assert_eq!(waits.len(), 3);
-        let about = tasks::about_to_be_sent(conn, &queue(&["film"]))?;
+        let about = tasks::count_unsent(conn, &queue(&["film"]))?;
         assert!(about.is_empty(), "{about:?}");
         // The account is not behind another for them.
         for (owner, due) in [(before[0], 10), (owner(conn)?, 11)] {

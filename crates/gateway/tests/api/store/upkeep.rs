@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mediagate_store::replicas::{self, ReplicaMarks};
-use mediagate_store::upkeep::{put_off, take};
+use mediagate_store::upkeep::{acquire, put_off};
 use mediagate_store::{StoreError, meta, tasks, workers};
 
 use super::{Fixture, MODELS, at, owner, postgres, sqlite, task};
@@ -21,7 +21,7 @@ const LONG: Duration = Duration::from_hours(1);
 async fn processes_know_of_each_other_until_they_leave(db: Fixture) {
     let meet = async |name: &'static str, brand: &str, seconds| {
         let marks = ReplicaMarks::from([("brand".to_owned(), brand.to_owned())]);
-        db.write(move |conn| replicas::meet(conn, name, &marks, at(seconds)))
+        db.write(move |conn| replicas::check_in(conn, name, &marks, at(seconds)))
             .await
     };
     assert!(meet("one", "a", 0).await.is_empty());
@@ -50,8 +50,8 @@ async fn tasks_that_nobody_took_up_are_counted(db: Fixture) {
         for _ in 0..3 {
             tasks::insert(conn, &task(owner, at(0)))?;
         }
-        workers::enter(conn, "a", at(60))?;
-        workers::offer(conn, "a", MODELS)
+        workers::register(conn, "a", at(60))?;
+        workers::set_models(conn, "a", MODELS)
     })
     .await;
     assert_eq!((count(0, 10).await, count(0, 2).await), (3, 2));
@@ -62,11 +62,11 @@ async fn tasks_that_nobody_took_up_are_counted(db: Fixture) {
 }
 
 async fn a_turn_is_taken_by_one(db: Fixture) {
-    let many = (0..8).map(|_| db.write(|conn| take(conn, "media", LONG)));
+    let many = (0..8).map(|_| db.write(|conn| acquire(conn, "media", LONG)));
     let turns = futures_util::future::join_all(many).await;
     let taken: Vec<_> = turns.into_iter().flatten().collect();
     assert_eq!(taken.len(), 1);
-    let other = db.write(|conn| take(conn, "ledger", LONG)).await;
+    let other = db.write(|conn| acquire(conn, "ledger", LONG)).await;
     assert!(other.is_some(), "each kind by itself");
     let turn = taken[0];
     let prolonged = db.write(move |conn| put_off(conn, &turn, 2 * LONG)).await;
@@ -81,14 +81,18 @@ async fn a_turn_is_taken_by_one(db: Fixture) {
     db.write(move |conn| put_off(conn, &turn, Duration::ZERO))
         .await;
     assert!(
-        db.write(|conn| take(conn, "media", LONG)).await.is_some(),
+        db.write(|conn| acquire(conn, "media", LONG))
+            .await
+            .is_some(),
         "due again"
     );
 }
 
 async fn a_turn_that_ran_out_is_anybodys(db: Fixture) {
-    let first = db.write(|conn| take(conn, "media", Duration::ZERO)).await;
-    let second = db.write(|conn| take(conn, "media", LONG)).await;
+    let first = db
+        .write(|conn| acquire(conn, "media", Duration::ZERO))
+        .await;
+    let second = db.write(|conn| acquire(conn, "media", LONG)).await;
     assert!(first.is_some() && second.is_some());
     let late = first.unwrap();
     assert!(
@@ -99,7 +103,11 @@ async fn a_turn_that_ran_out_is_anybodys(db: Fixture) {
     // A clock that was set back leaves nothing waiting for ever.
     db.write(|conn| conn.execute("UPDATE upkeep SET due_at = due_at + 900000000000000", &[]))
         .await;
-    assert!(db.write(|conn| take(conn, "media", LONG)).await.is_some());
+    assert!(
+        db.write(|conn| acquire(conn, "media", LONG))
+            .await
+            .is_some()
+    );
 }
 
 async fn what_is_remembered_comes_back(db: Fixture) {

@@ -112,7 +112,7 @@ async fn an_endpoint_keeps_what_its_owner_says(db: Fixture) {
         assert_eq!(endpoints::by_id(conn, one.id, account)?, Some(one.clone()));
         assert_eq!(endpoints::by_id(conn, one.id, AccountId::new())?, None);
         for number in 1..=3 {
-            let failed = endpoints::failed(conn, one.id, at(number))?.unwrap();
+            let failed = endpoints::note_failure(conn, one.id, at(number))?.unwrap();
             assert_eq!(
                 (i64::from(failed.failures), failed.failing_since),
                 (number, Some(at(1)))
@@ -128,11 +128,11 @@ async fn an_endpoint_keeps_what_its_owner_says(db: Fixture) {
         // Enabled again, it begins anew.
         endpoints::update(conn, &one)?;
         assert_eq!(endpoints::by_id(conn, one.id, account)?, Some(one.clone()));
-        endpoints::failed(conn, one.id, at(9))?;
-        endpoints::succeeded(conn, one.id)?;
+        endpoints::note_failure(conn, one.id, at(9))?;
+        endpoints::note_success(conn, one.id)?;
         assert_eq!(endpoints::by_id(conn, one.id, account)?, Some(one.clone()));
         endpoints::delete(conn, one.id)?;
-        assert_eq!(endpoints::failed(conn, one.id, at(9))?, None);
+        assert_eq!(endpoints::note_failure(conn, one.id, at(9))?, None);
         assert_eq!(endpoints::account_secrets(conn, account)?, None);
         let first = endpoints::first_account_secrets(conn, account, "a")?;
         let again = endpoints::first_account_secrets(conn, account, "b")?;
@@ -171,7 +171,7 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
             ids[..2]
         );
         assert!(found(conn, LanesWithRoom::Only(Vec::new()), &[])?.is_empty());
-        assert!(deliveries::due(conn, at(2))? >= 2);
+        assert!(deliveries::count_due(conn, at(2))? >= 2);
         let claimed: Vec<DueDelivery> = deliveries::claim(conn, "w1", &ids[..2], at(0))?;
         assert_eq!(
             claimed.iter().map(|due| due.id).collect::<Vec<_>>(),
@@ -187,7 +187,7 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
         // Only who holds it writes what became of it.
         let failed = attempt(1, Some(AttemptError::Status));
         let waiting = DeliveryState::Waiting;
-        assert!(!deliveries::tried(
+        assert!(!deliveries::record_attempt(
             conn,
             ids[0],
             "w2",
@@ -195,7 +195,7 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
             waiting,
             at(20)
         )?);
-        assert!(deliveries::tried(
+        assert!(deliveries::record_attempt(
             conn,
             ids[0],
             "w1",
@@ -205,7 +205,7 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
         )?);
         let right = attempt(2, None);
         deliveries::claim(conn, "w1", &ids[..1], at(0))?;
-        assert!(deliveries::tried(
+        assert!(deliveries::record_attempt(
             conn,
             ids[0],
             "w1",
@@ -228,7 +228,7 @@ async fn a_delivery_is_claimed_by_one_and_tried(db: Fixture) {
         }
         assert!(deliveries::redeliver(conn, ids[0], at(30))?);
         let again = deliveries::claim(conn, "w1", &ids[..1], at(0))?;
-        assert_eq!((again[0].attempts, again[0].before), (2, 2));
+        assert_eq!((again[0].attempts, again[0].earlier_attempts), (2, 2));
         assert!(!deliveries::redeliver(conn, ids[0], at(31))?);
         deliveries::pause(conn, &lane, at(99))?;
         let paused = delivery_log::by_id(conn, ids[2], endpoint.account)?.unwrap();
@@ -243,12 +243,12 @@ async fn one_that_waits_for_a_dead_process_is_free_again(db: Fixture) {
         let (_, ids) = due(conn, 3)?;
         for (name, id) in ["dead", "gone", "unknown"].iter().zip(&ids) {
             if *name != "unknown" {
-                workers::enter(conn, name, at(5))?;
+                workers::register(conn, name, at(5))?;
             }
             deliveries::claim(conn, name, &[*id], at(0))?;
         }
         assert!(workers::any_lapsed(conn, at(6))?);
-        workers::leave(conn, "gone")?;
+        workers::deregister(conn, "gone")?;
         workers::free_lapsed(conn, at(6))?;
         workers::free_unknown(conn)?;
         let free = deliveries::claim(conn, "w1", &ids, at(0))?;
@@ -272,7 +272,7 @@ async fn what_is_disabled_held_and_deleted(db: Fixture) {
         assert_eq!(state(conn, ids[1])?, DeliveryState::Held);
         assert_eq!(deliveries::recover(conn, endpoint.id, at(3), at(9))?, 1);
         assert_eq!(state(conn, ids[2])?, DeliveryState::Waiting);
-        deliveries::give_up(conn, endpoint.id, &endpoint.url, at(9))?;
+        deliveries::fail_all_of_endpoint(conn, endpoint.id, &endpoint.url, at(9))?;
         endpoints::delete(conn, endpoint.id)?;
         for id in ids {
             let shown = delivery_log::by_id(conn, id, endpoint.account)?.unwrap();
@@ -297,10 +297,10 @@ async fn what_waits_by_a_clock_that_was_wrong_is_due_now(db: Fixture) {
                 ..attempt(1, Some(AttemptError::Timeout))
             };
             let next = at(3000);
-            deliveries::tried(conn, id, "w1", &failed, DeliveryState::Waiting, next)?;
+            deliveries::record_attempt(conn, id, "w1", &failed, DeliveryState::Waiting, next)?;
         }
-        assert_eq!(deliveries::pull_near(conn, at(2), at(1))?, 2);
-        assert_eq!(deliveries::pull_near(conn, at(2), at(1))?, 0);
+        assert_eq!(deliveries::pull_forward(conn, at(2), at(1))?, 2);
+        assert_eq!(deliveries::pull_forward(conn, at(2), at(1))?, 0);
         let claimed = deliveries::claim(conn, "w2", &ids, at(1))?;
         let claimed: Vec<DeliveryId> = claimed.iter().map(|due| due.id).collect();
         assert!(claimed.contains(&ids[1]) && claimed.contains(&ids[2]));
@@ -313,7 +313,7 @@ async fn what_is_over_is_forgotten(db: Fixture) {
     db.write(|conn| {
         let (endpoint, ids) = due(conn, 3)?;
         deliveries::claim(conn, "w1", &ids[..2], at(0))?;
-        deliveries::tried(
+        deliveries::record_attempt(
             conn,
             ids[0],
             "w1",
@@ -322,7 +322,7 @@ async fn what_is_over_is_forgotten(db: Fixture) {
             at(10),
         )?;
         let failed = attempt(1, Some(AttemptError::Timeout));
-        deliveries::tried(conn, ids[1], "w1", &failed, DeliveryState::Failed, at(10))?;
+        deliveries::record_attempt(conn, ids[1], "w1", &failed, DeliveryState::Failed, at(10))?;
         deliveries::hold(conn, endpoint.id, at(10))?;
         let left = |conn: &mut Conn<'_>| {
             let list = delivery_log::of_endpoint(conn, endpoint.id, None, page(9, true));

@@ -340,7 +340,7 @@ impl TestGateway {
 
     /// Revokes the key with this beginning; whether it was valid.
     pub(crate) async fn revoke(&self, key: &str) -> bool {
-        let KeyMatch::One(id) = keys::find(&self.app, key).await.unwrap() else {
+        let KeyMatch::Unique(id) = keys::find(&self.app, key).await.unwrap() else {
             panic!("no key, or several");
         };
         let by = ChangeAuthor::command("keys revoke").into();
@@ -365,7 +365,7 @@ impl TestGateway {
             .app
             .store
             .write(move |conn| -> Result<_, Error> {
-                store::workers::enter(conn, SCRIPT, until)?;
+                store::workers::register(conn, SCRIPT, until)?;
                 Ok(store::tasks::claim(conn, SCRIPT, MODELS, now)?)
             })
             .await;
@@ -400,7 +400,7 @@ impl TestGateway {
         };
         let app = self.app.clone();
         let ended = self.app.store.write(move |conn| -> Result<bool, Error> {
-            let task = store::tasks::of_anyone(conn, task)?.unwrap();
+            let task = store::tasks::by_id_any_account(conn, task)?.unwrap();
             let money = match task.money {
                 ChargeState::Free => ChargeState::Free,
                 _ => ChargeState::Released,

@@ -362,8 +362,8 @@ async fn a_job_that_turns_up_late_is_told_and_not_charged() {
     let simulator = simulator().await;
     plan(&simulator, LONG, PlannedEnd::Success);
     let world = simulator.world();
-    world.order(Fault::DropAfter, None, Some(RequestRole::Submit), 1);
-    world.order(super::status(500), None, Some(RequestRole::Find), 1000);
+    world.order_fault(Fault::DropAfter, None, Some(RequestRole::Submit), 1);
+    world.order_fault(super::status(500), None, Some(RequestRole::Find), 1000);
     let gateway = gateway(&one_provider(&simulator)).await;
     let task = ordered(&gateway, "a lake").await;
     let done = gateway.finished(&task).await;

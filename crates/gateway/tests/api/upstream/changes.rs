@@ -200,7 +200,7 @@ async fn a_clock_that_is_weeks_ahead_deletes_and_forgets_nothing() {
     gateway.app.clock.set_ahead(40 * 24 * HOUR);
     let app = &gateway.app;
     mediagate_worker::remove_expired_media(app).await.unwrap();
-    mediagate_core::domain::tasks::remove_past(app)
+    mediagate_core::domain::tasks::remove_expired(app)
         .await
         .unwrap();
     app.intents.forget_old().await.unwrap();

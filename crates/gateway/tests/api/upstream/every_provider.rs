@@ -104,7 +104,9 @@ const RECIPE: &str = concat!(
 #[test]
 fn each_protocol_makes_something() {
     let made = [VIDEOS, music::STEMS, songs::SINGERS].concat();
-    let all = providers::PROTOCOLS.iter().chain(&providers::SHIPPED);
+    let all = providers::PROTOCOLS
+        .iter()
+        .chain(&providers::SHIPPED_RECIPES);
     let missing: Vec<&str> = all
         .map(|protocol| protocol.name)
         .filter(|name| !made.contains(name))
@@ -129,7 +131,10 @@ async fn makes_videos(case: Case) {
         by_videos(&gateway, case.picture)
     );
     assert_eq!(submissions(&simulator), 3, "one for each order");
-    assert_eq!(simulator.world().accepted(simulated(case.protocol)), 3);
+    assert_eq!(
+        simulator.world().accepted_count(simulated(case.protocol)),
+        3
+    );
     drop(simulator);
 
     let cost = format!("{}.{}0", seconds / 10, seconds % 10);

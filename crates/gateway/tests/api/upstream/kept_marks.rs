@@ -54,7 +54,7 @@ async fn a_film_with_a_providers_marks_is_kept_byte_for_byte_and_told_of() {
         let another = Fault::Another(came.film.to_vec());
         simulator
             .world()
-            .order(another, None, Some(RequestRole::Download), 1);
+            .order_fault(another, None, Some(RequestRole::Download), 1);
         let task = ordered(&gateway, "a lake").await;
         let view = gateway.finished(&task).await;
         assert_eq!(view["status"], "succeeded", "{view}");

@@ -42,7 +42,7 @@ async fn an_intent_that_is_held_up_is_no_second_order() {
     let slow = replica(&url, &toml).await;
     proxy.cut(ConnectionCut::new("pg_advisory_xact_lock(hashtextextended").holding());
     let task = ordered(&slow, "a lake").await;
-    proxy.struck(1).await;
+    proxy.wait_for_strikes(1).await;
     proxy.set(NetworkState::both(LinkState::held()));
     let other = replica(&database.url, &toml).await;
     // Time enough for the other one to take it over and order it.
@@ -179,7 +179,7 @@ async fn leases_are_judged_by_the_databases_clock() {
             ("alive", now.plus(Duration::from_mins(10))),
             ("dead", now.minus(Duration::from_secs(1))),
         ] {
-            store::workers::enter(conn, name, until)?;
+            store::workers::register(conn, name, until)?;
             store::tasks::claim_upstream(conn, name, "film", TaskState::Queued, 1, now)?;
         }
         Ok(())
@@ -192,7 +192,7 @@ async fn leases_are_judged_by_the_databases_clock() {
     })
     .await;
     assert_eq!(claims(&ahead, &held).await, 1, "the living one keeps it");
-    let leave = |conn: &mut Conn<'_>| store::workers::leave(conn, "alive");
+    let leave = |conn: &mut Conn<'_>| store::workers::deregister(conn, "alive");
     idle.app.store.write(leave).await.unwrap();
     ahead.stop().await;
     idle.stop().await;

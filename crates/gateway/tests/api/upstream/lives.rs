@@ -109,7 +109,7 @@ pub(super) async fn die_while_sending(gateway: &TestGateway, id: SubmissionId) -
     let site = gateway.app.models.upstream.sites()["acme"].clone();
     let (endpoint, credential) = (site.endpoint.clone(), site.credentials[0].id.clone());
     let left = gateway.app.store.write(move |conn| -> Result<_, Error> {
-        store::workers::enter(conn, "dead", now.plus(Duration::from_mins(1)))?;
+        store::workers::register(conn, "dead", now.plus(Duration::from_mins(1)))?;
         let mut claimed =
             store::tasks::claim_upstream(conn, "dead", "film", TaskState::Queued, 1, now)?;
         let task = claimed.pop().expect("a waiting task");
@@ -128,8 +128,8 @@ pub(super) async fn die_while_sending(gateway: &TestGateway, id: SubmissionId) -
             accepted_at: None,
         };
         store::submissions::intend(conn, &submission, "gone")?;
-        store::tasks::begin(conn, task.id, "dead", "acme", "fp_0000000000", now)?;
-        store::workers::leave(conn, "dead")?;
+        store::tasks::mark_running(conn, task.id, "dead", "acme", "fp_0000000000", now)?;
+        store::workers::deregister(conn, "dead")?;
         Ok(task)
     });
     left.await.unwrap()

@@ -154,7 +154,7 @@ fn status(status: u16) -> Fault {
 fn at_submission(simulator: &Simulator, fault: Fault, times: u32) {
     simulator
         .world()
-        .order(fault, None, Some(RequestRole::Submit), times);
+        .order_fault(fault, None, Some(RequestRole::Submit), times);
 }
 
 /// An order of `film` by chat.

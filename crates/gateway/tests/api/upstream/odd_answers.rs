@@ -71,7 +71,7 @@ async fn a_503_is_no_proof(body: &str) {
         body: body.to_owned(),
     };
     let world = simulator.world();
-    world.order(fault, None, Some(RequestRole::Submit), 10_000);
+    world.order_fault(fault, None, Some(RequestRole::Submit), 10_000);
     let gateway = behind_one(&simulator, any).await;
     for (case, view) in each(&gateway, any).await {
         let code = &view["error"]["code"];
@@ -106,7 +106,7 @@ async fn a_503_without_words_is_no_proof() {
 async fn is_followed_under(status: u16) {
     let simulator = simulator().await;
     let world = simulator.world();
-    world.order(
+    world.order_fault(
         Fault::UnderStatus(status),
         None,
         Some(RequestRole::Submit),
@@ -154,7 +154,7 @@ async fn one_odd_answer_to_a_poll_ends_nothing() {
         let provider = simulated(case.protocol);
         simulator
             .world()
-            .order(fault, Some(provider), Some(RequestRole::Poll), 1);
+            .order_fault(fault, Some(provider), Some(RequestRole::Poll), 1);
     }
     let gateway = behind_one(&simulator, any).await;
     for (case, view) in each(&gateway, any).await {

@@ -10,7 +10,7 @@ use crate::support::postgres::{TestDatabase, proxy_to};
 use crate::support::{TestGateway, eventually, videos_order};
 
 const HELD: LinkState = LinkState::held();
-const OPEN: LinkState = LinkState::late(Duration::ZERO);
+const OPEN: LinkState = LinkState::with_delay(Duration::ZERO);
 
 async fn replica(url: &str, toml: &str) -> TestGateway {
     let url = url.parse().unwrap();

@@ -44,7 +44,7 @@ async fn a_persona_that_was_made_is_written_down_when_the_database_breaks() {
     cut.times = 4;
     gateway.proxy().cut(cut);
     let first = gateway.post(CREATE, &body).await;
-    gateway.proxy().struck(1).await;
+    gateway.proxy().wait_for_strikes(1).await;
     let made = eventually("a retry is told", async || {
         let answer = retried(&gateway, &body).await;
         (answer.status == 200).then_some(answer.json)
@@ -68,7 +68,7 @@ async fn a_persona_that_was_made_is_found_after_the_database_stood_still() {
         .proxy()
         .cut(ConnectionCut::new("INSERT INTO personas").holding());
     let (first, ()) = tokio::join!(gateway.post(CREATE, &body), async {
-        gateway.proxy().struck(1).await;
+        gateway.proxy().wait_for_strikes(1).await;
         gateway.proxy().set(NetworkState::both(LinkState::held()));
     });
     first.refused(503, "overloaded");

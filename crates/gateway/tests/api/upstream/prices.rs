@@ -53,7 +53,7 @@ async fn a_route_has_a_price_of_its_own_and_the_dearest_is_held() {
     );
 
     // The first does not take it; what the second takes costs what it says.
-    dear.world().order(
+    dear.world().order_fault(
         Fault::Status {
             status: 429,
             retry_after: None,

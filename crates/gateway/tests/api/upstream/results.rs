@@ -19,7 +19,9 @@ use crate::support::{TestGateway, eventually, sound};
 /// end of one order.
 async fn made(fault: Fault, role: RequestRole, times: u32) -> (Simulator, TestGateway, Value) {
     let simulator = simulator().await;
-    simulator.world().order(fault, None, Some(role), times);
+    simulator
+        .world()
+        .order_fault(fault, None, Some(role), times);
     let gateway = gateway(&one_provider(&simulator)).await;
     let task = ordered(&gateway, "a lake").await;
     let view = gateway.finished(&task).await;
@@ -96,7 +98,7 @@ async fn an_address_that_has_expired_is_asked_for_again() {
     let simulator = simulator().await;
     simulator
         .world()
-        .order(Fault::Expired, None, Some(RequestRole::Download), 1);
+        .order_fault(Fault::Expired, None, Some(RequestRole::Download), 1);
     let toml = provider("acme", "xai", &simulator, "")
         + &film(r#"{ provider = "acme", model = "grok-imagine-video" }"#);
     let gateway = gateway(&toml).await;
@@ -162,7 +164,7 @@ async fn a_stem_that_is_no_recording_fails_the_task_and_its_clips() {
     let simulator = simulator().await;
     simulator
         .world()
-        .order(Fault::Lying, None, Some(RequestRole::Download), 100);
+        .order_fault(Fault::Lying, None, Some(RequestRole::Download), 100);
     let toml = provider("acme", "replicate", &simulator, "")
         + "[models.band]\nkind = \"music\"\nprice = { unit = \"stem\", usd = \"0.05\" }\nroutes = [{ provider = \"acme\", model = \"cjwbw/demucs:25a173108cff36ef9f80f854c162d01df9e6528be175794b81158fa03836d953\" }]\n";
     let gateway = gateway(&toml).await;
@@ -192,7 +194,7 @@ async fn a_link_that_leads_nowhere_yet_is_followed_again() {
     let simulator = simulator().await;
     simulator
         .world()
-        .order(Fault::Expired, None, Some(RequestRole::Download), 2);
+        .order_fault(Fault::Expired, None, Some(RequestRole::Download), 2);
     let gateway = gateway(&answers_with_a_link(&simulator)).await;
     let task = ordered(&gateway, "a lake").await;
     let view = gateway.finished(&task).await;
@@ -216,7 +218,7 @@ async fn a_link_outlives_the_process() {
     let slow = Fault::Latency(Duration::from_secs(30));
     simulator
         .world()
-        .order(slow, None, Some(RequestRole::Download), 1);
+        .order_fault(slow, None, Some(RequestRole::Download), 1);
     let home = Home::with_settings(&answers_with_a_link(&simulator));
     let (server, client) = home.start().await;
     let order = json!({"model": "film", "prompt": "a lake"});
@@ -348,7 +350,7 @@ async fn told_to_be_at(addresses: &[String], options: &str) {
         };
         simulator
             .world()
-            .order(said, None, Some(RequestRole::Poll), 1);
+            .order_fault(said, None, Some(RequestRole::Poll), 1);
     }
     // At once: each is asked for only after seconds.
     let orders = (0..addresses.len()).map(|number| {
@@ -421,7 +423,7 @@ async fn lost_links(ended: usize) -> (TestGateway, Vec<String>, Value) {
              (SELECT id FROM tasks WHERE output NOT LIKE '%films.example%' LIMIT 1)";
         change(&gateway, sql, ENDED).await;
     }
-    gateway.app.caches.ended.invalidate_all();
+    gateway.app.caches.ended_tasks.invalidate_all();
     // A hang-up is noticed within a second.
     tokio::time::sleep(Duration::from_secs(1)).await;
     (gateway, tasks, body)
@@ -462,7 +464,7 @@ async fn links_late() -> (Simulator, TestGateway, String) {
     let slow = Fault::Latency(Duration::from_secs(1));
     simulator
         .world()
-        .order(slow, None, Some(RequestRole::Submit), 1);
+        .order_fault(slow, None, Some(RequestRole::Submit), 1);
     let table = provider("acme", "chat-video", &simulator, "results = \"link\"\n")
         + &film(r#"{ provider = "acme", model = "veo3" }"#);
     let gateway = gateway(&table).await;

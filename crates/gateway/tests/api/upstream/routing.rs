@@ -48,11 +48,18 @@ async fn fails_over(fault: Fault) {
     let answer = gateway.post(CHAT, &chat_order("a lake")).await;
     assert_eq!(answer.status, 200, "{fault:?}: {}", answer.text());
     assert_eq!(
-        (submissions(&first), first.world().accepted("openai-videos")),
+        (
+            submissions(&first),
+            first.world().accepted_count("openai-videos")
+        ),
         (1, 0),
         "{fault:?}"
     );
-    assert_eq!(second.world().accepted("openai-videos"), 1, "{fault:?}");
+    assert_eq!(
+        second.world().accepted_count("openai-videos"),
+        1,
+        "{fault:?}"
+    );
     gateway.stop().await;
 }
 
@@ -228,7 +235,7 @@ async fn a_task_that_nobody_takes_fails_for_now_and_can_be_asked_for_again() {
     assert_failed(&list["data"][0], "provider_unavailable");
     // Each was tried several times before it was given up, and its breaker opened.
     assert!(submissions(&first) >= 3 && submissions(&second) >= 3);
-    assert_eq!(first.world().accepted("openai-videos"), 0);
+    assert_eq!(first.world().accepted_count("openai-videos"), 0);
     gateway.stop().await;
 }
 

@@ -108,7 +108,7 @@ async fn what_is_more_than_ordered_costs_the_operator_and_is_counted() {
         (larger, "0.298598"),
     ] {
         let world = simulator.world();
-        world.order(fault, None, Some(RequestRole::Download), 1);
+        world.order_fault(fault, None, Some(RequestRole::Download), 1);
         let task = ordered(&gateway, "a lake").await;
         let view = gateway.finished(&task).await;
         assert_eq!(view["status"], "succeeded", "{view}");

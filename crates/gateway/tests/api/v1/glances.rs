@@ -31,7 +31,7 @@ async fn kept(gateway: &TestGateway) -> AssetId {
         clip: None,
         sha256: asset.sha256.clone(),
         watermark: None,
-        likeness: PerceptualFingerprint::default(),
+        fingerprint: PerceptualFingerprint::default(),
         created_at: asset.created_at,
     };
     let id = asset.id;
@@ -44,7 +44,7 @@ async fn kept(gateway: &TestGateway) -> AssetId {
 }
 
 async fn unseen(gateway: &TestGateway) -> Vec<AssetId> {
-    let read = |conn: &mut store::Conn<'_>| fingerprints::unseen(conn, None, 99);
+    let read = |conn: &mut store::Conn<'_>| fingerprints::without_fingerprint(conn, None, 99);
     let unseen = gateway.app.store.read(read).await.unwrap();
     unseen.iter().map(|print| print.id).collect()
 }

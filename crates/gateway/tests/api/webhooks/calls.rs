@@ -11,7 +11,7 @@ async fn whoever_listens_is_told(gateway: TestGateway) {
     let endpoint = register(&gateway, &receiver, json!({})).await;
     let called = receiver.url("/called?token=1");
     let task = order(&gateway, json!({"callback_url": called})).await;
-    let posted = receiver.until(2).await;
+    let posted = receiver.wait_for_count(2).await;
     let secret = gateway.get("/v1/webhooks/secret").await.ok();
     for post in &posted {
         let is_callback = post.path == "/called?token=1";
@@ -75,7 +75,7 @@ async fn every_dialect_names_a_callback() {
         .await
         .ok();
     let mut paths: Vec<String> = receiver
-        .until(3)
+        .wait_for_count(3)
         .await
         .into_iter()
         .map(|it| it.path)
@@ -113,7 +113,7 @@ async fn a_music_callback_may_have_the_job_record() {
         .post("/musicgen/submit/music", &separation)
         .await
         .ok();
-    for post in receiver.until(2).await {
+    for post in receiver.wait_for_count(2).await {
         if post.path == "/hook" {
             assert_eq!(body(&post)["data"]["id"], record["id"]);
             continue;
@@ -182,7 +182,7 @@ async fn each_video_of_an_order_calls() {
     chat["n"] = 2.into();
     chat["callback_url"] = receiver.url("/n").into();
     gateway.post("/v1/chat/completions", &chat).await.ok();
-    let posted = receiver.until(2).await;
+    let posted = receiver.wait_for_count(2).await;
     assert_ne!(
         body(&posted[0])["data"]["id"],
         body(&posted[1])["data"]["id"]
@@ -197,7 +197,7 @@ async fn what_waits_is_sent_after_a_restart() {
     let path = format!("/v1/tasks/{task}/cancel");
     gateway.post(&path, &Value::Null).await.ok();
     let gateway = gateway.restart(None).await;
-    let posted = receiver.until(1).await;
+    let posted = receiver.wait_for_count(1).await;
     assert_eq!(body(&posted[0])["type"], "task.cancelled");
     let delivery = delivery_in(&gateway, &task, "delivered").await;
     assert_eq!(delivery["attempts"], 1);

@@ -55,7 +55,7 @@ async fn the_log_has_every_delivery_and_every_try() {
     // Again, with the same id.
     let again = format!("/v1/webhooks/deliveries/{}/redeliver", id(&one));
     gateway.post(&again, &Value::Null).await.ok();
-    let posted = receiver.until(4).await;
+    let posted = receiver.wait_for_count(4).await;
     assert_eq!(posted[3].header("webhook-id"), one["event"]["id"]);
     let other = gateway
         .caller("other", mediagate_core::domain::keys::NewKey::default())
@@ -67,7 +67,7 @@ async fn the_log_has_every_delivery_and_every_try() {
 }
 
 async fn what_says_gone_is_disabled_and_its_events_are_held(gateway: TestGateway) {
-    let receiver = WebhookReceiver::acting(|_, _| Reaction::status(410))
+    let receiver = WebhookReceiver::start_with_script(|_, _| Reaction::status(410))
         .await
         .unwrap();
     let watcher = WebhookReceiver::start().await.unwrap();
@@ -75,7 +75,7 @@ async fn what_says_gone_is_disabled_and_its_events_are_held(gateway: TestGateway
     let watching = register(&gateway, &watcher, json!({"events": ["endpoint.disabled"]})).await;
     let first = order(&gateway, json!({})).await;
     delivery_in(&gateway, &first, "held").await;
-    let told = body(&watcher.until(1).await[0]);
+    let told = body(&watcher.wait_for_count(1).await[0]);
     assert_eq!(told["type"], "endpoint.disabled");
     assert_eq!(told["data"]["endpoint_id"], endpoint["id"]);
     let path = format!("/v1/webhooks/{}", id(&endpoint));
@@ -87,7 +87,7 @@ async fn what_says_gone_is_disabled_and_its_events_are_held(gateway: TestGateway
     let second = order(&gateway, json!({})).await;
     delivery_in(&gateway, &second, "held").await;
     // Enabling it sends nothing by itself.
-    receiver.act(|_, _| Reaction::status(200));
+    receiver.set_script(|_, _| Reaction::status(200));
     let enable = gateway
         .request(reqwest::Method::PATCH, &path)
         .json(&json!({"enabled": true}));

@@ -48,7 +48,7 @@ async fn whatever_is_no_success_is_told_by_its_class_and_tried_again() {
         (Reaction::BreakOff(503), json!(503), "status", "half"),
         (Reaction::Flood(500, 4_000_000), json!(500), "status", "x"),
     ] {
-        let receiver = WebhookReceiver::acting(move |_, _| reaction.clone())
+        let receiver = WebhookReceiver::start_with_script(move |_, _| reaction.clone())
             .await
             .unwrap();
         let endpoint = register(&gateway, &receiver, json!({})).await;
@@ -75,7 +75,7 @@ async fn whatever_is_no_success_is_told_by_its_class_and_tried_again() {
     // Nobody follows a redirect.
     assert!(elsewhere.posted().is_empty());
     // A success is one, however its body ends.
-    let receiver = WebhookReceiver::acting(|_, _| Reaction::BreakOff(202))
+    let receiver = WebhookReceiver::start_with_script(|_, _| Reaction::BreakOff(202))
         .await
         .unwrap();
     let endpoint = register(&gateway, &receiver, json!({})).await;
@@ -94,7 +94,7 @@ async fn whatever_is_no_success_is_told_by_its_class_and_tried_again() {
 
 #[tokio::test]
 async fn a_receiver_says_when_to_come_again() {
-    let receiver = WebhookReceiver::acting(|_, before| match before {
+    let receiver = WebhookReceiver::start_with_script(|_, before| match before {
         0 => Reaction::Answer(503, vec![("retry-after", "0".into())], String::new()),
         1 => Reaction::Answer(429, vec![("retry-after", "7200".into())], String::new()),
         _ => Reaction::status(200),
@@ -123,7 +123,7 @@ async fn a_date_without_a_date_of_its_own_is_one_of_our_clock_and_never_comes_ea
     let until = jiff::Timestamp::from_second(until.seconds()).unwrap();
     let until = until.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
     for (asked, least, most) in [(until, 7199, 8640), ("12".to_owned(), 12, 15)] {
-        let receiver = WebhookReceiver::acting(move |_, _| {
+        let receiver = WebhookReceiver::start_with_script(move |_, _| {
             Reaction::Answer(503, vec![("retry-after", asked.clone())], String::new())
         });
         let receiver = receiver.await.unwrap();
@@ -138,7 +138,7 @@ async fn a_date_without_a_date_of_its_own_is_one_of_our_clock_and_never_comes_ea
 
 #[tokio::test]
 async fn a_day_of_failures_is_given_up_and_can_be_sent_again() {
-    let receiver = WebhookReceiver::acting(|_, _| Reaction::status(500))
+    let receiver = WebhookReceiver::start_with_script(|_, _| Reaction::status(500))
         .await
         .unwrap();
     let gateway = builder().manual_clock().start().await;
@@ -155,7 +155,7 @@ async fn a_day_of_failures_is_given_up_and_can_be_sent_again() {
         (&whole["state"], &whole["next_attempt_at"]),
         (&json!("failed"), &Value::Null)
     );
-    receiver.act(|_, _| Reaction::status(200));
+    receiver.set_script(|_, _| Reaction::status(200));
     gateway.app.clock.advance(Duration::from_hours(1));
     let path = format!("/v1/webhooks/deliveries/{}/redeliver", id(&sent));
     assert_eq!(
@@ -168,7 +168,7 @@ async fn a_day_of_failures_is_given_up_and_can_be_sent_again() {
 
 #[tokio::test]
 async fn five_days_of_nothing_but_failures_disable_an_endpoint() {
-    let receiver = WebhookReceiver::acting(|_, _| Reaction::status(500))
+    let receiver = WebhookReceiver::start_with_script(|_, _| Reaction::status(500))
         .await
         .unwrap();
     let gateway = builder().manual_clock().start().await;
@@ -216,7 +216,7 @@ async fn five_days_of_nothing_but_failures_disable_an_endpoint() {
 
 #[tokio::test]
 async fn a_dead_receiver_holds_up_no_other() {
-    let dead = WebhookReceiver::acting(|_, _| Reaction::Hang)
+    let dead = WebhookReceiver::start_with_script(|_, _| Reaction::Hang)
         .await
         .unwrap();
     let (gateway, alive) = start().await;
@@ -231,6 +231,6 @@ async fn a_dead_receiver_holds_up_no_other() {
         tasks.push(task);
     }
     // All of one, while two of the other hang.
-    alive.until(30).await;
-    assert_eq!(dead.until(2).await.len(), 2);
+    alive.wait_for_count(30).await;
+    assert_eq!(dead.wait_for_count(2).await.len(), 2);
 }

@@ -23,7 +23,7 @@ async fn both_secrets_are_good_for_a_day_after_a_rotation() {
         .ok();
     assert_ne!(rotated["secret"], made["secret"]);
     send_test(&gateway, &made).await;
-    let posted = receiver.until(1).await;
+    let posted = receiver.wait_for_count(1).await;
     for secret in [&made["secret"], &rotated["secret"]] {
         assert!(is_signed(&posted[0], secret.as_str().unwrap()));
     }
@@ -34,7 +34,7 @@ async fn both_secrets_are_good_for_a_day_after_a_rotation() {
         .ok();
     assert_eq!(gateway.get("/v1/webhooks/secret").await.ok(), new);
     order(&gateway, json!({"callback_url": receiver.url("/called")})).await;
-    let posted = receiver.until(3).await;
+    let posted = receiver.wait_for_count(3).await;
     let called = posted.iter().find(|it| it.path == "/called").unwrap();
     for secret in [&callbacks["secret"], &new["secret"]] {
         assert!(is_signed(called, secret.as_str().unwrap()));
@@ -55,7 +55,7 @@ async fn an_old_secret_is_worthless_after_a_day() {
         .clock
         .advance(std::time::Duration::from_hours(25));
     send_test(&gateway, &made).await;
-    let posted = receiver.until(1).await;
+    let posted = receiver.wait_for_count(1).await;
     assert!(is_signed(&posted[0], rotated["secret"].as_str().unwrap()));
     assert!(!is_signed(&posted[0], made["secret"].as_str().unwrap()));
 }
@@ -70,7 +70,7 @@ async fn a_key_pairs_public_half_checks() {
         .ok();
     assert_eq!(shown["public_key"], made["secret"]);
     send_test(&gateway, &made).await;
-    let posted = &receiver.until(1).await[0];
+    let posted = &receiver.wait_for_count(1).await[0];
     let public = made["secret"]
         .as_str()
         .unwrap()
@@ -103,13 +103,13 @@ async fn a_replaced_signing_secret_opens_what_the_old_one_closed() {
     let made = register(&gateway, &receiver, json!({})).await;
     let task = order(&gateway, json!({})).await;
     let film = gateway.finished(&task).await["output"]["videos"][0]["url"].clone();
-    receiver.until(1).await;
+    receiver.wait_for_count(1).await;
     let both = format!("signing_secrets = [\"{NEW}\", \"{OLD}\"]");
     let gateway = gateway.restart(Some(&both)).await;
     let film = path_of(film.as_str().unwrap());
     assert_eq!(gateway.without_key().get(&film).await.status, 200);
     send_test(&gateway, &made).await;
-    let posted = receiver.until(2).await;
+    let posted = receiver.wait_for_count(2).await;
     assert!(is_signed(&posted[1], made["secret"].as_str().unwrap()));
     let gateway = gateway
         .restart(Some(&format!("signing_secrets = [\"{NEW}\"]")))

@@ -45,7 +45,7 @@ async fn made(
     strong: &WebhookReceiver,
 ) -> String {
     let task = order(by, prompt()).await;
-    let posted = strong.until(count).await;
+    let posted = strong.wait_for_count(count).await;
     assert_eq!(body(&posted[count - 1])["data"]["id"], task);
     gateway.finished(&task).await;
     task
@@ -81,7 +81,7 @@ async fn an_endpoint_is_told_what_its_key_may_read() {
         // What is no task's, it is told.
         let test = format!("/v1/webhooks/{}/test", id(&weak_hook));
         weak.post(&test, &Value::Null).await.ok();
-        assert_eq!(body(&of_weak.until(1).await[0])["type"], "test");
+        assert_eq!(body(&of_weak.wait_for_count(1).await[0])["type"], "test");
         // Whoever leads an endpoint elsewhere is who it is told for: another key's is no way to read.
         let elsewhere = json!({"url": of_weak.url("/taken")});
         let taken = change(&weak, &strong_hook, elsewhere).await;
@@ -114,7 +114,7 @@ async fn an_endpoint_of_a_revoked_key_is_told_nothing_until_another_takes_it_ove
         let hook = register(&leaving, &of_leaving, json!({})).await;
         register(&staying, &of_staying, json!({})).await;
         made(&gateway, &gateway, 1, &of_staying).await;
-        of_leaving.until(1).await;
+        of_leaving.wait_for_count(1).await;
         let path = format!("/v1/admin/keys/{}", hook["key_id"].as_str().unwrap());
         let revoked = operator.delete(&path).await.ok();
         assert_eq!(revoked["webhooks"][0]["id"], hook["id"]);
@@ -131,6 +131,9 @@ async fn an_endpoint_of_a_revoked_key_is_told_nothing_until_another_takes_it_ove
         let since = json!({"since": "2020-01-01T00:00:00Z"});
         let recovered = staying.post(&recover, &since).await.ok();
         assert_eq!(recovered["recovered"], 1);
-        assert_eq!(body(&of_leaving.until(2).await[1])["data"]["id"], missed);
+        assert_eq!(
+            body(&of_leaving.wait_for_count(2).await[1])["data"]["id"],
+            missed
+        );
     }
 }

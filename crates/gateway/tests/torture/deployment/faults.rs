@@ -15,8 +15,8 @@ use crate::pair::Pair;
 use crate::program::{At, CLOCKS};
 
 const REFUSES: NetworkState = NetworkState {
-    up: LinkState::late(Duration::ZERO),
-    down: LinkState::late(Duration::ZERO),
+    up: LinkState::with_delay(Duration::ZERO),
+    down: LinkState::with_delay(Duration::ZERO),
     refuses: true,
 };
 
@@ -80,7 +80,7 @@ async fn spoil(replica: &mut Replica, dice: &mut Dice, over: &CancellationToken)
     let network = match dice.roll(14) {
         0 => (
             "late",
-            NetworkState::both(LinkState::late(Duration::from_millis(2))),
+            NetworkState::both(LinkState::with_delay(Duration::from_millis(2))),
         ),
         1 => ("cut off both ways", NetworkState::both(held)),
         2 => ("hears nothing", one_way(open, held)),

@@ -16,7 +16,7 @@ use mediagate_model::error::ErrorCode;
 use mediagate_model::money::MicroDollars;
 
 /// Most items of a list.
-const MOST: usize = 100;
+const MAX_ITEMS: usize = 100;
 
 /// US dollars, as text: `25.00`. `SIGNED`: it may be negative.
 pub struct AmountField<const SIGNED: bool>;
@@ -27,7 +27,7 @@ impl<const SIGNED: bool> FieldType for AmountField<SIGNED> {
     fn read(body: &BodyFields<'_>, name: &str) -> Option<MicroDollars> {
         let text = body.string(name, 40)?;
         let amount = if SIGNED {
-            MicroDollars::signed(&text)
+            MicroDollars::parse_signed(&text)
         } else {
             text.parse()
         };
@@ -148,7 +148,7 @@ impl<T: ListItem> FieldType for ListField<T> {
     type Value = Vec<T>;
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<Vec<T>> {
-        let items = body.array(name, MOST)?;
+        let items = body.array(name, MAX_ITEMS)?;
         // An empty list would not mean none: a new key without scopes has the usual ones.
         if items.is_empty() {
             let message = "Must have at least one item, or be omitted.";
@@ -171,7 +171,7 @@ impl<T: ListItem> FieldType for ListField<T> {
     }
 
     fn schema() -> RefOr<Schema> {
-        texts(MOST).min_items(Some(1)).into()
+        texts(MAX_ITEMS).min_items(Some(1)).into()
     }
 }
 

@@ -15,7 +15,7 @@ use mediagate_model::account::Scope;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::{Error, ErrorCode};
 
-const MOST: i64 = u32::MAX as i64;
+const MAX_LIMIT: i64 = u32::MAX as i64;
 
 request! {
     /// An API key to create.
@@ -32,9 +32,9 @@ request! {
         /// never renews.
         budget_period: PeriodField,
         /// Maximum number of requests per minute. Default: 600.
-        rpm: IntegerField<1, MOST>,
+        rpm: IntegerField<1, MAX_LIMIT>,
         /// Maximum number of open tasks. Default: 100.
-        max_running: IntegerField<1, MOST>,
+        max_running: IntegerField<1, MAX_LIMIT>,
         /// Models that the key may use. Default: all models.
         models: ListField<ModelName>,
         /// Networks from which the key may be used, in CIDR notation. Default: any network.
@@ -59,9 +59,9 @@ request! {
         /// Period after which the budget renews: `day`, `week` or `month`, in UTC.
         budget_period: PeriodField,
         /// Maximum number of requests per minute.
-        rpm: IntegerField<1, MOST>,
+        rpm: IntegerField<1, MAX_LIMIT>,
         /// Maximum number of open tasks.
-        max_running: IntegerField<1, MOST>,
+        max_running: IntegerField<1, MAX_LIMIT>,
         /// Models that the key may use.
         models: ListField<ModelName>,
         /// Networks from which the key may be used, in CIDR notation.
@@ -101,8 +101,8 @@ pub fn read_new(body: &Value, now: Timestamp) -> Result<(Option<String>, NewKey)
             scopes: request.scopes.unwrap_or_default(),
             models: request.models.map(names),
             networks: request.networks,
-            rpm: request.rpm.and_then(small),
-            max_running: request.max_running.and_then(small),
+            rpm: request.rpm.and_then(to_u32),
+            max_running: request.max_running.and_then(to_u32),
             budget: request.budget_usd,
             budget_period: request.budget_period,
             refuses_housekeeping: request.refuse_housekeeping.unwrap_or(false),
@@ -121,8 +121,8 @@ pub fn read_change(body: &Value) -> Result<KeyChanges, Error> {
             scopes: request.scopes,
             models: or_removed(body, "models", request.models.map(names)),
             networks: or_removed(body, "networks", request.networks),
-            rpm: request.rpm.and_then(small),
-            max_running: request.max_running.and_then(small),
+            rpm: request.rpm.and_then(to_u32),
+            max_running: request.max_running.and_then(to_u32),
             budget: or_removed(body, "budget_usd", request.budget_usd),
             budget_period: or_removed(body, "budget_period", request.budget_period),
             refuses_housekeeping: request.refuse_housekeeping,
@@ -155,6 +155,6 @@ fn names(names: Vec<ModelName>) -> Vec<String> {
     names.into_iter().map(|name| name.0).collect()
 }
 
-fn small(number: i64) -> Option<u32> {
+fn to_u32(number: i64) -> Option<u32> {
     u32::try_from(number).ok()
 }

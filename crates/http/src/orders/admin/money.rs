@@ -11,7 +11,7 @@ use mediagate_model::ids::TaskId;
 use mediagate_model::money::MicroDollars;
 
 /// Longest note in characters.
-const NOTE: usize = 500;
+const MAX_NOTE: usize = 500;
 
 request! {
     /// An account to create.
@@ -45,7 +45,7 @@ request! {
         /// Amount in US dollars, as a string. A negative amount withdraws credit.
         amount_usd: RequiredField<AmountField<true>>,
         /// Note for the ledger, at most 500 characters.
-        note: NonBlankText<NOTE>,
+        note: NonBlankText<MAX_NOTE>,
     }
 }
 
@@ -57,7 +57,7 @@ request! {
         /// Amount in US dollars, as a string. A positive amount charges, a negative amount refunds.
         amount_usd: RequiredField<AmountField<true>>,
         /// Reason for the ledger, at most 500 characters.
-        note: RequiredField<NonBlankText<NOTE>>,
+        note: RequiredField<NonBlankText<MAX_NOTE>>,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::fields::{BodyFields, FieldType};
 use mediagate_model::error::ErrorCode;
 
 /// Most kinds of answer that a request names.
-const KINDS: usize = 16;
+const MAX_MODALITIES: usize = 16;
 
 /// One text or up to four.
 pub struct StopSequences;
@@ -128,7 +128,7 @@ impl FieldType for AnswerModalities {
     type Value = ();
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<()> {
-        let kinds = body.array(name, KINDS)?;
+        let kinds = body.array(name, MAX_MODALITIES)?;
         if !kinds.iter().all(Value::is_string) {
             let message = "Must be an array of strings.";
             body.fault(name, ErrorCode::InvalidType, message);
@@ -150,7 +150,9 @@ impl FieldType for AnswerModalities {
     fn schema() -> RefOr<Schema> {
         let kind = ObjectBuilder::new().schema_type(Type::String);
         let list = ArrayBuilder::new().items(kind);
-        list.min_items(Some(1)).max_items(Some(KINDS)).into()
+        list.min_items(Some(1))
+            .max_items(Some(MAX_MODALITIES))
+            .into()
     }
 }
 

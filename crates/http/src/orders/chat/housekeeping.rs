@@ -7,10 +7,10 @@
 use mediagate_model::task::ConversationMessage;
 
 /// How Open `WebUI` begins all of these, and some real questions besides.
-const TASK: &str = "### task:";
+const TASK_PREFIX: &str = "### task:";
 
 /// What follows there, or at least the history of the chat, where it is no real question.
-const TASKS: [&str; 8] = [
+const TASK_WORDINGS: [&str; 8] = [
     "generate a concise",
     "create a concise",
     "generate 1-3 broad tags",
@@ -23,7 +23,7 @@ const TASKS: [&str; 8] = [
 ];
 
 /// How other wordings begin, in the user's message.
-const OF_USER: [&str; 17] = [
+const USER_WORDINGS: [&str; 17] = [
     // Open WebUI, formerly, and Page Assist.
     "create a concise, 3-5 word title",
     "create a concise, 3-5 word phrase as a title",
@@ -49,7 +49,7 @@ const OF_USER: [&str; 17] = [
 ];
 
 /// The same in the system's message.
-const OF_SYSTEM: [&str; 4] = [
+const SYSTEM_WORDINGS: [&str; 4] = [
     // LobeChat.
     "you are a professional conversation summarizer. generate a concise title",
     "你是一名擅长会话的助理，你需要将用户的会话总结为",
@@ -62,24 +62,31 @@ const OF_SYSTEM: [&str; 4] = [
 pub fn is_housekeeping(prompt: &str, conversation: &[ConversationMessage]) -> bool {
     let asks = |text: &str| {
         let start = start(text);
-        OF_USER.iter().any(|wording| start.starts_with(wording)) || is_task(text, &start)
+        USER_WORDINGS
+            .iter()
+            .any(|wording| start.starts_with(wording))
+            || is_task(text, &start)
     };
     let tells = |message: &ConversationMessage| {
         let is_system = matches!(message.role.as_str(), "system" | "developer");
         let start = start(&message.text);
         is_system
-            && (OF_SYSTEM.iter().any(|wording| start.starts_with(wording))
+            && (SYSTEM_WORDINGS
+                .iter()
+                .any(|wording| start.starts_with(wording))
                 || is_task(&message.text, &start))
     };
     asks(prompt) || conversation.iter().any(tells)
 }
 
 fn is_task(text: &str, start: &str) -> bool {
-    let Some(task) = start.strip_prefix(TASK) else {
+    let Some(task) = start.strip_prefix(TASK_PREFIX) else {
         return false;
     };
     let task = task.trim_start();
-    let is_known = TASKS.iter().any(|wording| task.starts_with(wording));
+    let is_known = TASK_WORDINGS
+        .iter()
+        .any(|wording| task.starts_with(wording));
     // Operators can reword these tasks. A reworded one still quotes the chat's history and asks for
     // JSON, which no order of a video does.
     is_known || (text.contains("<chat_history>") && text.contains("JSON"))

@@ -9,7 +9,7 @@ use utoipa::openapi::{RefOr, Schema};
 use crate::fields::request::{SchemaList, reference};
 use crate::fields::types::{RequiredField, TextField, text};
 use crate::fields::{BodyFields, FieldType, request};
-use crate::orders::video_fields::{PROMPT, PictureAddress};
+use crate::orders::video_fields::{MAX_PROMPT, PictureAddress};
 use mediagate_core::domain::video::RequestedPicture;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::task::ConversationMessage;
@@ -40,7 +40,7 @@ request! {
     /// A part of the prompt.
     pub struct TextPart {
         /// The text.
-        text: RequiredField<TextField<PROMPT>>,
+        text: RequiredField<TextField<MAX_PROMPT>>,
     }
 }
 
@@ -169,7 +169,7 @@ impl FieldType for MessageContent {
     fn read(body: &BodyFields<'_>, name: &str) -> Option<MessageBody> {
         match body.value(name)? {
             Value::String(_) => Some(MessageBody {
-                text: body.string(name, PROMPT)?,
+                text: body.string(name, MAX_PROMPT)?,
                 pictures: Vec::new(),
             }),
             Value::Array(_) => Some(parts(body, name, body.array(name, PARTS)?)),
@@ -186,7 +186,10 @@ impl FieldType for MessageContent {
             .item(tagged("text", TextPart::object()))
             .item(tagged("image_url", ImagePart::object()));
         let parts = ArrayBuilder::new().items(part).max_items(Some(PARTS));
-        AnyOfBuilder::new().item(text(PROMPT)).item(parts).into()
+        AnyOfBuilder::new()
+            .item(text(MAX_PROMPT))
+            .item(parts)
+            .into()
     }
 
     fn components(schemas: &mut SchemaList) {
@@ -226,8 +229,8 @@ fn parts(message: &BodyFields<'_>, name: &str, items: &[Value]) -> MessageBody {
     }
     let text = texts.join("\n");
     // Each part is within the limit, but their sum may not be.
-    if text.chars().count() > PROMPT {
-        let why = format!("Must have at most {PROMPT} characters of text.");
+    if text.chars().count() > MAX_PROMPT {
+        let why = format!("Must have at most {MAX_PROMPT} characters of text.");
         message.fault(name, ErrorCode::InvalidValue, why);
     }
     MessageBody { text, pictures }

@@ -90,7 +90,7 @@ pub struct RouteHappening {
 
 impl AdminHappening {
     pub fn new(told: &FeedEntry) -> Self {
-        let at = Some(told.what.at().rfc3339());
+        let at = Some(told.event.at().rfc3339());
         let handle = told.handle.clone().unwrap_or_default();
         let of_task = |r#type, task: TaskHappening| Self {
             r#type,
@@ -100,17 +100,17 @@ impl AdminHappening {
             }),
             ..Self::default()
         };
-        let what = match &told.what {
-            FeedEvent::Accepted(one) => of_task("task.accepted", accepted(one)),
-            FeedEvent::Sent(one) if one.attempt > 1 => of_task("task.failed_over", sent(one)),
-            FeedEvent::Sent(one) => of_task("task.submitted", sent(one)),
-            FeedEvent::Ended(one) => of_task("task.ended", ended(one)),
+        let what = match &told.event {
+            FeedEvent::Accepted(one) => of_task("task.accepted", accepted_event(one)),
+            FeedEvent::Sent(one) if one.attempt > 1 => of_task("task.failed_over", sent_event(one)),
+            FeedEvent::Sent(one) => of_task("task.submitted", sent_event(one)),
+            FeedEvent::Ended(one) => of_task("task.ended", ended_event(one)),
             FeedEvent::Route(state, _) => Self {
                 r#type: "route.changed",
                 route: Some(route(state)),
                 ..Self::default()
             },
-            FeedEvent::Changed(entry) => Self {
+            FeedEvent::AuditLogged(entry) => Self {
                 r#type: "change",
                 change: Some(AuditObject::new(entry.as_ref().clone())),
                 ..Self::default()
@@ -120,7 +120,7 @@ impl AdminHappening {
     }
 
     /// The reader was too slow.
-    pub fn missed(count: u64) -> Self {
+    pub fn missed_events(count: u64) -> Self {
         Self {
             r#type: "missed",
             missed: Some(count),
@@ -134,7 +134,7 @@ impl AdminHappening {
     }
 }
 
-fn accepted(one: &TaskAccepted) -> TaskHappening {
+fn accepted_event(one: &TaskAccepted) -> TaskHappening {
     TaskHappening {
         id: one.task.to_string(),
         key_id: one.key.to_string(),
@@ -144,7 +144,7 @@ fn accepted(one: &TaskAccepted) -> TaskHappening {
     }
 }
 
-fn sent(one: &SubmissionSent) -> TaskHappening {
+fn sent_event(one: &SubmissionSent) -> TaskHappening {
     TaskHappening {
         id: one.task.to_string(),
         key_id: one.key.to_string(),
@@ -157,7 +157,7 @@ fn sent(one: &SubmissionSent) -> TaskHappening {
     }
 }
 
-fn ended(one: &TaskEnded) -> TaskHappening {
+fn ended_event(one: &TaskEnded) -> TaskHappening {
     TaskHappening {
         id: one.task.to_string(),
         key_id: one.key.to_string(),

@@ -149,18 +149,18 @@ impl AdminKey {
     }
 
     /// A key with a new secret, which only the first answer tells.
-    pub fn issued(issued: &IssuedKey, is_first: bool) -> Self {
+    pub fn with_secret(issued: &IssuedKey, is_first: bool) -> Self {
         let secret = issued.secret.as_ref().filter(|_| is_first);
         let secret = secret.map(|secret| secret.expose().into());
         Self {
             key: Some(secret.unwrap_or(Value::Null)),
-            ..Self::ended(issued)
+            ..Self::with_ended_ties(issued)
         }
     }
 
     /// A key with what was begun with it, if it ended now.
-    pub fn ended(issued: &IssuedKey) -> Self {
-        let ties = issued.ties.as_ref();
+    pub fn with_ended_ties(issued: &IssuedKey) -> Self {
+        let ties = issued.dependents.as_ref();
         let webhooks = |ties: &KeyDependents| {
             let all = ties.webhooks.iter();
             all.map(|webhook| KeyWebhook::new(webhook, ties.webhooks_end))

@@ -145,7 +145,7 @@ impl RouteOutcomes {
 impl RouteStanding {
     pub fn new(standing: &RouteSummary) -> Self {
         let (route, note, record) = (&standing.route, &standing.note, &standing.record);
-        let together = &standing.together;
+        let together = &standing.combined;
         let mut last_hour = RouteCounts::default();
         for part in record.last_hour {
             last_hour.add(part);

@@ -4,24 +4,24 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::fields::BodyFields;
-use crate::page_params::word;
+use crate::page_params::enum_param;
 use crate::wire::usage::{days, groups};
-use mediagate_core::domain::usage::{EpochDay, OperatorUsageReport, start_of, written};
+use mediagate_core::domain::usage::{EpochDay, OperatorUsageReport, format_day, start_of};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::csv;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::task::TaskState;
-use mediagate_store::hourly_sums::{HOUR, HourlyGroup, HourlyQuery, HourlySum};
+use mediagate_store::hourly_sums::{HOUR_MICROS, HourlyGroup, HourlyQuery, HourlySum};
 
 /// The query's parameters.
-pub const KNOWN: &[&str] = &[
+pub const PARAMETERS: &[&str] = &[
     "from", "to", "group_by", "account", "provider", "model", "key", "outcome", "format",
 ];
 const GROUPS: &[&str] = &[
     "day", "hour", "account", "provider", "model", "key", "outcome",
 ];
-const USUAL: &[&str] = &["day", "account", "provider", "model"];
+const DEFAULT_GROUPS: &[&str] = &["day", "account", "provider", "model"];
 
 /// What is asked for.
 pub struct AdminUsageQuery {
@@ -40,10 +40,10 @@ pub struct AdminUsageQuery {
 /// `now` is today.
 pub fn read(query: &BodyFields<'_>, now: Timestamp) -> AdminUsageQuery {
     let (from, to) = days(query, now);
-    let groups = groups(query, GROUPS, USUAL);
+    let groups = groups(query, GROUPS, DEFAULT_GROUPS);
     let is_in = |name: &str| groups.iter().any(|group| group == name);
     let (by_day, by_hour) = (is_in("day"), is_in("hour"));
-    let outcome: Option<TaskState> = word(query, "outcome", "succeeded, failed, cancelled");
+    let outcome: Option<TaskState> = enum_param(query, "outcome", "succeeded, failed, cancelled");
     // `queued` and `running` are states too, but not outcomes.
     if outcome.is_some_and(|outcome| !outcome.is_terminal()) {
         let message = "Must be one of succeeded, failed, cancelled.";
@@ -173,8 +173,8 @@ impl AdminUsageList {
         let rows = found.rows.iter();
         Self {
             object: "list",
-            from: written(query.from),
-            to: written(query.to),
+            from: format_day(query.from),
+            to: format_day(query.to),
             data: rows
                 .map(|(group, sum)| row(query, found, group, sum))
                 .collect(),
@@ -256,7 +256,7 @@ fn row(
 ) -> AdminUsageRow {
     let wanted = &query.wanted;
     let named = |is_in: bool, name: &String| is_in.then(|| name.clone());
-    let begin = group.step * wanted.step.unwrap_or(0) * HOUR;
+    let begin = group.step * wanted.step.unwrap_or(0) * HOUR_MICROS;
     let begin = Timestamp::from_micros(begin).rfc3339();
     let handle = found.handles.get(&group.account);
     let key = found.keys.get(&group.key).cloned();

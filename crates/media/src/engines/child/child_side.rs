@@ -16,7 +16,7 @@ use super::{
     BadPicture, ChildJob, ChildLimits, ChildMessage, ChildOrder, ClipFiles, ClipSources, FileCheck,
     OwnModel, POSTER, PictureFacts, SHEET, STILLS, VIDEO, cover, cover_large, flac,
 };
-use crate::engines::clip::{self, ClipError, MadeClip, broken};
+use crate::engines::clip::{self, ClipError, MadeClip, engine_failure};
 use crate::engines::film_scan::{FilmScan, ScanPurpose};
 use crate::engines::own_models::{InstalledModels, ModelGraphs};
 use crate::engines::recording_scan;
@@ -35,7 +35,7 @@ pub fn serve() -> io::Result<()> {
     let mut order = String::new();
     io::stdin().lock().read_line(&mut order)?;
     let order: ChildOrder = serde_json::from_str(&order)?;
-    end_with(order.parent)?;
+    die_with_parent(order.parent)?;
     limit(order.limits)?;
     // After the limits, which open a file of /proc, and before there is a second thread: only this
     // thread and those that it starts are confined.
@@ -65,7 +65,7 @@ pub fn serve() -> io::Result<()> {
 }
 
 /// Makes the kernel kill this process when its parent dies.
-fn end_with(parent: u32) -> io::Result<()> {
+fn die_with_parent(parent: u32) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     // For a parent that died before this call the kernel sends nothing.
@@ -154,22 +154,23 @@ impl ChildJob {
                 touch,
             } => {
                 let decode = |path: &Path| {
-                    let bytes = std::fs::read(path).map_err(broken)?;
+                    let bytes = std::fs::read(path).map_err(engine_failure)?;
                     animatic_engine::decode(&bytes)
                 };
                 let picture = picture.as_deref().map(decode).transpose()?;
                 let made = animatic_engine::make(&job, picture.as_ref(), touch, watch)?;
-                leave_video(folder, made)
+                write_video(folder, made)
             }
             Self::Look { films } => {
-                let mut stills = File::create(folder.join(STILLS)).map_err(broken)?;
+                let mut stills = File::create(folder.join(STILLS)).map_err(engine_failure)?;
                 for film in &films {
-                    let (looked, poster) = film_scan::look(film, ScanPurpose::Keep, &[], watch);
+                    let (looked, poster) =
+                        film_scan::scan_film(film, ScanPurpose::Keep, &[], watch);
                     let poster = poster.unwrap_or_default();
-                    stills.write_all(&poster).map_err(broken)?;
+                    stills.write_all(&poster).map_err(engine_failure)?;
                     let length = (!poster.is_empty()).then_some(poster.len() as u64);
                     // One by one: if a later film kills this process, these are not lost.
-                    say(&ChildMessage::Looked(looked, length)).map_err(broken)?;
+                    say(&ChildMessage::Looked(looked, length)).map_err(engine_failure)?;
                 }
                 Ok(ChildMessage::Seen)
             }
@@ -183,10 +184,10 @@ impl ChildJob {
                 let graphs = graphs.as_ref();
                 let clips = stems_engine::separate(&job, graphs, &source, mark, folder, watch)?;
                 let clips = clips.into_iter().enumerate();
-                let clips = clips.map(|(number, clip)| leave_clip(folder, number, clip));
+                let clips = clips.map(|(number, clip)| write_clip(folder, number, clip));
                 Ok(ChildMessage::Clips(clips.collect::<Result<_, _>>()?))
             }
-            Self::Picture { file, decodes } => picture(&file, decodes),
+            Self::Picture { file, decodes } => probe_picture(&file, decodes),
             Self::Clip(recordings) => clip_of(&recordings, folder, watch),
             Self::Check {
                 file,
@@ -196,7 +197,7 @@ impl ChildJob {
             #[cfg(feature = "c2pa")]
             Self::Sign(order, signer) => super::signing::serve(&order, &signer, folder),
             Self::Verify { file, certificates } => {
-                let bytes = std::fs::read(&file).map_err(broken)?;
+                let bytes = std::fs::read(&file).map_err(engine_failure)?;
                 Ok(ChildMessage::Verified(origin::verify(
                     &bytes,
                     &certificates,
@@ -212,9 +213,9 @@ fn open(model: &OwnModel) -> Result<ModelGraphs, EngineError> {
 }
 
 /// What a picture is, by its header; and whether it can be decoded, for which memory is asked for first.
-fn picture(file: &Path, decodes: bool) -> Result<ChildMessage, EngineError> {
+fn probe_picture(file: &Path, decodes: bool) -> Result<ChildMessage, EngineError> {
     let limits = PictureLimits::default();
-    let bytes = std::fs::read(file).map_err(broken)?;
+    let bytes = std::fs::read(file).map_err(engine_failure)?;
     let bad = |error: PictureError| {
         Ok(ChildMessage::BadPicture(BadPicture {
             is_too_large: matches!(
@@ -236,10 +237,10 @@ fn picture(file: &Path, decodes: bool) -> Result<ChildMessage, EngineError> {
         say(&ChildMessage::Needs(
             info.decoding_bytes + bytes.len() as u64,
         ))
-        .map_err(broken)?;
+        .map_err(engine_failure)?;
         let answered = io::stdin().lock().read_line(&mut String::new());
         // The parent has closed the input: nobody waits any more.
-        if answered.map_err(broken)? == 0 {
+        if answered.map_err(engine_failure)? == 0 {
             return Err(EngineError::Stopped);
         }
         if let Err(error) = animatic::picture::decode(&bytes, &limits) {
@@ -264,12 +265,13 @@ fn clip_of(
     };
     let (name, go_on) = (recordings.clip.to_string(), || !watch.is_stopped());
     let made = match &recordings.sources[..] {
-        [file] => clip::keep(&name, file, &limits, recordings.picture, folder, &go_on).map(Some),
+        [file] => clip::convert_recording(&name, file, &limits, recordings.picture, folder, &go_on)
+            .map(Some),
         files => clip::sum(&name, files, &limits, recordings.picture, folder, &go_on),
     };
     match made {
         Ok(clip) => {
-            let clips = clip.into_iter().map(|clip| leave_clip(folder, 0, clip));
+            let clips = clip.into_iter().map(|clip| write_clip(folder, 0, clip));
             Ok(ChildMessage::Clips(clips.collect::<Result<_, _>>()?))
         }
         Err(ClipError::Decode(why)) => Ok(ChildMessage::Unreadable(why)),
@@ -285,14 +287,14 @@ fn check(
 ) -> Result<ChildMessage, EngineError> {
     let examined = FileExamination::claims(file);
     let verified = if examined.can_be_verified() {
-        let bytes = std::fs::read(file).map_err(broken)?;
+        let bytes = std::fs::read(file).map_err(engine_failure)?;
         Some(origin::verify(&bytes, certificates))
     } else {
         None
     };
     let looked = match examined.kind {
-        Some(FileKind::Mp4) => match film_scan::can_be_tried(file) {
-            Ok(()) => film_scan::look(file, ScanPurpose::Check, keys, watch).0,
+        Some(FileKind::Mp4) => match film_scan::can_be_scanned(file) {
+            Ok(()) => film_scan::scan_film(file, ScanPurpose::Check, keys, watch).0,
             Err(why) => FilmScan::nothing(why),
         },
         _ => FilmScan::default(),
@@ -302,7 +304,7 @@ fn check(
     let heard = if is_seen {
         None
     } else {
-        recording_scan::hear(file, keys, &|| !watch.is_stopped())
+        recording_scan::scan_recording(file, keys, &|| !watch.is_stopped())
     };
     Ok(ChildMessage::Checked(Box::new(FileCheck {
         verified,
@@ -311,7 +313,7 @@ fn check(
     })))
 }
 
-fn leave_video(
+fn write_video(
     folder: &Path,
     made: animatic_engine::MadeVideo,
 ) -> Result<ChildMessage, EngineError> {
@@ -320,29 +322,29 @@ fn leave_video(
         (POSTER, made.poster),
         (SHEET, made.sheet),
     ] {
-        std::fs::write(folder.join(name), bytes).map_err(broken)?;
+        std::fs::write(folder.join(name), bytes).map_err(engine_failure)?;
     }
     Ok(ChildMessage::Video {
         width: made.width,
         height: made.height,
         milliseconds: made.milliseconds,
         direction: made.direction,
-        likeness: made.likeness,
+        likeness: made.fingerprint,
         is_marked: made.is_marked,
     })
 }
 
-fn leave_clip(folder: &Path, number: usize, clip: MadeClip) -> Result<ClipFiles, EngineError> {
+fn write_clip(folder: &Path, number: usize, clip: MadeClip) -> Result<ClipFiles, EngineError> {
     clip.flac
         .persist(folder.join(flac(number)))
-        .map_err(broken)?;
-    std::fs::write(folder.join(cover(number)), &clip.cover).map_err(broken)?;
-    std::fs::write(folder.join(cover_large(number)), &clip.cover_large).map_err(broken)?;
+        .map_err(engine_failure)?;
+    std::fs::write(folder.join(cover(number)), &clip.cover).map_err(engine_failure)?;
+    std::fs::write(folder.join(cover_large(number)), &clip.cover_large).map_err(engine_failure)?;
     Ok(ClipFiles {
         size_bytes: clip.size_bytes,
         sha256: clip.sha256,
         milliseconds: clip.milliseconds,
-        likeness: clip.likeness,
+        likeness: clip.fingerprint,
         is_marked: clip.is_marked,
     })
 }

@@ -37,10 +37,10 @@ mod linux {
     use super::ConfinedFiles;
 
     /// What is refused by name; an older kernel refuses less of it.
-    const RIGHTS: ABI = ABI::V6;
+    const LANDLOCK_ABI: ABI = ABI::V6;
 
     /// Calls that fail with EPERM. `io_uring` does calls that no filter sees.
-    const REFUSED: [i64; 37] = [
+    const REFUSED_CALLS: [i64; 37] = [
         libc::SYS_socket,
         libc::SYS_socketpair,
         libc::SYS_connect,
@@ -90,12 +90,18 @@ mod linux {
     fn guard_files(files: &ConfinedFiles<'_>) -> Result<(), RulesetError> {
         // Best effort is the library's default: an older kernel guards what it can.
         Ruleset::default()
-            .handle_access(AccessFs::from_all(RIGHTS))?
-            .handle_access(AccessNet::from_all(RIGHTS))?
-            .scope(Scope::from_all(RIGHTS))?
+            .handle_access(AccessFs::from_all(LANDLOCK_ABI))?
+            .handle_access(AccessNet::from_all(LANDLOCK_ABI))?
+            .scope(Scope::from_all(LANDLOCK_ABI))?
             .create()?
-            .add_rules(path_beneath_rules(&files.read, AccessFs::from_read(RIGHTS)))?
-            .add_rules(path_beneath_rules(&files.write, AccessFs::from_all(RIGHTS)))?
+            .add_rules(path_beneath_rules(
+                &files.read,
+                AccessFs::from_read(LANDLOCK_ABI),
+            ))?
+            .add_rules(path_beneath_rules(
+                &files.write,
+                AccessFs::from_all(LANDLOCK_ABI),
+            ))?
             .restrict_self()?;
         Ok(())
     }
@@ -115,7 +121,7 @@ mod linux {
         let process = is_no_thread.and_then(|condition| SeccompRule::new(vec![condition]));
         let process = process.map_err(io::Error::other)?;
         let mut refused: BTreeMap<i64, Vec<SeccompRule>> =
-            REFUSED.map(|call| (call, Vec::new())).into();
+            REFUSED_CALLS.map(|call| (call, Vec::new())).into();
         refused.insert(libc::SYS_clone, vec![process]);
         #[cfg(target_arch = "x86_64")]
         refused.extend([(libc::SYS_fork, Vec::new()), (libc::SYS_vfork, Vec::new())]);

@@ -46,7 +46,7 @@ type LaunchReply = SyncSender<io::Result<LaunchedChild>>;
 pub(super) struct LaunchedChild {
     pub(super) process: Child,
     /// Its standard error.
-    pub(super) complaints: File,
+    pub(super) stderr_file: File,
 }
 
 impl Drop for LaunchedChild {
@@ -153,6 +153,6 @@ fn start(program: &Path, spool: &Path) -> io::Result<LaunchedChild> {
         .stderr(complaints.try_clone()?);
     Ok(LaunchedChild {
         process: command.spawn()?,
-        complaints,
+        stderr_file: complaints,
     })
 }

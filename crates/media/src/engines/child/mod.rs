@@ -33,10 +33,10 @@ use mediagate_model::task::{StemsJob, VideoJob};
 
 pub use child_side::serve;
 pub use launcher::ChildLauncher;
-pub use parent_side::{ScannedFilm, glance, make_video, separate};
+pub use parent_side::{ScannedFilm, make_video, scan_films, separate};
 #[cfg(feature = "c2pa")]
 pub use signing::{SignOrder, sign};
-pub use untrusted_media::{check, clip_of, picture, verify};
+pub use untrusted_media::{check, clip_of, probe_picture, verify};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct ChildOrder {
@@ -146,7 +146,7 @@ impl ChildLimits {
     };
 
     /// For looking at films.
-    const LOOKS: Self = Self {
+    const FILM_SCANS: Self = Self {
         memory: Some(2 << 30),
         cpu: Some(20),
         file: Some(1 << 30),
@@ -221,7 +221,7 @@ struct ClipFiles {
 
 impl ChildMessage {
     /// Whether there is more to come.
-    const fn is_on_the_way(&self) -> bool {
+    const fn is_interim(&self) -> bool {
         match self {
             Self::Looked(..) | Self::Needs(_) => true,
             #[cfg(feature = "c2pa")]

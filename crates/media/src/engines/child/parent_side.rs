@@ -16,7 +16,7 @@ use super::{
     SHEET, STILLS, VIDEO, cover, cover_large, flac,
 };
 use crate::engines::animatic_engine::MadeVideo;
-use crate::engines::clip::{MadeClip, broken};
+use crate::engines::clip::{MadeClip, engine_failure};
 use crate::engines::film_scan::{self, FilmScan};
 use crate::engines::retouch::RetouchOptions;
 use crate::engines::{EngineControl, EngineError};
@@ -24,13 +24,13 @@ use crate::origin::WatermarkPayload;
 use mediagate_model::task::{StemsJob, VideoJob};
 
 /// How soon a cancellation is noticed.
-const LOOK: Timespec = Timespec {
+const POLL_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
 /// Longest line accepted from a child, and most of its standard error that is logged.
 const LONGEST: usize = 4 * 1024 * 1024;
-const LOGGED: u64 = 1024;
+const MAX_LOGGED_STDERR: u64 = 1024;
 /// Largest poster, in bytes, that is taken from one.
 const LARGEST: u64 = 32 << 20;
 
@@ -47,7 +47,7 @@ pub fn make_video(
         picture: picture.map(Path::to_owned),
         touch,
     };
-    let (folder, word) = follow(launcher, job, launcher.limits(), watch)?;
+    let (folder, word) = run_job(launcher, job, launcher.limits(), watch)?;
     let ChildMessage::Video {
         width,
         height,
@@ -59,7 +59,7 @@ pub fn make_video(
     else {
         return Err(EngineError::Broken(format!("a child said {word:?}")));
     };
-    let read = |name| std::fs::read(folder.path().join(name)).map_err(broken);
+    let read = |name| std::fs::read(folder.path().join(name)).map_err(engine_failure);
     Ok(MadeVideo {
         mp4: read(VIDEO)?,
         poster: read(POSTER)?,
@@ -68,7 +68,7 @@ pub fn make_video(
         height,
         milliseconds,
         direction,
-        likeness,
+        fingerprint: likeness,
         is_marked,
     })
 }
@@ -78,13 +78,15 @@ pub type ScannedFilm = (FilmScan, Option<Vec<u8>>);
 
 /// Looks at how films begin that are kept, in a child; what was seen of each, in their order. Of one
 /// at which the child dies nothing was.
-pub fn glance(
+pub fn scan_films(
     launcher: &ChildLauncher,
     films: &[&Path],
     watch: &EngineControl,
 ) -> Result<Vec<ScannedFilm>, EngineError> {
     let nothing = |why: String| (FilmScan::nothing(why), None);
-    let tried = films.iter().map(|film| film_scan::can_be_tried(film).err());
+    let tried = films
+        .iter()
+        .map(|film| film_scan::can_be_scanned(film).err());
     let mut all: Vec<Option<ScannedFilm>> = tried.map(|why| why.map(nothing)).collect();
     loop {
         let left = (0..films.len()).filter(|number| all[*number].is_none());
@@ -101,12 +103,12 @@ pub fn glance(
             else {
                 return Err(EngineError::Broken("a child looked at too much".into()));
             };
-            let poster = length.map(|length| next_of(folder, &mut stills, length));
-            all[*number] = Some((looked, poster.transpose().map_err(broken)?));
+            let poster = length.map(|length| next_poster(folder, &mut stills, length));
+            all[*number] = Some((looked, poster.transpose().map_err(engine_failure)?));
             heard += 1;
             Ok(None)
         };
-        match follow_each(launcher, job, ChildLimits::LOOKS, watch, &mut hear) {
+        match run_job_with(launcher, job, ChildLimits::FILM_SCANS, watch, &mut hear) {
             Ok((_, ChildMessage::Seen)) if heard == left.len() => {}
             Ok((_, word)) => return Err(EngineError::Broken(format!("a child said {word:?}"))),
             // If it died at a later film, that one is the first of the next child and has all its
@@ -124,7 +126,7 @@ pub fn glance(
 }
 
 /// The next poster of a child.
-fn next_of(folder: &Path, stills: &mut Option<File>, length: u64) -> io::Result<Vec<u8>> {
+fn next_poster(folder: &Path, stills: &mut Option<File>, length: u64) -> io::Result<Vec<u8>> {
     let file = match stills {
         Some(file) => file,
         None => stills.insert(File::open(folder.join(STILLS))?),
@@ -153,12 +155,12 @@ pub fn separate(
         model,
         mark,
     };
-    let (folder, word) = follow(launcher, job, limits, watch)?;
+    let (folder, word) = run_job(launcher, job, limits, watch)?;
     let ChildMessage::Clips(clips) = word else {
         return Err(EngineError::Broken(format!("a child said {word:?}")));
     };
     let clips = clips.into_iter().enumerate();
-    let take = |(number, clip)| take(launcher, folder.path(), number, clip).map_err(broken);
+    let take = |(number, clip)| take(launcher, folder.path(), number, clip).map_err(engine_failure);
     clips.map(take).collect()
 }
 
@@ -178,20 +180,20 @@ pub(super) fn take(
         cover: std::fs::read(folder.join(cover(number)))?.into(),
         cover_large: std::fs::read(folder.join(cover_large(number)))?.into(),
         milliseconds: clip.milliseconds,
-        likeness: clip.likeness,
+        fingerprint: clip.likeness,
         is_marked: clip.is_marked,
     })
 }
 
 /// Runs a job in a child; returns its last message and its folder.
-pub(super) fn follow(
+pub(super) fn run_job(
     launcher: &ChildLauncher,
     job: ChildJob,
     limits: ChildLimits,
     watch: &EngineControl,
 ) -> Result<(TempDir, ChildMessage), EngineError> {
     let hear = &mut |_: &Path, word| Err(EngineError::Broken(format!("a child said {word:?}")));
-    follow_each(launcher, job, limits, watch, hear)
+    run_job_with(launcher, job, limits, watch, hear)
 }
 
 /// Takes what a child says before its end, and its folder; the answer is a line of its input.
@@ -199,23 +201,23 @@ type MessageHandler<'a> =
     &'a mut dyn FnMut(&Path, ChildMessage) -> Result<Option<String>, EngineError>;
 
 /// The same, following what the child says on its way.
-pub(super) fn follow_each(
+pub(super) fn run_job_with(
     launcher: &ChildLauncher,
     job: ChildJob,
     limits: ChildLimits,
     watch: &EngineControl,
     hear: MessageHandler<'_>,
 ) -> Result<(TempDir, ChildMessage), EngineError> {
-    let folder = tempfile::tempdir_in(launcher.spool()).map_err(broken)?;
+    let folder = tempfile::tempdir_in(launcher.spool()).map_err(engine_failure)?;
     let order = ChildOrder {
         job,
         folder: folder.path().to_owned(),
         limits,
         parent: std::process::id(),
     };
-    let mut child = launcher.take().map_err(broken)?;
+    let mut child = launcher.take().map_err(engine_failure)?;
     let mut stdin = child.process.stdin.take();
-    let order_line = serde_json::to_string(&order).map_err(broken)?;
+    let order_line = serde_json::to_string(&order).map_err(engine_failure)?;
     write_line(stdin.as_mut(), order_line);
     if !order.job.asks() {
         stdin = None;
@@ -238,8 +240,8 @@ pub(super) fn follow_each(
             Ok((folder, word))
         }
         None => {
-            let status = child.process.wait().map_err(broken)?;
-            Err(died(status, &child.complaints))
+            let status = child.process.wait().map_err(engine_failure)?;
+            Err(exit_error(status, &child.stderr_file))
         }
     }
 }
@@ -266,21 +268,24 @@ fn listen(
             return Err(EngineError::Stopped);
         }
         // A read that blocks would not notice a cancellation.
-        match poll(&mut [PollFd::new(&stdout, PollFlags::IN)], Some(&LOOK)) {
+        match poll(
+            &mut [PollFd::new(&stdout, PollFlags::IN)],
+            Some(&POLL_INTERVAL),
+        ) {
             Ok(0) | Err(Errno::INTR) => continue,
             Ok(_) => {}
-            Err(error) => return Err(broken(error)),
+            Err(error) => return Err(engine_failure(error)),
         }
-        let read = stdout.read(&mut piece).map_err(broken)?;
+        let read = stdout.read(&mut piece).map_err(engine_failure)?;
         if read == 0 {
             return Ok(None);
         }
         heard.extend_from_slice(&piece[..read]);
         while let Some(end) = heard.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = heard.drain(..=end).collect();
-            match serde_json::from_slice(&line).map_err(broken)? {
+            match serde_json::from_slice(&line).map_err(engine_failure)? {
                 ChildMessage::Progress(percent) => watch.report(f32::from(percent) / 100.0),
-                word if word.is_on_the_way() => hear(word)?,
+                word if word.is_interim() => hear(word)?,
                 last => return Ok(Some(last)),
             }
         }
@@ -293,7 +298,7 @@ fn listen(
 
 /// Why a child exited without reporting an end. SIGTERM, SIGINT and SIGHUP do not count as deaths:
 /// the whole service is being stopped.
-fn died(status: ExitStatus, mut complaints: &File) -> EngineError {
+fn exit_error(status: ExitStatus, mut complaints: &File) -> EngineError {
     let polite = [Signal::TERM, Signal::INT, Signal::HUP];
     if polite
         .iter()
@@ -303,7 +308,7 @@ fn died(status: ExitStatus, mut complaints: &File) -> EngineError {
     }
     let mut said = Vec::new();
     let read = complaints.rewind();
-    let read = read.and_then(|()| complaints.take(LOGGED).read_to_end(&mut said));
+    let read = read.and_then(|()| complaints.take(MAX_LOGGED_STDERR).read_to_end(&mut said));
     if read.is_err() {
         said.clear();
     }

@@ -9,9 +9,9 @@ use provenance::credentials::{ContentSigner, SignFailure, SignatureAlgorithm};
 use serde::{Deserialize, Serialize};
 
 use super::child_side::say;
-use super::parent_side::follow_each;
+use super::parent_side::run_job_with;
 use super::{ChildJob, ChildLauncher, ChildLimits, ChildMessage, SIGNED};
-use crate::engines::clip::broken;
+use crate::engines::clip::engine_failure;
 use crate::engines::{EngineControl, EngineError};
 use crate::origin::{self, CreationMethod, ResultStatement, SignedFormat, SigningError};
 
@@ -76,10 +76,12 @@ pub fn sign(
             },
             word => return Err(EngineError::Broken(format!("a child said {word:?}"))),
         };
-        serde_json::to_string(&answer).map(Some).map_err(broken)
+        serde_json::to_string(&answer)
+            .map(Some)
+            .map_err(engine_failure)
     };
     let job = ChildJob::Sign(order, public);
-    let ended = follow_each(launcher, job, ChildLimits::MEDIA, watch, &mut hear);
+    let ended = run_job_with(launcher, job, ChildLimits::MEDIA, watch, &mut hear);
     let (folder, word) = ended.map_err(|error| failed(&error))?;
     match word {
         ChildMessage::Signed(Ok(())) => {
@@ -96,8 +98,8 @@ pub(super) fn serve(
     signer: &PublicSigner,
     folder: &Path,
 ) -> Result<ChildMessage, EngineError> {
-    let file = std::fs::read(&order.file).map_err(broken)?;
-    let source = std::fs::read(&order.source).map_err(broken)?;
+    let file = std::fs::read(&order.file).map_err(engine_failure)?;
+    let source = std::fs::read(&order.source).map_err(engine_failure)?;
     let statement = ResultStatement {
         title: &order.title,
         model: &order.model,
@@ -112,7 +114,7 @@ pub(super) fn serve(
     let signed = origin::sign(&file, order.format, &statement, order.tells_prompt, signer);
     let signed = match signed {
         Ok(signed) => {
-            std::fs::write(folder.join(SIGNED), signed).map_err(broken)?;
+            std::fs::write(folder.join(SIGNED), signed).map_err(engine_failure)?;
             Ok(())
         }
         Err(SigningError(why)) => Err(why),
@@ -134,17 +136,17 @@ impl ContentSigner for PublicSigner {
     }
 
     fn sign(&self, bytes: &[u8]) -> Result<Vec<u8>, SignFailure> {
-        ask(&ChildMessage::ToSign(bytes.to_vec()))
+        request_signature(&ChildMessage::ToSign(bytes.to_vec()))
     }
 
     fn time_stamp(&self, request: &[u8]) -> Option<Result<Vec<u8>, SignFailure>> {
         self.stamps
-            .then(|| ask(&ChildMessage::ToStamp(request.to_vec())))
+            .then(|| request_signature(&ChildMessage::ToStamp(request.to_vec())))
     }
 }
 
 /// Asks the parent.
-fn ask(word: &ChildMessage) -> Result<Vec<u8>, SignFailure> {
+fn request_signature(word: &ChildMessage) -> Result<Vec<u8>, SignFailure> {
     let failed = |error: &dyn std::fmt::Display| SignFailure(error.to_string());
     say(word).map_err(|error| failed(&error))?;
     let mut line = String::new();

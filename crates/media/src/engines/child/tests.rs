@@ -1,7 +1,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{ChildLauncher, ChildLimits, glance};
+use super::{ChildLauncher, ChildLimits, scan_films};
 use crate::engines::EngineControl;
 use crate::engines::film_scan::FilmScan;
 
@@ -34,7 +34,7 @@ fn a_film_that_kills_the_child_keeps_no_other_from_being_seen() {
     }
     std::fs::write(&files[1], "no film").unwrap();
     let films: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-    let seen = glance(&launcher, &films, &EngineControl::default()).unwrap();
+    let seen = scan_films(&launcher, &films, &EngineControl::default()).unwrap();
     let why: Vec<String> = seen
         .into_iter()
         .filter_map(|(looked, _)| looked.why)

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::parent_side::{follow, follow_each, take};
+use super::parent_side::{run_job, run_job_with, take};
 use super::{
     BadPicture, ChildJob, ChildLauncher, ChildLimits, ChildMessage, ClipSources, FileCheck,
     PictureFacts, UnreadableRecording, VerifiedCredentials,
@@ -14,11 +14,11 @@ use crate::engines::{EngineControl, EngineError};
 use crate::origin::WatermarkKey;
 
 /// What is told of media at which a child died.
-const DIED: &str = "it cannot be decoded";
+const UNDECODABLE: &str = "it cannot be decoded";
 
 /// What a picture is; if `decodes`, every pixel of it can be decoded. `reserve` is called, and what it
 /// returns is held, before memory is needed for that.
-pub fn picture<Held>(
+pub fn probe_picture<Held>(
     launcher: &ChildLauncher,
     file: &Path,
     decodes: bool,
@@ -36,18 +36,18 @@ pub fn picture<Held>(
             held = Some(reserve(bytes));
             Ok(Some(String::new()))
         }
-        word => Err(odd(&word)),
+        word => Err(unexpected_message(&word)),
     };
-    let ended = follow_each(launcher, job, ChildLimits::MEDIA, watch, &mut hear);
+    let ended = run_job_with(launcher, job, ChildLimits::MEDIA, watch, &mut hear);
     match ended {
         Ok((_, ChildMessage::Picture(facts))) => Ok(Ok(facts)),
         Ok((_, ChildMessage::BadPicture(why))) => Ok(Err(why)),
-        Ok((_, word)) => Err(odd(&word)),
+        Ok((_, word)) => Err(unexpected_message(&word)),
         Err(EngineError::Died(why)) => {
             tracing::warn!(%why, "decoding a picture crashed its process");
             Ok(Err(BadPicture {
                 is_too_large: false,
-                message: DIED.to_owned(),
+                message: UNDECODABLE.to_owned(),
             }))
         }
         Err(error) => Err(error),
@@ -60,7 +60,7 @@ pub fn clip_of(
     recordings: ClipSources,
     watch: &EngineControl,
 ) -> Result<Option<MadeClip>, ClipError> {
-    match follow(
+    match run_job(
         launcher,
         ChildJob::Clip(recordings),
         ChildLimits::MEDIA,
@@ -73,12 +73,12 @@ pub fn clip_of(
             clip.map_err(|error| EngineError::Broken(error.to_string()).into())
         }
         Ok((_, ChildMessage::Unreadable(why))) => Err(why.into()),
-        Ok((_, word)) => Err(odd(&word).into()),
+        Ok((_, word)) => Err(unexpected_message(&word).into()),
         Err(EngineError::Died(why)) => {
             tracing::warn!(%why, "decoding a recording crashed its process");
             Err(ClipError::Decode(UnreadableRecording {
                 is_too_long: false,
-                message: DIED.to_owned(),
+                message: UNDECODABLE.to_owned(),
             }))
         }
         Err(error) => Err(error.into()),
@@ -98,9 +98,9 @@ pub fn check(
         keys,
         certificates: certificates.to_owned(),
     };
-    match follow(launcher, job, ChildLimits::MEDIA, watch)? {
+    match run_job(launcher, job, ChildLimits::MEDIA, watch)? {
         (_, ChildMessage::Checked(checked)) => Ok(*checked),
-        (_, word) => Err(odd(&word)),
+        (_, word) => Err(unexpected_message(&word)),
     }
 }
 
@@ -115,9 +115,9 @@ pub fn verify(
         file: file.to_owned(),
         certificates: certificates.to_owned(),
     };
-    match follow(launcher, job, ChildLimits::MEDIA, watch) {
+    match run_job(launcher, job, ChildLimits::MEDIA, watch) {
         Ok((_, ChildMessage::Verified(verified))) => verified,
-        Ok((_, word)) => Err(odd(&word).to_string()),
+        Ok((_, word)) => Err(unexpected_message(&word).to_string()),
         Err(EngineError::Died(why)) => {
             tracing::warn!(%why, "reading Content Credentials crashed its process");
             Err("its credentials cannot be read".to_owned())
@@ -126,6 +126,6 @@ pub fn verify(
     }
 }
 
-fn odd(word: &ChildMessage) -> EngineError {
+fn unexpected_message(word: &ChildMessage) -> EngineError {
     EngineError::Broken(format!("a child said {word:?}"))
 }

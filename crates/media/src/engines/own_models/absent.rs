@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use stems::{ClipShape, SeparateError, SeparationEngine, Stem};
 
-use super::{FolderListing, mark};
+use super::{FolderListing, folder_listing};
 use mediagate_model::catalog::Model;
 
 /// The models folder, of which nothing can be used.
@@ -47,7 +47,7 @@ impl InstalledModels {
 
     /// The folder's current mark.
     pub fn mark(&self) -> FolderListing {
-        mark(&self.path)
+        folder_listing(&self.path)
     }
 
     /// The models to offer: none.

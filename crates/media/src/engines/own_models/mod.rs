@@ -20,7 +20,7 @@ use std::time::SystemTime;
 pub type FolderListing = Vec<(std::ffi::OsString, u64, Option<SystemTime>)>;
 
 /// The folder's current mark.
-fn mark(folder: &Path) -> FolderListing {
+fn folder_listing(folder: &Path) -> FolderListing {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return FolderListing::new();
     };

@@ -9,7 +9,7 @@ use providers::{ModelLimits, MusicLimits, SongLimits, StemLimits};
 use stems::onnx::{self, ModelFolder, RefusedModel, RuntimeOptions};
 use stems::{ClipShape, SeparateError, SeparationEngine, Stem};
 
-use super::{FolderListing, mark};
+use super::{FolderListing, folder_listing};
 use crate::engines::stems_engine;
 use mediagate_model::catalog::{EmbeddedEngine, Model, ModelBackend};
 use mediagate_model::music::StemGroup;
@@ -58,7 +58,9 @@ impl InstalledModels {
             library,
             ..RuntimeOptions::default()
         };
-        let mut models = ModelFolder::of_one(path, options, name).scan().into_iter();
+        let mut models = ModelFolder::for_one_model(path, options, name)
+            .scan()
+            .into_iter();
         let model = models.find_map(|model| model.ok().filter(|model| model.name() == name));
         model.map(ModelGraphs)
     }
@@ -93,7 +95,7 @@ impl InstalledModels {
 
     /// The folder's current mark.
     pub fn mark(&self) -> FolderListing {
-        mark(&self.path)
+        folder_listing(&self.path)
     }
 
     /// The models to offer.
@@ -114,7 +116,11 @@ impl InstalledModels {
 
 /// The groups that it can separate, in the order of a full split.
 fn groups(graphs: &onnx::SeparationModel) -> Vec<StemGroup> {
-    let told_apart = |group: &StemGroup| graphs.told_apart().contains(&stems_engine::stem(*group));
+    let told_apart = |group: &StemGroup| {
+        graphs
+            .separable_stems()
+            .contains(&stems_engine::stem(*group))
+    };
     StemGroup::ALL.into_iter().filter(told_apart).collect()
 }
 
@@ -149,8 +155,8 @@ fn model(graphs: &onnx::SeparationModel) -> Model {
             songs: SongLimits::DIALECT,
         }),
         price: None,
-        pass: Vec::new(),
-        maker: ModelBackend::Embedded {
+        passthrough_fields: Vec::new(),
+        backend: ModelBackend::Embedded {
             engine: EmbeddedEngine::Onnx,
             version: format!("{:?}", manifest.kind),
         },

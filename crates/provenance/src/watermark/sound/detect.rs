@@ -14,10 +14,10 @@ use super::{BANDS, RATES, STEP, STEPS, SoundMark, bands, window_length};
 /// Seconds that are heard at most.
 pub const MAX_SECONDS: usize = 600;
 /// Positions of a step at which the tile may begin.
-const FINE: usize = 8;
-const POSITIONS: usize = STEPS * FINE;
+const POSITIONS_PER_STEP: usize = 8;
+const POSITIONS: usize = STEPS * POSITIONS_PER_STEP;
 /// Positions that are decoded.
-const TRIED: usize = 4;
+const DECODED_POSITIONS: usize = 4;
 /// Surroundings of a cell: steps to either side, and bands.
 const AROUND_STEPS: f32 = 1.5;
 const AROUND_BANDS: usize = 8;
@@ -26,7 +26,7 @@ const LIMIT: f32 = 6.0;
 /// Steps to either side over which a band's restlessness is measured, which weighs it; and what is
 /// added to that, in dB squared.
 const RESTLESS_STEPS: f32 = 6.0;
-const CALM: f32 = 0.3;
+const RESTLESSNESS_FLOOR: f32 = 0.3;
 /// What is softer than the mean by this part is silence.
 const SILENCE: f32 = 1e-7;
 
@@ -65,7 +65,7 @@ impl SoundDetector {
     }
 
     /// The next samples of every channel; what comes after [`MAX_SECONDS`] is not heard.
-    pub fn hear(&mut self, piece: &[Vec<f32>]) {
+    pub fn push_samples(&mut self, piece: &[Vec<f32>]) {
         let count = piece.first().map_or(0, Vec::len);
         let from = self.waiting.len();
         self.waiting.resize(from + count, 0.0);
@@ -106,7 +106,7 @@ impl SoundDetector {
     /// Reads the mark of a key, if the sound has one.
     pub fn read(&self, key: &MarkKey) -> Option<SoundMark> {
         let folded = self.folded();
-        let layout = SoundTileLayout::of(key);
+        let layout = SoundTileLayout::for_key(key);
         let mut scores = scores(&folded, &layout);
         let deviation = {
             let squares: f32 = scores.iter().map(|score| score * score).sum();
@@ -114,7 +114,7 @@ impl SoundDetector {
             let mean = squares / POSITIONS as f32;
             mean.sqrt().max(f32::MIN_POSITIVE)
         };
-        for _ in 0..TRIED {
+        for _ in 0..DECODED_POSITIONS {
             let best = scores.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
             let (at, score) = best.map(|(at, score)| (at, *score))?;
             let soft = layout.bits(|cell| value(&folded, at, cell));
@@ -125,8 +125,8 @@ impl SoundDetector {
                 });
             }
             // Neighbouring positions are the same place, so they are not tried as well.
-            for near in 0..FINE {
-                let near = (at + POSITIONS + near - FINE / 2) % POSITIONS;
+            for near in 0..POSITIONS_PER_STEP {
+                let near = (at + POSITIONS + near - POSITIONS_PER_STEP / 2) % POSITIONS;
                 if let Some(score) = scores.get_mut(near) {
                     *score = f32::NEG_INFINITY;
                 }
@@ -138,7 +138,7 @@ impl SoundDetector {
     /// How far the likeliest position stands out, in standard deviations: what chance alone gives
     /// can be seen in sound that is not marked.
     pub fn score(&self, key: &MarkKey) -> f32 {
-        let scores = scores(&self.folded(), &SoundTileLayout::of(key));
+        let scores = scores(&self.folded(), &SoundTileLayout::for_key(key));
         let squares: f32 = scores.iter().map(|score| score * score).sum();
         #[expect(clippy::cast_precision_loss, reason = "440 positions")]
         let deviation = (squares / scores.len() as f32).sqrt();
@@ -153,14 +153,15 @@ impl SoundDetector {
     /// What is left of the loudness, one window on the other, and a step's windows added up: for
     /// each position what the tile's first row would find there.
     fn folded(&self) -> Vec<[f32; BANDS]> {
-        let values = self.whitened();
+        let values = self.weighted_loudness();
         let mut fine = vec![[0.0f32; BANDS]; POSITIONS];
         let unit = STEP.0 * u64::from(self.rate);
         for (number, row) in values.iter().enumerate() {
             // The window's start stands for its middle. A constant shift does not matter, as the
             // tile's beginning is searched for anyway.
             let sample = (number * self.hop()) as u64;
-            let position = (sample * STEP.1 * FINE as u64 + unit / 2) / unit % POSITIONS as u64;
+            let position =
+                (sample * STEP.1 * POSITIONS_PER_STEP as u64 + unit / 2) / unit % POSITIONS as u64;
             let sums = usize::try_from(position)
                 .ok()
                 .and_then(|at| fine.get_mut(at));
@@ -170,7 +171,7 @@ impl SoundDetector {
         }
         let steps = (0..POSITIONS).map(|at| {
             let mut sums = [0.0f32; BANDS];
-            for row in fine.iter().cycle().skip(at).take(FINE) {
+            for row in fine.iter().cycle().skip(at).take(POSITIONS_PER_STEP) {
                 for (sum, value) in sums.iter_mut().zip(row) {
                     *sum += value;
                 }
@@ -181,7 +182,7 @@ impl SoundDetector {
     }
 
     /// The loudness of each band in dB without its surroundings, by how restless the band is.
-    fn whitened(&self) -> Vec<[f32; BANDS]> {
+    fn weighted_loudness(&self) -> Vec<[f32; BANDS]> {
         #[expect(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
@@ -201,7 +202,7 @@ impl SoundDetector {
         let left: Vec<[f32; BANDS]> = loud
             .iter()
             .zip(&around)
-            .map(|(row, around)| left_of(row, around))
+            .map(|(row, around)| subtract_surroundings(row, around))
             .collect();
         let squares: Vec<[f32; BANDS]> = left
             .iter()
@@ -210,7 +211,7 @@ impl SoundDetector {
         let restless = means(&squares, self.windows(RESTLESS_STEPS));
         let weighed = left.iter().zip(&restless).map(|(row, restless)| {
             std::array::from_fn(|band| match (row.get(band), restless.get(band)) {
-                (Some(value), Some(restless)) => value / (restless + CALM),
+                (Some(value), Some(restless)) => value / (restless + RESTLESSNESS_FLOOR),
                 _ => 0.0,
             })
         });
@@ -246,7 +247,7 @@ fn scores(folded: &[[f32; BANDS]], layout: &SoundTileLayout) -> Vec<f32> {
 
 /// A cell's value if the tile begins at this position.
 fn value(folded: &[[f32; BANDS]], at: usize, cell: usize) -> f32 {
-    let position = (at + cell / BANDS * FINE) % POSITIONS;
+    let position = (at + cell / BANDS * POSITIONS_PER_STEP) % POSITIONS;
     let row = folded.get(position);
     row.and_then(|row| row.get(cell % BANDS))
         .copied()
@@ -264,7 +265,7 @@ fn decoded(soft: &[f32; CODED_BITS]) -> Option<SoundMark> {
 }
 
 /// A row without what is around it in time and then in frequency, within [`LIMIT`].
-fn left_of(row: &[f32; BANDS], around: &[f32; BANDS]) -> [f32; BANDS] {
+fn subtract_surroundings(row: &[f32; BANDS], around: &[f32; BANDS]) -> [f32; BANDS] {
     let mut left = [0.0; BANDS];
     for ((left, value), around) in left.iter_mut().zip(row).zip(around) {
         *left = value - around;

@@ -28,8 +28,8 @@ pub struct SoundEmbedder {
     pairs: Vec<ChannelPair>,
     /// Windows that were filtered, and samples of a channel that came in and went out.
     windows: u64,
-    came: u64,
-    went: u64,
+    samples_in: u64,
+    samples_out: u64,
 }
 
 struct ChannelPair {
@@ -52,7 +52,7 @@ impl SoundEmbedder {
         if !RATES.contains(&rate) {
             return Err(WatermarkError::Rate(rate));
         }
-        let tile = SoundTileLayout::of(key).tile(&encode(key, media_id)?);
+        let tile = SoundTileLayout::for_key(key).tile(&encode(key, media_id)?);
         let length = window_length(rate);
         let half = vec![Complex32::default(); length / 2];
         let mut planner = FftPlanner::new();
@@ -82,8 +82,8 @@ impl SoundEmbedder {
             scratch: vec![Complex32::default(); scratch],
             pairs: (0..channels.div_ceil(2)).map(|_| pair()).collect(),
             windows: 0,
-            came: 0,
-            went: 0,
+            samples_in: 0,
+            samples_out: 0,
         })
     }
 
@@ -98,7 +98,7 @@ impl SoundEmbedder {
             let both = left.map(|left| Complex32::new(*left, right.next().copied().unwrap_or(0.0)));
             pair.waiting.extend(both);
         }
-        self.came += count as u64;
+        self.samples_in += count as u64;
         let mut out = vec![Vec::with_capacity(count); self.channels];
         let half = self.window.len() / 2;
         while self
@@ -115,7 +115,7 @@ impl SoundEmbedder {
     pub fn finish(&mut self) -> Vec<Vec<f32>> {
         let mut out = vec![Vec::new(); self.channels];
         let half = self.window.len() / 2;
-        while self.went < self.came {
+        while self.samples_out < self.samples_in {
             for pair in &mut self.pairs {
                 let padded = pair.waiting.len().max(half);
                 pair.waiting.resize(padded, Complex32::default());
@@ -131,7 +131,7 @@ impl SoundEmbedder {
         let half = length / 2;
         // The first window completes nothing: its first half lies before the recording.
         let ready = if self.windows == 0 { 0 } else { half as u64 };
-        let count = ready.min(self.came - self.went);
+        let count = ready.min(self.samples_in - self.samples_out);
         let row = self.row();
         for (number, pair) in self.pairs.iter_mut().enumerate() {
             let next: Vec<Complex32> = pair.waiting.drain(..half).collect();
@@ -163,7 +163,7 @@ impl SoundEmbedder {
             pair.before = next;
         }
         self.windows += 1;
-        self.went += count;
+        self.samples_out += count;
     }
 
     /// Where the tile's row begins for the next window, by the time of its middle.

@@ -18,7 +18,7 @@ pub(super) struct SoundTileLayout {
 }
 
 impl SoundTileLayout {
-    pub(super) fn of(key: &MarkKey) -> Self {
+    pub(super) fn for_key(key: &MarkKey) -> Self {
         let mut random = SplitMix64(key.secret ^ SOUND);
         let signs = (0..CELLS).map(|_| if random.next() >> 63 == 0 { 1.0 } else { -1.0 });
         let signs = signs.collect();

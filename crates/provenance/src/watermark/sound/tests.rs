@@ -61,7 +61,7 @@ fn read(piece: &[Vec<f32>], rate: u32) -> Option<SoundMark> {
     let mut detector = SoundDetector::new(rate).unwrap();
     for at in (0..piece[0].len()).step_by(10_007) {
         let part = |channel: &Vec<f32>| channel[at..(at + 10_007).min(channel.len())].to_vec();
-        detector.hear(&piece.iter().map(part).collect::<Vec<_>>());
+        detector.push_samples(&piece.iter().map(part).collect::<Vec<_>>());
     }
     detector.read(&key())
 }
@@ -111,7 +111,7 @@ fn another_key_reads_nothing_and_neither_is_there_a_mark_without_one() {
     let plain = vec![tune(2, 60)];
     assert_eq!(read(&plain, RATE), None);
     let mut detector = SoundDetector::new(RATE).unwrap();
-    detector.hear(&marked(&plain, RATE));
+    detector.push_samples(&marked(&plain, RATE));
     assert!(detector.read(&key()).is_some());
     assert_eq!(detector.read(&MarkKey::new(9, 99).unwrap()), None);
     // The tile of the right secret with another id is another's mark.

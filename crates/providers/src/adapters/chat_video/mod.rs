@@ -32,7 +32,7 @@ use crate::frame_size;
 use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
 use crate::order::{MediaKind, Order, VideoSpec};
 use crate::port::{
-    Adapter, AdapterStep, Call, CallContext, JobOutput, PollPace, RefusalRule, TELLING,
+    Adapter, AdapterStep, Call, CallContext, JobOutput, MAX_ANSWER_BYTES, PollPace, RefusalRule,
 };
 use crate::response::ProviderResponse;
 use crate::settings::{ProviderSettings, SettingsError};
@@ -113,7 +113,7 @@ impl Adapter for ChatVideoAdapter {
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        vec![RefusalRule::of_http()]
+        vec![RefusalRule::http_statuses()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -126,8 +126,8 @@ impl Adapter for ChatVideoAdapter {
             body.insert("video".into(), options(video));
         }
         let call = Call::post("submit", "/chat/completions", Value::Object(body))
-            .works(TELLING)
-            .submits();
+            .with_long_timeout(MAX_ANSWER_BYTES)
+            .mark_submission();
         Ok(if self.deduplicates {
             call.with_header("idempotency-key", &order.key)
         } else {
@@ -135,7 +135,7 @@ impl Adapter for ChatVideoAdapter {
         })
     }
 
-    fn submitted(
+    fn read_submission(
         &self,
         _: &Order,
         _: &CallContext,
@@ -147,18 +147,18 @@ impl Adapter for ChatVideoAdapter {
                 || answer
                     .json()
                     .is_ok_and(|body| body.pointer("/error/task_id").is_some());
-            return Err(classed(answer.failure(describe), taken));
+            return Err(reclassify(answer.failure(describe), taken));
         }
         let reply = if is_events(answer) {
-            ParsedCompletion::of_events(&answer.body)
+            ParsedCompletion::from_events(&answer.body)
         } else {
-            ParsedCompletion::of_json(&answer.json()?)
+            ParsedCompletion::from_json(&answer.json()?)
         };
         read(reply)
     }
 
     fn progress_of_part(&self, body_so_far: &[u8]) -> Option<u8> {
-        let reply = ParsedCompletion::of_events(body_so_far);
+        let reply = ParsedCompletion::from_events(body_so_far);
         let said =
             reply_text::percent(&reply.text).or_else(|| reply_text::percent(&reply.thoughts));
         // Mediagate sends a number, resellers write a percentage into the text.
@@ -224,14 +224,14 @@ fn read(reply: ParsedCompletion) -> Result<AdapterStep, ProviderError> {
             .unwrap_or("the provider aborted the response".into());
         let mut error = ProviderError::unreadable(message);
         error.code = said.code;
-        return Err(classed(error, reply.taken));
+        return Err(reclassify(error, reply.accepted));
     }
     // A chunk with the address as a value of its own came whole.
     if let Some(url) = reply.video {
         return AdapterStep::done(vec![JobOutput::video_at(url)]);
     }
     // Text that broke off may end in half a link.
-    if !reply.ended || !reply.seen {
+    if !reply.ended || !reply.has_choices {
         return Err(ProviderError::unreadable(
             "the provider's response ended unexpectedly",
         ));
@@ -261,7 +261,7 @@ fn describe(body: &Value) -> ErrorDescription {
 }
 
 /// `taken` tells that the provider took the order before it said this.
-fn classed(error: ProviderError, taken: bool) -> ProviderError {
+fn reclassify(error: ProviderError, taken: bool) -> ProviderError {
     let class = match error.code.as_deref() {
         Some(
             "content_policy" | "content_policy_violation" | "content_filter" | "moderation_blocked",
@@ -281,7 +281,7 @@ fn classed(error: ProviderError, taken: bool) -> ProviderError {
         _ => error.class,
     };
     // Whoever took it cannot take it back by these words.
-    error.of_class(if taken && !class.ends_job() {
+    error.with_class(if taken && !class.ends_job() {
         ErrorClass::Unclear
     } else {
         class

@@ -22,14 +22,14 @@ pub(super) struct ParsedCompletion {
     /// Whether the answer is whole.
     pub(super) ended: bool,
     /// Whether anything shows that the order was taken.
-    pub(super) taken: bool,
+    pub(super) accepted: bool,
     /// Whether there was anything of a completion at all.
-    pub(super) seen: bool,
+    pub(super) has_choices: bool,
 }
 
 impl ParsedCompletion {
     /// Reads events as far as they have come.
-    pub(super) fn of_events(body: &[u8]) -> Self {
+    pub(super) fn from_events(body: &[u8]) -> Self {
         let body = String::from_utf8_lossy(body);
         let mut reply = Self::default();
         let mut data = String::new();
@@ -51,7 +51,7 @@ impl ParsedCompletion {
     }
 
     /// Reads a whole completion.
-    pub(super) fn of_json(body: &Value) -> Self {
+    pub(super) fn from_json(body: &Value) -> Self {
         let mut reply = Self::default();
         reply.object(body);
         reply.ended = true;
@@ -68,16 +68,16 @@ impl ParsedCompletion {
 
     fn object(&mut self, object: &Value) {
         if let Some(error) = object.get("error").filter(|error| !error.is_null()) {
-            self.taken |= text_at(error, "/task_id").is_some();
+            self.accepted |= text_at(error, "/task_id").is_some();
             self.error = Some(error.clone());
         }
         if let Some(task) = object.get("task") {
-            self.taken = true;
+            self.accepted = true;
             self.progress = percent_at(task, "/progress", 100.0).or(self.progress);
         }
         let choices = object.get("choices").and_then(Value::as_array);
         for choice in choices.into_iter().flatten() {
-            self.seen = true;
+            self.has_choices = true;
             for part in ["delta", "message"]
                 .iter()
                 .filter_map(|name| choice.get(name))
@@ -106,6 +106,6 @@ impl ParsedCompletion {
         }
         self.video = text_at(message, "/video/url").or(self.video.take());
         let said = !self.text.trim().is_empty() || !self.thoughts.trim().is_empty();
-        self.taken |= said || self.video.is_some();
+        self.accepted |= said || self.video.is_some();
     }
 }

@@ -7,12 +7,12 @@ use url::Url;
 const VIDEOS: [&str; 6] = [".mp4", ".webm", ".mov", ".m4v", ".mkv", ".avi"];
 
 /// Ends of paths that are something else, though a video may be near.
-const OTHERS: [&str; 8] = [
+const OTHER_EXTENSIONS: [&str; 8] = [
     ".png", ".jpg", ".jpeg", ".gif", ".webp", ".html", ".htm", ".json",
 ];
 
 /// Parts of paths under which gateways keep videos.
-const PLACES: [&str; 4] = ["/video", "/media/", "/generations/", "/files/"];
+const VIDEO_PATHS: [&str; 4] = ["/video", "/media/", "/generations/", "/files/"];
 
 /// The link to the video: the last address with the extension of one, else the
 /// last with a path like one, else the last link in Markdown.
@@ -22,10 +22,10 @@ pub(super) fn link(text: &str) -> Option<String> {
     let markdown = || {
         all.iter()
             .rev()
-            .find(|found| found.is_markdown && !has_end(&found.url, &OTHERS))
+            .find(|found| found.is_markdown && !has_extension(&found.url, &OTHER_EXTENSIONS))
     };
-    let found = last(|url| has_end(url, &VIDEOS))
-        .or_else(|| last(|url| is_place(url) && !has_end(url, &OTHERS)))
+    let found = last(|url| has_extension(url, &VIDEOS))
+        .or_else(|| last(|url| is_video_path(url) && !has_extension(url, &OTHER_EXTENSIONS)))
         .or_else(markdown)?;
     Some(found.text.to_owned())
 }
@@ -84,14 +84,14 @@ fn ends(character: char) -> bool {
         || !character.is_ascii()
 }
 
-fn has_end(url: &Url, ends: &[&str]) -> bool {
+fn has_extension(url: &Url, ends: &[&str]) -> bool {
     let path = url.path().to_ascii_lowercase();
     ends.iter().any(|end| path.ends_with(end))
 }
 
-fn is_place(url: &Url) -> bool {
+fn is_video_path(url: &Url) -> bool {
     let path = url.path().to_ascii_lowercase();
-    PLACES.iter().any(|place| path.contains(place))
+    VIDEO_PATHS.iter().any(|place| path.contains(place))
 }
 
 #[cfg(test)]

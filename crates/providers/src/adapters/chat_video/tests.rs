@@ -18,8 +18,8 @@ fn body(call: &Call) -> &Value {
 fn submitted(answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
     let adapter = chat(&json!({}));
     let order = video("veo3");
-    let asked = adapter.start(&order).unwrap().asked();
-    adapter.submitted(&order, &asked, answer)
+    let asked = adapter.start(&order).unwrap().context();
+    adapter.read_submission(&order, &asked, answer)
 }
 
 fn url(step: Result<AdapterStep, ProviderError>) -> String {
@@ -33,7 +33,7 @@ fn url(step: Result<AdapterStep, ProviderError>) -> String {
 }
 
 fn streamed(events: &[&str]) -> ProviderResponse {
-    let mut answer = ProviderResponse::json_of(200, &Value::Null);
+    let mut answer = ProviderResponse::from_json(200, &Value::Null);
     answer.body = events.concat().into();
     answer
 }
@@ -111,7 +111,7 @@ fn another_mediagate_is_told_more() {
     let answer = json!({"choices": [{"finish_reason": "stop", "message": {"role": "assistant",
         "content": "https://m.example/a.mp4", "video": {"id": "v", "url": "https://m.example/b.mp4"}}}]});
     assert_eq!(
-        url(submitted(&ProviderResponse::json_of(200, &answer))),
+        url(submitted(&ProviderResponse::from_json(200, &answer))),
         "https://m.example/b.mp4"
     );
 }
@@ -155,7 +155,7 @@ fn a_stream_is_put_together() {
 fn words_without_a_link_are_a_failure() {
     let answer = |content: &Value, reason: &str| {
         let body = json!({"choices": [{"message": {"content": content}, "finish_reason": reason}]});
-        submitted(&ProviderResponse::json_of(200, &body))
+        submitted(&ProviderResponse::from_json(200, &body))
             .unwrap_err()
             .class
     };
@@ -165,7 +165,7 @@ fn words_without_a_link_are_a_failure() {
     );
     assert_eq!(answer(&Value::Null, "stop"), ErrorClass::Failed);
     assert_eq!(answer(&Value::Null, "content_filter"), ErrorClass::Refused);
-    let nothing = submitted(&ProviderResponse::json_of(200, &json!({}))).unwrap_err();
+    let nothing = submitted(&ProviderResponse::from_json(200, &json!({}))).unwrap_err();
     assert_eq!(nothing.class, ErrorClass::Unclear);
     assert_eq!(
         submitted(&streamed(&["data: [DONE]\n\n"]))
@@ -202,7 +202,7 @@ fn errors_are_classed_by_what_they_prove() {
         (503, json!({}), ErrorClass::Unclear),
         (502, json!({}), ErrorClass::Unclear),
     ] {
-        let told = submitted(&ProviderResponse::json_of(status, &body)).unwrap_err();
+        let told = submitted(&ProviderResponse::from_json(status, &body)).unwrap_err();
         assert_eq!(told.class, class, "{body}");
     }
 }

@@ -141,19 +141,19 @@ impl WorkflowSet {
         Ok(Self { by_model, general })
     }
 
-    fn of(&self, model: &str) -> Option<&WorkflowGraph> {
+    fn for_model(&self, model: &str) -> Option<&WorkflowGraph> {
         self.by_model.get(model).or(self.general.as_ref())
     }
 
     /// Whether a graph takes pictures.
-    pub(super) fn take_pictures(&self) -> bool {
+    pub(super) fn accepts_pictures(&self) -> bool {
         let all = self.by_model.values().chain(&self.general);
         all.into_iter().any(|graph| graph.places.image.is_set())
     }
 
     /// What a model's graph may be asked for; `None` when it has no graph.
     pub(super) fn limits(&self, model: &str) -> Option<ModelLimits> {
-        self.of(model)
+        self.for_model(model)
             .map(|graph| ModelLimits::Video(graph.limits()))
     }
 
@@ -165,7 +165,7 @@ impl WorkflowSet {
         video: &VideoSpec,
         pictures: &[(PictureRole, &str)],
     ) -> Result<Value, ProviderError> {
-        let graph = self.of(&order.model).ok_or_else(|| {
+        let graph = self.for_model(&order.model).ok_or_else(|| {
             let message = format!("there is no graph for the model {}", order.model);
             ProviderError::new(ErrorClass::Rejected, message)
         })?;

@@ -38,7 +38,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use self::graph::WorkflowSet;
-use self::record::finished;
+use self::record::read_record;
 use crate::adapters::Protocol;
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::limits::ModelLimits;
@@ -96,14 +96,14 @@ impl Adapter for ComfyUiAdapter {
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        vec![RefusalRule::of_http()]
+        vec![RefusalRule::http_statuses()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         self.after_uploads(order, Vec::new())
     }
 
-    fn submitted(
+    fn read_submission(
         &self,
         order: &Order,
         asked: &CallContext,
@@ -132,7 +132,7 @@ impl Adapter for ComfyUiAdapter {
         Ok(history("history", handle))
     }
 
-    fn polled(
+    fn read_poll(
         &self,
         handle: &JobHandle,
         asked: &CallContext,
@@ -149,7 +149,7 @@ impl Adapter for ComfyUiAdapter {
             });
         }
         match body.get(id) {
-            Some(record) => finished(record),
+            Some(record) => read_record(record),
             None if !body.is_object() => Err(ProviderError::unreadable(
                 "the server's history cannot be read",
             )),
@@ -171,17 +171,17 @@ impl Adapter for ComfyUiAdapter {
         })
     }
 
-    fn cancelled(&self, _: &JobHandle, answer: &ProviderResponse) -> bool {
+    fn confirms_cancellation(&self, _: &JobHandle, answer: &ProviderResponse) -> bool {
         // The queue says 200 whether the job was there or not.
         answer.status.is_success() && !self.cancels_by_queue
     }
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
         // Any other key was not sent as `prompt_id`, so the server chose an id that nobody knows.
-        is_uuid(&order.key).then(|| history("find", &named(order)))
+        is_uuid(&order.key).then(|| history("find", &handle_for(order)))
     }
 
-    fn found(
+    fn read_lookup(
         &self,
         order: &Order,
         _: SystemTime,
@@ -189,7 +189,7 @@ impl Adapter for ComfyUiAdapter {
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
         let body = answer.success(describe)?;
-        let handle = named(order);
+        let handle = handle_for(order);
         let (is_there, next) = match asked.stage.as_ref() {
             // In the order of a poll and for the same reason: it may end between two calls.
             "find in queue" => {
@@ -209,12 +209,12 @@ impl Adapter for ComfyUiAdapter {
         if is_there {
             return Ok(LookupPage::jobs([FoundJob::certain(handle, None)]));
         }
-        Ok(LookupPage::default().and_then(next))
+        Ok(LookupPage::default().with_next_page(next))
     }
 }
 
 /// The job of an order whose key is its id.
-fn named(order: &Order) -> JobHandle {
+fn handle_for(order: &Order) -> JobHandle {
     JobHandle(json!({"id": order.key}))
 }
 
@@ -262,7 +262,7 @@ impl ComfyUiAdapter {
         if is_uuid(&order.key) {
             body.insert("prompt_id".into(), json!(order.key));
         }
-        Ok(Call::post("submit", "/api/prompt", Value::Object(body)).submits())
+        Ok(Call::post("submit", "/api/prompt", Value::Object(body)).mark_submission())
     }
 }
 
@@ -339,7 +339,7 @@ fn class_by_code(error: ProviderError) -> ProviderError {
         Some("idempotency_key_reuse") => ErrorClass::Unclear,
         _ => error.class,
     };
-    error.of_class(class)
+    error.with_class(class)
 }
 
 /// A UUID in its usual form.

@@ -3,11 +3,11 @@
 use serde_json::{Map, Value};
 
 use crate::error::{ErrorClass, ProviderError};
-use crate::port::{AdapterStep, Call, JobOutput, OutputKind, OutputSource, RESULT};
+use crate::port::{AdapterStep, Call, JobOutput, MAX_RESULT_BYTES, OutputKind, OutputSource};
 use crate::response::text_at;
 
 /// A record of the history: the job ended.
-pub(super) fn finished(record: &Value) -> Result<AdapterStep, ProviderError> {
+pub(super) fn read_record(record: &Value) -> Result<AdapterStep, ProviderError> {
     match text_at(record, "/status/status_str").as_deref() {
         Some("success") | None => AdapterStep::done(video_of(record).into_iter().collect()),
         Some("error") => Err(failure(record)),
@@ -72,7 +72,7 @@ fn video_of(record: &Value) -> Option<JobOutput> {
         let value = file.get(member).and_then(Value::as_str).unwrap_or_default();
         call = call.with_query(member, value);
     }
-    call.limit_bytes = RESULT;
+    call.limit_bytes = MAX_RESULT_BYTES;
     Some(JobOutput {
         what: OutputKind::Video,
         source: OutputSource::Call(Box::new(call)),

@@ -74,10 +74,10 @@ fn a_picture_goes_first_and_the_graph_names_it() {
         if name == "image" && *file_name == format!("{ID}-0.png")))
     );
     let stored = json!({"name": "a.png", "subfolder": "in", "type": "input"});
-    let step = adapter.submitted(
+    let step = adapter.read_submission(
         &order,
-        &upload.asked(),
-        &ProviderResponse::json_of(200, &stored),
+        &upload.context(),
+        &ProviderResponse::from_json(200, &stored),
     );
     let AdapterStep::Next(submit) = step.unwrap() else {
         panic!("no next call");
@@ -96,10 +96,10 @@ fn a_picture_goes_first_and_the_graph_names_it() {
     assert_eq!(graph["11"]["inputs"]["value"], "5", "text stays text");
     assert_ne!(graph["3"]["inputs"]["seed"], 1, "each order has its own");
     let taken = json!({"prompt_id": ID, "number": 1, "node_errors": {}});
-    let step = adapter.submitted(
+    let step = adapter.read_submission(
         &order,
-        &submit.asked(),
-        &ProviderResponse::json_of(200, &taken),
+        &submit.context(),
+        &ProviderResponse::from_json(200, &taken),
     );
     assert!(matches!(step, Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == ID));
 }
@@ -192,9 +192,13 @@ fn models_may_have_graphs_and_places_of_their_own() {
 }
 
 fn polled(stage: &'static str, body: &Value) -> Result<AdapterStep, ProviderError> {
-    let asked = Call::get(stage, "").asked();
+    let asked = Call::get(stage, "").context();
     let handle = JobHandle(json!({"id": ID}));
-    adapter("comfyui", &options()).polled(&handle, &asked, &ProviderResponse::json_of(200, body))
+    adapter("comfyui", &options()).read_poll(
+        &handle,
+        &asked,
+        &ProviderResponse::from_json(200, body),
+    )
 }
 
 #[test]
@@ -284,10 +288,12 @@ fn ends_have_their_class() {
 #[test]
 fn a_submission_that_is_not_taken_says_why() {
     let adapter = adapter("comfyui", &options());
-    let (order, asked) = (order(), Call::get("submit", "").asked());
+    let (order, asked) = (order(), Call::get("submit", "").context());
     let class = |status: u16, body: &Value| {
-        let answer = ProviderResponse::json_of(status, body);
-        adapter.submitted(&order, &asked, &answer).unwrap_err()
+        let answer = ProviderResponse::from_json(status, body);
+        adapter
+            .read_submission(&order, &asked, &answer)
+            .unwrap_err()
     };
     let wrong = json!({
         "error": {"type": "prompt_outputs_failed_validation", "message": "Prompt outputs failed validation", "details": "", "extra_info": {}},
@@ -309,9 +315,9 @@ fn a_submission_that_is_not_taken_says_why() {
 #[test]
 fn only_the_newer_cancellation_proves_anything() {
     let handle = JobHandle(json!({"id": ID}));
-    let yes = ProviderResponse::json_of(200, &json!({}));
+    let yes = ProviderResponse::from_json(200, &json!({}));
     let newer = adapter("comfyui", &options());
-    assert!(newer.cancelled(&handle, &yes));
+    assert!(newer.confirms_cancellation(&handle, &yes));
     let mut options = options();
     options["cancel"] = json!("queue");
     let older = adapter("comfyui", &options);
@@ -319,7 +325,7 @@ fn only_the_newer_cancellation_proves_anything() {
         json_of(&older.cancel(&handle).unwrap()),
         &json!({"delete": [ID]})
     );
-    assert!(!older.cancelled(&handle, &yes));
+    assert!(!older.confirms_cancellation(&handle, &yes));
 }
 
 #[test]
@@ -336,8 +342,8 @@ fn the_jobs_api_is_read() {
     );
     let handle = JobHandle(json!({"id": "job_1"}));
     let polled = |status: u16, body: &Value| {
-        let asked = adapter.poll(&handle).unwrap().asked();
-        adapter.polled(&handle, &asked, &ProviderResponse::json_of(status, body))
+        let asked = adapter.poll(&handle).unwrap().context();
+        adapter.read_poll(&handle, &asked, &ProviderResponse::from_json(status, body))
     };
     for word in ["queued", "running", "canceling"] {
         let step = polled(200, &json!({"status": word, "progress": {"value": 0.5}}));
@@ -374,10 +380,10 @@ fn the_jobs_api_is_read() {
         );
     }
     let reuse = json!({"error": {"code": "idempotency_key_reuse", "message": "used"}});
-    let error = adapter.submitted(
+    let error = adapter.read_submission(
         &order,
-        &call.asked(),
-        &ProviderResponse::json_of(422, &reuse),
+        &call.context(),
+        &ProviderResponse::from_json(422, &reuse),
     );
     assert_eq!(error.unwrap_err().class, ErrorClass::Unclear);
 }
@@ -392,23 +398,23 @@ fn a_lost_job_is_found_by_the_id_that_it_was_given() {
     let told = found(comfy.as_ref(), &order, 200, &ended).unwrap();
     assert_eq!(ids(&told), [ID]);
     let queue = found(comfy.as_ref(), &order, 200, &json!({})).unwrap();
-    let asked = queue.next.unwrap().asked();
-    let answer = |body: Value| ProviderResponse::json_of(200, &body);
+    let asked = queue.next.unwrap().context();
+    let answer = |body: Value| ProviderResponse::from_json(200, &body);
     let waiting = json!({"queue_running": [], "queue_pending": [[1, ID, {}]]});
-    let told = comfy.found(&order, since(), &asked, &answer(waiting));
+    let told = comfy.read_lookup(&order, since(), &asked, &answer(waiting));
     assert_eq!(ids(&told.unwrap()), [ID]);
     let empty = json!({"queue_running": [], "queue_pending": []});
     let again = comfy
-        .found(&order, since(), &asked, &answer(empty))
+        .read_lookup(&order, since(), &asked, &answer(empty))
         .unwrap();
-    let asked = again.next.unwrap().asked();
+    let asked = again.next.unwrap().context();
     let last = comfy
-        .found(&order, since(), &asked, &answer(json!({})))
+        .read_lookup(&order, since(), &asked, &answer(json!({})))
         .unwrap();
     assert!(last.jobs.is_empty() && last.next.is_none());
     assert!(
         comfy
-            .found(&order, since(), &asked, &answer(json!([])))
+            .read_lookup(&order, since(), &asked, &answer(json!([])))
             .is_err()
     );
 }

@@ -30,8 +30,8 @@ use crate::port::jobs::JobApi;
 use crate::port::jobs::errors::FailureTable;
 use crate::port::jobs::status::JobStatus;
 use crate::port::{
-    Adapter, Authorization, Call, CallTarget, JobOutput, OutputKind, OutputSource, PollPace,
-    RESULT, RefusalRule,
+    Adapter, Authorization, Call, CallTarget, JobOutput, MAX_RESULT_BYTES, OutputKind,
+    OutputSource, PollPace, RefusalRule,
 };
 use crate::response::{percent_at, text_at};
 use crate::secret::Secret;
@@ -42,8 +42,8 @@ static JOB: JobApi = JobApi {
     path: "/api/v2/jobs/{id}",
     cancel: Some((Method::POST, "/api/v2/jobs/{id}/cancel")),
     headers: &[],
-    taken: |answer| answer.success(describe).map_err(class_by_code),
-    told: |answer| answer.success(describe),
+    submission_body: |answer| answer.success(describe).map_err(class_by_code),
+    poll_body: |answer| answer.success(describe),
     status: "/status",
     words: &[
         ("queued", JobStatus::Running),
@@ -55,9 +55,9 @@ static JOB: JobApi = JobApi {
         ("expired", JobStatus::LOST),
     ],
     progress: |body| percent_at(body, "/progress/value", 1.0),
-    made: |_, body| Ok(video_of(body).into_iter().collect()),
-    failed: |body| ENDS.error(describe(body)),
-    lost: "the job was cancelled or has expired at the provider",
+    outputs: |_, body| Ok(video_of(body).into_iter().collect()),
+    failure: |body| ENDS.error(describe(body)),
+    lost_message: "the job was cancelled or has expired at the provider",
 };
 
 #[derive(Debug)]
@@ -67,7 +67,7 @@ pub(super) struct ComfyJobsAdapter {
 
 impl ComfyJobsAdapter {
     pub(super) fn new(graphs: WorkflowSet) -> Result<Self, SettingsError> {
-        if graphs.take_pictures() {
+        if graphs.accepts_pictures() {
             return Err(SettingsError::at(
                 "patch.image",
                 "images are supported only with api = \"v1\"",
@@ -100,7 +100,7 @@ impl Adapter for ComfyJobsAdapter {
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        vec![RefusalRule::of_http()]
+        vec![RefusalRule::http_statuses()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -110,7 +110,7 @@ impl Adapter for ComfyJobsAdapter {
             // A repeat with a used key is refused and not joined to the first. So there cannot be
             // two jobs, but an unclear submission stays unclear.
             .with_header("idempotency-key", &order.key)
-            .submits())
+            .mark_submission())
     }
 }
 
@@ -142,8 +142,8 @@ fn video_of(body: &Value) -> Option<JobOutput> {
     let url = text_at(outputs.iter().find(is_video)?, "/url")?;
     let source = if url.starts_with('/') {
         // Relative to the host, and then the provider's own.
-        let mut call = Call::get("content", "").to(CallTarget::Root(url));
-        call.limit_bytes = RESULT;
+        let mut call = Call::get("content", "").with_target(CallTarget::Root(url));
+        call.limit_bytes = MAX_RESULT_BYTES;
         OutputSource::Call(Box::new(call))
     } else {
         OutputSource::Address(url)

@@ -48,7 +48,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     anonymous: false,
     build: |settings| {
         Ok(Arc::new(DashScopeAdapter {
-            known: settings.shelf("dashscope"),
+            catalogue: settings.protocol_catalogue("dashscope"),
         }))
     },
 };
@@ -58,12 +58,12 @@ static JOB: JobApi = JobApi {
     path: "/tasks/{id}",
     cancel: Some((Method::POST, "/tasks/{id}/cancel")),
     headers: &[],
-    taken: opened,
-    told: |answer| {
-        opened(answer).map_err(|error| match error.class {
+    submission_body: parse_body,
+    poll_body: |answer| {
+        parse_body(answer).map_err(|error| match error.class {
             // A code that is not known ends no job.
             ErrorClass::Rejected if answer.status.is_success() => {
-                error.of_class(ErrorClass::Unclear)
+                error.with_class(ErrorClass::Unclear)
             }
             _ => error,
         })
@@ -79,20 +79,20 @@ static JOB: JobApi = JobApi {
         ("UNKNOWN", JobStatus::Ended(ErrorClass::Missing)),
     ],
     progress: |_| None,
-    made: |_, body| video_at(body, "/output/video_url"),
-    failed: |body| {
+    outputs: |_, body| video_at(body, "/output/video_url"),
+    failure: |body| {
         ENDS.error(ErrorDescription::at(
             body,
             "/output/code",
             "/output/message",
         ))
     },
-    lost: "the task was cancelled at the provider",
+    lost_message: "the task was cancelled at the provider",
 };
 
 #[derive(Debug)]
 struct DashScopeAdapter {
-    known: ProtocolCatalogue,
+    catalogue: ProtocolCatalogue,
 }
 
 /// How a model is asked.
@@ -101,9 +101,9 @@ enum RequestFormat {
     /// `first_frame_url` and `last_frame_url`, at a path of their own.
     Frames,
     /// `size` for text, `img_url` and `resolution` for a picture.
-    Old,
+    Legacy,
     /// `media`, `resolution` and `ratio`.
-    New,
+    MediaList,
 }
 
 /// Alibaba's other family of models, on the same API.
@@ -123,9 +123,9 @@ fn form(model: &str) -> RequestFormat {
     if model.contains("kf2v") {
         RequestFormat::Frames
     } else if is_happyhorse(model) || version(model).is_some_and(|version| version >= 27) {
-        RequestFormat::New
+        RequestFormat::MediaList
     } else {
-        RequestFormat::Old
+        RequestFormat::Legacy
     }
 }
 
@@ -150,10 +150,10 @@ impl Adapter for DashScopeAdapter {
             audio: None,
             max_prompt: 800,
         };
-        Some(ModelLimits::Video(self.known.video(model, unknown)))
+        Some(ModelLimits::Video(self.catalogue.video(model, unknown)))
     }
 
-    fn can_say(&self, _: &str, (width, height): (u32, u32)) -> bool {
+    fn can_express_size(&self, _: &str, (width, height): (u32, u32)) -> bool {
         // 1080P, the finest word, has two million pixels; 1440p has 3.7 million.
         u64::from(width) * u64::from(height) < 3_000_000
     }
@@ -167,7 +167,7 @@ impl Adapter for DashScopeAdapter {
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        vec![RefusalRule::of_http()]
+        vec![RefusalRule::http_statuses()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -185,13 +185,13 @@ impl Adapter for DashScopeAdapter {
         }
         let form = form(&order.model);
         insert_pictures(form, video, &mut input)?;
-        if form == RequestFormat::Old && video.pictures.is_empty() {
+        if form == RequestFormat::Legacy && video.pictures.is_empty() {
             let size = frame_size::size_text(video.size, '*');
             parameters.insert("size".into(), json!(size));
         } else {
             parameters.insert("resolution".into(), json!(resolution(video.size)));
         }
-        if form == RequestFormat::New && video.pictures.is_empty() {
+        if form == RequestFormat::MediaList && video.pictures.is_empty() {
             parameters.insert("ratio".into(), json!(frame_size::ratio(video.size)));
         }
         if let Some(on) = video.audio {
@@ -203,13 +203,15 @@ impl Adapter for DashScopeAdapter {
         }
         let path = match form {
             RequestFormat::Frames => "/services/aigc/image2video/video-synthesis",
-            RequestFormat::Old | RequestFormat::New => {
+            RequestFormat::Legacy | RequestFormat::MediaList => {
                 "/services/aigc/video-generation/video-synthesis"
             }
         };
         let body = json!({"model": order.model, "input": input, "parameters": parameters});
         let call = Call::post("submit", path, body);
-        Ok(call.with_header("X-DashScope-Async", "enable").submits())
+        Ok(call
+            .with_header("X-DashScope-Async", "enable")
+            .mark_submission())
     }
 }
 
@@ -234,10 +236,10 @@ fn insert_pictures(
             input.insert("first_frame_url".into(), json!(first));
             input.insert("last_frame_url".into(), json!(last));
         }
-        RequestFormat::Old => {
+        RequestFormat::Legacy => {
             input.extend(first.map(|url| ("img_url".into(), json!(url))));
         }
-        RequestFormat::New => {
+        RequestFormat::MediaList => {
             let media = [("first_frame", first), ("last_frame", last)];
             let media = media
                 .into_iter()
@@ -266,12 +268,12 @@ fn resolution((width, height): (u32, u32)) -> &'static str {
 }
 
 /// The body, unless it or the status tells of an error.
-fn opened(answer: &ProviderResponse) -> ParsedBody {
+fn parse_body(answer: &ProviderResponse) -> ParsedBody {
     let body = answer.success(describe).map_err(class_by_code)?;
     // Errors of a call may come under status 200. A failed task has its code inside `output`.
     let no_output = body.get("output").is_none_or(Value::is_null);
     if no_output && text_at(&body, "/code").is_some() {
-        let error = answer.failure(describe).of_class(ErrorClass::Rejected);
+        let error = answer.failure(describe).with_class(ErrorClass::Rejected);
         return Err(class_by_code(error));
     }
     Ok(body)
@@ -298,7 +300,7 @@ fn class_by_code(error: ProviderError) -> ProviderError {
         "InvalidApiKey" => ErrorClass::Credentials,
         _ => error.class,
     };
-    error.of_class(class)
+    error.with_class(class)
 }
 
 /// The provider's error codes that speak of the order.

@@ -109,7 +109,7 @@ impl Adapter for ElevenLabsAdapter {
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        vec![RefusalRule::of_http()]
+        vec![RefusalRule::http_statuses()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -124,7 +124,7 @@ impl Adapter for ElevenLabsAdapter {
         let variation = match order.model.as_str() {
             TWO => TWO,
             SIX => SIX,
-            _ if stems.wanted() == Some(StemGroup::Vocals) => TWO,
+            _ if stems.single_group() == Some(StemGroup::Vocals) => TWO,
             _ => SIX,
         };
         let parts = vec![
@@ -135,12 +135,12 @@ impl Adapter for ElevenLabsAdapter {
             Call::new("submit", Method::POST, "/v1/music/stem-separation")
                 .with_query("output_format", self.output_format)
                 .with_body(RequestBody::Multipart(parts))
-                .submits()
-                .works(MAX_BYTES),
+                .mark_submission()
+                .with_long_timeout(MAX_BYTES),
         )
     }
 
-    fn submitted(
+    fn read_submission(
         &self,
         order: &Order,
         _: &CallContext,
@@ -150,7 +150,7 @@ impl Adapter for ElevenLabsAdapter {
             return Err(class_by_code(answer.failure(describe)));
         }
         if let WorkSpec::Song(song) = &order.work {
-            return music::made(order, song, answer);
+            return music::read_song(order, song, answer);
         }
         // Unclear and not failed: under a success the work may have been done and charged.
         if !answer.body.starts_with(b"PK") {
@@ -191,7 +191,7 @@ fn unpack(archive: &Bytes) -> Result<Vec<(String, Bytes)>, ProviderError> {
             .name()
             .map_err(|error| broken(error.to_string()))?
             .into_owned();
-        if file.is_dir() || is_beside(&name) {
+        if file.is_dir() || is_sidecar(&name) {
             continue;
         }
         let mut bytes = Vec::new();
@@ -209,7 +209,7 @@ fn unpack(archive: &Bytes) -> Result<Vec<(String, Bytes)>, ProviderError> {
 }
 
 /// What archivers put beside the files, and notes.
-fn is_beside(path: &str) -> bool {
+fn is_sidecar(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     name.starts_with('.')
@@ -283,7 +283,7 @@ fn class_by_code(error: ProviderError) -> ProviderError {
         Some("bad_prompt") => ErrorClass::Refused,
         _ => error.class,
     };
-    error.of_class(class)
+    error.with_class(class)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::port::{AdapterStep, Call, JobOutput, OutputSource, RequestBody};
 use crate::response::ProviderResponse;
 
 /// Longest prompt in characters (the API reference).
-const PROMPT: usize = 4_100;
+const MAX_PROMPT_CHARS: usize = 4_100;
 /// Most bytes of ten minutes at 192 kbit/s, and some.
 const MAX_BYTES: u64 = 40_000_000;
 
@@ -40,7 +40,7 @@ pub(super) fn start(order: &Order, song: &SongSpec, output_format: &str) -> Call
         prompt = format!("{prompt}\n\nLyrics:\n{lyrics}");
     }
     let mut body = Map::new();
-    let prompt: String = prompt.trim().chars().take(PROMPT).collect();
+    let prompt: String = prompt.trim().chars().take(MAX_PROMPT_CHARS).collect();
     body.insert("prompt".into(), json!(prompt));
     body.insert("model_id".into(), json!(order.model));
     if let Some(seconds) = song.seconds() {
@@ -53,8 +53,8 @@ pub(super) fn start(order: &Order, song: &SongSpec, output_format: &str) -> Call
     Call::new("song", Method::POST, "/v1/music")
         .with_query("output_format", output_format)
         .with_body(RequestBody::Json(Value::Object(body)))
-        .submits()
-        .works(MAX_BYTES)
+        .mark_submission()
+        .with_long_timeout(MAX_BYTES)
 }
 
 #[expect(
@@ -67,7 +67,7 @@ fn milliseconds(seconds: f64) -> u64 {
 }
 
 /// The recording that an answer is.
-pub(super) fn made(
+pub(super) fn read_song(
     order: &Order,
     song: &SongSpec,
     answer: &ProviderResponse,

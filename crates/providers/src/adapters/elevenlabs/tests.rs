@@ -14,7 +14,7 @@ fn archive(names: &[&str]) -> ProviderResponse {
             .unwrap();
         writer.write_all(name.as_bytes()).unwrap();
     }
-    let mut answer = ProviderResponse::json_of(200, &json!(null));
+    let mut answer = ProviderResponse::from_json(200, &json!(null));
     answer.body = writer.finish().unwrap().into_inner().into();
     answer
 }
@@ -22,8 +22,8 @@ fn archive(names: &[&str]) -> ProviderResponse {
 fn read(answer: &ProviderResponse) -> Result<Vec<(String, Bytes)>, ProviderError> {
     let adapter = adapter("elevenlabs", &json!({}));
     let order = stems("music");
-    let asked = adapter.start(&order).unwrap().asked();
-    match adapter.submitted(&order, &asked, answer)? {
+    let asked = adapter.start(&order).unwrap().context();
+    match adapter.read_submission(&order, &asked, answer)? {
         AdapterStep::Done { outputs } => Ok(outputs
             .into_iter()
             .map(|output| match (output.what, output.source) {
@@ -92,7 +92,7 @@ fn no_file_is_given_a_name_by_guessing() {
 #[test]
 fn an_archive_that_is_none_does_no_harm() {
     let with = |body: &'static [u8]| {
-        let mut answer = ProviderResponse::json_of(200, &json!(null));
+        let mut answer = ProviderResponse::from_json(200, &json!(null));
         answer.body = Bytes::from_static(body);
         read(&answer).unwrap_err().class
     };
@@ -160,7 +160,7 @@ fn errors_are_read() {
         (503, detail("system_busy"), ErrorClass::Unavailable),
         (504, json!(null), ErrorClass::Unclear),
     ] {
-        let error = read(&ProviderResponse::json_of(status, &body)).unwrap_err();
+        let error = read(&ProviderResponse::from_json(status, &body)).unwrap_err();
         assert_eq!(error.class, class, "{status}");
     }
 }

@@ -17,10 +17,10 @@ pub(super) fn result(
     answer: &ProviderResponse,
 ) -> Result<AdapterStep, ProviderError> {
     if !answer.status.is_success() {
-        let error = failed(told, answer);
+        let error = response_error(told, answer);
         // Of its own the response's status is no more than an answer.
         return Err(match told["error"].as_str() {
-            Some(_) => error.on(ErrorBasis::Record),
+            Some(_) => error.with_basis(ErrorBasis::Record),
             None => error,
         });
     }
@@ -44,7 +44,7 @@ pub(super) fn result(
         return AdapterStep::done(outputs);
     }
     let first = || text_at(&body, "/videos/0/url");
-    let what = handle.what();
+    let what = handle.output_kind();
     let url = match &what {
         OutputKind::Video => url_in(&body, "video").or_else(first),
         _ => url_in(&body, "audio"),
@@ -62,14 +62,14 @@ fn url_in(body: &Value, member: &str) -> Option<String> {
 /// and, if it stays so for a while, when fal names the kind of failure or where
 /// only a model answers so (500 with words). Anything else failed on the way
 /// there, and is asked again.
-fn failed(told: &Value, answer: &ProviderResponse) -> ProviderError {
+fn response_error(told: &Value, answer: &ProviderResponse) -> ProviderError {
     let error = answer.failure(describe);
     let said = ErrorDescription {
         code: error.code.clone().or_else(|| text_at(told, "/error_type")),
         message: Some(error.message.clone()),
     };
     if let Some(class) = ENDS.class(&said) {
-        return error.of_class(class);
+        return error.with_class(class);
     }
     let named = answer.header("x-fal-error-type").is_some() || error.code.is_some();
     let status = answer.status.as_u16();
@@ -80,17 +80,17 @@ fn failed(told: &Value, answer: &ProviderResponse) -> ProviderError {
     };
     // Of the job's own id, which fal gave.
     if status == 404 && !told["error"].is_string() {
-        return error.of_class(ErrorClass::Missing);
+        return error.with_class(ErrorClass::Missing);
     }
     if !ended && !told["error"].is_string() {
-        return classed(error);
+        return reclassify(error);
     }
     // fal's own word on whether the same input may succeed goes before the status.
     let may_pass = match answer.header("x-fal-retryable") {
         Some(word) => word.eq_ignore_ascii_case("true"),
         None => error.class != ErrorClass::Rejected,
     };
-    error.of_class(if may_pass {
+    error.with_class(if may_pass {
         ErrorClass::Failed
     } else {
         ErrorClass::Unfit
@@ -106,7 +106,7 @@ pub(super) fn describe(body: &Value) -> ErrorDescription {
     ErrorDescription::at(body, "/detail/0/type", "/detail/0/msg")
 }
 
-pub(super) fn classed(error: ProviderError) -> ProviderError {
+pub(super) fn reclassify(error: ProviderError) -> ProviderError {
     let class = match error.class {
         // "User is locked. Reason: Exhausted balance."
         ErrorClass::Credentials if error.message.to_lowercase().contains("balance") => {
@@ -118,8 +118,8 @@ pub(super) fn classed(error: ProviderError) -> ProviderError {
         code: error.code.clone(),
         message: None,
     }) {
-        Some(by_code @ (ErrorClass::Refused | ErrorClass::Lost)) => error.of_class(by_code),
-        _ => error.of_class(class),
+        Some(by_code @ (ErrorClass::Refused | ErrorClass::Lost)) => error.with_class(by_code),
+        _ => error.with_class(class),
     }
 }
 
@@ -141,6 +141,6 @@ const ENDS: FailureTable = FailureTable {
 };
 
 /// Before the submission nothing can be unclear.
-pub(super) fn before_submission(error: ProviderError) -> ProviderError {
-    upload::before_the_order(classed(error))
+pub(super) fn as_upload_error(error: ProviderError) -> ProviderError {
+    upload::as_upload_error(reclassify(error))
 }

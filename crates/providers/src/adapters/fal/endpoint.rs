@@ -49,7 +49,7 @@ const AUDIO: [(char, &str, bool); 4] = [
     ('v', "audio", true),
 ];
 
-static KNOWN: LazyLock<Vec<FalEndpoint>> =
+static KNOWN_ENDPOINTS: LazyLock<Vec<FalEndpoint>> =
     LazyLock::new(|| lines().filter_map(FalEndpoint::read).collect());
 
 impl FalEndpoint {
@@ -99,7 +99,7 @@ impl FalEndpoint {
     }
 
     /// What most models offer.
-    pub(super) fn unknown(path: &str) -> Self {
+    pub(super) fn guess(path: &str) -> Self {
         let of_text = path.contains("/text-to-video");
         let of_picture = path.contains("-to-video") && !of_text;
         Self {
@@ -163,8 +163,8 @@ pub(super) fn lines() -> impl Iterator<Item = &'static str> {
     all.filter(|line| !line.starts_with('#') && !line.is_empty())
 }
 
-pub(super) fn known(path: &str) -> Option<FalEndpoint> {
-    KNOWN.iter().find(|one| one.path == path).cloned()
+pub(super) fn find_endpoint(path: &str) -> Option<FalEndpoint> {
+    KNOWN_ENDPOINTS.iter().find(|one| one.path == path).cloned()
 }
 
 /// The lengths of an endpoint that has but one and no member for it.

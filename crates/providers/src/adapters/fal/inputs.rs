@@ -9,7 +9,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::endpoint::{FalEndpoint, LengthFormat, known};
+use super::endpoint::{FalEndpoint, LengthFormat, find_endpoint};
 use crate::adapters::input_slot::InputSlot;
 use crate::frame_size;
 use crate::limits::{Durations, PicturePurpose, SourcePictureLimits, VideoLimits};
@@ -28,12 +28,12 @@ pub(super) struct EndpointFamily {
 }
 
 /// How a model is asked.
-pub(super) fn of(model: &str) -> EndpointFamily {
-    let beside = |path: String| known(&path);
-    let Some(named) = known(model) else {
+pub(super) fn endpoint_family(model: &str) -> EndpointFamily {
+    let beside = |path: String| find_endpoint(&path);
+    let Some(named) = find_endpoint(model) else {
         return EndpointFamily {
-            named: FalEndpoint::unknown(model),
-            picture: swapped(model).map(|path| FalEndpoint::unknown(&path)),
+            named: FalEndpoint::guess(model),
+            picture: image_endpoint_path(model).map(|path| FalEndpoint::guess(&path)),
             frames: None,
             references: None,
         };
@@ -62,7 +62,8 @@ pub(super) fn of(model: &str) -> EndpointFamily {
                 .all(|length| one.seconds.contains(length))
             && named.sizes().iter().all(|size| sizes.contains(size))
     };
-    let of_picture = swapped(model).unwrap_or_else(|| format!("{model}/image-to-video"));
+    let of_picture =
+        image_endpoint_path(model).unwrap_or_else(|| format!("{model}/image-to-video"));
     EndpointFamily {
         picture: beside(of_picture),
         frames: beside(format!("{model}/first-last-frame-to-video")),
@@ -126,7 +127,7 @@ impl EndpointFamily {
     pub(super) fn can_say(&self, size: (u32, u32)) -> bool {
         let short = size.0.min(size.1);
         // What is not known may take any.
-        known(&self.named.path).is_none_or(|one| {
+        find_endpoint(&self.named.path).is_none_or(|one| {
             let has_shape =
                 one.shapes.contains(&frame_size::ratio(size)) && frame_size::has_usual_ratio(size);
             let is_fine = one.tiers.iter().any(|(tier, _)| *tier == short);
@@ -206,7 +207,7 @@ impl EndpointFamily {
 }
 
 /// The path of the endpoint for a picture beside one for text.
-fn swapped(path: &str) -> Option<String> {
+fn image_endpoint_path(path: &str) -> Option<String> {
     path.contains("/text-to-video")
         .then(|| path.replacen("/text-to-video", "/image-to-video", 1))
 }
@@ -221,7 +222,7 @@ mod tests {
         assert!(lines().count() > 100);
         for line in lines() {
             let endpoint = FalEndpoint::read(line).unwrap_or_else(|| panic!("{line}"));
-            let limits = of(&endpoint.path).limits();
+            let limits = endpoint_family(&endpoint.path).limits();
             assert!(!limits.sizes.is_empty(), "{line}");
             let default = f64::from(limits.default_seconds);
             assert!(limits.durations.contains(default), "{line}: {limits:?}");
@@ -230,7 +231,7 @@ mod tests {
 
     #[test]
     fn sizes_are_those_of_the_endpoint() {
-        let sizes = |model: &str| of(model).limits().sizes;
+        let sizes = |model: &str| endpoint_family(model).limits().sizes;
         assert!(sizes("fal-ai/veo3.1").contains(&(1920, 1080)));
         assert!(!sizes("fal-ai/veo3.1").contains(&(3840, 2160)));
         assert!(sizes("fal-ai/veo3.1/reference-to-video").contains(&(3840, 2160)));
@@ -247,7 +248,7 @@ mod tests {
             let mut order = crate::adapters::tests::video(model);
             if let crate::order::WorkSpec::Video(video) = &mut order.work {
                 video.size = size;
-                return of(model).fill(video, None).1["resolution"].clone();
+                return endpoint_family(model).fill(video, None).1["resolution"].clone();
             }
             Value::Null
         };
@@ -259,14 +260,14 @@ mod tests {
         assert_eq!(word("minimax/h3/text-to-video", (3840, 2160)), "4K");
         assert_eq!(word("minimax/h3-max/text-to-video", (854, 480)), "480P");
         assert_eq!(word("acme/new/text-to-video", (1920, 1080)), "1080p");
-        let says = |model: &str, size| of(model).can_say(size);
+        let says = |model: &str, size| endpoint_family(model).can_say(size);
         assert!(!says("minimax/h3-max/text-to-video", (2560, 1440)));
         assert!(says("acme/new/text-to-video", (1920, 1080)));
     }
 
     #[test]
     fn a_picture_goes_where_it_is_taken_or_nowhere() {
-        let most = |model: &str| of(model).limits().pictures.max;
+        let most = |model: &str| endpoint_family(model).limits().pictures.max;
         for (model, pictures) in [
             ("fal-ai/kling-video/v2.6/pro/text-to-video", 2),
             ("fal-ai/kling-video/v2.1/master/text-to-video", 1),

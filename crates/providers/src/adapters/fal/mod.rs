@@ -39,7 +39,7 @@ use crate::error::{ErrorClass, ProviderError};
 use crate::limits::{ModelLimits, MusicLimits, StemLimits};
 use crate::order::{MediaFile, MediaKind, Order, StemGroup, StemTarget, WorkSpec};
 use crate::port::jobs::upload;
-use crate::port::model_names::in_path;
+use crate::port::model_names::encode_path;
 use crate::port::{
     Adapter, AdapterStep, Authorization, Call, CallContext, CallTarget, ClipFacts, JobHandle,
     ModelNames, PollPace, RefusalRule,
@@ -48,7 +48,7 @@ use crate::response::{ProviderResponse, required_text, text_at};
 use crate::secret::Secret;
 use crate::settings::{ProviderSettings, SettingsError};
 
-use answers::{before_submission, classed, describe, result};
+use answers::{as_upload_error, describe, reclassify, result};
 use endpoint::LengthFormat;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
@@ -89,7 +89,7 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
 }
 
 /// Most bytes of a file within a request.
-const INLINE: usize = 1_000_000;
+const MAX_INLINE_BYTES: usize = 1_000_000;
 
 /// What Demucs tells apart, by its own names, in the order of a full split.
 const STEMS: [(StemGroup, &str); 5] = [
@@ -111,11 +111,11 @@ struct FalAdapter {
 impl Adapter for FalAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         match (kind, is_demucs(model)) {
-            (MediaKind::Music, false) if stable_audio::is_meant(model) => {
+            (MediaKind::Music, false) if stable_audio::is_stable_audio(model) => {
                 Some(stable_audio::limits())
             }
-            (MediaKind::Video, false) if !stable_audio::is_meant(model) => {
-                Some(ModelLimits::Video(inputs::of(model).limits()))
+            (MediaKind::Video, false) if !stable_audio::is_stable_audio(model) => {
+                Some(ModelLimits::Video(inputs::endpoint_family(model).limits()))
             }
             (MediaKind::Music, true) => Some(ModelLimits::Music(MusicLimits::stems(StemLimits {
                 groups: STEMS.iter().map(|(group, _)| *group).collect(),
@@ -148,8 +148,8 @@ impl Adapter for FalAdapter {
         })
     }
 
-    fn can_say(&self, model: &str, size: (u32, u32)) -> bool {
-        is_demucs(model) || inputs::of(model.trim_matches('/')).can_say(size)
+    fn can_express_size(&self, model: &str, size: (u32, u32)) -> bool {
+        is_demucs(model) || inputs::endpoint_family(model.trim_matches('/')).can_say(size)
     }
 
     fn pace(&self) -> PollPace {
@@ -171,14 +171,14 @@ impl Adapter for FalAdapter {
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        vec![RefusalRule::of_http()]
+        vec![RefusalRule::http_statuses()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         self.next(order, &[])
     }
 
-    fn submitted(
+    fn read_submission(
         &self,
         order: &Order,
         asked: &CallContext,
@@ -186,10 +186,10 @@ impl Adapter for FalAdapter {
     ) -> Result<AdapterStep, ProviderError> {
         match &*asked.stage {
             "initiate" => {
-                let body = answer.success(describe).map_err(before_submission)?;
-                let to = required_text(&body, "/upload_url").map_err(before_submission)?;
-                let url = required_text(&body, "/file_url").map_err(before_submission)?;
-                let mut done = upload::ready(&asked.memo);
+                let body = answer.success(describe).map_err(as_upload_error)?;
+                let to = required_text(&body, "/upload_url").map_err(as_upload_error)?;
+                let url = required_text(&body, "/file_url").map_err(as_upload_error)?;
+                let mut done = upload::uploaded_names(&asked.memo);
                 let Some(file) = self.large(order, done.len())? else {
                     return self.next(order, &done).map(AdapterStep::next);
                 };
@@ -198,12 +198,12 @@ impl Adapter for FalAdapter {
                 Ok(AdapterStep::next(put))
             }
             "put" => {
-                upload::stored(answer)?;
-                let done = upload::ready(&asked.memo);
+                upload::check_stored(answer)?;
+                let done = upload::uploaded_names(&asked.memo);
                 self.next(order, &done).map(AdapterStep::next)
             }
             _ => {
-                let body = answer.success(describe).map_err(classed)?;
+                let body = answer.success(describe).map_err(reclassify)?;
                 let text = |pointer| required_text(&body, pointer);
                 let addresses = JobAddresses {
                     status: text("/status_url")?,
@@ -228,7 +228,11 @@ impl Adapter for FalAdapter {
         let id = text_at(&body, "/request_id")?;
         // Without addresses they are those that fal's client for JS makes.
         let model: Vec<&str> = order.model.trim_matches('/').split('/').take(2).collect();
-        let own = format!("/{}/requests/{}", in_path(&model.join("/")), in_path(&id));
+        let own = format!(
+            "/{}/requests/{}",
+            encode_path(&model.join("/")),
+            encode_path(&id)
+        );
         let told = |place, otherwise: String| text_at(&body, place).unwrap_or(otherwise);
         let addresses = JobAddresses {
             status: told("/status_url", format!("{own}/status")),
@@ -239,27 +243,27 @@ impl Adapter for FalAdapter {
     }
 
     fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
-        Ok(follow("poll", Method::GET, handle.text("status")))
+        Ok(job_call("poll", Method::GET, handle.text("status")))
     }
 
-    fn polled(
+    fn read_poll(
         &self,
         handle: &JobHandle,
         asked: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         if answer.status == 404 {
-            return Err(answer.failure(describe).of_class(ErrorClass::Missing));
+            return Err(answer.failure(describe).with_class(ErrorClass::Missing));
         }
         if asked.stage == "result" {
             return result(handle, &asked.memo, answer);
         }
-        let body = answer.success(describe).map_err(classed)?;
+        let body = answer.success(describe).map_err(reclassify)?;
         match required_text(&body, "/status")?.as_str() {
             "IN_QUEUE" | "IN_PROGRESS" => Ok(AdapterStep::running(None)),
             // The response tells a failure in more words than the status.
             "COMPLETED" => Ok(AdapterStep::next(
-                follow("result", Method::GET, handle.text("response")).with_memo(json!({
+                job_call("result", Method::GET, handle.text("response")).with_memo(json!({
                     "error": text_at(&body, "/error"),
                     "error_type": text_at(&body, "/error_type"),
                 })),
@@ -271,15 +275,15 @@ impl Adapter for FalAdapter {
     /// In what the model's price is for; the unit is on the model's page alone.
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         let units = answer.header("x-fal-billable-units")?;
-        ProviderCost::of(&json!(units), CostUnit::Units, 1.0)
+        ProviderCost::from_value(&json!(units), CostUnit::Units, 1.0)
     }
 
     fn cancel(&self, handle: &JobHandle) -> Option<Call> {
         let url = handle.text("cancel");
-        (!url.is_empty()).then(|| follow("cancel", Method::PUT, url))
+        (!url.is_empty()).then(|| job_call("cancel", Method::PUT, url))
     }
 
-    fn cancelled(&self, _: &JobHandle, _: &ProviderResponse) -> bool {
+    fn confirms_cancellation(&self, _: &JobHandle, _: &ProviderResponse) -> bool {
         // "Cancellation requested": a job at work may end all the same.
         false
     }
@@ -296,7 +300,7 @@ impl FalAdapter {
                     let asked = json!({"content_type": file.mime, "file_name": file.name});
                     let to = format!("{}/storage/upload/initiate", self.upload_url);
                     return Ok(Call::post("initiate", "", asked)
-                        .to(CallTarget::Address(to))
+                        .with_target(CallTarget::Address(to))
                         .with_memo(json!(uploaded)));
                 };
                 url.clone()
@@ -307,10 +311,10 @@ impl FalAdapter {
         }
         Ok(Call::post(
             "submit",
-            format!("/{}", in_path(&path)),
+            format!("/{}", encode_path(&path)),
             Value::Object(input),
         )
-        .submits())
+        .mark_submission())
     }
 
     /// The large file of this number, counting from 0.
@@ -325,7 +329,7 @@ impl FalAdapter {
         let model = order.model.trim_matches('/');
         match &order.work {
             WorkSpec::Video(video) => {
-                let inputs = inputs::of(model);
+                let inputs = inputs::endpoint_family(model);
                 let taken = inputs.limits().pictures;
                 let references = video.references().count();
                 let frames = video.pictures.len() - references;
@@ -355,7 +359,7 @@ impl FalAdapter {
                 )];
                 Ok((model.to_owned(), input, files))
             }
-            WorkSpec::Song(song) if stable_audio::is_meant(model) => {
+            WorkSpec::Song(song) if stable_audio::is_stable_audio(model) => {
                 let input = stable_audio::input(song, "seconds_total");
                 Ok((model.to_owned(), input, Vec::new()))
             }
@@ -374,7 +378,7 @@ fn is_demucs(model: &str) -> bool {
 }
 
 fn is_large(file: &MediaFile) -> bool {
-    file.url.is_none() && file.bytes.len() > INLINE
+    file.url.is_none() && file.bytes.len() > MAX_INLINE_BYTES
 }
 
 /// Where a job is asked for; whole, or paths under the provider's address.
@@ -393,19 +397,19 @@ fn handle_of(order: &Order, id: &str, addresses: &JobAddresses) -> JobHandle {
     });
     match &order.work {
         WorkSpec::Stems(_) => handle["stems"] = json!(true),
-        WorkSpec::Song(song) => handle["song"] = json!(ClipFacts::of_song(song, &order.model)),
+        WorkSpec::Song(song) => handle["song"] = json!(ClipFacts::from_song(song, &order.model)),
         _ => {}
     }
     JobHandle(handle)
 }
 
-fn follow(stage: &'static str, method: Method, url: &str) -> Call {
+fn job_call(stage: &'static str, method: Method, url: &str) -> Call {
     let to = if url.starts_with('/') {
         CallTarget::Path(url.to_owned())
     } else {
         CallTarget::Address(url.to_owned())
     };
-    Call::new(stage, method, "").to(to)
+    Call::new(stage, method, "").with_target(to)
 }
 
 #[cfg(test)]

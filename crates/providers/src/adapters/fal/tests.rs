@@ -34,8 +34,12 @@ fn handle() -> JobHandle {
 }
 
 fn status(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
-    let asked = fal().poll(&handle()).unwrap().asked();
-    fal().polled(&handle(), &asked, &ProviderResponse::json_of(status, body))
+    let asked = fal().poll(&handle()).unwrap().context();
+    fal().read_poll(
+        &handle(),
+        &asked,
+        &ProviderResponse::from_json(status, body),
+    )
 }
 
 fn response(
@@ -44,19 +48,19 @@ fn response(
     status: u16,
     body: &Value,
 ) -> Result<AdapterStep, ProviderError> {
-    let completed = ProviderResponse::json_of(200, told);
-    let asked = fal().poll(handle).unwrap().asked();
-    let Ok(AdapterStep::Next(call)) = fal().polled(handle, &asked, &completed) else {
+    let completed = ProviderResponse::from_json(200, told);
+    let asked = fal().poll(handle).unwrap().context();
+    let Ok(AdapterStep::Next(call)) = fal().read_poll(handle, &asked, &completed) else {
         panic!("no second hop");
     };
     assert_eq!(
         call.to,
         CallTarget::Address("https://queue.fal.run/a/b/requests/r1".into())
     );
-    fal().polled(
+    fal().read_poll(
         handle,
-        &call.asked(),
-        &ProviderResponse::json_of(status, body),
+        &call.context(),
+        &ProviderResponse::from_json(status, body),
     )
 }
 
@@ -143,7 +147,7 @@ fn the_key_is_no_bearer() {
 fn large_files_go_ahead() {
     let order = with_pictures(
         video("fal-ai/veo3.1"),
-        INLINE + 1,
+        MAX_INLINE_BYTES + 1,
         &[PictureRole::FirstFrame, PictureRole::LastFrame],
     );
     let mut call = fal().start(&order).unwrap();
@@ -157,22 +161,26 @@ fn large_files_go_ahead() {
             &json!({"content_type": "image/png", "file_name": "picture.png"})
         );
         let told = json!({"upload_url": "https://up.example/x", "file_url": format!("https://v3.fal.media/{number}.png")});
-        let Ok(AdapterStep::Next(put)) = fal().submitted(
+        let Ok(AdapterStep::Next(put)) = fal().read_submission(
             &order,
-            &call.asked(),
-            &ProviderResponse::json_of(200, &told),
+            &call.context(),
+            &ProviderResponse::from_json(200, &told),
         ) else {
             panic!("no upload");
         };
         assert!(!put.with_credential && put.effect == CallEffect::Free);
-        assert!(matches!(&put.body, RequestBody::Bytes { bytes, .. } if bytes.len() == INLINE + 1));
-        let refused = ProviderResponse::json_of(403, &json!({}));
-        let error = fal().submitted(&order, &put.asked(), &refused).unwrap_err();
+        assert!(
+            matches!(&put.body, RequestBody::Bytes { bytes, .. } if bytes.len() == MAX_INLINE_BYTES + 1)
+        );
+        let refused = ProviderResponse::from_json(403, &json!({}));
+        let error = fal()
+            .read_submission(&order, &put.context(), &refused)
+            .unwrap_err();
         assert_eq!(error.class, ErrorClass::Unavailable);
-        let Ok(AdapterStep::Next(next)) = fal().submitted(
+        let Ok(AdapterStep::Next(next)) = fal().read_submission(
             &order,
-            &put.asked(),
-            &ProviderResponse::json_of(200, &json!({})),
+            &put.context(),
+            &ProviderResponse::from_json(200, &json!({})),
         ) else {
             panic!("no next call");
         };
@@ -289,7 +297,7 @@ fn a_response_is_the_end_when_fal_says_so() {
 #[test]
 fn submissions_are_classed() {
     let order = video("fal-ai/veo3.1");
-    let asked = fal().start(&order).unwrap().asked();
+    let asked = fal().start(&order).unwrap().context();
     for (status, body, class) in [
         (200, json!({}), ErrorClass::Unclear),
         (401, json!({"detail": "no key"}), ErrorClass::Credentials),
@@ -314,7 +322,7 @@ fn submissions_are_classed() {
         (504, json!({}), ErrorClass::Unclear),
     ] {
         let error = fal()
-            .submitted(&order, &asked, &ProviderResponse::json_of(status, &body))
+            .read_submission(&order, &asked, &ProviderResponse::from_json(status, &body))
             .unwrap_err();
         assert_eq!(error.class, class, "{body}");
     }
@@ -333,10 +341,10 @@ fn stems_are_asked_for_and_labelled() {
     );
     let taken = json!({"request_id": "r1", "status_url": "https://queue.fal.run/a/b/requests/r1/status",
         "response_url": "https://queue.fal.run/a/b/requests/r1", "cancel_url": "https://queue.fal.run/a/b/requests/r1/cancel"});
-    let Ok(AdapterStep::Submitted { handle, .. }) = fal().submitted(
+    let Ok(AdapterStep::Submitted { handle, .. }) = fal().read_submission(
         &order,
-        &call.asked(),
-        &ProviderResponse::json_of(200, &taken),
+        &call.context(),
+        &ProviderResponse::from_json(200, &taken),
     ) else {
         panic!("not submitted");
     };

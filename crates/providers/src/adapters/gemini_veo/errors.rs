@@ -30,15 +30,15 @@ pub(super) const ENDS: FailureTable = FailureTable {
 
 /// The error of an operation: `{code, message}` with a code of gRPC.
 pub(super) fn operation_failed(error: &Value) -> ProviderError {
-    failed(ErrorDescription::at(error, "/code", "/message"))
+    job_error(ErrorDescription::at(error, "/code", "/message"))
 }
 
 /// The error of a job that failed; what it says of its content goes first.
-pub(super) fn failed(said: ErrorDescription) -> ProviderError {
+pub(super) fn job_error(said: ErrorDescription) -> ProviderError {
     let refused = said.message.as_deref().is_some_and(is_refusal);
     let error = ENDS.error(said);
     if refused {
-        return error.of_class(ErrorClass::Refused);
+        return error.with_class(ErrorClass::Refused);
     }
     error
 }
@@ -47,7 +47,7 @@ pub(super) fn describe(body: &Value) -> ErrorDescription {
     ErrorDescription::at(body, "/error/status", "/error/message")
 }
 
-pub(super) fn classed(mut error: ProviderError, answer: &ProviderResponse) -> ProviderError {
+pub(super) fn reclassify(mut error: ProviderError, answer: &ProviderResponse) -> ProviderError {
     let body = answer.json().unwrap_or(Value::Null);
     let details = body.pointer("/error/details").and_then(Value::as_array);
     let details: Vec<&Value> = details.into_iter().flatten().collect();
@@ -68,7 +68,7 @@ pub(super) fn classed(mut error: ProviderError, answer: &ProviderResponse) -> Pr
         ErrorClass::Rejected if is_refusal(&error.message) => ErrorClass::Refused,
         class => class,
     };
-    error.of_class(class)
+    error.with_class(class)
 }
 
 /// `"32s"`, `"1.5s"`.

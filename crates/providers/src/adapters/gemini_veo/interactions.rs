@@ -14,8 +14,8 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::WITH_MEDIA;
-use super::errors::failed;
+use super::MAX_MEDIA_BYTES;
+use super::errors::job_error;
 use super::results::source;
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::frame_size;
@@ -55,7 +55,7 @@ pub(super) fn start(model: &str, video: &VideoSpec) -> Call {
         "generation_config": {"video_config": {"task": task}},
         "background": true,
     });
-    Call::post("submit", "/v1/interactions", body).submits()
+    Call::post("submit", "/v1/interactions", body).mark_submission()
 }
 
 pub(super) fn poll(handle: &JobHandle) -> Call {
@@ -63,7 +63,7 @@ pub(super) fn poll(handle: &JobHandle) -> Call {
     // The video may be in the answer all the same.
     Call::get("poll", path)
         .with_query("stream", "false")
-        .works(WITH_MEDIA)
+        .with_long_timeout(MAX_MEDIA_BYTES)
 }
 
 pub(super) fn cancel(handle: &JobHandle) -> Call {
@@ -72,13 +72,13 @@ pub(super) fn cancel(handle: &JobHandle) -> Call {
 }
 
 /// How an interaction stands; `job` is what its handle says.
-pub(super) fn polled(job: &JobHandle, body: &Value) -> Result<AdapterStep, ProviderError> {
+pub(super) fn read_poll(job: &JobHandle, body: &Value) -> Result<AdapterStep, ProviderError> {
     match required_text(body, "/status")?.as_str() {
         "queued" | "in_progress" => Ok(AdapterStep::running(None)),
         "completed" => {
             let steps = body["steps"].as_array().into_iter().flatten();
             let parts = steps.flat_map(|step| step["content"].as_array().into_iter().flatten());
-            let what = job.what();
+            let what = job.output_kind();
             let sort = match what {
                 OutputKind::Video => "video",
                 _ => "audio",
@@ -95,7 +95,7 @@ pub(super) fn polled(job: &JobHandle, body: &Value) -> Result<AdapterStep, Provi
             let message = first(["/errors/0/message", "/error/message"])
                 .unwrap_or_else(|| format!("the interaction ended with status {word}"));
             let code = first(["/errors/0/code", "/error/code"]).unwrap_or_else(|| word.to_owned());
-            Err(failed(ErrorDescription {
+            Err(job_error(ErrorDescription {
                 code: Some(code),
                 message: Some(message),
             }))

@@ -14,14 +14,14 @@
 
 use serde_json::{Value, json};
 
-use super::{WITH_MEDIA, interactions};
+use super::{MAX_MEDIA_BYTES, interactions};
 use crate::error::ProviderError;
 use crate::limits::{ModelLimits, MusicLimits};
 use crate::order::{Order, SongSpec};
 use crate::port::{AdapterStep, Call, ClipFacts, JobHandle};
 use crate::response::required_text;
 
-pub(super) fn is_meant(model: &str) -> bool {
+pub(super) fn is_lyria_model(model: &str) -> bool {
     model.trim_start_matches("models/").starts_with("lyria-3")
 }
 
@@ -41,18 +41,18 @@ pub(super) fn start(order: &Order, song: &SongSpec) -> Call {
     told.retain(|part| !part.is_empty());
     let body = json!({"model": order.model, "input": told.join("\n\n")});
     Call::post("submit", "/v1/interactions", body)
-        .submits()
-        .works(WITH_MEDIA)
+        .mark_submission()
+        .with_long_timeout(MAX_MEDIA_BYTES)
 }
 
 /// What the answer to an order means: the song, or a job that makes it.
-pub(super) fn submitted(
+pub(super) fn read_submission(
     order: &Order,
     song: &SongSpec,
     body: &Value,
 ) -> Result<AdapterStep, ProviderError> {
-    let mut handle = JobHandle(json!({"song": ClipFacts::of_song(song, &order.model)}));
-    match interactions::polled(&handle, body) {
+    let mut handle = JobHandle(json!({"song": ClipFacts::from_song(song, &order.model)}));
+    match interactions::read_poll(&handle, body) {
         Ok(AdapterStep::Running { .. }) => {
             handle.0["id"] = json!(required_text(body, "/id")?);
             Ok(AdapterStep::submitted(handle.0))

@@ -39,7 +39,7 @@ use crate::error::{ErrorClass, ProviderError};
 use crate::frame_size;
 use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
 use crate::order::{MediaFile, MediaKind, Order, VideoSpec, WorkSpec};
-use crate::port::model_names::in_path;
+use crate::port::model_names::encode_path;
 use crate::port::{
     Adapter, AdapterStep, AuthHeader, Authorization, Call, CallContext, JobHandle, ModelNames,
     PollPace, RefusalRule,
@@ -48,8 +48,8 @@ use crate::response::{ProviderResponse, required_text};
 use crate::secret::Secret;
 use crate::settings::{ProviderSettings, SettingsError};
 
-use errors::{classed, describe, operation_failed};
-use results::delivered;
+use errors::{describe, operation_failed, reclassify};
+use results::read_operation;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "gemini-veo",
@@ -60,7 +60,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 };
 
 /// Most bytes of an answer that may hold the video or the song itself.
-const WITH_MEDIA: u64 = 300_000_000;
+const MAX_MEDIA_BYTES: u64 = 300_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GoogleApi {
@@ -80,7 +80,7 @@ struct GeminiVeoAdapter {
     /// Whether Vertex makes sound; the Gemini API always does.
     audio: bool,
     person_generation: Option<String>,
-    known: ProtocolCatalogue,
+    catalogue: ProtocolCatalogue,
 }
 
 fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
@@ -116,14 +116,14 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
         base_url: (api == Some(GoogleApi::Vertex)).then(|| format!("https://{host}")),
         models,
         audio: settings.word("audio", &["on", "off"])? == "on",
-        known: settings.shelf("gemini-veo"),
+        catalogue: settings.protocol_catalogue("gemini-veo"),
         person_generation: settings.text("person_generation")?.map(str::to_owned),
     }))
 }
 
 impl Adapter for GeminiVeoAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
-        if lyria::is_meant(model) {
+        if lyria::is_lyria_model(model) {
             return (kind == MediaKind::Music).then(lyria::limits);
         }
         let api = self.api_of(model);
@@ -139,7 +139,7 @@ impl Adapter for GeminiVeoAdapter {
             max_prompt: 4_000,
         };
         let name = model.trim_start_matches("models/");
-        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.known.video(name, unknown)))
+        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.catalogue.video(name, unknown)))
     }
 
     fn model_names(&self) -> ModelNames {
@@ -148,7 +148,7 @@ impl Adapter for GeminiVeoAdapter {
 
     fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
         let name = model.trim_start_matches("models/");
-        let by_interactions = name.contains("omni") || lyria::is_meant(name);
+        let by_interactions = name.contains("omni") || lyria::is_lyria_model(name);
         match self.api {
             Some(GoogleApi::Gemini | GoogleApi::Vertex) if by_interactions => Some(format!(
                 "{name} is served by another API; use api = \"interactions\""
@@ -173,7 +173,7 @@ impl Adapter for GeminiVeoAdapter {
         }
     }
 
-    fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
+    fn can_express_size(&self, _: &str, size: (u32, u32)) -> bool {
         matches!(size.0.min(size.1), 360 | 720 | 1080 | 2160) && frame_size::has_usual_ratio(size)
     }
 
@@ -192,7 +192,7 @@ impl Adapter for GeminiVeoAdapter {
         }
     }
 
-    fn authorized(
+    fn read_exchange(
         &self,
         _: &CallContext,
         answer: &ProviderResponse,
@@ -201,12 +201,12 @@ impl Adapter for GeminiVeoAdapter {
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        vec![RefusalRule::of_http()]
+        vec![RefusalRule::http_statuses()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         let video = match &order.work {
-            WorkSpec::Song(song) if lyria::is_meant(&order.model) => {
+            WorkSpec::Song(song) if lyria::is_lyria_model(&order.model) => {
                 return Ok(lyria::start(order, song));
             }
             _ => order.video()?,
@@ -217,10 +217,10 @@ impl Adapter for GeminiVeoAdapter {
         let body =
             json!({"instances": [instance(video)], "parameters": self.parameters(order, video)});
         let path = format!("{}:predictLongRunning", self.path(&order.model));
-        Ok(Call::post("submit", path, body).submits())
+        Ok(Call::post("submit", path, body).mark_submission())
     }
 
-    fn submitted(
+    fn read_submission(
         &self,
         order: &Order,
         _: &CallContext,
@@ -228,9 +228,9 @@ impl Adapter for GeminiVeoAdapter {
     ) -> Result<AdapterStep, ProviderError> {
         let body = answer
             .success(describe)
-            .map_err(|error| classed(error, answer))?;
+            .map_err(|error| reclassify(error, answer))?;
         if let WorkSpec::Song(song) = &order.work {
-            return lyria::submitted(order, song, &body);
+            return lyria::read_submission(order, song, &body);
         }
         Ok(AdapterStep::submitted(match self.api_of(&order.model) {
             GoogleApi::Interactions => json!({"id": required_text(&body, "/id")?}),
@@ -249,25 +249,25 @@ impl Adapter for GeminiVeoAdapter {
             GoogleApi::Vertex => {
                 let path = format!("{}:fetchPredictOperation", self.path(handle.text("model")));
                 let asked = json!({"operationName": handle.text("name")});
-                Call::post("poll", path, asked).works(WITH_MEDIA)
+                Call::post("poll", path, asked).with_long_timeout(MAX_MEDIA_BYTES)
             }
         })
     }
 
-    fn polled(
+    fn read_poll(
         &self,
         handle: &JobHandle,
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         if answer.status == 404 {
-            return Err(answer.failure(describe).of_class(ErrorClass::Missing));
+            return Err(answer.failure(describe).with_class(ErrorClass::Missing));
         }
         let body = answer
             .success(describe)
-            .map_err(|error| classed(error, answer))?;
+            .map_err(|error| reclassify(error, answer))?;
         if self.api_of_job(handle) == GoogleApi::Interactions {
-            return interactions::polled(handle, &body);
+            return interactions::read_poll(handle, &body);
         }
         if !body.is_object() {
             let what = "the provider's response is not an operation";
@@ -280,14 +280,14 @@ impl Adapter for GeminiVeoAdapter {
             return Err(operation_failed(error));
         }
         let response = &body["response"];
-        delivered(response.get("generateVideoResponse").unwrap_or(response))
+        read_operation(response.get("generateVideoResponse").unwrap_or(response))
     }
 
     fn cancel(&self, handle: &JobHandle) -> Option<Call> {
         (self.api_of_job(handle) == GoogleApi::Interactions).then(|| interactions::cancel(handle))
     }
 
-    fn cancelled(&self, _: &JobHandle, answer: &ProviderResponse) -> bool {
+    fn confirms_cancellation(&self, _: &JobHandle, answer: &ProviderResponse) -> bool {
         // A success says only that the call arrived.
         answer.status.is_success()
             && answer
@@ -319,7 +319,7 @@ impl GeminiVeoAdapter {
 
     /// The path of a model, to which its verb is added.
     fn path(&self, model: &str) -> String {
-        let model = in_path(model.trim_start_matches("models/"));
+        let model = encode_path(model.trim_start_matches("models/"));
         match self.api {
             Some(GoogleApi::Vertex) => format!("{}/{model}", self.models),
             _ => format!("/v1beta/models/{model}"),

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use crate::error::{ErrorClass, ProviderError};
-use crate::port::{AdapterStep, Call, JobOutput, OutputKind, OutputSource, RESULT};
+use crate::port::{AdapterStep, Call, JobOutput, MAX_RESULT_BYTES, OutputKind, OutputSource};
 use crate::response::text_at;
 
 /// The videos of an operation that is done, or why there are none.
-pub(super) fn delivered(response: &Value) -> Result<AdapterStep, ProviderError> {
+pub(super) fn read_operation(response: &Value) -> Result<AdapterStep, ProviderError> {
     let list = |member: &str| response[member].as_array().and_then(|all| all.first());
     let sample = list("generatedSamples").map(|sample| &sample["video"]);
     if let Some(video) = sample.or(list("videos")) {
@@ -57,7 +57,7 @@ pub(super) fn source(video: &Value, version: &str) -> Result<OutputSource, Provi
     };
     let mut content =
         Call::get("content", format!("/{version}/files/{id}:download")).with_query("alt", "media");
-    content.limit_bytes = RESULT;
+    content.limit_bytes = MAX_RESULT_BYTES;
     Ok(OutputSource::Call(Box::new(content)))
 }
 

@@ -45,7 +45,7 @@ pub(super) fn exchange(secret: &Secret, now: SystemTime) -> Result<Authorization
         ("assertion".to_owned(), assertion(&account, now)?),
     ];
     let call = Call::new("token", http::Method::POST, "")
-        .to(CallTarget::Address(account.token_uri))
+        .with_target(CallTarget::Address(account.token_uri))
         .without_credential()
         .with_body(RequestBody::Form(form));
     Ok(Authorization::Exchange(Box::new(call)))
@@ -60,9 +60,9 @@ pub(super) fn token(
         .and_then(|body| Ok((required_text(&body, "/access_token")?, body)));
     let (token, body) = body.map_err(|error| match error.class {
         // "invalid_grant": the account or its key is no more.
-        ErrorClass::Rejected => error.of_class(ErrorClass::Credentials),
+        ErrorClass::Rejected => error.with_class(ErrorClass::Credentials),
         // Nothing but a token was asked for, so nothing is unclear.
-        ErrorClass::Unclear => error.of_class(ErrorClass::Unavailable),
+        ErrorClass::Unclear => error.with_class(ErrorClass::Unavailable),
         _ => error,
     })?;
     // Five minutes where nothing is told: too short costs an exchange, too long a failed call.

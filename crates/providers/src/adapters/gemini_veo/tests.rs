@@ -51,8 +51,8 @@ fn polled(
     body: &Value,
 ) -> Result<AdapterStep, ProviderError> {
     let handle = JobHandle(json!({"name": "models/veo/operations/o1", "model": "veo", "id": "i1"}));
-    let asked = adapter.poll(&handle).unwrap().asked();
-    adapter.polled(&handle, &asked, &ProviderResponse::json_of(status, body))
+    let asked = adapter.poll(&handle).unwrap().context();
+    adapter.read_poll(&handle, &asked, &ProviderResponse::from_json(status, body))
 }
 
 fn source_of(step: Result<AdapterStep, ProviderError>) -> OutputSource {
@@ -107,8 +107,9 @@ fn the_two_classic_interfaces_differ_in_little() {
         (&parameters["generateAudio"], &parameters["seed"]),
         (&json!(false), &json!(7))
     );
-    let taken = ProviderResponse::json_of(200, &json!({"name": "projects/p1/operations/o1"}));
-    let Ok(AdapterStep::Submitted { handle, .. }) = vertex.submitted(&order, &call.asked(), &taken)
+    let taken = ProviderResponse::from_json(200, &json!({"name": "projects/p1/operations/o1"}));
+    let Ok(AdapterStep::Submitted { handle, .. }) =
+        vertex.read_submission(&order, &call.context(), &taken)
     else {
         panic!("not submitted");
     };
@@ -227,7 +228,7 @@ fn a_video_is_a_file_or_right_here() {
 #[test]
 fn submissions_are_classed() {
     let order = video("veo-3.1-generate-preview");
-    let asked = gemini().start(&order).unwrap().asked();
+    let asked = gemini().start(&order).unwrap().context();
     let error =
         |status: &str, message: &str| json!({"error": {"status": status, "message": message}});
     for (status, body, class) in [
@@ -271,13 +272,13 @@ fn submissions_are_classed() {
         (504, error("DEADLINE_EXCEEDED", "slow"), ErrorClass::Unclear),
     ] {
         let told = gemini()
-            .submitted(&order, &asked, &ProviderResponse::json_of(status, &body))
+            .read_submission(&order, &asked, &ProviderResponse::from_json(status, &body))
             .unwrap_err();
         assert_eq!(told.class, class, "{body}");
     }
     let slow = json!({"error": {"status": "RESOURCE_EXHAUSTED", "message": "", "details": [{"retryDelay": "32s"}]}});
     let told = gemini()
-        .submitted(&order, &asked, &ProviderResponse::json_of(429, &slow))
+        .read_submission(&order, &asked, &ProviderResponse::from_json(429, &slow))
         .unwrap_err();
     assert_eq!(told.retry_after, Some(Duration::from_secs(32)));
     let error = gemini().start(&stems("x")).unwrap_err();
@@ -386,9 +387,9 @@ fn a_service_account_signs_for_an_hour() {
 
 #[test]
 fn tokens_are_read() {
-    let asked = gemini().start(&video("veo")).unwrap().asked();
+    let asked = gemini().start(&video("veo")).unwrap().context();
     let told = |status, body: &Value| {
-        vertex().authorized(&asked, &ProviderResponse::json_of(status, body))
+        vertex().read_exchange(&asked, &ProviderResponse::from_json(status, body))
     };
     let (headers, lifetime) =
         told(200, &json!({"access_token": "t1", "expires_in": 3599})).unwrap();
@@ -451,11 +452,11 @@ fn the_model_decides_on_the_api() {
 fn an_empty_account_is_no_haste() {
     let google = adapter("gemini-veo", &json!({}));
     let order = video("gemini-omni-1.1-flash");
-    let asked = google.start(&order).unwrap().asked();
+    let asked = google.start(&order).unwrap().context();
     let body = json!({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED",
         "message": "You exceeded your current quota, please check your plan and billing details."}});
     let error = google
-        .submitted(&order, &asked, &ProviderResponse::json_of(429, &body))
+        .read_submission(&order, &asked, &ProviderResponse::from_json(429, &body))
         .unwrap_err();
     assert_eq!(error.class, ErrorClass::Account);
 }

@@ -58,7 +58,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     anonymous: false,
     build: |settings| {
         Ok(Arc::new(KlingAdapter {
-            known: settings.shelf("kling"),
+            catalogue: settings.protocol_catalogue("kling"),
         }))
     },
 };
@@ -68,16 +68,16 @@ static JOB: JobApi = JobApi {
     path: "/v1/videos/{operation}/{id}",
     cancel: None,
     headers: &[],
-    taken: opened,
-    told: |answer| {
-        opened(answer).map_err(|error| {
+    submission_body: parse_envelope,
+    poll_body: |answer| {
+        parse_envelope(answer).map_err(|error| {
             let class = match error.class {
                 _ if is_gone(answer, &error) => ErrorClass::Missing,
                 // A code that is not known ends no job.
                 ErrorClass::Rejected if answer.status.is_success() => ErrorClass::Unclear,
                 class => class,
             };
-            error.of_class(class)
+            error.with_class(class)
         })
     },
     status: "/data/task_status",
@@ -88,14 +88,14 @@ static JOB: JobApi = JobApi {
         ("failed", JobStatus::FAILED),
     ],
     progress: |_| None,
-    made: |_, body| video_at(body, "/data/task_result/videos/0/url"),
-    failed: |body| ENDS.error(ErrorDescription::at(body, "", "/data/task_status_msg")),
-    lost: "",
+    outputs: |_, body| video_at(body, "/data/task_result/videos/0/url"),
+    failure: |body| ENDS.error(ErrorDescription::at(body, "", "/data/task_status_msg")),
+    lost_message: "",
 };
 
 #[derive(Debug)]
 struct KlingAdapter {
-    known: ProtocolCatalogue,
+    catalogue: ProtocolCatalogue,
 }
 
 impl Adapter for KlingAdapter {
@@ -115,7 +115,7 @@ impl Adapter for KlingAdapter {
             audio: None,
             max_prompt: 2500,
         };
-        Some(ModelLimits::Video(self.known.video(model, unknown)))
+        Some(ModelLimits::Video(self.catalogue.video(model, unknown)))
     }
 
     fn fault_of_secret(&self, secret: &Secret) -> Option<&'static str> {
@@ -123,7 +123,7 @@ impl Adapter for KlingAdapter {
         (!is_pair).then_some("a Kling key has two parts; use \"ACCESSKEY:SECRETKEY\"")
     }
 
-    fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
+    fn can_express_size(&self, _: &str, size: (u32, u32)) -> bool {
         let is_fine = matches!(size.0.min(size.1), 720 | 960 | 1080 | 1440);
         is_fine && size.0.max(size.1) <= 1920 && frame_size::has_usual_ratio(size)
     }
@@ -143,8 +143,8 @@ impl Adapter for KlingAdapter {
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
         vec![
-            RefusalRule::of_http(),
-            RefusalRule::of_codes(REFUSALS, "Kling's API reference, Error Code"),
+            RefusalRule::http_statuses(),
+            RefusalRule::error_codes(REFUSALS, "Kling's API reference, Error Code"),
         ]
     }
 
@@ -172,24 +172,26 @@ impl Adapter for KlingAdapter {
             fields.insert("sound".into(), json!(if on { "on" } else { "off" }));
         }
         if let Some(file) = first {
-            fields.insert("image".into(), json!(handed_over(file)));
-            fields.extend(last.map(|file| ("image_tail".into(), json!(handed_over(file)))));
+            fields.insert("image".into(), json!(picture_field(file)));
+            fields.extend(last.map(|file| ("image_tail".into(), json!(picture_field(file)))));
         } else {
             fields.insert("aspect_ratio".into(), json!(frame_size::ratio(video.size)));
         }
         let operation = operation(video);
         let path = format!("/v1/videos/{operation}");
         let call = Call::post("submit", path, Value::Object(fields));
-        Ok(call.submits().with_memo(json!({"operation": operation})))
+        Ok(call
+            .mark_submission()
+            .with_memo(json!({"operation": operation})))
     }
 
-    fn submitted(
+    fn read_submission(
         &self,
         _: &Order,
         asked: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let body = opened(answer)?;
+        let body = parse_envelope(answer)?;
         let id = required_text(&body, "/data/task_id")?;
         let operation = required_text(&asked.memo, "/operation")?;
         Ok(AdapterStep::submitted(
@@ -212,7 +214,7 @@ impl Adapter for KlingAdapter {
 
     /// In the units that its price list is in.
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
-        ProviderCost::at(
+        ProviderCost::at_pointer(
             &answer.json().ok()?,
             "/data/final_unit_deduction",
             CostUnit::Units,
@@ -227,7 +229,7 @@ impl Adapter for KlingAdapter {
         fits_path(&order.key).then(|| Call::get("find", path))
     }
 
-    fn found(
+    fn read_lookup(
         &self,
         order: &Order,
         _: SystemTime,
@@ -237,7 +239,7 @@ impl Adapter for KlingAdapter {
         let WorkSpec::Video(video) = &order.work else {
             return Err(ProviderError::unreadable("no such call was sent"));
         };
-        let body = match opened(answer) {
+        let body = match parse_envelope(answer) {
             Err(error) if is_gone(answer, &error) => return Ok(LookupPage::default()),
             opened => opened?,
         };
@@ -284,12 +286,12 @@ fn has_modes(model: &str) -> bool {
 }
 
 /// The picture's address, else its content without the prefix of a `data:` address.
-fn handed_over(file: &MediaFile) -> String {
+fn picture_field(file: &MediaFile) -> String {
     file.url.clone().unwrap_or_else(|| file.base64())
 }
 
 /// The envelope when it says success, else its error.
-fn opened(answer: &ProviderResponse) -> ParsedBody {
+fn parse_envelope(answer: &ProviderResponse) -> ParsedBody {
     let describe = |body: &Value| ErrorDescription::at(body, "/code", "/message");
     let Ok(body) = answer.json() else {
         return Err(answer.failure(describe));
@@ -300,7 +302,7 @@ fn opened(answer: &ProviderResponse) -> ParsedBody {
         Some(0) if fine => Ok(body),
         Some(code) if code != 0 => {
             let class = class_of(code, answer.status.is_server_error());
-            Err(answer.failure(describe).of_class(class))
+            Err(answer.failure(describe).with_class(class))
         }
         _ if fine => Err(ProviderError::unreadable(
             "the provider's response has no code",

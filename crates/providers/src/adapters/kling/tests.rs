@@ -59,9 +59,9 @@ fn a_picture_decides_the_operation() {
     assert_eq!(body(&call)["image"], "iVBORw0KGgo=");
     assert_eq!(body(&call).get("aspect_ratio"), None);
     assert_eq!(body(&call)["mode"], "std");
-    let answer = ProviderResponse::json_of(200, &json!({"code": 0, "data": {"task_id": "7"}}));
+    let answer = ProviderResponse::from_json(200, &json!({"code": 0, "data": {"task_id": "7"}}));
     let Ok(AdapterStep::Submitted { handle, .. }) =
-        kling().submitted(&order, &call.asked(), &answer)
+        kling().read_submission(&order, &call.context(), &answer)
     else {
         panic!("not submitted");
     };
@@ -78,11 +78,11 @@ fn a_picture_decides_the_operation() {
 #[test]
 fn the_code_counts_more_than_the_status() {
     let order = video("kling-v2-6");
-    let asked = kling().start(&order).unwrap().asked();
+    let asked = kling().start(&order).unwrap().context();
     let class = |status, body: Value| {
-        let answer = ProviderResponse::json_of(status, &body);
+        let answer = ProviderResponse::from_json(status, &body);
         kling()
-            .submitted(&order, &asked, &answer)
+            .read_submission(&order, &asked, &answer)
             .unwrap_err()
             .class
     };
@@ -117,9 +117,9 @@ fn the_code_counts_more_than_the_status() {
 #[test]
 fn every_status_word() {
     let handle = JobHandle(json!({"id": "7", "operation": "text2video"}));
-    let asked = kling().poll(&handle).unwrap().asked();
+    let asked = kling().poll(&handle).unwrap().context();
     let polled = |status, body: Value| {
-        kling().polled(&handle, &asked, &ProviderResponse::json_of(status, &body))
+        kling().read_poll(&handle, &asked, &ProviderResponse::from_json(status, &body))
     };
     let said = |data: Value| polled(200, json!({"code": 0, "message": "SUCCEED", "data": data}));
     for word in ["submitted", "processing"] {

@@ -34,10 +34,10 @@ use crate::adapters::{Protocol, stem_names};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::limits::{ModelLimits, MusicLimits, StemLimits};
 use crate::order::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
-use crate::port::jobs::errors::{FailureTable, of_poll};
+use crate::port::jobs::errors::{FailureTable, as_poll_error};
 use crate::port::{
-    Adapter, AdapterStep, Authorization, Call, CallContext, JobHandle, JobOutput, PollPace,
-    RefusalRule, RequestBody, TELLING,
+    Adapter, AdapterStep, Authorization, Call, CallContext, JobHandle, JobOutput, MAX_ANSWER_BYTES,
+    PollPace, RefusalRule, RequestBody,
 };
 use crate::response::{ProviderResponse, percent_at, required_text, text_at};
 use crate::secret::Secret;
@@ -118,7 +118,7 @@ impl Adapter for LalalAdapter {
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        vec![RefusalRule::of_http()]
+        vec![RefusalRule::http_statuses()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -130,10 +130,10 @@ impl Adapter for LalalAdapter {
                 bytes: file.bytes.clone(),
                 mime: "application/octet-stream".into(),
             })
-            .works(TELLING))
+            .with_long_timeout(MAX_ANSWER_BYTES))
     }
 
-    fn submitted(
+    fn read_submission(
         &self,
         order: &Order,
         asked: &CallContext,
@@ -153,7 +153,7 @@ impl Adapter for LalalAdapter {
         Ok(check(&[handle]))
     }
 
-    fn polled(
+    fn read_poll(
         &self,
         handle: &JobHandle,
         _: &CallContext,
@@ -161,7 +161,7 @@ impl Adapter for LalalAdapter {
     ) -> Result<AdapterStep, ProviderError> {
         // The answer is about up to 200 tasks, so a 404 says nothing of a single one.
         let opened = answer.success(describe);
-        let body = opened.map_err(|error| of_poll(error, false))?;
+        let body = opened.map_err(|error| as_poll_error(error, false))?;
         let id = handle.text("id");
         match body["result"].get(id) {
             Some(task) => read(task),
@@ -180,7 +180,7 @@ impl Adapter for LalalAdapter {
         Some(Call::post("cancel", "/cancel/", body))
     }
 
-    fn cancelled(&self, handle: &JobHandle, answer: &ProviderResponse) -> bool {
+    fn confirms_cancellation(&self, handle: &JobHandle, answer: &ProviderResponse) -> bool {
         let body = answer.success(describe).unwrap_or_default();
         body["result"][handle.text("id")]["status"] == "success"
     }
@@ -203,7 +203,7 @@ impl LalalAdapter {
                 .collect();
             ("/split/multistem/", json!({"stem_list": list}))
         } else {
-            let stem = stems.wanted().and_then(|group| self.stem(group));
+            let stem = stems.single_group().and_then(|group| self.stem(group));
             (
                 "/split/stem_separator/",
                 json!({"stem": stem.ok_or_else(unknown)?}),
@@ -217,7 +217,7 @@ impl LalalAdapter {
         let body = json!({
             "source_id": source, "presets": presets, "idempotency_key": uuid4(&order.key),
         });
-        Ok(Call::post("submit", path, body).submits())
+        Ok(Call::post("submit", path, body).mark_submission())
     }
 
     /// The provider's name for a group.
@@ -334,7 +334,7 @@ fn class_by_code(error: ProviderError) -> ProviderError {
         }
         (class, _) => class,
     };
-    error.of_class(class)
+    error.with_class(class)
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use crate::port::{CallEffect, OutputKind};
 
 fn split(options: &Value, order: &Order) -> Call {
     let adapter = adapter("lalal", options);
-    let asked = adapter.start(order).unwrap().asked();
-    let uploaded = ProviderResponse::json_of(200, &json!({"id": "source-1", "duration": 10}));
-    match adapter.submitted(order, &asked, &uploaded).unwrap() {
+    let asked = adapter.start(order).unwrap().context();
+    let uploaded = ProviderResponse::from_json(200, &json!({"id": "source-1", "duration": 10}));
+    match adapter.read_submission(order, &asked, &uploaded).unwrap() {
         AdapterStep::Next(call) => *call,
         other => panic!("{other:?}"),
     }
@@ -79,7 +79,7 @@ fn one_stem_or_all_of_them() {
 fn a_used_key_means_that_the_order_was_taken() {
     let adapter = adapter("lalal", &json!({}));
     let order = stems("auto");
-    let asked = split(&json!({}), &order).asked();
+    let asked = split(&json!({}), &order).context();
     let error = |code: &str, detail: &str| json!({"code": code, "detail": detail});
     for (status, body, class) in [
         (
@@ -111,7 +111,7 @@ fn a_used_key_means_that_the_order_was_taken() {
         (502, json!(null), ErrorClass::Unclear),
     ] {
         let error = adapter
-            .submitted(&order, &asked, &ProviderResponse::json_of(status, &body))
+            .read_submission(&order, &asked, &ProviderResponse::from_json(status, &body))
             .unwrap_err();
         assert_eq!(error.class, class, "{status} {body}");
     }
@@ -120,9 +120,9 @@ fn a_used_key_means_that_the_order_was_taken() {
 fn polled(task: &Value) -> Result<AdapterStep, ProviderError> {
     let adapter = adapter("lalal", &json!({}));
     let handle = JobHandle(json!({"id": "t-1"}));
-    let asked = adapter.poll(&handle).unwrap().asked();
+    let asked = adapter.poll(&handle).unwrap().context();
     let body = json!({"result": {"t-1": task}});
-    adapter.polled(&handle, &asked, &ProviderResponse::json_of(200, &body))
+    adapter.read_poll(&handle, &asked, &ProviderResponse::from_json(200, &body))
 }
 
 #[test]
@@ -201,10 +201,10 @@ fn many_are_asked_for_at_once() {
     let call = adapter.poll_many(&[&a, &b]).unwrap();
     assert_eq!(*body(&call), json!({"task_ids": ["a", "b"]}));
     let answer = json!({"result": {"b": {"status": "progress", "progress": 0}}});
-    let steps = adapter.polled_many(
+    let steps = adapter.read_poll_many(
         &[&a, &b],
-        &call.asked(),
-        &ProviderResponse::json_of(200, &answer),
+        &call.context(),
+        &ProviderResponse::from_json(200, &answer),
     );
     assert_eq!(steps[0].as_ref().unwrap_err().class, ErrorClass::Unclear);
     assert!(matches!(steps[1], Ok(AdapterStep::Running { .. })));
@@ -216,9 +216,11 @@ fn a_task_is_called_off_when_the_provider_says_so() {
     let handle = JobHandle(json!({"id": "a"}));
     assert!(adapter.cancel(&handle).is_some());
     let says = |status: &str| {
-        ProviderResponse::json_of(200, &json!({"result": {"a": {"status": status}}}))
+        ProviderResponse::from_json(200, &json!({"result": {"a": {"status": status}}}))
     };
-    assert!(adapter.cancelled(&handle, &says("success")));
-    assert!(!adapter.cancelled(&handle, &says("server_error")));
-    assert!(!adapter.cancelled(&handle, &ProviderResponse::json_of(500, &json!(null))));
+    assert!(adapter.confirms_cancellation(&handle, &says("success")));
+    assert!(!adapter.confirms_cancellation(&handle, &says("server_error")));
+    assert!(
+        !adapter.confirms_cancellation(&handle, &ProviderResponse::from_json(500, &json!(null)))
+    );
 }

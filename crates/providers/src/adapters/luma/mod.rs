@@ -65,14 +65,14 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
     };
     Ok(Arc::new(LumaAdapter {
         api,
-        known: settings.shelf("luma"),
+        catalogue: settings.protocol_catalogue("luma"),
     }))
 }
 
 #[derive(Debug)]
 struct LumaAdapter {
     api: LumaApi,
-    known: ProtocolCatalogue,
+    catalogue: ProtocolCatalogue,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ static DREAM_MACHINE: JobApi = job(Some((Method::DELETE, "/generations/{id}")), 
     video_at(body, "/assets/video")
 });
 static AGENTS: JobApi = job(None, |_, body| {
-    Ok(made_by_agents(body)
+    Ok(agents_video_url(body)
         .map(JobOutput::video_at)
         .into_iter()
         .collect())
@@ -97,8 +97,8 @@ const fn job(cancel: Option<(Method, &'static str)>, made: OutputReader) -> JobA
         path: "/generations/{id}",
         cancel,
         headers: &[],
-        taken: |answer| answer.success(describe).map_err(class_of_refusal),
-        told: |answer| answer.success(describe),
+        submission_body: |answer| answer.success(describe).map_err(class_of_refusal),
+        poll_body: |answer| answer.success(describe),
         status: "/state",
         words: &[
             ("queued", JobStatus::Queued),
@@ -108,15 +108,15 @@ const fn job(cancel: Option<(Method, &'static str)>, made: OutputReader) -> JobA
             ("failed", JobStatus::FAILED),
         ],
         progress: |_| None,
-        made,
-        failed: |body| {
+        outputs: made,
+        failure: |body| {
             ENDS.error(ErrorDescription::at(
                 body,
                 "/failure_code",
                 "/failure_reason",
             ))
         },
-        lost: "",
+        lost_message: "",
     }
 }
 
@@ -150,7 +150,7 @@ impl Adapter for LumaAdapter {
             audio: None,
             max_prompt: 5000,
         };
-        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.known.video(model, unknown)))
+        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.catalogue.video(model, unknown)))
     }
 
     fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
@@ -165,7 +165,7 @@ impl Adapter for LumaAdapter {
         ))
     }
 
-    fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
+    fn can_express_size(&self, _: &str, size: (u32, u32)) -> bool {
         matches!(size.0.min(size.1), 360 | 540 | 720 | 1080) && frame_size::has_usual_ratio(size)
     }
 
@@ -188,7 +188,7 @@ impl Adapter for LumaAdapter {
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        vec![RefusalRule::of_http()]
+        vec![RefusalRule::http_statuses()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -200,10 +200,10 @@ impl Adapter for LumaAdapter {
                 Call::post("submit", "/generations/video", body)
             }
         };
-        Ok(call.submits())
+        Ok(call.mark_submission())
     }
 
-    fn cancelled(&self, _: &JobHandle, _: &ProviderResponse) -> bool {
+    fn confirms_cancellation(&self, _: &JobHandle, _: &ProviderResponse) -> bool {
         // It is unknown whether a deletion stops a generation that runs.
         false
     }
@@ -214,7 +214,7 @@ impl Adapter for LumaAdapter {
         is_listed.then(|| page(0))
     }
 
-    fn found(
+    fn read_lookup(
         &self,
         order: &Order,
         since: SystemTime,
@@ -244,7 +244,7 @@ impl Adapter for LumaAdapter {
         let offset = asked.memo.as_u64().unwrap_or_default();
         let read = u64::try_from(generations.len()).unwrap_or_default();
         let next = goes_on.then(|| page(offset.saturating_add(read)));
-        Ok(LookupPage::jobs(jobs).and_then(next))
+        Ok(LookupPage::jobs(jobs).with_next_page(next))
     }
 }
 
@@ -314,7 +314,7 @@ fn for_dream_machine(order: &Order, video: &VideoSpec) -> Result<Value, Provider
     Ok(Value::Object(fields))
 }
 
-fn made_by_agents(body: &Value) -> Option<String> {
+fn agents_video_url(body: &Value) -> Option<String> {
     let outputs = body.pointer("/output")?.as_array()?;
     let is_video = |output: &&Value| text_at(output, "/type").as_deref() == Some("video");
     text_at(outputs.iter().find(is_video)?, "/url")
@@ -348,7 +348,7 @@ fn class_of_refusal(error: ProviderError) -> ProviderError {
         None if words.contains("credits") => ErrorClass::Account,
         _ => ErrorClass::Rejected,
     };
-    error.of_class(class)
+    error.with_class(class)
 }
 
 /// The codes of Agents, from its SDK's types; Dream Machine has words alone.

@@ -93,9 +93,9 @@ fn dream_machine_takes_addresses_only() {
 #[test]
 fn what_a_submission_may_answer() {
     let order = video("ray-3.2");
-    let asked = luma("agents").start(&order).unwrap().asked();
+    let asked = luma("agents").start(&order).unwrap().context();
     let answered = |status, body: &Value| {
-        luma("agents").submitted(&order, &asked, &ProviderResponse::json_of(status, body))
+        luma("agents").read_submission(&order, &asked, &ProviderResponse::from_json(status, body))
     };
     assert!(matches!(
         answered(201, &json!({"id": "g"})),
@@ -135,8 +135,8 @@ fn every_state() {
     let handle = JobHandle(json!({"id": "g"}));
     let polled = |api: &str, status, body: Value| {
         let luma = luma(api);
-        let asked = luma.poll(&handle).unwrap().asked();
-        luma.polled(&handle, &asked, &ProviderResponse::json_of(status, &body))
+        let asked = luma.poll(&handle).unwrap().context();
+        luma.read_poll(&handle, &asked, &ProviderResponse::from_json(status, &body))
     };
     for word in ["queued", "processing", "dreaming"] {
         let step = polled("agents", 200, json!({"state": word})).unwrap();
@@ -195,7 +195,7 @@ fn a_deletion_proves_nothing() {
     assert!(luma("agents").cancel(&handle).is_none());
     let older = luma("dream-machine");
     assert!(older.cancel(&handle).is_some());
-    assert!(!older.cancelled(&handle, &ProviderResponse::json_of(204, &Value::Null)));
+    assert!(!older.confirms_cancellation(&handle, &ProviderResponse::from_json(204, &Value::Null)));
     assert_eq!(
         older.start(&stems("x")).unwrap_err().class,
         ErrorClass::Rejected

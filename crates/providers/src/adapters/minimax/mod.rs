@@ -35,10 +35,10 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 };
 
 fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
-    let known = settings.shelf("minimax");
+    let known = settings.protocol_catalogue("minimax");
     let video: Box<dyn Adapter> = match settings.word("api", &["v1", "v2"])? {
-        "v2" => Box::new(v2::MiniMaxV2Adapter { known }),
-        _ => Box::new(v1::MiniMaxV1Adapter { known }),
+        "v2" => Box::new(v2::MiniMaxV2Adapter { catalogue: known }),
+        _ => Box::new(v1::MiniMaxV1Adapter { catalogue: known }),
     };
     Ok(Arc::new(MiniMaxAdapter { video }))
 }
@@ -64,8 +64,8 @@ impl Adapter for MiniMaxAdapter {
         }
     }
 
-    fn can_say(&self, model: &str, size: (u32, u32)) -> bool {
-        self.video.can_say(model, size)
+    fn can_express_size(&self, model: &str, size: (u32, u32)) -> bool {
+        self.video.can_express_size(model, size)
     }
 
     fn pace(&self) -> PollPace {
@@ -83,15 +83,15 @@ impl Adapter for MiniMaxAdapter {
         }
     }
 
-    fn submitted(
+    fn read_submission(
         &self,
         order: &Order,
         asked: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         match &order.work {
-            WorkSpec::Song(song) => music::made(order, song, answer),
-            _ => self.video.submitted(order, asked, answer),
+            WorkSpec::Song(song) => music::read_song(order, song, answer),
+            _ => self.video.read_submission(order, asked, answer),
         }
     }
 
@@ -111,28 +111,28 @@ impl Adapter for MiniMaxAdapter {
         self.video.poll(handle)
     }
 
-    fn polled(
+    fn read_poll(
         &self,
         handle: &JobHandle,
         asked: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        self.video.polled(handle, asked, answer)
+        self.video.read_poll(handle, asked, answer)
     }
 
     fn cancel(&self, handle: &JobHandle) -> Option<Call> {
         self.video.cancel(handle)
     }
 
-    fn cancelled(&self, handle: &JobHandle, answer: &ProviderResponse) -> bool {
-        self.video.cancelled(handle, answer)
+    fn confirms_cancellation(&self, handle: &JobHandle, answer: &ProviderResponse) -> bool {
+        self.video.confirms_cancellation(handle, answer)
     }
 }
 
 const PACE: PollPace = PollPace::new(Duration::from_secs(5), Duration::from_secs(20));
 
 /// The body, unless it or the status tells of an error.
-fn opened(answer: &ProviderResponse) -> ParsedBody {
+fn parse_body(answer: &ProviderResponse) -> ParsedBody {
     let body = answer.json();
     let code = body.as_ref().ok().and_then(code_of);
     if code.is_none() && answer.status.is_success() {
@@ -184,8 +184,8 @@ const REFUSALS: [&str; 11] = [
 
 fn refusals() -> Vec<RefusalRule<'static>> {
     vec![
-        RefusalRule::of_http(),
-        RefusalRule::of_codes(REFUSALS, "platform.minimax.io, Error Codes"),
+        RefusalRule::http_statuses(),
+        RefusalRule::error_codes(REFUSALS, "platform.minimax.io, Error Codes"),
     ]
 }
 
@@ -212,8 +212,8 @@ fn class_of(code: &str) -> Option<ErrorClass> {
 /// What an error of a poll means: a parameter that is wrong can only be the
 /// job's id, which the provider no longer knows; a code that is not known ends
 /// no job.
-fn of_poll(answer: &ProviderResponse) -> ParsedBody {
-    opened(answer).map_err(|error| {
+fn parse_poll(answer: &ProviderResponse) -> ParsedBody {
+    parse_body(answer).map_err(|error| {
         // Version 2 answers 500 for an id that it does not know. A server in
         // trouble says that too, but does not speak of the task.
         let message = error.message.to_lowercase();
@@ -226,7 +226,7 @@ fn of_poll(answer: &ProviderResponse) -> ParsedBody {
             ErrorClass::Rejected if answer.status.is_success() => ErrorClass::Unclear,
             class => class,
         };
-        error.of_class(class).on(ErrorBasis::Answer)
+        error.with_class(class).with_basis(ErrorBasis::Answer)
     })
 }
 
@@ -254,10 +254,12 @@ mod tests {
         for (api, model) in [("v1", "MiniMax-Hailuo-2.3"), ("v2", "MiniMax-H3")] {
             let adapter = adapter("minimax", &json!({"api": api}));
             let order = video(model);
-            let asked = adapter.start(&order).unwrap().asked();
+            let asked = adapter.start(&order).unwrap().context();
             let error = |status, body: &Value| {
-                let answer = ProviderResponse::json_of(status, body);
-                adapter.submitted(&order, &asked, &answer).unwrap_err()
+                let answer = ProviderResponse::from_json(status, body);
+                adapter
+                    .read_submission(&order, &asked, &answer)
+                    .unwrap_err()
             };
             for (status, code, wanted) in [
                 (200, 1002, ErrorClass::RateLimited),
@@ -294,11 +296,13 @@ mod tests {
     fn version_two_has_types_and_no_codes() {
         let adapter = adapter("minimax", &json!({"api": "v2"}));
         let order = video("MiniMax-H3");
-        let asked = adapter.start(&order).unwrap().asked();
+        let asked = adapter.start(&order).unwrap().context();
         let body = json!({"type": "error", "error": {"type": "insufficient_balance_error",
             "message": "insufficient balance", "http_code": "429"}});
-        let answer = ProviderResponse::json_of(429, &body);
-        let error = adapter.submitted(&order, &asked, &answer).unwrap_err();
+        let answer = ProviderResponse::from_json(429, &body);
+        let error = adapter
+            .read_submission(&order, &asked, &answer)
+            .unwrap_err();
         assert_eq!(error.class, ErrorClass::Account);
         assert_eq!(error.message, "insufficient balance");
         // The words that the provider's page gives as examples.
@@ -336,8 +340,10 @@ mod tests {
         ] {
             let body = json!({"type": "error",
                 "error": {"type": kind, "message": message, "http_code": status.to_string()}});
-            let answer = ProviderResponse::json_of(status, &body);
-            let error = adapter.submitted(&order, &asked, &answer).unwrap_err();
+            let answer = ProviderResponse::from_json(status, &body);
+            let error = adapter
+                .read_submission(&order, &asked, &answer)
+                .unwrap_err();
             assert_eq!(error.class, class, "{message}");
         }
     }
@@ -345,9 +351,9 @@ mod tests {
     #[test]
     fn the_trace_is_told() {
         let body = json!({"base_resp": {"status_code": 2013, "status_msg": "invalid params"}});
-        let mut answer = ProviderResponse::json_of(200, &body);
+        let mut answer = ProviderResponse::from_json(200, &body);
         answer.headers.insert("trace-id", "0f3a".parse().unwrap());
-        let error = opened(&answer).unwrap_err();
+        let error = parse_body(&answer).unwrap_err();
         assert_eq!(error.message, "invalid params (trace 0f3a)");
     }
 }

@@ -13,7 +13,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::opened;
+use super::parse_body;
 use crate::error::{ErrorClass, ProviderError};
 use crate::limits::{ModelLimits, MusicLimits};
 use crate::order::{Order, SongSpec};
@@ -21,8 +21,8 @@ use crate::port::{AdapterStep, Call, JobOutput, OutputSource};
 use crate::response::{ProviderResponse, required_text};
 
 /// Longest description and lyrics in characters.
-const PROMPT: usize = 2_000;
-const LYRICS: usize = 3_500;
+const MAX_PROMPT_CHARS: usize = 2_000;
+const MAX_LYRICS_CHARS: usize = 3_500;
 /// Most bytes of an answer, should the recording be in it all the same.
 const MAX_BYTES: u64 = 80_000_000;
 
@@ -47,27 +47,27 @@ pub(super) fn start(order: &Order, song: &SongSpec) -> Call {
     let mut body = Map::new();
     let mut put = |name: &str, value: Value| body.insert(name.to_owned(), value);
     put("model", json!(order.model));
-    put("prompt", json!(cut(&description, PROMPT)));
+    put("prompt", json!(cut(&description, MAX_PROMPT_CHARS)));
     match song.lyrics() {
-        Some(lyrics) => put("lyrics", json!(cut(lyrics, LYRICS))),
+        Some(lyrics) => put("lyrics", json!(cut(lyrics, MAX_LYRICS_CHARS))),
         None if song.is_instrumental() => put("is_instrumental", json!(true)),
         None if writes_lyrics(&order.model) => put("lyrics_optimizer", json!(true)),
-        None => put("lyrics", json!(cut(&description, LYRICS))),
+        None => put("lyrics", json!(cut(&description, MAX_LYRICS_CHARS))),
     };
     let audio = json!({"sample_rate": 44_100, "bitrate": 256_000, "format": "mp3"});
     put("audio_setting", audio);
     put("output_format", json!("url"));
     Call::post("song", "/v1/music_generation", Value::Object(body))
-        .submits()
-        .works(MAX_BYTES)
+        .mark_submission()
+        .with_long_timeout(MAX_BYTES)
 }
 
-pub(super) fn made(
+pub(super) fn read_song(
     order: &Order,
     song: &SongSpec,
     answer: &ProviderResponse,
 ) -> Result<AdapterStep, ProviderError> {
-    let body = opened(answer)?;
+    let body = parse_body(answer)?;
     let audio = required_text(&body, "/data/audio")?;
     // An address was asked for. The recording may be in the answer all the same, in hex.
     let source = if audio.starts_with("https://") || audio.starts_with("http://") {

@@ -12,7 +12,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ENDS, PACE, code_of, of_poll, opened, refusals};
+use super::{ENDS, PACE, code_of, parse_body, parse_poll, refusals};
 use crate::catalogue::ProtocolCatalogue;
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
@@ -23,7 +23,7 @@ use crate::response::{ProviderResponse, required_text, text_at};
 
 #[derive(Debug)]
 pub(super) struct MiniMaxV1Adapter {
-    pub(super) known: ProtocolCatalogue,
+    pub(super) catalogue: ProtocolCatalogue,
 }
 
 impl Adapter for MiniMaxV1Adapter {
@@ -38,7 +38,7 @@ impl Adapter for MiniMaxV1Adapter {
             audio: None,
             max_prompt: 2000,
         };
-        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.known.video(model, unknown)))
+        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.catalogue.video(model, unknown)))
     }
 
     fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
@@ -46,7 +46,7 @@ impl Adapter for MiniMaxV1Adapter {
         newer.then(|| format!("{model} is served by version 2; use api = \"v2\""))
     }
 
-    fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
+    fn can_express_size(&self, _: &str, size: (u32, u32)) -> bool {
         matches!(size.0.min(size.1), 512 | 720 | 768 | 1080)
     }
 
@@ -84,16 +84,16 @@ impl Adapter for MiniMaxV1Adapter {
             fields.insert("subject_reference".into(), subject);
         }
         let call = Call::post("submit", "/v1/video_generation", Value::Object(fields));
-        Ok(call.submits())
+        Ok(call.mark_submission())
     }
 
-    fn submitted(
+    fn read_submission(
         &self,
         _: &Order,
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let body = opened(answer)?;
+        let body = parse_body(answer)?;
         Ok(AdapterStep::submitted(
             json!({"id": required_text(&body, "/task_id")?}),
         ))
@@ -115,7 +115,7 @@ impl Adapter for MiniMaxV1Adapter {
         Ok(call.with_query("task_id", handle.text("id")))
     }
 
-    fn polled(
+    fn read_poll(
         &self,
         _: &JobHandle,
         asked: &CallContext,
@@ -130,7 +130,7 @@ impl Adapter for MiniMaxV1Adapter {
             let message = message.filter(|_| code.is_some());
             return Err(ENDS.error(ErrorDescription { code, message }));
         }
-        let body = of_poll(answer)?;
+        let body = parse_poll(answer)?;
         if asked.stage == "file" {
             return AdapterStep::done(video_at(&body, "/file/download_url")?);
         }
@@ -229,10 +229,10 @@ mod tests {
     #[test]
     fn every_status_word() {
         let handle = JobHandle(json!({"id": "176843862716480"}));
-        let asked = v1().poll(&handle).unwrap().asked();
+        let asked = v1().poll(&handle).unwrap().context();
         let fine = json!({"status_code": 0, "status_msg": "success"});
         let polled =
-            |body: &Value| v1().polled(&handle, &asked, &ProviderResponse::json_of(200, body));
+            |body: &Value| v1().read_poll(&handle, &asked, &ProviderResponse::from_json(200, body));
         for word in ["Preparing", "Queueing", "Processing"] {
             let step = polled(&json!({"status": word, "base_resp": fine})).unwrap();
             assert!(matches!(
@@ -258,10 +258,10 @@ mod tests {
         };
         assert_eq!(call.query, [("file_id".to_owned(), "205258".to_owned())]);
         let file = |body: &Value| {
-            v1().polled(
+            v1().read_poll(
                 &handle,
-                &call.asked(),
-                &ProviderResponse::json_of(200, body),
+                &call.context(),
+                &ProviderResponse::from_json(200, body),
             )
         };
         let found = json!({"file": {"download_url": "https://x.example/v.mp4"}, "base_resp": fine});

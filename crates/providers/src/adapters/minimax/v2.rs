@@ -19,7 +19,7 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::{ENDS, PACE, of_poll, opened, refusals};
+use super::{ENDS, PACE, parse_body, parse_poll, refusals};
 use crate::adapters::ark_tasks::{WORDS, content};
 use crate::catalogue::ProtocolCatalogue;
 use crate::error::{ErrorDescription, ProviderError};
@@ -35,25 +35,25 @@ static JOB: JobApi = JobApi {
     path: "/v2/query/video_generation/{id}",
     cancel: Some((Method::DELETE, "/v2/video_generation/{id}")),
     headers: &[],
-    taken: opened,
-    told: of_poll,
+    submission_body: parse_body,
+    poll_body: parse_poll,
     status: "/task/status",
     words: &WORDS,
     progress: |_| None,
-    made: |_, body| video_at(body, "/task/content/url"),
-    failed: |body| {
+    outputs: |_, body| video_at(body, "/task/content/url"),
+    failure: |body| {
         ENDS.error(ErrorDescription::at(
             body,
             "/task/error/code",
             "/task/error/message",
         ))
     },
-    lost: "the provider stopped processing the job",
+    lost_message: "the provider stopped processing the job",
 };
 
 #[derive(Debug)]
 pub(super) struct MiniMaxV2Adapter {
-    pub(super) known: ProtocolCatalogue,
+    pub(super) catalogue: ProtocolCatalogue,
 }
 
 impl Adapter for MiniMaxV2Adapter {
@@ -68,7 +68,7 @@ impl Adapter for MiniMaxV2Adapter {
             audio: None,
             max_prompt: 2000,
         };
-        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.known.video(model, unknown)))
+        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.catalogue.video(model, unknown)))
     }
 
     fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
@@ -76,7 +76,7 @@ impl Adapter for MiniMaxV2Adapter {
         older.then(|| format!("{model} is served by version 1; use api = \"v1\""))
     }
 
-    fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
+    fn can_express_size(&self, _: &str, size: (u32, u32)) -> bool {
         matches!(size.0.min(size.1), 768 | 1440)
     }
 
@@ -105,16 +105,16 @@ impl Adapter for MiniMaxV2Adapter {
         }
         fields.insert("content".into(), Value::Array(content(video)));
         let call = Call::post("submit", "/v2/video_generation", Value::Object(fields));
-        Ok(call.submits())
+        Ok(call.mark_submission())
     }
 
-    fn submitted(
+    fn read_submission(
         &self,
         _: &Order,
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let body = opened(answer)?;
+        let body = parse_body(answer)?;
         let id = id_in(&body).map_or_else(|| required_text(&body, JOB.id), Ok)?;
         Ok(AdapterStep::submitted(json!({"id": id})))
     }
@@ -128,8 +128,8 @@ impl Adapter for MiniMaxV2Adapter {
         Some(JobHandle(json!({"id": id_in(&answer.json().ok()?)?})))
     }
 
-    fn cancelled(&self, _: &JobHandle, answer: &ProviderResponse) -> bool {
-        let action = opened(answer).ok().and_then(|body| {
+    fn confirms_cancellation(&self, _: &JobHandle, answer: &ProviderResponse) -> bool {
+        let action = parse_body(answer).ok().and_then(|body| {
             let places = ["/action", "/task/action"];
             places.iter().find_map(|place| text_at(&body, place))
         });
@@ -198,7 +198,7 @@ mod tests {
         let call = v2().cancel(&handle).unwrap();
         assert_eq!(call.method, Method::DELETE);
         let said = |status, body: Value| {
-            v2().cancelled(&handle, &ProviderResponse::json_of(status, &body))
+            v2().confirms_cancellation(&handle, &ProviderResponse::from_json(status, &body))
         };
         assert!(said(200, json!({"action": "cancelled"})));
         assert!(said(200, json!({"task_id": "1", "action": "cancel"})));
@@ -213,12 +213,12 @@ mod tests {
     #[test]
     fn an_unknown_task_is_told_by_status_500() {
         let handle = JobHandle(json!({"id": "424010985738629"}));
-        let asked = v2().poll(&handle).unwrap().asked();
+        let asked = v2().poll(&handle).unwrap().context();
         let class = |message: &str| {
             let body = json!({"type": "error", "error": {"type": "server_error",
                 "message": message, "http_code": "500"}});
-            let answer = ProviderResponse::json_of(500, &body);
-            v2().polled(&handle, &asked, &answer).unwrap_err().class
+            let answer = ProviderResponse::from_json(500, &body);
+            v2().read_poll(&handle, &asked, &answer).unwrap_err().class
         };
         assert_eq!(class("task not found"), ErrorClass::Missing);
         assert_eq!(class("internal error (1000)"), ErrorClass::Unclear);
@@ -227,10 +227,10 @@ mod tests {
     #[test]
     fn every_status_word() {
         let handle = JobHandle(json!({"id": "424010985738629"}));
-        let asked = v2().poll(&handle).unwrap().asked();
+        let asked = v2().poll(&handle).unwrap().context();
         let said = |task: Value| {
-            let answer = ProviderResponse::json_of(200, &json!({"task": task}));
-            v2().polled(&handle, &asked, &answer)
+            let answer = ProviderResponse::from_json(200, &json!({"task": task}));
+            v2().read_poll(&handle, &asked, &answer)
         };
         for word in ["queued", "running"] {
             let step = said(json!({"status": word})).unwrap();
@@ -264,20 +264,21 @@ mod tests {
         assert_eq!(class(failed("1027")), ErrorClass::Refused);
         assert_eq!(class(failed("1000")), ErrorClass::Failed);
         let gone = json!({"base_resp": {"status_code": 2013, "status_msg": "invalid task_id"}});
-        let error = v2().polled(&handle, &asked, &ProviderResponse::json_of(200, &gone));
+        let error = v2().read_poll(&handle, &asked, &ProviderResponse::from_json(200, &gone));
         assert_eq!(error.unwrap_err().class, ErrorClass::Missing);
     }
 
     #[test]
     fn the_id_is_read_wherever_it_is() {
         let order = video("MiniMax-H3");
-        let asked = v2().start(&order).unwrap().asked();
+        let asked = v2().start(&order).unwrap().context();
         for body in [
             json!({"task_id": "7"}),
             json!({"task": {"id": "7"}}),
             json!({"id": "7"}),
         ] {
-            let step = v2().submitted(&order, &asked, &ProviderResponse::json_of(200, &body));
+            let step =
+                v2().read_submission(&order, &asked, &ProviderResponse::from_json(200, &body));
             assert!(
                 matches!(step, Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == "7")
             );

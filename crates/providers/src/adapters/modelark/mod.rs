@@ -56,7 +56,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     anonymous: false,
     build: |settings| {
         Ok(Arc::new(ModelArkAdapter {
-            known: settings.shelf("modelark"),
+            catalogue: settings.protocol_catalogue("modelark"),
         }))
     },
 };
@@ -68,14 +68,14 @@ static JOB: JobApi = JobApi {
     path: "/contents/generations/tasks/{id}",
     cancel: Some((Method::DELETE, "/contents/generations/tasks/{id}")),
     headers: &[],
-    taken: opened,
-    told: opened,
+    submission_body: parse_body,
+    poll_body: parse_body,
     status: "/status",
     words: &WORDS,
     progress: |_| None,
-    made: |_, body| video_at(body, "/content/video_url"),
-    failed: |body| ENDS.error(describe(body)),
-    lost: "the provider stopped processing the job",
+    outputs: |_, body| video_at(body, "/content/video_url"),
+    failure: |body| ENDS.error(describe(body)),
+    lost_message: "the provider stopped processing the job",
 };
 
 const LIST: JobList = JobList {
@@ -88,7 +88,7 @@ const LIST: JobList = JobList {
 
 #[derive(Debug)]
 struct ModelArkAdapter {
-    known: ProtocolCatalogue,
+    catalogue: ProtocolCatalogue,
 }
 
 impl Adapter for ModelArkAdapter {
@@ -105,7 +105,7 @@ impl Adapter for ModelArkAdapter {
             audio: None,
             max_prompt: 2000,
         };
-        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.known.video(model, unknown)))
+        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.catalogue.video(model, unknown)))
     }
 
     /// Of every model: endpoints have ids of the operator's own.
@@ -113,7 +113,7 @@ impl Adapter for ModelArkAdapter {
         prompt_settings::SEEDANCE
     }
 
-    fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
+    fn can_express_size(&self, _: &str, size: (u32, u32)) -> bool {
         // 1080p, the finest word, has two million pixels; 1440p has 3.7 million.
         u64::from(size.0) * u64::from(size.1) < 3_000_000 && frame_size::has_usual_ratio(size)
     }
@@ -127,7 +127,7 @@ impl Adapter for ModelArkAdapter {
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        vec![RefusalRule::of_http()]
+        vec![RefusalRule::http_statuses()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -149,11 +149,11 @@ impl Adapter for ModelArkAdapter {
         if let Some(user) = &video.user {
             fields.insert("safety_identifier".into(), json!(hashed(user)));
         }
-        Ok(Call::post("submit", TASKS, Value::Object(fields)).submits())
+        Ok(Call::post("submit", TASKS, Value::Object(fields)).mark_submission())
     }
 
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
-        ProviderCost::at(
+        ProviderCost::at_pointer(
             &answer.json().ok()?,
             "/usage/completion_tokens",
             CostUnit::Tokens,
@@ -164,7 +164,7 @@ impl Adapter for ModelArkAdapter {
         is_left_to_chance(order).then(|| page(1))
     }
 
-    fn found(
+    fn read_lookup(
         &self,
         order: &Order,
         _: SystemTime,
@@ -174,7 +174,7 @@ impl Adapter for ModelArkAdapter {
         if !is_left_to_chance(order) {
             return Err(ProviderError::unreadable("no look-up was started"));
         }
-        let body = opened(answer)?;
+        let body = parse_body(answer)?;
         let tasks = LIST.items(&body)?;
         let seed = u64::from(seed_of(&order.key));
         let is_ours = |task: &&Value| {
@@ -188,7 +188,7 @@ impl Adapter for ModelArkAdapter {
         let total = body["total"].as_u64().unwrap_or_default();
         // All pages: no document says that the list begins with the newest.
         let goes_on = !tasks.is_empty() && number.saturating_mul(PAGE) < total;
-        Ok(LookupPage::jobs(jobs).and_then(goes_on.then(|| page(number.saturating_add(1)))))
+        Ok(LookupPage::jobs(jobs).with_next_page(goes_on.then(|| page(number.saturating_add(1)))))
     }
 }
 
@@ -227,7 +227,7 @@ fn resolution((width, height): (u32, u32)) -> &'static str {
     }
 }
 
-fn opened(answer: &ProviderResponse) -> ParsedBody {
+fn parse_body(answer: &ProviderResponse) -> ParsedBody {
     answer.success(describe).map_err(class_by_code)
 }
 
@@ -251,7 +251,7 @@ fn class_by_code(error: ProviderError) -> ProviderError {
         "ModelNotOpen" => ErrorClass::Credentials,
         _ => error.class,
     };
-    error.of_class(class)
+    error.with_class(class)
 }
 
 /// The provider's error codes that speak of the order.

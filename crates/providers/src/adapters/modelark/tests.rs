@@ -66,10 +66,10 @@ fn every_size_has_its_fineness() {
 #[test]
 fn what_a_submission_may_answer() {
     let order = video("seedance-1-5-pro-251215");
-    let asked = modelark().start(&order).unwrap().asked();
+    let asked = modelark().start(&order).unwrap().context();
     let answered = |status, body: &Value| {
-        let answer = ProviderResponse::json_of(status, body);
-        modelark().submitted(&order, &asked, &answer)
+        let answer = ProviderResponse::from_json(status, body);
+        modelark().read_submission(&order, &asked, &answer)
     };
     assert!(matches!(
         answered(200, &json!({"id": "cgt-1"})),
@@ -106,9 +106,9 @@ fn what_a_submission_may_answer() {
 #[test]
 fn every_status_word() {
     let handle = JobHandle(json!({"id": "cgt-1"}));
-    let asked = modelark().poll(&handle).unwrap().asked();
+    let asked = modelark().poll(&handle).unwrap().context();
     let polled = |status, body: Value| {
-        modelark().polled(&handle, &asked, &ProviderResponse::json_of(status, &body))
+        modelark().read_poll(&handle, &asked, &ProviderResponse::from_json(status, &body))
     };
     for word in ["queued", "running"] {
         let step = polled(200, json!({"status": word})).unwrap();
@@ -153,8 +153,9 @@ fn every_status_word() {
 fn a_running_task_is_not_called_off() {
     let handle = JobHandle(json!({"id": "cgt-1"}));
     assert_eq!(modelark().cancel(&handle).unwrap().method, Method::DELETE);
-    let said =
-        |status| modelark().cancelled(&handle, &ProviderResponse::json_of(status, &json!({})));
+    let said = |status| {
+        modelark().confirms_cancellation(&handle, &ProviderResponse::from_json(status, &json!({})))
+    };
     assert!(said(200) && !said(400) && !said(409));
 }
 

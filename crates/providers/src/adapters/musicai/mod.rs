@@ -34,13 +34,13 @@ use crate::adapters::{Protocol, stem_names};
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::limits::{ModelLimits, MusicLimits, StemLimits};
 use crate::order::{MediaKind, Order, StemGroup, StemTarget, WorkSpec};
-use crate::port::jobs::errors::{FailureTable, of_poll};
+use crate::port::jobs::errors::{FailureTable, as_poll_error};
 use crate::port::jobs::list::JobList;
 use crate::port::jobs::status::JobStatus;
 use crate::port::jobs::{JobApi, upload};
 use crate::port::{
     Adapter, AdapterStep, Authorization, Call, CallContext, JobHandle, JobOutput, LookupPage,
-    PollPace, RefusalRule, TELLING,
+    MAX_ANSWER_BYTES, PollPace, RefusalRule,
 };
 use crate::response::{ProviderResponse, required_text, text_at};
 use crate::secret::Secret;
@@ -77,10 +77,10 @@ static JOB: JobApi = JobApi {
     path: "/job/{id}",
     cancel: Some((Method::DELETE, "/job/{id}")),
     headers: &[],
-    taken: |answer| answer.success(describe),
-    told: |answer| {
+    submission_body: |answer| answer.success(describe),
+    poll_body: |answer| {
         let opened = answer.success(describe);
-        opened.map_err(|error| of_poll(error, answer.status == 404))
+        opened.map_err(|error| as_poll_error(error, answer.status == 404))
     },
     status: "/status",
     words: &[
@@ -90,9 +90,9 @@ static JOB: JobApi = JobApi {
         ("FAILED", JobStatus::FAILED),
     ],
     progress: |_| None,
-    made: |_, body| Ok(stems(body)),
-    failed: |body| ENDS.error(describe(body)),
-    lost: "",
+    outputs: |_, body| Ok(stems(body)),
+    failure: |body| ENDS.error(describe(body)),
+    lost_message: "",
 };
 
 const LIST: JobList = JobList {
@@ -147,7 +147,7 @@ impl Adapter for MusicAiAdapter {
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        vec![RefusalRule::of_http()]
+        vec![RefusalRule::http_statuses()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -155,7 +155,7 @@ impl Adapter for MusicAiAdapter {
         Ok(Call::get("grant", "/upload"))
     }
 
-    fn submitted(
+    fn read_submission(
         &self,
         order: &Order,
         asked: &CallContext,
@@ -168,24 +168,24 @@ impl Adapter for MusicAiAdapter {
                 let to = required_text(&grant, "/uploadUrl")?;
                 let put = upload::put("put", to, &stems.source.file)
                     .with_memo(json!(required_text(&grant, "/downloadUrl")?))
-                    .works(TELLING);
+                    .with_long_timeout(MAX_ANSWER_BYTES);
                 Ok(AdapterStep::next(put))
             }
             "put" => {
-                upload::stored(answer)?;
+                upload::check_stored(answer)?;
                 // The name is how an unclear submission is found.
                 let body = json!({
                     "name": order.key, "workflow": order.model, "params": {self.input.as_str(): asked.memo},
                 });
                 Ok(AdapterStep::next(
-                    Call::post("submit", "/job", body).submits(),
+                    Call::post("submit", "/job", body).mark_submission(),
                 ))
             }
-            _ => JOB.submitted(answer),
+            _ => JOB.read_submission(answer),
         }
     }
 
-    fn cancelled(&self, _: &JobHandle, _: &ProviderResponse) -> bool {
+    fn confirms_cancellation(&self, _: &JobHandle, _: &ProviderResponse) -> bool {
         // It is unknown whether removing a job stops it.
         false
     }
@@ -194,7 +194,7 @@ impl Adapter for MusicAiAdapter {
         matches!(order.work, WorkSpec::Stems(_)).then(|| page(order, 0))
     }
 
-    fn found(
+    fn read_lookup(
         &self,
         order: &Order,
         _: SystemTime,
@@ -211,7 +211,7 @@ impl Adapter for MusicAiAdapter {
         // empty one is the last.
         let number = asked.memo.as_u64().unwrap_or_default().saturating_add(1);
         let next = (!all.is_empty()).then(|| page(order, number));
-        Ok(LookupPage::jobs(jobs).and_then(next))
+        Ok(LookupPage::jobs(jobs).with_next_page(next))
     }
 }
 

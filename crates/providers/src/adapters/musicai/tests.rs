@@ -10,8 +10,11 @@ fn the_recording_goes_to_the_bucket_and_then_to_the_workflow() {
     let adapter = adapter("musicai", &json!({"input": "Input 1"}));
     let order = stems("my-stems");
     let next = |call: &Call, body: Value| {
-        let answer = ProviderResponse::json_of(200, &body);
-        match adapter.submitted(&order, &call.asked(), &answer).unwrap() {
+        let answer = ProviderResponse::from_json(200, &body);
+        match adapter
+            .read_submission(&order, &call.context(), &answer)
+            .unwrap()
+        {
             AdapterStep::Next(call) => *call,
             other => panic!("{other:?}"),
         }
@@ -37,10 +40,10 @@ fn the_recording_goes_to_the_bucket_and_then_to_the_workflow() {
         json!({"name": "0197-key", "workflow": "my-stems", "params": {"Input 1": "https://bucket.example/down"}})
     );
     let submitted = |status, body: Value| {
-        adapter.submitted(
+        adapter.read_submission(
             &order,
-            &submit.asked(),
-            &ProviderResponse::json_of(status, &body),
+            &submit.context(),
+            &ProviderResponse::from_json(status, &body),
         )
     };
     assert!(matches!(
@@ -70,8 +73,8 @@ fn the_recording_goes_to_the_bucket_and_then_to_the_workflow() {
 fn poll(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
     let adapter = adapter("musicai", &json!({}));
     let handle = JobHandle(json!({"id": "j-1"}));
-    let asked = adapter.poll(&handle).unwrap().asked();
-    adapter.polled(&handle, &asked, &ProviderResponse::json_of(status, body))
+    let asked = adapter.poll(&handle).unwrap().context();
+    adapter.read_poll(&handle, &asked, &ProviderResponse::from_json(status, body))
 }
 
 #[test]
@@ -168,7 +171,7 @@ fn removing_a_job_proves_nothing() {
     let adapter = adapter("musicai", &json!({}));
     let handle = JobHandle(json!({"id": "j-1"}));
     assert_eq!(adapter.cancel(&handle).unwrap().method, Method::DELETE);
-    assert!(!adapter.cancelled(&handle, &ProviderResponse::json_of(200, &json!({}))));
+    assert!(!adapter.confirms_cancellation(&handle, &ProviderResponse::from_json(200, &json!({}))));
 }
 
 #[test]

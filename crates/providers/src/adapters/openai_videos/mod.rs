@@ -38,7 +38,7 @@ use crate::port::jobs::list::{JobList, agrees};
 use crate::port::jobs::status::JobStatus;
 use crate::port::{
     Adapter, AdapterStep, Call, CallContext, FormPart, JobHandle, JobOutput, LookupPage,
-    OutputKind, OutputSource, PollPace, RESULT, RefusalRule, RequestBody,
+    MAX_RESULT_BYTES, OutputKind, OutputSource, PollPace, RefusalRule, RequestBody,
 };
 use crate::response::{ProviderResponse, percent_at, required_text, text_at};
 use crate::settings::{ProviderSettings, SettingsError};
@@ -53,7 +53,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 
 fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
     Ok(Arc::new(OpenAiVideosAdapter {
-        known: settings.shelf("openai-videos"),
+        catalogue: settings.protocol_catalogue("openai-videos"),
         multipart: settings.word("encoding", &["multipart", "json"])? == "multipart",
         whole_seconds: settings.word("seconds", &["text", "integer"])? == "integer",
         deduplicates: settings.flag("idempotency")?,
@@ -62,7 +62,7 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
 
 #[derive(Debug)]
 struct OpenAiVideosAdapter {
-    known: ProtocolCatalogue,
+    catalogue: ProtocolCatalogue,
     /// Multipart is what the SDKs send and the only form that vLLM-omni takes.
     multipart: bool,
     /// `SGLang` wants `seconds` as a number in JSON.
@@ -83,7 +83,7 @@ impl Adapter for OpenAiVideosAdapter {
             audio: None,
             max_prompt: 32_000,
         };
-        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.known.video(model, unknown)))
+        (kind == MediaKind::Video).then(|| ModelLimits::Video(self.catalogue.video(model, unknown)))
     }
 
     fn pace(&self) -> PollPace {
@@ -95,7 +95,7 @@ impl Adapter for OpenAiVideosAdapter {
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        vec![RefusalRule::of_http()]
+        vec![RefusalRule::http_statuses()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
@@ -127,7 +127,7 @@ impl Adapter for OpenAiVideosAdapter {
         };
         let call = Call::new("submit", Method::POST, "/videos")
             .with_body(body)
-            .submits();
+            .mark_submission();
         Ok(if self.deduplicates {
             call.with_header("idempotency-key", &order.key)
         } else {
@@ -135,7 +135,7 @@ impl Adapter for OpenAiVideosAdapter {
         })
     }
 
-    fn submitted(
+    fn read_submission(
         &self,
         _: &Order,
         _: &CallContext,
@@ -152,7 +152,7 @@ impl Adapter for OpenAiVideosAdapter {
         Ok(Call::get("poll", format!("/videos/{}", handle.text("id"))))
     }
 
-    fn polled(
+    fn read_poll(
         &self,
         handle: &JobHandle,
         _: &CallContext,
@@ -172,7 +172,7 @@ impl Adapter for OpenAiVideosAdapter {
             // job's id is its record, and ends it at once.
             let is_record = text_at(&body, "/id").as_deref() == Some(handle.text("id"));
             return Err(if is_record {
-                error.on(ErrorBasis::Record)
+                error.with_basis(ErrorBasis::Record)
             } else {
                 error
             });
@@ -184,22 +184,22 @@ impl Adapter for OpenAiVideosAdapter {
             } else {
                 error.class
             };
-            return Err(error.of_class(class));
+            return Err(error.with_class(class));
         }
         let Some(word) = word else {
             let what = "the provider's response has no status";
             return Err(ProviderError::unreadable(what));
         };
         match meaning(&word) {
-            Some(status) if status.goes_on() => Ok(AdapterStep::Running {
+            Some(status) if status.is_open() => Ok(AdapterStep::Running {
                 progress: percent_at(&body, "/progress", 100.0),
                 poll_after: poll_after(answer),
                 unknown_word: None,
             }),
-            None if address(&body).is_some() => delivered(handle, &word, &body),
+            None if address(&body).is_some() => result_step(handle, &word, &body),
             None if body["error"].is_object() => Err(failure(&body)),
             None => Ok(AdapterStep::unknown(word)),
-            Some(_) => delivered(handle, &word, &body),
+            Some(_) => result_step(handle, &word, &body),
         }
     }
 
@@ -208,7 +208,7 @@ impl Adapter for OpenAiVideosAdapter {
         Some(Call::new("cancel", Method::DELETE, path))
     }
 
-    fn cancelled(&self, _: &JobHandle, _: &ProviderResponse) -> bool {
+    fn confirms_cancellation(&self, _: &JobHandle, _: &ProviderResponse) -> bool {
         // vLLM-omni stops a running job and SGLang does not, so a deletion proves nothing.
         false
     }
@@ -217,7 +217,7 @@ impl Adapter for OpenAiVideosAdapter {
         matches!(order.work, WorkSpec::Video(_)).then(|| page(None))
     }
 
-    fn found(
+    fn read_lookup(
         &self,
         order: &Order,
         since: SystemTime,
@@ -236,10 +236,10 @@ impl Adapter for OpenAiVideosAdapter {
             let is_own = text_at(video, "/remixed_from_video_id").is_none();
             LIST.likely(video, since).filter(|_| is_alike && is_own)
         });
-        let goes_on = body["has_more"] == true && LIST.goes_on(videos, since);
+        let goes_on = body["has_more"] == true && LIST.has_older_page(videos, since);
         let last = videos.last().filter(|_| goes_on);
         let next = last.and_then(|last| text_at(last, "/id"));
-        Ok(LookupPage::jobs(jobs).and_then(next.map(|id| page(Some(&id)))))
+        Ok(LookupPage::jobs(jobs).with_next_page(next.map(|id| page(Some(&id)))))
     }
 }
 
@@ -285,7 +285,7 @@ fn meaning(word: &str) -> Option<JobStatus> {
 
 /// The video of a finished job: behind its own endpoint, which `completed`
 /// promises; with a gateway's word at the address beside it, where there is one.
-fn delivered(handle: &JobHandle, word: &str, body: &Value) -> Result<AdapterStep, ProviderError> {
+fn result_step(handle: &JobHandle, word: &str, body: &Value) -> Result<AdapterStep, ProviderError> {
     if word != "completed"
         && let Some(url) = address(body)
     {
@@ -293,7 +293,7 @@ fn delivered(handle: &JobHandle, word: &str, body: &Value) -> Result<AdapterStep
     }
     let path = format!("/videos/{}/content", handle.text("id"));
     let mut content = Call::get("content", path);
-    content.limit_bytes = RESULT;
+    content.limit_bytes = MAX_RESULT_BYTES;
     AdapterStep::done(vec![JobOutput {
         what: OutputKind::Video,
         source: OutputSource::Call(Box::new(content)),
@@ -385,7 +385,7 @@ fn class_by_code(error: ProviderError) -> ProviderError {
         Some("still_running" | "submission_unconfirmed") => ErrorClass::Unclear,
         _ => error.class,
     };
-    error.of_class(class)
+    error.with_class(class)
 }
 
 fn poll_after(answer: &ProviderResponse) -> Option<Duration> {

@@ -14,7 +14,7 @@ use crate::error::{ErrorBasis, ErrorClass, ErrorDescription, ProviderError};
 use crate::frame_size;
 use crate::port::jobs::status::{JobStatus, meaning};
 use crate::port::{
-    AdapterStep, Call, CallTarget, JobHandle, JobOutput, OutputKind, OutputSource, RESULT,
+    AdapterStep, Call, CallTarget, JobHandle, JobOutput, MAX_RESULT_BYTES, OutputKind, OutputSource,
 };
 use crate::response::{ProviderResponse, percent_at};
 
@@ -38,7 +38,7 @@ pub(super) enum JobProgress {
 impl Recipe {
     /// The body of an answer that is no error, neither by its status nor by its
     /// envelope.
-    pub(super) fn accepted(
+    pub(super) fn accepted_body(
         &self,
         answer: &ProviderResponse,
         stage: AnswerStage,
@@ -46,24 +46,24 @@ impl Recipe {
         if !answer.status.is_success() {
             return Err(self.failure(answer));
         }
-        let body = self.opened(answer.json()?);
+        let body = self.unwrap_json_texts(answer.json()?);
         let is_error = self.errors.when.as_ref();
         if is_error.is_some_and(|when| when.holds(&body)) {
-            return Err(self.turned_down(answer, &body, stage));
+            return Err(self.envelope_error(answer, &body, stage));
         }
         match &self.ok {
             // Without the member it is not the provider's envelope. Read as a rejection, it could
             // send the order elsewhere a second time.
-            Some(ok) if !ok.is_told(&body) => Err(ProviderError::unreadable(
+            Some(ok) if !ok.is_present(&body) => Err(ProviderError::unreadable(
                 "the provider's response does not state whether the call succeeded",
             )),
-            Some(ok) if !ok.holds(&body) => Err(self.turned_down(answer, &body, stage)),
+            Some(ok) if !ok.holds(&body) => Err(self.envelope_error(answer, &body, stage)),
             _ => Ok(body),
         }
     }
 
     /// The error of an envelope.
-    fn turned_down(
+    fn envelope_error(
         &self,
         answer: &ProviderResponse,
         body: &Value,
@@ -82,37 +82,40 @@ impl Recipe {
         };
         match stage {
             AnswerStage::Submission => error,
-            AnswerStage::Later => error.on(ErrorBasis::Answer),
+            AnswerStage::Later => error.with_basis(ErrorBasis::Answer),
         }
     }
 
     /// Where a job stands by the answer to a poll.
-    pub(super) fn standing(&self, answer: &ProviderResponse) -> Result<JobProgress, ProviderError> {
+    pub(super) fn job_progress(
+        &self,
+        answer: &ProviderResponse,
+    ) -> Result<JobProgress, ProviderError> {
         let state = &self.state;
         // A body that is not JSON is no reason to stop here: its status may still say what it
         // means.
-        let body = self.opened(answer.json().unwrap_or(Value::Null));
+        let body = self.unwrap_json_texts(answer.json().unwrap_or(Value::Null));
         let word = state.word.as_ref().and_then(|at| at.get_ref().text(&body));
         let meaning = word.as_deref().and_then(|word| state.meaning(word));
         // Some providers report a failed job under a status that is not 2xx, so these words go
         // before the status.
         if let Some(JobStatus::Ended(class)) = meaning {
-            return Err(self.ended(&body, class));
+            return Err(self.end_error(&body, class));
         }
         if matches!(answer.status.as_u16(), 404 | 410) {
-            return Err(self.failure(answer).of_class(ErrorClass::Missing));
+            return Err(self.failure(answer).with_class(ErrorClass::Missing));
         }
-        let body = self.accepted(answer, AnswerStage::Later)?;
+        let body = self.accepted_body(answer, AnswerStage::Later)?;
         for (condition, class) in [
             (&state.refused_when, ErrorClass::Refused),
             (&state.failed_when, ErrorClass::Failed),
         ] {
             if condition.as_ref().is_some_and(|one| one.holds(&body)) {
-                return Err(self.ended(&body, class));
+                return Err(self.end_error(&body, class));
             }
         }
-        if meaning.is_some_and(JobStatus::goes_on) {
-            return Ok(JobProgress::Running(self.running(answer, &body)));
+        if meaning.is_some_and(JobStatus::is_open) {
+            return Ok(JobProgress::Running(self.running_step(answer, &body)));
         }
         let is_done = state.done_when.as_ref().is_some_and(|one| one.holds(&body));
         if is_done || meaning == Some(JobStatus::Done) {
@@ -122,7 +125,7 @@ impl Recipe {
             Some(word) => Ok(JobProgress::Running(AdapterStep::unknown(word))),
             // Without words, what is not done is running.
             None if state.done_when.is_some() => {
-                Ok(JobProgress::Running(self.running(answer, &body)))
+                Ok(JobProgress::Running(self.running_step(answer, &body)))
             }
             None => Err(ProviderError::unreadable(
                 "the provider's response has no status",
@@ -130,7 +133,7 @@ impl Recipe {
         }
     }
 
-    fn running(&self, answer: &ProviderResponse, body: &Value) -> AdapterStep {
+    fn running_step(&self, answer: &ProviderResponse, body: &Value) -> AdapterStep {
         let state = &self.state;
         let told = state.progress.as_ref().and_then(|at| at.first(body));
         let progress = told.and_then(|told| {
@@ -139,14 +142,14 @@ impl Recipe {
         });
         AdapterStep::Running {
             progress,
-            poll_after: self.pace.after(answer),
+            poll_after: self.pace.poll_after(answer),
             unknown_word: None,
         }
     }
 
     /// The error of a job that ended. Its code may say that it was refused; a
     /// code that speaks of a moment does not bring it back.
-    fn ended(&self, body: &Value, class: ErrorClass) -> ProviderError {
+    fn end_error(&self, body: &Value, class: ErrorClass) -> ProviderError {
         let said = self.describe(body);
         let class = match self.class_of(&said) {
             Some(ErrorClass::Rejected) if class == ErrorClass::Failed => ErrorClass::Unfit,
@@ -180,11 +183,11 @@ impl Recipe {
         let class = by_code
             .filter(|class| !(doubtful && class.allows_fail_over()))
             .unwrap_or(error.class);
-        error.of_class(class)
+        error.with_class(class)
     }
 
     /// An answer with the JSON in its texts in their place.
-    pub(super) fn opened(&self, mut body: Value) -> Value {
+    pub(super) fn unwrap_json_texts(&self, mut body: Value) -> Value {
         for places in &self.json_texts {
             places.read_texts(&mut body);
         }
@@ -249,7 +252,7 @@ fn error_of(class: ErrorClass, said: ErrorDescription, otherwise: &str) -> Provi
 
 impl PaceSection {
     /// When the provider wants to be asked next.
-    pub(super) fn after(&self, answer: &ProviderResponse) -> Option<Duration> {
+    pub(super) fn poll_after(&self, answer: &ProviderResponse) -> Option<Duration> {
         let text = answer.header(self.after_ms_header.as_ref()?)?;
         text.trim().parse().ok().map(Duration::from_millis)
     }
@@ -279,8 +282,8 @@ pub(super) fn kept(handle: &JobHandle) -> TemplateValues<'_> {
 }
 
 /// A result whose bytes answer a call.
-pub(super) fn result_by(mut call: Call, what: OutputKind) -> JobOutput {
-    call.limit_bytes = RESULT;
+pub(super) fn output_from_call(mut call: Call, what: OutputKind) -> JobOutput {
+    call.limit_bytes = MAX_RESULT_BYTES;
     JobOutput {
         what,
         source: OutputSource::Call(Box::new(call)),
@@ -308,9 +311,9 @@ impl ResultSection {
         } else {
             CallTarget::Address(address)
         };
-        let mut call = Call::get("content", "").to(target);
+        let mut call = Call::get("content", "").with_target(target);
         call.with_credential = self.with_credential;
-        call.limit_bytes = RESULT;
+        call.limit_bytes = MAX_RESULT_BYTES;
         OutputSource::Call(Box::new(call))
     }
 }

@@ -105,7 +105,7 @@ impl CallTemplate<'_> {
     ) -> Result<Call, ProviderError> {
         let maps = &recipe.maps;
         let to = self.target(recipe, values)?;
-        let mut call = Call::new(stage, self.method.into(), "").to(to);
+        let mut call = Call::new(stage, self.method.into(), "").with_target(to);
         for (name, template) in self.query {
             if let Some(value) = template.get_ref().text(values, maps)? {
                 call = call.with_query(name, value);

@@ -167,12 +167,12 @@ call! {
     /// `[cancel]`.
     Cancel, "post" {
         /// Whether a good answer proves that the job is called off.
-        #[serde(default = "yes")]
+        #[serde(default = "default_true")]
         pub(super) certain: bool,
     }
 }
 
-const fn yes() -> bool {
+const fn default_true() -> bool {
     true
 }
 

@@ -29,7 +29,10 @@ impl Recipe {
         self.check_head()?;
         let video = self.video.iter().flat_map(|_| order_values::VIDEO);
         let music = self.music.iter().flat_map(|_| order_values::MUSIC);
-        let known = order_values::ANY.into_iter().chain(video).chain(music);
+        let known = order_values::COMMON_VALUES
+            .into_iter()
+            .chain(video)
+            .chain(music);
         let names: ValueNames<'_> = known.map(|(name, sort, _)| (name, sort)).collect();
         let submit = &self.submit;
         for variant in &submit.variant {

@@ -14,7 +14,7 @@ use super::schema::Recipe;
 use super::{RecipeAdapter, order_values};
 use crate::error::ProviderError;
 use crate::order::{Order, WorkSpec};
-use crate::port::jobs::list::LIST;
+use crate::port::jobs::list::MAX_LIST_BYTES;
 use crate::port::{Call, CallTarget, FoundJob, JobHandle, LookupPage, MatchCertainty};
 use crate::response::ProviderResponse;
 use crate::timestamps;
@@ -42,7 +42,7 @@ impl Find {
     }
 
     /// Where the next page is: its address or mark.
-    fn after(&self, body: &Value, items: &[Value]) -> Option<String> {
+    fn next_page(&self, body: &Value, items: &[Value]) -> Option<String> {
         let goes_on = self.more.as_ref().is_none_or(|more| more.holds(body));
         if items.is_empty() || !goes_on {
             return None;
@@ -53,7 +53,7 @@ impl Find {
 
 impl RecipeAdapter {
     /// The call that looks for an order's job.
-    pub(super) fn look_for(&self, order: &Order) -> Option<Call> {
+    pub(super) fn find_call(&self, order: &Order) -> Option<Call> {
         let find = self.recipe.find.as_ref()?;
         self.page(find, order, None).ok()
     }
@@ -67,20 +67,20 @@ impl RecipeAdapter {
     ) -> Result<Call, ProviderError> {
         let values = order_values::values(&self.recipe, order, &[])?;
         let mut call = find.request().call("find", &self.recipe, &values)?;
-        call.limit_bytes = LIST;
+        call.limit_bytes = MAX_LIST_BYTES;
         Ok(match (next, &find.next_query) {
             (None, _) => call,
             (Some(mark), Some(name)) => call.with_query(name, mark),
             (Some(address), None) => {
                 // The next page's address has its query in it.
                 call.query.clear();
-                call.to(CallTarget::Address(address))
+                call.with_target(CallTarget::Address(address))
             }
         })
     }
 
     /// The jobs of an answer that may be the order's.
-    pub(super) fn seen(
+    pub(super) fn read_matches(
         &self,
         order: &Order,
         since: SystemTime,
@@ -94,7 +94,7 @@ impl RecipeAdapter {
         if find.items.is_none() && matches!(answer.status.as_u16(), 404 | 410) {
             return Ok(found);
         }
-        let body = self.recipe.accepted(answer, AnswerStage::Later)?;
+        let body = self.recipe.accepted_body(answer, AnswerStage::Later)?;
         let items = match &find.items {
             None => std::slice::from_ref(&body),
             Some(places) => places.list(&body).ok_or_else(|| {
@@ -114,9 +114,9 @@ impl RecipeAdapter {
             found.jobs.extend(find.job(handle, job, identity, since));
         }
         if find.items.is_some()
-            && let Some(next) = find.after(&body, items)
+            && let Some(next) = find.next_page(&body, items)
         {
-            found = found.and_then(Some(self.page(find, order, Some(next))?));
+            found = found.with_next_page(Some(self.page(find, order, Some(next))?));
         }
         Ok(found)
     }

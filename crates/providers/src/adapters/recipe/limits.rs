@@ -68,7 +68,7 @@ impl VideoSection {
     }
 
     /// The limits of models without a section of their own, and of those with one.
-    fn every(&self) -> Vec<VideoLimits> {
+    fn all_limits(&self) -> Vec<VideoLimits> {
         // A pattern without its last `*` is a name that it fits.
         let own = self.model.iter().map(|own| own.name.trim_end_matches('*'));
         let names = std::iter::once("").chain(own);
@@ -110,14 +110,14 @@ fn check_video(recipe: &Recipe, section: &Spanned<VideoSection>) -> CheckResult 
             return Err(RecipeFault::new(&seconds.span(), message));
         }
     }
-    for limits in video.every() {
+    for limits in video.all_limits() {
         if limits.sizes.is_empty() {
             return Err(RecipeFault::new(
                 &section.span(),
                 "at least one size is required",
             ));
         }
-        for pictures in shapes(&limits.pictures) {
+        for pictures in picture_sets(&limits.pictures) {
             let request = request_with(recipe, pictures);
             let mut wanted: Vec<&[&str]> = vec![&["prompt"]];
             wanted.extend(pictures.iter().map(std::slice::from_ref));
@@ -146,7 +146,7 @@ fn check_video(recipe: &Recipe, section: &Spanned<VideoSection>) -> CheckResult 
 }
 
 /// The sets of pictures that an order may have.
-fn shapes(pictures: &SourcePictureLimits) -> Vec<&'static [&'static str]> {
+fn picture_sets(pictures: &SourcePictureLimits) -> Vec<&'static [&'static str]> {
     let mut shapes: Vec<&[&str]> = Vec::new();
     if !pictures.needed || pictures.max == 0 {
         shapes.push(&[]);
@@ -189,7 +189,10 @@ pub(super) fn all_mentioned(request: &CallTemplate<'_>, wanted: &[&[&str]]) -> C
 /// Whether maps have a line for each value that the limits allow, and addresses
 /// are asked for only where there are some.
 pub(super) fn check_values(recipe: &Recipe, template: &Template) -> Result<(), String> {
-    let every = recipe.video.as_ref().map(|video| video.get_ref().every());
+    let every = recipe
+        .video
+        .as_ref()
+        .map(|video| video.get_ref().all_limits());
     let every = every.unwrap_or_default();
     for placeholder in template.placeholders() {
         let mut takers = every.iter().filter(|limits| limits.pictures.max > 0);
@@ -214,7 +217,7 @@ pub(super) fn check_values(recipe: &Recipe, template: &Template) -> Result<(), S
         for limits in &every {
             for size in &limits.sizes {
                 let values = order_values::size_values(*size);
-                said(placeholder.value(&values, &recipe.maps))?;
+                error_message(placeholder.value(&values, &recipe.maps))?;
             }
             let seconds: Vec<u32> = match &limits.durations {
                 Durations::Only(list) => list.clone(),
@@ -223,13 +226,13 @@ pub(super) fn check_values(recipe: &Recipe, template: &Template) -> Result<(), S
             for seconds in seconds {
                 let values =
                     TemplateValues::from([("seconds", TemplateValue::Plain(json!(seconds)))]);
-                said(placeholder.value(&values, &recipe.maps))?;
+                error_message(placeholder.value(&values, &recipe.maps))?;
             }
         }
     }
     Ok(())
 }
 
-fn said<T>(result: Result<T, crate::error::ProviderError>) -> Result<(), String> {
+fn error_message<T>(result: Result<T, crate::error::ProviderError>) -> Result<(), String> {
     result.map(drop).map_err(|error| error.message)
 }

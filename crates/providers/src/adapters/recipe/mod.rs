@@ -50,7 +50,7 @@ mod songs;
 mod template;
 mod upload;
 
-pub(crate) use shipped::SHIPPED;
+pub(crate) use shipped::SHIPPED_RECIPES;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,28 +97,31 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
         Some(path) => std::fs::read_to_string(path)
             .map_err(|error| SettingsError::at("recipe", format!("cannot read {path}: {error}")))?,
     };
-    cook(&text, settings)
+    build_adapter(&text, settings)
 }
 
 /// What works by this recipe.
-fn cook(text: &str, settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
+fn build_adapter(
+    text: &str,
+    settings: &ProviderSettings,
+) -> Result<Arc<dyn Adapter>, SettingsError> {
     let recipe = check::read(text).map_err(|fault| SettingsError {
         key: Some("recipe".into()),
         line: Some(fault.line(text)),
         message: fault.message,
     })?;
     let header = recipe.auth.header.as_ref();
-    let auth_header = header.map_or("authorization", |name| lasting(name.get_ref()));
+    let auth_header = header.map_or("authorization", |name| leak_header_name(name.get_ref()));
     Ok(Arc::new(RecipeAdapter {
         recipe,
         auth_header,
-        at_home: settings.base_url.is_none(),
+        at_own_address: settings.base_url.is_none(),
     }))
 }
 
 /// A header's name for the life of the process: the port wants such names.
 /// There are as many as recipes ever named.
-fn lasting(name: &str) -> &'static str {
+fn leak_header_name(name: &str) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     let name = name.to_ascii_lowercase();
@@ -136,7 +139,7 @@ struct RecipeAdapter {
     recipe: Recipe,
     auth_header: &'static str,
     /// Whether the provider is at the recipe's own address.
-    at_home: bool,
+    at_own_address: bool,
 }
 
 impl Adapter for RecipeAdapter {
@@ -174,7 +177,7 @@ impl Adapter for RecipeAdapter {
             return Ok(Authorization::Headers(Vec::new()));
         }
         if let Some(signing) = &auth.sign {
-            return Ok(Authorization::Sign(Box::new(signing.with(secret)?)));
+            return Ok(Authorization::Sign(Box::new(signing.signer(secret)?)));
         }
         let word = match (&auth.scheme, &auth.header) {
             (Some(word), _) => word,
@@ -186,7 +189,7 @@ impl Adapter for RecipeAdapter {
     }
 
     fn fault_of_secret(&self, secret: &Secret) -> Option<&'static str> {
-        self.recipe.auth.sign.as_ref()?.with(secret).err()?;
+        self.recipe.auth.sign.as_ref()?.signer(secret).err()?;
         Some(sign::PAIR)
     }
 
@@ -196,7 +199,7 @@ impl Adapter for RecipeAdapter {
         lacks_owner.then(|| format!("{model:?} is not a model; use a name such as \"{like}\""))
     }
 
-    fn can_say(&self, _: &str, size: (u32, u32)) -> bool {
+    fn can_express_size(&self, _: &str, size: (u32, u32)) -> bool {
         // A recipe that sends no pixels tells the shape by its name, and only for usual shapes is
         // that the shape that comes.
         let requests = self.recipe.submit.requests();
@@ -216,7 +219,7 @@ impl Adapter for RecipeAdapter {
         self.next(order, &[])
     }
 
-    fn submitted(
+    fn read_submission(
         &self,
         order: &Order,
         asked: &CallContext,
@@ -228,13 +231,13 @@ impl Adapter for RecipeAdapter {
         if let Some(upload) = &self.recipe.upload
             && asked.stage != SUBMIT
         {
-            return self.uploaded(upload, order, asked, answer);
+            return self.read_upload(upload, order, asked, answer);
         }
-        let body = self.recipe.accepted(answer, AnswerStage::Submission)?;
+        let body = self.recipe.accepted_body(answer, AnswerStage::Submission)?;
         let kept = answers::keep(self.recipe.submit.keep.get_ref(), &body)?;
         Ok(AdapterStep::Submitted {
             handle: self.handle(order, kept)?,
-            poll_after: self.recipe.pace.after(answer),
+            poll_after: self.recipe.pace.poll_after(answer),
         })
     }
 
@@ -248,7 +251,7 @@ impl Adapter for RecipeAdapter {
         if asked.stage != SUBMIT {
             return None;
         }
-        let body = self.recipe.opened(answer.json().ok()?);
+        let body = self.recipe.unwrap_json_texts(answer.json().ok()?);
         let kept = answers::keep(self.recipe.submit.keep.get_ref(), &body).ok()?;
         self.handle(order, kept).ok()
     }
@@ -258,13 +261,13 @@ impl Adapter for RecipeAdapter {
         request.call("poll", &self.recipe, &answers::kept(handle))
     }
 
-    fn polled(
+    fn read_poll(
         &self,
         handle: &JobHandle,
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        match self.recipe.standing(answer)? {
+        match self.recipe.job_progress(answer)? {
             JobProgress::Running(step) => Ok(step),
             JobProgress::Done(body) => self.finish(handle, &body),
         }
@@ -272,8 +275,8 @@ impl Adapter for RecipeAdapter {
 
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         let cost = self.recipe.cost.as_ref()?;
-        let body = self.recipe.opened(answer.json().ok()?);
-        ProviderCost::of(cost.at.first(&body)?, cost.unit, 1.0)
+        let body = self.recipe.unwrap_json_texts(answer.json().ok()?);
+        ProviderCost::from_value(cost.at.first(&body)?, cost.unit, 1.0)
     }
 
     fn cancel(&self, handle: &JobHandle) -> Option<Call> {
@@ -282,27 +285,31 @@ impl Adapter for RecipeAdapter {
         call.ok()
     }
 
-    fn cancelled(&self, _: &JobHandle, answer: &ProviderResponse) -> bool {
+    fn confirms_cancellation(&self, _: &JobHandle, answer: &ProviderResponse) -> bool {
         let certain = self
             .recipe
             .cancel
             .as_ref()
             .is_some_and(|cancel| cancel.certain);
-        certain && self.recipe.accepted(answer, AnswerStage::Later).is_ok()
+        certain
+            && self
+                .recipe
+                .accepted_body(answer, AnswerStage::Later)
+                .is_ok()
     }
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
-        self.look_for(order)
+        self.find_call(order)
     }
 
-    fn found(
+    fn read_lookup(
         &self,
         order: &Order,
         since: SystemTime,
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
-        self.seen(order, since, answer)
+        self.read_matches(order, since, answer)
     }
 }
 
@@ -318,12 +325,12 @@ impl RecipeAdapter {
         if let Some(upload) = &recipe.upload
             && let Some(file) = upload.files(&values).nth(ids.len())
         {
-            return upload.call(recipe, order, file, ids, self.at_home);
+            return upload.call(recipe, order, file, ids, self.at_own_address);
         }
         let request = recipe
             .submit
             .request_for(|name| order_values::has(&values, name));
-        Ok(request.call(SUBMIT, recipe, &values)?.submits())
+        Ok(request.call(SUBMIT, recipe, &values)?.mark_submission())
     }
 }
 

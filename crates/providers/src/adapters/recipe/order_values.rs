@@ -13,7 +13,7 @@ use crate::order::{Order, PictureRole, VideoSpec, WorkSpec};
 pub(super) type ValueSpec = (&'static str, ValueKind, bool);
 
 /// The values of every order.
-pub(super) const ANY: [ValueSpec; 2] = [
+pub(super) const COMMON_VALUES: [ValueSpec; 2] = [
     ("key", ValueKind::Text, true),
     ("model", ValueKind::Text, true),
 ];
@@ -64,7 +64,7 @@ pub(super) fn has(values: &TemplateValues<'_>, name: &str) -> bool {
 
 /// Whether every order of this kind has this value.
 pub(super) fn is_always_there(name: &str, own: &[ValueSpec]) -> bool {
-    let mut all = ANY.iter().chain(own);
+    let mut all = COMMON_VALUES.iter().chain(own);
     all.any(|(known, _, always)| *known == name && *always)
 }
 
@@ -75,7 +75,7 @@ pub(super) fn values<'a>(
     ids: &'a [Value],
 ) -> Result<TemplateValues<'a>, ProviderError> {
     let mut values = match (&order.work, &recipe.video) {
-        (WorkSpec::Video(video), Some(section)) => of_video(video, section.get_ref().max_seed),
+        (WorkSpec::Video(video), Some(section)) => video_values(video, section.get_ref().max_seed),
         (WorkSpec::Song(song), _) if recipe.music.is_some() => songs::values(recipe, song)?,
         _ => {
             let message = "the provider's recipe does not support this kind of job";
@@ -85,12 +85,12 @@ pub(super) fn values<'a>(
     values.insert("key", TemplateValue::Plain(json!(order.key)));
     values.insert("model", TemplateValue::Plain(json!(order.model)));
     if let Some(upload) = &recipe.upload {
-        upload.name(&mut values, ids);
+        upload.assign_ids(&mut values, ids);
     }
     Ok(values)
 }
 
-fn of_video(video: &VideoSpec, max_seed: u64) -> TemplateValues<'_> {
+fn video_values(video: &VideoSpec, max_seed: u64) -> TemplateValues<'_> {
     let mut values = size_values(video.size);
     values.insert("prompt", TemplateValue::Plain(json!(video.prompt)));
     values.insert("seconds", TemplateValue::Plain(json!(video.seconds)));

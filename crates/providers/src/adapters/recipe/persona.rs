@@ -74,7 +74,7 @@ impl RecipeAdapter {
             values.insert("job", TemplateValue::Plain(json!(job)));
         }
         let call = section.request().call(PERSONA, &self.recipe, &values)?;
-        Ok(call.submits())
+        Ok(call.mark_submission())
     }
 
     /// The persona that the answer tells of.
@@ -82,7 +82,7 @@ impl RecipeAdapter {
         &self,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let record = self.recipe.accepted(answer, AnswerStage::Submission)?;
+        let record = self.recipe.accepted_body(answer, AnswerStage::Submission)?;
         let section = self.recipe.persona.as_ref();
         let id = section.and_then(|section| section.id.text(&record));
         let id = id.ok_or_else(|| {

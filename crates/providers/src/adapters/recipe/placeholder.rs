@@ -58,7 +58,7 @@ pub(super) type ValueNames<'a> = BTreeMap<&'a str, ValueKind>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Placeholder {
     pub(super) name: String,
-    pub(super) how: ValueFormat,
+    pub(super) format: ValueFormat,
     pub(super) map: Option<String>,
 }
 
@@ -98,11 +98,14 @@ impl Placeholder {
         };
         let (name, how) = match value.split_once(':') {
             None => (value, ValueFormat::Plain),
-            Some((name, how)) => (name, way(how).ok_or_else(|| unknown_way(inner, how))?),
+            Some((name, how)) => (
+                name,
+                parse_format(how).ok_or_else(|| unknown_format(inner, how))?,
+            ),
         };
         Ok(Self {
             name: name.to_owned(),
-            how,
+            format: how,
             map,
         })
     }
@@ -123,7 +126,7 @@ impl Placeholder {
                 nearest(name, all.iter().copied())
             ));
         };
-        let fits = match self.how {
+        let fits = match self.format {
             ValueFormat::Plain => true,
             ValueFormat::Path => *sort == ValueKind::Text,
             ValueFormat::Text => *sort == ValueKind::Number,
@@ -154,7 +157,7 @@ impl Placeholder {
 
     /// Whether it asks for an address, which only some files have.
     pub(super) fn needs_address(&self) -> bool {
-        self.how == ValueFormat::Url
+        self.format == ValueFormat::Url
     }
 
     /// The value; `None` when the order has none.
@@ -167,12 +170,12 @@ impl Placeholder {
             return Ok(None);
         };
         let value = match datum {
-            TemplateValue::Plain(Value::Number(number)) if self.how == ValueFormat::Text => {
+            TemplateValue::Plain(Value::Number(number)) if self.format == ValueFormat::Text => {
                 json!(number.to_string())
             }
             TemplateValue::Plain(value) => value.clone(),
             TemplateValue::Size(size) => {
-                let between = match self.how {
+                let between = match self.format {
                     ValueFormat::Between(one) => one,
                     _ => 'x',
                 };
@@ -200,7 +203,7 @@ impl Placeholder {
     }
 
     fn file(&self, OrderFile { file, id }: OrderFile<'_>) -> Result<Value, ProviderError> {
-        Ok(match self.how {
+        Ok(match self.format {
             ValueFormat::Uploaded => id.cloned().unwrap_or_default(),
             ValueFormat::DataUrl => json!(file.data_url()),
             ValueFormat::Base64 => json!(file.base64()),
@@ -217,7 +220,7 @@ impl Placeholder {
     }
 }
 
-const WAYS: [(&str, ValueFormat); 9] = [
+const VALUE_FORMATS: [(&str, ValueFormat); 9] = [
     ("text", ValueFormat::Text),
     ("path", ValueFormat::Path),
     ("url", ValueFormat::Url),
@@ -229,17 +232,17 @@ const WAYS: [(&str, ValueFormat); 9] = [
     ("uploaded", ValueFormat::Uploaded),
 ];
 
-fn way(word: &str) -> Option<ValueFormat> {
+fn parse_format(word: &str) -> Option<ValueFormat> {
     let mut chars = word.chars();
     if let (Some(one), None) = (chars.next(), chars.next()) {
         return Some(ValueFormat::Between(one));
     }
-    let found = WAYS.iter().find(|(name, _)| *name == word);
+    let found = VALUE_FORMATS.iter().find(|(name, _)| *name == word);
     found.map(|(_, how)| *how)
 }
 
-fn unknown_way(inner: &str, how: &str) -> String {
-    let all = WAYS.map(|(name, _)| name);
+fn unknown_format(inner: &str, how: &str) -> String {
+    let all = VALUE_FORMATS.map(|(name, _)| name);
     format!(
         "{{{inner}}}: {how:?} is not a format (the formats are {} and, for a size, one character){}",
         all.join(", "),

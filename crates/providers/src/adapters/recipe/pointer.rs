@@ -40,7 +40,7 @@ impl JsonPointer {
         for segment in &self.0 {
             found = found
                 .into_iter()
-                .flat_map(|value| step(value, segment))
+                .flat_map(|value| child_values(value, segment))
                 .collect();
         }
         // A null counts as absent, so that the next place of a list is looked at.
@@ -49,7 +49,7 @@ impl JsonPointer {
     }
 }
 
-fn step<'v>(value: &'v Value, segment: &str) -> Vec<&'v Value> {
+fn child_values<'v>(value: &'v Value, segment: &str) -> Vec<&'v Value> {
     match value {
         Value::Array(items) if segment == "*" => items.iter().collect(),
         Value::Object(members) if segment == "*" => members.values().collect(),
@@ -173,18 +173,18 @@ impl AnswerCondition {
     pub(super) fn holds(&self, body: &Value) -> bool {
         let value = self.at.first(body);
         if self.equals.is_empty() {
-            return value.is_some_and(says_yes);
+            return value.is_some_and(is_truthy);
         }
         value.is_some_and(|value| self.equals.iter().any(|wanted| same(wanted, value)))
     }
 
     /// Whether there is anything at its place.
-    pub(super) fn is_told(&self, body: &Value) -> bool {
+    pub(super) fn is_present(&self, body: &Value) -> bool {
         self.at.first(body).is_some()
     }
 }
 
-fn says_yes(value: &Value) -> bool {
+fn is_truthy(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::Bool(yes) => *yes,

@@ -22,20 +22,20 @@ pub(super) struct RefusalSection {
 }
 
 /// What the recipe says of codes, it has from the provider's list of errors.
-const BY_CODES: &str = "the recipe's [errors.codes]";
+const CODES_SOURCE: &str = "the recipe's [errors.codes]";
 
 impl Recipe {
     pub(super) fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        let says_no = |class| ErrorClass::from(class).says_no();
+        let says_no = |class| ErrorClass::from(class).is_refusal();
         let codes = self.errors.codes.iter();
         let codes = codes.filter(|(_, class)| says_no(**class));
-        let by_codes = RefusalRule::of_codes(codes.map(|(code, _)| code.as_str()), BY_CODES);
+        let by_codes = RefusalRule::error_codes(codes.map(|(code, _)| code.as_str()), CODES_SOURCE);
         let own = self.submit.refusal.iter().map(|section| RefusalRule {
             statuses: section.statuses.get_ref().clone(),
             codes: section.codes.iter().map(String::as_str).collect(),
             source: section.source.get_ref(),
         });
-        let mut all = vec![RefusalRule::of_http()];
+        let mut all = vec![RefusalRule::http_statuses()];
         // A row without codes would let the status 200 alone prove a refusal.
         all.extend(Some(by_codes).filter(|row| !row.codes.is_empty()));
         all.extend(own);

@@ -32,7 +32,7 @@ impl RecipeAdapter {
         }
         let mut handle = json!({"kept": kept});
         if let WorkSpec::Song(song) = &order.work {
-            handle["song"] = json!(ClipFacts::of_song(song, &order.model));
+            handle["song"] = json!(ClipFacts::from_song(song, &order.model));
         }
         Ok(JobHandle(handle))
     }
@@ -44,7 +44,7 @@ impl RecipeAdapter {
         body: &Value,
     ) -> Result<AdapterStep, ProviderError> {
         let result = &self.recipe.result;
-        let what = handle.what();
+        let what = handle.output_kind();
         if let (OutputKind::Clip(facts), Some(_)) = (&what, &result.address) {
             let music = self.recipe.music.as_ref();
             let most = music.map_or(1, |music| music.get_ref().clips);
@@ -64,7 +64,7 @@ impl RecipeAdapter {
                 body: None,
             };
             let call = request.call("content", &self.recipe, &answers::kept(handle))?;
-            return AdapterStep::done(vec![answers::result_by(call, what)]);
+            return AdapterStep::done(vec![answers::output_from_call(call, what)]);
         }
         let source = result.addresses_in(body).into_iter().next();
         let output = source.map(|source| JobOutput { what, source });

@@ -22,10 +22,10 @@ macro_rules! shipped {
 }
 
 /// Every recipe that is named without a file.
-pub(crate) const SHIPPED: [Protocol; 9] = shipped!(
+pub(crate) const SHIPPED_RECIPES: [Protocol; 9] = shipped!(
     "openrouter" "wavespeed" "kie" "pixverse" "hunyuan" "vidu" "ltx" "mureka" "kie-suno"
 );
 
 fn build(settings: &ProviderSettings, text: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
-    super::cook(text, settings)
+    super::build_adapter(text, settings)
 }

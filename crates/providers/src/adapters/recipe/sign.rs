@@ -28,7 +28,7 @@ pub(super) enum SignatureMethod {
 
 impl SignatureMethod {
     /// Signs with this pair.
-    pub(super) fn with(&self, secret: &Secret) -> Result<Tc3Signer, ProviderError> {
+    pub(super) fn signer(&self, secret: &Secret) -> Result<Tc3Signer, ProviderError> {
         let Self::Tc3 { service } = self;
         let pair = secret.expose().split_once(':');
         let (id, key) = pair

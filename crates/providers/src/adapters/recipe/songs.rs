@@ -39,7 +39,7 @@ pub(super) fn values<'a>(
         let requests = recipe.submit.requests();
         requests.iter().any(|request| request.mentions(name))
     };
-    let recording = covered(song).filter(|_| names("recording"));
+    let recording = cover_recording(song).filter(|_| names("recording"));
     // A clip that the provider did not make has no id there. Only a cover's recording can be handed
     // over in its place.
     let mut others = song.uploads.iter();
@@ -73,7 +73,7 @@ pub(super) fn values<'a>(
     let description = song.description();
     let title = song
         .text("title")
-        .map_or_else(|| beginning(&prompt), str::to_owned);
+        .map_or_else(|| title_from_prompt(&prompt), str::to_owned);
     let mut values = TemplateValues::from([
         ("prompt", TemplateValue::Plain(json!(prompt))),
         ("title", TemplateValue::Plain(json!(title))),
@@ -112,7 +112,7 @@ pub(super) fn values<'a>(
     ];
     for (name, value) in optional {
         if let Some(value) = value {
-            values.insert(name, TemplateValue::Plain(whole(value)));
+            values.insert(name, TemplateValue::Plain(without_fraction(value)));
         }
     }
     Ok(values)
@@ -122,14 +122,14 @@ pub(super) fn values<'a>(
 const COVER: &str = "cover_clip_id";
 
 /// The recording of that clip.
-fn covered(song: &SongSpec) -> Option<&MediaFile> {
+fn cover_recording(song: &SongSpec) -> Option<&MediaFile> {
     let mut uploads = song.uploads.iter();
     let found = uploads.find(|(field, _)| field == COVER);
     found.map(|(_, recording)| &recording.file)
 }
 
 /// A number without a fraction is written without one.
-fn whole(value: Value) -> Value {
+fn without_fraction(value: Value) -> Value {
     let float = value
         .as_f64()
         .filter(|float| float.fract() == 0.0 && float.abs() < 1e9);
@@ -141,7 +141,7 @@ fn whole(value: Value) -> Value {
 }
 
 /// A title for what has none: some providers want one.
-fn beginning(prompt: &str) -> String {
+fn title_from_prompt(prompt: &str) -> String {
     let line = prompt
         .lines()
         .map(str::trim)

@@ -91,10 +91,10 @@ impl Template {
 
     /// Whether it is one value and nothing else.
     pub(super) fn is_value(&self) -> bool {
-        self.alone().is_some()
+        self.sole_placeholder().is_some()
     }
 
-    fn alone(&self) -> Option<&Placeholder> {
+    fn sole_placeholder(&self) -> Option<&Placeholder> {
         match self.0.as_slice() {
             [TemplatePiece::Value(placeholder)] => Some(placeholder),
             _ => None,
@@ -103,7 +103,9 @@ impl Template {
 
     /// The name of the file that it stands for.
     pub(super) fn file(&self) -> Option<&str> {
-        let alone = self.alone().filter(|alone| alone.how == ValueFormat::File);
+        let alone = self
+            .sole_placeholder()
+            .filter(|alone| alone.format == ValueFormat::File);
         alone.map(|alone| alone.name.as_str())
     }
 
@@ -122,7 +124,7 @@ impl Template {
         values: &TemplateValues<'_>,
         maps: &ValueMaps,
     ) -> Result<Option<Value>, ProviderError> {
-        if let Some(placeholder) = self.alone() {
+        if let Some(placeholder) = self.sole_placeholder() {
             return placeholder.value(values, maps);
         }
         let text = self.text(values, maps)?;
@@ -171,7 +173,7 @@ impl Template {
                             Value::String(text) => text,
                             other => other.to_string(),
                         });
-                        text.push_str(&escape(placeholder.how, plain));
+                        text.push_str(&escape(placeholder.format, plain));
                     }
                 },
             }

@@ -16,7 +16,7 @@ use super::placeholder::{
 use super::schema::Recipe;
 use crate::error::ProviderError;
 use crate::order::{MediaFile, Order};
-use crate::port::jobs::upload::before_the_order;
+use crate::port::jobs::upload::as_upload_error;
 use crate::port::{AdapterStep, Call, CallContext, CallTarget};
 use crate::response::ProviderResponse;
 
@@ -38,7 +38,7 @@ impl Upload {
     }
 
     /// Gives the files of an order the ids that they have by now.
-    pub(super) fn name<'a>(&self, values: &mut TemplateValues<'a>, ids: &'a [Value]) {
+    pub(super) fn assign_ids<'a>(&self, values: &mut TemplateValues<'a>, ids: &'a [Value]) {
         let mut ids = ids.iter();
         let mut named = |handed: &mut OrderFile<'a>| handed.id = ids.next();
         for name in &self.files {
@@ -74,7 +74,7 @@ impl Upload {
         Ok(match (own, &call.to) {
             (Some(own), CallTarget::Path(path)) => {
                 let address = format!("{}{path}", own.get_ref().trim_end_matches('/'));
-                call.to(CallTarget::Address(address))
+                call.with_target(CallTarget::Address(address))
             }
             _ => call,
         })
@@ -83,7 +83,7 @@ impl Upload {
 
 impl RecipeAdapter {
     /// What the answer to a call before the order leads to.
-    pub(super) fn uploaded(
+    pub(super) fn read_upload(
         &self,
         section: &Upload,
         order: &Order,
@@ -91,11 +91,11 @@ impl RecipeAdapter {
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         let mut ids = asked.memo["ids"].as_array().cloned().unwrap_or_default();
-        let body = self.recipe.accepted(answer, AnswerStage::Submission);
+        let body = self.recipe.accepted_body(answer, AnswerStage::Submission);
         // Nothing was ordered yet, so whatever failed can be tried on another route.
-        let body = body.map_err(before_the_order)?;
+        let body = body.map_err(as_upload_error)?;
         let id = section.id.scalars(&body).into_iter().next();
-        let missing = || before_the_order(ProviderError::unreadable("the upload has no name"));
+        let missing = || as_upload_error(ProviderError::unreadable("the upload has no name"));
         ids.push(id.cloned().ok_or_else(missing)?);
         self.next(order, &ids).map(AdapterStep::next)
     }
@@ -112,7 +112,7 @@ impl Recipe {
                     name => name,
                 };
                 let is_uploaded = files.iter().any(|file| file.get_ref() == list);
-                if placeholder.how == ValueFormat::Uploaded && !is_uploaded {
+                if placeholder.format == ValueFormat::Uploaded && !is_uploaded {
                     let message = format!(
                         "{{{}:uploaded}} is not one of the files of [upload]",
                         placeholder.name
@@ -145,7 +145,7 @@ impl Recipe {
             let mut all = requests.iter().flat_map(CallTemplate::placeholders);
             let one = name.trim_end_matches('s');
             let is_used = |used: &Placeholder| {
-                used.how == ValueFormat::Uploaded && (used.name == name || used.name == one)
+                used.format == ValueFormat::Uploaded && (used.name == name || used.name == one)
             };
             if !all.any(is_used) {
                 let message = format!("the submission does not use {{{name}:uploaded}}");

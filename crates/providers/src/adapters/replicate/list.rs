@@ -14,7 +14,7 @@ use crate::response::{text_at, time_at};
 
 /// The first page, for orders whose prediction could be told from others.
 pub(super) fn first(order: &Order, filled: PredictionInput<'_>) -> Option<Call> {
-    told(order, filled).map(|_| page())
+    identifying_input(order, filled).map(|_| page())
 }
 
 /// The predictions of a page that may be the order's.
@@ -24,7 +24,7 @@ pub(super) fn read(
     body: &Value,
     filled: PredictionInput<'_>,
 ) -> Result<LookupPage, ProviderError> {
-    let Some((input, telling)) = told(order, filled) else {
+    let Some((input, telling)) = identifying_input(order, filled) else {
         return Err(ProviderError::unreadable("no look-up was started"));
     };
     let predictions = LIST.items(body)?;
@@ -35,9 +35,9 @@ pub(super) fn read(
         let created_at = time_at(prediction, LIST.created_at);
         FoundJob::likely(JobHandle(handle(order, &id)), created_at, since)
     });
-    let next = text_at(body, "/next").filter(|_| LIST.goes_on(predictions, since));
-    let next = next.map(|next| page().to(CallTarget::Address(next)));
-    Ok(LookupPage::jobs(jobs).and_then(next))
+    let next = text_at(body, "/next").filter(|_| LIST.has_older_page(predictions, since));
+    let next = next.map(|next| page().with_target(CallTarget::Address(next)));
+    Ok(LookupPage::jobs(jobs).with_next_page(next))
 }
 
 const LIST: JobList = JobList {
@@ -57,7 +57,7 @@ fn page() -> Call {
 
 /// What a prediction repeats of its input, and the member that tells orders
 /// apart; `None` where nothing does.
-fn told(
+fn identifying_input(
     order: &Order,
     (mut input, files): PredictionInput<'_>,
 ) -> Option<(Map<String, Value>, &'static str)> {

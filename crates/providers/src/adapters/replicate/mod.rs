@@ -49,7 +49,7 @@ use crate::order::{MediaFile, MediaKind, Order, StemGroup, WorkSpec};
 use crate::port::jobs::errors::FailureTable;
 use crate::port::jobs::status::JobStatus;
 use crate::port::jobs::{JobApi, ParsedBody, upload};
-use crate::port::model_names::in_path;
+use crate::port::model_names::encode_path;
 use crate::port::{
     Adapter, AdapterStep, Call, CallContext, ClipFacts, FormPart, JobHandle, LookupPage,
     ModelNames, PollPace, RefusalRule, RequestBody,
@@ -66,13 +66,13 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     anonymous: false,
     build: |settings| {
         Ok(Arc::new(ReplicateAdapter {
-            known: settings.shelf("replicate"),
+            catalogue: settings.protocol_catalogue("replicate"),
         }))
     },
 };
 
 /// Most bytes of a file within a request; the documentation's advice.
-const INLINE: usize = 256_000;
+const MAX_INLINE_BYTES: usize = 256_000;
 
 /// What Demucs tells apart, by its own names, in the order of a full split.
 const STEMS: [(StemGroup, &str); 5] = [
@@ -88,8 +88,8 @@ static JOB: JobApi = JobApi {
     path: "/v1/predictions/{id}",
     cancel: Some((Method::POST, "/v1/predictions/{id}/cancel")),
     headers: &[],
-    taken: opened,
-    told: opened,
+    submission_body: parse_body,
+    poll_body: parse_body,
     status: "/status",
     words: &[
         ("starting", JobStatus::Running),
@@ -100,20 +100,20 @@ static JOB: JobApi = JobApi {
         ("aborted", JobStatus::LOST),
     ],
     progress,
-    made: |handle, body| {
+    outputs: |handle, body| {
         if body["data_removed"] == true {
             let message = "the provider has removed the output";
             return Err(ProviderError::new(ErrorClass::Lost, message));
         }
         Ok(outputs(handle, &body["output"]))
     },
-    failed: |body| ENDS.error(ErrorDescription::at(body, "", "/error")),
-    lost: "the prediction was cancelled",
+    failure: |body| ENDS.error(ErrorDescription::at(body, "", "/error")),
+    lost_message: "the prediction was cancelled",
 };
 
 #[derive(Debug)]
 struct ReplicateAdapter {
-    known: ProtocolCatalogue,
+    catalogue: ProtocolCatalogue,
 }
 
 /// What is wrong with `inputs` of an entry in the catalogue.
@@ -126,11 +126,11 @@ pub(super) fn fault_of_inputs(inputs: &Map<String, Value>) -> Option<String> {
 impl Adapter for ReplicateAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         match (kind, model.contains("demucs")) {
-            (MediaKind::Music, false) if stable_audio::is_meant(model) => {
+            (MediaKind::Music, false) if stable_audio::is_stable_audio(model) => {
                 Some(stable_audio::limits())
             }
-            (MediaKind::Video, false) if !stable_audio::is_meant(model) => Some(
-                ModelLimits::Video(self.known.video(model, inputs::unknown())),
+            (MediaKind::Video, false) if !stable_audio::is_stable_audio(model) => Some(
+                ModelLimits::Video(self.catalogue.video(model, inputs::unknown())),
             ),
             (MediaKind::Music, true) => Some(ModelLimits::Music(MusicLimits::stems(StemLimits {
                 groups: STEMS.iter().map(|(group, _)| *group).collect(),
@@ -162,9 +162,9 @@ impl Adapter for ReplicateAdapter {
         by_version.then(|| format!("{model} must have a version; use \"{model}:…\""))
     }
 
-    fn can_say(&self, model: &str, size: (u32, u32)) -> bool {
+    fn can_express_size(&self, model: &str, size: (u32, u32)) -> bool {
         // What the model is not known to make, the operator says that it does.
-        let Some(known) = self.known.find(model) else {
+        let Some(known) = self.catalogue.find(model) else {
             return true;
         };
         let finenesses = self.inputs(model).resolutions;
@@ -187,27 +187,27 @@ impl Adapter for ReplicateAdapter {
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        vec![RefusalRule::of_http()]
+        vec![RefusalRule::http_statuses()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         self.next(order, &[])
     }
 
-    fn submitted(
+    fn read_submission(
         &self,
         order: &Order,
         asked: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         if asked.stage == "upload" {
-            let uploaded = opened(answer).and_then(|body| required_text(&body, "/urls/get"));
-            let url = uploaded.map_err(upload::before_the_order)?;
-            let mut done = upload::ready(&asked.memo);
+            let uploaded = parse_body(answer).and_then(|body| required_text(&body, "/urls/get"));
+            let url = uploaded.map_err(upload::as_upload_error)?;
+            let mut done = upload::uploaded_names(&asked.memo);
             done.push(url);
             return self.next(order, &done).map(AdapterStep::next);
         }
-        let body = opened(answer)?;
+        let body = parse_body(answer)?;
         let id = required_text(&body, "/id")?;
         Ok(AdapterStep::submitted(handle(order, &id)))
     }
@@ -215,10 +215,10 @@ impl Adapter for ReplicateAdapter {
     /// The machine's time, by which most models are paid for.
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         let body = answer.json().ok()?;
-        ProviderCost::at(&body, "/metrics/predict_time", CostUnit::ComputeSeconds)
+        ProviderCost::at_pointer(&body, "/metrics/predict_time", CostUnit::ComputeSeconds)
     }
 
-    fn cancelled(&self, _: &JobHandle, answer: &ProviderResponse) -> bool {
+    fn confirms_cancellation(&self, _: &JobHandle, answer: &ProviderResponse) -> bool {
         let status = answer
             .json()
             .ok()
@@ -228,40 +228,40 @@ impl Adapter for ReplicateAdapter {
     }
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
-        list::first(order, self.filled(order).ok()?)
+        list::first(order, self.prediction_input(order).ok()?)
     }
 
-    fn found(
+    fn read_lookup(
         &self,
         order: &Order,
         since: SystemTime,
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
-        let body = opened(answer)?;
-        list::read(order, since, &body, self.filled(order)?)
+        let body = parse_body(answer)?;
+        list::read(order, since, &body, self.prediction_input(order)?)
     }
 }
 
 impl ReplicateAdapter {
     fn inputs(&self, model: &str) -> ReplicateInputs {
-        let known = self.known.find(model);
+        let known = self.catalogue.find(model);
         let inputs = known.and_then(|known| ReplicateInputs::read(&known.inputs).ok());
         inputs.unwrap_or_default()
     }
 
     /// The inputs that are no files, and the files with their members.
-    fn filled<'o>(&self, order: &'o Order) -> Result<PredictionInput<'o>, ProviderError> {
+    fn prediction_input<'o>(&self, order: &'o Order) -> Result<PredictionInput<'o>, ProviderError> {
         match &order.work {
             WorkSpec::Video(video) => {
-                let limits = self.known.video(&order.model, inputs::unknown());
+                let limits = self.catalogue.video(&order.model, inputs::unknown());
                 Ok(self.inputs(&order.model).fill(&limits, video))
             }
             WorkSpec::Stems(stems) => {
                 let mut input = Map::new();
                 input.insert("model_name".into(), json!("htdemucs_6s"));
                 input.insert("output_format".into(), json!("flac"));
-                if let Some(name) = stems.wanted().and_then(name_of) {
+                if let Some(name) = stems.single_group().and_then(name_of) {
                     input.insert("stem".into(), json!(name));
                 }
                 Ok((
@@ -269,7 +269,7 @@ impl ReplicateAdapter {
                     vec![(InputSlot::Member("audio".into()), &stems.source.file)],
                 ))
             }
-            WorkSpec::Song(song) if stable_audio::is_meant(&order.model) => {
+            WorkSpec::Song(song) if stable_audio::is_stable_audio(&order.model) => {
                 Ok((stable_audio::input(song, "duration"), Vec::new()))
             }
             _ => Err(ProviderError::new(
@@ -281,7 +281,7 @@ impl ReplicateAdapter {
 
     /// The upload of the next large file, or the submission when all are there.
     fn next(&self, order: &Order, uploaded: &[String]) -> Result<Call, ProviderError> {
-        let (mut input, files) = self.filled(order)?;
+        let (mut input, files) = self.prediction_input(order)?;
         let mut urls = uploaded.iter();
         for (place, file) in files {
             let address = if is_large(file) {
@@ -304,13 +304,13 @@ impl ReplicateAdapter {
                 "/v1/predictions".to_owned()
             }
             None if order.model.starts_with("deployments/") => {
-                format!("/v1/{}/predictions", in_path(&order.model))
+                format!("/v1/{}/predictions", encode_path(&order.model))
             }
-            None => format!("/v1/models/{}/predictions", in_path(&order.model)),
+            None => format!("/v1/models/{}/predictions", encode_path(&order.model)),
         };
         // No `Prefer: wait`: a held answer that is lost would leave a paid prediction without an
         // id.
-        Ok(Call::post("submit", path, body).submits())
+        Ok(Call::post("submit", path, body).mark_submission())
     }
 }
 
@@ -318,16 +318,16 @@ fn handle(order: &Order, id: &str) -> Value {
     let mut handle = json!({"id": id});
     match &order.work {
         WorkSpec::Stems(stems) => {
-            handle["stems"] = json!(stems.wanted().and_then(name_of).unwrap_or("all"));
+            handle["stems"] = json!(stems.single_group().and_then(name_of).unwrap_or("all"));
         }
-        WorkSpec::Song(song) => handle["song"] = json!(ClipFacts::of_song(song, &order.model)),
+        WorkSpec::Song(song) => handle["song"] = json!(ClipFacts::from_song(song, &order.model)),
         _ => {}
     }
     handle
 }
 
 fn is_large(file: &MediaFile) -> bool {
-    file.url.is_none() && file.bytes.len() > INLINE
+    file.url.is_none() && file.bytes.len() > MAX_INLINE_BYTES
 }
 
 /// The version in `owner/name:version`, or a version by itself.
@@ -351,18 +351,18 @@ fn describe(body: &Value) -> ErrorDescription {
     said
 }
 
-fn opened(answer: &ProviderResponse) -> ParsedBody {
+fn parse_body(answer: &ProviderResponse) -> ParsedBody {
     let opened = answer.success(describe);
-    opened.map_err(|error| classed(error, answer))
+    opened.map_err(|error| reclassify(error, answer))
 }
 
-fn classed(mut error: ProviderError, answer: &ProviderResponse) -> ProviderError {
+fn reclassify(mut error: ProviderError, answer: &ProviderResponse) -> ProviderError {
     if error.class == ErrorClass::RateLimited && error.retry_after.is_none() {
         error.retry_after = resets_in(&error.message);
     }
     let rejected = answer.status.is_client_error() && error.class == ErrorClass::Rejected;
     if rejected && is_refusal(&error.message) {
-        return error.of_class(ErrorClass::Refused);
+        return error.with_class(ErrorClass::Refused);
     }
     error
 }

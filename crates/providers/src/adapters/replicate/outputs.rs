@@ -20,7 +20,7 @@ pub(super) fn outputs(handle: &JobHandle, output: &Value) -> Vec<JobOutput> {
         _ => Vec::new(),
     };
     urls.retain(|url| url.starts_with("http"));
-    let what = handle.what();
+    let what = handle.output_kind();
     let is_film = |url: &&&str| {
         let mut endings = [".mp4", ".webm", ".mov"].iter();
         what == OutputKind::Video && endings.any(|end| url.contains(end))

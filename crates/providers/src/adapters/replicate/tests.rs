@@ -36,8 +36,8 @@ fn with_picture(mut order: Order, bytes: usize) -> Order {
 
 fn polled(handle: &Value, status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
     let handle = JobHandle(handle.clone());
-    let asked = replicate().poll(&handle).unwrap().asked();
-    replicate().polled(&handle, &asked, &ProviderResponse::json_of(status, body))
+    let asked = replicate().poll(&handle).unwrap().context();
+    replicate().read_poll(&handle, &asked, &ProviderResponse::from_json(status, body))
 }
 
 #[test]
@@ -89,18 +89,21 @@ fn inputs_have_each_models_names() {
 
 #[test]
 fn a_large_file_is_uploaded_first() {
-    let order = with_picture(video("google/veo-3"), INLINE + 1);
+    let order = with_picture(video("google/veo-3"), MAX_INLINE_BYTES + 1);
     let upload = replicate().start(&order).unwrap();
     assert_eq!(
         (path(&upload), upload.effect),
         ("/v1/files", CallEffect::Free)
     );
-    let asked = upload.asked();
-    let answer = ProviderResponse::json_of(
+    let asked = upload.context();
+    let answer = ProviderResponse::from_json(
         201,
         &json!({"id": "f1", "urls": {"get": "https://api.replicate.com/v1/files/f1"}}),
     );
-    let AdapterStep::Next(call) = replicate().submitted(&order, &asked, &answer).unwrap() else {
+    let AdapterStep::Next(call) = replicate()
+        .read_submission(&order, &asked, &answer)
+        .unwrap()
+    else {
         panic!("not the submission");
     };
     assert_eq!(call.effect, CallEffect::Submission);
@@ -114,10 +117,10 @@ fn a_large_file_is_uploaded_first() {
         (401, ErrorClass::Credentials),
     ] {
         let error = replicate()
-            .submitted(
+            .read_submission(
                 &order,
                 &asked,
-                &ProviderResponse::json_of(status, &json!({})),
+                &ProviderResponse::from_json(status, &json!({})),
             )
             .unwrap_err();
         assert_eq!(error.class, class, "{status}");
@@ -200,10 +203,10 @@ fn stems_are_labelled() {
     let mut order = stems("cjwbw/demucs:abc");
     let call = replicate().start(&order).unwrap();
     assert_eq!(body(&call)["input"]["stem"], "vocals");
-    let answer = ProviderResponse::json_of(201, &json!({"id": "p1", "status": "starting"}));
+    let answer = ProviderResponse::from_json(201, &json!({"id": "p1", "status": "starting"}));
     let handle = |order: &Order| {
         let step = replicate()
-            .submitted(order, &call.asked(), &answer)
+            .read_submission(order, &call.context(), &answer)
             .unwrap();
         let AdapterStep::Submitted { handle, .. } = step else {
             panic!("not submitted");
@@ -247,7 +250,7 @@ fn stems_are_labelled() {
 #[test]
 fn submissions_are_classed() {
     let order = video("google/veo-3");
-    let asked = replicate().start(&order).unwrap().asked();
+    let asked = replicate().start(&order).unwrap().context();
     for (status, body, class) in [
         (201, json!({}), ErrorClass::Unclear),
         (401, json!({"detail": "no token"}), ErrorClass::Credentials),
@@ -271,7 +274,7 @@ fn submissions_are_classed() {
         (503, json!({"detail": "busy"}), ErrorClass::Unavailable),
     ] {
         let error = replicate()
-            .submitted(&order, &asked, &ProviderResponse::json_of(status, &body))
+            .read_submission(&order, &asked, &ProviderResponse::from_json(status, &body))
             .unwrap_err();
         assert_eq!(error.class, class, "{body}");
         if status == 429 {
@@ -284,8 +287,8 @@ fn submissions_are_classed() {
 fn only_a_word_proves_a_cancellation() {
     let handle = JobHandle(json!({"id": "p1"}));
     let says = |word: &str| {
-        let answer = ProviderResponse::json_of(200, &json!({"status": word}));
-        replicate().cancelled(&handle, &answer)
+        let answer = ProviderResponse::from_json(200, &json!({"status": word}));
+        replicate().confirms_cancellation(&handle, &answer)
     };
     assert!(says("canceled"));
     assert!(!says("processing"));

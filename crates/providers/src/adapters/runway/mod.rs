@@ -49,7 +49,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     anonymous: false,
     build: |settings| {
         Ok(Arc::new(RunwayAdapter {
-            known: settings.shelf("runway"),
+            catalogue: settings.protocol_catalogue("runway"),
         }))
     },
 };
@@ -58,15 +58,15 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 const VERSION: &str = "2024-11-06";
 
 /// Longest `data:` address of a picture.
-const DATA_URL: usize = 5_000_000;
+const MAX_DATA_URL_BYTES: usize = 5_000_000;
 
 static JOB: JobApi = JobApi {
     id: "/id",
     path: "/v1/tasks/{id}",
     cancel: Some((Method::DELETE, "/v1/tasks/{id}")),
     headers: &[("X-Runway-Version", VERSION)],
-    taken: |answer| answer.success(describe).map_err(class_by_words),
-    told: |answer| answer.success(describe),
+    submission_body: |answer| answer.success(describe).map_err(class_by_words),
+    poll_body: |answer| answer.success(describe),
     status: "/status",
     words: &[
         ("PENDING", JobStatus::Queued),
@@ -77,14 +77,14 @@ static JOB: JobApi = JobApi {
         ("CANCELLED", JobStatus::LOST),
     ],
     progress: |body| percent_at(body, "/progress", 1.0),
-    made: |_, body| video_at(body, "/output/0"),
-    failed: |body| ENDS.error(ErrorDescription::at(body, "/failureCode", "/failure")),
-    lost: "the task was cancelled at the provider",
+    outputs: |_, body| video_at(body, "/output/0"),
+    failure: |body| ENDS.error(ErrorDescription::at(body, "/failureCode", "/failure")),
+    lost_message: "the task was cancelled at the provider",
 };
 
 #[derive(Debug)]
 struct RunwayAdapter {
-    known: ProtocolCatalogue,
+    catalogue: ProtocolCatalogue,
 }
 
 /// What is wrong with `inputs` of an entry in the catalogue.
@@ -99,8 +99,8 @@ impl Adapter for RunwayAdapter {
         (kind == MediaKind::Video).then(|| ModelLimits::Video(self.limits_of(model)))
     }
 
-    fn can_say(&self, model: &str, size: (u32, u32)) -> bool {
-        let known = self.known.find(model);
+    fn can_express_size(&self, model: &str, size: (u32, u32)) -> bool {
+        let known = self.catalogue.find(model);
         let sizes = known.and_then(|known| known.sizes.as_ref());
         sizes.is_none_or(|sizes| sizes.contains(&size))
     }
@@ -114,23 +114,23 @@ impl Adapter for RunwayAdapter {
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        vec![RefusalRule::of_http()]
+        vec![RefusalRule::http_statuses()]
     }
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         self.next(order, Vec::new())
     }
 
-    fn submitted(
+    fn read_submission(
         &self,
         order: &Order,
         asked: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let mut ready = upload::ready(&asked.memo["ready"]);
+        let mut ready = upload::uploaded_names(&asked.memo["ready"]);
         match asked.stage.as_ref() {
             "slot" => {
-                let body = (JOB.taken)(answer)?;
+                let body = (JOB.submission_body)(answer)?;
                 let file = pictures(order.video()?).nth(ready.len());
                 let Some((_, file)) = file else {
                     return Err(ProviderError::unreadable("there is nothing to upload"));
@@ -141,23 +141,23 @@ impl Adapter for RunwayAdapter {
                 Ok(AdapterStep::next(call.with_memo(memo)))
             }
             "upload" => {
-                upload::stored(answer)?;
+                upload::check_stored(answer)?;
                 ready.push(required_text(&asked.memo, "/uri")?);
                 Ok(AdapterStep::next(self.next(order, ready)?))
             }
-            _ => JOB.submitted(answer),
+            _ => JOB.read_submission(answer),
         }
     }
 
     /// A task that has ended says what it cost, one that runs an `estimatedCost`.
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
-        ProviderCost::at(&answer.json().ok()?, "/cost/credits", CostUnit::Credits)
+        ProviderCost::at_pointer(&answer.json().ok()?, "/cost/credits", CostUnit::Credits)
     }
 }
 
 impl RunwayAdapter {
     fn limits_of(&self, model: &str) -> VideoLimits {
-        self.known.video(model, models::unknown())
+        self.catalogue.video(model, models::unknown())
     }
 
     /// The next call for an order some of whose pictures have addresses already:
@@ -184,7 +184,7 @@ impl RunwayAdapter {
         uris: &[String],
     ) -> Result<Call, ProviderError> {
         let longest = self.limits_of(&order.model).max_prompt;
-        let known = self.known.find(&order.model);
+        let known = self.catalogue.find(&order.model);
         let inputs = known.and_then(|known| RunwayInputs::read(&known.inputs).ok());
         let inputs = inputs.unwrap_or_default();
         // Runway counts UTF-16 units, while the limits are checked in characters.
@@ -198,7 +198,7 @@ impl RunwayAdapter {
         fields.insert("duration".into(), json!(video.seconds));
         let mut put = |name: &str, text: String| fields.insert(name.to_owned(), json!(text));
         let from_frames = video.frames([(), ()]).next().is_some();
-        match inputs.told(from_frames) {
+        match inputs.size_format(from_frames) {
             SizeFormat::Pixels => {
                 put("ratio", frame_size::size_text(video.size, ':'));
             }
@@ -248,7 +248,7 @@ impl RunwayAdapter {
         } else {
             "/v1/text_to_video"
         };
-        Ok(versioned(Call::post("submit", path, Value::Object(fields))).submits())
+        Ok(versioned(Call::post("submit", path, Value::Object(fields))).mark_submission())
     }
 }
 
@@ -264,7 +264,7 @@ const REFERENCE: &str = "reference";
 /// The picture's address, unless it has to be uploaded.
 fn address(file: &MediaFile) -> Option<String> {
     // The length of base64, and room for `data:` and the media type.
-    let fits = file.bytes.len().div_ceil(3) * 4 + 64 <= DATA_URL;
+    let fits = file.bytes.len().div_ceil(3) * 4 + 64 <= MAX_DATA_URL_BYTES;
     let data = || fits.then(|| file.data_url());
     file.url.clone().or_else(data)
 }
@@ -299,7 +299,7 @@ fn describe(body: &Value) -> ErrorDescription {
 fn class_by_words(error: ProviderError) -> ProviderError {
     let speaks_of_credits = error.message.to_lowercase().contains("credits");
     if error.class == ErrorClass::Rejected && speaks_of_credits {
-        return error.of_class(ErrorClass::Account);
+        return error.with_class(ErrorClass::Account);
     }
     error
 }

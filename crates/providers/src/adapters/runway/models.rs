@@ -43,7 +43,7 @@ impl RunwayInputs {
     }
 
     /// How the size is said.
-    pub(super) const fn told(&self, with_picture: bool) -> SizeFormat {
+    pub(super) const fn size_format(&self, with_picture: bool) -> SizeFormat {
         if with_picture {
             self.picture
         } else {

@@ -31,8 +31,8 @@ fn body(call: &Call) -> &Value {
 
 fn polled(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
     let handle = JobHandle(json!({"id": "t"}));
-    let asked = runway().poll(&handle).unwrap().asked();
-    runway().polled(&handle, &asked, &ProviderResponse::json_of(status, body))
+    let asked = runway().poll(&handle).unwrap().context();
+    runway().read_poll(&handle, &asked, &ProviderResponse::from_json(status, body))
 }
 
 #[test]
@@ -81,8 +81,10 @@ fn large_pictures_are_uploaded_one_by_one() {
         );
         let slot =
             json!({"uploadUrl": "https://up.example/x", "fields": {"key": "k"}, "runwayUri": uri});
-        let answer = ProviderResponse::json_of(200, &slot);
-        let AdapterStep::Next(upload) = runway().submitted(&order, &call.asked(), &answer).unwrap()
+        let answer = ProviderResponse::from_json(200, &slot);
+        let AdapterStep::Next(upload) = runway()
+            .read_submission(&order, &call.context(), &answer)
+            .unwrap()
         else {
             panic!("no upload");
         };
@@ -92,14 +94,14 @@ fn large_pictures_are_uploaded_one_by_one() {
         };
         assert!(matches!(parts.last(), Some(FormPart::File { name, .. }) if name == "file"));
         assert_eq!(parts.len(), 2);
-        let refused = ProviderResponse::json_of(403, &Value::Null);
+        let refused = ProviderResponse::from_json(403, &Value::Null);
         let error = runway()
-            .submitted(&order, &upload.asked(), &refused)
+            .read_submission(&order, &upload.context(), &refused)
             .unwrap_err();
         assert_eq!(error.class, ErrorClass::Unavailable);
-        let answer = ProviderResponse::json_of(204, &Value::Null);
+        let answer = ProviderResponse::from_json(204, &Value::Null);
         let AdapterStep::Next(then) = runway()
-            .submitted(&order, &upload.asked(), &answer)
+            .read_submission(&order, &upload.context(), &answer)
             .unwrap()
         else {
             panic!("no call");
@@ -116,9 +118,9 @@ fn large_pictures_are_uploaded_one_by_one() {
 #[test]
 fn what_a_submission_may_answer() {
     let order = video("gen4.5");
-    let asked = runway().start(&order).unwrap().asked();
+    let asked = runway().start(&order).unwrap().context();
     let answered = |status, body: &Value| {
-        runway().submitted(&order, &asked, &ProviderResponse::json_of(status, body))
+        runway().read_submission(&order, &asked, &ProviderResponse::from_json(status, body))
     };
     assert!(matches!(
         answered(200, &json!({"id": "t"})),
@@ -251,9 +253,9 @@ fn what_is_wrong_with_a_request_is_told() {
     let body = json!({"error": "Validation of body failed",
         "issues": [{"path": ["ratio"], "message": "Invalid enum value"}]});
     let order = video("gen4.5");
-    let asked = runway().start(&order).unwrap().asked();
+    let asked = runway().start(&order).unwrap().context();
     let error = runway()
-        .submitted(&order, &asked, &ProviderResponse::json_of(400, &body))
+        .read_submission(&order, &asked, &ProviderResponse::from_json(400, &body))
         .unwrap_err();
     assert_eq!(
         error.message,

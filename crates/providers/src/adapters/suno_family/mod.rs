@@ -31,7 +31,7 @@ use crate::adapters::Protocol;
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::limits::{ModelLimits, MusicLimits, SongLimits, StemLimits};
 use crate::order::{MediaKind, Order, SourceRecording, StemGroup, WorkSpec};
-use crate::port::jobs::errors::of_poll;
+use crate::port::jobs::errors::as_poll_error;
 use crate::port::{
     Adapter, AdapterStep, Call, CallContext, JobHandle, JobOutput, OutputKind, OutputSource,
     PollPace, RefusalRule,
@@ -121,8 +121,8 @@ impl Adapter for SunoFamilyAdapter {
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
         vec![
-            RefusalRule::of_http(),
-            RefusalRule::of_codes(
+            RefusalRule::http_statuses(),
+            RefusalRule::error_codes(
                 REFUSALS,
                 "new-api, relay/channel/task/suno: an error, and no data beside it",
             ),
@@ -133,15 +133,15 @@ impl Adapter for SunoFamilyAdapter {
         self.next_call(order, Map::new())
     }
 
-    fn submitted(
+    fn read_submission(
         &self,
         order: &Order,
         asked: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         match asked.stage.as_ref() {
-            "submit" => submitted(order, answer),
-            "persona" => persona_made(answer),
+            "submit" => read_task(order, answer),
+            "persona" => read_persona(answer),
             _ => match upload::read(order, asked, answer)? {
                 upload::UploadStep::Next(call) => Ok(AdapterStep::Next(call)),
                 upload::UploadStep::Uploaded(known) => {
@@ -171,7 +171,7 @@ impl Adapter for SunoFamilyAdapter {
         Ok(Call::get("poll", format!("/fetch/{}", handle.text("id"))))
     }
 
-    fn polled(
+    fn read_poll(
         &self,
         handle: &JobHandle,
         _: &CallContext,
@@ -179,7 +179,7 @@ impl Adapter for SunoFamilyAdapter {
     ) -> Result<AdapterStep, ProviderError> {
         let task = envelope(answer).map_err(|error| {
             let is_gone = is_gone(answer, &error);
-            of_poll(error, is_gone)
+            as_poll_error(error, is_gone)
         })?;
         record::read(handle, &task)
     }
@@ -193,7 +193,7 @@ impl Adapter for SunoFamilyAdapter {
         Some(Call::post("poll-many", "/fetch", body))
     }
 
-    fn polled_many(
+    fn read_poll_many(
         &self,
         handles: &[&JobHandle],
         _: &CallContext,
@@ -216,7 +216,7 @@ impl Adapter for SunoFamilyAdapter {
                     }
                     _ => ErrorClass::Unclear,
                 };
-                return vec![Err(error.of_class(class)); handles.len()];
+                return vec![Err(error.with_class(class)); handles.len()];
             }
         };
         let of = |handle: &JobHandle| {
@@ -267,7 +267,7 @@ impl SunoFamilyAdapter {
                 return Err(ProviderError::new(ErrorClass::Rejected, message));
             }
         };
-        let call = Call::post(stage, path, body).submits();
+        let call = Call::post(stage, path, body).mark_submission();
         Ok(if self.deduplicates {
             call.with_header("idempotency-key", &order.key)
         } else {
@@ -305,7 +305,7 @@ fn music(order: &Order, known: Map<String, Value>) -> Value {
             body
         }
         WorkSpec::Stems(stems) => {
-            let (task, name) = match stems.wanted() {
+            let (task, name) = match stems.single_group() {
                 None => ("twelve", "Twelve"),
                 Some(StemGroup::Vocals) => ("two", "Two"),
                 Some(group) => ("two", group.name()),
@@ -351,7 +351,7 @@ fn put(body: &mut Map<String, Value>, field: &str, id: Value) {
     }
 }
 
-fn submitted(order: &Order, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+fn read_task(order: &Order, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
     let data = envelope(answer)?;
     let id = match &data {
         Value::String(id) if !id.is_empty() => Some(id.clone()),
@@ -390,7 +390,7 @@ const REFUSALS: [&str; 10] = [
     "*invalid_*",
 ];
 
-fn persona_made(answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+fn read_persona(answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
     let record = envelope(answer)?;
     let id = required_text(&record, "/id")?;
     AdapterStep::done(vec![JobOutput {
@@ -422,7 +422,7 @@ fn envelope(answer: &ProviderResponse) -> Result<Value, ProviderError> {
         Value::Null => ErrorClass::Rejected,
         _ => ErrorClass::Unclear,
     };
-    Err(class_by_code(error.of_class(class)))
+    Err(class_by_code(error.with_class(class)))
 }
 
 /// `{"code", "message"}`, or Mediagate's `{"error": {"code", "message"}}`.
@@ -447,7 +447,7 @@ fn class_by_code(error: ProviderError) -> ProviderError {
         _ if says(&["rate_limit", "too_many", "too_frequent"]) => ErrorClass::RateLimited,
         _ => error.class,
     };
-    error.of_class(class)
+    error.with_class(class)
 }
 
 /// Which errors of a poll say that there is no such task.

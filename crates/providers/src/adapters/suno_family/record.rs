@@ -20,7 +20,7 @@ pub(super) fn id(record: &Value) -> Option<String> {
 
 /// What a word means.
 enum SunoStatus<'a> {
-    Going,
+    Running,
     Done,
     Failed,
     Unknown(&'a str),
@@ -29,7 +29,7 @@ enum SunoStatus<'a> {
 fn task_word(word: &str) -> SunoStatus<'_> {
     match word {
         "NOT_START" | "SUBMITTED" | "QUEUED" | "IN_PROGRESS" | "submitted" | "queued"
-        | "processing" | "running" | "streaming" => SunoStatus::Going,
+        | "processing" | "running" | "streaming" => SunoStatus::Running,
         "SUCCESS" | "complete" => SunoStatus::Done,
         "FAILURE" | "error" => SunoStatus::Failed,
         word => SunoStatus::Unknown(word),
@@ -38,7 +38,7 @@ fn task_word(word: &str) -> SunoStatus<'_> {
 
 fn clip_word(word: &str) -> SunoStatus<'_> {
     match word {
-        "submitted" | "queued" | "streaming" => SunoStatus::Going,
+        "submitted" | "queued" | "streaming" => SunoStatus::Running,
         "complete" => SunoStatus::Done,
         "error" => SunoStatus::Failed,
         word => SunoStatus::Unknown(word),
@@ -54,7 +54,7 @@ pub(super) fn read(handle: &JobHandle, task: &Value) -> Result<AdapterStep, Prov
     let mut going = false;
     for clip in clips {
         match clip_word(clip["status"].as_str().unwrap_or_default()) {
-            SunoStatus::Going => going = true,
+            SunoStatus::Running => going = true,
             SunoStatus::Done => done.push(clip),
             SunoStatus::Failed => {}
             // Such a clip may still be finished, so the task has not ended.
@@ -67,7 +67,7 @@ pub(super) fn read(handle: &JobHandle, task: &Value) -> Result<AdapterStep, Prov
         (Some(SunoStatus::Failed), _) if done.is_empty() => Err(failure(task, clips)),
         // Clips that were finished are paid for.
         (Some(SunoStatus::Failed), _) => deliver(handle, &done),
-        (Some(SunoStatus::Going), true) => Ok(running),
+        (Some(SunoStatus::Running), true) => Ok(running),
         (Some(SunoStatus::Done), true) => AdapterStep::done(Vec::new()),
         (None, true) => Err(ProviderError::unreadable(
             "the provider's response has no status",

@@ -56,7 +56,11 @@ fn answer(
     call: &Call,
     body: &Value,
 ) -> Result<AdapterStep, crate::ProviderError> {
-    adapter.submitted(order, &call.asked(), &ProviderResponse::json_of(200, body))
+    adapter.read_submission(
+        order,
+        &call.context(),
+        &ProviderResponse::from_json(200, body),
+    )
 }
 
 #[test]
@@ -224,7 +228,7 @@ fn a_submission_is_answered_in_three_ways() {
 fn a_refused_submission_says_what_follows() {
     let adapter = adapter("suno-family", &json!({}));
     let order = upstream(stems("m"));
-    let asked = adapter.start(&order).unwrap().asked();
+    let asked = adapter.start(&order).unwrap().context();
     let mediagate = |code: &str| json!({"error": {"code": code, "message": "so it is"}});
     let enveloped = |code: &str| json!({"code": code, "message": "so it is", "data": null});
     for (status, body, class) in [
@@ -276,7 +280,7 @@ fn a_refused_submission_says_what_follows() {
         (503, mediagate("overloaded"), ErrorClass::Unavailable),
     ] {
         let error = adapter
-            .submitted(&order, &asked, &ProviderResponse::json_of(status, &body))
+            .read_submission(&order, &asked, &ProviderResponse::from_json(status, &body))
             .unwrap_err();
         assert_eq!(error.class, class, "{status} {body}");
     }
@@ -288,11 +292,11 @@ fn handle(id: &str) -> JobHandle {
 
 fn poll(status: u16, body: &Value) -> Result<AdapterStep, crate::ProviderError> {
     let adapter = adapter("suno-family", &json!({}));
-    let asked = adapter.poll(&handle("t")).unwrap().asked();
-    adapter.polled(
+    let asked = adapter.poll(&handle("t")).unwrap().context();
+    adapter.read_poll(
         &handle("t"),
         &asked,
-        &ProviderResponse::json_of(status, body),
+        &ProviderResponse::from_json(status, body),
     )
 }
 
@@ -459,10 +463,10 @@ fn a_list_may_be_in_any_order_and_may_miss_some() {
         {"task_id": "c", "status": "FAILURE", "fail_reason": "no", "data": []},
         {"task_id": "a", "status": "QUEUED", "progress": "0%", "data": []},
     ]});
-    let steps = adapter.polled_many(
+    let steps = adapter.read_poll_many(
         &handles,
-        &call.asked(),
-        &ProviderResponse::json_of(200, &list),
+        &call.context(),
+        &ProviderResponse::from_json(200, &list),
     );
     assert!(matches!(steps[0], Ok(AdapterStep::Running { .. })));
     assert_eq!(steps[1].as_ref().unwrap_err().class, ErrorClass::Unclear);
@@ -473,8 +477,8 @@ fn a_list_may_be_in_any_order_and_may_miss_some() {
         (401, ErrorClass::Credentials),
         (500, ErrorClass::Unclear),
     ] {
-        let answer = ProviderResponse::json_of(status, &json!(null));
-        let steps = adapter.polled_many(&handles, &call.asked(), &answer);
+        let answer = ProviderResponse::from_json(status, &json!(null));
+        let steps = adapter.read_poll_many(&handles, &call.context(), &answer);
         assert!(
             steps
                 .iter()

@@ -23,7 +23,7 @@ use super::{envelope, recordings};
 use crate::error::{ErrorClass, ProviderError};
 use crate::order::{MediaFile, Order, SourceRecording, WorkSpec};
 use crate::port::jobs::upload;
-use crate::port::{Call, CallContext, FormPart, RequestBody, TELLING};
+use crate::port::{Call, CallContext, FormPart, MAX_ANSWER_BYTES, RequestBody};
 use crate::response::{ProviderResponse, required_text, text_at};
 
 /// How the service takes recordings.
@@ -54,7 +54,7 @@ impl UploadStep {
 /// Between two looks at an upload.
 const WAIT: Duration = Duration::from_secs(2);
 /// Most looks at an upload.
-const LOOKS: u64 = 60;
+const MAX_UPLOAD_POLLS: u64 = 60;
 
 impl UploadMode {
     /// The first hop for the recording that `field` is to name.
@@ -81,7 +81,7 @@ impl UploadMode {
                 Ok(Call::new("direct", Method::POST, "/uploads/audio")
                     .with_body(RequestBody::Multipart(parts))
                     .with_memo(memo)
-                    .works(TELLING))
+                    .with_long_timeout(MAX_ANSWER_BYTES))
             }
             Self::None => Err(ProviderError::new(
                 ErrorClass::Rejected,
@@ -125,10 +125,10 @@ pub(super) fn read(
             let mut memo = memo.clone();
             memo["id"] = json!(required_text(&grant, "/id")?);
             let put = upload::form("put", url, grant["fields"].as_object(), file);
-            UploadStep::next(put.with_memo(memo).works(TELLING))
+            UploadStep::next(put.with_memo(memo).with_long_timeout(MAX_ANSWER_BYTES))
         }
         "put" => {
-            upload::stored(answer)?;
+            upload::check_stored(answer)?;
             let body = json!({"upload_type": "file_upload", "upload_filename": file.name});
             let finish = Call::post("finish", format!("{path}/upload-finish"), body);
             UploadStep::next(finish.with_memo(memo.clone()))
@@ -152,19 +152,19 @@ pub(super) fn read(
                     return Err(ProviderError::new(ErrorClass::Rejected, why));
                 }
                 // Nothing was ordered, so the order may go elsewhere rather than wait on.
-                _ if looks >= LOOKS => {
+                _ if looks >= MAX_UPLOAD_POLLS => {
                     let message = "the provider did not finish processing the upload";
                     return Err(ProviderError::new(ErrorClass::Unavailable, message));
                 }
-                _ => UploadStep::next(look(looks).after(WAIT)),
+                _ => UploadStep::next(look(looks).with_delay(WAIT)),
             }
         }
         // Both `direct` and the last hop answer with the clip.
-        _ => uploaded(memo, field, &envelope(answer)?)?,
+        _ => finished_upload(memo, field, &envelope(answer)?)?,
     })
 }
 
-fn uploaded(memo: &Value, field: &str, clip: &Value) -> Result<UploadStep, ProviderError> {
+fn finished_upload(memo: &Value, field: &str, clip: &Value) -> Result<UploadStep, ProviderError> {
     let id = text_at(clip, "/clip_id").or_else(|| text_at(clip, "/id"));
     let id = id.ok_or_else(|| ProviderError::unreadable("the upload did not become a clip"))?;
     let mut known = memo["known"].as_object().cloned().unwrap_or_default();

@@ -20,7 +20,7 @@ pub struct FailureTable {
 impl FailureTable {
     /// The error of a job that failed.
     pub fn error(&self, said: ErrorDescription) -> ProviderError {
-        ProviderError::of_job(self.class(&said).unwrap_or(ErrorClass::Failed), said)
+        ProviderError::from_job(self.class(&said).unwrap_or(ErrorClass::Failed), said)
     }
 
     /// What the code, else the message, says of the job.
@@ -30,20 +30,20 @@ impl FailureTable {
         let message = said.message.as_deref().unwrap_or_default().to_lowercase();
         let by_words = || self.words.iter().find(|(words, _)| message.contains(words));
         let found = by_code.or_else(by_words).map(|(_, class)| *class);
-        found.or_else(|| of_status(code))
+        found.or_else(|| class_of_status(code))
     }
 }
 
 /// What an error of a question about a job means: a job that was taken does not
 /// end because the question was wrong. `is_gone` where it says that there is no
 /// such job.
-pub fn of_poll(error: ProviderError, is_gone: bool) -> ProviderError {
+pub fn as_poll_error(error: ProviderError, is_gone: bool) -> ProviderError {
     let class = match error.class {
         ErrorClass::Rejected if is_gone => ErrorClass::Missing,
         ErrorClass::Rejected | ErrorClass::Account => ErrorClass::Unclear,
         class => class,
     };
-    error.of_class(class).on(ErrorBasis::Answer)
+    error.with_class(class).with_basis(ErrorBasis::Answer)
 }
 
 /// Numbers are compared whole.
@@ -54,7 +54,7 @@ fn begins(code: &str, start: &str) -> bool {
 }
 
 /// Some give an HTTP status for a code.
-fn of_status(code: &str) -> Option<ErrorClass> {
+fn class_of_status(code: &str) -> Option<ErrorClass> {
     matches!(code, "400" | "404" | "413" | "415" | "422").then_some(ErrorClass::Unfit)
 }
 

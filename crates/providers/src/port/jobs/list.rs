@@ -11,7 +11,7 @@ use crate::port::{Call, FoundJob, JobHandle};
 use crate::response::{required_list, text_at, time_at};
 
 /// Most bytes of a list: each job in it may repeat its prompt.
-pub const LIST: u64 = 32_000_000;
+pub const MAX_LIST_BYTES: u64 = 32_000_000;
 
 /// Where a provider lists its jobs, and how one of them looks.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,7 @@ impl JobList {
     /// The call for a page; which one is added by the adapter.
     pub fn page(&self) -> Call {
         let mut call = Call::get("find", self.path);
-        call.limit_bytes = LIST;
+        call.limit_bytes = MAX_LIST_BYTES;
         let query = self.query.iter();
         query.fold(call, |call, (name, value)| call.with_query(*name, *value))
     }
@@ -56,7 +56,7 @@ impl JobList {
     }
 
     /// Whether the page after this one may have it: lists begin with the newest.
-    pub fn goes_on(&self, items: &[Value], since: SystemTime) -> bool {
+    pub fn has_older_page(&self, items: &[Value], since: SystemTime) -> bool {
         let is_recent = |last| !is_older(time_at(last, self.created_at), since);
         items.last().is_some_and(is_recent)
     }

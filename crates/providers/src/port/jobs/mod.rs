@@ -42,9 +42,9 @@ pub struct JobApi {
     /// Sent with each of these calls.
     pub headers: &'static [(&'static str, &'static str)],
     /// Reads the answer to a submission.
-    pub taken: fn(&ProviderResponse) -> ParsedBody,
+    pub submission_body: fn(&ProviderResponse) -> ParsedBody,
     /// Reads an answer about a job. A 404 means [`ErrorClass::Missing`] in any case.
-    pub told: fn(&ProviderResponse) -> ParsedBody,
+    pub poll_body: fn(&ProviderResponse) -> ParsedBody,
     /// Where the status word is.
     pub status: &'static str,
     /// The words.
@@ -52,17 +52,17 @@ pub struct JobApi {
     /// How far a job at work is, in percent.
     pub progress: fn(&Value) -> Option<u8>,
     /// What a job that is done made.
-    pub made: OutputReader,
+    pub outputs: OutputReader,
     /// The error of one that failed.
-    pub failed: fn(&Value) -> ProviderError,
+    pub failure: fn(&Value) -> ProviderError,
     /// What is said of one that the provider gave up.
-    pub lost: &'static str,
+    pub lost_message: &'static str,
 }
 
 impl JobApi {
     /// What the answer to a submission means.
-    pub fn submitted(&self, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
-        let body = (self.taken)(answer)?;
+    pub fn read_submission(&self, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
+        let body = (self.submission_body)(answer)?;
         let id = required_text(&body, self.id)?;
         Ok(AdapterStep::submitted(json!({"id": id})))
     }
@@ -79,34 +79,34 @@ impl JobApi {
     }
 
     fn call(&self, stage: &'static str, method: Method, path: &str, handle: &JobHandle) -> Call {
-        let call = Call::new(stage, method, filled(path, handle));
+        let call = Call::new(stage, method, fill_path(path, handle));
         let headers = self.headers.iter();
         headers.fold(call, |call, (name, value)| call.with_header(*name, *value))
     }
 
     /// What an answer about a job means.
-    pub fn polled(
+    pub fn read_poll(
         &self,
         handle: &JobHandle,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let body = (self.told)(answer).map_err(|error| match answer.status.as_u16() {
+        let body = (self.poll_body)(answer).map_err(|error| match answer.status.as_u16() {
             // One of several servers may not have heard of the job yet.
-            404 => error.of_class(ErrorClass::Missing),
+            404 => error.with_class(ErrorClass::Missing),
             // It stands in place of the record and may be a proxy's, so one alone ends no job.
-            _ => error.on(ErrorBasis::Answer),
+            _ => error.with_basis(ErrorBasis::Answer),
         })?;
         let word = required_text(&body, self.status)?;
         match status::meaning(self.words.iter().copied(), &word) {
             Some(JobStatus::Queued) => Ok(AdapterStep::running(None)),
             Some(JobStatus::Running) => Ok(AdapterStep::running((self.progress)(&body))),
-            Some(JobStatus::Done) => AdapterStep::done((self.made)(handle, &body)?),
-            Some(JobStatus::Ended(ErrorClass::Failed)) => Err((self.failed)(&body)),
+            Some(JobStatus::Done) => AdapterStep::done((self.outputs)(handle, &body)?),
+            Some(JobStatus::Ended(ErrorClass::Failed)) => Err((self.failure)(&body)),
             Some(JobStatus::Ended(class @ ErrorClass::Missing)) => {
                 let message = "the provider no longer knows the task";
                 Err(ProviderError::new(class, message))
             }
-            Some(JobStatus::Ended(class)) => Err(ProviderError::new(class, self.lost)),
+            Some(JobStatus::Ended(class)) => Err(ProviderError::new(class, self.lost_message)),
             // A word that no document has is no end: the job may be paid for and come out well.
             None => Ok(AdapterStep::unknown(word)),
         }
@@ -114,7 +114,7 @@ impl JobApi {
 }
 
 /// A path with what a handle says in it.
-fn filled(path: &str, handle: &JobHandle) -> String {
+fn fill_path(path: &str, handle: &JobHandle) -> String {
     let mut parts = path.split(['{', '}']);
     let mut filled = parts.next().unwrap_or_default().to_owned();
     while let Some(name) = parts.next() {
@@ -140,8 +140,8 @@ mod tests {
         path: "/jobs/{kind}/{id}",
         cancel: Some((Method::DELETE, "/jobs/{id}")),
         headers: &[("x-version", "2")],
-        taken: |answer| answer.success(|_| ErrorDescription::default()),
-        told: |answer| answer.success(|_| ErrorDescription::default()),
+        submission_body: |answer| answer.success(|_| ErrorDescription::default()),
+        poll_body: |answer| answer.success(|_| ErrorDescription::default()),
         status: "/status",
         words: &[
             ("waits", JobStatus::Queued),
@@ -151,9 +151,9 @@ mod tests {
             ("gone", JobStatus::LOST),
         ],
         progress: |body| crate::response::percent_at(body, "/part", 1.0),
-        made: |_, body| video_at(body, "/url"),
-        failed: |_| ProviderError::new(ErrorClass::Unfit, "of the provider"),
-        lost: "gave up",
+        outputs: |_, body| video_at(body, "/url"),
+        failure: |_| ProviderError::new(ErrorClass::Unfit, "of the provider"),
+        lost_message: "gave up",
     };
 
     #[test]
@@ -165,12 +165,12 @@ mod tests {
         let call = JOB.cancel(&handle).unwrap();
         assert_eq!(call.to, crate::CallTarget::Path("/jobs/7".into()));
         assert_eq!(call.method, Method::DELETE);
-        let taken = ProviderResponse::json_of(200, &json!({"data": {"id": "7"}}));
-        let step = JOB.submitted(&taken).unwrap();
+        let taken = ProviderResponse::from_json(200, &json!({"data": {"id": "7"}}));
+        let step = JOB.read_submission(&taken).unwrap();
         assert!(matches!(step, AdapterStep::Submitted { handle, .. } if handle.text("id") == "7"));
-        let nameless = ProviderResponse::json_of(200, &json!({"data": {}}));
+        let nameless = ProviderResponse::from_json(200, &json!({"data": {}}));
         assert_eq!(
-            JOB.submitted(&nameless).unwrap_err().class,
+            JOB.read_submission(&nameless).unwrap_err().class,
             ErrorClass::Unclear
         );
     }
@@ -178,8 +178,9 @@ mod tests {
     #[test]
     fn a_word_decides() {
         let handle = JobHandle(json!({"id": "7"}));
-        let polled =
-            |status, body: Value| JOB.polled(&handle, &ProviderResponse::json_of(status, &body));
+        let polled = |status, body: Value| {
+            JOB.read_poll(&handle, &ProviderResponse::from_json(status, &body))
+        };
         let running = |word: &str| match polled(200, json!({"status": word, "part": 0.4})) {
             Ok(AdapterStep::Running {
                 progress,

@@ -22,7 +22,7 @@ impl JobStatus {
     pub const LOST: Self = Self::Ended(ErrorClass::Lost);
 
     /// Whether it goes on.
-    pub const fn goes_on(self) -> bool {
+    pub const fn is_open(self) -> bool {
         matches!(self, Self::Queued | Self::Running)
     }
 }

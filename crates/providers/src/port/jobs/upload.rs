@@ -11,7 +11,7 @@ use crate::response::ProviderResponse;
 
 /// The names or addresses that the files before this one got, as a call
 /// remembers them.
-pub fn ready(memo: &Value) -> Vec<String> {
+pub fn uploaded_names(memo: &Value) -> Vec<String> {
     let names = memo.as_array().into_iter().flatten();
     names
         .filter_map(|name| name.as_str().map(str::to_owned))
@@ -21,7 +21,7 @@ pub fn ready(memo: &Value) -> Vec<String> {
 /// Brings a file to an address that the provider named for it.
 pub fn put(stage: &'static str, to: String, file: &MediaFile) -> Call {
     Call::new(stage, Method::PUT, "")
-        .to(CallTarget::Address(to))
+        .with_target(CallTarget::Address(to))
         // The address carries its own signature, and the key is for the provider alone.
         .without_credential()
         .with_body(RequestBody::Bytes {
@@ -49,27 +49,27 @@ pub fn form(
     // Storages in the manner of S3 ignore the fields after the file.
     parts.push(FormPart::file("file", file));
     Call::new(stage, Method::POST, "")
-        .to(CallTarget::Address(to))
+        .with_target(CallTarget::Address(to))
         .without_credential()
         .with_body(RequestBody::Multipart(parts))
 }
 
 /// Whether a file got to an address. The storage behind it speaks a language of
 /// its own.
-pub fn stored(answer: &ProviderResponse) -> Result<(), ProviderError> {
+pub fn check_stored(answer: &ProviderResponse) -> Result<(), ProviderError> {
     if answer.status.is_success() {
         return Ok(());
     }
     let error = answer.failure(|_| ErrorDescription::default());
     // A 403 of the storage says nothing of the provider's key, which it never saw.
-    Err(error.of_class(ErrorClass::Unavailable))
+    Err(error.with_class(ErrorClass::Unavailable))
 }
 
 /// The error of a call before the order.
-pub fn before_the_order(error: ProviderError) -> ProviderError {
+pub fn as_upload_error(error: ProviderError) -> ProviderError {
     match error.class {
         // Nothing was ordered, so nothing can be unclear, and another route may get the order.
-        ErrorClass::Unclear => error.of_class(ErrorClass::Unavailable),
+        ErrorClass::Unclear => error.with_class(ErrorClass::Unavailable),
         _ => error,
     }
 }

@@ -155,9 +155,9 @@ pub(super) async fn a_look_up_that_fails_is_repeated(stage: Stage) {
     };
     for fault in [busy, Fault::DropBefore, Fault::DropInBody] {
         let provider = Some(stage.case.simulates());
-        stage.world().order(fault, provider, None, 1);
+        stage.world().order_fault(fault, provider, None, 1);
         only(&find(&stage, since).await, identity);
-        assert_eq!(stage.world().orders(), []);
+        assert_eq!(stage.world().fault_orders(), []);
     }
 }
 

@@ -43,7 +43,8 @@ pub(super) async fn the_order_is_within_the_limits(stage: Stage) {
             assert!(!limits.pictures.needed || !video.pictures.is_empty());
             assert!(video.prompt.chars().count() <= limits.max_prompt);
             let offered = limits.sizes.iter();
-            let unsayable = offered.filter(|size| !adapter.can_say(stage.case.model, **size));
+            let unsayable =
+                offered.filter(|size| !adapter.can_express_size(stage.case.model, **size));
             assert_eq!(unsayable.count(), 0, "{limits:?}");
             assert_eq!(adapter.fault_of_secret(&stage.secret), None);
             assert!(limits.seed || video.seed.is_none());
@@ -52,7 +53,7 @@ pub(super) async fn the_order_is_within_the_limits(stage: Stage) {
         (WorkSpec::Stems(stems), ModelLimits::Music(limits)) => {
             let limits = limits.stems.unwrap();
             assert!(if stems.full { limits.full } else { limits.two });
-            let wanted = stems.wanted();
+            let wanted = stems.single_group();
             assert!(wanted.is_none_or(|group| limits.groups.contains(&group)));
         }
         (WorkSpec::Song(song), ModelLimits::Music(limits)) => {
@@ -115,7 +116,7 @@ pub(super) async fn nobody_there(stage: Stage) {
     assert!(!stage.driver.reachable(&nobody).await);
     match stage.submit_to(&nobody).await {
         // Some have a file to hand over first.
-        Err(SubmitError::Refused(error) | SubmitError::Before(error)) => {
+        Err(SubmitError::Refused(error) | SubmitError::BeforeSubmission(error)) => {
             assert_eq!(error.class, ErrorClass::Unavailable);
         }
         other => panic!("{other:?}"),

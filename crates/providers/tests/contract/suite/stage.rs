@@ -68,7 +68,7 @@ impl Stage {
     /// Orders a fault for the next requests of a role.
     pub(crate) fn fault(&self, fault: Fault, role: RequestRole, times: u32) {
         self.world()
-            .order(fault, Some(self.case.simulates()), Some(role), times);
+            .order_fault(fault, Some(self.case.simulates()), Some(role), times);
     }
 
     /// Submissions that arrived.
@@ -82,7 +82,7 @@ impl Stage {
 
     /// Orders that the provider took.
     pub(crate) fn accepted(&self) -> usize {
-        self.world().accepted(self.case.simulates())
+        self.world().accepted_count(self.case.simulates())
     }
 
     /// One paid submission arrived, and one order was taken.
@@ -107,7 +107,7 @@ impl Stage {
             .driver
             .submit(provider, &self.secret, order, &watch, intent)
             .await;
-        let before = matches!(submitted, Err(SubmitError::Before(_)));
+        let before = matches!(submitted, Err(SubmitError::BeforeSubmission(_)));
         assert_eq!(kept, u32::from(!before), "the intent is kept once");
         submitted
     }
@@ -153,7 +153,7 @@ impl Stage {
             Err(SubmitError::Intent(never)) => match never {},
             Err(SubmitError::TooLate) => unreachable!("it may leave at any time"),
             Err(
-                SubmitError::Before(error)
+                SubmitError::BeforeSubmission(error)
                 | SubmitError::Refused(error)
                 | SubmitError::Failed(error)
                 | SubmitError::Unclear(error),

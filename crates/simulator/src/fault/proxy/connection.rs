@@ -18,7 +18,7 @@ use super::{ConnectionCut, CutAction, LinkState, ProxyDirection, ProxyShared, Pr
 /// What is read at once, and thereby a message.
 const MESSAGE: usize = 64 * 1024;
 /// How many messages a direction holds before it stops to read.
-const UNDERWAY: usize = 64;
+const MAX_BUFFERED_MESSAGES: usize = 64;
 /// How long a cut connection's server may go on to talk.
 const DRAIN: Duration = Duration::from_secs(30);
 /// How finely a slow direction is divided.
@@ -46,7 +46,7 @@ pub(super) async fn carry(mut client: TcpStream, shared: Arc<ProxyShared>) {
             // its connection is gone.
             reset(&client);
             drop(client);
-            leave(server).await;
+            drain_server(server).await;
         }
     }
 }
@@ -101,7 +101,7 @@ async fn both_ways(
 }
 
 /// Says goodbye to a server, and hears it out so that it meets no reset.
-async fn leave(mut server: TcpStream) {
+async fn drain_server(mut server: TcpStream) {
     // A socket that is closed with unread data sends a reset, on which the server might drop what
     // the cut let pass. So say that nothing more comes, and read its answers to the end.
     let _ = server.shutdown().await;
@@ -128,7 +128,7 @@ impl DirectionPump<'_> {
     async fn run(mut self, from: ReadHalf<'_>, to: WriteHalf<'_>) -> Result<(), ConnectionEnd> {
         // Reading goes on while writing waits, as in the buffers of a real network. The time at
         // which a message was read goes along, so that delays overlap instead of adding up.
-        let (sender, receiver) = mpsc::channel(UNDERWAY);
+        let (sender, receiver) = mpsc::channel(MAX_BUFFERED_MESSAGES);
         tokio::try_join!(read(from, sender), self.write(receiver, to))?;
         Ok(())
     }
@@ -139,13 +139,13 @@ impl DirectionPump<'_> {
         mut to: WriteHalf<'_>,
     ) -> Result<(), ConnectionEnd> {
         while let Some((read_at, message)) = messages.recv().await {
-            self.its_time(read_at).await;
+            self.wait_until_due(read_at).await;
             // Only this direction has ended. The other side may still be sending.
             if message.is_empty() {
                 to.shutdown().await?;
                 return Ok(());
             }
-            match self.shared.strikes(self.side, &self.before, &message) {
+            match self.shared.matching_cut(self.side, &self.before, &message) {
                 Some(cut) => self.strike(&cut, &message, &mut to).await?,
                 None => self.pass(&message, &mut to).await?,
             }
@@ -155,7 +155,7 @@ impl DirectionPump<'_> {
     }
 
     /// Waits until a message may go on: its delay is over and nothing holds it.
-    async fn its_time(&mut self, read_at: Instant) {
+    async fn wait_until_due(&mut self, read_at: Instant) {
         loop {
             // Each state is marked as seen before it is judged. A change in between wakes the
             // `select!` below, and is not lost.
@@ -194,11 +194,11 @@ impl DirectionPump<'_> {
         }
         // Counted after the message was passed on, so a test that waits for the strike knows that
         // the server has been sent it.
-        self.shared.has_struck();
+        self.shared.count_strike();
         match cut.then {
             CutAction::Reset => Err(ConnectionEnd::Cut),
             CutAction::Hold => {
-                self.its_time(Instant::now()).await;
+                self.wait_until_due(Instant::now()).await;
                 if !cut.passes {
                     self.pass(message, to).await?;
                 }
@@ -225,7 +225,7 @@ impl DirectionPump<'_> {
                 }
             }
         }
-        self.shared.arrived(self.side);
+        self.shared.count_message(self.side);
         Ok(())
     }
 

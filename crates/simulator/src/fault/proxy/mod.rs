@@ -124,7 +124,7 @@ impl FaultProxy {
     }
 
     /// Waits until so many cuts have struck since the start.
-    pub async fn struck(&self, cuts: u64) {
+    pub async fn wait_for_strikes(&self, cuts: u64) {
         let mut struck = self.shared.struck.subscribe();
         // `wait_for` fails only if the sender is gone, and `self.shared` holds it.
         let _ = struck.wait_for(|struck| *struck >= cuts).await;
@@ -180,7 +180,7 @@ impl ProxyShared {
     }
 
     /// The cut that this message meets, `before` being what came ahead of it.
-    fn strikes(
+    fn matching_cut(
         &self,
         side: ProxyDirection,
         before: &[u8],
@@ -189,9 +189,9 @@ impl ProxyShared {
         let mut cuts = self.cuts();
         // Only the oldest cut that matches looks at a message, even if it merely counts it. Younger
         // ones with the same bytes have to wait until it is used up.
-        let at = cuts
-            .iter()
-            .position(|cut| cut.side == side && holds(cut.bytes.as_bytes(), before, message))?;
+        let at = cuts.iter().position(|cut| {
+            cut.side == side && completes_pattern(cut.bytes.as_bytes(), before, message)
+        })?;
         let cut = cuts.get_mut(at)?;
         if let Some(left) = cut.after.checked_sub(1) {
             cut.after = left;
@@ -205,11 +205,11 @@ impl ProxyShared {
         Some(cut)
     }
 
-    fn has_struck(&self) {
+    fn count_strike(&self) {
         self.struck.send_modify(|struck| *struck += 1);
     }
 
-    fn arrived(&self, side: ProxyDirection) {
+    fn count_message(&self, side: ProxyDirection) {
         self.messages[side as usize].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -248,7 +248,7 @@ fn reset(stream: &TcpStream) {
 }
 
 /// Whether the pattern ends in this message, wherever it began.
-fn holds(pattern: &[u8], before: &[u8], message: &[u8]) -> bool {
+fn completes_pattern(pattern: &[u8], before: &[u8], message: &[u8]) -> bool {
     let Some(overlap) = pattern.len().checked_sub(1) else {
         return true;
     };

@@ -38,7 +38,7 @@ pub struct LinkState {
 
 impl LinkState {
     /// Only late.
-    pub const fn late(delay: Duration) -> Self {
+    pub const fn with_delay(delay: Duration) -> Self {
         Self {
             delay,
             bytes_per_second: None,

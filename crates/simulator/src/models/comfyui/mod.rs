@@ -166,7 +166,7 @@ fn upload(request: &SimulatedRequest) -> SimulatedReply {
 
 fn history(request: &SimulatedRequest) -> SimulatedReply {
     let id = request.param("id");
-    let Some(job) = request.world.ask(id) else {
+    let Some(job) = request.world.poll_job(id) else {
         return SimulatedReply::json(200, &json!({}));
     };
     if request.unknown_word {

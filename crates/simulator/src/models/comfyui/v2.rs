@@ -36,7 +36,7 @@ pub(super) fn submit(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 pub(super) fn get(request: &SimulatedRequest) -> SimulatedReply {
-    let Some(job) = request.world.ask(request.param("id")) else {
+    let Some(job) = request.world.poll_job(request.param("id")) else {
         return error(404, "not_found", "There is no such job.");
     };
     let mut body = object(request, &job);

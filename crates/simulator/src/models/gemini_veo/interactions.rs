@@ -58,7 +58,7 @@ pub(super) fn create(request: &SimulatedRequest) -> SimulatedReply {
     let id = format!("int{:08x}", request.world.number());
     let memo = json!({"prompt": prompt, "seconds": length(format)});
     let job = request.world.accept("gemini-veo", id, body.clone(), memo);
-    SimulatedReply::json(200, &shown(request, &job))
+    SimulatedReply::json(200, &interaction_object(request, &job))
 }
 
 /// A song, on the same connection.
@@ -109,7 +109,7 @@ fn sing(request: &SimulatedRequest) -> SimulatedReply {
     let body = json!({"id": job.id, "object": "interaction", "status": status, "steps": steps, "errors": errors});
     // A song is in the answer to its order. If the connection breaks, it is paid for and lost,
     // because there is nothing to poll.
-    SimulatedReply::json(200, &body).after(job.plan.queued + job.plan.running)
+    SimulatedReply::json(200, &body).with_delay(job.plan.queued + job.plan.running)
 }
 
 fn length(format: &Value) -> Option<u64> {
@@ -124,10 +124,10 @@ pub(super) fn get(request: &SimulatedRequest) -> SimulatedReply {
             "Method doesn't allow unregistered callers.",
         );
     }
-    let Some(job) = request.world.ask(request.param("id")) else {
+    let Some(job) = request.world.poll_job(request.param("id")) else {
         return error(404, "NOT_FOUND", "The interaction was not found.");
     };
-    let mut body = shown(request, &job);
+    let mut body = interaction_object(request, &job);
     if request.unknown_word {
         body["status"] = json!("pondering");
     }
@@ -138,12 +138,14 @@ pub(super) fn cancel(request: &SimulatedRequest) -> SimulatedReply {
     let id = request.param("id");
     request.world.cancel(id);
     match request.world.job(id) {
-        Some(job) if has_key(request) => SimulatedReply::json(200, &shown(request, &job)),
+        Some(job) if has_key(request) => {
+            SimulatedReply::json(200, &interaction_object(request, &job))
+        }
         _ => error(404, "NOT_FOUND", "The interaction was not found."),
     }
 }
 
-fn shown(request: &SimulatedRequest, job: &Job) -> Value {
+fn interaction_object(request: &SimulatedRequest, job: &Job) -> Value {
     let phase = match job.phase() {
         // The filter looks at what was made, so the order is accepted first.
         JobPhase::Ended(_) if forbidden(job) => JobPhase::Ended(PlannedEnd::Refusal),

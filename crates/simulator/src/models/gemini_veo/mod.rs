@@ -247,7 +247,7 @@ fn gemini_poll(request: &SimulatedRequest) -> SimulatedReply {
             "Method doesn't allow unregistered callers.",
         );
     }
-    let Some(job) = request.world.ask(request.param("id")) else {
+    let Some(job) = request.world.poll_job(request.param("id")) else {
         return error(404, "NOT_FOUND", "The requested operation was not found.");
     };
     let name = request.path.trim_start_matches("/v1beta/");
@@ -286,7 +286,7 @@ fn vertex_poll(request: &SimulatedRequest) -> SimulatedReply {
             "The operation is not this model's.",
         );
     };
-    let Some(job) = request.world.ask(id) else {
+    let Some(job) = request.world.poll_job(id) else {
         return error(404, "NOT_FOUND", "The requested operation was not found.");
     };
     // Vertex puts the film into the answer itself, unless a bucket was named.

@@ -102,7 +102,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return unauthenticated();
     }
-    let Some(job) = request.world.ask(request.param("id")) else {
+    let Some(job) = request.world.poll_job(request.param("id")) else {
         return problem(404, "Prediction not found");
     };
     let mut body = prediction(request, &job);
@@ -240,7 +240,7 @@ fn output(request: &SimulatedRequest, job: &Job) -> Value {
 }
 
 fn file(request: &SimulatedRequest) -> SimulatedReply {
-    results::named(request, "Request has expired", results::duration)
+    results::named_file(request, "Request has expired", results::duration)
 }
 
 fn unauthenticated() -> SimulatedReply {

@@ -28,7 +28,7 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
             .route("POST", "/uploads/audio", RequestRole::Upload, upload::upload)
             .route("POST", "/bucket/{id}", RequestRole::Upload, upload::bucket)
             .route("POST", "/uploads/audio/{id}/upload-finish", RequestRole::Upload, upload::finish)
-            .route("GET", "/uploads/audio/{id}", RequestRole::Upload, upload::look)
+            .route("GET", "/uploads/audio/{id}", RequestRole::Upload, upload::upload_status)
             .route("POST", "/uploads/audio/{id}/initialize-clip", RequestRole::Upload, upload::initialize)
             .route("GET", "/cdn/{clip}", RequestRole::Download, download)
     },
@@ -60,7 +60,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if let Some(id) = request.world.file(&key).filter(|_| key.len() > 4)
         && let Some(job) = request.world.job(id.as_str().unwrap_or_default())
     {
-        return submitted(request, &job);
+        return submitted_reply(request, &job);
     }
     if body["mv"].as_str().unwrap_or_default().is_empty() {
         return error(400, "invalid_request", "mv is required");
@@ -87,10 +87,12 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
             Ok(groups) => groups,
             Err(why) => return error(400, "invalid_request", &why),
         },
-        Some("extend" | "upload_extend" | "infill") if !known(request, "continue_clip_id") => {
+        Some("extend" | "upload_extend" | "infill")
+            if !is_known_clip(request, "continue_clip_id") =>
+        {
             return error(400, "invalid_request", "continue_clip_id names no clip");
         }
-        Some("cover") if !known(request, "cover_clip_id") => {
+        Some("cover") if !is_known_clip(request, "cover_clip_id") => {
             return error(400, "invalid_request", "cover_clip_id names no clip");
         }
         Some("extend" | "upload_extend" | "infill" | "cover" | "artist_consistency") => {
@@ -106,12 +108,12 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if key.len() > 4 {
         request.world.keep_file(key, json!(job.id));
     }
-    submitted(request, &job)
+    submitted_reply(request, &job)
 }
 
 fn stems(request: &SimulatedRequest) -> Result<Vec<String>, String> {
     let body = &request.body;
-    if !known(request, "continue_clip_id") {
+    if !is_known_clip(request, "continue_clip_id") {
         return Err("continue_clip_id names no clip".into());
     }
     if body["stem_type_id"].as_f64() != Some(91.0) {
@@ -129,7 +131,7 @@ fn stems(request: &SimulatedRequest) -> Result<Vec<String>, String> {
 }
 
 /// Whether a field names an uploaded clip or one that was made here.
-fn known(request: &SimulatedRequest, field: &str) -> bool {
+fn is_known_clip(request: &SimulatedRequest, field: &str) -> bool {
     let id = request.body[field].as_str().unwrap_or_default();
     // Clips are named after their job, so the job alone proves that the clip was made here.
     let made = id
@@ -142,7 +144,7 @@ fn mv(job: &Job) -> &str {
     job.input["mv"].as_str().unwrap_or_default()
 }
 
-fn submitted(request: &SimulatedRequest, job: &Job) -> SimulatedReply {
+fn submitted_reply(request: &SimulatedRequest, job: &Job) -> SimulatedReply {
     let data = match mv(job) {
         mv if mv.contains("bare") => return SimulatedReply::json(200, &bare(request, job)),
         mv if mv.contains("record") => task(request, job),
@@ -158,7 +160,7 @@ fn fetch(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "invalid_token", "The token is not valid");
     }
-    let Some(job) = request.world.ask(request.param("id")) else {
+    let Some(job) = request.world.poll_job(request.param("id")) else {
         return error(400, "task_not_exist", "task_not_exist");
     };
     if mv(&job).contains("bare") {
@@ -181,7 +183,7 @@ fn fetch_many(request: &SimulatedRequest) -> SimulatedReply {
     };
     let mut jobs: Vec<Job> = ids
         .iter()
-        .filter_map(|id| request.world.ask(id.as_str()?))
+        .filter_map(|id| request.world.poll_job(id.as_str()?))
         .collect();
     jobs.sort_by(|a, b| b.id.cmp(&a.id));
     let data: Vec<Value> = jobs.iter().map(|job| task(request, job)).collect();

@@ -42,14 +42,14 @@ pub(super) fn upload(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 /// The state of an upload, where it is this one.
-fn upload_in(request: &SimulatedRequest, state: &str) -> bool {
+fn upload_has_state(request: &SimulatedRequest, state: &str) -> bool {
     let upload = request.world.file(request.param("id"));
     // Each call is allowed only in the state in which the one before it leaves the upload. A call
     // that is left out or out of order fails.
     upload.is_some_and(|upload| upload["state"] == state)
 }
 
-fn enter(request: &SimulatedRequest, state: &str) {
+fn set_upload_state(request: &SimulatedRequest, state: &str) {
     request
         .world
         .keep_file(request.param("id"), json!({"state": state}));
@@ -60,13 +60,13 @@ pub(super) fn bucket(request: &SimulatedRequest) -> SimulatedReply {
     let body = &request.body;
     let fields = ["key", "policy", "AWSAccessKeyId"];
     let refused = !request.header("authorization").is_empty()
-        || !upload_in(request, "granted")
+        || !upload_has_state(request, "granted")
         || fields.iter().any(|field| !body[*field].is_string())
         || body["file"]["bytes"].as_u64().unwrap_or(0) == 0;
     if refused {
         return denied();
     }
-    enter(request, "stored");
+    set_upload_state(request, "stored");
     SimulatedReply::empty(204)
 }
 
@@ -75,23 +75,26 @@ pub(super) fn finish(request: &SimulatedRequest) -> SimulatedReply {
         return error(401, "invalid_token", "The token is not valid");
     }
     let named = request.body["upload_filename"].is_string();
-    if request.body["upload_type"] != "file_upload" || !named || !upload_in(request, "stored") {
+    if request.body["upload_type"] != "file_upload"
+        || !named
+        || !upload_has_state(request, "stored")
+    {
         return error(400, "invalid_request", "nothing was uploaded");
     }
-    enter(request, "finished");
+    set_upload_state(request, "finished");
     SimulatedReply::json(200, &json!({}))
 }
 
 /// Not ready at the first look.
-pub(super) fn look(request: &SimulatedRequest) -> SimulatedReply {
+pub(super) fn upload_status(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "invalid_token", "The token is not valid");
     }
-    let status = if upload_in(request, "finished") {
+    let status = if upload_has_state(request, "finished") {
         // The service needs time after an upload, so the first look must not find it ready.
-        enter(request, "complete");
+        set_upload_state(request, "complete");
         "processing"
-    } else if upload_in(request, "complete") {
+    } else if upload_has_state(request, "complete") {
         "complete"
     } else {
         return error(404, "upload_not_found", "There is no such upload");
@@ -106,7 +109,7 @@ pub(super) fn initialize(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "invalid_token", "The token is not valid");
     }
-    if !upload_in(request, "complete") {
+    if !upload_has_state(request, "complete") {
         return error(400, "invalid_request", "the upload is not complete");
     }
     let clip = request.world.uuid();

@@ -102,8 +102,12 @@ fn pieces_of_any_size_give_the_same_stems() {
             channels.for_each(|(all, new)| all.extend_from_slice(new));
             true
         };
-        let mut separator =
-            ModelSeparator::new(Arc::clone(&model), ClipShape::of(&mix), &VOICE_AND_REST).unwrap();
+        let mut separator = ModelSeparator::new(
+            Arc::clone(&model),
+            ClipShape::measure(&mix),
+            &VOICE_AND_REST,
+        )
+        .unwrap();
         let mut control = SeparationControl::default();
         let mut at = 0;
         for size in [1, 7_000, 100, 30_000].into_iter().cycle().take(12) {

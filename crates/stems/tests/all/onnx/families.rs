@@ -18,7 +18,7 @@ fn check(name: &str, told_apart: &[Stem]) {
         return;
     };
     let model = load(&fixtures, name);
-    assert_eq!(model.told_apart(), told_apart, "{name}");
+    assert_eq!(model.separable_stems(), told_apart, "{name}");
     let mix = fixtures.sound(name, "mix");
     let made = model
         .separate(&mix, model.offered(), SeparationControl::default())

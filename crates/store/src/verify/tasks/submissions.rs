@@ -21,7 +21,7 @@ pub(super) struct SubmissionRow {
     cost_amount: Option<i64>,
     cost_unit: Option<String>,
     /// Another submission to the same provider with the same handle.
-    twin: Option<String>,
+    duplicate_of: Option<String>,
 }
 
 record! {
@@ -39,7 +39,7 @@ record! {
         is_stray: "s.stray",
         cost_amount: "s.cost_millionths",
         cost_unit: "s.cost_unit",
-        twin: "(SELECT MIN(o.id) FROM submissions o WHERE o.provider = s.provider AND o.handle = s.handle
+        duplicate_of: "(SELECT MIN(o.id) FROM submissions o WHERE o.provider = s.provider AND o.handle = s.handle
                                                       AND s.handle IS NOT NULL AND o.id <> s.id)",
     }
 }
@@ -130,7 +130,7 @@ pub(super) fn mismatches(task: &TaskRow, sent: &[SubmissionRow]) -> Vec<Mismatch
         note("task", &task.id, why);
     }
     for one in sent {
-        if let Some(twin) = &one.twin {
+        if let Some(twin) = &one.duplicate_of {
             let why = format!(
                 "it has the same job at {} as submission {twin}: one of the two is paid for and not made",
                 one.provider

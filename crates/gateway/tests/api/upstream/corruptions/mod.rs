@@ -127,11 +127,11 @@ async fn scene(builder: Builder) -> TestGateway {
     cancelled_at_work(&owls, "film", &simulator, long).await;
     world.set_plan(JobPlan::default());
 
-    world.order(Fault::DropAfter, None, Some(RequestRole::Submit), 1);
-    world.order(super::status(500), None, Some(RequestRole::Find), 1000);
+    world.order_fault(Fault::DropAfter, None, Some(RequestRole::Submit), 1);
+    world.order_fault(super::status(500), None, Some(RequestRole::Find), 1000);
     ends(&owls, order("film"), "failed").await;
     world.clear_faults();
-    world.order(
+    world.order_fault(
         super::status(429),
         Some("openai-videos"),
         Some(RequestRole::Submit),

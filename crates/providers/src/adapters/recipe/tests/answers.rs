@@ -8,8 +8,8 @@ pub(super) fn submitted(
     status: u16,
     body: &Value,
 ) -> Result<AdapterStep, ProviderError> {
-    let asked = cook.start(order).unwrap().asked();
-    cook.submitted(order, &asked, &ProviderResponse::json_of(status, body))
+    let asked = cook.start(order).unwrap().context();
+    cook.read_submission(order, &asked, &ProviderResponse::from_json(status, body))
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn words_tell_where_no_code_does() {
 #[test]
 fn json_in_a_text_is_read() {
     let recipe = changed("address = \"/url\"", "address = \"/made/urls/*\"");
-    let cook = cook(&format!("json_texts = [\"/made\"]\n{recipe}")).unwrap();
+    let cook = adapter_of(&format!("json_texts = [\"/made\"]\n{recipe}")).unwrap();
     let made = json!({"urls": ["https://x.example/v"]}).to_string();
     let step = polled(cook.as_ref(), 200, &json!({"status": "done", "made": made}));
     assert!(matches!(step, Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
@@ -93,10 +93,10 @@ fn polled(cook: &dyn Adapter, status: u16, body: &Value) -> Result<AdapterStep, 
     let handle = JobHandle(json!({"kept": {"id": "a/b"}}));
     let call = cook.poll(&handle).unwrap();
     assert_eq!(call.to, CallTarget::Path("/jobs/a%2Fb".into()));
-    cook.polled(
+    cook.read_poll(
         &handle,
-        &call.asked(),
-        &ProviderResponse::json_of(status, body),
+        &call.context(),
+        &ProviderResponse::from_json(status, body),
     )
 }
 
@@ -157,7 +157,7 @@ fn a_state_may_be_told_without_words() {
         "word = \"/status\"\nrunning = [\"running\"]\ndone = [\"done\"]\nfailed = [\"failed\"]\n",
         "done_when = \"/done\"\nfailed_when = \"/error\"\nrefused_when = { at = \"/moderated\", equals = true }\nprogress = \"/progress\"\nprogress_full = 1.0\n",
     );
-    let cook = cook(&recipe).unwrap();
+    let cook = adapter_of(&recipe).unwrap();
     let polled = |body: Value| polled(cook.as_ref(), 200, &body);
     for body in [
         json!({"progress": 0.5}),
@@ -197,7 +197,7 @@ fn source_of(step: Result<AdapterStep, ProviderError>) -> OutputSource {
 fn results_come_in_several_ways() {
     let done = json!({"status": "done", "url": "/files/v.mp4"});
     let result = |lines: &str| {
-        let cook = cook(&changed("address = \"/url\"", lines)).unwrap();
+        let cook = adapter_of(&changed("address = \"/url\"", lines)).unwrap();
         source_of(polled(cook.as_ref(), 200, &done))
     };
     let call = |source: OutputSource| match source {
@@ -224,7 +224,7 @@ fn variants_and_kept_addresses() {
             "[poll]",
             "[submit.remember]\nkind = \"{model}\"\n[[submit.variant]]\nwhen = \"last_frame\"\npath = \"/frames\"\nbody = { p = \"{prompt}\", a = \"{image}\", b = \"{last_frame}\" }\n[[submit.variant]]\nwhen = \"image\"\nmethod = \"PUT\"\nbody = { p = \"{prompt}\", a = \"{image:mime}\" }\n[poll]",
         );
-    let cook = cook(&recipe).unwrap();
+    let cook = adapter_of(&recipe).unwrap();
     let mut order = video("m");
     assert_eq!(
         cook.start(&order).unwrap().to,

@@ -60,7 +60,7 @@ proptest! {
         let to = (from + length).min(text.len());
         text.splice(from..to, instead.chars());
         let text: String = text.into_iter().collect();
-        if let Err(error) = cook(&text) {
+        if let Err(error) = adapter_of(&text) {
             prop_assert!(error.line.is_some());
         }
     }
@@ -88,21 +88,21 @@ proptest! {
     /// No answer brings a recipe down, and none without an id is a job.
     #[test]
     fn answers_may_be_anything(status in 100_u16..600, body in "[\\[\\]{}\":,a-z0-9]{0,60}") {
-        let mut answer = ProviderResponse::json_of(status, &Value::Null);
+        let mut answer = ProviderResponse::from_json(status, &Value::Null);
         answer.body = body.into();
         for recipe in [OPENAI, KIE] {
-            let cook = cook(recipe).unwrap();
+            let cook = adapter_of(recipe).unwrap();
             let order = video("m");
-            let asked = Call::get("submit", "").asked();
-            prop_assert!(cook.submitted(&order, &asked, &answer).is_err());
+            let asked = Call::get("submit", "").context();
+            prop_assert!(cook.read_submission(&order, &asked, &answer).is_err());
             let handle = JobHandle(json!({}));
             let _ = cook.poll(&handle);
             let _ = cook.cancel(&handle);
             let since = crate::adapters::tests::since();
-            if let Ok(found) = cook.found(&order, since, &asked, &answer) {
+            if let Ok(found) = cook.read_lookup(&order, since, &asked, &answer) {
                 prop_assert!(found.jobs.is_empty());
             }
-            let _ = cook.polled(&handle, &Call::get("poll", "").asked(), &answer);
+            let _ = cook.read_poll(&handle, &Call::get("poll", "").context(), &answer);
         }
     }
 }

@@ -11,7 +11,7 @@ fn looking(find: &str) -> Arc<dyn Adapter> {
         "prompt = \"{prompt}\"",
         "prompt = \"{prompt}\"\nref = \"{key}\"",
     );
-    cook(&format!("{recipe}[find]\n{find}")).unwrap()
+    adapter_of(&format!("{recipe}[find]\n{find}")).unwrap()
 }
 
 fn kept(found: &LookupPage) -> Vec<&Value> {

@@ -43,7 +43,7 @@ failed = ["failed"]
 address = "/url"
 "#;
 
-fn cook(recipe: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
+fn adapter_of(recipe: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
     let options = json!({"recipe": recipe});
     let options = options.as_object().cloned().unwrap_or_default();
     build(&ProviderSettings::new("test", options))
@@ -56,7 +56,7 @@ fn signed() -> String {
 
 /// The short recipe with lines more.
 fn with(lines: &str) -> Arc<dyn Adapter> {
-    cook(&format!("{SHORT}\n{lines}")).unwrap()
+    adapter_of(&format!("{SHORT}\n{lines}")).unwrap()
 }
 
 /// The short recipe with a piece of it changed.
@@ -102,7 +102,7 @@ fn content(body: &RequestBody) -> Value {
 
 /// What is said of a wrong recipe, with the line.
 fn fault(recipe: &str) -> (usize, String) {
-    let error = cook(recipe).unwrap_err();
+    let error = adapter_of(recipe).unwrap_err();
     assert_eq!(error.key.as_deref(), Some("recipe"));
     (error.line.unwrap(), error.message)
 }
@@ -110,7 +110,7 @@ fn fault(recipe: &str) -> (usize, String) {
 #[test]
 fn a_recipe_sends_what_the_native_adapter_sends() {
     let name = "openai-videos";
-    let (native, cook) = (adapter(name, &json!({})), cook(OPENAI).unwrap());
+    let (native, cook) = (adapter(name, &json!({})), adapter_of(OPENAI).unwrap());
     let own = crate::adapters::protocol(name).unwrap().base_url;
     assert_eq!(cook.base_url(), native.base_url().or(own));
     assert_eq!(cook.pace(), native.pace());
@@ -161,7 +161,7 @@ fn the_manual_holds_recipes_that_work() {
         .collect();
     assert!(!recipes.is_empty());
     for recipe in recipes {
-        cook(recipe).unwrap();
+        adapter_of(recipe).unwrap();
     }
 }
 

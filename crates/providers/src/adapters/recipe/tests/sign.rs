@@ -16,7 +16,7 @@ fn signed(signing: &str, url: &str, body: &str) -> Vec<(&'static str, String)> {
         sign: SignatureMethod,
     }
     let auth: Auth = toml::from_str(signing).unwrap();
-    let signer = auth.sign.with(&Secret::new("id:secret-key")).unwrap();
+    let signer = auth.sign.signer(&Secret::new("id:secret-key")).unwrap();
     let url = Url::parse(url).unwrap();
     let call = OutgoingCall {
         method: &Method::POST,
@@ -58,7 +58,7 @@ fn the_query_is_signed_in_the_order_of_its_names() {
 
 #[test]
 fn a_credential_is_a_pair() {
-    let cook = super::cook(&super::signed()).unwrap();
+    let cook = super::adapter_of(&super::signed()).unwrap();
     for wrong in ["", "id", "id:", ":key"] {
         let secret = Secret::new(wrong);
         assert!(cook.fault_of_secret(&secret).is_some(), "{wrong:?}");

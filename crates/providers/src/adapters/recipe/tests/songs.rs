@@ -49,7 +49,7 @@ pub(super) fn song_by(model: &str, fields: Value) -> Order {
 
 #[test]
 fn songs_are_ordered_and_all_their_clips_taken() {
-    let cook = cook(SINGER).unwrap();
+    let cook = adapter_of(SINGER).unwrap();
     let Some(ModelLimits::Music(limits)) = cook.limits(MediaKind::Music, "m") else {
         panic!("no limits");
     };
@@ -71,9 +71,9 @@ fn songs_are_ordered_and_all_their_clips_taken() {
         panic!("not submitted");
     };
     let songs = json!([{"url": "https://a.test/1"}, {"url": "https://a.test/2"}, {"url": "https://a.test/3"}]);
-    let answer = ProviderResponse::json_of(200, &json!({"status": "done", "songs": songs}));
-    let asked = cook.poll(&handle).unwrap().asked();
-    let AdapterStep::Done { outputs } = cook.polled(&handle, &asked, &answer).unwrap() else {
+    let answer = ProviderResponse::from_json(200, &json!({"status": "done", "songs": songs}));
+    let asked = cook.poll(&handle).unwrap().context();
+    let AdapterStep::Done { outputs } = cook.read_poll(&handle, &asked, &answer).unwrap() else {
         panic!("not done");
     };
     assert_eq!(outputs.len(), 2);
@@ -115,7 +115,7 @@ fn sent(cook: &dyn Adapter, fields: Value) -> (String, Value) {
 
 #[test]
 fn the_way_to_order_is_told_by_all_that_a_song_has() {
-    let cook = cook(SUNO).unwrap();
+    let cook = adapter_of(SUNO).unwrap();
     for (fields, path, has, has_not) in [
         (
             json!({"prompt": "about rain"}),
@@ -199,8 +199,9 @@ fn a_cover_is_made_of_a_recording_that_was_uploaded() {
         assert_eq!((&upload.to, upload.effect), (&to, CallEffect::Free));
         assert_eq!(content(&upload.body)["fileName"], "0197-key-song.flac");
         let taken = json!({"code": 200, "data": {"downloadUrl": "https://files.test/1"}});
-        let taken = ProviderResponse::json_of(200, &taken);
-        let Ok(AdapterStep::Next(call)) = cook.submitted(&order, &upload.asked(), &taken) else {
+        let taken = ProviderResponse::from_json(200, &taken);
+        let Ok(AdapterStep::Next(call)) = cook.read_submission(&order, &upload.context(), &taken)
+        else {
             panic!("no order");
         };
         assert_eq!(call.to, CallTarget::Path("/generate/upload-cover".into()));
@@ -216,14 +217,14 @@ fn a_cover_is_made_of_a_recording_that_was_uploaded() {
         song.uploads[0].1.file.bytes = bytes::Bytes::new();
     }
     assert_eq!(
-        cook(SUNO).unwrap().start(&gone).unwrap_err().class,
+        adapter_of(SUNO).unwrap().start(&gone).unwrap_err().class,
         ErrorClass::Rejected
     );
 }
 
 #[test]
 fn clips_have_the_names_that_the_provider_gives_them() {
-    let cook = cook(SUNO).unwrap();
+    let cook = adapter_of(SUNO).unwrap();
     let order = song(json!({"prompt": "about rain", "title": "Rain"}));
     let taken = json!({"code": 200, "data": {"taskId": "t"}});
     let Ok(AdapterStep::Submitted { handle, .. }) = submitted(cook.as_ref(), &order, 200, &taken)
@@ -236,9 +237,9 @@ fn clips_have_the_names_that_the_provider_gives_them() {
         {"id": "c", "audioUrl": ""},
     ]);
     let done = json!({"code": 200, "data": {"status": "SUCCESS", "response": {"sunoData": clips}}});
-    let asked = cook.poll(&handle).unwrap().asked();
+    let asked = cook.poll(&handle).unwrap().context();
     let AdapterStep::Done { outputs } = cook
-        .polled(&handle, &asked, &ProviderResponse::json_of(200, &done))
+        .read_poll(&handle, &asked, &ProviderResponse::from_json(200, &done))
         .unwrap()
     else {
         panic!("not done");
@@ -263,7 +264,7 @@ fn clips_have_the_names_that_the_provider_gives_them() {
 
 #[test]
 fn what_not_every_call_hands_over_is_not_offered() {
-    let limits = |text: &str| match cook(text).unwrap().limits(MediaKind::Music, "m") {
+    let limits = |text: &str| match adapter_of(text).unwrap().limits(MediaKind::Music, "m") {
         Some(ModelLimits::Music(limits)) => limits.songs.fields.unwrap(),
         _ => panic!("no limits"),
     };

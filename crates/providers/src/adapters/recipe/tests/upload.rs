@@ -47,8 +47,9 @@ fn followed(cook: &dyn Adapter, order: &Order) -> (usize, Call) {
     while call.effect == CallEffect::Free {
         uploads += 1;
         let answer = json!({"data": {"id": 40 + uploads}});
-        let answer = ProviderResponse::json_of(200, &answer);
-        let Ok(AdapterStep::Next(next)) = cook.submitted(order, &call.asked(), &answer) else {
+        let answer = ProviderResponse::from_json(200, &answer);
+        let Ok(AdapterStep::Next(next)) = cook.read_submission(order, &call.context(), &answer)
+        else {
             panic!("no next call");
         };
         call = *next;
@@ -58,7 +59,7 @@ fn followed(cook: &dyn Adapter, order: &Order) -> (usize, Call) {
 
 #[test]
 fn each_file_goes_first_and_the_order_names_it() {
-    let cook = cook(FORM).unwrap();
+    let cook = adapter_of(FORM).unwrap();
     let plain = video("x");
     let (uploads, call) = followed(&*cook, &plain);
     assert_eq!(
@@ -90,7 +91,7 @@ fn each_file_goes_first_and_the_order_names_it() {
 
 #[test]
 fn limits_tell_of_sound_and_references() {
-    let cook = cook(FORM).unwrap();
+    let cook = adapter_of(FORM).unwrap();
     let Some(ModelLimits::Video(limits)) = cook.limits(MediaKind::Video, "x") else {
         panic!("no videos");
     };
@@ -102,18 +103,19 @@ fn limits_tell_of_sound_and_references() {
 
 #[test]
 fn nothing_before_the_order_is_unclear() {
-    let cook = cook(FORM).unwrap();
+    let cook = adapter_of(FORM).unwrap();
     let order = video_with("x", |video| {
         video.pictures = vec![frame(PictureRole::FirstFrame)];
     });
-    let asked = cook.start(&order).unwrap().asked();
+    let asked = cook.start(&order).unwrap().context();
     for (status, body, class) in [
         (500, json!({}), ErrorClass::Unavailable),
         (200, json!({"data": {}}), ErrorClass::Unavailable),
         (401, json!({}), ErrorClass::Credentials),
         (400, json!({}), ErrorClass::Rejected),
     ] {
-        let error = cook.submitted(&order, &asked, &ProviderResponse::json_of(status, &body));
+        let error =
+            cook.read_submission(&order, &asked, &ProviderResponse::from_json(status, &body));
         assert_eq!(error.unwrap_err().class, class, "{status} {body}");
     }
 }

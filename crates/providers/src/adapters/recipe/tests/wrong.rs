@@ -188,7 +188,7 @@ fn maps_have_a_line_for_all_that_is_allowed() {
     let (line, message) = fault(&format!("{mapped}[maps.fineness]\n\"720p\" = \"HD\"\n"));
     assert_eq!(line, 8);
     assert!(message.contains("no entry for \"480p\""), "{message}");
-    cook(&format!(
+    adapter_of(&format!(
         "{mapped}[maps.fineness]\n\"720p\" = \"HD\"\n\"*\" = \"SD\"\n"
     ))
     .unwrap();
@@ -199,7 +199,7 @@ fn files_are_read_when_the_settings_are() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("recipe.toml");
     std::fs::write(&path, SHORT).unwrap();
-    cook(&format!("file:{}", path.display())).unwrap();
-    let error = cook("file:/nowhere/recipe.toml").unwrap_err();
+    adapter_of(&format!("file:{}", path.display())).unwrap();
+    let error = adapter_of("file:/nowhere/recipe.toml").unwrap_err();
     assert_eq!((error.key.as_deref(), error.line), (Some("recipe"), None));
 }
