@@ -298,8 +298,10 @@ impl WriterThread {
         let mut is_alone = true;
         let mut done = 0;
         while let Some(write) = next {
-            if !is_alone {
-                run("SAVEPOINT one")?;
+            if !is_alone && let Err(error) = run("SAVEPOINT one") {
+                // It is answered with those before it, which are rolled back.
+                answers.push(write(None).1);
+                return Err(error);
             }
             // A panic in one write must not end the thread that all others need; its caller sees
             // that the answer never comes.

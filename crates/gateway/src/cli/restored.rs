@@ -45,24 +45,28 @@ pub(super) fn run(
             RestoredCommand::List => list(&app, json).await,
             RestoredCommand::Resubmit(which) => {
                 let mut done = DecisionReport::new("resubmitted", json);
-                // One by one: what was decided before a failure stays decided.
-                for id in ids(&app, which).await? {
-                    done.add(
-                        id,
-                        restored_backup::resubmit(&app, id, by("restored resubmit")).await?,
-                    )?;
+                // One by one: what was decided before a failure stays decided, and is told.
+                let outcome: Result<(), CliError> = async {
+                    for id in ids(&app, which).await? {
+                        let decided = restored_backup::resubmit(&app, id, by("restored resubmit"));
+                        done.add(id, decided.await?)?;
+                    }
+                    Ok(())
                 }
-                done.finish()
+                .await;
+                done.finish().and(outcome)
             }
             RestoredCommand::Fail(which) => {
                 let mut done = DecisionReport::new("failed", json);
-                for id in ids(&app, which).await? {
-                    done.add(
-                        id,
-                        restored_backup::fail(&app, id, by("restored fail")).await?,
-                    )?;
+                let outcome: Result<(), CliError> = async {
+                    for id in ids(&app, which).await? {
+                        let decided = restored_backup::fail(&app, id, by("restored fail"));
+                        done.add(id, decided.await?)?;
+                    }
+                    Ok(())
                 }
-                done.finish()
+                .await;
+                done.finish().and(outcome)
             }
         }
     })

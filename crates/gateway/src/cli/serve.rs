@@ -40,6 +40,7 @@ pub(super) struct StartArgs {
 }
 
 pub(super) fn run(start: &StartArgs, settings: &Settings) -> Result<(), CliError> {
+    let read_from = settings.config.as_deref().and_then(file_mark);
     let config = Config::load(settings)?;
     check(&config)?;
     // Dropped last, so that what the shutdown logs and traces still gets out.
@@ -51,7 +52,7 @@ pub(super) fn run(start: &StartArgs, settings: &Settings) -> Result<(), CliError
         // anything, orders of a restored backup are held: their providers may have them already.
         clock_sync::begin(&app).await?;
         restored_backup::check(&app, start.after_restore).await?;
-        let serving = Box::pin(serve(app.clone(), settings.clone()));
+        let serving = Box::pin(serve(app.clone(), settings.clone(), read_from));
         probes::serve_probes_beside(&app, serving).await?
     })
 }
@@ -73,6 +74,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
 
 /// `mediagate worker`: like `serve`, without a listener for requests.
 pub(super) fn run_workers(start: &StartArgs, settings: &Settings) -> Result<(), CliError> {
+    let read_from = settings.config.as_deref().and_then(file_mark);
     let config = Config::load(settings)?;
     check(&config)?;
     let _logging = logs::start(&config)?;
@@ -82,7 +84,7 @@ pub(super) fn run_workers(start: &StartArgs, settings: &Settings) -> Result<(), 
         clock_sync::begin(&app).await?;
         restored_backup::check(&app, start.after_restore).await?;
         watch_signals(app.process.draining.clone())?;
-        watch_settings(app.clone(), settings.clone())?;
+        watch_settings(app.clone(), settings.clone(), read_from)?;
         probes::serve_probes_beside(&app, work(&app)).await?;
         tracing::info!("stopped");
         Ok(())
@@ -97,7 +99,11 @@ async fn work(app: &App) {
     workers.stop().await;
 }
 
-async fn serve(app: App, settings: Settings) -> Result<(), CliError> {
+async fn serve(
+    app: App,
+    settings: Settings,
+    read_from: Option<(std::time::SystemTime, u64)>,
+) -> Result<(), CliError> {
     // Bound first: if the address is taken, no key is created and printed in vain.
     let listener = TcpListener::bind(app.config.listen)
         .await
@@ -113,7 +119,7 @@ async fn serve(app: App, settings: Settings) -> Result<(), CliError> {
     tracing::info!(%address, "listening");
     // Until here a signal just ends the process, which works on nothing yet.
     watch_signals(app.process.draining.clone())?;
-    watch_settings(app.clone(), settings)?;
+    watch_settings(app.clone(), settings, read_from)?;
     serve_until_drained(&app, listener).await;
     tracing::info!("stopped");
     Ok(())
@@ -267,14 +273,19 @@ fn watch_signals(draining: CancellationToken) -> Result<(), CliError> {
 }
 
 /// Reloads models and prices at SIGHUP, and when the file or the models folder changes. An invalid
-/// file is rejected and the old settings stay.
-fn watch_settings(app: App, settings: Settings) -> Result<(), CliError> {
+/// file is rejected and the old settings stay. `read_from` is the file as it was when it was read:
+/// the start may have taken a while.
+fn watch_settings(
+    app: App,
+    settings: Settings,
+    read_from: Option<(std::time::SystemTime, u64)>,
+) -> Result<(), CliError> {
     let mut hangup = signal(SignalKind::hangup()).map_err(CliError::failed)?;
     #[expect(clippy::disallowed_methods, reason = "it ends with the draining")]
     tokio::spawn(async move {
         let path = settings.config.clone();
         let mark = || (path.as_deref().and_then(file_mark), app.models.shelf.mark());
-        let mut seen = mark();
+        let mut seen = (read_from, app.models.shelf.mark());
         let mut last = seen.clone();
         loop {
             tokio::select! {

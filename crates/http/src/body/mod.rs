@@ -44,6 +44,7 @@ impl FromRequest<App> for JsonBody {
         if !is_json(request.headers()) {
             let message =
                 "The body must be JSON, sent with the header \"Content-Type: application/json\".";
+            drain(request.into_body()).await;
             return Err(Error::plain(ErrorCode::UnsupportedMediaType, message).into());
         }
         let mut held = memory_share(&request, app)?;

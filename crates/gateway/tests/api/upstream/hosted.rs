@@ -54,7 +54,11 @@ async fn what_is_printed_for_every_model_is_a_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.toml");
     let mut tried = 0;
-    for line in list.lines().skip(1).filter(|line| !line.contains("gone 2")) {
+    for line in list
+        .lines()
+        .skip(1)
+        .filter(|line| !line.contains("retired 2"))
+    {
         let name = line.split_whitespace().next().unwrap();
         let provider = name.split('/').next().unwrap();
         // One of each provider is enough: a program is started for each.

@@ -141,7 +141,7 @@ fn wrong_settings_are_named() {
     assert_eq!(error.key.as_deref(), Some("patch.prompt"));
     assert!(error.message.contains("66.inputs.text"), "{error}");
     bad["patch"]["prompt"] = json!("6.inputs.clip");
-    assert!(refused(&bad).message.contains("wired"));
+    assert!(refused(&bad).message.contains("connected to another node"));
     bad["patch"]["prompt"] = json!("6.inputs.text");
     bad["patch"]["promt"] = json!("6.inputs.text");
     assert_eq!(refused(&bad).key.as_deref(), Some("patch"));
