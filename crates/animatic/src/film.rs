@@ -24,7 +24,7 @@ pub(crate) struct VideoPacket {
     pub(crate) key: bool,
 }
 
-/// The result of [`shoot`].
+/// The result of [`render_film`].
 pub(crate) enum FilmOutcome {
     /// The packets in order, and what was kept of the frames.
     Whole(Vec<VideoPacket>, StillCollector),

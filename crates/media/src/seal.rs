@@ -50,7 +50,7 @@ impl SecretSeal {
         Ok(BASE64.encode([&nonce[..], &sealed].concat()))
     }
 
-    /// Decrypts what [`SecretSeal::close`] made.
+    /// Decrypts what [`SecretSeal::encrypt`] made.
     pub fn decrypt(&self, owner: &str, sealed: &str) -> Result<String, SealError> {
         let bytes = BASE64.decode(sealed).map_err(|_| SealError::Unreadable)?;
         let (nonce, sealed) = bytes

@@ -56,7 +56,7 @@ pub enum EmbeddedEngine {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Route {
     pub provider: String,
-    /// The provider's name for the model; [`HANDED_ON`] to pass on the caller's.
+    /// The provider's name for the model; [`PASS_THROUGH_MODEL`] to pass on the caller's.
     pub model: String,
     /// Which names may be passed on.
     pub names: ModelNames,

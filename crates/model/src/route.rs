@@ -54,7 +54,7 @@ pub const COUNT_PERIODS: usize = 12;
 /// How a route does.
 #[derive(Debug, Clone, Default)]
 pub struct RouteRecord {
-    /// In parts of [`PART`], the newest last.
+    /// In parts of [`COUNT_PERIOD`], the newest last.
     pub last_hour: [RouteCounts; COUNT_PERIODS],
     pub last_day: RouteCounts,
     /// From the submission to the stored result, of the latest successes within a day; half of them

@@ -233,7 +233,7 @@ impl Store {
 
     /// Runs `work` in a transaction and returns once it is on disk. If `work` fails it is rolled
     /// back; on a database error nothing was written. This may take longer than a caller waits: see
-    /// [`soon`]. `work` may run twice if its first run was rolled back.
+    /// [`await_commit`]. `work` may run twice if its first run was rolled back.
     ///
     /// The work continues if the returned future is dropped.
     pub async fn write<T, E>(

@@ -28,7 +28,7 @@ pub fn now(conn: &mut Conn<'_>, clock: Timestamp) -> Result<Timestamp, StoreErro
     Ok(now.map_or(clock, Timestamp::from_micros))
 }
 
-/// Registers a worker, which takes no tasks until [`offer`].
+/// Registers a worker, which takes no tasks until [`set_models`].
 pub fn register(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<(), StoreError> {
     conn.execute(
         "INSERT INTO workers (name, held_until, models) VALUES (?1, ?2, '[]')

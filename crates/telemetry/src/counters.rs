@@ -65,7 +65,7 @@ const BUCKETS: [f64; 16] = [
     900.0,
 ];
 
-/// How often to call [`keep_metrics`].
+/// How often to call [`run_upkeep`].
 pub const METRICS_UPKEEP: Duration = Duration::from_secs(5);
 
 static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();

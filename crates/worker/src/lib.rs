@@ -70,7 +70,7 @@ struct WorkerContext {
     /// One permit, for the task that runs alone.
     exclusive_slot: Arc<Semaphore>,
     stop: CancellationToken,
-    /// Of the callers' lease, see [`store::Store::begin_life`].
+    /// Of the callers' lease, see [`store::Store::lock_process`].
     callers_life: OnceLock<Option<ProcessLock>>,
 }
 

@@ -68,7 +68,7 @@ pub(super) async fn fail_stranded(crew: Arc<WorkerContext>) {
     }
 }
 
-/// `since`: when each model was first found without a process, by [`Clock::passed`](mediagate_model::clock::Clock::passed).
+/// `since`: when each model was first found without a process, by [`Clock::monotonic_time`](mediagate_model::clock::Clock::monotonic_time).
 async fn check_stranded(app: &App, since: &mut HashMap<String, Duration>) -> Result<(), Error> {
     let now = app.clock.now();
     let due = now.minus(STRANDED_AFTER);

@@ -47,7 +47,7 @@ pub async fn keep(
 }
 
 /// Refuses input if the account's storage or the disk is almost full. Called before anything is
-/// received; [`check_kept`] decides.
+/// received; [`check_storage_limit`] decides.
 pub async fn check_room(app: &Ctx, account: AccountId, more_bytes: u64) -> Result<(), Error> {
     check_disk(app)?;
     let limit = app.config.storage_limit;

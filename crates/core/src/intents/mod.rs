@@ -11,7 +11,7 @@
 //! | neither | a new order | unless the answer to one with its body was lost: that one |
 //!
 //! `docs/decisions/0005-one-intent-one-task.md` has the table of cases and the reasons. What
-//! makes an answer *lost* is where the client is: [`Clients`] knows of this process's, a row's
+//! makes an answer *lost* is where the client is: `clients` knows of this process's, a row's
 //! holder and that holder's lease tell of others (`client_state`). Refused orders are only
 //! counted (`refusals`). What nothing can be known about is not repeated.
 //!

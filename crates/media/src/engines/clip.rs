@@ -115,7 +115,7 @@ pub fn convert_recording(
     Ok(writer.finish()?)
 }
 
-/// Like [`keep`], for the sum of several recordings, within full scale; `None` if their rates or
+/// Like [`convert_recording`], for the sum of several recordings, within full scale; `None` if their rates or
 /// channels differ. Holds the sum in memory.
 pub fn sum(
     id: &str,

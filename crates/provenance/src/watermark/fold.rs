@@ -16,7 +16,7 @@ const TRIES: i8 = 2;
 const TRY: f32 = 0.000_5;
 /// A position must stand out this far, in standard deviations.
 const MIN_SCORE: f32 = 5.0;
-/// The least [`alike`] of a mark. Without one, the cells are independent of the key's signs, so that
+/// The least [`similarity`] of a mark. Without one, the cells are independent of the key's signs, so that
 /// Hoeffding's inequality bounds the chance of one tile at one position by `exp(-CELLS * ALIKE² / 2)`,
 /// 4 in 10^27. There are 2^40 tiles of a key, 72² positions and at most 150 periods that are
 /// folded: 3 in 10^9 for a film.

@@ -55,7 +55,7 @@ impl Driver {
     /// five pages are read.
     ///
     /// After an error nobody knows more than before: ask again when its class
-    /// is passing ([`crate::ErrorClass::is_passing`]).
+    /// is passing ([`crate::ErrorClass::is_transient`]).
     pub async fn find(
         &self,
         provider: &Provider,

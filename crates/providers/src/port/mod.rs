@@ -327,7 +327,7 @@ pub enum Authorization {
     /// Sign each call as it leaves.
     Sign(Box<dyn CallSigner>),
     /// Send this call first (without authorization) and give its answer to
-    /// [`Adapter::authorized`]; what it brings is kept for its lifetime.
+    /// [`Adapter::read_exchange`]; what it brings is kept for its lifetime.
     Exchange(Box<Call>),
 }
 

@@ -41,7 +41,7 @@ pub struct PgSession {
     pending_sql: String,
     /// The transaction's id, once known.
     transaction: Option<String>,
-    /// Names this run of this server: see [`PgSession::learn_run`].
+    /// Names this run of this server: see [`PgSession::read_server_run`].
     server_run: String,
     /// Whether a transaction is open.
     is_open: bool,
@@ -236,7 +236,7 @@ impl PgSession {
         ));
     }
 
-    /// Sets a savepoint for [`PgSession::undo`].
+    /// Sets a savepoint for [`PgSession::rollback_to_savepoint`].
     pub(crate) fn savepoint(&mut self) {
         self.pending_sql.push_str("SAVEPOINT one;");
     }

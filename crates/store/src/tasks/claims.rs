@@ -86,7 +86,7 @@ pub fn waiting(
 }
 
 /// Claims up to `most` tasks of a model for hosted providers in this state, the longest due first, whosever turn it is.
-/// They stay in it until [`begin`](super::begin).
+/// They stay in it until [`mark_running`](super::mark_running).
 pub fn claim_upstream(
     conn: &mut Conn<'_>,
     owner: &str,

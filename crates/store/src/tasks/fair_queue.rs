@@ -67,7 +67,7 @@ pub fn claim(
 }
 
 /// Claims tasks for hosted providers that have yet to be sent, in turn: at most `places` of a queue, and of each model at
-/// most what is named with it. They stay in their state until [`begin`](super::begin).
+/// most what is named with it. They stay in their state until [`mark_running`](super::mark_running).
 pub fn claim_in_turn(
     conn: &mut Conn<'_>,
     owner: &str,

@@ -16,7 +16,7 @@ on_both! {
     what_made_nothing_is_forgotten
     old_intents_are_forgotten
     a_refused_order_is_good_for_one_retry
-    a_refusal_that_is_reported_late_is_the_last_retrys_own
+    a_refusal_that_is_reported_late_belongs_to_the_last_retry
 }
 
 fn intent(key: Option<&str>) -> Intent {
@@ -250,7 +250,7 @@ async fn a_refused_order_is_good_for_one_retry(db: Fixture) {
     .await;
 }
 
-async fn a_refusal_that_is_reported_late_is_the_last_retrys_own(db: Fixture) {
+async fn a_refusal_that_is_reported_late_belongs_to_the_last_retry(db: Fixture) {
     db.write(move |conn| {
         let body = intent(None).body;
         refused_orders::make_up(conn, &body, at(10))?;

@@ -14,7 +14,7 @@
 //! sent again and joins the first.
 //!
 //! Unknown, and taken on the safe side: error codes other than those in
-//! [`classed`] leave the outcome open once anything shows that the order was
+//! [`reclassify`] leave the outcome open once anything shows that the order was
 //! taken; an answer that ends without saying so is no answer, even with a link
 //! in it. Words without a link are a failure, as resellers mean them.
 
