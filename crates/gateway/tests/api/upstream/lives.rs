@@ -11,6 +11,7 @@ use mediagate_store as store;
 use serde_json::json;
 use simulator::{Fault, JobPhase, PlannedEnd, RequestRole, Simulator};
 
+use super::music::{SUBMIT, band};
 use super::{
     LONG, SOME, arrives, assert_failed, at_submission, chat_order, film, gateway, one_provider,
     ordered, plan, provider, simulator, status, submissions, without_workers,
@@ -103,22 +104,31 @@ async fn a_restart_waits_for_an_answer_that_is_under_way() {
     gateway.stop().await;
 }
 
-/// What a process leaves behind that dies while it sends this task's order.
+/// What a process leaves behind that dies while it sends the order of a film.
 pub(super) async fn die_while_sending(gateway: &TestGateway, id: SubmissionId) -> Task {
+    die_while_sending_to(gateway, ("film", "sora-2"), id).await
+}
+
+/// The same of a task of this model, sent to this model of the provider.
+async fn die_while_sending_to(
+    gateway: &TestGateway,
+    (model, route_model): (&'static str, &'static str),
+    id: SubmissionId,
+) -> Task {
     let now = gateway.app.clock.now();
     let site = gateway.app.models.upstream.sites()["acme"].clone();
     let (endpoint, credential) = (site.endpoint.clone(), site.credentials[0].id.clone());
     let left = gateway.app.store.write(move |conn| -> Result<_, Error> {
         store::workers::register(conn, "dead", now.plus(Duration::from_mins(1)))?;
         let mut claimed =
-            store::tasks::claim_upstream(conn, "dead", "film", TaskState::Queued, 1, now)?;
+            store::tasks::claim_upstream(conn, "dead", model, TaskState::Queued, 1, now)?;
         let task = claimed.pop().expect("a waiting task");
         let submission = Submission {
             id,
             task: task.id,
             attempt: 1,
             provider: "acme".into(),
-            route_model: "sora-2".into(),
+            route_model: route_model.into(),
             endpoint,
             credential,
             state: SubmissionState::Intended,
@@ -200,6 +210,26 @@ async fn a_repetition_that_is_refused_for_good_leaves_it_open() {
     gateway.start_workers().await;
     assert_failed(&gateway.finished(&task).await, "submission_unconfirmed");
     assert_eq!(submissions(&simulator), 1);
+    gateway.stop().await;
+}
+
+/// A file is handed over again before the order is repeated. That this is refused says nothing about
+/// the first time, when the provider may have taken the order.
+#[tokio::test]
+async fn a_repetition_that_is_refused_before_it_is_sent_leaves_it_open() {
+    let simulator = simulator().await;
+    let toml = provider("acme", "lalal", &simulator, "") + &band("phoenix");
+    let mut gateway = without_workers(&toml).await;
+    let source = gateway.upload("Night Song").await;
+    let body = json!({"task": "gen_stem", "mv": "band", "continue_clip_id": source["id"]});
+    gateway.post(SUBMIT, &body).await.ok();
+    let task = die_while_sending_to(&gateway, ("band", "phoenix"), SubmissionId::new()).await;
+    let upload = Some(RequestRole::Upload);
+    simulator.world().order_fault(status(422), None, upload, 9);
+    gateway.start_workers().await;
+    let ended = gateway.finished(&task.id.to_string()).await;
+    assert_failed(&ended, "submission_unconfirmed");
+    assert_eq!(submissions(&simulator), 0);
     gateway.stop().await;
 }
 

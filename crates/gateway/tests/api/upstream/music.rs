@@ -10,7 +10,7 @@ use crate::support::{Client, TestGateway};
 pub(super) const SUBMIT: &str = "/musicgen/submit/music";
 
 /// The table of the music model `band` with this route, a nickel a stem.
-fn band(model: &str) -> String {
+pub(super) fn band(model: &str) -> String {
     format!(
         "[models.band]\nkind = \"music\"\nprice = {{ unit = \"stem\", usd = \"0.05\" }}\nroutes = [{{ provider = \"acme\", model = \"{model}\" }}]\n"
     )
