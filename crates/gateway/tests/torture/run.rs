@@ -1,6 +1,7 @@
 //! A gateway under torture, and what happens to it: it dies, comes back, and in
 //! between comes to rest so that everything can be checked.
 
+use std::collections::VecDeque;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -37,6 +38,8 @@ pub(crate) struct Run {
     pub(crate) totals: Totals,
     pub(crate) http: reqwest::Client,
     pub(crate) found: Violations,
+    /// The last errors that the program logged: they say why something was found.
+    errors: VecDeque<String>,
     /// How jobs go when nothing goes wrong.
     pub(crate) calm: JobPlan,
     /// How wrong the clock of the next process is.
@@ -46,6 +49,9 @@ pub(crate) struct Run {
     /// Whether callers that count their tries send some twice.
     pub(crate) twins: bool,
 }
+
+/// How many logged errors are kept.
+const ERRORS: usize = 50;
 
 impl Run {
     pub(crate) fn new(stage: Stage, dice: Dice) -> Self {
@@ -60,6 +66,7 @@ impl Run {
             totals: Totals::default(),
             http: client(),
             found: Violations::default(),
+            errors: VecDeque::new(),
             calm: JobPlan::default(),
             clock: None,
             clocks: false,
@@ -140,6 +147,12 @@ impl Run {
         {
             println!("{held}");
         }
+        let errors = log
+            .lines()
+            .filter(|line| line.contains("\"level\":\"ERROR\""));
+        self.errors.extend(errors.map(ToOwned::to_owned));
+        self.errors
+            .drain(..self.errors.len().saturating_sub(ERRORS));
         for (at, _) in log.match_indices("panicked at") {
             let said: Vec<&str> = log[at..].lines().take(3).collect();
             self.found.add(format!("a panic: {}", said.join(" ")));
@@ -352,9 +365,10 @@ impl Run {
         let found = &self.found.0;
         assert!(
             found.is_empty(),
-            "{} violations:\n{}",
+            "{} violations:\n{}\nthe last errors in the log:\n{}",
             found.len(),
-            found.join("\n")
+            found.join("\n"),
+            self.errors.iter().cloned().collect::<Vec<_>>().join("\n")
         );
     }
 }
