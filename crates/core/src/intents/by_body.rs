@@ -57,10 +57,13 @@ impl Intents {
             return Ok(joined);
         }
         let (new, socket) = (self.draft(request), request.socket.clone());
-        let client = self
-            .0
-            .clients
-            .enter(new.id, 1, new.body.clone(), socket, false);
+        let (clients, body) = (&self.0.clients, new.body.clone());
+        let client = if request.is_retry {
+            let alone = clients.enter_alone(new.id, body, socket);
+            alone.ok_or(Error::Overtaken)?
+        } else {
+            clients.enter(new.id, 1, body, socket, false)
+        };
         let visit = IntentVisit::first(self, client, new, Some(order), is_reserved);
         visit.await.map(Lookup::New)
     }
@@ -68,6 +71,11 @@ impl Intents {
     /// The intents that a request with this body may mean.
     async fn candidates(&self, request: &IntentRequest) -> Result<Vec<Intent>, Error> {
         let (clients, body) = (&self.0.clients, &request.body);
+        if request.is_retry {
+            // Its first try may have come through only now: a connection that waits
+            // for a server to start hands over what its client has given up.
+            clients.all_written(body).await;
+        }
         let gone = clients.gone_soon(body).await;
         let (body, now) = (body.clone(), self.0.clock.now());
         let (since, server) = (self.0.clock.cutoff(KNOWN), self.0.server.clone());

@@ -34,13 +34,13 @@ impl Intents {
         key: &str,
         is_reserved: bool,
     ) -> Result<Option<Lookup>, Error> {
+        // Its first try may be under way in this process.
+        self.0.clients.all_written(&request.body).await;
         let Some(intent) = self.by_key(request.account, key).await? else {
-            // Of two requests that come to a new key at once, the database takes one.
+            // Of two requests that come to a new key at two processes, the database takes one.
             let (new, socket) = (self.draft(request), request.socket.clone());
-            let client = self
-                .0
-                .clients
-                .enter(new.id, 1, new.body.clone(), socket, false);
+            let alone = self.0.clients.enter_alone(new.id, new.body.clone(), socket);
+            let client = alone.ok_or(Error::Overtaken)?;
             let visit = IntentVisit::first(self, client, new, None, is_reserved).await?;
             return Ok(Some(Lookup::New(visit)));
         };

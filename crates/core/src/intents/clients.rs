@@ -81,6 +81,26 @@ impl Clients {
         ClientGuard::new(self.clone(), id, number, is_told)
     }
 
+    /// A client comes for a new intent, if no request with this body is under way: a retry waits for
+    /// its first try, instead of doing the same work beside it.
+    pub(super) fn enter_alone(
+        self: &Arc<Self>,
+        id: IntentId,
+        body: RequestFingerprint,
+        socket: PeerSocket,
+    ) -> Option<Arc<ClientGuard>> {
+        let mut table = self.table();
+        if table
+            .with_body(&body)
+            .any(|(_, entry)| entry.is_under_way())
+        {
+            return None;
+        }
+        let is_told = table.add(id, ClientEntry::new(1, body, socket, false));
+        drop(table);
+        Some(ClientGuard::new(self.clone(), id, 1, is_told))
+    }
+
     pub(super) fn table(&self) -> MutexGuard<'_, ClientTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }

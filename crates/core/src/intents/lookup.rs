@@ -28,11 +28,6 @@ impl Intents {
             Ok::<_, Error>(())
         })
         .await?;
-        if request.idempotency_key.is_some() || request.is_retry {
-            // Its first try may have come through only now: a connection that waits
-            // for a server to start hands over what its client has given up.
-            self.0.clients.all_written(&request.body).await;
-        }
         match &request.idempotency_key {
             Some(key) => self.begin_by_key(request, key, is_reserved).await,
             None => self.begin_by_body(request, is_reserved).await,

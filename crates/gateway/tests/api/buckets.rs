@@ -460,7 +460,7 @@ async fn more_requests_than_a_store_may_get_at_once_are_told_to_come_back() {
     let address = clip["audio_url"].as_str().unwrap();
     let started = Clock::system().now();
     bucket.proxy.set(NetworkState {
-        down: LinkState::with_delay(Duration::from_secs(3)),
+        down: LinkState::with_delay(Duration::from_secs(2)),
         ..NetworkState::default()
     });
     let many = (0..100).map(|_| asked(&gateway, Method::GET, address, &[]));

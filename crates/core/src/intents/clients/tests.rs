@@ -106,6 +106,22 @@ async fn a_closed_connection_is_waited_for_until_it_is_noticed_or_answered() {
 }
 
 #[test]
+fn a_retry_begins_only_while_nothing_alike_is_under_way() {
+    let (all, id, key) = (clients(), IntentId::new(), KeyId::new());
+    let alone = |text: &str| {
+        let body = body(key, text);
+        all.enter_alone(IntentId::new(), body, PeerSocket::default())
+    };
+    let first = begin(&all, id, key);
+    assert!(alone("body").is_none() && alone("other").is_some());
+    let accepting = first.accepting();
+    drop(first);
+    assert!(alone("body").is_none(), "it is still being written");
+    drop(accepting);
+    assert!(alone("body").is_some(), "the database has it");
+}
+
+#[test]
 fn what_was_reserved_stays_known_when_its_client_leaves() {
     let (all, id) = (clients(), IntentId::new());
     let client = begin(&all, id, KeyId::new());
