@@ -38,7 +38,7 @@ see("a refused key", DESKTOP, async (page, complaints) => {
 see("a video is made, found again and shown from its address", { ...DESKTOP, key: KEY }, async (page) => {
   await page.goto("/console");
   await page.waitForURL("**/console/create");
-  await page.getByLabel("Prompt").fill("A harbour at dusk, slow pan left, sound of waves");
+  await page.getByLabel("Prompt", { exact: true }).fill("A harbour at dusk, slow pan left, sound of waves");
   await page.getByLabel("Length").selectOption("1");
   await page.getByLabel("Size").selectOption("854x480");
   await page.getByRole("button", { name: "Generate · free" }).click();
@@ -87,7 +87,7 @@ see("a video is made, found again and shown from its address", { ...DESKTOP, key
 see("the code is what the form holds", { ...DESKTOP, key: KEY }, async (page) => {
   await page.goto("/console/create/animatic-1");
   const prompt = "Don't blink: $HOME, `ls` and \\ in a \"garden\"";
-  await page.getByLabel("Prompt").fill(prompt);
+  await page.getByLabel("Prompt", { exact: true }).fill(prompt);
   await page.getByLabel("Length").selectOption("1");
   await page.getByRole("tab", { name: "Code" }).click();
   const code = page.getByRole("region", { name: /The form as/ });
@@ -102,7 +102,7 @@ see("the code is what the form holds", { ...DESKTOP, key: KEY }, async (page) =>
   assert.equal(await page.getByRole("definition").filter({ hasText: "Don't blink" }).innerText(), prompt);
 
   await page.goto("/console/create/animatic-1");
-  await page.getByLabel("Prompt").fill(prompt);
+  await page.getByLabel("Prompt", { exact: true }).fill(prompt);
   await page.getByLabel("First frame").setInputFiles({ name: "it's.png", mimeType: "image/png", buffer: Buffer.from(PIXEL, "base64") });
   await page.getByRole("tab", { name: "Code" }).click();
   await page.getByRole("tab", { name: "Python" }).click();
@@ -185,7 +185,7 @@ see("every stem starts at the same moment of the audio clock", { ...DESKTOP, key
 
 see("with the keyboard alone", { ...DESKTOP, key: KEY, acceptDownloads: true }, async (page) => {
   await page.goto("/console/create/animatic-1");
-  await page.getByLabel("Prompt").waitFor();
+  await page.getByLabel("Prompt", { exact: true }).waitFor();
   await tabTo(page, "Prompt");
   await page.keyboard.type("A kite above the keyboard");
   await tabTo(page, "Length");
@@ -227,7 +227,7 @@ see("with the keyboard alone", { ...DESKTOP, key: KEY, acceptDownloads: true }, 
 
 see("a task is cancelled, and the focus stays on the page", { ...DESKTOP, key: KEY }, async (page) => {
   await page.goto("/console/create/animatic-1");
-  await page.getByLabel("Prompt").fill("A long way down a river");
+  await page.getByLabel("Prompt", { exact: true }).fill("A long way down a river");
   await page.getByLabel("Length").selectOption("20");
   await page.getByLabel("Size").selectOption("1920x1080");
   await page.getByRole("button", { name: /^Generate/ }).click();

@@ -231,7 +231,7 @@ async function fill(writer) {
 
 test("the code that is shown makes one order however often it runs", () => visit("code twice", async (page) => {
   await page.goto("/console/create/animatic-1");
-  await page.getByLabel("Prompt").fill("A mill by a stream");
+  await page.getByLabel("Prompt", { exact: true }).fill("A mill by a stream");
   await page.getByLabel("Length").selectOption("1");
   await page.getByRole("tab", { name: "Code" }).click();
   const code = page.getByRole("region", { name: /The form as/ });
@@ -249,7 +249,7 @@ test("the code that is shown makes one order however often it runs", () => visit
     assert.doesNotMatch(text, /uuid|random|rand\.|date \+/i);
   }
   // Another form is another order.
-  await page.getByLabel("Prompt").fill("A mill by a river");
+  await page.getByLabel("Prompt", { exact: true }).fill("A mill by a river");
   assert.ok(!(await code.innerText()).includes(key));
   await page.goto("/console/create/stems-dsp-1");
   await page.getByRole("tab", { name: "Code" }).click();
@@ -266,7 +266,7 @@ test("a task that is varied keeps its picture, also after a reload", () => visit
   await preview.waitFor();
   await page.reload();
   await preview.waitFor();
-  assert.equal(await page.getByLabel("Prompt").inputValue(), "A boat on this lake");
+  assert.equal(await page.getByLabel("Prompt", { exact: true }).inputValue(), "A boat on this lake");
   await page.getByRole("button", { name: /^Generate/ }).click();
   await page.locator(".result video").waitFor();
   const [second] = await all("/v1/tasks?limit=1");

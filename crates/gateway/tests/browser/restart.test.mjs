@@ -19,7 +19,7 @@ const visit = (name, how) => visiting(name, { ...DESKTOP, base: program.url, key
 test("a gateway that is killed while a video is made is followed, and makes it once", () => visit("killed", async (page, complaints) => {
   await page.goto("/console/create/animatic-1");
   const fill = async () => {
-    await page.getByLabel("Prompt").fill("A lake at dawn");
+    await page.getByLabel("Prompt", { exact: true }).fill("A lake at dawn");
     await page.getByLabel("Length").selectOption("12");
   };
   const make = page.getByRole("button", { name: /^Generate/ });
@@ -66,7 +66,7 @@ test("a gateway that is killed while a video is made is followed, and makes it o
 test("the price is on the button, and the time line tells of a provider that refused", () => visit("failover", async (page) => {
   await fetch(`${program.simulator}/_/faults`, { method: "POST", body: JSON.stringify({ fault: { status: { status: 429 } }, provider: "fal", role: "submit", times: 20 }) });
   await page.goto("/console/create/veo");
-  await page.getByLabel("Prompt").fill("A kite over a dune");
+  await page.getByLabel("Prompt", { exact: true }).fill("A kite over a dune");
   await page.getByLabel("Length").selectOption("8");
   await page.getByRole("button", { name: "Generate · 3.20 USD" }).click();
   await page.getByRole("link", { name: "Open the task" }).click();

@@ -40,7 +40,7 @@ for (const colorScheme of ["light", "dark"]) {
     await take("mixer");
 
     await page.goto("/console/create/animatic-1");
-    await page.getByLabel("Prompt").fill("A harbour at dusk, slow pan left, sound of waves");
+    await page.getByLabel("Prompt", { exact: true }).fill("A harbour at dusk, slow pan left, sound of waves");
     await page.getByLabel("Length").selectOption("2");
     await page.getByLabel("Size").selectOption("854x480");
     await page.getByRole("button", { name: /^Generate/ }).click();
