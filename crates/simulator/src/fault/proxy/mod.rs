@@ -8,10 +8,10 @@
 //!
 //! let proxy = FaultProxy::start(postgres).await?;
 //! // … a program is given proxy.address() …
-//! proxy.set(NetworkState::both(LinkState::held()));            // nothing goes on
-//! proxy.heal();                                      // everything does
-//! proxy.cut(ConnectionCut::new("COMMIT").passing());           // a commit without an answer
-//! proxy.struck(1).await;
+//! proxy.set(NetworkState::both(LinkState::held())); // nothing goes on
+//! proxy.heal(); // everything does
+//! proxy.cut(ConnectionCut::new("COMMIT").passing()); // a commit without an answer
+//! proxy.wait_for_strikes(1).await;
 //! # Ok(())
 //! # }
 //! ```
