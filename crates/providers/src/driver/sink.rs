@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 use std::io::SeekFrom;
+use std::time::Duration;
 
 use http::header::{
-    CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_RANGE, LAST_MODIFIED, RANGE,
+    CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, HeaderMap, HeaderValue, IF_RANGE, LAST_MODIFIED, RANGE,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::fs::File;
@@ -171,17 +172,66 @@ fn range(headers: &HeaderMap) -> Option<(u64, Option<u64>)> {
     Some((start, whole.trim().parse().ok()))
 }
 
-/// A strong `ETag`, else the time of the last change.
+/// A strong `ETag`, else the time of the last change where that is strong.
 fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
     // A weak tag also stands for other bytes of the same meaning (RFC 9110, 8.8.1), so it cannot
     // prove that two parts belong together.
     let strong = headers
         .get(ETAG)
         .filter(|tag| !tag.as_bytes().starts_with(b"W/"));
-    strong.or_else(|| headers.get(LAST_MODIFIED)).cloned()
+    strong
+        .or_else(|| {
+            headers
+                .get(LAST_MODIFIED)
+                .filter(|at| is_strong(at, headers))
+        })
+        .cloned()
+}
+
+/// Whether the file had not changed for a second when the answer was made: within one, it may have
+/// changed twice (RFC 9110, 8.8.2.2).
+fn is_strong(last_modified: &HeaderValue, headers: &HeaderMap) -> bool {
+    let time = |value: &HeaderValue| httpdate::parse_http_date(value.to_str().ok()?).ok();
+    let answered = headers.get(DATE).and_then(time);
+    let age = time(last_modified).and_then(|changed| answered?.duration_since(changed).ok());
+    age.is_some_and(|age| age >= Duration::from_secs(1))
 }
 
 fn plain_mime(value: &HeaderValue) -> Option<String> {
     let text = value.to_str().ok()?.split(';').next()?;
     Some(text.trim().to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderName;
+
+    use super::*;
+
+    #[test]
+    fn a_part_is_joined_only_by_a_validator_that_proves_it() {
+        let validates = |headers: &[(HeaderName, &'static str)]| {
+            let headers = headers.iter().map(|(name, value)| {
+                let value = HeaderValue::from_static(value);
+                (name.clone(), value)
+            });
+            validator(&headers.collect())
+        };
+        let (changed, later) = (
+            "Thu, 26 Nov 2026 12:00:00 GMT",
+            "Thu, 26 Nov 2026 12:00:01 GMT",
+        );
+        assert_eq!(validates(&[(ETAG, "\"a\"")]).unwrap(), "\"a\"");
+        assert!(validates(&[(ETAG, "W/\"a\"")]).is_none());
+        let aged = [(ETAG, "W/\"a\""), (LAST_MODIFIED, changed), (DATE, later)];
+        assert_eq!(validates(&aged).unwrap(), changed);
+        for weak in [
+            &[(LAST_MODIFIED, changed)][..],
+            &[(LAST_MODIFIED, changed), (DATE, changed)],
+            &[(LAST_MODIFIED, later), (DATE, changed)],
+            &[(LAST_MODIFIED, "yesterday"), (DATE, later)],
+        ] {
+            assert!(validates(weak).is_none(), "{weak:?}");
+        }
+    }
 }
