@@ -122,6 +122,9 @@ impl CommandLine {
                 "--sound" => command.sound = sounds(&value()?)?,
                 _ => return Err(ProgramError::Usage(format!("there is no option {name}"))),
             }
+            if inline.is_some() {
+                return Err(ProgramError::Usage(format!("{name} takes no value")));
+            }
         }
         Ok(command)
     }

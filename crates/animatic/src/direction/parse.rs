@@ -384,9 +384,10 @@ fn seconds(clause: &[String]) -> Option<f64> {
         } else {
             let value = number(digits)? * words::unit(suffix)?;
             // "The 80s" and "1980s" are decades, and so may be "20s"; "for 20s" can only be a
-            // length.
-            let decade = suffix == "s"
-                && (value > 60.0 || (value >= 20.0 && value % 10.0 == 0.0 && previous != "for"));
+            // length, and so is "20s" between two commas.
+            let alone = previous == "for" || clause.len() == 1;
+            let decade =
+                suffix == "s" && (value > 60.0 || (value >= 20.0 && value % 10.0 == 0.0 && !alone));
             if decade || matches!(previous, "the" | "early" | "late" | "mid") {
                 return None;
             }

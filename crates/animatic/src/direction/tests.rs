@@ -120,6 +120,7 @@ fn everyday_words_are_not_direction() {
 fn lengths_and_shapes() {
     for (prompt, seconds, shape) in [
         ("static, 6 seconds", Some(6.0), None),
+        ("static, 20s", Some(20.0), None),
         ("static 6s vertical", Some(6.0), Some(FrameShape::Vertical)),
         (
             "for six seconds, square",

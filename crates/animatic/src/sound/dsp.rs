@@ -212,7 +212,7 @@ pub(super) struct ToneBank(Vec<DecayingTone>);
 impl ToneBank {
     pub(super) fn strike(&mut self, ping: DecayingTone) {
         if self.0.len() >= 48 {
-            self.0.swap_remove(0);
+            self.0.remove(0);
         }
         self.0.push(ping);
     }

@@ -54,13 +54,15 @@ pub(super) fn span(file: &[u8], rate: u32) -> Option<SampleSpan> {
 pub(super) fn is_encrypted(file: &[u8]) -> bool {
     let locked = |trak| {
         let entry = path(trak, &[*b"mdia", *b"minf", *b"stbl", *b"stsd"])?.get(12..16)?;
+        let handler = path(trak, &[*b"mdia", *b"hdlr"])?.get(8..12)?;
         // Apple's FairPlay, and MPEG's Common Encryption.
-        Some(matches!(entry, b"drms" | b"enca"))
+        (handler == b"soun").then_some(matches!(entry, b"drms" | b"enca"))
     };
     let tracks = find(file, *b"moov").into_iter().flat_map(boxes);
     tracks
         .filter(|(kind, _)| kind == b"trak")
-        .any(|(_, trak)| locked(trak) == Some(true))
+        .find_map(|(_, trak)| locked(trak))
+        .unwrap_or(false)
 }
 
 /// The first edit that plays media: its length in movie units and its start in media units.
