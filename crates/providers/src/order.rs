@@ -240,7 +240,7 @@ pub struct SeparationSpec {
     pub targets: Vec<StemTarget>,
     /// Whether every group is wanted rather than one and the rest.
     pub full: bool,
-    /// Name for people.
+    /// Display name.
     pub title: String,
 }
 
@@ -286,7 +286,7 @@ pub struct PersonaSpec {
     pub root_job: Option<String>,
     /// All its clips, the root first.
     pub clips: Vec<String>,
-    /// Name for people.
+    /// Display name.
     pub name: String,
     /// What it is like.
     pub description: String,

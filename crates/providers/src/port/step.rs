@@ -170,7 +170,7 @@ pub struct ClipFacts {
     pub id: String,
     /// The provider's task that made it.
     pub task_id: Option<String>,
-    /// Name for people.
+    /// Display name.
     pub title: String,
     /// The part that it holds, when it is a stem.
     pub stem: Option<StemTarget>,
