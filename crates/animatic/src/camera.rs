@@ -186,7 +186,7 @@ fn shaken(pose: CameraPose, strength: f64, seconds: f64, seed: u64) -> CameraPos
     }
 }
 
-/// Fits the path of poses into the picture as a whole, over what draws the eye.
+/// Fits the path of poses into the picture as a whole, centred on the part that draws the eye.
 fn place(
     poses: &[CameraPose],
     room: &PlateGeometry,

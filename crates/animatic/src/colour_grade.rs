@@ -74,7 +74,7 @@ impl ColourGrade {
         }
     }
 
-    /// Whether frames with the same content are treated the same.
+    /// Whether `frame` is graded exactly like the previous one.
     pub(crate) fn is_steady(&self, frame: usize) -> bool {
         // Grain differs in every frame, so with it no frame repeats the one before.
         self.grain == 0.0 && frame > 0 && self.fade(frame) == self.fade(frame - 1)

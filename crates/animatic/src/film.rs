@@ -53,7 +53,7 @@ pub(crate) fn render_film(
             .unwrap_or_else(|_| Err(MakeError::Render("the drawing thread failed".to_owned())));
         match (encoded?, drawn?) {
             (None, _) => Ok(FilmOutcome::TooLarge),
-            // If the frames ended early, the drawing thread has returned why.
+            // If the frames ended early, the drawing thread has returned the reason.
             (Some(packets), keepsakes) => Ok(FilmOutcome::Whole(packets, keepsakes)),
         }
     })

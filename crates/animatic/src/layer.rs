@@ -9,7 +9,7 @@
 
 /// One sheet of the scene.
 pub(crate) struct Layer {
-    /// Its pixels.
+    /// The layer's pixels.
     pub(crate) plate: LayerPlate,
     /// How much of the camera's travel it follows: near 0 on the horizon, 1 for the nearest.
     pub(crate) parallax: f64,
@@ -35,7 +35,7 @@ pub(crate) struct LayerPlate {
     scale: (f64, f64),
     /// The plate's first pixel, counted in plate pixels from the picture's corner.
     first: (f64, f64),
-    /// Whether empty rows were cropped above and below: what repeats there is nothing.
+    /// Whether empty rows were cropped above and below: only empty rows repeat there.
     cropped: (bool, bool),
     blocks: Vec<BlockCover>,
 }

@@ -59,8 +59,8 @@ pub fn make_retouched(
         cancelled: control.cancelled,
     };
     let (mp4, keepsakes) = thread::scope(|scope| {
-        // The sound does not depend on the quality, so it is made once, beside all attempts at the
-        // picture.
+        // The sound does not depend on the quality, so it is made once, in parallel with all
+        // attempts at the picture.
         let sound = scope.spawn(|| sound(&kinds, &options));
         // Most films fit at the best quality, so nothing is measured before that has failed. If the
         // measured quality does not fit either, it falls by one step at a time, down to one that is

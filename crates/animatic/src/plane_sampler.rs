@@ -29,7 +29,7 @@ pub(crate) struct PlaneStrip {
 }
 
 impl PlaneSampler {
-    /// Of a shot that shows these parts of a plate in frames of this size.
+    /// A sampler for a shot that shows these parts of a plate in frames of this size.
     pub(crate) fn new(
         resizer: &mut Resizer,
         plate: &LayerPlate,
@@ -43,7 +43,8 @@ impl PlaneSampler {
             return Err(RenderError::new("the shot has no frames"));
         };
         // Compared bit by bit: a coordinate that does not move is computed in the same way for each
-        // frame. The least difference would let rows resampled once drift from the camera's.
+        // frame. The least difference would make rows that were resampled once drift from the
+        // camera's.
         let same = |value: fn(&CropRect) -> [f64; 2]| {
             let bits = |part: &CropRect| value(part).map(f64::to_bits);
             others.iter().all(|part| bits(part) == bits(first))

@@ -1,7 +1,7 @@
 //! Film playback: decodes a film's frames for search, comparison and display.
 //!
-//! The file may be anybody's. Its tables are read within limits and checked against its length.
-//! The decoder is C++: run it on strangers' files in a process of its own.
+//! The file may come from anyone. Its tables are read within limits and checked against its length.
+//! The decoder is C++: run it on untrusted files in a separate process.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -16,7 +16,7 @@ const MAX_TABLES: u64 = 32 << 20;
 const MAX_SAMPLE: u32 = 16 << 20;
 /// Frames of a film: four hours at 60 a second.
 const MAX_SAMPLES: usize = 1_000_000;
-/// Boxes at the top of a file that are looked at.
+/// Number of top-level boxes of a file that are examined.
 const MAX_BOXES: u32 = 10_000;
 /// Longest side of a frame.
 const MAX_SIDE: usize = 4096;
@@ -39,7 +39,7 @@ pub struct DecodedFrame<'a> {
 }
 
 impl DecodedFrame<'_> {
-    /// In colour.
+    /// The frame as a picture, in colour.
     pub fn picture(&self) -> Option<Picture> {
         let mut rgb = vec![0; self.width.checked_mul(self.height)?.checked_mul(3)?];
         self.decoded.write_rgb8(&mut rgb);
@@ -48,14 +48,14 @@ impl DecodedFrame<'_> {
     }
 }
 
-/// Why a film is not played. The texts are for people.
+/// Why a film is not played. The messages are for users.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaybackError {
     #[error("it is no MP4 with its tables in one place")]
     NoTables,
     #[error("it has no video track")]
     NoVideo,
-    /// Its four letters.
+    /// The four-letter code of the codec.
     #[error("its video is {0}, not H.264")]
     Codec(String),
     #[error("its tables are damaged")]
@@ -66,14 +66,14 @@ pub enum PlaybackError {
     Io(#[from] io::Error),
 }
 
-/// Whether this film's frames can be tried: its tables are whole and its video is H.264. Nothing
-/// is decoded.
+/// Checks that decoding can be attempted: the film's tables are whole and its video is H.264.
+/// Nothing is decoded.
 pub fn check_playable(mut file: impl Read + Seek) -> Result<(), PlaybackError> {
     VideoTrack::find(&mut file).map(drop)
 }
 
-/// Decodes the first frames, at most `most`, and shows each until `visit` returns false. The number
-/// of frames that were shown.
+/// Decodes the first frames, at most `most`, and shows each until `visit` returns false. Returns
+/// the number of frames that were shown.
 pub fn play(
     mut file: impl Read + Seek,
     most: u32,
@@ -154,7 +154,7 @@ impl VideoTrack {
             match Self::read(content, size) {
                 Ok(Some(track)) => return Ok(track),
                 Ok(None) => {}
-                // A track that is damaged or of another codec does not hide a good one behind it.
+                // A damaged track, or one of another codec, must not hide a good one after it.
                 Err(error) => other = Some(error),
             }
         }
@@ -179,7 +179,7 @@ impl VideoTrack {
             .and_then(|entries| boxes(entries).next())
             .ok_or_else(damaged)?;
         if !matches!(&kind, b"avc1" | b"avc3") {
-            // They are shown in a message, and the file may be anybody's.
+            // They are shown in a message, and the file is untrusted.
             let letters = kind.iter().filter(|letter| letter.is_ascii_graphic());
             let name = letters.map(|letter| char::from(*letter)).collect();
             return Err(PlaybackError::Codec(name));
@@ -237,7 +237,7 @@ fn movie(file: &mut (impl Read + Seek), size: u64) -> Result<Vec<u8>, PlaybackEr
     Err(PlaybackError::NoTables)
 }
 
-/// The boxes in a content, up to the first that does not fit.
+/// The boxes in these bytes, up to the first one that does not fit.
 fn boxes(mut rest: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
     std::iter::from_fn(move || {
         let (size, kind) = (number(rest, 0)? as usize, rest.get(4..8)?);

@@ -1,8 +1,9 @@
 //! Planes stored four rows to a pixel, so that they are resampled four rows at a time.
 //!
 //! The resampling library moves a pixel of four values along a row in hardly more time than a pixel
-//! of one. So four rows of a plane, one below the other, are held as one row of such pixels for the
-//! pass along the rows, which is the dear one, and laid apart again for the pass across them.
+//! of one. So four rows of a plane, one below the other, are stored as one row of such pixels for
+//! the pass along the rows, which is the expensive one, and separated again for the pass across
+//! them.
 //!
 //! It knows nothing of what a plane shows.
 
@@ -16,7 +17,8 @@ pub(crate) struct QuadPlane {
     bytes: Vec<u8>,
     width: u32,
     height: u32,
-    /// What the pass along the rows made, in fours and laid apart; kept to save the allocation.
+    /// The output of the pass along the rows, in fours and then separated; kept to save the
+    /// allocation.
     fours: Vec<u8>,
     rows: Vec<u8>,
 }
@@ -109,7 +111,7 @@ impl QuadPlane {
         )
     }
 
-    /// The rows that the filter looks at, from a whole band on.
+    /// The rows that the filter reads, beginning at a whole band.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -125,7 +127,7 @@ impl QuadPlane {
     }
 }
 
-/// Bands of four rows in one to rows of their own, as many as there is room for.
+/// Separates bands of four interleaved rows into single rows, as many as fit.
 fn deinterleave_rows(fours: &[u8], rows: &mut [u8], width: usize) {
     let bands = fours.chunks_exact(width * 4);
     for (band, rows) in bands.zip(rows.chunks_mut(width * 4)) {

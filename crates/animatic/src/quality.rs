@@ -20,8 +20,8 @@ impl Quality {
         sample: &[I420Frame],
         options: &RenderOptions,
     ) -> Result<Self, EncoderError> {
-        // The best quality is known to be too large, or nobody would measure. The worst is taken in
-        // any case.
+        // The best quality is known to be too large, otherwise this would not be called. The worst
+        // is accepted in any case.
         let (mut bursts, mut fits) = (Self::BEST.0, Self::WORST.0);
         while fits - bursts > 1 {
             let middle = u8::midpoint(bursts, fits);

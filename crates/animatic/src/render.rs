@@ -24,13 +24,13 @@ use h264::I420Frame;
 pub(crate) struct ShotRenderer {
     /// From the farthest to the nearest; the first has no holes.
     layers: Vec<Layer>,
-    /// One per frame.
+    /// The camera's station in each frame.
     stations: Vec<CameraStation>,
     width: u32,
     height: u32,
     /// One layer, never rolled or seen at an angle.
     plain: bool,
-    /// That layer as the encoder takes pictures; made with the first frame that wants it.
+    /// That layer as the encoder takes pictures; created with the first frame that needs it.
     planes: Option<PlaneSampler>,
     resizer: Resizer,
 }

@@ -26,8 +26,9 @@ pub struct RenderControl<'a> {
 }
 
 /// Changes frames before they are encoded. Called with each frame and its number, in order, on the
-/// calling thread; from 0 again if the film turns out too large and is encoded anew. The same frame
-/// must always be changed alike: what stands still is encoded as such.
+/// calling thread; from 0 again if the film turns out too large and is encoded again. The same
+/// frame must always be changed in the same way, because a frame that repeats the previous one is
+/// encoded as a repetition.
 pub type FrameRetouch<'a> = dyn FnMut(u32, &mut FramePlanes<'_>) + 'a;
 
 impl RenderControl<'static> {

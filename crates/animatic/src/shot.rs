@@ -1,6 +1,6 @@
 //! A shot: everything that a video shows, ready to be drawn frame by frame.
 //!
-//! It settles what is looked at (the caller's picture, whole or taken apart by depth, or a drawn
+//! It decides what is shown (the caller's picture, whole or taken apart by depth, or a drawn
 //! scene), plans the camera over it, and draws what the camera sees, with the weather before it,
 //! the look on it and the titles over it.
 
@@ -65,7 +65,7 @@ impl Shot {
         }
         let size = (options.width, options.height);
         let mut renderer = ShotRenderer::new(layers, stations, size);
-        // Particles take on the scene's light. The extra drawing that tells it is only made for
+        // Particles take on the scene's light. The extra drawing that measures it is only made for
         // them.
         let mean = if direction.weather.is_empty() {
             [0.0; 3]
@@ -190,7 +190,7 @@ fn picture_layers(
         }
     }
     // No depth was found, or none is needed. In a flat picture travel must look like a turn or a
-    // zoom, so the camera is planned anew.
+    // zoom, so the camera is planned again.
     let stations = plan(false);
     let layers = if is_upright(&stations) {
         working_size::cubic_layers(picture, WorkingScale::for_cubic(&stations, options.width))?
@@ -212,7 +212,7 @@ fn scene_layers(
     let detail = WorkingScale::tiled(&stations, options.width, picture).detail;
     let side = |side| working_size::scaled(side, detail);
     let sheets = scene.draw(side(picture.0), side(picture.1));
-    // Drawn at the size at which it is held.
+    // Drawn at the size at which it is kept.
     let working = WorkingScale {
         detail,
         held_scale: detail,

@@ -1,9 +1,9 @@
 //! The sampler of layers: what a view sees of a plate, tile by tile, by bilinear interpolation.
 //!
 //! A plate comes with more pixels than the frame shows of it, so four of them around a spot are
-//! enough, and neither the spot's place between them nor the frame's turn shows as a shimmer.
-//! Tiles let a layer be skipped where it is empty or hidden. The place on the plate is worked out
-//! at both ends of a tile's row and walked in steps of 1/65536 pixel between them.
+//! enough, and neither the spot's place between them nor the frame's turn shows as a shimmer. Tiles
+//! let a layer be skipped where it is empty or hidden. The position on the plate is computed at
+//! both ends of a tile's row and walked in steps of 1/65536 pixel between them.
 
 use crate::camera::ViewProjection;
 use crate::layer::{BlockCover, LayerPlate};
@@ -98,8 +98,8 @@ impl<'a> PlateSampler<'a> {
             let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| {
                 (l.min(v), h.max(v))
             });
-            // Interpolation reads the next pixel, and walking in fixed steps rounds: one more on
-            // each side.
+            // Interpolation reads the next pixel, and walking in fixed steps causes rounding
+            // errors, so one more on each side.
             (cast(low.floor()) - 1, cast(high.ceil()) + 1)
         };
         (range(|c| c.0), range(|c| c.1))
@@ -263,7 +263,7 @@ fn quad_inside(plate: &LayerPlate, x: i32, y: i32) -> PixelQuad {
     (two(at), two(at + stride))
 }
 
-/// The same where some of the four lie beyond the plate.
+/// Like [`quad_inside`], where some of the four pixels lie beyond the plate's edge.
 fn at_edge(plate: &LayerPlate, x: i32, y: i32) -> PixelQuad {
     let (width, height) = (side(plate.width()), side(plate.height()));
     let pixel = |x: i32, y: i32| {

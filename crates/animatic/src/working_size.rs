@@ -1,9 +1,9 @@
-//! The working size: the resolution at which a shot's layers are held.
+//! The working size: the resolution at which a shot's layers are kept.
 //!
 //! A picture is first brought to the size that the shot needs, so that a frame costs the same
 //! however many megapixels came in. The cubic resampler takes half as many pixels again as the
 //! closest view shows. The tile sampler has no kernel that widens: it takes the detail that the
-//! widest view can show, held in a quarter as many pixels again, between which it interpolates.
+//! widest view can show, stored in a quarter as many pixels again, between which it interpolates.
 
 use fast_image_resize::Resizer;
 
@@ -18,7 +18,7 @@ use crate::resize::{self, FilterType};
 pub(crate) struct WorkingScale {
     /// At which the picture's detail is kept.
     pub(crate) detail: f64,
-    /// At which it is held for the sampler; no less.
+    /// The scale at which it is stored for the sampler; at least `detail`.
     pub(crate) held_scale: f64,
 }
 
@@ -41,7 +41,7 @@ impl WorkingScale {
         let frame_width = f64::from(frame_width);
         // A little finer than the widest view can show is still free of shimmer.
         let wanted = (frame_width / closest).min(frame_width * 1.35 / widest);
-        // A strip of a picture would be held at many times the frame's size.
+        // A strip of a picture would be stored at many times the frame's size.
         let area = f64::from(picture.0) * f64::from(picture.1);
         let detail = wanted.min((MOST_PIXELS / area).sqrt() / TILE_OVERSAMPLING);
         Self {

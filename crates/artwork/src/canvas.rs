@@ -1,7 +1,8 @@
 //! A square canvas measured in hundredths of its side, and the shapes the pictures are built from.
 //!
-//! Knows nothing of sound, accounts or personas. A shape that cannot be built (a number that is not finite, an
-//! empty outline) is left out of the picture rather than being an error: no seed may keep a picture from existing.
+//! Knows nothing of sound, accounts or personas. A shape that cannot be built (a number that is not
+//! finite, an empty outline) is left out of the picture rather than being an error: every seed must
+//! give a picture.
 
 use image::ImageEncoder as _;
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
@@ -209,7 +210,7 @@ fn bilinear(
     })
 }
 
-/// Sides that make sense: below there is nothing to see, above it is a way to eat memory.
+/// Allowed sides: below, nothing would be visible; above, a picture could exhaust memory.
 const SIDES: std::ops::RangeInclusive<u32> = 16..=2048;
 /// Lines of the gradient's grid, each way.
 const GRID: usize = 33;

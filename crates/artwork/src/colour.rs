@@ -30,7 +30,8 @@ impl OklchColour {
         }
     }
 
-    /// The colour, but for dark yellow, which reads as mud: that is pushed to the orange or the green beside it.
+    /// The colour, except that dark yellow, which looks muddy, is pushed to the orange or the green
+    /// next to it.
     pub(crate) fn clean(self) -> Self {
         let hue = self.h.rem_euclid(360.0);
         if self.l > 0.7 || !(62.0..142.0).contains(&hue) {
@@ -127,15 +128,16 @@ impl Palette {
     }
 }
 
-/// Chance that comes out the same for the same words: every choice in a picture is drawn from it, in order.
+/// Random numbers that are the same for the same words: every choice in a picture is drawn from it,
+/// in order.
 #[derive(Debug, Clone)]
 pub(crate) struct SeededRandom(u64);
 
 impl SeededRandom {
     /// Dice for these words; the purpose keeps the pictures of one seed independent of each other.
     pub(crate) fn new(purpose: &str, words: &[&str]) -> Self {
-        // FNV-1a is enough: the words are not secret and nobody gains by a collision of two pictures. The zero byte
-        // between words keeps ("ab", "c") and ("a", "bc") apart.
+        // FNV-1a is enough: the words are not secret and a collision of two pictures gains an
+        // attacker nothing. The zero byte between words keeps ("ab", "c") and ("a", "bc") apart.
         let mut state = 0xcbf2_9ce4_8422_2325_u64;
         for word in std::iter::once(&purpose).chain(words) {
             for byte in word.bytes().chain(std::iter::once(0)) {
@@ -163,7 +165,7 @@ impl SeededRandom {
         low + (high - low) * self.unit()
     }
 
-    /// True this often, of 1.
+    /// True with this probability, from 0 to 1.
     pub(crate) fn chance(&mut self, of_one: f32) -> bool {
         self.unit() < of_one
     }

@@ -23,21 +23,22 @@ pub fn spectrogram_cover(
     sketch.cover(side)
 }
 
-/// What a cover needs of a clip that is heard piece by piece: a few hundred moments of it.
+/// The data for a cover, collected from a clip that arrives in pieces: the spectrum at a few
+/// hundred moments.
 pub struct SpectrogramSketch {
     seed: String,
     frames: usize,
     fft: BandAnalyser,
-    /// The channels' sum from `start` on, as far as it is needed.
+    /// The channels' sum from `start` on, as long as it is needed.
     sound: Vec<f32>,
     start: usize,
-    /// Moments that were listened to.
+    /// Moments analysed so far.
     columns: usize,
     cells: Vec<f32>,
 }
 
 impl SpectrogramSketch {
-    /// Listens to a clip of `frames` samples in each channel.
+    /// Prepares for a clip of `frames` samples in each channel.
     pub fn new(seed: &str, frames: usize, rate: u32) -> Self {
         Self {
             seed: seed.to_owned(),
@@ -50,12 +51,12 @@ impl SpectrogramSketch {
         }
     }
 
-    /// Hears the next samples of every channel.
+    /// Adds the next samples of every channel.
     pub fn push(&mut self, channels: &[Vec<f32>]) {
         let from = self.sound.len();
         self.sound.resize(from + longest(channels), 0.0);
-        // Broken samples count as silence, because one of them would spoil all transforms that it
-        // is in.
+        // Broken samples count as silence, because one of them would spoil every transform that
+        // contains it.
         for channel in channels {
             for (sum, sample) in self.sound[from..].iter_mut().zip(channel) {
                 *sum += if sample.is_finite() {
@@ -70,7 +71,7 @@ impl SpectrogramSketch {
         {
             self.analyse_next_column();
         }
-        // What lies before the next moment's window is heard no more.
+        // What lies before the next moment's window is no longer needed.
         let next = match self.columns {
             COLUMNS => self.start + self.sound.len(),
             column => self.centre(column).saturating_sub(WINDOW / 2),
@@ -80,10 +81,10 @@ impl SpectrogramSketch {
         self.start += done;
     }
 
-    /// The cover of what was heard, PNG bytes.
+    /// The cover of the samples so far, PNG bytes.
     pub fn cover(&mut self, side: u32) -> Result<Vec<u8>, ArtworkError> {
         let mut canvas = Canvas::new(side)?;
-        // What never came is silence.
+        // Missing samples count as silence.
         while self.columns < COLUMNS {
             self.analyse_next_column();
         }
@@ -102,7 +103,7 @@ impl SpectrogramSketch {
         usize::try_from(centre).unwrap_or(0)
     }
 
-    /// Listens to the next moment.
+    /// Analyses the next moment.
     fn analyse_next_column(&mut self) {
         let centre = self.centre(self.columns);
         let rows = self.fft.rows(&self.sound, self.start, centre);
@@ -202,7 +203,7 @@ impl BandAnalyser {
             let sample = place.and_then(|place| sound.get(place));
             *slot = sample.map_or(0.0, |sample| sample * weight);
         }
-        // The lengths are the plan's own, so it has no reason to refuse; a refusal would be drawn as silence.
+        // The lengths are the plan's own, so it cannot fail; a failure would be drawn as silence.
         if self
             .transform
             .process_with_scratch(&mut self.input, &mut self.output, &mut self.scratch)
@@ -275,11 +276,11 @@ fn split(place: f32, count: usize) -> (usize, f32) {
     (cell, along - cell as f32)
 }
 
-/// Moments listened to.
+/// Number of moments that are analysed.
 const COLUMNS: usize = 320;
 /// Bands of frequency.
 const ROWS: usize = ROWS_U16 as usize;
 const ROWS_U16: u16 = 200;
-/// Samples in one look: 93 ms at 44.1 kHz, long enough to tell bass notes apart.
+/// Samples in one window: 93 ms at 44.1 kHz, long enough to distinguish bass notes.
 const WINDOW: usize = WINDOW_U16 as usize;
 const WINDOW_U16: u16 = 4096;

@@ -18,14 +18,14 @@ pub fn waveform_cover(
     sketch.cover(side)
 }
 
-/// What a cover needs of a clip that is heard piece by piece.
+/// The data for a cover, collected from a clip that arrives in pieces.
 pub struct WaveformSketch {
     seed: String,
     bars: LoudnessBars,
 }
 
 impl WaveformSketch {
-    /// Listens to a clip of `frames` samples in each channel.
+    /// Prepares for a clip of `frames` samples in each channel.
     pub fn new(seed: &str, frames: usize) -> Self {
         // The style comes first, because it decides into how many bars the clip is measured.
         let (_, style) = style(seed);
@@ -35,12 +35,12 @@ impl WaveformSketch {
         }
     }
 
-    /// Hears the next samples of every channel.
+    /// Adds the next samples of every channel.
     pub fn push(&mut self, channels: &[Vec<f32>]) {
         self.bars.push(channels);
     }
 
-    /// The cover of what was heard, PNG bytes.
+    /// The cover of the samples so far, PNG bytes.
     pub fn cover(&self, side: u32) -> Result<Vec<u8>, ArtworkError> {
         let mut canvas = Canvas::new(side)?;
         let ((palette, glow), style) = style(&self.seed);
@@ -171,7 +171,7 @@ fn count(bars: usize) -> f32 {
 struct LoudnessBars {
     frames: usize,
     levels: Vec<f32>,
-    /// For each channel how many of its samples were heard, and the bar that is being heard.
+    /// For each channel, how many of its samples have arrived, and the meter of its current bar.
     channels: Vec<(usize, LevelMeter)>,
 }
 
@@ -227,7 +227,8 @@ impl LoudnessBars {
     /// Each 0-1, the loudest being 1. All zero for silence.
     fn loudness(&self) -> Vec<f32> {
         let mut levels = self.levels.clone();
-        // Of a clip that ended before its time, the part that was heard counts.
+        // If the clip was shorter than announced, its last bar is measured from the samples that
+        // arrived.
         for (heard, level) in &self.channels {
             if let Some(bar) = self.bar_at(*heard) {
                 levels[bar] = levels[bar].max(level.value());

@@ -1,4 +1,4 @@
-//! Tasks that are finished without an engine, to measure all the rest.
+//! Tasks that are finished without an engine, to measure everything else.
 
 use mediagate_core::domain::task_acceptance::{self, NewTask};
 use mediagate_model::clock::Timestamp;
@@ -12,7 +12,7 @@ use mediagate_store::tasks::TaskEnding;
 
 use super::BenchGateway;
 
-/// What is finished here.
+/// Models whose tasks are finished here.
 const MODELS: &str = r#"["animatic-1"]"#;
 
 /// A finished video task.

@@ -1,6 +1,6 @@
-//! Shared parts of the benchmarks: a gateway on loopback, and a client light enough
-//! not to be what is measured. The client runs in a process of its own (this
-//! program, started again), so that the server's CPU time can be told apart.
+//! Shared parts of the benchmarks: a gateway on loopback, and a client light enough not to affect
+//! the result. The client runs in a separate process (this program, started again), so that the
+//! server's CPU time can be measured separately.
 
 #![expect(
     clippy::unwrap_used,
@@ -72,7 +72,7 @@ impl BenchGateway {
         gateway
     }
 
-    /// Keeps these bytes as a film of the caller.
+    /// Stores these bytes as a film of the caller.
     pub async fn store_film(&self, film: bytes::Bytes) -> Asset {
         let (app, account) = (&self.app, self.caller.account.id);
         let kept = assets::keep(app, account, MediaType::Mp4, film, AssetLifetime::Media);
@@ -91,7 +91,7 @@ impl BenchGateway {
         signer.path(asset.id, asset.media, asset.expires_at.unwrap())
     }
 
-    /// A gateway that is open already; its data stay.
+    /// A gateway from an app that is already open; its data is not deleted.
     pub async fn from_app(app: App) -> Self {
         let (key, caller) = another_key(&app).await;
         Self {
@@ -102,7 +102,7 @@ impl BenchGateway {
         }
     }
 
-    /// Callers with keys of their own.
+    /// Callers, each with its own key.
     pub async fn callers(&self, count: usize) -> Vec<(String, Caller)> {
         let mut callers = Vec::new();
         for _ in 0..count {
@@ -112,7 +112,7 @@ impl BenchGateway {
     }
 }
 
-/// An order of a film of so long.
+/// The body of an order for a film of this length.
 pub fn film(gateway: &BenchGateway, model: &str, milliseconds: u64) -> NewTask {
     let catalog = gateway.app.models.catalog.load();
     NewTask {
@@ -149,14 +149,14 @@ pub fn app_in(data: &Path, database: Option<&str>, toml: &str) -> App {
     App::open(Config::load(&overrides).unwrap(), Clock::system()).unwrap()
 }
 
-/// A key without limits, and who shows it.
+/// A key without limits, and the caller that uses it.
 async fn another_key(app: &App) -> (String, Caller) {
     let account = accounts::ensure(app, accounts::DEFAULT_HANDLE)
         .await
         .unwrap();
     let limits = NewKey {
         name: "bench".into(),
-        // With the usual limits the key's refusals would be measured.
+        // With the usual limits, rejections by the key's limits would be measured.
         rpm: Some(u32::MAX),
         max_running: Some(u32::MAX),
         ..NewKey::default()
@@ -172,7 +172,7 @@ pub async fn listen(router: axum::Router) -> SocketAddr {
     listen_until(router, CancellationToken::new()).await
 }
 
-/// The same until it is told to end.
+/// The same until it is stopped.
 pub async fn listen_until(router: axum::Router, draining: CancellationToken) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -193,8 +193,8 @@ pub struct ClientLoad {
     pub address: SocketAddr,
     pub connections: usize,
     pub seconds: f64,
-    /// Whole requests, head and body; the connections share them out. Where one
-    /// says [`NUMBER`] there is another number each time.
+    /// Whole requests, head and body; the connections take them in turn. [`NUMBER`] in a request is
+    /// replaced by a different number each time.
     pub requests: Vec<String>,
 }
 
@@ -203,20 +203,20 @@ pub const NUMBER: &str = "############";
 
 const CLIENT: &str = "MEDIAGATE_BENCH_CLIENT";
 
-/// What a load came to.
+/// The result of a load.
 #[derive(Debug, Clone, Copy)]
 pub struct LoadResult {
     pub per_second: f64,
-    /// The median of what callers waited, in microseconds.
+    /// The median of the callers' waiting times, in microseconds.
     pub p50: f64,
 }
 
-/// Answers per second under this load, measured in a process of its own.
+/// Answers per second under this load, measured in a separate process.
 pub async fn throughput(load: &ClientLoad) -> f64 {
     measured(load).await.per_second
 }
 
-/// What this load comes to, measured in a process of its own.
+/// The result of this load, measured in a separate process.
 pub async fn measured(load: &ClientLoad) -> LoadResult {
     let program = std::env::current_exe().unwrap();
     let words = [
@@ -244,10 +244,10 @@ pub async fn measured(load: &ClientLoad) -> LoadResult {
     }
 }
 
-/// Set to a processor's number, it keeps everything but the gateway there.
+/// Set to a processor's number, it keeps everything except the gateway on that processor.
 pub const OTHER_CPU_VAR: &str = "MEDIAGATE_BENCH_OTHERS";
 
-/// A program that must not take the gateway's processor, if it has one of its own.
+/// A program that must not take the gateway's processor, if it has a separate one.
 pub fn command_on_other_cpu(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
     let Some(processor) = std::env::var_os(OTHER_CPU_VAR) else {
         return std::process::Command::new(program);
@@ -265,7 +265,8 @@ fn panic_with(text: &str, stderr: &[u8]) -> LoadResult {
     )
 }
 
-/// In a process that the gateway here started for an engine, which is this program: runs that.
+/// If this process was started by the gateway to run an engine (it starts this same program), runs
+/// the engine.
 pub fn engine_or_continue() {
     if std::env::args().nth(1).as_deref() == Some("engine") {
         let _ = mediagate::cli::main();
@@ -351,7 +352,7 @@ async fn keep_asking(
     waited
 }
 
-/// Whether an answer that says what was made has arrived, with a `content-length` or in chunks.
+/// Whether a complete response has arrived, with a `content-length` or in chunks.
 fn is_whole(answer: &[u8]) -> bool {
     let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
         return false;
@@ -381,11 +382,12 @@ pub fn cpu_time_of(process: &str) -> Duration {
     cpu_times_of(process)[..2].iter().sum()
 }
 
-/// Of a process in its own code and in the kernel, and the same of its children that have ended.
+/// CPU times of a process, in user mode and in the kernel, then the same of its children that have
+/// ended.
 pub fn cpu_times_of(process: &str) -> [Duration; 4] {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    // The second field is the name of the program in parentheses and may hold blanks. So fields are
-    // counted from behind it, which makes `utime` number 11 (proc(5)).
+    // The second field is the name of the program in parentheses and may contain spaces. So fields
+    // are counted after it, which makes `utime` number 11 (proc(5)).
     let fields: Vec<&str> = stat
         .rsplit(')')
         .next()
@@ -398,7 +400,7 @@ pub fn cpu_times_of(process: &str) -> [Duration; 4] {
     })
 }
 
-/// A runtime as the program has it.
+/// A runtime configured like the program's.
 pub fn runtime() -> tokio::runtime::Runtime {
     drop(rustls::crypto::ring::default_provider().install_default());
     tokio::runtime::Builder::new_multi_thread()

@@ -23,11 +23,11 @@ use mediagate_model::secret::{Secret, SecretSource};
 
 /// A dollar a day.
 const CANCEL_ALLOWANCE: MicroDollars = MicroDollars::new(1_000_000);
-/// Stands in place of an address that a command does not need and cannot read.
+/// Placeholder for an address that a command does not need and cannot read.
 const NOWHERE: &str = "http://unread.invalid/";
 
 impl Settings {
-    /// These, where they are silent those of the file that they name.
+    /// These settings; for those that are not set, the file that they name.
     fn with_file(mut self) -> Result<Self, ConfigError> {
         if let Some(path) = &self.config {
             let file = file::read(path)?;
@@ -39,7 +39,7 @@ impl Settings {
 
 impl Settings {
     /// With an empty secret in place of each secret of a provider, and without the other references
-    /// that cannot be read here: to addresses, and in what goes to providers.
+    /// that cannot be read here, in addresses and in additions to providers' requests.
     fn without_provider_secrets(mut self) -> Self {
         for table in self.providers.values_mut() {
             for source in table.api_key.iter_mut().chain(&mut table.api_keys) {
@@ -59,8 +59,8 @@ impl Settings {
             .chain(&mut self.provenance.signer)
             .chain(&mut self.provenance.timestamp)
             .chain(&mut self.telemetry.otlp);
-        // Only those that cannot be read. What stands in is under `.invalid`, which never resolves
-        // (RFC 2606), should a command ask there after all.
+        // Only those that cannot be read. The placeholder is under `.invalid`, which never resolves
+        // (RFC 2606), in case a command calls it after all.
         for source in addresses.filter(|source| source.read().is_err()) {
             *source = SecretSource::from(NOWHERE.to_owned());
         }
@@ -74,8 +74,8 @@ impl Config {
         Self::of(flags.clone().with_file()?)
     }
 
-    /// The same for a command that asks no provider for anything: the secrets of providers are not
-    /// read, so that nobody needs them to revoke a key.
+    /// The same for a command that calls no provider: the secrets of providers are not read, so
+    /// that an operator without them can still revoke a key.
     pub fn load_for_command(flags: &Settings) -> Result<Self, ConfigError> {
         Self::of(flags.clone().with_file()?.without_provider_secrets())
     }
@@ -256,7 +256,7 @@ fn complete(
     tables.into_iter().map(complete).collect()
 }
 
-/// The models with what their routes' `extra` refers to in its place.
+/// The models, with the references in their routes' `extra` replaced by the values.
 fn with_extras(
     mut models: BTreeMap<String, ModelSettings>,
 ) -> Result<BTreeMap<String, ModelSettings>, ConfigError> {

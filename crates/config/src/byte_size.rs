@@ -52,8 +52,8 @@ impl FromStr for ByteSize {
 
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Only a unit that divides it without a rest, so that what is shown reads back as the same
-        // number.
+        // Only a unit that divides it without a remainder, so that what is shown reads back as the
+        // same number.
         let fits = |(_, bytes): &&(&str, u64)| self.0 >= *bytes && self.0.is_multiple_of(*bytes);
         let (name, bytes) = UNITS.iter().find(fits).unwrap_or(&("B", 1));
         write!(f, "{}{name}", self.0 / bytes)

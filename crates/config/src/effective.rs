@@ -13,7 +13,7 @@ use mediagate_model::clock::Timestamp;
 pub struct EffectiveSettings {
     models: ArcSwap<ModelConfig>,
     last: Mutex<Option<ReloadOutcome>>,
-    /// Settings that another process has otherwise, and since when.
+    /// Settings that differ in another process, and since when.
     differing: Mutex<BTreeMap<&'static str, Timestamp>>,
 }
 
@@ -49,7 +49,7 @@ impl EffectiveSettings {
         last.clone()
     }
 
-    /// The settings that another process on the database has otherwise, and since when.
+    /// The settings that differ in another process on the database, and since when.
     pub fn differing(&self) -> Vec<(&'static str, Timestamp)> {
         let known = self
             .differing
@@ -58,14 +58,14 @@ impl EffectiveSettings {
         known.iter().map(|(name, since)| (*name, *since)).collect()
     }
 
-    /// Notes whether another process has this setting otherwise. Returns whether that is news.
+    /// Notes whether this setting differs in another process. Returns whether that has changed.
     pub fn note_difference(&self, name: &'static str, differs: bool, now: Timestamp) -> bool {
         let mut known = self
             .differing
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let before = known.contains_key(name);
-        // The first time at which it differed stays until it is over.
+        // The time of the first difference is kept until the settings agree again.
         if !differs {
             known.remove(name);
         } else if !before {

@@ -1,5 +1,5 @@
-//! Extra fields that only a provider understands: additions of a route to its requests, and a protocol's
-//! options. Texts of them may come from elsewhere.
+//! Extra fields that only a provider understands: additions of a route to its requests, and a
+//! protocol's options. Strings in them may be references (`env:`, `file:`).
 
 use std::fmt;
 
@@ -9,13 +9,14 @@ use serde_json::{Map, Value};
 use crate::masked_url::MASK;
 use mediagate_model::secret::{SecretError, SecretSource};
 
-/// Fields by their names. Any value may be secret: shown are the names, and where a value comes from.
+/// Fields by their names. Any value may be secret: only the names, and the source of a value, are
+/// shown.
 #[derive(Clone, Default, PartialEq, Deserialize)]
 #[serde(transparent)]
 pub struct ExtraFields(Map<String, Value>);
 
 impl ExtraFields {
-    /// The fields with their values, for what asks the provider.
+    /// The fields with their values, for requests to the provider.
     pub const fn fields(&self) -> &Map<String, Value> {
         &self.0
     }
@@ -42,7 +43,7 @@ impl ExtraFields {
         })
     }
 
-    /// Puts in place what `env:` and `file:` refer to, at any depth.
+    /// Replaces references (`env:`, `file:`) by their values, at any depth.
     pub(super) fn read(&mut self) -> Result<(), SecretError> {
         self.0.values_mut().try_for_each(resolve_references)
     }
@@ -75,7 +76,7 @@ fn reference(text: &str) -> Option<SecretSource> {
     }
 }
 
-/// A value that may be secret: only where it comes from.
+/// A masked value: only its source is shown, because it may be secret.
 pub(super) fn masked(value: &Value) -> String {
     let source = value.as_str().and_then(reference);
     source.map_or_else(|| MASK.to_owned(), |source| source.to_string())

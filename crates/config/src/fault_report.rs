@@ -1,6 +1,6 @@
-//! Report of every fault of a configuration at once: faulty settings are removed, and the rest is checked
-//! again. A fault that follows from what was taken out is none: with a provider go the models that
-//! have routes to it.
+//! Report of every fault of a configuration at once: faulty settings are removed, and the rest is
+//! checked again. Faults that only follow from a removal are not reported: if a provider is
+//! removed, the models with routes to it are removed too.
 
 use std::path::Path;
 
@@ -11,15 +11,15 @@ use crate::file;
 use crate::settings_file::{self, SettingsFile};
 use crate::{Config, ConfigError, Settings};
 
-/// Most faults that are told.
+/// Most faults that are reported.
 const MAX_FAULTS: usize = 100;
 /// Without these an entry of `[providers]` or `[models]` would have other faults.
 const NEEDED: [&str; 6] = [
     "protocol", "api_key", "api_keys", "base_url", "kind", "routes",
 ];
 
-/// Reads the settings and has them checked by `check`, again and again without what is wrong.
-/// Returns the settings, or all faults in the order of the file.
+/// Reads the settings and has them checked by `check`, repeatedly, each time without the faulty
+/// settings. Returns the settings, or all faults in the order of the file.
 pub fn check(
     flags: &Settings,
     check: impl Fn(&Config) -> Result<(), Vec<ConfigError>>,
@@ -33,12 +33,11 @@ pub fn check(
         Err(faults) => faults,
     };
     if let Some(source) = flags.config.as_deref().and_then(read_file) {
-        // A file that is no TOML has nothing that could be taken out, and its one fault is
-        // reported.
+        // A file that is no TOML has nothing that could be removed, and its one fault is reported.
         let mut table: Table = toml::from_str(&source.text).unwrap_or_default();
         let all = table.clone();
         let mut new = faults.clone();
-        // Ends in any case: a round either takes something out of the table or is the last.
+        // Ends in any case: a round either removes something from the table or is the last.
         while faults.len() < MAX_FAULTS && take_out(&mut table, &all, &new) {
             new = match checked(load_without(flags, &source, &table)) {
                 Ok(_) => break,
@@ -47,7 +46,7 @@ pub fn check(
                     .map(|one| source.locate_again(one))
                     .collect(),
             };
-            // The same faults again: what was taken out was not their cause.
+            // The same faults again: the removed settings were not their cause.
             let is_known = new.iter().all(|one| faults.contains(one));
             faults.extend(new.iter().cloned());
             if is_known {
@@ -67,7 +66,7 @@ fn read_file(path: &Path) -> Option<SettingsFile> {
     })
 }
 
-/// The settings with `table` in place of the file, whose lines are still told.
+/// The settings with `table` in place of the file, whose line numbers are still used in messages.
 fn load_without(
     flags: &Settings,
     source: &SettingsFile,
@@ -81,13 +80,13 @@ fn load_without(
     Config::of(set)
 }
 
-/// Takes out what the faults name; false if none of it is in the file.
+/// Removes the settings that the faults name; false if none of them is in the file.
 fn take_out(table: &mut Table, all: &Table, faults: &[ConfigError]) -> bool {
     let before = table.clone();
     for fault in faults {
         let key = fault.key().unwrap_or_default();
         let path = settings_file::path_of(table, key);
-        // An unknown key is taken out alone, unless it is in a list.
+        // An unknown key is removed alone, unless it is in a list.
         let is_alone = fault.is_unknown_key() && path.join(".") == key;
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         // A wrong limit leaves the rest of its model to be checked. Without a provider or routes,
@@ -117,7 +116,7 @@ fn remove(table: &mut Table, path: &[&str]) {
     }
 }
 
-/// Removes the models whose provider was taken out, and the defaults whose model was.
+/// Removes the models whose provider was removed, and the defaults whose model was removed.
 fn remove_followers(table: &mut Table, all: &Table) {
     let names = |of: &Table, kind: &str| -> Vec<String> {
         let entries = of.get(kind).and_then(Value::as_table);

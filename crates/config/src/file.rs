@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 use crate::settings_file::{SettingsFile, line_of};
 use crate::{ConfigError, Settings};
 
-/// The dotted key at a position: of the innermost entry whose name or value is there.
+/// The dotted key at a position, which is that of the innermost entry whose name or value is there.
 fn key_of(table: &DeTable<'_>, at: usize) -> Option<String> {
     table.iter().find_map(|(name, value)| {
         let inner = match value.get_ref() {

@@ -4,7 +4,8 @@
 //! the defaults together, and [`Config`] is what the rest of the program uses: complete and
 //! validated. A part of it, [`Config::models`], can be reloaded while the server is running.
 //!
-//! This crate must not know what a setting does: it says what is set, where, and what is wrong with it.
+//! This crate must not know what a setting does: it only knows what is set, where, and which
+//! settings are invalid.
 
 mod assembly;
 mod bell;
@@ -180,17 +181,18 @@ pub struct Config {
     pub cors_origins: Vec<String>,
     /// Networks whose forwarding headers are trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// In total.
+    /// Maximum number of connections.
     pub max_connections: usize,
-    /// Per address.
+    /// Maximum number of connections per address.
     pub max_connections_per_peer: usize,
-    /// Tasks of one model that look for a provider at once, each with its whole order in memory.
+    /// Tasks of one model that are being submitted at the same time, each with its whole order in
+    /// memory.
     pub max_submitting: usize,
     /// Rules for fetching callers' URLs.
     pub fetch: FetchRules,
     /// Rules for calling callers' URLs.
     pub webhooks: WebhookRules,
-    /// What results say of their origin.
+    /// What results state about their origin.
     pub provenance: ProvenanceRules,
     pub personas: PersonaRules,
     /// Where probes and metrics are served without a key.
@@ -200,17 +202,18 @@ pub struct Config {
     pub bell: BellConfig,
     /// Where files are kept.
     pub media: MediaConfig,
-    /// What a collector is told.
+    /// What is exported to a collector.
     pub telemetry: TelemetryConfig,
     /// Who pays if a provider finishes a cancelled task.
     pub cancel_policy: CancelPolicy,
-    /// The most that an account is given back a day for cancelled tasks that go on at their provider.
+    /// The most that is refunded to an account per day for cancelled tasks that continue at their
+    /// provider.
     #[serde(serialize_with = "values::dollars")]
     pub cancel_allowance: MicroDollars,
     pub log_format: LogFormat,
     /// The log filter.
     pub log: String,
-    /// This program's file, to start children from.
+    /// This program's executable, to start child processes.
     #[serde(skip)]
     pub program: PathBuf,
     /// Models and providers.

@@ -8,11 +8,11 @@ use url::Url;
 use crate::{ConfigError, wrong};
 use mediagate_model::secret::SecretSource;
 
-/// Stands in place of what may be secret.
+/// Shown instead of what may be secret.
 pub(super) const MASK: &str = "********";
 
-/// An address, given as itself, as `env:NAME` or as `file:PATH`. It is shown without user, password,
-/// query and fragment; one that comes from elsewhere is shown as where it comes from.
+/// An address, given as itself, as `env:NAME` or as `file:PATH`. It is shown without user,
+/// password, query and fragment; if it is a reference, the reference is shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MaskedUrl {
     url: Url,
@@ -35,7 +35,7 @@ impl MaskedUrl {
         })
     }
 
-    /// The same of a setting that may be left out.
+    /// The same for a setting that may be left out.
     pub(super) fn read_if_set(
         key: &str,
         source: Option<&SecretSource>,
@@ -43,7 +43,7 @@ impl MaskedUrl {
         source.map(|source| Self::read(key, source)).transpose()
     }
 
-    /// All of it, for what asks there.
+    /// The whole URL, for requests.
     pub const fn url(&self) -> &Url {
         &self.url
     }
@@ -79,12 +79,12 @@ impl Serialize for MaskedUrl {
     }
 }
 
-/// An address without user, password, query and fragment; of text that is read in another way (several
-/// hosts, a password with a slash) nothing but the scheme.
+/// An address without user, password, query and fragment; for text that does not parse as expected
+/// (several hosts, a password with a slash), only the scheme.
 pub(super) fn without_credentials(address: &str) -> String {
     stripped(address).unwrap_or_else(|| {
         let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
-        // What stands before `://` in odd text may be part of a secret, unless it looks like a
+        // What precedes `://` in malformed text may be part of a secret, unless it looks like a
         // scheme.
         let is_plain = scheme.bytes().all(|b| b.is_ascii_lowercase());
         let scheme = if is_plain { scheme } else { "" };
@@ -101,7 +101,7 @@ fn stripped(address: &str) -> Option<String> {
         url.set_password(None).ok()?;
     }
     // A password with a slash in it ends the host early, so that user and password are read as
-    // host, port and path. The `@` gives that away.
+    // host, port and path. The `@` reveals that.
     let is_plain = url.has_host() && !url.path().contains('@');
     is_plain.then(|| url.into())
 }

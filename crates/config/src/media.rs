@@ -20,11 +20,11 @@ pub enum MediaStore {
     S3 { bucket: String, prefix: String },
 }
 
-/// How a bucket is reached, and who asks.
+/// How a bucket is reached, and with which credentials.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct MediaConfig {
     pub store: MediaStore,
-    /// AWS if `None`.
+    /// The endpoint; AWS if `None`.
     pub endpoint: Option<MaskedUrl>,
     pub region: Option<String>,
     /// Whether the bucket is in the path, not in the host.
@@ -64,8 +64,8 @@ impl MediaConfig {
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        // The other settings are allowed with a folder: they may be for the bucket that its files
-        // are copied to.
+        // The other settings are allowed with a folder: they may describe the bucket to which its
+        // files are copied.
         if self.store == MediaStore::Folder && self.delivery == MediaDelivery::Redirect {
             let message = "requires `media.store = \"s3://bucket/prefix\"`";
             return Err(wrong("media.delivery", message));

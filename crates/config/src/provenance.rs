@@ -11,7 +11,7 @@ use mediagate_model::secret::{Secret, SecretSource};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting")]
 pub struct ProvenanceRules {
-    /// The operator's certificate, and who has its key; a self-made one if `None`.
+    /// The operator's certificate, and the holder of its key; a self-made one if `None`.
     pub identity: Option<SigningIdentity>,
     /// RFC 3161 authority.
     pub timestamp: Option<MaskedUrl>,
@@ -25,7 +25,7 @@ pub struct ProvenanceRules {
     pub prompt: bool,
 }
 
-/// A certificate and who signs with its key.
+/// A certificate and the holder of its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SigningIdentity {
     /// PEM, the signer's first.
@@ -35,12 +35,12 @@ pub struct SigningIdentity {
     shown: [Option<String>; 2],
 }
 
-/// Who has a certificate's key.
+/// The holder of a certificate's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyHolder {
     /// This process: PKCS #8 in PEM.
     Local(Secret),
-    /// A service, which is asked for each signature.
+    /// A service, which is called for each signature.
     Remote(MaskedUrl),
 }
 
@@ -175,7 +175,8 @@ impl SigningIdentity {
             wrong("provenance.key", &error.to_string())
         };
         let signer = PemSigner::new(&self.certificates, key.expose(), algorithm).map_err(unfit)?;
-        // Signs once: a key of another certificate shows at the start and not at the first result.
+        // Signs once, so that a key that does not match the certificate is noticed at startup and
+        // not at the first result.
         try_out(&signer).map_err(unfit)
     }
 

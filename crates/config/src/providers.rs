@@ -162,7 +162,7 @@ pub(super) fn hosted_catalogue(
     let Some(folder) = folder else {
         return Ok(embedded);
     };
-    // Files of the operator go over the built-in ones, which are as old as this program.
+    // The operator's files override the built-in ones, which are as old as this program.
     let laid_over = embedded.with_folder(folder, fault_of_entry).map(Arc::new);
     laid_over.map_err(|error| {
         let error = ConfigError::Value {
@@ -240,7 +240,7 @@ pub struct LimitSettings {
     pub seconds: Option<Durations>,
     /// Default length.
     pub default_seconds: Option<u32>,
-    /// Most source pictures.
+    /// Maximum number of source pictures.
     pub pictures: Option<usize>,
     /// Whether a negative prompt is supported.
     pub negative_prompt: Option<bool>,
@@ -248,7 +248,7 @@ pub struct LimitSettings {
     pub seed: Option<bool>,
     /// Whether callers may choose between sound and none.
     pub audio: Option<bool>,
-    /// Most reference images.
+    /// Maximum number of reference images.
     pub references: Option<usize>,
     /// Stem groups that it can separate.
     pub stems: Option<Vec<String>>,
@@ -339,8 +339,8 @@ impl<'de> Deserialize<'de> for PriceSettings {
 impl PriceSettings {
     /// The prices over time. Gaps and overlaps are refused.
     pub fn schedule(&self, now: Timestamp) -> Result<PriceSchedule, String> {
-        // Work without a price is free, so a gap would give it away, and an overlap would leave
-        // open which price counts.
+        // Work without a price is free, so a gap would make it free, and an overlap would be
+        // ambiguous.
         let mut entries = self.0.clone();
         entries.sort_by_key(|entry| entry.from);
         for pair in entries.windows(2) {

@@ -8,7 +8,8 @@ use toml::Table;
 use crate::Config;
 use crate::providers::{ModelSettings, ProviderTable};
 
-/// What the file says of providers and models. References in it are shown, not what they refer to.
+/// The providers and models as written in the file. References are shown, not the values that they
+/// refer to.
 #[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct FileTables {
@@ -43,7 +44,7 @@ mod tests {
         "redis://hunter1:hunter2@a.example:6379",
         "hunter1-hunter2-hunter3-hunter4-hunter5-hunter6",
     ];
-    /// Flags whose text is a name, and no secret.
+    /// Flags whose value is a name and not a secret.
     const NAMES: [&str; 8] = [
         "brand",
         "persona-brand-field",
@@ -54,7 +55,7 @@ mod tests {
         "media-kms-key",
         "media-host",
     ];
-    /// Flags that may be a file's path, which is named where it cannot be read.
+    /// Flags that may be a file's path, which an error names if the file cannot be read.
     const PATHS: [&str; 2] = ["provenance-certificate", "provenance-key"];
 
     fn everything_shown(config: Result<Config, crate::ConfigError>) -> String {
@@ -82,7 +83,7 @@ mod tests {
             for planted in PLANTED {
                 let words = ["mediagate".to_owned(), format!("--{flag}={planted}")];
                 let Ok(matches) = command.clone().try_get_matches_from(words) else {
-                    continue; // Its type does not take such a text.
+                    continue; // The setting's type does not accept such a text.
                 };
                 let set = Settings::from_arg_matches(&matches).unwrap();
                 let shown = everything_shown(Config::of(set));

@@ -1,5 +1,5 @@
-//! Encodings of setting values, where serde's own is not what a person writes.
-//! Shown is what a type says is harmless; the rest is masked.
+//! Encodings of setting values, for which serde's default is not what a person would write. Only
+//! values whose type is known to be harmless are shown; the rest is masked.
 
 use std::time::Duration;
 
@@ -54,7 +54,8 @@ pub(super) fn database<S: Serializer>(database: &DatabaseTarget, to: S) -> Resul
     }
 }
 
-/// Addresses of providers that are set, as [`MaskedUrl`](super::masked_url::MaskedUrl) shows itself.
+/// An address of a provider, if it is set, masked as [`MaskedUrl`](super::masked_url::MaskedUrl)
+/// is.
 #[expect(clippy::ref_option, reason = "serde passes a field as it is")]
 pub(super) fn address_if_set<S: Serializer>(
     set: &Option<SecretSource>,

@@ -13,10 +13,10 @@ use crate::{ConfigError, NotifyHookBody, values, wrong};
 pub struct WebhookRules {
     /// Whether addresses may be http.
     pub allow_http: bool,
-    /// For one try.
+    /// Timeout of one attempt.
     #[serde(serialize_with = "values::time")]
     pub timeout: Duration,
-    /// How long what failed is kept.
+    /// How long failed deliveries are kept.
     #[serde(serialize_with = "values::time")]
     pub log_ttl: Duration,
     pub notify_hook_body: NotifyHookBody,

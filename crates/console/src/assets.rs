@@ -1,4 +1,5 @@
-//! The pages' static files, compiled in. What is in `assets/vendor` is not ours; its `LICENSE` says whose it is.
+//! The pages' static files, compiled in. Files in `assets/vendor` come from other projects; see its
+//! `LICENSE`.
 
 use std::sync::LazyLock;
 
@@ -9,7 +10,7 @@ pub struct StaticAsset {
     pub name: &'static str,
     /// With the character set.
     pub content_type: &'static str,
-    /// Its text.
+    /// The asset's text.
     pub body: &'static str,
 }
 

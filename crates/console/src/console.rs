@@ -1,6 +1,6 @@
 //! The console: a frame with the navigation, which scripts fill through the public API.
 //!
-//! The server puts no account data into the page. Every view has an address of its own and gets the same
+//! The server puts no account data into the page. Every view has its own URL and gets the same
 //! frame; which view it is, the scripts read from the address.
 
 use maud::{DOCTYPE, Markup, html};

@@ -97,7 +97,7 @@ fn cards(page: &HomePage) -> [Markup; 3] {
     ]
 }
 
-/// One endpoint's card.
+/// The card of one endpoint.
 struct EndpointCard<'a> {
     title: &'a str,
     path: &'a str,

@@ -150,7 +150,7 @@ fn is_ours(asset: &StaticAsset) -> bool {
     !asset.name.starts_with("vendor/") || asset.name == "vendor/preact-htm.js"
 }
 
-/// What was taken from elsewhere is what was taken: `LICENSE` beside it says which versions.
+/// Third-party files are unchanged copies; the `LICENSE` next to them lists their versions.
 #[test]
 fn foreign_files_are_unchanged() {
     let known = [
@@ -198,7 +198,7 @@ fn scripts_import_only_versioned_assets_that_exist() {
             .map_or("", |(folder, _)| folder);
         for import in served.body.split(" from \"").skip(1) {
             let address = import.split('"').next().unwrap();
-            // Code for people, which a script writes.
+            // Example code for readers, which a script writes.
             if !address.starts_with('.') {
                 continue;
             }

@@ -42,7 +42,7 @@ pub struct PricingPage {
 #[derive(Debug, Clone)]
 pub struct ProvenancePage {
     pub site: SiteContext,
-    /// Whether anybody may ask without a key.
+    /// Whether files can be checked without a key.
     pub is_public: bool,
     /// Largest file.
     pub most_megabytes: u64,
@@ -57,13 +57,13 @@ pub struct ModelRow {
     pub summary: String,
     /// Which group it is listed in.
     pub kind: MediaKind,
-    /// What goes in: `text`, `image`, `audio`.
+    /// Kinds of input: `text`, `image`, `audio`.
     pub takes: Vec<String>,
     /// Outputs: `video`, `audio`.
     pub makes: Vec<String>,
     /// Possible lengths: `1–20 s`.
     pub durations: Option<String>,
-    /// Possible sizes: `1280x720`.
+    /// Supported sizes, such as `1280x720`.
     pub sizes: Vec<String>,
     /// Stem groups it can separate.
     pub stems: Vec<String>,

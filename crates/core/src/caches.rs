@@ -1,4 +1,5 @@
-//! In-memory caches of database look-ups and of computed results, and key usage that is yet to be written.
+//! In-memory caches of database look-ups and of computed results, and key usage that has not been
+//! written yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +17,16 @@ use mediagate_model::ids::{AssetId, KeyId, TaskId};
 use mediagate_model::task::Task;
 use mediagate_store::ChangeStamp;
 
-/// How long a look-up of how long a model's tasks take holds.
+/// How long the usual duration of a model's tasks is cached.
 const USUAL_LENGTHS: Duration = Duration::from_secs(5);
-/// How long it is known that a film could not be looked at: longer than it is tried.
+/// How long failed examinations of a film are remembered: longer than the film is retried.
 const FILM_MISS_TTL: Duration = Duration::from_hours(24);
-/// How long the record of a task that ended holds: another process may delete its film.
+/// How long the record of an ended task is cached: another process may delete its film.
 const ENDED: Duration = Duration::from_secs(10);
-/// How long a key's name holds.
+/// How long a key's name is cached.
 const KEY_NAMES: Duration = Duration::from_secs(1);
 
-/// How long a refused call of an operator is not noted again.
+/// How long the same refused call of an operator is not logged again.
 const NOTED_REFUSALS: Duration = Duration::from_mins(1);
 
 pub struct Caches {
@@ -35,11 +36,11 @@ pub struct Caches {
     pub ended_tasks: Cache<TaskId, Arc<Task>>,
     /// The names of keys.
     pub key_names: Cache<KeyId, String>,
-    /// How long tasks of models usually take, by their ids.
+    /// The usual duration of tasks, by the model's id.
     pub usual_lengths: Cache<String, Option<DurationQuantiles>>,
     /// Pictures that can be decoded, by the SHA-256 of their files.
     pub pictures: Cache<String, PictureFacts>,
-    /// Films that could not be looked at: how often, and when they are tried again.
+    /// Films that could not be examined: the number of failures, and the time of the next attempt.
     pub misses: Cache<AssetId, (u32, Timestamp)>,
     /// Operators' calls that were refused in the last minute, by key, call and code.
     pub noted_refusals: Cache<(KeyId, String, ErrorCode), ()>,
@@ -77,7 +78,7 @@ impl Default for Caches {
     }
 }
 
-/// A caller as the store had it a moment ago.
+/// A caller as it was read from the store.
 #[derive(Debug, Clone)]
 pub struct CachedCaller {
     pub caller: Caller,
@@ -86,9 +87,9 @@ pub struct CachedCaller {
 }
 
 impl CachedCaller {
-    /// Whether it still holds: nothing was committed since, by any process, and
-    /// in any case it is not old. A revocation counts at the next request where
-    /// the store has stamps, and within a second where it has none.
+    /// Whether it is still valid: no process has committed anything since, and it is not too old. A
+    /// revocation takes effect at the next request if the store has change stamps, otherwise within
+    /// a second.
     pub fn is_fresh(&self, stamp: Option<ChangeStamp>, now: Instant) -> bool {
         self.stamp == stamp && now.duration_since(self.read_at) < Duration::from_secs(1)
     }

@@ -1,5 +1,5 @@
-//! The live event feed of this process, and its followers. The events are found out elsewhere
-//! (`domain/feed.rs`).
+//! The live event feed of this process, and its followers. The events are collected by
+//! `domain/feed.rs`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,19 +7,20 @@ use tokio::sync::broadcast;
 
 use mediagate_model::feed::FeedEvent;
 
-/// Events that wait for a follower that is slow; it misses older ones, and is told so.
+/// Number of events that are buffered for a slow follower; it misses older ones, and gets their
+/// number.
 const BUFFER: usize = 1024;
-/// Most who follow at once.
+/// Most followers at once.
 pub const MOST_FOLLOWERS: usize = 50;
 
-/// Something that happened, and the handle of its account.
+/// An event, and the handle of its account.
 #[derive(Debug, Clone)]
 pub struct FeedEntry {
     pub event: FeedEvent,
     pub handle: Option<String>,
 }
 
-/// All who follow.
+/// The followers of the event feed.
 pub struct EventFeed {
     sender: broadcast::Sender<Arc<FeedEntry>>,
     state: Mutex<FeedState>,
@@ -45,9 +46,11 @@ impl EventFeed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more follower, and whether somebody should begin to look; `None` if there are too many.
+    /// Adds a follower, and returns whether the caller must start the polling; `None` if there are
+    /// too many followers.
     pub fn join(&self) -> Option<(broadcast::Receiver<Arc<FeedEntry>>, bool)> {
-        // Under the same lock as `is_followed_or_end`, so that exactly one task looks for events.
+        // Under the same lock as `is_followed_or_end`, so that exactly one async task polls for
+        // events.
         let mut state = self.state();
         if state.followers >= MOST_FOLLOWERS {
             return None;
@@ -61,8 +64,8 @@ impl EventFeed {
         self.state().followers -= 1;
     }
 
-    /// Whether anybody follows. When nobody does the caller looks no more, and the next one who joins
-    /// has to start it again.
+    /// Whether there are followers. If not, the caller must stop polling, and the next follower has
+    /// to start it again.
     pub fn is_followed_or_end(&self) -> bool {
         let mut state = self.state();
         state.is_watched = state.followers > 0;

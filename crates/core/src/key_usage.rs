@@ -9,7 +9,7 @@ use mediagate_model::ids::KeyId;
 
 /// A key's use is written at most this often.
 const WRITE_INTERVAL: Duration = Duration::from_mins(1);
-/// Most keys that are remembered; of more, some uses are not written.
+/// Most keys that are remembered; beyond that, some uses are not written.
 const MAX_KEYS: usize = 100_000;
 /// Most keys per transaction.
 const BATCH: usize = 500;
@@ -32,7 +32,7 @@ impl LastUse {
 }
 
 impl KeyUsage {
-    /// A key is used now.
+    /// Notes that a key is used now.
     pub fn note(&self, key: KeyId, now: Timestamp) {
         let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = uses.get_mut(&key) {
@@ -55,7 +55,7 @@ impl KeyUsage {
             .collect()
     }
 
-    /// These were written.
+    /// Records that the use of these keys was written.
     pub fn mark_written(&self, keys: &[(KeyId, Timestamp)]) {
         let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (key, at) in keys {

@@ -1,18 +1,18 @@
 //! Hands new orders to the workers of this process at once: the claim is written in the transaction
-//! that accepts the order, which saves a commit of its own and a look for work.
+//! that accepts the order, which saves a separate commit and a look-up of work.
 //!
-//! Whoever accepts orders knows no workers. While they run, they leave an offer here; what they do
-//! not take is claimed later, by whichever process has room.
+//! The code that accepts orders does not know the workers. While they run, they register an offer
+//! here; tasks that they do not take are claimed later by any process with free capacity.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use mediagate_model::catalog::EMBEDDED;
 use mediagate_model::task::Task;
 
-/// Claims these new tasks, all of one model, if they would be started now.
+/// Claims these new tasks, all of one model, if they can be started now.
 type DispatchOffer = Box<dyn Fn(&[Task]) -> Option<TaskClaim> + Send + Sync>;
 
-/// A promise to work on new tasks. Dropped, it is taken back.
+/// A claim on new tasks; dropping it gives the tasks up.
 pub struct TaskClaim {
     owner: Arc<str>,
     start: Box<dyn FnOnce(Vec<Task>) + Send>,
@@ -42,12 +42,12 @@ impl TaskClaim {
 pub struct LocalDispatch(RwLock<Option<DispatchOffer>>);
 
 impl LocalDispatch {
-    /// New tasks are offered to these workers from now on.
+    /// Offers new tasks to these workers from now on.
     pub fn open(&self, offer: impl Fn(&[Task]) -> Option<TaskClaim> + Send + Sync + 'static) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(offer));
     }
 
-    /// The workers take no more.
+    /// Stops offering tasks to the workers.
     pub fn close(&self) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -55,8 +55,7 @@ impl LocalDispatch {
     /// Claims new tasks for hosted providers, all of one model, and counts that as their first
     /// attempt.
     pub fn claim(&self, tasks: &mut [Task]) -> Option<TaskClaim> {
-        // Tasks of the engines take turns in one queue of all processes, so none may start ahead of
-        // it.
+        // Tasks for engines wait in one queue shared by all processes, so none may bypass it.
         tasks.first().filter(|task| task.provider != EMBEDDED)?;
         let offer = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let claim = offer.as_ref()?(tasks)?;

@@ -1,4 +1,5 @@
-//! Identity of this process among the servers of a deployment, and until when the others know that it lives.
+//! Identity of this process among the servers of a deployment, and the time until which the others
+//! consider it alive.
 
 use providers::driver::SendDeadline;
 use tokio::sync::watch;
@@ -6,7 +7,7 @@ use tokio::time::Instant;
 
 use mediagate_model::ids::AssetId;
 
-/// The name under which this process serves callers, and the proof of its lease.
+/// The name of this process as a server, and the time until which its lease is proved.
 pub struct ServerIdentity {
     name: String,
     proved_until: watch::Sender<Instant>,
@@ -16,24 +17,24 @@ impl ServerIdentity {
     /// A new name.
     pub(crate) fn new() -> Self {
         Self {
-            // Short: it stands in every row of an intent that is being asked for.
+            // Short, because it is in every row of an intent with a waiting client.
             name: format!("c-{}", &AssetId::new().simple()[16..]),
             proved_until: watch::Sender::new(Instant::now()),
         }
     }
 
-    /// The name of this process among those that serve callers.
+    /// The name of this process among the servers.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Other processes know until then that this one lives.
+    /// Notes that other processes consider this one alive until then.
     pub fn prove(&self, until: Instant) {
         self.proved_until.send_replace(until);
     }
 
-    /// Until when something may be ordered for a caller: later another process may
-    /// have answered it.
+    /// Until when something may be ordered for a caller: later, another process may already have
+    /// answered the caller.
     pub fn send_before(&self) -> SendDeadline {
         SendDeadline::from_watch(self.proved_until.subscribe())
     }

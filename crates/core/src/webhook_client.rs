@@ -1,5 +1,5 @@
-//! Sends webhooks, by the rules of [`providers::outbound`]: what is posted, and what is kept of the
-//! answer. Who is told what, and what an answer means, is `domain/webhooks`.
+//! Sends webhooks, by the rules of [`providers::outbound`]: what is posted, and how much of the
+//! response is kept. `domain/webhooks` decides who is notified of what, and what a response means.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,14 +13,14 @@ use mediagate_config::{FetchRules, WebhookRules};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::webhook::AttemptError;
 
-/// Most of an answer that is read, in bytes.
+/// Most bytes of a response that are read.
 const MAX_READ_BYTES: usize = 64 * 1024;
 /// How much of it is kept.
 const MAX_KEPT_BYTES: usize = 1024;
 /// Longest URL in characters.
 pub const LONGEST_URL: usize = 2000;
 
-/// Why a URL is not called. The texts are for whoever named it.
+/// Why a URL is not called. The messages are for the caller that gave it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UrlRefusal {
     #[error("Must be an absolute https URL.")]
@@ -41,13 +41,13 @@ pub struct WebhookClient {
     fetch: FetchRules,
 }
 
-/// What a receiver answered.
+/// A receiver's response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookResponse {
     pub status: u16,
     /// How long it asks to wait.
     pub retry_after: Option<Duration>,
-    /// How its body begins, as text.
+    /// The beginning of its body, as text.
     pub text: String,
 }
 
@@ -69,7 +69,7 @@ impl WebhookClient {
         })
     }
 
-    /// Checks what can be told of a URL without looking its name up.
+    /// Checks a URL as far as possible without resolving its host name.
     pub fn check(&self, text: &str) -> Result<Url, UrlRefusal> {
         if text.chars().count() > LONGEST_URL {
             return Err(UrlRefusal::TooLong);
@@ -81,13 +81,13 @@ impl WebhookClient {
             "http" => return Err(UrlRefusal::NotHttps),
             _ => return Err(UrlRefusal::Malformed),
         }
-        // Judges only what the text says. A name is resolved and judged at each attempt, as it may
-        // point elsewhere by then.
+        // Checks only the text. The host name is resolved and checked at each attempt, because it
+        // may point to another address by then.
         self.out.check(&url)?;
         Ok(url)
     }
 
-    /// Where nobody but the operator's own networks is on the way.
+    /// Whether the URL is in one of the operator's own networks, where http is allowed.
     fn allows_http(&self, url: &Url) -> bool {
         let address = match url.host() {
             Some(Host::Ipv4(ip)) => Some(std::net::IpAddr::V4(ip)),
@@ -99,8 +99,8 @@ impl WebhookClient {
         self.rules.allow_http || address.is_some_and(is_own)
     }
 
-    /// Posts JSON with these headers, and waits for the whole answer. Where that asks to wait until a
-    /// date and has no date of its own, the wait is from `now` on.
+    /// Posts JSON with these headers, and waits for the whole response. If it asks to wait until a
+    /// date and has no `date` header, the wait is counted from `now`.
     pub async fn post(
         &self,
         url: &str,
@@ -109,8 +109,8 @@ impl WebhookClient {
         now: Timestamp,
     ) -> Result<WebhookResponse, AttemptError> {
         let answered = self.send(url, headers, body, now);
-        // One limit for all of it, so that a receiver cannot hold a connection by sending a byte
-        // now and then.
+        // One limit for all of it, so that a receiver cannot hold a connection by sending single
+        // bytes slowly.
         tokio::time::timeout(self.rules.timeout, answered)
             .await
             .unwrap_or(Err(AttemptError::Timeout))
@@ -123,7 +123,7 @@ impl WebhookClient {
         body: Bytes,
         now: Timestamp,
     ) -> Result<WebhookResponse, AttemptError> {
-        // Again: the rules may have changed since the address was accepted.
+        // Checked again, because the rules may have changed since the address was accepted.
         let url = self.check(url).map_err(|_| AttemptError::Blocked)?;
         let request = self.out.request(Method::POST, &url);
         let request = request.map_err(|_| AttemptError::Blocked)?;
@@ -140,7 +140,7 @@ impl WebhookClient {
     }
 }
 
-/// The status decides; an answer whose body breaks off was an answer.
+/// The status decides; a response whose body is cut off still counts.
 async fn read(mut answer: Response, now: Timestamp) -> Result<WebhookResponse, AttemptError> {
     let status = answer.status().as_u16();
     let asked = providers::response::retry_after(answer.headers(), Some(system_time(now)));

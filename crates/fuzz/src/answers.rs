@@ -1,4 +1,4 @@
-//! Answers of providers: each protocol reads any answer to anything that it asked.
+//! Answers of providers: each protocol must read any answer to any of its requests.
 
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, UNIX_EPOCH};
@@ -20,9 +20,9 @@ pub(crate) const ANSWER: FuzzTarget = FuzzTarget {
     cases: 800,
 };
 
-/// The first byte says whose answer it is, the second its status.
+/// The first byte selects the protocol, the second the status.
 fn answer(bytes: &[u8]) {
-    // 200 stands there three times: more of a body is read under a success than under an error.
+    // 200 is listed three times, because more of a body is read for a success than for an error.
     const STATUSES: [u16; 8] = [200, 200, 200, 202, 400, 404, 429, 500];
     let [whose, status, body @ ..] = bytes else {
         return;
@@ -32,18 +32,18 @@ fn answer(bytes: &[u8]) {
     exercise(&**adapter, status, body);
 }
 
-/// Has an adapter read this answer to everything.
+/// Lets an adapter read this as the answer to each of its calls.
 pub(crate) fn exercise(adapter: &dyn Adapter, status: u16, body: &[u8]) {
     let mut answer = ProviderResponse::from_json(status, &Value::Null);
     answer.body = body.to_vec().into();
-    // The same bytes serve as memo and as handle, which hold what an adapter kept of earlier
+    // The same bytes serve as memo and as handle, in which an adapter keeps data from earlier
     // answers. They must not break it either.
     let memo = serde_json::from_slice(body).unwrap_or(Value::Null);
     let since = UNIX_EPOCH + Duration::from_hours(500_000);
     let handles = [memo.clone(), json!({"id": "1"}), json!({})].map(JobHandle);
     for order in orders() {
-        // Calls are told apart by their stage. The empty one, and stages that an adapter does not
-        // have, must be harmless.
+        // Calls are distinguished by their stage. The empty one, and stages that an adapter does
+        // not have, must be harmless.
         let mut asked: Vec<_> = ["", "submit", "find", "status"]
             .map(|stage| Call::get(stage, "").with_memo(memo.clone()).context())
             .into();
@@ -134,7 +134,7 @@ fn orders() -> [Order; 3] {
     .map(order)
 }
 
-/// Answers that providers give, each to every protocol.
+/// Real answers of providers, each given to every protocol.
 fn seeds() -> Vec<Vec<u8>> {
     let bodies = [
         json!({"id": "video_1", "status": "completed", "progress": 100, "created_at": 1_767_322_245, "model": "sora-2", "seconds": "5"}),

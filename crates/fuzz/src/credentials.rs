@@ -20,7 +20,7 @@ pub(crate) const CREDENTIALS: FuzzTarget = FuzzTarget {
 /// are right, so that damage reaches the parsers of the manifest.
 fn run(bytes: &[u8]) {
     if bytes.get(4..8) == Some(b"jumb") {
-        // With a wrong length the containers would be refused before the manifest is looked at.
+        // With a wrong length the containers would be refused before the manifest is read.
         let length = u32::try_from(bytes.len()).unwrap().to_be_bytes();
         let store = [&length[..], &bytes[4..]].concat();
         for (format, file) in [
@@ -47,7 +47,7 @@ fn run(bytes: &[u8]) {
     read_credentials(bytes, format);
 }
 
-/// Nobody is trusted, and what is told is within the limits.
+/// Checks that no signer is trusted and that the reported values are within the limits.
 fn read_credentials(file: &[u8], format: MediaFormat) -> Option<CredentialsStatus> {
     let answer = read(file, format, &TrustAnchors::default()).ok()?;
     assert!(answer.status != CredentialsStatus::Trusted);
@@ -76,7 +76,7 @@ const FILM: &[u8] = include_bytes!("../../provenance/tests/data/film.mp4");
 const SIGNED: &[u8] = include_bytes!("../../provenance/tests/data/signed_elsewhere.mp4");
 
 /// The film that another program signed, its manifest alone and in other files, and two that are
-/// as deep as may be and deeper.
+/// nested as deeply as allowed, and deeper.
 fn seeds() -> Vec<Vec<u8>> {
     let range = marks::read(Cursor::new(SIGNED)).unwrap().manifest.unwrap();
     let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();

@@ -5,7 +5,7 @@
 pub struct DamageRng(u64);
 
 impl DamageRng {
-    /// Those of a case of a run.
+    /// The random numbers for one case of a run.
     pub fn new(seed: u64, case: u64) -> Self {
         // 2^64 divided by the golden ratio. It spreads the numbers of neighbouring cases over all
         // bits.
@@ -26,7 +26,7 @@ impl DamageRng {
         self.0
     }
 
-    /// Something below `end`; 0 where there is nothing below.
+    /// A number below `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         let end = u64::try_from(end).unwrap_or(u64::MAX).max(1);
         usize::try_from((self.next() >> 11) % end).unwrap_or(0)
@@ -41,13 +41,13 @@ impl DamageRng {
     }
 }
 
-/// Longest sample: what is repeated again and again ends here.
+/// The longest sample; repeated duplication stops here.
 const LONGEST: usize = 1 << 18;
 
-/// Numbers that programs trip over.
+/// Numbers that often reveal bugs.
 const NUMBERS: [u32; 8] = [0, 1, 7, 0xffff, 1 << 24, i32::MAX as u32, 1 << 31, u32::MAX];
 
-/// Words that JSON, forms and recipes trip over.
+/// Words that often reveal bugs in JSON, forms and recipes.
 const WORDS: [&str; 24] = [
     "null",
     "true",
@@ -119,7 +119,7 @@ fn inflict(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], dice: &mut DamageRng) {
     }
 }
 
-/// Half of the places lie at either end, where heads and tables are.
+/// Half of the positions are near either end, where heads and tables are.
 fn place(length: usize, dice: &mut DamageRng) -> usize {
     let near = (length / 12).max(64);
     match dice.below(4) {
@@ -130,7 +130,7 @@ fn place(length: usize, dice: &mut DamageRng) -> usize {
 }
 
 fn put(bytes: &mut [u8], at: usize, new: &[u8]) {
-    // Overwrites and never inserts: lengths and offsets elsewhere in the file stay right.
+    // Overwrites and never inserts: lengths and offsets elsewhere in the file stay correct.
     for (byte, new) in bytes.iter_mut().skip(at).zip(new) {
         *byte = *new;
     }

@@ -45,7 +45,7 @@ const ENDPOINTS: [&str; 6] = [
     "/musicgen/persona/create",
 ];
 
-/// The first byte says to which endpoint the rest is sent.
+/// The first byte selects the endpoint to which the rest is sent.
 fn json(bytes: &[u8]) {
     if let [which, body @ ..] = bytes {
         let path = ENDPOINTS[usize::from(*which) % ENDPOINTS.len()];
@@ -61,7 +61,7 @@ fn form(bytes: &[u8]) {
     }
 }
 
-/// A gateway without workers: what is ordered stays queued.
+/// A gateway without workers: orders stay queued.
 struct FuzzGateway {
     runtime: Runtime,
     router: Router,
@@ -75,8 +75,7 @@ static GATEWAY: LazyLock<FuzzGateway> = LazyLock::new(|| {
     let data = tempfile::tempdir().unwrap();
     let mut settings = Settings {
         data: Some(data.path().join("data")),
-        // Nobody works on the tasks, so a request that waits for its result would wait for the
-        // limit.
+        // There are no workers, so a request that waits for its result would wait for the limit.
         wait_limit: Some(Duration::from_millis(1)),
         ..Settings::default()
     };
@@ -109,8 +108,8 @@ static GATEWAY: LazyLock<FuzzGateway> = LazyLock::new(|| {
     }
 });
 
-/// The program whose children decode: that of `MEDIAGATE_TEST_PROGRAM`, else the one that was built beside
-/// this one.
+/// The program that is started as the decoding children: the one in `MEDIAGATE_TEST_PROGRAM`, else
+/// the one that was built next to this one.
 fn program() -> PathBuf {
     if let Some(named) = std::env::var_os("MEDIAGATE_TEST_PROGRAM") {
         return named.into();
@@ -126,7 +125,7 @@ fn program() -> PathBuf {
 }
 
 impl FuzzGateway {
-    /// Sends a body; the answer is one that the API has.
+    /// Sends a body, and checks that the response is one that the API documents.
     fn post(&self, path: &str, kind: &str, body: &[u8]) {
         let request = Request::post(path)
             .header(header::AUTHORIZATION, format!("Bearer {}", self.key))
@@ -152,8 +151,8 @@ impl FuzzGateway {
     }
 }
 
-/// An answer's body. A stream goes on until its order ends, and nobody works on that here: its
-/// first event is read.
+/// An answer's body. A stream lasts until its order ends, and there are no workers here, so only
+/// its first event is read.
 async fn read(answer: Response) -> Bytes {
     let kind = answer.headers().get(header::CONTENT_TYPE);
     let is_stream = kind.is_some_and(|kind| kind == "text/event-stream");
@@ -231,7 +230,7 @@ fn png() -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// A tenth of a second of a beat.
+/// A tenth of a second of sound.
 fn wav() -> Vec<u8> {
     let samples: Vec<u8> = (0..800_u32)
         .flat_map(|n| (n * 40 % 8000).to_le_bytes()[..2].to_vec())

@@ -1,5 +1,5 @@
-//! Fuzz targets for input from strangers: each takes any bytes, and panics where the product
-//! would do wrong by them.
+//! Fuzz targets for untrusted input: each takes any bytes, and panics if the product mishandles
+//! them.
 //!
 //! `tests/damaged.rs` runs the targets on damaged samples with every `cargo test`;
 //! `fuzz/` has them for cargo-fuzz, which needs a nightly compiler:
@@ -29,14 +29,14 @@ mod shipped;
 
 pub use damage::{DamageRng, damaged};
 
-/// Something that takes bytes of strangers.
+/// A fuzz target: a function that takes untrusted bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct FuzzTarget {
     /// Its name, here and in `fuzz/fuzz_targets`.
     pub name: &'static str,
-    /// Takes them.
+    /// Runs the target with these bytes.
     pub run: fn(&[u8]),
-    /// What it is made to take.
+    /// Samples of valid input.
     pub seeds: fn() -> Vec<Vec<u8>>,
     /// Cases that an ordinary test tries.
     pub cases: u32,

@@ -1,4 +1,4 @@
-//! Files that say where they come from.
+//! Files with provenance marks.
 
 use std::io::Cursor;
 

@@ -36,7 +36,7 @@ pub(crate) const FILM: FuzzTarget = FuzzTarget {
     cases: 1500,
 };
 
-/// What is decoded is what the header said, and within the limits.
+/// Checks that a decoded picture matches its header and the limits.
 fn picture(bytes: &[u8]) {
     const LIMITS: PictureLimits = PictureLimits {
         max_megapixels: 2,
@@ -45,7 +45,7 @@ fn picture(bytes: &[u8]) {
     };
     let told = probe(bytes, &LIMITS);
     if let Ok(picture) = decode(bytes, &LIMITS) {
-        // Limits are judged by what `probe` says, before anything is decoded. So it must know every
+        // Limits are checked with `probe`, before anything is decoded. So it must know every
         // picture that can be decoded.
         let told = told.unwrap();
         assert_eq!(picture.size(), (told.width, told.height));
@@ -54,7 +54,7 @@ fn picture(bytes: &[u8]) {
     }
 }
 
-/// What is read twice is the same, numbers, and within the limits.
+/// Checks that two readings are equal, finite, and within the limits.
 fn recording(bytes: &[u8]) {
     const LIMITS: DecodeLimits = DecodeLimits {
         max_seconds: 30,
@@ -77,7 +77,7 @@ fn recording(bytes: &[u8]) {
     assert_eq!(read.map(|()| frames), Ok(found.shape.frames));
 }
 
-/// A film has a length, or an error says why not.
+/// Checks that a film has a length, or an error that explains why not.
 fn film(bytes: &[u8]) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
@@ -147,7 +147,7 @@ fn films() -> Vec<Vec<u8>> {
     vec![FILM_SAMPLE.clone(), fragmented()]
 }
 
-/// A film in a fragment, with next to nothing in it.
+/// A fragmented film with almost no content.
 fn fragmented() -> Vec<u8> {
     let of = |kind: &[u8; 4], content: &[u8]| {
         let length = u32::try_from(content.len() + 8).unwrap();

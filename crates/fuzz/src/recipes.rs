@@ -1,4 +1,4 @@
-//! Recipes: what an operator writes, or pastes from somewhere.
+//! Recipes: text that an operator writes or pastes.
 
 use crate::FuzzTarget;
 use crate::answers;
@@ -11,7 +11,8 @@ pub(crate) const RECIPE: FuzzTarget = FuzzTarget {
     cases: 600,
 };
 
-/// A text is a recipe, which can order and read any answer, or is explained.
+/// Checks that a text either is a recipe that can submit orders and read any answer, or gives an
+/// explanation.
 fn recipe(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(adapter) = read(&text) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// The adapter of a recipe.
 pub(crate) fn read(text: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
-    // `file:` would have the recipe read from this machine, which no case may do.
+    // `file:` would make the recipe read from this machine, which no case may do.
     let text = text.trim_start_matches("file:");
     let settings =
         ProviderSettings::new("any", Map::from_iter([("recipe".to_owned(), json!(text))]));

@@ -4,7 +4,7 @@
 //! it); every setting that matters is therefore set here, each with its reason. The bytes depend
 //! on the frames and the settings only: no clock, no thread count.
 //!
-//! It knows nothing of files, nor of how a quantiser is chosen.
+//! It knows nothing of files, and nothing about how a quantiser is chosen.
 
 use openh264::encoder::{
     BitRate, Complexity, EncoderConfig, FrameRate, FrameType, IntraFramePeriod, RateControlMode,
@@ -23,10 +23,10 @@ use crate::frame::I420Frame;
 /// an IDR frame at the head of each group and no reference across it.
 ///
 /// Frames come in pyramids of [`PYRAMID`]: each refers to the nearest one of a higher level, and
-/// the higher levels, to which more frames refer, are finer. A pan over a photograph takes about half
-/// the bytes, at the same SSIM, that a chain of equal frames takes. Key frames are finer still: in a
-/// slow or soft shot the others hardly add to them. A frame like the one it refers to adds nothing:
-/// it is skipped whole, and a shot that stands still stands still to the bit.
+/// the higher levels, to which more frames refer, are finer. A pan over a photograph takes about
+/// half the bytes, at the same SSIM, that a chain of equal frames takes. Key frames are finer
+/// still: in a slow or soft shot the others hardly add to them. A frame equal to the one it refers
+/// to adds nothing: it is skipped completely, so a still shot decodes to identical frames.
 ///
 /// It encodes on the calling thread. `OpenH264`'s own thread pool frees a lock that its last task still
 /// holds (`WelsEnc::CWelsTaskManageBase::OnTaskMinusOne`; cisco/openh264#3560), so none is ever started.
@@ -37,7 +37,7 @@ pub struct Encoder {
     group: u32,
     millis_per_frame: f64,
     frames: u32,
-    /// The frame before, and how many before this one were like it.
+    /// The previous frame, and how many frames before it were equal to it.
     last: I420Frame,
     repeats: u32,
 }
@@ -50,7 +50,7 @@ pub struct StreamFormat {
     pub fps: u32,
     /// Frames from one key frame to the next, in whole [`PYRAMID`]s.
     pub group: u32,
-    /// What the level in the stream's header is chosen by; it bounds nothing.
+    /// Determines the level in the stream's header; it limits nothing.
     pub bits_per_second: u32,
 }
 
@@ -60,8 +60,8 @@ pub struct StreamFormat {
 pub struct EncoderError(String);
 
 impl Encoder {
-    /// `quantiser` from 0, the finest, to 51: that of the lowest level, which half of the frames
-    /// belong to. The highest is nine finer, and key frames thirteen.
+    /// `quantiser` from 0, the finest, to 51: that of the lowest level, to which half of the frames
+    /// belong. The highest is nine finer, and key frames thirteen.
     pub fn new(format: StreamFormat, quantiser: u8) -> Result<Self, EncoderError> {
         if !skips_are_exact() {
             return Err(EncoderError("built without its change".to_owned()));
@@ -69,8 +69,8 @@ impl Encoder {
         let api = OpenH264API::from_source();
         let mut inner = openh264::encoder::Encoder::with_api_config(api, config(format))
             .map_err(|error| EncoderError(error.to_string()))?;
-        // The encoder takes settings of its own only once it runs, which a first frame makes it.
-        // The change starts it afresh, so that nothing of this frame remains.
+        // The raw settings can be changed only once the encoder runs, which needs a first frame.
+        // The change restarts it, so that nothing of this frame remains.
         let blank = I420Frame::new(format.width, format.height);
         submit(&mut inner, &blank, 0.0, &mut Vec::new())?;
         let settings = set_raw_parameters(&mut inner)?;
@@ -86,7 +86,7 @@ impl Encoder {
         })
     }
 
-    /// Appends the next frame to `packet`, as Annex B; says whether it is a key frame.
+    /// Appends the next frame to `packet`, as Annex B; returns whether it is a key frame.
     pub fn encode(
         &mut self,
         frame: &I420Frame,
@@ -100,7 +100,7 @@ impl Encoder {
             0 => HIGH_COMPLEXITY,
             _ => LOW_COMPLEXITY,
         };
-        // The settings are read anew for each frame.
+        // The settings are applied again for each frame.
         apply(&mut self.inner, &mut self.settings)?;
         let millis = f64::from(self.frames) * self.millis_per_frame;
         let before = packet.len();
@@ -113,7 +113,7 @@ impl Encoder {
         Ok(key)
     }
 
-    /// The quantiser of the next frame, as the encoder's option takes it.
+    /// The quantiser of the next frame, as a value for the encoder's option.
     fn quantiser_of(&mut self, frame: &I420Frame, place: u32) -> i32 {
         if self.frames > 0 && *frame == self.last {
             self.repeats += 1;
@@ -350,8 +350,9 @@ mod tests {
         assert!(bytes(40).len() < bytes(20).len() / 2);
     }
 
-    /// `OpenH264`'s own threads write to memory that the end of their encoder may have freed. A thread
-    /// that is given no name has that of the thread that started it, so this one has a name of its own.
+    /// `OpenH264`'s own threads write to memory that the end of their encoder may have freed. A
+    /// thread without a name inherits that of the thread that started it, so this one gets its own
+    /// name.
     #[cfg(target_os = "linux")]
     #[test]
     fn an_encoder_starts_no_thread() {
@@ -376,7 +377,7 @@ mod tests {
         let name = std::fs::read("/proc/thread-self/comm").unwrap();
         let tasks = std::fs::read_dir("/proc/self/task").unwrap();
         let names = tasks.map(|task| std::fs::read(task.unwrap().path().join("comm")));
-        // One that ended in the meantime is none.
+        // A thread that ended in the meantime is not counted.
         names
             .filter(|task| task.as_ref().is_ok_and(|task| *task == name))
             .count()
@@ -401,7 +402,7 @@ mod tests {
         safe fn h264_avx2_differs(seed: u32) -> *const std::ffi::c_char;
     }
 
-    /// What the C++ calls a function that differs.
+    /// The C++ name of a function whose output differs.
     #[cfg(target_arch = "x86_64")]
     #[expect(unsafe_code, reason = "a text of C++")]
     fn name(text: *const std::ffi::c_char) -> Option<String> {

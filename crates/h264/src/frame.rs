@@ -1,7 +1,7 @@
 //! Frames as the encoder takes them: planar 4:2:0, BT.709, limited range.
 //!
-//! The stream says so in its header (see `encoder`), so a player shows the colours of the source
-//! at every size; encoders that leave it unsaid get BT.601 or BT.709 by the player's guess.
+//! The stream says so in its header (see `encoder`), so a player shows the colours of the source at
+//! every size; for streams that do not say so, a player has to guess BT.601 or BT.709.
 
 /// One frame: a plane of luma, then two of chroma at half the width and height.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl I420Frame {
         [y, u, v]
     }
 
-    /// All of it, for a change from outside.
+    /// All planes, for a change from outside.
     pub fn frame_planes_mut(&mut self) -> FramePlanes<'_> {
         let (width, height) = self.size();
         let [luma, blue, red] = self.planes_mut();
@@ -74,7 +74,7 @@ impl I420Frame {
         self.planes.split_at_mut(self.width * self.height)
     }
 
-    /// As [`Self::size`], as pictures have it.
+    /// Like [`Self::size`], with the integer type of pictures.
     pub fn sides(&self) -> (u32, u32) {
         let side = |side: usize| u32::try_from(side).unwrap_or(u32::MAX);
         (side(self.width), side(self.height))

@@ -52,7 +52,7 @@ pub struct AllowedCaller<N: ScopeMarker> {
     needs: PhantomData<N>,
 }
 
-/// What is known of a request before its body is read, for all that is done for it.
+/// What is known about a request before its body is read.
 pub struct RequestContext {
     pub caller: Caller,
     pub request_id: RequestId,
@@ -63,13 +63,13 @@ pub struct RequestContext {
 }
 
 impl RequestContext {
-    /// Whoever makes or changes something by this request, for the audit log.
+    /// The author of what this request makes or changes, for the audit log.
     pub fn actor(&self) -> ChangeAuthor {
         ChangeAuthor::key(&self.caller.key, self.request_id.clone(), self.client)
     }
 }
 
-/// A request that places this order, by a caller who may.
+/// A request that places an order, by a caller with the required scope.
 pub struct NewOrder<O: ApiOrder> {
     pub context: RequestContext,
     /// How the request arrived.
@@ -77,14 +77,14 @@ pub struct NewOrder<O: ApiOrder> {
     order: PhantomData<O>,
 }
 
-/// How a request that makes something arrived.
+/// Data about the arrival of a request that makes something.
 pub struct RequestArrival {
-    /// Set if the key has no requests left this minute. Whoever reads the body refuses the request,
-    /// so that its retry can be told from an equal order's.
+    /// Set if the key has no requests left this minute. The request is refused after its body has
+    /// been read, so that its retry can be distinguished from an equal order.
     pub too_many: Option<Error>,
     /// The connection that the caller waits on.
     pub socket: PeerSocket,
-    /// They say whether the request was sent before.
+    /// They show whether the request is a retry.
     pub headers: HeaderMap,
 }
 
@@ -110,7 +110,7 @@ impl RequestSource {
         })
     }
 
-    /// Whoever changes something with this key.
+    /// The author of changes with this key.
     pub fn actor(self, caller: &Caller) -> ChangeAuthor {
         self.key_actor(&caller.key)
     }
@@ -151,7 +151,7 @@ impl<O: ApiOrder> FromRequestParts<App> for NewOrder<O> {
     }
 }
 
-/// What is known of a request that makes something, and how it arrived.
+/// What is known about a request that makes something, and how it arrived.
 pub(super) async fn authenticate_order(
     parts: &mut Parts,
     app: &App,
@@ -162,7 +162,7 @@ pub(super) async fn authenticate_order(
     let length = parts.headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
     // A small body is read although the request is refused: refusals are counted by body, so that
-    // the SDK's retry is not led to the task of an equal order. A large one, or one of unknown
+    // the SDK's retry does not get the task of an equal order. A large one, or one of unknown
     // length, is refused before it takes memory.
     let too_many = match verdict {
         Err(error) if length.is_some_and(|length: u64| length <= MAX_DRAIN_BYTES) => Some(error),
@@ -203,8 +203,8 @@ async fn check(
     if caller.key.may(Scope::Admin) {
         parts.extensions.insert(SeesProviders);
     }
-    // Counted before scope and body are looked at: each request of a known key counts, whatever
-    // becomes of it.
+    // Counted before scope and body are checked: each request of a known key counts, whatever its
+    // outcome.
     let (rate, verdict) = app.limits.rates.count(&caller.key).await;
     if let Some(slot) = parts.extensions.get::<RateSlot>() {
         // Already set if another extractor has counted the request.
@@ -224,7 +224,8 @@ async fn check(
     Ok((caller, verdict))
 }
 
-/// Whoever asks where no key is needed: with a key its caller, who must have the scope.
+/// The caller of an endpoint that needs no key: `None` without a key; with a key, its caller, who
+/// must have the scope.
 pub(super) async fn caller_if_any<N: ScopeMarker>(
     parts: &mut Parts,
     app: &App,
@@ -233,8 +234,8 @@ pub(super) async fn caller_if_any<N: ScopeMarker>(
     {
         return Ok(None);
     }
-    // A key that is sent must be valid. Taking a mistyped one for none would silently apply the
-    // rules for strangers.
+    // A key that is sent must be valid. If a mistyped key counted as none, the rules for anonymous
+    // callers would silently apply.
     let client = client_address(parts, app);
     let (caller, verdict) = check(parts, app, client).await?;
     verdict?;
@@ -242,9 +243,10 @@ pub(super) async fn caller_if_any<N: ScopeMarker>(
     Ok(Some(caller))
 }
 
-/// Whose key a request has, valid or not, and whatever it may do; by itself or by a session.
+/// The key of a request, directly or through a session, whether valid or not and whatever its
+/// scopes.
 pub(super) async fn holder(parts: &mut Parts, app: &App) -> Result<Option<ApiKey>, Error> {
-    // For the audit log: it names whose key was refused, so expiry, scopes and networks do not
+    // For the audit log: it names the key that was refused, so expiry, scopes and networks do not
     // matter here.
     if let Ok(secret) = bearer(&parts.headers) {
         return keys::key_of_secret(app, secret).await;
@@ -305,7 +307,7 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Error> {
     }
 }
 
-/// The address that the request came from; forwarding headers count only from `trusted_proxies`.
+/// The address that the request came from; forwarding headers are used only from `trusted_proxies`.
 pub(super) fn client_address(parts: &Parts, app: &App) -> IpAddr {
     let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
     let mut address = peer.map_or(IpAddr::from([0, 0, 0, 0]), |ConnectInfo(peer)| {

@@ -1,4 +1,4 @@
-//! `POST /v1/chat/completions`: videos by the chat API.
+//! `POST /v1/chat/completions`: videos through the chat API.
 
 mod text_reply;
 
@@ -64,8 +64,8 @@ pub(super) async fn complete(
         token_limit,
     } = chat;
     let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
-    // Listening starts before the tasks are accepted. No end can be missed then, and the database
-    // need not be asked first.
+    // Listening starts before the tasks are accepted. So no end can be missed, and the database
+    // need not be read first.
     let waiters = Mutex::new(Vec::new());
     let make = async |visit: &IntentVisit| {
         if let Some(limit) = token_limit {
@@ -122,7 +122,7 @@ struct ChatResponse {
 }
 
 impl ChatResponse {
-    /// Waits for all videos, at most `wait_limit`; of some somebody waits already.
+    /// Waits for all videos, at most `wait_limit`; for some, a waiter exists already.
     async fn wait(
         mut self,
         mut waiters: Vec<TaskWaiter>,
@@ -136,15 +136,15 @@ impl ChatResponse {
                 Some(waiter) => waiter.wait(&self.app, left).await?,
                 None => tasks::wait(&self.app, task.account, task.id, left).await?,
             };
-            // Only the wait is over. The task goes on, and a retry joins it.
+            // Only the wait is over. The task continues, and a retry joins it.
             if !task.state.is_terminal() {
                 return Err(still_running(task));
             }
         }
         let close = intents::close(&self.tasks);
         if let Some(error) = self.no_video_error() {
-            // Films that were made and are gone were paid for. The caller must see the cost before
-            // it orders again.
+            // Films that were made and have been removed were paid for. The caller must see the
+            // cost before it orders again.
             let is_charged = error.code() == ErrorCode::LinkExpired;
             let mut answer =
                 idempotency::IntentAnswer::error_answer(error, &self.request_id, close);
@@ -220,7 +220,7 @@ impl ChatResponse {
             for number in 0..answer.tasks.len() {
                 let index = u32::try_from(number).unwrap_or(0);
                 let newest = answer.tasks[number].event_seq;
-                // A request that joined an order is told the latest state, not the whole history.
+                // A request that joined an order gets the latest state, not the whole history.
                 let mut seq = if is_known { newest.saturating_sub(1) } else { 0 };
                 // One task after the other. The later ones run meanwhile, and their events are
                 // kept.
@@ -259,8 +259,8 @@ impl ChatResponse {
                         chunk.choices = vec![ChunkChoice { index, delta, finish_reason: None }];
                         yield Ok(data(&chunk));
                     }
-                    // Where other videos were ordered too, this choice ends without one. If none
-                    // can be handed out, an error follows below.
+                    // If other videos were ordered too, this choice ends without one. If no video
+                    // can be delivered, an error follows below.
                     None if answer.tasks.len() > 1 => last.task = Some(failed_task(task)),
                     None => continue,
                 }
@@ -307,7 +307,8 @@ impl ChatResponse {
         VideoFile::of_task(&self.links, task).filter(|video| !video.removed)
     }
 
-    /// The error, if all tasks ended and there is no film of any: a caller must not take an empty answer for one.
+    /// The error, if all tasks ended and there is no film of any: a caller must not mistake an
+    /// empty answer for a film.
     fn no_video_error(&self) -> Option<Error> {
         if self.tasks.iter().any(|task| self.playable(task).is_some()) {
             return None;
@@ -382,11 +383,11 @@ fn usage(tasks: &[Task], videos: &[VideoFile]) -> ChatUsage {
     usage
 }
 
-/// What these texts use, without a video and a price.
+/// The token usage of these texts, without a video and a price.
 fn usage_of_texts<'a>(prompt: &str, contents: impl Iterator<Item = &'a str>) -> ChatUsage {
     let vocabulary = vocabulary();
-    // Counts are for information: without the vocabulary they are 0, and the film is still handed
-    // out.
+    // The counts are informational: without the vocabulary they are 0, and the film is still
+    // delivered.
     let tokens = |text: &str| vocabulary.map_or(0, |words| words.count(text) as u64);
     let prompt_tokens = tokens(prompt);
     let completion_tokens = contents.map(tokens).sum();
@@ -403,7 +404,7 @@ fn usage_of_texts<'a>(prompt: &str, contents: impl Iterator<Item = &'a str>) -> 
     }
 }
 
-/// By which tokens are counted.
+/// The vocabulary for counting tokens.
 fn vocabulary() -> Option<&'static tiktoken::CoreBpe> {
     tiktoken::get_encoding("o200k_base")
 }

@@ -8,15 +8,15 @@ use mediagate_core::limits::RateState;
 use mediagate_model::error::Error;
 use mediagate_model::ids::RequestId;
 
-/// Where authentication puts the key's rate state, for the response headers.
+/// The slot for the key's rate state, which authentication fills, for the response headers.
 #[derive(Clone, Default)]
 pub(super) struct RateSlot(pub(super) Arc<OnceLock<RateState>>);
 
-/// Marks the request of an operator, who is told which provider did the work.
+/// Marks the request of an operator, who may see which provider did the work.
 #[derive(Clone, Copy)]
 pub(super) struct SeesProviders;
 
-/// The id of a request, which every request has by then.
+/// The id of a request, which a layer has set before.
 pub(super) fn request_id(parts: &Parts) -> Result<RequestId, Error> {
     let id = parts.extensions.get().cloned();
     id.ok_or_else(|| Error::internal("a request outside the frame"))

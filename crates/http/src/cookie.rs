@@ -1,4 +1,4 @@
-//! The cookie of a session: how it is called, set and read, and what a write with it needs.
+//! The cookie of a session: its name, how it is set and read, and what a write with it needs.
 
 use axum::extract::FromRequestParts as _;
 use axum::http::request::Parts;
@@ -14,18 +14,18 @@ use mediagate_model::secret::Secret;
 /// Proves that a write comes from a page of this service.
 const CSRF: &str = "x-csrf-token";
 
-/// What the session's cookie is called.
+/// The name of the session's cookie.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum CookieName {
-    /// By TLS: the prefix has browsers refuse a cookie of this name from another host of the domain,
-    /// by plain HTTP, or for a part of the paths.
+    /// Over TLS: because of the prefix, browsers refuse a cookie of this name if it is set by
+    /// another host of the domain, over plain HTTP, or for a part of the paths.
     Host,
-    /// By plain HTTP, where browsers take no cookie with the prefix.
+    /// Over plain HTTP, where browsers accept no cookie with the prefix.
     Plain,
 }
 
 impl CookieName {
-    /// At a gateway that is reached there.
+    /// The name at a gateway that is reached at these links.
     pub(super) fn for_links(links: &Links) -> Self {
         if links.origin.starts_with("https:") {
             Self::Host
@@ -83,7 +83,7 @@ pub(super) async fn csrf_checked_cookie(
     let Some(cookie) = session_cookie(parts, app).await else {
         return Ok(None);
     };
-    // `SameSite` is about sites, not origins: a page on another host of the domain can have the
+    // `SameSite` is about sites, not origins: a page on another host of the domain can make the
     // browser send the cookie. Only pages of this origin can read the token.
     let is_write = !matches!(parts.method, Method::GET | Method::HEAD);
     let sent = parts.headers.get(CSRF).map(HeaderValue::as_bytes);

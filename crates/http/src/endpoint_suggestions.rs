@@ -1,5 +1,5 @@
-//! Endpoint suggestions for a caller who asked for one that is not there: most often a base
-//! address without `/v1`.
+//! Endpoint suggestions for a request to a path that does not exist: most often the base URL lacks
+//! `/v1`.
 
 /// The paths of all endpoints, as templates: `/v1/tasks/{id}`.
 pub(super) struct EndpointPaths(Vec<String>);
@@ -11,7 +11,7 @@ impl EndpointPaths {
 
     /// The endpoint nearest to a path that has none, filled in from the path.
     pub(super) fn nearest(&self, path: &str) -> Option<String> {
-        /// Segments and characters beyond which nobody mistyped.
+        /// Longest paths, in segments and characters, for which a suggestion is searched.
         const LONGEST: (usize, usize) = (12, 200);
         let asked: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         if asked.is_empty() || asked.len() > LONGEST.0 || path.len() > LONGEST.1 {

@@ -55,7 +55,7 @@ pub(super) fn mark_written(response: &mut Response) {
 /// Writes the body and headers of an error response; leaves other responses alone. Headers that are
 /// already set, for example `Allow`, are kept.
 pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
-    // A stored error that is given again must stay as it was, byte for byte.
+    // A stored error that is repeated must stay unchanged, byte for byte.
     if response.extensions().get::<ErrorWritten>().is_some() {
         return response;
     }
@@ -144,8 +144,8 @@ pub(super) fn log(error: &Error) {
 fn headers(error: &Error) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(
-        // OpenAI's SDKs obey this header. By their own rules they would also retry 409, for example
-        // a cancelled task.
+        // OpenAI's SDKs obey this header. Otherwise they would also retry 409, for example a
+        // cancelled task.
         "x-should-retry",
         HeaderValue::from_static(if error.code().retryable() {
             "true"

@@ -59,14 +59,14 @@ async fn request_layer(mut request: Request, next: Next) -> Response {
     let span = tracing::info_span!("request", %request_id, trace_id = tracing::field::Empty);
     traces::record_trace_id(&span, &traced);
     let started = tokio::time::Instant::now();
-    // Decided before the router: a full gateway spends nothing else on the request.
+    // Decided before the router: an overloaded gateway does nothing else for the request.
     let is_refused = request.extensions().get::<OverflowConnection>().is_some() && !is_probe(&path);
     let answer = async {
         let answer = if is_refused {
             Ok(ErrorResponse::from(too_many_connections()).into_response())
         } else {
-            // A panic must end this request alone, with an answer that names it. Locks of shared
-            // state recover from poisoning.
+            // A panic must end this request alone, with an answer that contains its id. Locks of
+            // shared state recover from poisoning.
             AssertUnwindSafe(next.run(request)).catch_unwind().await
         };
         let answer = answer.unwrap_or_else(|panic| {
@@ -93,13 +93,13 @@ async fn request_layer(mut request: Request, next: Next) -> Response {
         .entry(header::REFERRER_POLICY)
         .or_insert(HeaderValue::from_static("no-referrer"));
     headers
-        // Most responses contain data of one account. Handlers of files set a value of their own.
+        // Most responses contain data of one account. Handlers of files set their own value.
         .entry(header::CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));
     answer
 }
 
-/// Begins the request's span. Probes and scrapes are worth none.
+/// Begins the request's span. Probes and scrapes get none.
 fn trace(request: &Request, id: &RequestId) -> TraceSpan {
     let path = request.uri().path();
     if is_probe(path) || path == "/metrics" {
@@ -136,8 +136,8 @@ fn log(method: &Method, path: &str, status: u16, took: Duration) {
         reason = "requests take less than 500 million years"
     )]
     let took_ms = took.as_millis() as u64;
-    // The path of a media URL contains its signature: whoever reads the log could open the file.
-    // Probes come every few seconds and would drown the rest.
+    // The path of a media URL contains its signature: readers of the log could open the file.
+    // Probes come every few seconds and would flood the log.
     if path.starts_with("/media/") {
         tracing::debug!(%method, path = "/media/…", status, took_ms, "request completed");
     } else if is_probe(path) {
@@ -183,10 +183,10 @@ fn cors(origins: &[String]) -> Option<CorsLayer> {
         CorsLayer::new()
             .allow_origin(AllowOrigin::list(origins))
             .allow_methods([Method::GET, Method::POST, Method::PATCH, Method::DELETE])
-            // A list knows exact names only, and `x-stainless-*` is open: `only_allowed_headers`
-            // filters, and what is left is mirrored.
+            // A list can only contain exact names, but `x-stainless-*` is a prefix:
+            // `only_allowed_headers` filters the names, and the rest is mirrored.
             .allow_headers(AllowHeaders::mirror_request())
-            // A page can read no other headers, and needs these to retry, to poll and to find its
+            // A page can read only these headers, and needs them to retry, to poll and to find its
             // task.
             .expose_headers([
                 REQUEST_ID,
@@ -217,7 +217,8 @@ fn may_be_sent(name: &str) -> bool {
     NAMES.contains(&name) || (name.starts_with("x-stainless-") && name.chars().all(is_token))
 }
 
-/// Of what a preflight request asks for, leaves what may be sent: that is mirrored by the answer.
+/// Removes from a preflight request the headers that may not be sent; the rest is mirrored by the
+/// answer.
 async fn only_allowed_headers(mut request: Request, next: Next) -> Response {
     let name = header::ACCESS_CONTROL_REQUEST_HEADERS;
     if let Some(asked) = request.headers_mut().remove(&name) {

@@ -61,7 +61,7 @@ pub use error::ErrorResponse;
 pub fn router(app: &App) -> Router {
     let (router, document) = api(&app.config.brand).split_for_parts();
     let document = docs::finish(document, &app.config.persona_brand_field);
-    // From the finished document, so that no suggestion names an endpoint that is not there.
+    // From the finished document, so that suggestions only name endpoints that exist.
     let endpoints = Arc::new(EndpointPaths::new(document.paths.paths.keys().cloned()));
     let router = router
         .merge(web::router(&document))
@@ -71,10 +71,10 @@ pub fn router(app: &App) -> Router {
     with_layers(router, app)
 }
 
-/// What is at the address of `metrics_listen`.
+/// The paths at the address of `metrics_listen`.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// Probes and metrics, for a listener of their own: whoever reaches it may read them.
+/// Probes and metrics, for a separate listener: anyone who can reach it may read them.
 pub fn probes(app: &App) -> Router {
     let known = EndpointPaths::new(PROBES.map(str::to_owned).into_iter());
     let known = Arc::new(known);
@@ -87,7 +87,7 @@ pub fn probes(app: &App) -> Router {
     with_layers(endpoints, app)
 }
 
-/// Adds to `endpoints` what every request and response needs, but no other endpoints.
+/// Adds to `endpoints` the layers of every request and response, but no other endpoints.
 pub fn with_layers(endpoints: Router<App>, app: &App) -> Router {
     layers::with_layers(endpoints, app).with_state(app.clone())
 }

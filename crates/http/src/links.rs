@@ -47,7 +47,7 @@ fn origin(parts: &Parts, app: &App) -> String {
     let peer = parts
         .extensions
         .get::<axum::extract::ConnectInfo<std::net::SocketAddr>>();
-    // Anybody can send `X-Forwarded-Proto`; only a trusted proxy's counts.
+    // Anyone can send `X-Forwarded-Proto`; it is used only from a trusted proxy.
     let behind_proxy = peer.is_some_and(|peer| {
         app.config
             .trusted_proxies

@@ -46,7 +46,7 @@ pub(super) async fn file(
             UrlRejection::Expired => expired(),
         })?;
     let asset = find(&app, id, media).await?;
-    // A caller that has the file already gets its 304 here, without a trip to the bucket.
+    // A caller that has the file already gets its 304 here, without a request to the bucket.
     if method == Method::GET
         && is_redirected(&app, &asset)
         && !matches(&headers, header::IF_NONE_MATCH, &etag(&asset))
@@ -56,18 +56,19 @@ pub(super) async fn file(
     Ok(answer(&app, &asset, &headers).await?)
 }
 
-/// Files from this size are fetched from the bucket, where the operator wants that; for smaller ones
-/// it would take longer.
+/// Files from this size are fetched from the bucket, if the operator wants that; for smaller ones a
+/// redirect would take longer.
 const MIN_REDIRECT_BYTES: u64 = 1024 * 1024;
-/// How long a URL of the bucket works.
+/// How long a signed URL of the bucket is valid.
 const MAX_LINK_LIFETIME: Duration = Duration::from_mins(5);
-/// Others' pages may show a file: that is what its URL is handed out for.
+/// Pages of other sites may show a file: that is the purpose of its URL.
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 const CROSS_ORIGIN: &str = "cross-origin";
-/// A file that is opened as a page is shown and runs nothing, whatever a browser takes it for: there is no
-/// source of scripts. The sandbox names them all the same, or a film that is opened would not begin.
+/// A file that is opened as a page is shown but runs nothing, whatever type a browser detects,
+/// because no source of scripts is allowed. The sandbox still lists `allow-scripts`, otherwise an
+/// opened film would not start.
 const POLICY: &str = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; sandbox allow-scripts";
-/// How long a caller may use it again without asking.
+/// How long a caller may reuse it without a new request.
 const REUSE: Duration = Duration::from_mins(1);
 
 fn is_redirected(app: &App, asset: &Asset) -> bool {
@@ -116,7 +117,7 @@ pub(super) async fn serve(
     answer(app, &asset, request).await
 }
 
-/// The record of a file that is there.
+/// The record of a file that exists.
 async fn find(app: &App, id: AssetId, media: MediaType) -> Result<Asset, Error> {
     let found = app
         .store
@@ -161,7 +162,7 @@ async fn answer(app: &App, asset: &Asset, request: &HeaderMap) -> Result<Respons
         // Removed since its record was read.
         .ok_or_else(expired)?;
     let mut headers = common()?;
-    // A streamed body has no length of its own, and players need it to seek.
+    // A streamed body has no known length, and players need it to seek.
     headers.insert(header::CONTENT_LENGTH, (range.end - range.start).into());
     let status = if wanted.is_some() {
         let text = format!(
@@ -208,15 +209,15 @@ fn common(asset: &Asset, etag: &str, title: Option<&str>) -> Result<HeaderMap, E
     Ok(headers)
 }
 
-/// What stands for itself in an extended parameter (RFC 8187), but for some that need not be.
+/// The characters to encode in an extended parameter (RFC 8187), and some that need not be.
 const UNENCODED: AsciiSet = NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// How a file is to be treated, and its name: as RFC 6266 has it, for clients that know only ASCII
-/// too.
+/// A `Content-Disposition` with the file's name as in RFC 6266, including an ASCII form for old
+/// clients.
 pub(super) fn disposition(how: &str, name: &str) -> Result<HeaderValue, Error> {
     let ascii: String = name
         .chars()
@@ -264,8 +265,8 @@ fn range(request: &HeaderMap, etag: &str, size: u64) -> RequestedRange {
     else {
         return RequestedRange::Whole;
     };
-    // The caller has another version, or names a date, which files here do not have. Either way it
-    // needs all bytes.
+    // The caller has another version, or names a date, which files here do not have. In both cases
+    // it needs all bytes.
     if request.contains_key(header::IF_RANGE) && !matches(request, header::IF_RANGE, etag) {
         return RequestedRange::Whole;
     }

@@ -112,7 +112,7 @@ async fn model_status(
     })
 }
 
-/// Every model, with its routes if the caller is an operator or everybody may see them.
+/// Every model, with its routes if the caller is an operator or all callers may see them.
 async fn all(app: &App, is_operator: bool) -> Result<ModelList, Error> {
     // One catalog for the whole list: a reload meanwhile must not mix two.
     let catalog = app.models.catalog.load_full();

@@ -311,7 +311,7 @@ async fn clip_response(
     records.pop().map(Json).ok_or_else(music::clip_not_found)
 }
 
-/// Clips as records; what was ordered is in their tasks.
+/// Clips as records; what was ordered is stored with their tasks.
 async fn records(
     app: &App,
     clips: &[Clip],

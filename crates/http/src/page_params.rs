@@ -18,7 +18,7 @@ pub(super) fn page<Id>(
     page_within(query, (20, 100), id)
 }
 
-/// The same of a list that may be asked for as CSV, whose pages are larger.
+/// The same for a list that can also be requested as CSV, whose pages are larger.
 pub(super) fn page_of<Id>(
     query: &BodyFields<'_>,
     is_csv: bool,
@@ -28,7 +28,7 @@ pub(super) fn page_of<Id>(
     page_within(query, (usual, most), id)
 }
 
-/// Whether the list is asked for as CSV: by `format`, or else by the `Accept` header.
+/// Whether the list is requested as CSV: by `format`, or else by the `Accept` header.
 pub(super) fn csv_wanted(query: &BodyFields<'_>, headers: &HeaderMap) -> bool {
     match query.filled_string("format", 10).as_deref() {
         Some("csv") => true,
@@ -48,7 +48,7 @@ fn wants_csv(headers: &HeaderMap) -> bool {
     let accept = accept
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
-    // Weights are not read: who accepts JSON as well gets JSON, the default.
+    // Weights are not read: a client that also accepts JSON gets JSON, the default.
     accept.contains("text/csv") && !accept.contains("application/json")
 }
 

@@ -19,10 +19,10 @@ use mediagate_core::domain::provenance::check::{self, LIMIT_BYTES};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::AccountId;
 
-/// Who asks: a caller, or anybody where the operator lets anybody.
+/// The caller of a check: one with a key, or an anonymous one if the operator allows that.
 pub(super) struct CheckCaller {
     account: Option<AccountId>,
-    /// Whose turn it is: an account's, or one for all who have no key.
+    /// The account for fair queuing; all callers without a key share one.
     queue_account: AccountId,
 }
 
@@ -40,10 +40,11 @@ impl FromRequestParts<App> for CheckCaller {
         if !app.config.provenance.public {
             return Err(missing_key().into());
         }
-        // Without a key there is only the address to count by.
+        // Without a key, requests are counted by address.
         count(app, client_address(parts, app))?;
         let turn = AccountId::nobody();
-        // Body readers take their memory from an account's share; strangers have one together.
+        // Body readers take their memory from an account's share; callers without a key have one
+        // together.
         parts.extensions.insert(turn);
         Ok(Self {
             account: None,

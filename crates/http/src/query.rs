@@ -36,7 +36,7 @@ impl Query {
             // result.
             let names = query.members().keys();
             for name in names.filter(|name| !known.contains(&name.as_str())) {
-                // The name is the caller's text, and the answer repeats it.
+                // The name is the caller's text, and the response contains it.
                 let shown: String = name.chars().take(100).collect();
                 let message = format!(
                     "Unknown parameter. The known parameters are: {}.",

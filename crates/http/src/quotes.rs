@@ -42,7 +42,7 @@ pub(super) async fn quote(
     let caller = &allowed.caller;
     let (asker, brand) = (caller.clone(), app.config.brand.clone());
     let read = body.read(&app, move |body| read_quote_subject(&asker, &brand, body));
-    // The order can contain a picture, so its memory is held until the quote is made.
+    // The order can contain a picture, so its share of memory is kept until the quote is made.
     let ((path, wish), _held) = read.await?;
     let quoted = quotes::quote(&app, caller, &request_id, wish).await;
     let quoted = quoted.map_err(inside_body)?;

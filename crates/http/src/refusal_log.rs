@@ -1,8 +1,8 @@
-//! Refusal log: operators' calls that were refused, in the audit log: whose key tried what it may not.
+//! Refusal log: operators' calls that were refused, recorded in the audit log with their key.
 //!
-//! A call with a key that nobody has leaves no entry, only its line in the log: strangers must not be
-//! able to fill the audit log. For the same reason a key leaves one entry a minute for each endpoint
-//! and reason.
+//! A call with an unknown key leaves no entry, only its line in the log: outsiders must not be able
+//! to fill the audit log. For the same reason a key leaves one entry a minute for each endpoint and
+//! reason.
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::StatusCode;
@@ -15,7 +15,7 @@ use mediagate_core::app::App;
 use mediagate_core::domain::audit;
 use mediagate_model::error::Error;
 
-/// Notes a call that is answered with 401 or 403.
+/// Records a call that is answered with 401 or 403.
 pub(crate) async fn log_refusal(State(app): State<App>, request: Request, next: Next) -> Response {
     // The endpoint's template, not the path: entries are limited for each endpoint, and ids in
     // paths would make every call a new one.
@@ -26,7 +26,8 @@ pub(crate) async fn log_refusal(State(app): State<App>, request: Request, next: 
     };
     let call = format!("{} {route}", request.method());
     let (parts, body) = request.into_parts();
-    // `next` consumes the request, and only its answer says whether there is something to note.
+    // `next` consumes the request, and only its response shows whether there is something to
+    // record.
     let mut asked = parts.clone();
     let answer = next.run(Request::from_parts(parts, body)).await;
     let is_refused = matches!(
@@ -43,7 +44,7 @@ pub(crate) async fn log_refusal(State(app): State<App>, request: Request, next: 
             audit::note_refused(&app, source.key_actor(&key), key.id, call, code).await
         };
         let noted: Result<(), Error> = noted.await;
-        // The refusal stands whether or not it could be recorded.
+        // The request is refused whether or not the refusal could be recorded.
         if let Err(error) = noted {
             tracing::warn!(inside = ?error.internal_cause(), "cannot record a rejected admin request");
         }

@@ -66,7 +66,7 @@ pub(super) async fn list(
     Ok(Json(List::new(views, has_more, |task| task.id.clone())))
 }
 
-/// Which tasks a query wants.
+/// The filter of tasks in a query.
 pub(super) fn filter(query: &BodyFields<'_>) -> TaskFilter {
     TaskFilter {
         kind: enum_param(query, "kind", "video, music"),
@@ -185,7 +185,7 @@ fn follow(
                 seq = event.seq;
                 let view = match view(&app, &links, &as_of(&task, event)).await {
                     Ok(view) => view,
-                    // Without an event of its own the stream would end as if all were told.
+                    // Without an error event the stream would look complete.
                     Err(error) => {
                         yield Ok(error_event(&error, &request_id));
                         return;
@@ -202,7 +202,7 @@ fn follow(
     }
 }
 
-/// The last event of a stream that cannot go on.
+/// The last event of a stream that cannot continue.
 fn error_event(error: &Error, request_id: &RequestId) -> Event {
     super::error::log(error);
     let body = super::error::body(error, request_id);
@@ -229,7 +229,7 @@ fn as_of(task: &Task, event: TaskEvent) -> Task {
 /// A comment that keeps an idle stream open.
 pub(super) fn keep_alive() -> KeepAlive {
     // Common proxies close a stream that is silent for a minute. A failed write also shows that the
-    // caller is gone.
+    // caller has disconnected.
     KeepAlive::new()
         .interval(Duration::from_secs(10))
         .text("keep-alive")
@@ -271,8 +271,7 @@ pub(super) async fn cancel(
 ) -> Result<Response, ErrorResponse> {
     let id = parse(&id)?;
     let caller = &allowed.caller;
-    // The audit log is about operators. An owner that cancels a task of its own is not recorded
-    // there.
+    // The audit log is about operators. An owner that cancels its own task is not recorded there.
     let by = caller.key.may(Scope::Admin).then(|| source.actor(caller));
     let task = tasks::cancel(&app, caller.account.id, id, by).await?;
     // A key may cancel without being allowed to read. It gets no media URLs then.
@@ -293,8 +292,8 @@ pub(super) fn task_id_header(id: TaskId) -> HeaderMap {
     headers
 }
 
-/// Headers for responses that create tasks: the first one's id, and the total cost, or the most it
-/// can be.
+/// Headers for responses that create tasks: the first one's id, and the total cost, or its upper
+/// limit.
 pub(super) fn created_tasks_headers(tasks: &[Task]) -> HeaderMap {
     let mut headers = tasks
         .first()
@@ -314,7 +313,7 @@ pub(super) fn cost(amount: MicroDollars) -> HeaderMap {
     headers
 }
 
-/// A task as it is shown.
+/// The view of a task.
 pub(super) async fn view(app: &App, links: &Links, task: &Task) -> Result<TaskView, Error> {
     let beside = tasks::task_extras_each(app, std::slice::from_ref(task)).await?;
     let beside = beside.first().ok_or_else(tasks::not_found)?;

@@ -49,8 +49,8 @@ pub(super) async fn audio(
         context, arrival, ..
     } = new;
     let RequestContext { caller, links, .. } = &context;
-    // A full account or disk is refused before the bytes arrive. Places are per account, so slow
-    // uploads hold up only the account's own.
+    // A full account or disk is refused before the bytes arrive. Slots are per account, so slow
+    // uploads delay only the same account's others.
     assets::check_room(&app, caller.account.id, 0).await?;
     let _turn = app.limits.uploads.wait(caller.account.id).await;
     let (source, title, param, fingerprint) = if is_multipart(&headers) {
@@ -127,7 +127,7 @@ pub(super) async fn spool(mut part: FormPart<'_>, app: &App) -> Result<(TempPath
     let mut file = tokio::fs::File::from_std(file);
     let (mut length, mut digest) = (0, Sha256::new());
     while let Some(chunk) = part.chunk().await? {
-        // A look at the disk for each small piece would be a system call every few kilobytes.
+        // A check of the disk for each small piece would be a system call every few kilobytes.
         if length / DISK_CHECK != (length + chunk.len()) / DISK_CHECK {
             assets::check_disk(app)?;
         }
@@ -139,7 +139,7 @@ pub(super) async fn spool(mut part: FormPart<'_>, app: &App) -> Result<(TempPath
         digest.update(&chunk);
         file.write_all(&chunk).await.map_err(Error::internal)?;
     }
-    // tokio writes in the background, so an error of the last write shows only here.
+    // tokio writes in the background, so an error of the last write is returned only here.
     file.flush().await.map_err(Error::internal)?;
     Ok((path, digest.finalize().to_vec()))
 }

@@ -45,7 +45,7 @@ pub(super) async fn usage(
     )?)
 }
 
-/// CSV, its name and text, if it is asked for, or else JSON.
+/// CSV, with its name and text, if that is requested, otherwise JSON.
 pub(super) fn csv_or_json(
     csv: Option<(String, String)>,
     json: impl Serialize,

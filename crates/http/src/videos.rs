@@ -133,8 +133,8 @@ async fn read_fields(
         let name = part.name().unwrap_or_default().to_owned();
         let field = FILES.into_iter().find(|field| *field == name);
         let is_file = part.file_name().is_some();
-        // Unknown files are ignored like unknown fields. Beyond the limit none are kept: those that
-        // are here suffice to refuse the form.
+        // Unknown files are ignored like unknown fields. Beyond the limit none are kept: the ones
+        // already read suffice to refuse the form.
         if is_file && (field.is_none() || files.len() > MOST_FILES) {
             part.skip().await?;
             continue;
@@ -203,7 +203,7 @@ pub(super) async fn get(
     Ok(object(&app, &links, &task).await?)
 }
 
-/// The video object; an unfinished one has a header that says when to ask again.
+/// The video object; an unfinished one has a header that says when to poll again.
 async fn object(app: &App, links: &Links, task: &Task) -> Result<Response, Error> {
     let mut headers = task_id_header(task.id);
     if !task.state.is_terminal() {
@@ -311,8 +311,8 @@ fn link_to(app: &App, task: &Task, link: &LinkOutput, variant: &str) -> Result<R
         return Err(no_variant(variant));
     }
     let expires_at = link.expires_at_micros.map(Timestamp::from_micros);
-    // Behind an expired URL the caller would find the provider's own error, which says nothing of
-    // the cost.
+    // At an expired URL the caller would get the provider's own error, which does not mention the
+    // cost.
     if expires_at.is_some_and(|at| at <= app.clock.now()) {
         return Err(video::gone(&[task]));
     }

@@ -24,9 +24,9 @@ use mediagate_core::records::Links;
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::task::MediaKind;
 
-/// Everything comes from this host, and no inline scripts run. But films and songs: with `media.host` or
-/// `results = "link"` their addresses are others', by https, which the console has to play and can only
-/// play.
+/// Everything comes from this host, and no inline scripts run. The exception is films and songs:
+/// with `media.host` or `results = "link"` they have https URLs of other hosts, from which the
+/// console may load media and nothing else.
 const POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob: https:; \
                       frame-ancestors 'none'; form-action 'self'; base-uri 'none'; object-src 'none'";
 
@@ -227,8 +227,8 @@ async fn asset(Path(name): Path<String>, uri: Uri) -> Result<Response, ErrorResp
     let not_found = || Error::plain(ErrorCode::RouteNotFound, "There is no such file.");
     let asset = mediagate_console::asset(&name).ok_or_else(not_found)?;
     // The pages add a version that changes with any file, so these URLs can be cached for long. Any
-    // other URL must be asked for again: during a rolling upgrade a page of the new process may ask
-    // an old one for a file.
+    // other URL must be revalidated: during a rolling upgrade a page of the new process may ask an
+    // old one for a file.
     let version = uri.query().and_then(|query| query.strip_prefix("v="));
     let caching = if version == Some(mediagate_console::asset_version()) {
         "public, max-age=31536000, immutable"

@@ -1,4 +1,4 @@
-//! `/v1/webhooks`: endpoints of an account, the secret of its callbacks, and what was sent.
+//! `/v1/webhooks`: endpoints of an account, the secret of its callbacks, and the log of deliveries.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -48,8 +48,8 @@ pub(super) async fn create(
     let RequestContext { caller, .. } = &context;
     let (new, fingerprint, _) = Fingerprint::read(&app, body).await?;
     let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
-    // Only the first response has the secret. A repeated request is told anew, without it, because
-    // no stored answer may contain it.
+    // Only the first response has the secret. The answer to a repeated request is generated again,
+    // without it, because no stored answer may contain it.
     let secret: Mutex<Option<Secret>> = Mutex::default();
     let by = context.actor();
     let make = async |visit: &IntentVisit| {
@@ -70,7 +70,7 @@ pub(super) async fn create(
     Ok(asked.answer(make, tell).await?)
 }
 
-/// An endpoint, with its secret when that is to be told.
+/// An endpoint, with its secret if that is to be shown.
 fn object(
     app: &App,
     endpoint: &WebhookEndpoint,
@@ -125,7 +125,7 @@ pub(super) async fn change(
 ) -> Result<Json<WebhookObject>, ErrorResponse> {
     let id = parse(&id)?;
     let (change, _) = body.read(&app, read_change).await?;
-    // A new URL would outlive the grace of a rotated key.
+    // A new URL would outlive the grace period of the rotated key.
     refuse_former_secret(&allowed.caller, "change a webhook endpoint")?;
     let by = source.actor(&allowed.caller);
     let endpoint = webhooks::change(&app, allowed.caller.account.id, id, by, change).await?;

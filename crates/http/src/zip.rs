@@ -1,5 +1,5 @@
-//! Zip archives whose files are stored as they are and streamed: nothing is known of a file but its
-//! name and length before it is sent, and no more of it is in memory than a piece.
+//! Streamed zip archives of uncompressed files: only the name and length of a file are needed
+//! before it is sent, and only a piece of it is in memory.
 //!
 //! As in APPNOTE 6.3.10: checksums follow their files (4.3.9), names are UTF-8 (bit 11). Archives of
 //! 4 GiB or more, which need other records, are not made.
@@ -17,7 +17,7 @@ use mediagate_model::error::Error;
 const FLAGS: u16 = 0x0808;
 /// The version that is needed to read it.
 const VERSION: u16 = 20;
-/// Of a local header, a descriptor, an entry of the directory, and the end, without names.
+/// Lengths of a local header, a descriptor, a directory entry, and the end record, without names.
 const LENGTHS: [u64; 4] = [30, 16, 46, 22];
 
 /// The archive's length; `None` if it would be too long.
@@ -58,8 +58,8 @@ pub(super) fn stream(
                 size += piece.len() as u64;
                 yield piece;
             }
-            // The announced Content-Length is made of these sizes. The head is sent, so the archive
-            // can only break off, and the caller sees that it is too short.
+            // The announced Content-Length was computed from these sizes. The head has been sent,
+            // so the archive can only be cut off, and the caller sees that it is too short.
             if size != asset.size_bytes {
                 Err(Error::internal("a stem's file has another length than its record"))?;
             }
@@ -79,7 +79,7 @@ fn narrow(value: u64) -> Result<u32, Error> {
     u32::try_from(value).map_err(Error::internal)
 }
 
-/// A local header; with other numbers the part of an entry that is the same.
+/// A local header; with another signature, the part of a directory entry that has the same format.
 fn head(name: &str, signature: u32, at: Timestamp, [crc, size]: [u32; 2]) -> Vec<u8> {
     let mut bytes = signature.to_le_bytes().to_vec();
     if signature != 0x0403_4b50 {
@@ -133,7 +133,7 @@ fn end(count: usize, size: u32, at: u32) -> Vec<u8> {
     bytes
 }
 
-/// Time and date as MS-DOS has them, in UTC; its calendar begins with 1980.
+/// Time and date in the format of MS-DOS, in UTC; its calendar begins with 1980.
 fn dos(at: Timestamp) -> (u16, u16) {
     let text = at.rfc3339();
     let number = |place: std::ops::Range<usize>| -> u16 {

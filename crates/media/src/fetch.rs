@@ -21,19 +21,19 @@ const FIRST_BYTE: Duration = Duration::from_secs(10);
 /// Timeout in total.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why a URL could not be fetched. The texts are for the caller.
+/// Why a URL could not be fetched. The messages are for the caller.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The rules forbid it.
     #[error("{0}")]
     Blocked(String),
-    /// It failed.
+    /// The download failed.
     #[error("{0}")]
     Failed(String),
     /// The response is longer than allowed.
     #[error("the file is larger than {} MB", limit_bytes / 1_000_000)]
     TooLarge { limit_bytes: u64 },
-    /// The file could not be written here; not for the caller.
+    /// The file could not be written here; not shown to the caller.
     #[error("the file could not be stored")]
     Local(#[source] std::io::Error),
 }
@@ -129,7 +129,7 @@ impl UrlFetcher {
     }
 }
 
-/// What becomes of a file that is longer than what is wanted of it.
+/// What to do with a file that is longer than the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OverflowPolicy {
     Reject,
@@ -150,7 +150,7 @@ async fn keep(
         )));
     }
     let is_longer = |length| length > limit_bytes;
-    // This saves a useless download. The length may be missing or wrong, so bytes are counted too.
+    // Saves a useless download. The length may be missing or wrong, so bytes are counted too.
     if beyond == OverflowPolicy::Reject && answer.content_length().is_some_and(is_longer) {
         return Err(FetchError::TooLarge { limit_bytes });
     }

@@ -1,5 +1,5 @@
-//! Encryption of secrets that the database keeps: AES-256-GCM, its key derived from
-//! the signing secret by HKDF-SHA256 (RFC 5869).
+//! Encryption of secrets for the database: AES-256-GCM, its key derived from the signing secret by
+//! HKDF-SHA256 (RFC 5869).
 //!
 //! With several signing secrets the first one encrypts and all of them decrypt, so that the secret
 //! can be replaced.
@@ -12,10 +12,11 @@ use ring::hkdf::{HKDF_SHA256, Salt};
 /// Why something cannot be encrypted or decrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
-    /// There are no random bytes to be had.
+    /// No random bytes are available.
     #[error("the system provides no random bytes")]
     NoRandom,
-    /// Damaged, meant for something else, or encrypted under a signing secret that is gone.
+    /// Damaged, meant for something else, or encrypted with a signing secret that is no longer
+    /// known.
     #[error("it cannot be decrypted: was the signing secret changed?")]
     Unreadable,
 }
@@ -36,14 +37,14 @@ impl SecretSeal {
         Self(keys.collect())
     }
 
-    /// Encrypts `plain`; only who names the same `owner` can decrypt it.
+    /// Encrypts `plain`; it can be decrypted only with the same `owner`.
     pub fn encrypt(&self, owner: &str, plain: &str) -> Result<String, SealError> {
         let key = self.0.first().ok_or(SealError::Unreadable)?;
         // Random nonces are safe for up to 2^32 texts under one key (NIST SP 800-38D).
         let mut nonce = [0; NONCE_LEN];
         getrandom::fill(&mut nonce).map_err(|_| SealError::NoRandom)?;
         let mut sealed = plain.as_bytes().to_vec();
-        // Bound to its owner, so that it is of no use in another one's row.
+        // Bound to its owner, so that it cannot be used in another owner's row.
         let of = Aad::from(owner.as_bytes());
         key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), of, &mut sealed)
             .map_err(|_| SealError::Unreadable)?;

@@ -1,7 +1,7 @@
 //! Signed media URLs: `/media/{expiry}-{signature}/{id}.{ext}`.
 //!
-//! The signature is HMAC-SHA-256 over the expiry and the file's name: whoever has the URL can play
-//! the file until then, and nobody can forge one.
+//! The signature is HMAC-SHA-256 over the expiry and the file's name: anyone who has the URL can
+//! play the file until then, and signatures cannot be forged.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub enum UrlRejection {
 pub struct UrlSigner(Vec<Hmac<Sha256>>);
 
 impl UrlSigner {
-    /// Signs with the first of these secrets, and takes what any of them signed.
+    /// Signs with the first of these secrets, and accepts signatures of any of them.
     pub fn new(secrets: &[Vec<u8>]) -> Self {
         // HMAC's own rule for long keys (RFC 2104), applied to all: hash, then pad the block with
         // zeros.
@@ -40,7 +40,7 @@ impl UrlSigner {
         Self(keyed.collect())
     }
 
-    /// What tells the signing secret from another, and nothing about it.
+    /// A fingerprint that distinguishes signing secrets and reveals nothing about them.
     pub fn key_fingerprint(&self) -> String {
         let mac = self.0.first().map(|key| mac(key, 0, "mark"));
         mac.map_or_else(String::new, |mac| {
@@ -75,7 +75,8 @@ impl UrlSigner {
         if !keys.any(|key| mac(key, expiry, name).verify_slice(&signature).is_ok()) {
             return Err(UrlRejection::Forged);
         }
-        // After the signature, so that it is said only of URLs that were signed here.
+        // Checked after the signature, so that this error is returned only for URLs that were
+        // signed here.
         if expiry <= now.seconds() {
             return Err(UrlRejection::Expired);
         }
@@ -99,7 +100,7 @@ pub fn load_or_create_secret(path: &Path) -> std::io::Result<Vec<u8>> {
     if !path.exists() {
         write_private(path, &secret(path)?)?;
     }
-    // Another process may have been first: the file's content counts.
+    // Another process may have created it first: the file's content counts.
     secret(path)
 }
 

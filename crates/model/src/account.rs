@@ -69,7 +69,8 @@ pub struct KeyMoney {
 }
 
 impl KeyMoney {
-    /// What can still be reserved; `None` if unlimited. What is held counts whenever it was reserved.
+    /// What can still be reserved; `None` if unlimited. Held amounts count, whenever they were
+    /// reserved.
     pub fn available(&self) -> Option<MicroDollars> {
         self.budget
             .map(|budget| budget.minus(self.counted).minus(self.held))
@@ -83,7 +84,7 @@ impl KeyMoney {
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub enum BudgetPeriod {
     Day,
-    /// From Monday.
+    /// Begins on Monday.
     Week,
     Month,
 }
@@ -197,7 +198,7 @@ pub struct ApiKey {
     pub budget: Option<MicroDollars>,
     /// How often the budget renews; never if `None`.
     pub budget_period: Option<BudgetPeriod>,
-    /// Whether it makes nothing of chats that an interface holds on its own, for titles and tags.
+    /// Whether it refuses requests that a chat interface sends on its own, for titles and tags.
     pub refuses_housekeeping: bool,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
@@ -210,7 +211,7 @@ impl ApiKey {
         self.scopes.contains(&scope) || self.scopes.contains(&Scope::Admin)
     }
 
-    /// Whether the key may name this model.
+    /// Whether the key may use this model.
     pub fn may_use(&self, model: &str) -> bool {
         self.models
             .as_ref()
@@ -243,7 +244,7 @@ pub struct Caller {
     pub credential: CallerCredential,
 }
 
-/// What a caller proves with who it is.
+/// The credential with which a caller authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallerCredential {
     /// The key's secret.
@@ -255,7 +256,7 @@ pub enum CallerCredential {
 }
 
 impl CallerCredential {
-    /// When it ends, unless it lasts as long as the key.
+    /// When it expires, unless it lasts as long as the key.
     pub const fn ends_at(self) -> Option<Timestamp> {
         match self {
             Self::Secret => None,
@@ -272,7 +273,7 @@ pub struct KeyRecord {
     pub account: String,
     pub money: KeyMoney,
     pub open_tasks: u32,
-    /// To the minute.
+    /// The time of the last use, to the minute.
     pub last_used_at: Option<Timestamp>,
 }
 

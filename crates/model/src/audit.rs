@@ -25,7 +25,7 @@ impl ActorKind {
     }
 }
 
-/// Who changed something.
+/// The author of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {
     pub kind: ActorKind,

@@ -28,7 +28,7 @@ pub struct Model {
     pub backend: ModelBackend,
 }
 
-/// Who does a model's work.
+/// Where a model runs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelBackend {
     /// An engine in this process.
@@ -66,7 +66,7 @@ pub struct Route {
     pub price: Option<PriceSchedule>,
     /// What the provider is paid.
     pub cost: Option<PriceSchedule>,
-    /// What this route can be asked for.
+    /// The limits of this route.
     pub limits: ModelLimits,
     /// Limit of jobs at once.
     pub max_running: Option<u32>,
@@ -154,7 +154,7 @@ impl Model {
     }
 }
 
-/// Whether `text` matches `pattern`, in which each `*` stands for any characters.
+/// Whether `text` matches `pattern`, in which each `*` matches any characters.
 pub fn matches_pattern(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else {
         return pattern == text;
@@ -166,12 +166,12 @@ pub fn matches_pattern(pattern: &str, text: &str) -> bool {
     let end = parts.pop().unwrap_or_default();
     for part in parts {
         match text.find(part) {
-            // The first match is enough: a later one only leaves less text for what follows.
+            // The first match is enough: a later match would only leave less text for the rest.
             Some(at) => text = &text[at + part.len()..],
             None => return false,
         }
     }
-    // Only in what is left, so that `ab*ba` does not match `aba`.
+    // Only in the remaining text, so that `ab*ba` does not match `aba`.
     text.ends_with(end)
 }
 

@@ -3,9 +3,9 @@
 //! Instants are microseconds since the Unix epoch, as stored. Nothing else in the crate reads the
 //! system clock (clippy.toml bans it).
 //!
-//! The system clock can be wrong, for four seconds or for days. What cannot be undone (forgetting an
-//! idempotency key, deleting media) therefore goes by [`Clock::cutoff`], which follows a second, slower
-//! time.
+//! The system clock can be wrong, for four seconds or for days. Irreversible decisions (forgetting
+//! an idempotency key, deleting media) therefore use [`Clock::cutoff`], which follows a second,
+//! slower time.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -102,7 +102,7 @@ pub struct Clock {
 enum ClockSource {
     #[default]
     System,
-    /// What has passed, and how far the clock was set ahead of that.
+    /// The elapsed time, and how far the clock was set ahead of it.
     Manual(Arc<AtomicI64>, Arc<AtomicI64>),
 }
 
@@ -114,9 +114,9 @@ struct SteadyTime {
     observed_at: Instant,
 }
 
-/// How many times faster than it passes time may be caught up with.
+/// How many times faster than real time the steady time may catch up.
 const CATCH_UP: i64 = 10;
-/// How far the clock may be from the steady time while what is old is still forgotten.
+/// How far the clock may differ from the steady time while old data is still deleted.
 const MAX_SETTLED_DRIFT: i64 = 5 * 60 * 1_000_000;
 /// A smaller difference between this machine's clock and the database's is not worth correcting.
 const NEGLIGIBLE: i64 = 1_000_000;
@@ -125,8 +125,9 @@ impl SteadyTime {
     fn follow(&mut self, clock: i64, now: Instant) {
         let passed = now.saturating_duration_since(self.observed_at);
         let most = micros_of(passed).saturating_mul(CATCH_UP);
-        // Never back, so that nothing gets younger. Forward by a bounded step, so that a clock
-        // which jumps ten days ahead must stay there for more than one before it is believed.
+        // Never backwards, so that nothing gets younger. Forwards by a limited step, so that a
+        // clock that jumps ten days ahead must stay there for more than one day before it is
+        // trusted.
         self.at = self.at.saturating_add((clock - self.at).clamp(0, most));
         self.observed_at = now;
     }
@@ -166,7 +167,7 @@ impl Clock {
         Timestamp(micros)
     }
 
-    /// What has passed since a moment of this process, by the machine's timer, which nobody sets.
+    /// The time elapsed since some moment of this process, by the machine's monotonic timer.
     pub fn monotonic_time(&self) -> Duration {
         static START: OnceLock<Instant> = OnceLock::new();
         match &self.source {
@@ -185,25 +186,25 @@ impl Clock {
         }
     }
 
-    /// Sets a manual clock this far ahead of what has passed; does nothing to a system clock.
+    /// Sets a manual clock this far ahead of the elapsed time; does nothing to a system clock.
     pub fn set_ahead(&self, by: Duration) {
         if let ClockSource::Manual(_, ahead) = &self.source {
             ahead.store(micros_of(by), Ordering::SeqCst);
         }
     }
 
-    /// The database, whose clock all machines share, said that it is `shared` when this machine's clock
-    /// said `own`, which [`Clock::now`] had returned.
+    /// Corrects the clock by that of the database, which all machines share: the database reported
+    /// `shared` when [`Clock::now`] returned `own`.
     pub fn sync_to_database(&self, own: Timestamp, shared: Timestamp) {
         let difference = shared.0.saturating_sub(own.0);
         if difference.abs() > NEGLIGIBLE {
-            // Added, because `own` already contains the difference that was known before.
+            // Added, because `own` already contains the difference that was already known.
             self.database_offset
                 .fetch_add(difference, Ordering::Relaxed);
         }
     }
 
-    /// Time had come so far when it was last written down; called once, at the start.
+    /// Continues from the steady time that was last recorded; called once, at startup.
     pub fn continue_from(&self, steady: Timestamp) {
         let seen = Instant::now();
         *self.lock_steady() = Some(SteadyTime {
@@ -212,15 +213,15 @@ impl Clock {
         });
     }
 
-    /// How far time has come for sure.
+    /// The present steady time: the latest time that has certainly been reached.
     pub fn steady(&self) -> Timestamp {
-        // Tests move the time that has passed and what the clock says apart from each other.
+        // Tests can move the elapsed time and the clock independently.
         if let ClockSource::Manual(micros, _) = &self.source {
             return Timestamp(micros.load(Ordering::SeqCst));
         }
         let (clock, now) = (self.now().0, Instant::now());
         let mut steady = self.lock_steady();
-        // Without a time that was written down, as on a new database, the clock is all there is.
+        // Without a recorded time, as with a new database, only the clock can be used.
         let steady = steady.get_or_insert(SteadyTime {
             at: clock,
             observed_at: now,
@@ -229,8 +230,9 @@ impl Clock {
         Timestamp(steady.at)
     }
 
-    /// The time to write down where an age is judged from it ([`Clock::cutoff`]): the present, but never before
-    /// the steady time. What is made while the clock is far behind would be old once it is right again.
+    /// The time to record if an age is later computed from it ([`Clock::cutoff`]): the present, but
+    /// never before the steady time. Otherwise, records made while the clock is far behind would be
+    /// too old once it is right again.
     pub fn record_time(&self) -> Timestamp {
         self.now().max(self.steady())
     }
@@ -240,13 +242,14 @@ impl Clock {
         TimeDelta(self.now().0.saturating_sub(self.steady().0))
     }
 
-    /// Whether the clock has been where it is for long enough to be believed.
+    /// Whether the clock has been where it is for long enough to be trusted.
     pub fn is_settled(&self) -> bool {
         self.drift().0.abs() <= MAX_SETTLED_DRIFT
     }
 
-    /// What is older than this may be forgotten or deleted when it is to be kept for `ttl`. Nothing is, while
-    /// the clock is not settled: it was set, or the process has just started after a pause.
+    /// Data that is to be kept for `ttl` may be deleted if it is older than this. While the clock
+    /// is not settled, nothing may be deleted: it was set, or the process has just started after a
+    /// pause.
     pub fn cutoff(&self, ttl: Duration) -> Timestamp {
         if self.is_settled() {
             self.steady().minus(ttl)
@@ -288,7 +291,8 @@ mod tests {
         );
     }
 
-    /// The steady time after the clock has said `ahead` for so long, both from the same start.
+    /// The steady time after the clock was at `ahead` for the time `passed`, both from the same
+    /// start.
     fn steady_after(ahead: Duration, passed: Duration) -> Duration {
         let start = Instant::now();
         let mut steady = SteadyTime {
@@ -309,7 +313,7 @@ mod tests {
         assert_eq!(steady_after(Duration::ZERO, minute), minute);
         let days = Duration::from_hours(40 * 24);
         assert_eq!(steady_after(days, minute), 10 * minute);
-        // It has caught up, and goes on with the clock.
+        // It has caught up and continues with the clock.
         assert_eq!(steady_after(9 * minute, 2 * minute), 11 * minute);
     }
 

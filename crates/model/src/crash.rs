@@ -75,7 +75,7 @@ pub const POINTS: [(&str, &str); 18] = [
     ("delivery-written", "what became of a webhook is on disk"),
 ];
 
-/// Dies or stops here if the environment says so.
+/// Dies or stops here if the environment variables name this point.
 #[cfg(debug_assertions)]
 pub fn point(name: &'static str) {
     debug_assert!(POINTS.iter().any(|point| point.0 == name), "{name}");
@@ -120,8 +120,7 @@ mod armed {
                 Some((name.to_owned(), count.parse().ok()?))
             });
             armed.as_ref().is_some_and(|(armed, count)| {
-                // Counted only for the armed point, and exactly once on the visit that was asked
-                // for.
+                // Counted only for the armed point, and exactly once on the requested visit.
                 armed == name && self.reached.fetch_add(1, Ordering::SeqCst) + 1 == *count
             })
         }

@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 
-/// A text field with content from outside.
+/// A text field with untrusted content.
 pub fn text(value: impl AsRef<str>) -> String {
     let value = value.as_ref();
     // Spreadsheets evaluate a cell that begins with one of these, also if it is quoted.

@@ -182,7 +182,7 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// The family of an error, `type` in its body.
+/// The kind of an error: the field `type` of its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The request itself is wrong.
@@ -240,7 +240,7 @@ pub struct FieldError {
 pub enum Error {
     /// Mistakes in the body, at least one.
     Invalid(Vec<FieldError>),
-    /// An error that is not about a field, or whose code says it all.
+    /// An error that is not about a field, or whose code is sufficient.
     Plain {
         code: ErrorCode,
         /// For the caller.
@@ -266,17 +266,18 @@ pub enum Error {
         /// Whether something may have been written anyway.
         outcome_unknown: bool,
     },
-    /// The media store does not answer, or is too busy; nothing refers to what it may have taken.
+    /// The media store does not answer, or is too busy; nothing refers to files that it may have
+    /// stored.
     MediaUnavailable {
         /// For the log.
         inside: Box<dyn StdError + Send + Sync>,
     },
-    /// Another request with the same intent was first; nothing was made for this one.
+    /// Another request with the same intent came first; nothing was made for this one.
     Overtaken,
-    /// Whoever asked has left, and nothing was made: its next try may have been
-    /// served meanwhile.
+    /// The caller has disconnected, and nothing was made for it: its retry may have been served
+    /// meanwhile.
     CallerLeft,
-    /// Unexpected; the caller sees only that it happened.
+    /// An unexpected error; the caller only learns that one occurred.
     Internal(Box<dyn StdError + Send + Sync>),
 }
 
@@ -340,7 +341,7 @@ impl Error {
     /// Whether something may have been written although it failed.
     pub fn outcome_unknown(&self) -> bool {
         match self {
-            // Unexpected: it is not known what happened, so neither that nothing was written.
+            // Unexpected: something may have been written.
             Self::Internal(_) => true,
             Self::Unavailable {
                 outcome_unknown: is_open,
@@ -372,7 +373,7 @@ impl Error {
                 .map_or(ErrorCode::InvalidValue, |fault| fault.code),
             Self::Plain { code, .. } | Self::RetryAfter { code, .. } => *code,
             Self::WithTask { error, .. } => error.code(),
-            // All of these pass, so the code is one that clients retry.
+            // All of these are temporary, so the code is one that clients retry.
             Self::Unavailable { .. }
             | Self::MediaUnavailable { .. }
             | Self::Overtaken

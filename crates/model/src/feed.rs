@@ -52,14 +52,14 @@ pub struct TaskEnded {
     pub at: Timestamp,
 }
 
-/// How a route stands, as far as a change of it is worth telling.
+/// The state of a route, as far as its changes are reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteStatus {
     pub provider: String,
     /// The provider's name for the model.
     pub model: String,
     pub is_available: bool,
-    /// Of the process that uses it least.
+    /// The state of the breaker in the process that uses the route least.
     pub breaker: String,
     pub paused_at: Option<Timestamp>,
     /// Since when the provider refuses the key.
@@ -67,7 +67,7 @@ pub struct RouteStatus {
     pub error: Option<RouteError>,
 }
 
-/// Something that happened.
+/// An event of the feed.
 #[derive(Debug, Clone)]
 pub enum FeedEvent {
     Accepted(TaskAccepted),

@@ -59,7 +59,7 @@ macro_rules! id {
 
 id!(AccountId);
 impl AccountId {
-    /// Stands for all who have no account, where accounts share something. No account has it.
+    /// Represents all callers without an account in things that accounts share. No account has it.
     pub const fn nobody() -> Self {
         Self(Uuid::nil())
     }
@@ -87,15 +87,15 @@ id!(
 );
 
 id!(
-    /// An address that is told what happened.
+    /// A URL that receives events.
     EndpointId
 );
 id!(
-    /// Something that is told.
+    /// A webhook event.
     EventId
 );
 id!(
-    /// An event on its way to one receiver.
+    /// A delivery of an event to one receiver.
     DeliveryId
 );
 
@@ -105,7 +105,7 @@ id!(
 );
 
 impl AssetId {
-    /// Sorts before all ids that are made at this time or later, and after earlier ones.
+    /// Sorts before all ids that are created at this time or later, and after earlier ones.
     pub fn first_of(instant: Timestamp) -> Self {
         // A UUID of version 7 begins with 48 bits of Unix time in milliseconds (RFC 9562).
         let millis = u128::try_from(instant.micros() / 1000).unwrap_or(0);
@@ -114,7 +114,7 @@ impl AssetId {
 }
 
 impl EventId {
-    /// As receivers see it, in `webhook-id`.
+    /// The form in `webhook-id`, which receivers see.
     pub fn message(self) -> String {
         format!("msg_{}", self.simple())
     }

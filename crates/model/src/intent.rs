@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, ClipId, EndpointId, IntentId, KeyId, PersonaId, TaskId};
 
-/// What a request is known by when it has no key: who sent what to which endpoint.
+/// The identity of a request without a key: its account, endpoint and body.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestFingerprint {
     /// The API key.
@@ -14,11 +14,11 @@ pub struct RequestFingerprint {
     pub fingerprint: String,
 }
 
-/// Requests with one body that were refused before anything was made.
+/// Requests with the same body that were refused before anything was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedOrders {
     pub body: RequestFingerprint,
-    /// How many; 0 when only retries of such requests were refused once more.
+    /// How many; 0 if only retries of such requests were refused again.
     pub count: u32,
     /// When the first of them was refused.
     pub since: Timestamp,
@@ -26,7 +26,7 @@ pub struct RefusedOrders {
     pub until: Timestamp,
 }
 
-/// What an intent led to.
+/// The result of an intent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IntentResult {
@@ -38,18 +38,18 @@ pub enum IntentResult {
     Persona(PersonaId),
     /// A webhook endpoint.
     Endpoint(EndpointId),
-    /// A change by an operator: all there is to tell of it is the answer.
+    /// A change by an operator, of which only the answer is stored.
     Change,
 }
 
-/// Something that a caller wants made, however often it asks.
+/// Something that a caller wants to have made, however often it sends the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intent {
     pub id: IntentId,
     pub account: AccountId,
-    /// Of the first request.
+    /// The fingerprint of the first request.
     pub body: RequestFingerprint,
-    /// Until another request takes it.
+    /// Its key, until another request takes it over.
     pub idempotency_key: Option<String>,
     /// `None` while its first request is being worked on.
     pub result: Option<IntentResult>,
@@ -57,11 +57,11 @@ pub struct Intent {
     pub answer: Option<String>,
     /// The process whose caller waits for the answer, or that works on it.
     pub holder: Option<String>,
-    /// How many requests it had.
+    /// The number of its requests.
     pub visits: u32,
-    /// Until when a request with the same body joins it; open when `None`.
+    /// Until when a request with the same body joins it; no end if `None`.
     pub joinable_until: Option<Timestamp>,
-    /// When something that is no task was about to be sent to a provider.
+    /// When something other than a task was about to be sent to a provider.
     pub sent_at: Option<Timestamp>,
     pub created_at: Timestamp,
 }

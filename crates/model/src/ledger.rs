@@ -30,7 +30,7 @@ impl EntryKind {
 pub struct MoneyEntry {
     /// Sorts by time.
     pub id: String,
-    /// Whose sums change.
+    /// The account whose sums change.
     pub account: AccountId,
     /// The key that spends it.
     pub key: Option<KeyId>,

@@ -51,7 +51,7 @@ mod tests {
         assert!("Other".parse::<T>().is_err());
     }
 
-    /// Databases of all versions hold these words.
+    /// Databases of all versions contain these words.
     #[test]
     fn stored_words_stay() {
         reads("queued running succeeded failed cancelled", TaskState::name);

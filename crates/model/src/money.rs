@@ -69,7 +69,7 @@ impl FromStr for MicroDollars {
 
     fn from_str(text: &str) -> Result<Self, InvalidAmount> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-        // Checked by hand: the parser of integers would take a sign, also behind the point.
+        // Checked here, because the parser of integers would accept a sign, also after the point.
         let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         if !digits(whole) || !digits(fraction) || fraction.len() > 6 {
             return Err(InvalidAmount);
@@ -94,7 +94,7 @@ pub enum ChargeState {
     Free,
     /// The reservation is held.
     Held,
-    /// What was made has been charged.
+    /// The result has been charged.
     Settled,
     /// The reservation was released.
     Released,

@@ -101,7 +101,7 @@ pub struct Clip {
     pub id: ClipId,
     pub account: AccountId,
     pub origin: ClipOrigin,
-    /// What was ordered, if the task that made it has been deleted.
+    /// The order, if the task that made it has been deleted.
     pub past_payload: Option<TaskPayload>,
     pub title: String,
     /// Empty for an upload.
@@ -118,7 +118,7 @@ pub struct Clip {
     /// Code and message of its task's failure.
     pub failure: Option<(String, String)>,
     pub upstream: Option<ClipUpstream>,
-    /// What its recording says of its origin; of an upload or a song, as it came in.
+    /// The provenance of its recording; for an upload or a song, as it came in.
     pub provenance: Option<Provenance>,
     pub created_at: Timestamp,
 }
@@ -136,7 +136,7 @@ pub struct Persona {
     pub root_clip: ClipId,
     /// All its clips, including the root, which comes first.
     pub clips: Vec<ClipId>,
-    /// Whether its owner wants it public.
+    /// Whether its owner asked for it to be public.
     pub is_public: bool,
     /// Whether the operator approved that.
     pub is_public_approved: bool,

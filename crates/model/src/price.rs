@@ -63,7 +63,7 @@ pub struct Price {
     pub per_unit: MicroDollars,
 }
 
-/// How much was ordered or made, in all terms that prices can count.
+/// The amount ordered or made, in all units that prices can use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkQuantity {
     /// Length of the video or of the source audio.
@@ -89,7 +89,7 @@ impl Price {
     /// Number of units, as a fraction.
     fn count(self, quantity: WorkQuantity) -> (u128, u128) {
         let time = u128::from(quantity.milliseconds);
-        // What goes beyond the order is not charged.
+        // Anything beyond the order is not charged.
         let made = u128::from(quantity.parts.min(quantity.parts_asked));
         // Never zero, as it is divided by.
         let asked = u128::from(quantity.parts_asked.max(1));
@@ -144,7 +144,7 @@ pub struct PriceSchedule(Vec<DatedPrice>);
 /// Why a list of prices is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
-    /// No prices.
+    /// There are no prices.
     #[error("a list of prices must have at least one price")]
     Empty,
     /// Two prices begin at the same time.
@@ -204,18 +204,18 @@ impl PriceSchedule {
     }
 }
 
-/// The prices at the time a task was accepted, and what was ordered. The final cost is computed
-/// from this, whatever the settings say by then.
+/// The prices at the time a task was accepted, and the ordered quantity. The final cost is computed
+/// from them, whatever the settings are by then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tariff {
     /// The model's price; free if `None`.
     pub price: Option<Price>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<RoutePrice>,
-    /// What providers are paid, by those routes whose cost the operator declares.
+    /// The costs of those routes for which the operator configured one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<RoutePrice>,
-    /// What was ordered.
+    /// The ordered quantity.
     pub asked: WorkQuantity,
 }
 
@@ -230,7 +230,7 @@ pub struct RoutePrice {
 }
 
 impl Tariff {
-    /// The most it can cost, whichever route makes it.
+    /// The highest cost by any route.
     pub fn reserve(&self) -> MicroDollars {
         let routes = self.routes.iter().map(|route| route.price);
         let prices = self.price.into_iter().chain(routes);
@@ -240,12 +240,12 @@ impl Tariff {
             .unwrap_or(MicroDollars::ZERO)
     }
 
-    /// The price if this provider and model make it.
+    /// The price by the route with this provider and model.
     pub fn price_by(&self, provider: &str, model: &str) -> Option<Price> {
         route_price(&self.routes, provider, model).or(self.price)
     }
 
-    /// What this provider is paid for making it by this model; `None` if the operator does not say.
+    /// The cost that the operator configured for this provider and model; `None` if there is none.
     pub fn cost_by(&self, provider: &str, model: &str) -> Option<Price> {
         route_price(&self.costs, provider, model)
     }
@@ -259,7 +259,7 @@ fn route_price(prices: &[RoutePrice], provider: &str, model: &str) -> Option<Pri
     own.map(|route| route.price)
 }
 
-/// What was charged.
+/// The charges for a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bill {
     /// Free if `None`.
@@ -267,10 +267,11 @@ pub struct Bill {
     /// The quantity charged.
     pub quantity: WorkQuantity,
     pub cost: MicroDollars,
-    /// What the provider delivered, if that is more; it is its cost, and not charged.
+    /// The quantity that the provider delivered, if that is more; it counts for the provider's
+    /// cost, but is not charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered: Option<WorkQuantity>,
-    /// What is missing if not everything was made.
+    /// The missing part, if not everything was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
 }

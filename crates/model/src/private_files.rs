@@ -8,12 +8,12 @@ use std::path::Path;
 
 use rustix::fs::Mode;
 
-/// Sets the umask: everything this process creates is its user's alone.
+/// Sets the umask: only its own user can access what this process creates.
 pub fn restrict_umask() {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
 }
 
-/// Creates the folder if missing and makes it its user's alone.
+/// Creates the folder if missing and lets only its user access it.
 pub fn folder(path: &Path) -> io::Result<()> {
     let mut folder = std::fs::DirBuilder::new();
     folder.recursive(true).mode(0o700).create(path)?;
@@ -21,7 +21,7 @@ pub fn folder(path: &Path) -> io::Result<()> {
     restrict_mode(path, 0o700)
 }
 
-/// Makes a file its user's alone, if it exists.
+/// Lets only its user access a file, if it exists.
 pub fn file(path: &Path) -> io::Result<()> {
     match restrict_mode(path, 0o600) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -36,7 +36,7 @@ fn restrict_mode(path: &Path, mode: u32) -> io::Result<()> {
         return Ok(());
     }
     match std::fs::set_permissions(path, Permissions::from_mode(mode)) {
-        // Somebody else's folder, which this process was given access to on purpose.
+        // Another user's folder, to which this process was given access on purpose.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             tracing::warn!(
                 "the data folder belongs to another user; its permissions stay as they are"

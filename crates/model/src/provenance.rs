@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Timestamp;
 use crate::ids::{AccountId, AssetId, ClipId, TaskId};
 
-/// Whether a file's signature was there, and held.
+/// Whether a file has a signature, and whether it is valid.
 #[derive(
     Debug,
     Clone,
@@ -22,13 +22,13 @@ use crate::ids::{AccountId, AssetId, ClipId, TaskId};
 pub enum ProvenanceStatus {
     /// It carries no mark.
     None,
-    /// It carries marks, of which none is a signature that was verified.
+    /// It carries marks, but no verified signature.
     Unverified,
-    /// It is not as it was signed, or the signature is damaged.
+    /// It was changed after it was signed, or the signature is damaged.
     Invalid,
-    /// It is as it was signed, by someone whom nobody vouches for.
+    /// It is unchanged since it was signed, by an unknown signer.
     Valid,
-    /// It is as it was signed, by someone whom an authority vouches for.
+    /// It is unchanged since it was signed, by a signer that an authority vouches for.
     Trusted,
     /// Its kind is unknown, or it is damaged.
     Unreadable,
@@ -65,9 +65,9 @@ pub enum ProvenanceMark {
     Bext,
     /// The label of China's GB 45438.
     Aigc,
-    /// A watermark of this deployment, put in when the film or stem was made.
+    /// A watermark of this deployment, embedded when the film or stem was made.
     Watermark,
-    /// A label that people see.
+    /// A visible label.
     Label,
 }
 
@@ -77,12 +77,11 @@ impl ProvenanceMark {
     }
 }
 
-/// What a file says of its origin. Only of a valid or trusted one is more known than that somebody
-/// wrote it there.
+/// What a file states about its origin. Unless it is valid or trusted, anyone may have written it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
     pub status: ProvenanceStatus,
-    /// Who signed, by the certificate, and who issued that.
+    /// The signer according to the certificate, and the certificate's issuer.
     pub signer: Option<String>,
     /// The program that signed, or that wrote the file.
     pub generator: Option<String>,
@@ -92,17 +91,17 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// Of a file that cannot be read.
+    /// The provenance of a file that cannot be read.
     pub const fn unreadable() -> Self {
         Self::with_status(ProvenanceStatus::Unreadable)
     }
 
-    /// With marks beside those that the file states.
+    /// Adds marks to those that the file states.
     #[must_use]
     pub fn with_marks(mut self, marks: impl IntoIterator<Item = ProvenanceMark>) -> Self {
         let before = self.marks.len();
         self.marks.extend(marks);
-        // There is a mark now, but no signature that anybody verified.
+        // There is a mark now, but no verified signature.
         if self.status == ProvenanceStatus::None && self.marks.len() > before {
             self.status = ProvenanceStatus::Unverified;
         }
@@ -120,7 +119,7 @@ impl Provenance {
     }
 }
 
-/// What kind of work a result is of.
+/// The kind of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub enum ResultKind {
@@ -129,10 +128,10 @@ pub enum ResultKind {
     Stem,
 }
 
-/// What is kept of a result, to know it again.
+/// The registry's entry for a result, by which it is recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultFingerprint {
-    /// Of the result's file.
+    /// The id of the result's file.
     pub id: AssetId,
     pub account: AccountId,
     pub kind: ResultKind,
@@ -141,15 +140,15 @@ pub struct ResultFingerprint {
     /// The task whose record it is removed with; `None` for clips, which outlive theirs.
     pub task: Option<TaskId>,
     pub clip: Option<ClipId>,
-    /// Of the file as kept, in lower-case hex.
+    /// SHA-256 of the file as stored, in lower-case hex.
     pub sha256: String,
-    /// 40 bits, if it is watermarked.
+    /// The watermark's 40 bits, if it has one.
     pub watermark: Option<u64>,
     pub fingerprint: PerceptualFingerprint,
     pub created_at: Timestamp,
 }
 
-/// Fingerprints of a result, and the keys of the index that lead to them.
+/// Fingerprints of a result, and the index keys that find them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PerceptualFingerprint {
     /// A stored `VideoPrint`, in base64.

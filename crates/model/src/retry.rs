@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 
-/// How long to retry storing results: somebody paid for them, or an engine worked on them for long.
+/// How long to retry storing results: they were paid for, or an engine worked on them for long.
 const STORE_LIMIT: Duration = Duration::from_hours(1);
 /// How long to retry loading sources.
 const LOAD_LIMIT: Duration = Duration::from_secs(10);
@@ -21,7 +21,7 @@ where
     retry_until(STORE_LIMIT, work).await
 }
 
-/// Retries `work` for a few seconds, or longer if the media store is away.
+/// Retries `work` for a few seconds, or longer if the media store is unavailable.
 pub async fn load<T, F>(work: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
@@ -37,7 +37,7 @@ where
     let mut pause = PAUSES.0;
     loop {
         let done = work().await;
-        // A media store that is away comes back, with all that is in it. Waiting loses nothing, and
+        // An unavailable media store comes back with all its files. Waiting loses nothing, and
         // failing would lose the task.
         let limit = match &done {
             Err(Error::MediaUnavailable { .. }) => STORE_LIMIT,
@@ -46,8 +46,8 @@ where
         // Counted from the first try, whatever the errors in between were.
         let until = start + limit;
         match done {
-            // An error with an inside comes from the disk, the database or the media store, and may
-            // pass. Any other is an answer about the request and would be the same again.
+            // An error with an internal cause comes from the disk, the database or the media store,
+            // and may be temporary. Any other error is about the request and would occur again.
             Err(error) if error.internal_cause().is_some() && Instant::now() + pause < until => {
                 tracing::warn!(inside = ?error.internal_cause(), "storage operation failed; trying again");
             }

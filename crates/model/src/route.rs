@@ -6,12 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 
-/// What the database keeps of a route, for every process and over restarts.
+/// The state of a route that is stored in the database, so that every process has it and it
+/// survives restarts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RouteNote {
-    /// Since when an operator has it paused.
+    /// Since when it is paused by an operator.
     pub paused_at: Option<Timestamp>,
-    /// When an operator last said to try it again.
+    /// When an operator last asked to retry it.
     pub tried_at: Option<Timestamp>,
     /// Since when the provider refuses the key, or the account behind it.
     pub refused_at: Option<Timestamp>,
@@ -23,17 +24,17 @@ pub struct RouteNote {
 pub struct RouteError {
     /// As in `docs/providers`: `credentials`, `unavailable`, …
     pub class: String,
-    /// In the provider's words, without secrets.
+    /// The provider's message, without secrets.
     pub message: String,
     pub at: Timestamp,
 }
 
-/// How a route's submissions ended.
+/// The outcomes of a route's submissions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RouteCounts {
     pub succeeded: u64,
     pub failed: u64,
-    /// Nobody knows whether the provider took them, or it turned out too late.
+    /// It is unknown whether the provider accepted them, or it became known too late.
     pub unconfirmed: u64,
     pub refused: u64,
 }
@@ -47,25 +48,25 @@ impl RouteCounts {
     }
 }
 
-/// A part of the last hour, and how many there are.
+/// The length of one counting period, and the number of periods in the last hour.
 pub const COUNT_PERIOD: Duration = Duration::from_mins(5);
 pub const COUNT_PERIODS: usize = 12;
 
-/// How a route does.
+/// The recent results of a route.
 #[derive(Debug, Clone, Default)]
 pub struct RouteRecord {
-    /// In parts of [`COUNT_PERIOD`], the newest last.
+    /// Counts per [`COUNT_PERIOD`], the newest last.
     pub last_hour: [RouteCounts; COUNT_PERIODS],
     pub last_day: RouteCounts,
-    /// From the submission to the stored result, of the latest successes within a day; half of them
-    /// took this long, and 19 of 20.
+    /// Median and 95th percentile of the time from the submission to the stored result, for the
+    /// latest successes within a day.
     pub p50: Option<Duration>,
     pub p95: Option<Duration>,
     /// Jobs of all processes.
     pub open_jobs: u32,
 }
 
-/// How a process stands to a route: what its circuit breaker does with the next order.
+/// The state of a route in one process: what its circuit breaker does with the next order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BreakerSnapshot {
     pub provider: String,
@@ -82,7 +83,7 @@ pub struct BreakerSnapshot {
 }
 
 impl BreakerSnapshot {
-    /// The route is used.
+    /// A snapshot of a route in normal use.
     pub fn closed(provider: &str, model: &str) -> Self {
         Self {
             provider: provider.to_owned(),
@@ -98,11 +99,11 @@ impl BreakerSnapshot {
         self.state == "closed" && self.failures == 0
     }
 
-    /// The higher, the less it is used.
+    /// A rank that is higher the less the route is used.
     pub fn rank(&self) -> (usize, u32) {
         let states = ["closed", "busy", "trial", "open", "unreachable"];
         let place = states.iter().position(|state| *state == self.state);
-        // A state of another version that is not known here counts as in use.
+        // An unknown state, from another version, counts as in use.
         (place.unwrap_or_default(), self.failures)
     }
 }

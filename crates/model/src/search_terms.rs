@@ -1,8 +1,8 @@
 //! Search terms of a task, from its prompt or title.
 //!
-//! A word is kept as a term, a hash of the account and the word, so that an index of terms is
-//! narrow and tells nothing of one account to another. Terms are stored: what this makes of a text
-//! must not change.
+//! A word is stored as a term, a hash of the account and the word, so that an index of terms is
+//! compact and reveals nothing about one account to another. Terms are stored, so the terms of a
+//! text must not change.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ use sha2::{Digest as _, Sha256};
 use crate::ids::AccountId;
 use crate::task::TaskPayload;
 
-/// Words of a task that are kept, the first ones.
+/// Words of a task that are indexed, from the beginning.
 const MAX_TASK_TERMS: usize = 48;
 /// Words of a search.
 pub const MAX_QUERY_TERMS: usize = 8;
-/// Characters of a word that count.
+/// Characters of a word that are used.
 const LONGEST: usize = 40;
 
 /// The terms of a task.
@@ -43,7 +43,7 @@ pub fn task_terms(account: AccountId, payload: &TaskPayload) -> BTreeSet<i64> {
     terms
 }
 
-/// The beginning of what was asked: of the prompt, or the title of the music.
+/// The beginning of the prompt, or of the title of the music.
 pub fn excerpt(payload: &TaskPayload, longest: usize) -> String {
     let text = match payload {
         TaskPayload::VideoV1(job) => job.prompt.as_str(),
@@ -91,7 +91,7 @@ fn words(text: &str) -> impl Iterator<Item = String> {
         }
         let mut word: String = first.to_lowercase().collect();
         while let Some(next) = rest.next_if(|c| c.is_alphanumeric() && !is_unspaced_script(*c)) {
-            // The rest is skipped and not begun as a word of its own.
+            // The rest is skipped and does not begin a new word.
             if word.chars().count() < LONGEST {
                 word.extend(next.to_lowercase());
             }

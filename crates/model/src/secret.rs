@@ -55,8 +55,8 @@ impl SecretSource {
                 .map(Secret::new)
                 .map_err(|_| SecretError::NoSuchVariable(name.clone())),
             Self::File(path) => std::fs::read_to_string(path)
-                // Wrapped twice: the text before trimming holds the secret too, and is wiped when
-                // dropped.
+                // Wrapped twice: the text before trimming contains the secret too, and is wiped
+                // when dropped.
                 .map(|text| Secret::new(Secret::new(text).expose().trim()))
                 .map_err(|error| SecretError::Unreadable {
                     path: path.display().to_string(),

@@ -1,4 +1,4 @@
-//! Submissions: requests to a provider for a task, and their outcome as far as known.
+//! Submissions: requests to a provider for a task, and their outcomes, as far as they are known.
 
 use providers::{CostUnit, JobHandle};
 use serde_json::Value;
@@ -40,7 +40,7 @@ impl SubmissionState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString)]
 #[strum(serialize_all = "snake_case")]
 pub enum SubmissionFilter {
-    /// Those of which nobody knew whether the provider took them, also if that turned out later.
+    /// Submissions whose acceptance was unknown, even if it became known later.
     Unconfirmed,
 }
 
@@ -55,7 +55,7 @@ pub struct SubmissionRecord {
     pub error: Option<(String, String)>,
 }
 
-/// What a provider reports that a job cost, for the operator's margin.
+/// The cost of a job as reported by its provider, for the operator's margin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportedCost {
     /// The operator's name for the provider.
@@ -66,7 +66,8 @@ pub struct ReportedCost {
     pub unit: String,
 }
 
-/// A submission that has just been closed: what its job cost, as far as the provider said by then.
+/// A submission that has just been closed: the cost of its job, as far as the provider has reported
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClosedSubmission {
     pub task: TaskId,
@@ -79,18 +80,19 @@ pub struct ClosedSubmission {
     pub reported_cost: Option<(i64, String)>,
 }
 
-/// What a job was to the operator.
+/// What a job cost the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobCost {
-    /// The provider was paid this for what it made.
+    /// The cost of a job with a result.
     Made(MicroDollars),
-    /// The provider says that it charged this, although it made nothing.
+    /// The provider reported this cost, although the job had no result.
     Wasted(MicroDollars),
-    /// Nobody knows.
+    /// It is unknown.
     Unknown,
 }
 
-/// What a job cost: what the provider told, in millionths of a unit, or what the operator `declared` for what was made.
+/// The cost of a job: the one `told` by the provider, in millionths of a unit, or the one that the
+/// operator `declared` for the result.
 pub fn classify_job_cost(
     told: Option<(i64, String)>,
     declared: Option<MicroDollars>,
@@ -108,14 +110,14 @@ pub fn classify_job_cost(
     }
 }
 
-/// What became of a submission, and when.
+/// The end of a submission.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SubmissionEnd {
     /// When the provider answered the order.
     pub answered_at: Option<Timestamp>,
-    /// When nothing more could come of it.
+    /// When it was closed.
     pub ended_at: Option<Timestamp>,
-    /// The class of the error, and the provider's words without secrets.
+    /// The class of the error, and the provider's message without secrets.
     pub error: Option<(String, String)>,
 }
 
@@ -139,7 +141,7 @@ pub struct Submission {
     pub state: SubmissionState,
     /// Identifies the job at the provider.
     pub handle: Option<JobHandle>,
-    /// Results named in the provider's answer to the order, if any.
+    /// Results contained in the provider's response to the order, if any.
     pub results: Option<Value>,
     pub created_at: Timestamp,
     pub accepted_at: Option<Timestamp>,

@@ -23,7 +23,7 @@ use crate::provenance::Provenance;
 pub enum TaskState {
     /// Accepted, not started.
     Queued,
-    /// A worker has it, or had it when its process died.
+    /// A worker runs it, or did so when its process died.
     Running,
     /// Done.
     Succeeded,
@@ -91,7 +91,7 @@ pub struct VideoJob {
     /// Length.
     pub milliseconds: u64,
     pub fps: u32,
-    /// Determines everything that the prompt leaves open.
+    /// The random seed.
     pub seed: u64,
     /// The caller's id for its end user.
     pub user: Option<String>,
@@ -119,7 +119,7 @@ pub struct VideoJob {
     /// Whether the caller chose `audio`; if not, it is the default.
     #[serde(default)]
     pub audio_is_asked: bool,
-    /// Whether people see that it was made with AI.
+    /// Whether it has a visible AI label.
     #[serde(default)]
     pub label: bool,
     /// Fields for the provider's request body.
@@ -142,7 +142,7 @@ pub struct StemsJob {
     pub generation_type: String,
     /// `make_instrumental` as sent; stored only.
     pub make_instrumental: bool,
-    /// The caller's title for the whole.
+    /// The caller's title for the task.
     pub title: String,
 }
 
@@ -218,14 +218,14 @@ pub struct VideoOutput {
     /// SHA-256 of the MP4, in lower-case hex.
     pub sha256: String,
     pub expires_at_micros: i64,
-    /// What was understood of the prompt.
+    /// How the prompt was understood.
     pub direction: Vec<String>,
-    /// What the file says of its origin; `None` if nobody looked.
+    /// The provenance of the file; `None` if it was not examined.
     #[serde(default)]
     pub provenance: Option<Provenance>,
 }
 
-/// A finished video at its provider's own address, of which no copy is kept: nothing of it was
+/// A finished video at its provider's own address, of which no copy is stored, so that nothing was
 /// measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkOutput {
@@ -234,9 +234,9 @@ pub struct LinkOutput {
     pub width: u32,
     /// As ordered, in pixels.
     pub height: u32,
-    /// As ordered.
+    /// The length as ordered.
     pub milliseconds: u64,
-    /// When the address stops working, as far as it says so itself, or since when it was deleted.
+    /// When the URL expires, if it contains that, or when the video was deleted.
     pub expires_at_micros: Option<i64>,
 }
 
@@ -273,7 +273,7 @@ pub struct Task {
     /// The operator's name for the provider; [`EMBEDDED`](super::catalog::EMBEDDED) in this
     /// process.
     pub provider: String,
-    /// Of the route's configuration, for `system_fingerprint`.
+    /// Fingerprint of the route's configuration, for `system_fingerprint`.
     pub fingerprint: String,
     /// The work.
     pub payload: TaskPayload,
@@ -281,7 +281,7 @@ pub struct Task {
     pub state: TaskState,
     /// 0–100, never decreasing.
     pub progress: u8,
-    /// Whether the provider told none, and it is guessed.
+    /// Whether the progress is guessed because the provider reports none.
     pub progress_is_guess: bool,
     /// The reservation while it is held, then the amount charged.
     pub cost: MicroDollars,
@@ -295,18 +295,18 @@ pub struct Task {
     pub bill: Option<Bill>,
     /// The request that created it.
     pub request_id: RequestId,
-    /// Who is called when it ends.
+    /// URL that is called when it ends.
     pub callback: Option<String>,
     /// The URL under which its request reached the gateway, unless `public_url` is set.
     pub origin: Option<String>,
-    /// The trace that it belongs to, as headers name it: `traceparent`, a space and `tracestate`.
+    /// The trace that it belongs to, as in the headers: `traceparent`, a space and `tracestate`.
     pub trace: Option<String>,
-    /// How often a worker has taken it.
+    /// How often a worker has started it.
     pub attempts: u32,
-    /// How often it killed the child process it ran in; `None` if it never did.
+    /// How often the child process that ran it has died; `None` if it never did.
     pub deaths: Option<u32>,
     pub created_at: Timestamp,
-    /// When a worker first took it.
+    /// When a worker first started it.
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
     /// Also set if it was cancelled.
@@ -329,8 +329,8 @@ impl Task {
 pub struct TaskEvent {
     /// Counts from 1 within the task.
     pub seq: u32,
-    /// After the change.
+    /// The state after the change.
     pub state: TaskState,
-    /// After the change.
+    /// The progress after the change.
     pub progress: u8,
 }

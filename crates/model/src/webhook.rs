@@ -7,7 +7,7 @@ use crate::clock::Timestamp;
 use crate::ids::{AccountId, DeliveryId, EndpointId, EventId, KeyId, TaskId};
 use crate::task::TaskState;
 
-/// What an event tells of.
+/// The type of an event.
 #[derive(
     Debug,
     Clone,
@@ -27,10 +27,10 @@ pub enum EventType {
     TaskFailed,
     #[strum(serialize = "task.cancelled")]
     TaskCancelled,
-    /// Another endpoint of the account was disabled because it answers nothing.
+    /// Another endpoint of the account was disabled because it does not respond.
     #[strum(serialize = "endpoint.disabled")]
     EndpointDisabled,
-    /// Sent on request, whatever the endpoint listens to.
+    /// Sent on request, whatever events the endpoint subscribed to.
     #[strum(serialize = "test")]
     Test,
 }
@@ -40,7 +40,7 @@ impl EventType {
         self.into_str()
     }
 
-    /// Whether it tells of a task.
+    /// Whether it is about a task.
     pub const fn is_of_task(self) -> bool {
         match self {
             Self::TaskSucceeded | Self::TaskFailed | Self::TaskCancelled => true,
@@ -82,20 +82,20 @@ impl SignatureScheme {
 pub struct WebhookEndpoint {
     pub id: EndpointId,
     pub account: AccountId,
-    /// The key whose holder gave it its address: it is told what that key may see. `None`: the
-    /// operator did, by command, and it is told of everything in its account.
+    /// The key with which its URL was set: the endpoint receives what that key may see. `None` if
+    /// the operator set it by command: then it receives everything about its account.
     pub key: Option<KeyId>,
     pub url: String,
     pub description: String,
-    /// Events that it is sent; all if `None`.
+    /// Events that it receives; all if `None`.
     pub events: Option<Vec<EventType>>,
     pub scheme: SignatureScheme,
     /// Its signing keys, encrypted.
     pub secrets: String,
     pub enabled: bool,
-    /// Why it was disabled, unless its owner did that.
+    /// Why it was disabled, unless its owner disabled it.
     pub disabled_why: Option<DisableReason>,
-    /// Tries that failed since the latest success.
+    /// Failed attempts since the latest success.
     pub failures: u32,
     /// When the first of them failed.
     pub failing_since: Option<Timestamp>,
@@ -114,13 +114,13 @@ impl WebhookEndpoint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryClearance {
     Granted,
-    /// Not while the key is as it is: what waits is held.
+    /// Not in the key's present state: waiting deliveries are held.
     Withheld,
 }
 
 impl DeliveryClearance {
-    /// `key` is the endpoint's, `None` for the operator's own; `of_task` says that a task is told of,
-    /// which is for whoever may read tasks.
+    /// `key` is the endpoint's, `None` for the operator's own; with `of_task` the event is about a
+    /// task, which requires the scope to read tasks.
     pub fn for_key(key: Option<&ApiKey>, of_task: bool, now: Timestamp) -> Self {
         let may = |key: &ApiKey| {
             let may_see = !of_task || key.may(Scope::TasksRead);
@@ -138,9 +138,9 @@ impl DeliveryClearance {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub enum DisableReason {
-    /// It answered 410.
+    /// The receiver answered 410.
     Gone,
-    /// Nothing but failures for days.
+    /// It only failed for days.
     Failing,
 }
 
@@ -150,7 +150,7 @@ impl DisableReason {
     }
 }
 
-/// Something that happened, with the body that is sent and signed.
+/// An event, with the body that is sent and signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookEvent {
     pub id: EventId,
@@ -162,17 +162,17 @@ pub struct WebhookEvent {
     pub created_at: Timestamp,
 }
 
-/// How far a delivery is.
+/// The state of a delivery.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr, strum::VariantArray,
 )]
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub enum DeliveryState {
-    /// It is tried when it is due.
+    /// It is sent when it is due.
     Waiting,
     /// The receiver answered with a 2xx.
     Delivered,
-    /// It was tried as often as it is tried.
+    /// All attempts failed.
     Failed,
     /// Its endpoint was disabled.
     Held,
@@ -184,15 +184,15 @@ impl DeliveryState {
     }
 }
 
-/// Where a delivery goes.
+/// The target of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveryTarget {
     Endpoint(EndpointId),
-    /// The address that a request named.
+    /// The callback URL of a request.
     Callback(String),
 }
 
-/// An event on its way to one receiver.
+/// The delivery of an event to one receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     pub id: DeliveryId,
@@ -205,14 +205,14 @@ pub struct Delivery {
     pub url: String,
     pub task: Option<TaskId>,
     pub state: DeliveryState,
-    /// Tries so far.
+    /// Attempts so far.
     pub attempts: u32,
-    /// When it is tried next, while it waits.
+    /// When it is sent next, while it is waiting.
     pub due_at: Timestamp,
     pub created_at: Timestamp,
 }
 
-/// A delivery that is to be tried now, with all that takes.
+/// A delivery that is due now, with everything needed to send it.
 #[derive(Debug, Clone)]
 pub struct DueDelivery {
     pub id: DeliveryId,
@@ -225,30 +225,30 @@ pub struct DueDelivery {
     /// The signing keys, encrypted; `None` for an account that has none yet.
     pub secrets: Option<String>,
     pub lane: String,
-    /// Tries so far.
+    /// Attempts so far.
     pub attempts: u32,
-    /// Those before it was sent again by hand.
+    /// Attempts before it was resent by hand.
     pub earlier_attempts: u32,
     pub due_at: Timestamp,
     /// The trace of its task, as stored there.
     pub trace: Option<String>,
 }
 
-/// Why a try failed, in words that tell a caller nothing of the operator's network.
+/// Why an attempt failed, in words that reveal nothing about the operator's network.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr, strum::VariantArray,
 )]
 #[strum(const_into_str, serialize_all = "snake_case")]
 pub enum AttemptError {
-    /// The answer was no 2xx.
+    /// The response was not a 2xx.
     Status,
-    /// The rules do not let it out.
+    /// The rules forbid the URL.
     Blocked,
-    /// No connection.
+    /// No connection could be made.
     Unreachable,
     /// No answer in time.
     Timeout,
-    /// The connection broke before the answer was there.
+    /// The connection broke before the response was complete.
     Broken,
     /// The gateway cannot sign it.
     Unsigned,
@@ -260,38 +260,39 @@ impl AttemptError {
     }
 }
 
-/// One try.
+/// One delivery attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryAttempt {
     /// Counts from 1.
     pub number: u32,
     pub at: Timestamp,
     pub took_ms: u64,
-    /// Of the answer, if there was one.
+    /// The response's status, if there was one.
     pub status: Option<u16>,
     /// `None`: delivered.
     pub error: Option<AttemptError>,
-    /// How the answer begins, as text.
+    /// The beginning of the response, as text.
     pub response: Option<String>,
 }
 
-/// Tries of one delivery.
+/// Attempts per delivery.
 pub const TRIES: u32 = 8;
 /// The longest wait that a receiver may ask for.
 const LONGEST_WAIT: Duration = Duration::from_hours(6);
 
-/// How long after `tries` failed ones the next is due; `None` if there is none.
-/// `chance` is between 0 and 1 and moves it by up to a fifth either way. What the receiver asked
-/// for counts instead of the schedule, and is only moved to later.
+/// The pause after `tries` failed attempts; `None` if there are no more. `chance` is between 0 and
+/// 1 and varies the pause by up to a fifth in both directions. A pause that the receiver asked for
+/// replaces the schedule, and is only lengthened.
 pub fn pause_after(tries: u32, asked: Option<Duration>, chance: f64) -> Option<Duration> {
-    // Eight tries in just under a day: close together at first, for a receiver that only restarts,
-    // then further and further apart.
+    // Eight attempts in just under a day: close together at first, for a receiver that only
+    // restarts, then further and further apart.
     const PAUSES: [u64; TRIES as usize - 1] = [5, 60, 600, 3_600, 10_800, 25_200, 45_000];
     let index = usize::try_from(tries).ok()?.checked_sub(1)?;
     let pause = Duration::from_secs(*PAUSES.get(index)?);
     let chance = chance.clamp(0.0, 1.0);
     Some(match asked {
-        // Spread to both sides, so that what failed together does not come back together.
+        // Spread in both directions, so that deliveries that failed together are not all retried
+        // together.
         None => pause.mul_f64(0.8 + 0.4 * chance),
         Some(asked) => {
             let asked = asked.min(LONGEST_WAIT);

@@ -3,7 +3,7 @@
 //! It owns: the marks that a file carries when it comes in ([`marks`]), a watermark for films
 //! ([`watermark`]), fingerprints that survive re-encoding ([`fingerprint`]) and, with the feature
 //! `c2pa`, signed Content Credentials (`credentials`). It must not know: HTTP, SQL, async, tasks,
-//! accounts, the clock, or who asks. Bytes and planes in, answers out; nothing here opens a
+//! accounts, the clock, or the caller. Bytes and planes in, results out; nothing here opens a
 //! connection.
 
 #[cfg(feature = "c2pa")]

@@ -2,21 +2,20 @@
 
 use serde_json::Value;
 
-/// Parts of a unit that a cost is counted in.
+/// Millionths per unit.
 const MILLION: f64 = 1e6;
-/// Beyond it not every whole number can be told from the next.
+/// Above it, not every whole number can be represented.
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
-/// What a provider counts.
+/// The unit of a cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CostUnit {
     /// US dollars.
     Usd,
-    /// Credits of its own.
+    /// The provider's own credits.
     Credits,
-    /// What its price list has a price for, such as seconds of one model and
-    /// videos of another.
+    /// The units of its price list, such as seconds of one model and videos of another.
     Units,
     /// Seconds of a machine's time.
     ComputeSeconds,
@@ -25,7 +24,7 @@ pub enum CostUnit {
 }
 
 impl CostUnit {
-    /// The name that is kept and that people see.
+    /// The name that is stored and displayed.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Usd => "usd",
@@ -37,23 +36,23 @@ impl CostUnit {
     }
 }
 
-/// What a job cost. Kept for the operator's margin: no caller pays by it.
+/// The cost of a job. Stored for the operator's margin; callers are not charged by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProviderCost {
-    /// How much, in millionths of a unit.
+    /// The amount in millionths of a unit.
     pub millionths: i64,
-    /// Of what.
+    /// The unit of the amount.
     pub unit: CostUnit,
 }
 
 impl ProviderCost {
-    /// The amount at a JSON pointer, a number or a text of one; nothing where it
-    /// is none that anyone can owe.
+    /// The amount at a JSON pointer, a number, also as a string; `None` if it is not a valid
+    /// amount.
     pub fn at_pointer(body: &Value, pointer: &str, unit: CostUnit) -> Option<Self> {
         Self::from_value(body.pointer(pointer)?, unit, 1.0)
     }
 
-    /// The amount that a value tells, of which `parts` make one unit.
+    /// The amount of a value; `parts` of it make one unit.
     pub fn from_value(value: &Value, unit: CostUnit, parts: f64) -> Option<Self> {
         let amount = match value {
             Value::Number(number) => number.as_f64()?,

@@ -2,47 +2,45 @@
 
 use std::time::Duration;
 
-/// What an error body says.
+/// The contents of an error body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ErrorDescription {
     /// The provider's own code.
     pub code: Option<String>,
-    /// Its sentence.
+    /// The sentence in the error.
     pub message: Option<String>,
 }
 
-/// What an error means for the order.
+/// The class of an error: its consequence for the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
-    /// Too many, too fast. Nothing was taken; the same call can succeed later.
+    /// Too many requests. Nothing was accepted; the same call can succeed later.
     RateLimited,
-    /// The provider is not there, or says that it cannot now. Of an order that
-    /// was sent it proves nothing, but where the protocol's table says so
-    /// ([`crate::RefusalRule`]).
+    /// The provider is unavailable. For an order that was sent this proves nothing, unless the
+    /// protocol's table says so ([`crate::RefusalRule`]).
     Unavailable,
-    /// Nobody can tell whether the provider took the order: the answer was
-    /// lost, broke off, or says something that no document explains.
+    /// It is unknown whether the provider accepted the order: the answer was lost, incomplete, or
+    /// undocumented.
     Unclear,
-    /// The credential is wrong, or may not do this. Nothing was taken; the
-    /// operator must act.
+    /// The credential is wrong, or may not do this. Nothing was accepted; the operator must act.
     Credentials,
-    /// The account at the provider has no money or no quota left. Nothing was
-    /// taken; a wait does not mend it.
+    /// The account at the provider has no money or no quota left. Nothing was accepted; waiting
+    /// does not help.
     Account,
-    /// The provider calls the request wrong. Nothing was taken; it would say so again.
+    /// The provider considers the request wrong. Nothing was accepted; a retry would be rejected
+    /// again.
     Rejected,
     /// The provider's rules forbid this content.
     Refused,
-    /// The provider took the order and failed at it.
+    /// The provider accepted the order and the job failed.
     Failed,
-    /// The provider took the order and failed at what it says, such as a field
-    /// that its model does not know: the same order would fail again.
+    /// The provider accepted the order, and the job failed because of the order's content, such as
+    /// an unknown field: the same order would fail again.
     Unfit,
-    /// The provider no longer works on the job, or let it expire.
+    /// The provider no longer works on the job, or has let it expire.
     Lost,
-    /// The provider says that it knows no such job. One machine of several may
-    /// say so of a job that is there, so only a provider that keeps saying it
-    /// is believed ([`crate::driver::schedule::EndDoubt`]).
+    /// The provider does not know the job. One of its servers may say so although the job exists,
+    /// so this is accepted only if it persists ([`crate::driver::schedule::EndDoubt`]).
     Missing,
 }
 
@@ -64,7 +62,7 @@ impl ErrorClass {
         }
     }
 
-    /// Whether a call that changes nothing at the provider is worth repeating.
+    /// Whether it is worth retrying a call that changes nothing at the provider.
     pub const fn is_transient(self) -> bool {
         matches!(
             self,
@@ -72,8 +70,8 @@ impl ErrorClass {
         )
     }
 
-    /// Whether, as the error of a poll, it speaks of the end of the job. Nothing
-    /// else that is wrong with asking ends a job that is paid for.
+    /// Whether, as the error of a poll, it means the end of the job. No other error of a poll ends
+    /// a paid job.
     pub const fn ends_job(self) -> bool {
         matches!(
             self,
@@ -81,8 +79,8 @@ impl ErrorClass {
         )
     }
 
-    /// Whether it says of an order that the provider did not take it. Whether
-    /// that is proved, the protocol's table tells ([`crate::RefusalRule`]).
+    /// Whether it means that the provider did not accept the order. Whether that is proved depends
+    /// on the protocol's table ([`crate::RefusalRule`]).
     pub const fn is_refusal(self) -> bool {
         matches!(
             self,
@@ -95,7 +93,7 @@ impl ErrorClass {
         )
     }
 
-    /// Whether another route may fare better with an order that was refused so.
+    /// Whether an order with this rejection may succeed on another route.
     pub const fn allows_fail_over(self) -> bool {
         matches!(
             self,
@@ -104,24 +102,23 @@ impl ErrorClass {
     }
 }
 
-/// What it rests on that a job has ended.
+/// The evidence that a job has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorBasis {
     /// The job's own record says so.
     Record,
-    /// An answer in place of the record, such as an error by its status. Anything
-    /// on the way to the provider may have said it, or the provider for this
-    /// moment only, so it is believed when it is said for a while
+    /// An answer in place of the record, such as an error by its status. A proxy may have sent it,
+    /// or it may be temporary, so it is accepted only if it persists
     /// ([`crate::driver::schedule::EndDoubt`]).
     Answer,
 }
 
-/// A provider's error. The message is the provider's own and may hold
-/// addresses and keys until the driver has cut them out.
+/// A provider's error. The message is the provider's own and may contain URLs and keys until the
+/// driver has removed them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {message}", class.name())]
 pub struct ProviderError {
-    /// What it means.
+    /// The error's class: its meaning for the order.
     pub class: ErrorClass,
     /// The provider's own code, where it gives one.
     pub code: Option<String>,
@@ -129,13 +126,13 @@ pub struct ProviderError {
     pub message: String,
     /// How long the provider asks to wait.
     pub retry_after: Option<Duration>,
-    /// For one that ends a job. Where the adapter does not say, the status of the
-    /// answer tells: a record comes with a success.
+    /// The basis of an error that ends a job. If the adapter does not set it, the status of the
+    /// answer decides: a success means that it is the job's record.
     pub basis: Option<ErrorBasis>,
 }
 
 impl ProviderError {
-    /// An error with a sentence.
+    /// An error with a message.
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
         Self {
             class,
@@ -146,7 +143,7 @@ impl ProviderError {
         }
     }
 
-    /// The error of a job that ended badly, in the provider's words.
+    /// The error of a job that ended badly, with the provider's message.
     pub fn from_job(class: ErrorClass, said: ErrorDescription) -> Self {
         Self {
             class,
@@ -159,21 +156,21 @@ impl ProviderError {
         }
     }
 
-    /// Names the provider's own code.
+    /// Sets the provider's own code.
     #[must_use]
     pub fn with_code(mut self, code: impl Into<String>) -> Self {
         self.code = Some(code.into());
         self
     }
 
-    /// Sets another class, for what a status alone cannot tell.
+    /// Sets another class, if the status alone is not sufficient.
     #[must_use]
     pub const fn with_class(mut self, class: ErrorClass) -> Self {
         self.class = class;
         self
     }
 
-    /// Says what it rests on.
+    /// Sets its basis.
     #[must_use]
     pub const fn with_basis(mut self, basis: ErrorBasis) -> Self {
         self.basis = Some(basis);
@@ -185,13 +182,12 @@ impl ProviderError {
         self.class.ends_job() && self.basis != Some(ErrorBasis::Answer)
     }
 
-    /// Whether, as the error of a poll, it is the end of the job if it is said
-    /// again for a while.
+    /// Whether, as the error of a poll, it is the end of the job if it persists.
     pub fn may_end_job(&self) -> bool {
         self.class == ErrorClass::Missing || (self.class.ends_job() && !self.ends_job())
     }
 
-    /// The answer is not what the protocol says: nobody can tell what happened.
+    /// The answer is not what the protocol says: it is unknown what happened.
     pub fn unreadable(what: impl Into<String>) -> Self {
         Self::new(ErrorClass::Unclear, what)
     }

@@ -11,8 +11,8 @@ pub fn ratio(size: (u32, u32)) -> &'static str {
     nearest(size).0
 }
 
-/// Whether a size has nearly the shape that [`ratio`] names, so that no other
-/// one comes.
+/// Whether a size has nearly the shape that [`ratio`] returns, so that the result has no other
+/// shape.
 pub fn has_usual_ratio(size: (u32, u32)) -> bool {
     // 854×480 and 1366×768 are called 16:9, 1024×1792 is called 9:16.
     nearest(size).1 < 0.025
@@ -38,12 +38,12 @@ fn nearest((width, height): (u32, u32)) -> (&'static str, f64) {
     nearest.unwrap_or(("16:9", 0.0))
 }
 
-/// The usual name of a size's fineness, by its shorter side: `480p`, `720p`, …
+/// The usual name of a size's resolution, by its shorter side: `480p`, `720p`, …
 pub fn tier((width, height): (u32, u32)) -> String {
     format!("{}p", width.min(height))
 }
 
-/// Whether a name fits a line, which may have `*` at either end for any rest.
+/// Whether a name matches a pattern, which may have `*` at either end.
 pub(crate) fn fits(line: &str, name: &str) -> bool {
     match (line.strip_prefix('*'), line.strip_suffix('*')) {
         (Some(_), Some(_)) => name.contains(line.trim_matches('*')),

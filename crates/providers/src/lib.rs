@@ -1,15 +1,16 @@
-//! The protocols of hosted video and music models, and the one driver that
-//! speaks them.
+//! The protocols of hosted video and music models, and the one driver that runs them.
 //!
 //! ```text
-//! order    what is wanted, typed          answer   what came back
-//! cost     what a provider says that a job cost
-//! port     Adapter: the pure functions    error    what went wrong, in classes
-//! adapters one file for each protocol     shape    sizes, ratios, names
-//! driver   all the I/O for all of them      when     times as providers write them
-//! outbound the way to addresses that others named
-//! trace    what is done, as spans
-//! catalogue  what providers sell, as data: `models/*.toml`
+//! order      typed orders
+//! port       Adapter: a protocol as pure functions
+//! adapters   one file for each protocol
+//! driver     all the I/O for all protocols
+//! response   responses of providers         timestamps  times in providers' formats
+//! error      errors, by class               frame_size  sizes, ratios and their names
+//! cost       costs that providers report    limits      limits of models
+//! outbound   connections to URLs from callers and providers
+//! trace      spans of the calls
+//! catalogue  the models that providers sell, as data: `models/*.toml`
 //! ```
 //!
 //! An [`Adapter`] turns an [`Order`] into a described [`Call`], and an
@@ -18,8 +19,8 @@
 //! [`driver`] sends calls: it owns time-outs, size caps, retries, pacing, the
 //! outbound guard and redaction.
 //!
-//! This crate knows nothing of tasks, accounts, prices or storage; who wants
-//! something made again, and who pays, is decided by its user.
+//! This crate knows nothing of tasks, accounts, prices or storage; its caller decides whether
+//! something is ordered again, and who pays.
 
 pub mod adapters;
 pub mod catalogue;

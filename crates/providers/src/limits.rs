@@ -1,5 +1,4 @@
-//! Limits of models, checked so that the impossible is refused before
-//! money moves.
+//! Limits of models, checked so that impossible orders are refused before money is held.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,9 +7,9 @@ use crate::order::StemGroup;
 /// The limits of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelLimits {
-    /// It makes videos.
+    /// The model makes videos.
     Video(VideoLimits),
-    /// It works on music.
+    /// It processes or makes music.
     Music(MusicLimits),
 }
 
@@ -18,9 +17,9 @@ pub enum ModelLimits {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Durations {
-    /// Just these, ascending.
+    /// Only these lengths, in ascending order.
     Only(Vec<u32>),
-    /// Any from the first to the last.
+    /// Any length in this range.
     Range {
         /// Shortest.
         min: u32,
@@ -57,14 +56,14 @@ impl Durations {
     }
 }
 
-/// What a video model may be asked for.
+/// The limits of a video model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VideoLimits {
     /// Frame sizes in pixels, the default first.
     pub sizes: Vec<(u32, u32)>,
     /// Lengths.
     pub durations: Durations,
-    /// The length when the request names none.
+    /// The length if the request has none.
     pub default_seconds: u32,
     /// Source pictures.
     pub pictures: SourcePictureLimits,
@@ -72,24 +71,23 @@ pub struct VideoLimits {
     pub negative_prompt: bool,
     /// Whether it takes a seed.
     pub seed: bool,
-    /// Where an order can choose between sound and none: what comes when it
-    /// does not.
+    /// If orders can choose between sound and none: the default.
     pub audio: Option<bool>,
     /// Longest prompt in characters.
     pub max_prompt: usize,
 }
 
-/// What a video model does with source pictures.
+/// A video model's limits on source pictures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourcePictureLimits {
     /// How many it takes at most.
     pub max: usize,
-    /// Whether it makes nothing without one.
+    /// Whether one is required.
     pub needed: bool,
     /// What they are for.
     pub purpose: PicturePurpose,
-    /// How many it takes instead that show what the video is about; for
-    /// [`PicturePurpose::References`], `max` says it.
+    /// How many reference pictures it takes instead; for [`PicturePurpose::References`], `max` is
+    /// the limit.
     pub references: usize,
     /// How they reach the provider.
     pub handover: FileHandover,
@@ -110,12 +108,12 @@ impl SourcePictureLimits {
         }
     }
 
-    /// Whether it takes a last frame beside the first.
+    /// Whether it accepts a last frame in addition to the first.
     pub fn takes_last_frame(&self) -> bool {
         self.purpose == PicturePurpose::Frames && self.max >= 2
     }
 
-    /// How many pictures it takes that show what the video is about.
+    /// How many reference pictures it takes.
     pub fn most_references(&self) -> usize {
         match self.purpose {
             PicturePurpose::References => self.max,
@@ -129,35 +127,34 @@ impl SourcePictureLimits {
 pub enum PicturePurpose {
     /// They are the first frame and the last one.
     Frames,
-    /// They show what the video is about.
+    /// They show subjects of the video.
     References,
 }
 
 /// How a file reaches a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileHandover {
-    /// The adapter hands it over, in whatever form the provider takes.
+    /// The adapter sends it, in any form that the provider accepts.
     Any,
-    /// The provider fetches it from an address, so that the gateway must be
-    /// reachable from outside.
+    /// The provider fetches it from a URL, so the gateway must be reachable from outside.
     AddressOnly,
 }
 
-/// What a music model may be asked for.
+/// The limits of a music model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MusicLimits {
-    /// Stems, when it separates.
+    /// Its stems, if it separates.
     pub stems: Option<StemLimits>,
-    /// Other tasks of the music dialect that it does.
+    /// Other tasks of the music dialect that it supports.
     pub tasks: Vec<String>,
     /// Whether it makes personas.
     pub personas: bool,
-    /// What its songs may be asked for, where it makes any.
+    /// The limits of its songs, if it makes any.
     pub songs: SongLimits,
 }
 
 impl MusicLimits {
-    /// Of who separates and makes no music.
+    /// The limits of a model that separates and makes no music.
     pub const fn stems(stems: StemLimits) -> Self {
         Self {
             stems: Some(stems),
@@ -167,8 +164,8 @@ impl MusicLimits {
         }
     }
 
-    /// Of who makes one song of a description, and heeds these fields of
-    /// [`SongLimits::fields`]; `seconds` where the length can be asked for.
+    /// The limits of a model that makes one song from a description and supports these fields of
+    /// [`SongLimits::fields`]; `seconds` if the length can be chosen.
     pub fn songs(fields: Vec<&'static str>, seconds: Option<(u32, u32)>) -> Self {
         Self {
             stems: None,
@@ -183,20 +180,20 @@ impl MusicLimits {
     }
 }
 
-/// What a song may be asked for.
+/// The limits of a song.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SongLimits {
     /// How many clips an order makes.
     pub clips: usize,
-    /// Which of `lyrics`, `negative_tags`, `make_instrumental` and `seconds` it
-    /// heeds; `None` for whoever speaks the dialect itself.
+    /// Which of `lyrics`, `negative_tags`, `make_instrumental` and `seconds` it supports; `None`
+    /// for providers of the music dialect itself.
     pub fields: Option<Vec<&'static str>>,
-    /// Shortest and longest, in seconds, where that can be asked for.
+    /// Shortest and longest, in seconds, if the length can be chosen.
     pub seconds: Option<(u32, u32)>,
 }
 
 impl SongLimits {
-    /// The dialect's own: whatever it is told, two clips of it.
+    /// The limits of the music dialect itself: all fields, and two clips.
     pub const DIALECT: Self = Self {
         clips: 2,
         fields: None,
@@ -204,18 +201,18 @@ impl SongLimits {
     };
 }
 
-/// What can be separated.
+/// The limits of a separation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StemLimits {
-    /// Groups that it tells apart, in the order of a full split.
+    /// Groups that it can separate, in the order of a full split.
     pub groups: Vec<StemGroup>,
-    /// Whether it can take one wanted group from the rest.
+    /// Whether it can separate one requested group from the rest.
     pub two: bool,
-    /// Groups beside which `two` gives the rest as well; any other group comes
-    /// without it, and the rest is to be had only as what is left of the mix.
+    /// Groups for which `two` also returns the rest; for other groups the rest can only be computed
+    /// from the mix.
     pub rests: Vec<StemGroup>,
     /// Whether it can make all groups in one job.
     pub full: bool,
-    /// Whether a full split also gives what is left.
+    /// Whether a full split also returns the rest.
     pub other: bool,
 }

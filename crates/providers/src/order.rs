@@ -1,4 +1,4 @@
-//! Orders to a provider: complete, typed, with the media at hand.
+//! Orders to a provider: complete, typed, with their media.
 
 mod song;
 
@@ -51,17 +51,17 @@ impl FromStr for MediaKind {
     }
 }
 
-/// Something to be made.
+/// An order to a provider.
 #[derive(Debug, Clone)]
 pub struct Order {
-    /// Names this one submission; a provider that deduplicates is given it.
+    /// Names this one submission; it is sent to a provider that deduplicates.
     pub key: String,
-    /// The model by the provider's own name.
+    /// The provider's own name of the model.
     pub model: String,
     /// What is to be made.
     pub work: WorkSpec,
-    /// What the operator adds to the body of the call that costs, whatever the
-    /// protocol says there.
+    /// Fields that the operator adds to the body of the paid call, overriding those of the
+    /// protocol.
     pub extra: Map<String, Value>,
 }
 
@@ -125,13 +125,13 @@ pub struct VideoSpec {
     pub seconds: u32,
     /// Width and height in pixels.
     pub size: (u32, u32),
-    /// Decides what is left to chance, where the caller wants that decided.
+    /// The random seed, if the caller chose one.
     pub seed: Option<u64>,
-    /// With sound or without, where that is to be said.
+    /// With sound or without, if that has to be sent.
     pub audio: Option<bool>,
-    /// The caller's own name for its end user.
+    /// The caller's id for its end user.
     pub user: Option<String>,
-    /// The conversation before the prompt, for providers that speak chat.
+    /// The conversation before the prompt, for providers with a chat API.
     pub conversation: Vec<ConversationMessage>,
 }
 
@@ -142,7 +142,7 @@ impl VideoSpec {
         found.map(|picture| &picture.file)
     }
 
-    /// The first frame and the last one by these names, as far as they are there.
+    /// The first frame and the last one, if present, with these names.
     pub fn frames<N>(&self, names: [N; 2]) -> impl Iterator<Item = (N, &MediaFile)> {
         let roles = [PictureRole::FirstFrame, PictureRole::LastFrame];
         let named = names.into_iter().zip(roles);
@@ -162,7 +162,7 @@ impl VideoSpec {
 pub struct ConversationMessage {
     /// `system`, `user`, `assistant`, …
     pub role: String,
-    /// Its text.
+    /// The field's text.
     pub text: String,
 }
 
@@ -174,7 +174,7 @@ pub enum PictureRole {
     FirstFrame,
     /// The video ends with it.
     LastFrame,
-    /// The video shows what it shows.
+    /// The video shows its subject.
     Reference,
 }
 
@@ -187,17 +187,17 @@ pub struct SourcePicture {
     pub file: MediaFile,
 }
 
-/// A file that is handed over.
+/// A file to send to a provider.
 #[derive(Clone)]
 pub struct MediaFile {
     /// Its name, with an extension that fits.
     pub name: String,
-    /// Its media type.
+    /// The file's media type.
     pub mime: &'static str,
-    /// Its content.
+    /// The file's content.
     pub bytes: Bytes,
-    /// An https address from which anyone may fetch it for a few hours, when
-    /// this gateway can be reached from outside.
+    /// An https address from which anyone may fetch it for a few hours, if this gateway can be
+    /// reached from outside.
     pub url: Option<String>,
 }
 
@@ -208,12 +208,12 @@ impl MediaFile {
         base64::engine::general_purpose::STANDARD.encode(&self.bytes)
     }
 
-    /// The content as a `data:` address.
+    /// The content as a `data:` URL.
     pub fn data_url(&self) -> String {
         format!("data:{};base64,{}", self.mime, self.base64())
     }
 
-    /// Its own address when there is one, else a `data:` address.
+    /// Its URL if it has one, otherwise a `data:` URL.
     pub fn url_or_data(&self) -> String {
         self.url.clone().unwrap_or_else(|| self.data_url())
     }
@@ -231,21 +231,21 @@ impl fmt::Debug for MediaFile {
     }
 }
 
-/// A recording to be taken apart.
+/// A recording to be separated.
 #[derive(Debug, Clone)]
 pub struct SeparationSpec {
     /// The recording.
     pub source: SourceRecording,
-    /// The parts that are wanted, each of which the model can tell apart.
+    /// The requested stems, all of which the model can separate.
     pub targets: Vec<StemTarget>,
-    /// Whether every group is wanted rather than one and the rest.
+    /// Whether every group is requested, instead of one and the rest.
     pub full: bool,
     /// Display name.
     pub title: String,
 }
 
 impl SeparationSpec {
-    /// The one group that is wanted beside the rest; `None` for a full split.
+    /// The one group that is requested besides the rest; `None` for a full split.
     pub fn single_group(&self) -> Option<StemGroup> {
         if self.full {
             return None;
@@ -257,18 +257,18 @@ impl SeparationSpec {
     }
 }
 
-/// A recording that the gateway has, and that a provider may have too.
+/// A recording of the gateway, which a provider may have too.
 #[derive(Debug, Clone)]
 pub struct SourceRecording {
     /// The recording.
     pub file: MediaFile,
     /// Its length in milliseconds.
     pub milliseconds: u64,
-    /// What the provider that made it calls it.
+    /// Its identity at the provider that made it.
     pub upstream: Option<UpstreamClip>,
 }
 
-/// A clip by the names of the provider that made it.
+/// The ids of a clip at the provider that made it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpstreamClip {
     /// The clip.
@@ -277,7 +277,7 @@ pub struct UpstreamClip {
     pub task_id: Option<String>,
 }
 
-/// A persona made of clips that the provider has.
+/// A persona made from clips of the provider.
 #[derive(Debug, Clone)]
 pub struct PersonaSpec {
     /// The clip that it is made from.
@@ -288,7 +288,7 @@ pub struct PersonaSpec {
     pub clips: Vec<String>,
     /// Display name.
     pub name: String,
-    /// What it is like.
+    /// Its description.
     pub description: String,
     /// Whether it is public.
     pub is_public: bool,
@@ -362,12 +362,12 @@ impl fmt::Display for StemGroup {
     }
 }
 
-/// A name in the form in which names are compared.
+/// Normalises a name for comparison.
 pub fn normalize_name(name: &str) -> String {
     name.trim().to_lowercase().replace(['_', '-'], " ")
 }
 
-/// What one clip of a separation holds.
+/// The content of one clip of a separation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StemTarget {
@@ -375,7 +375,7 @@ pub enum StemTarget {
     Only(StemGroup),
     /// Everything but this group.
     Without(StemGroup),
-    /// What is left when every group was taken out.
+    /// The rest without any of the groups.
     Other,
 }
 

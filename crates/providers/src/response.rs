@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 
-/// A whole HTTP answer.
+/// A complete HTTP response.
 #[derive(Debug, Clone)]
 pub struct ProviderResponse {
     /// The status.
     pub status: StatusCode,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body, whole and within the call's limit.
+    /// The complete body, within the call's limit.
     pub body: Bytes,
 }
 
@@ -47,8 +47,8 @@ impl ProviderResponse {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The body as JSON when the status is 2xx; else the error that `describe`
-    /// finds in the body, classed by the status.
+    /// The body as JSON if the status is 2xx; otherwise the error that `describe` finds in the
+    /// body, classified by the status.
     pub fn success(
         &self,
         describe: impl FnOnce(&Value) -> ErrorDescription,
@@ -59,9 +59,9 @@ impl ProviderResponse {
         Err(self.failure(describe))
     }
 
-    /// The error of an answer that is none of the protocol's successes.
+    /// The error of an answer that is not a success of the protocol.
     pub fn failure(&self, describe: impl FnOnce(&Value) -> ErrorDescription) -> ProviderError {
-        // An error page need not be JSON, and its status counts all the same.
+        // An error page need not be JSON; then only its status counts.
         let body = self.json().unwrap_or(Value::Null);
         let described = describe(&body);
         let known = described.code.is_some() || described.message.is_some();
@@ -70,12 +70,13 @@ impl ProviderResponse {
         let class = match status {
             401 | 403 => ErrorClass::Credentials,
             402 => ErrorClass::Account,
-            // The request did not arrive whole, or arrived and was forgotten;
-            // 425 and 499 are a proxy's words that it did not wait.
+            // The request did not arrive completely, or its answer was not awaited: 425 and 499 are
+            // sent by proxies that gave up.
             408 | 425 | 499 => ErrorClass::Unclear,
             429 => ErrorClass::RateLimited,
-            // In the provider's own words, or with a time to come back, a 503 is its own; a bare
-            // one may be a proxy's. Of an order neither proves anything (see `port::refusal`).
+            // A 503 with the provider's own error, or with a time to retry, comes from the
+            // provider; a bare one may come from a proxy. Neither proves anything about an order
+            // (see `port::refusal`).
             503 if known || retry_after.is_some() => ErrorClass::Unavailable,
             400..=499 => ErrorClass::Rejected,
             _ => ErrorClass::Unclear,
@@ -91,14 +92,14 @@ impl ProviderResponse {
         }
     }
 
-    /// How long the provider asks to wait.
+    /// The wait that the provider asks for.
     pub fn retry_after(&self) -> Option<Duration> {
         retry_after(&self.headers, None)
     }
 }
 
-/// How long an answer asks to wait (`retry-after-ms`, `retry-after` in seconds or as
-/// a date against the answer's own `date`, or without one against `now`).
+/// The wait that an answer asks for (`retry-after-ms`, or `retry-after` in seconds or as a date,
+/// relative to the answer's own `date` or otherwise to `now`).
 pub fn retry_after(headers: &HeaderMap, now: Option<SystemTime>) -> Option<Duration> {
     let header = |name: &str| headers.get(name)?.to_str().ok();
     if let Some(milliseconds) = header("retry-after-ms").and_then(|text| text.parse().ok()) {
@@ -115,8 +116,7 @@ pub fn retry_after(headers: &HeaderMap, now: Option<SystemTime>) -> Option<Durat
 }
 
 impl ErrorDescription {
-    /// Reads code and message at these places (JSON pointers), where they hold
-    /// text or a number.
+    /// Reads code and message at these places (JSON pointers), if they contain text or a number.
     pub fn at(body: &Value, code: &str, message: &str) -> Self {
         Self {
             code: text_at(body, code),
@@ -151,13 +151,13 @@ pub fn required_list<'v>(body: &'v Value, pointer: &str) -> Result<&'v [Value], 
     })
 }
 
-/// The time at a JSON pointer, in any way of writing that [`crate::timestamps`] knows.
+/// The time at a JSON pointer, in any format that [`crate::timestamps`] reads.
 pub fn time_at(body: &Value, pointer: &str) -> Option<SystemTime> {
     crate::timestamps::read(body.pointer(pointer)?)
 }
 
-/// A number from 0 to 100 at a JSON pointer; `scale` is what 100 % counts there.
-/// Reads `"40%"` too.
+/// A number from 0 to 100 at a JSON pointer; `scale` is the value of 100 % there. Also reads
+/// `"40%"`.
 pub fn percent_at(body: &Value, pointer: &str, scale: f64) -> Option<u8> {
     let number = match body.pointer(pointer)? {
         Value::Number(number) => number.as_f64()?,

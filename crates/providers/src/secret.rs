@@ -5,8 +5,8 @@ use std::hash::{Hash, Hasher};
 
 use zeroize::Zeroizing;
 
-/// A secret value. `Debug` and `Display` show only that there is one. Its memory is overwritten when it
-/// is dropped; a `String` that it is made of is taken over, not copied.
+/// A secret value. `Debug` and `Display` show only that there is one. Its memory is overwritten
+/// when it is dropped; a `String` passed to it is moved, not copied.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 
@@ -51,7 +51,7 @@ mod tests {
         let at = text.as_ptr();
         let secret = Secret::new(text);
         assert_eq!(secret.expose().as_ptr(), at, "no copy is left behind");
-        // Freed memory cannot be looked at: the type says what its drop does.
+        // Freed memory cannot be inspected, so the type is checked instead.
         is_wiped(&secret.0);
     }
 }

@@ -7,20 +7,20 @@ use url::Url;
 
 use crate::catalogue::{Catalogue, ProtocolCatalogue};
 
-/// A provider as the operator describes it, without its credentials.
+/// A provider as the operator configures it, without its credentials.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProviderSettings {
     /// The operator's name for it.
     pub name: String,
-    /// Where it is; the protocol's own address when left out.
+    /// Its base URL; the protocol's own if omitted.
     pub base_url: Option<Url>,
     /// The protocol's own options.
     pub options: Map<String, Value>,
-    /// What is known of its models.
+    /// The known models.
     pub catalogue: Arc<Catalogue>,
 }
 
-/// What is wrong with the settings of a provider.
+/// A fault in the settings of a provider.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{message}", place(key.as_deref(), *line))]
 pub struct SettingsError {
@@ -28,7 +28,7 @@ pub struct SettingsError {
     pub key: Option<String>,
     /// The line of the recipe at fault, counting from 1.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The error message.
     pub message: String,
 }
 
@@ -42,7 +42,7 @@ fn place(key: Option<&str>, line: Option<usize>) -> String {
 }
 
 impl SettingsError {
-    /// Names the option at fault.
+    /// An error about this option.
     pub fn at(key: &str, message: impl Into<String>) -> Self {
         Self {
             key: Some(key.into()),
@@ -53,8 +53,7 @@ impl SettingsError {
 }
 
 impl ProviderSettings {
-    /// Those of a provider at its protocol's own address, with the catalogue that
-    /// is part of the program.
+    /// The settings of a provider at its protocol's own base URL, with the built-in catalogue.
     pub fn new(name: &str, options: Map<String, Value>) -> Self {
         Self {
             name: name.into(),
@@ -64,7 +63,7 @@ impl ProviderSettings {
         }
     }
 
-    /// What is known of the models of a protocol.
+    /// The known models of a protocol.
     pub(crate) fn protocol_catalogue(&self, protocol: &'static str) -> ProtocolCatalogue {
         ProtocolCatalogue::new(self.catalogue.clone(), protocol)
     }
@@ -78,7 +77,7 @@ impl ProviderSettings {
         }
     }
 
-    /// A text option that must be one of these; the first when left out.
+    /// A text option that must be one of these; the first if omitted.
     pub fn word<'a>(&self, key: &str, words: &[&'a str]) -> Result<&'a str, SettingsError> {
         let first = words.first().copied().unwrap_or_default();
         let Some(text) = self.text(key)? else {
@@ -91,7 +90,7 @@ impl ProviderSettings {
         })
     }
 
-    /// A yes-or-no option; `false` when left out.
+    /// A yes-or-no option; `false` if omitted.
     pub fn flag(&self, key: &str) -> Result<bool, SettingsError> {
         match self.options.get(key) {
             None => Ok(false),
@@ -100,7 +99,7 @@ impl ProviderSettings {
         }
     }
 
-    /// A list of texts; empty when left out.
+    /// A list of texts; empty if omitted.
     pub fn list(&self, key: &str) -> Result<Vec<String>, SettingsError> {
         let wrong = || SettingsError::at(key, "must be a list of strings");
         match self.options.get(key) {

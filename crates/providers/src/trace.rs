@@ -1,8 +1,8 @@
-//! Trace spans that others see too (W3C Trace Context). Who installs an exporter
-//! of OpenTelemetry decides what becomes of them; without one nothing begins.
+//! Trace spans that are propagated to other systems (W3C Trace Context). They are exported by an
+//! OpenTelemetry exporter; without one no span begins.
 //!
-//! Attributes are names from the settings, ids, states and counts, never what a caller or a provider
-//! wrote, an address or a secret.
+//! Attributes are names from the settings, ids, states and counts, never text of a caller or a
+//! provider, a URL or a secret.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -18,17 +18,17 @@ use opentelemetry::{Context, KeyValue, Value, global};
 /// The name under which spans are made.
 const SCOPE: &str = "mediagate";
 
-/// Something that is being done. It is over when this is dropped.
+/// A span of work; it ends when this is dropped.
 #[derive(Debug)]
 pub struct TraceSpan(Context);
 
 impl TraceSpan {
-    /// Nothing.
+    /// No trace.
     pub fn none() -> Self {
         Self(Context::new())
     }
 
-    /// As a part of what is done now, if that is traced.
+    /// Begins a span below the current one, if there is one.
     pub fn begin(name: impl Into<Cow<'static, str>>, kind: SpanKind) -> Self {
         let parent = Context::current();
         if parent.has_active_span() {
@@ -38,7 +38,7 @@ impl TraceSpan {
         }
     }
 
-    /// The same, done for these others as well.
+    /// The same, with links to these other spans.
     pub fn begin_for(name: &'static str, others: Vec<SpanContext>) -> Self {
         let parent = Context::current();
         if !parent.has_active_span() {
@@ -50,18 +50,19 @@ impl TraceSpan {
         Self::begin_under(&parent, builder.with_links(links.collect()))
     }
 
-    /// As a part of what is done elsewhere, or was done; the first of a trace if that is nothing.
+    /// Begins a span below `parent`, which may be elsewhere or over; the first of a new trace if
+    /// that is empty.
     pub fn begin_under(parent: &Context, builder: SpanBuilder) -> Self {
         let span = global::tracer(SCOPE).build_with_context(builder, parent);
         Self(parent.with_span(span))
     }
 
-    /// Does this as a part of it.
+    /// Runs a future within this span.
     pub fn around<F: Future>(&self, future: F) -> WithContext<F> {
         future.with_context(self.0.clone())
     }
 
-    /// For what is done by a future of its own: it is over when the context is dropped.
+    /// Converts it for a separate future: the span ends when the context is dropped.
     #[must_use]
     pub fn into_context(mut self) -> Context {
         std::mem::take(&mut self.0)
@@ -71,7 +72,7 @@ impl TraceSpan {
         self.0.span().set_attribute(KeyValue::new(name, value));
     }
 
-    /// It failed, for a reason of this class.
+    /// Marks it as failed, with a reason of this class.
     pub fn fail(&self, class: &'static str) {
         self.0.span().set_status(Status::error(class));
     }
@@ -90,7 +91,7 @@ impl Drop for TraceSpan {
     }
 }
 
-/// Notes something with what is done now.
+/// Adds an attribute to the current span.
 pub fn set_attribute(name: &'static str, value: impl Into<Value>) {
     Context::map_current(|context| {
         if context.has_active_span() {
@@ -99,17 +100,17 @@ pub fn set_attribute(name: &'static str, value: impl Into<Value>) {
     });
 }
 
-/// What is done now failed, for a reason of this class.
+/// Marks the current span as failed, with a reason of this class.
 pub fn mark_failed(class: &'static str) {
     Context::map_current(|context| context.span().set_status(Status::error(class)));
 }
 
-/// What is done now, for those that it is done for as well.
+/// The context of the current span, for links from others.
 pub fn current() -> SpanContext {
     Context::map_current(|context| context.span().span_context().clone())
 }
 
-/// Headers that tell a receiver which trace a request belongs to.
+/// Adds the headers with the trace that a request belongs to.
 pub fn inject_headers(headers: &mut HeaderMap) {
     let context = Context::current();
     if context.has_active_span() {
@@ -123,7 +124,7 @@ struct HeaderInjector<'a>(&'a mut HeaderMap);
 
 impl Injector for HeaderInjector<'_> {
     fn set(&mut self, key: &str, value: String) {
-        // What others wrote into a `tracestate` goes no further.
+        // The contents of a foreign `tracestate` are not passed on.
         if key != "traceparent" {
             return;
         }
@@ -144,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// What has ended.
+    /// The spans that have ended.
     #[derive(Debug, Clone, Default)]
     struct Ended(Arc<Mutex<Vec<SpanData>>>);
 
@@ -164,7 +165,7 @@ mod tests {
         }
     }
 
-    /// One test, for the exporter is the process's.
+    /// A single test, because the exporter is global to the process.
     #[test]
     fn spans_are_parts_of_what_is_done_and_nothing_begins_where_that_is_nothing() {
         let ended = Ended::default();

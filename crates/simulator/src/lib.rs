@@ -1,22 +1,21 @@
-//! Simulated hosted providers over real HTTP, so that everything above the
-//! wire can be tested and measured without them.
+//! Simulated hosted providers over real HTTP, so that the gateway can be tested and
+//! measured without them.
 //!
 //! ```text
-//! world    jobs and their lives, the journal of requests
-//! fault    what goes wrong on order, at a provider and on the network
-//! models   one file for each provider: its routes, words and shapes
-//! site     what a model sees of a request, and all that is between HTTP and it
-//! server   one listener for all of them, each under its own path
-//! control  the same for other processes: orders, plans, the journal over HTTP
-//! media    what finished jobs deliver
-//! receiver a caller who is told by webhooks what happened
+//! world     jobs and their states, the journal of requests
+//! fault     faults to inject, at a provider and on the network
+//! models    one file for each provider: its routes, status words and JSON
+//! site      a model's view of a request, and everything between HTTP and the model
+//! server    one listener for all of them, each under its own path
+//! control   the API for other processes: faults, plans, the journal over HTTP
+//! media     the files that finished jobs deliver
+//! receiver  a caller that receives webhooks
 //! ```
 //!
-//! Every provider is a *model*: a submission makes a [`Job`] that is queued,
-//! runs, and ends as planned; what a provider shows of it is worked out when it
-//! is asked. Nothing is canned. The simulator shares no code with the adapters:
-//! both were written from the providers' documents, so that a slip in one is
-//! not repeated in the other.
+//! Every provider is a *model*: a submission makes a [`Job`] that is queued, runs, and ends as
+//! planned; its state is computed when it is requested. No answers are prerecorded. The simulator
+//! shares no code with the adapters: both were written from the providers' documents, so that a
+//! mistake in one is not repeated in the other.
 
 mod control;
 mod fault;

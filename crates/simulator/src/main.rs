@@ -1,5 +1,5 @@
-//! The simulator as a program: plays every provider on one address, each under
-//! its protocol's name, until it is told to end.
+//! The simulator as a program: simulates every provider on one address, each under its protocol's
+//! name, until it is stopped.
 //!
 //! ```text
 //! simulator --listen 127.0.0.1:4000
@@ -36,7 +36,7 @@ struct Arguments {
     proxy: Vec<ProxyRoute>,
 }
 
-/// From where to where a proxy leads.
+/// The listening and target addresses of a proxy.
 #[derive(Clone, Copy)]
 struct ProxyRoute {
     listen: SocketAddr,
@@ -62,8 +62,8 @@ async fn main() -> std::io::Result<()> {
     simulator.world().set_journal(!arguments.no_journal);
     let address = simulator.url("");
     let address = address.trim_end_matches('/');
-    // With port 0 only this line tells where the simulator is, so whoever starts it reads the
-    // address here.
+    // With port 0 only this line contains the simulator's address, so the starting program reads it
+    // here.
     writeln!(std::io::stdout(), "listening on {address}")?;
     for way in arguments.proxy {
         let proxy = FaultProxy::listen(way.listen, way.to).await?;
@@ -74,7 +74,7 @@ async fn main() -> std::io::Result<()> {
     shutdown_signal().await
 }
 
-/// Ctrl-C, or being asked to end.
+/// Waits for Ctrl-C or SIGTERM.
 async fn shutdown_signal() -> std::io::Result<()> {
     #[cfg(unix)]
     {

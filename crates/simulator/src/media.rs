@@ -1,5 +1,5 @@
-//! Media that finished jobs deliver: small, but true to their media type. Each file is
-//! made once, so that many downloads cost little.
+//! Media that finished jobs deliver: small, but valid files of their media type. Each file is made
+//! once, so that many downloads cost little.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -35,7 +35,7 @@ enum MediaKey {
     Audio(u64, u64),
 }
 
-/// Files that are kept; the tests need fewer.
+/// Files that are cached; the tests need fewer.
 const MAX_CACHED_FILES: usize = 256;
 
 fn cached_file(what: MediaKey, make: impl FnOnce() -> Vec<u8>) -> Bytes {
@@ -47,7 +47,8 @@ fn cached_file(what: MediaKey, make: impl FnOnce() -> Vec<u8>) -> Bytes {
         return file.clone();
     }
     let file = Bytes::from(make());
-    // What is made depends on requests, so the cache needs a bound. Beyond it files are made anew.
+    // The files depend on requests, so the cache needs a limit. Beyond it files are made again each
+    // time.
     if files.len() < MAX_CACHED_FILES {
         files.insert(what, file.clone());
     }

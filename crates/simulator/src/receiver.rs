@@ -1,4 +1,4 @@
-//! A caller's receiver of webhooks: keeps what it was posted, and answers as it is told, badly too.
+//! A caller's receiver of webhooks: records its posts, and answers as configured, also incorrectly.
 
 #![expect(
     clippy::disallowed_methods,
@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 /// Longest body that is read.
 const LIMIT: usize = 16 * 1024 * 1024;
 
-/// What was posted.
+/// A request that was received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceivedPost {
     /// The path with its query.
@@ -38,20 +38,20 @@ impl ReceivedPost {
     }
 }
 
-/// What is done about it.
+/// The reaction to a post.
 #[derive(Debug, Clone)]
 pub enum Reaction {
-    /// This status, these headers, this body.
+    /// An answer with this status, these headers and this body.
     Answer(u16, Vec<(&'static str, String)>, String),
-    /// Nothing, ever.
+    /// The receiver never answers.
     Hang,
     /// The connection is closed without an answer.
     Close,
     /// A status and the beginning of a body, then the connection is closed.
     BreakOff(u16),
-    /// A byte of the answer every so often.
+    /// The answer byte by byte, with this pause.
     Drip(Duration),
-    /// A body of so many bytes.
+    /// A body of this many bytes.
     Flood(u16, usize),
 }
 
@@ -62,7 +62,7 @@ impl Reaction {
     }
 }
 
-/// Decides by what was posted and how many came before it.
+/// Decides by the post and the number of posts before it.
 type ReactionScript = dyn Fn(&ReceivedPost, usize) -> Reaction + Send + Sync;
 
 /// A running receiver; it and its connections end when this is dropped.
@@ -84,7 +84,7 @@ impl WebhookReceiver {
         Self::start_with_script(|_, _| Reaction::status(204)).await
     }
 
-    /// The same, acting by a script.
+    /// The same, reacting according to a script.
     pub async fn start_with_script(
         script: impl Fn(&ReceivedPost, usize) -> Reaction + Send + Sync + 'static,
     ) -> io::Result<Self> {
@@ -103,7 +103,7 @@ impl WebhookReceiver {
         })
     }
 
-    /// Acts by another script from now on.
+    /// Reacts according to another script from now on.
     pub fn set_script(
         &self,
         script: impl Fn(&ReceivedPost, usize) -> Reaction + Send + Sync + 'static,
@@ -111,7 +111,7 @@ impl WebhookReceiver {
         *lock(&self.book.script) = Arc::new(script);
     }
 
-    /// Where it is posted to.
+    /// The URL of a path.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
@@ -121,10 +121,10 @@ impl WebhookReceiver {
         lock(&self.book.posted).clone()
     }
 
-    /// Waits until so much was posted; returns it.
+    /// Waits for this many posts; returns them.
     pub async fn wait_for_count(&self, count: usize) -> Vec<ReceivedPost> {
         let mut seen = self.book.count.subscribe();
-        // `wait_for` fails only if the sender is gone, and `self` holds it.
+        // `wait_for` fails only if the sender is gone, and `self` owns it.
         let _ = seen.wait_for(|now| *now >= count).await;
         self.posted()
     }
@@ -161,7 +161,7 @@ async fn serve_connection(stream: TcpStream, book: &ReceiverState) {
         let script = lock(&book.script).clone();
         let before = lock(&book.posted).len();
         let reaction = script(&posted, before);
-        // Recorded before the answer is sent: whoever has the answer must find the post here.
+        // Recorded before the answer is sent: a sender that has the answer must find the post here.
         let count = {
             let mut all = lock(&book.posted);
             all.push(posted);

@@ -88,8 +88,8 @@ impl Simulator {
         Self::listen_with(address, None, Arc::default()).await
     }
 
-    /// Starts on this address, with https or a world that there is already: so a
-    /// provider goes down and comes back.
+    /// Starts on this address, with https or an existing world, to simulate a provider that goes
+    /// down and comes back.
     pub async fn listen_with(
         address: SocketAddr,
         tls: Option<ServerTls>,
@@ -111,12 +111,12 @@ impl Simulator {
         })
     }
 
-    /// The base address of a provider.
+    /// The base URL of a provider.
     pub fn url(&self, provider: &str) -> String {
         format!("{}://{}/{provider}", self.scheme, self.address)
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -126,8 +126,8 @@ impl Simulator {
         &self.world
     }
 
-    /// Keeps a proxy as long as it lives itself, to be steered over HTTP by the
-    /// number that this answers.
+    /// Keeps a proxy as long as the simulator runs; it can be controlled over HTTP by the returned
+    /// number.
     pub fn keep_proxy(&self, proxy: FaultProxy) -> usize {
         self.proxies.keep(proxy)
     }
@@ -144,8 +144,8 @@ fn app(world: &Arc<World>, proxies: Arc<ProxyRegistry>, scheme: &'static str) ->
     for model in MODELS {
         let site = SimulatedSite::new(model.name, scheme, world.clone());
         let router = (model.routes)(site).into_router();
-        // The trailing slash makes the base address itself a path. `hunyuan` has no other: it names
-        // its actions in a header.
+        // The trailing slash makes the base URL itself a path. `hunyuan` has no other: it names its
+        // actions in a header.
         app = app.nest(&format!("/{}/", model.name), router);
     }
     // By default axum refuses multipart forms of more than 2 MB, and recordings are larger.
@@ -153,8 +153,8 @@ fn app(world: &Arc<World>, proxies: Arc<ProxyRegistry>, scheme: &'static str) ->
 }
 
 async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, app: Router) {
-    // The set aborts its connections when it is dropped with this task. So a simulator that is
-    // dropped vanishes at once, as a provider that goes down.
+    // The set aborts its connections when it is dropped with this task. So a dropped simulator
+    // disappears at once, like a provider that goes down.
     let mut connections = JoinSet::new();
     loop {
         // An error of `accept` concerns one connection. The others must still be served.
@@ -164,7 +164,7 @@ async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, app: Router) {
         // A finished task stays in the set until it is joined. Without this, a load test would keep
         // an entry for every connection that it ever made.
         while connections.try_join_next().is_some() {}
-        // Nagle's algorithm would hold small answers back and show up as latency in benchmarks.
+        // Nagle's algorithm would delay small answers and appear as latency in benchmarks.
         let _ = stream.set_nodelay(true);
         let reset = ConnectionReset::default();
         let stream = ResettableStream {
@@ -204,11 +204,11 @@ where
         }
     });
     let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-    // An error here was ordered by a fault, or the client hung up. Neither is worth a report.
+    // An error here was caused by a fault, or the client disconnected. Neither needs a report.
     let _ = server.serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// A connection that ends with a reset when that was ordered.
+/// A connection that ends with a reset if that was requested.
 struct ResettableStream {
     stream: TcpStream,
     reset: ConnectionReset,

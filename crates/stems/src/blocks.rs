@@ -132,8 +132,8 @@ impl BlockSeparator {
         write: &mut StemSink<'_>,
     ) -> Result<(), SeparateError> {
         let [vocals, drums, bass] = parts;
-        // The remainder is taken from the mix itself, at the clip's own rate and level. Every error
-        // of analysis, scaling and resampling ends up in it, so the sum stays the mix.
+        // The remainder is computed from the mix itself, at the clip's own rate and level. Every
+        // error of analysis, scaling and resampling ends up in it, so the sum stays the mix.
         let without = |parts: &[&Vec<Vec<f32>>]| -> Vec<Vec<f32>> {
             let channels = self.mix.iter().enumerate().map(|(c, mix)| {
                 let mut left = mix[place.clone()].to_vec();
@@ -201,7 +201,7 @@ impl SeparationEngine for BlockSeparator {
 }
 
 fn needed(wanted: &[Stem]) -> [bool; ESTIMATED] {
-    // `other` is what all three leave over, so it takes the work of all of them.
+    // `other` is the remainder of all three, so it needs all of them.
     let has = |stem| wanted.contains(&stem);
     let other = has(Stem::Other);
     [

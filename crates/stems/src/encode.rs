@@ -173,7 +173,7 @@ const BITS: usize = 24;
 /// and the code with the most bits looks like the one with the fewest.
 const BLOCK: usize = 4_095;
 
-/// Bits of a frame beside its samples, with room to spare.
+/// Upper bound of a frame's bits in addition to its samples.
 const FRAME_OVERHEAD: usize = 512;
 
 /// Writes a 32-bit float WAV file: every sample exactly as it is.
@@ -207,8 +207,8 @@ const WAV_HEADER_ROOM: usize = 128;
 const MAX_RATE: u32 = 655_350;
 
 /// The encoder refuses rates above 96 kHz, and it writes a rate into each frame under a checksum.
-/// Under this one, which has no short form, frames say "see the file's header", and the header,
-/// which has no checksum, then gets the true rate.
+/// With this one, which has no short form, frames refer to the file's header, and the header, which
+/// has no checksum, then gets the true rate.
 const STAND_IN_RATE: usize = 95_999;
 
 /// Sets two fields of the first metadata block: the 20 bits of the rate, see [`STAND_IN_RATE`], and
@@ -260,7 +260,7 @@ impl Source for SampleBlock {
     }
 }
 
-/// The nearest of the 2^24 steps. A cast turns what is no number into 0.
+/// The nearest of the 2^24 steps. A cast turns NaN into 0.
 #[expect(clippy::cast_possible_truncation, reason = "clamped to 24 bits before")]
 fn to_24_bits(x: f32) -> i32 {
     (x * 8_388_608.0).round().clamp(-8_388_608.0, 8_388_607.0) as i32

@@ -18,11 +18,11 @@ pub(crate) const ESTIMATED: usize = 3;
 /// The peak to which a clip is scaled, so that cues mean the same for quiet and loud ones.
 pub(crate) const SCALE: f32 = 0.9;
 
-/// How much of each stem the filter takes to come from all sides alike. The second pass's cues take
-/// 0.05, which costs the check songs 0.02 dB in here.
+/// The part of each stem that the filter assumes to come from all directions. The second pass's
+/// cues use 0.05, which here would cost the test songs 0.02 dB.
 const DIFFUSE_SHARE: f32 = 0.01;
 
-/// Channels of each estimated stem; a stem that nobody wants has none.
+/// Channels of each estimated stem; a stem that is not requested has none.
 pub(crate) type StemEstimates = [Vec<Vec<f32>>; ESTIMATED];
 
 /// Separates `channels` of equal length, scaled to about full scale. One and two channels go
@@ -105,7 +105,7 @@ impl ShareSplitter<'_> {
         Ok(estimates)
     }
 
-    /// The sound of some frames: for each stem and channel what overlap-add made of them.
+    /// The sound of some frames: for each stem and channel, the result of overlap-add.
     fn frames(&self, range: std::ops::Range<usize>, stems: &[usize]) -> Vec<Vec<f32>> {
         let count = self.channels.len();
         let mut sounds =
@@ -175,7 +175,7 @@ pub(crate) fn to_stereo(channels: &[Vec<f32>]) -> Vec<Vec<f32>> {
 }
 
 /// Two channels to analyse. Files order their channels front left, front right, centre, low
-/// frequencies, then those behind and beside, left before right (without the low ones below six).
+/// frequencies, then rear and side, left before right (without the low ones below six).
 fn fold_down(channels: &[Vec<f32>]) -> [Vec<f32>; 2] {
     // 0.71 is the -3 dB with which ITU-R BS.775 mixes the centre and the surrounds into stereo.
     let both = [0.71, 0.71];

@@ -2,8 +2,8 @@
 //!
 //! The crate owns everything between a file's bytes and a stem's samples: [`decode()`] (WAV, FLAC,
 //! MP3, AAC, M4A, Ogg Vorbis), [`separate()`] (the signal processing) and [`encode`] (24-bit FLAC,
-//! float WAV). It must not know about HTTP, a database, or an async runtime: it is plain
-//! functions over memory, safe to call from any thread, and safe on hostile bytes.
+//! float WAV). It must not know about HTTP, a database, or an async runtime: it is plain functions
+//! over memory, safe to call from any thread, and safe on untrusted bytes.
 //!
 //! # What it promises
 //!
@@ -11,16 +11,16 @@
 //! * `vocals + drums + bass + other` is the mix, and so is `vocals + instrumental`, to within
 //!   1e-5 of full scale. Whatever is not vocals, drums or bass *is* `other`, by subtraction.
 //! * The same samples in give the same samples out, whatever the number of threads.
-//! * Nothing panics: damaged files and odd signals are errors or honest answers.
+//! * Nothing panics: damaged files and unusual signals give errors or correct results.
 //!
 //! # What it cannot do
 //!
-//! The engine is classical signal processing and two small nets, trained from scratch on songs
-//! that a program composed and rendered (see `training/README.md`): no recording and no pretrained
+//! The engine is classical signal processing and two small nets, trained from scratch on songs that
+//! a program composed and rendered (see `training/README.md`): no recording and no pretrained
 //! weight is in it. Stems bleed into each other audibly, and a mono mix loses the strongest cue,
-//! its stereo image. It does not tell guitar, keys, strings, brass, synths or backing vocals
-//! apart, because no cue used here does; they all stay in `other`. With the feature `onnx`, models of
-//! the operator that do better run in its place.
+//! its stereo image. It does not distinguish guitar, keys, strings, brass, synths or backing
+//! vocals, because no cue used here does; they all stay in `other`. With the feature `onnx`, models
+//! of the operator that do better run in its place.
 //!
 //! # How it works
 //!

@@ -1,6 +1,6 @@
 //! `stems song.ext OUTDIR`: separates a sound file into WAV files, from a terminal.
 //!
-//! Only arguments, files and words; everything about sound is the library's.
+//! Only arguments, files and messages; everything about sound is in the library.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -54,17 +54,17 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// What the command line asks for.
+/// The parsed command line.
 struct CommandLine {
     song: PathBuf,
     folder: PathBuf,
     model: Option<PathBuf>,
-    /// `None` is all that there are.
+    /// All stems if `None`.
     stems: Option<Vec<Stem>>,
 }
 
 impl CommandLine {
-    /// `None` is the wish for help.
+    /// `None` if help is requested.
     fn read(words: impl Iterator<Item = OsString>) -> Result<Option<Self>, String> {
         let mut words = words.peekable();
         let (mut paths, mut list, mut model, mut only_paths) = (Vec::new(), None, None, false);
@@ -144,7 +144,7 @@ fn run(order: &CommandLine) -> Result<(), String> {
         |path: &Path, reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
     let recording = Recording::open(&order.song).map_err(|e| named(&order.song, &e))?;
     let limits = DecodeLimits {
-        max_bytes: usize::MAX, // the samples are never held all at once
+        max_bytes: usize::MAX, // the samples are never all in memory
         ..DecodeLimits::default()
     };
     let scan = decode::scan(&recording, &limits).map_err(|e| named(&order.song, &e))?;
@@ -170,7 +170,7 @@ fn run(order: &CommandLine) -> Result<(), String> {
     Ok(())
 }
 
-/// The engine that was asked for, and the stems that it makes.
+/// The requested engine, and the stems that it makes.
 fn engine(
     order: &CommandLine,
     shape: ClipShape,
@@ -266,7 +266,7 @@ fn energy<'a>(samples: impl Iterator<Item = &'a f32>) -> f64 {
 /// The format counts its bytes in 32 bits; a little is for the header.
 const MAX_WAV: usize = u32::MAX as usize - 1_024;
 
-/// A stem on its way into a file, and what the table says of it.
+/// A stem being written to a file, and its data for the table.
 struct StemFile {
     path: PathBuf,
     writer: hound::WavWriter<std::io::BufWriter<std::fs::File>>,
@@ -311,7 +311,7 @@ impl StemFile {
         Ok(())
     }
 
-    /// Completes the file and describes it, beside a song of that much energy.
+    /// Completes the file and describes it, relative to a song with this energy.
     fn finish(self, stem: Stem, song: f64) -> Result<String, String> {
         let written = self.writer.finalize();
         written.map_err(|e| format!("{}: {e}", self.path.display()))?;
@@ -335,7 +335,7 @@ impl StemFile {
     }
 }
 
-/// A bar of so many cells when `part` is 1, and of one more eighth of a cell at least for anything.
+/// A bar of `cells` cells if `part` is 1, and of at least an eighth of a cell for anything above 0.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

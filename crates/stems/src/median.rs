@@ -84,16 +84,16 @@ impl SortedWindow {
     /// Fills the window around place 0 with `at(-half..=half)`.
     fn start(&mut self, at: impl Fn(isize) -> MedianLanes) {
         let half = (self.values.len() / 2).cast_signed();
-        // Infinities stand for empty places, which the first values replace one by one.
+        // Infinities represent empty places, which the first values replace one by one.
         self.values.fill([f32::INFINITY; LANES]);
         for i in -half..=half {
             self.replace(&[f32::INFINITY; LANES], &at(i));
         }
     }
 
-    /// Takes one `old` out of each lane, where it must be, and puts `new` in.
+    /// Removes one `old` value from each lane, which must contain it, and inserts `new`.
     fn replace(&mut self, old: &MedianLanes, new: &MedianLanes) {
-        // One pass takes out and puts in: `kept` walks through the window without `old`, and
+        // One pass removes and inserts: `kept` walks through the window without `old`, and
         // `carried` is the new value until its place is found.
         let mut carried = *new;
         let last = self.values.len() - 1;

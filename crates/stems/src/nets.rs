@@ -2,8 +2,8 @@
 //!
 //! Plain feed-forward nets with rectifiers and a softmax at the end; each bin on its own. The
 //! weights are in `weights.bin`: for each net and layer the matrix (a row for each output), then
-//! the biases, as little-endian 32-bit floats. `examples/train` made them; `training/README.md` says
-//! from what and by which command.
+//! the biases, as little-endian 32-bit floats. `examples/train` made them; `training/README.md`
+//! describes the training data and the command.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch, f32x16};
@@ -87,8 +87,8 @@ impl ShareNet {
         }
     }
 
-    /// Raises all shares to a power, before they are made to sum to one: what comes out of the last
-    /// layer are their logarithms.
+    /// Raises all shares to a power, before they are made to sum to one: the last layer outputs
+    /// their logarithms.
     pub(crate) fn sharper(mut self, power: f32) -> Self {
         if let Some(last) = self.layers.last_mut() {
             let numbers = last.weights.iter_mut().chain(&mut last.biases).flatten();
@@ -102,7 +102,8 @@ impl ShareNet {
         dispatch!(self.level, simd => self.bin_shares_with(simd, cues, out));
     }
 
-    /// Inlined all the way down, because only so the compiler may use the vectors of `S`.
+    /// Inlined all the way down, because only then the compiler may use the vector instructions of
+    /// `S`.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "what the dispatch asks for")]
     fn bin_shares_with<S: Simd>(&self, simd: S, cues: &CueRow, out: &mut [f32]) {

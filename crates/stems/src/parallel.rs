@@ -5,7 +5,7 @@
 
 use crate::SeparateError;
 
-/// The work was cancelled. Converted to the public error at the crate's edge.
+/// The work was cancelled. Converted to the public error at the crate's public functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WorkCancelled;
 
@@ -15,7 +15,7 @@ impl From<WorkCancelled> for SeparateError {
     }
 }
 
-/// Asks whether to stop, once per row of work.
+/// Checks for cancellation, once per row of work.
 #[derive(Clone, Copy)]
 pub(crate) struct CancelCheck<'a>(pub(crate) &'a (dyn Fn() -> bool + Sync));
 
@@ -52,8 +52,8 @@ pub(crate) fn fill_rows<T: Send>(
     })
 }
 
-/// Cuts rows of `width` values into one band for each thread and fills each band by
-/// `fill(index of its first row, band)`. What a row gets must not depend on its band.
+/// Cuts rows of `width` values into one band for each thread and fills each band by `fill(index of
+/// its first row, band)`. The content of a row must not depend on its band.
 pub(crate) fn fill_bands<T: Send>(
     data: &mut [T],
     width: usize,

@@ -104,8 +104,8 @@ impl SpectralPlane {
 
 const TILE: usize = 32;
 
-/// Running mean with repeated edges. The sum is kept in double precision, because what is added
-/// when loud must cancel exactly enough when it leaves and silence follows.
+/// Running mean with repeated edges. The sum is kept in double precision, so that loud values that
+/// leave the window cancel precisely enough before silence.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,

@@ -77,7 +77,7 @@ mod tests {
         }
     }
 
-    /// The level of a tone after resampling, in decibels of what it was.
+    /// The level of a tone after resampling, in decibels relative to the original.
     fn level_after(hz: f64, from: u32, to: u32) -> f64 {
         let turn = std::f64::consts::TAU * hz / f64::from(from);
         let sound: Vec<f32> = (0..from)
@@ -102,7 +102,7 @@ mod tests {
                 assert!(level.abs() < 0.01, "{from} to {to} at {hz} Hz: {level} dB");
             }
         }
-        // What lies above the new rate's middle would be heard as something else.
+        // Frequencies above half of the new rate would be aliased.
         for (hz, from, to) in [
             (23_500.0, 48_000, 44_100),
             (25_000.0, 96_000, 44_100),

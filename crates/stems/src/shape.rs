@@ -14,7 +14,7 @@ pub struct ClipShape {
     pub peak: f32,
     /// Mean of the mono mix, which is the mean of the channels.
     pub mean: f32,
-    /// Standard deviation of the mono mix. Some models want it scaled to 1.
+    /// Standard deviation of the mono mix. Some models need it scaled to 1.
     pub deviation: f32,
 }
 

@@ -38,7 +38,7 @@ impl StemShares {
         &self.0[t * FRAME + stem * BINS..][..BINS]
     }
 
-    /// Where each stem stands in the stereo image, at every frequency.
+    /// The position of each stem in the stereo image, at every frequency.
     pub(crate) fn spatial_filter(
         &self,
         spectra: &[ChannelSpectra; 2],

@@ -6,9 +6,9 @@
 pub enum Stem {
     /// Singing and speech.
     Vocals,
-    /// Voices behind the lead.
+    /// Backing voices.
     BackingVocals,
-    /// Drums and, where nothing else makes it, other percussion.
+    /// Drums and, if no other stem has it, other percussion.
     Drums,
     /// The bass line.
     Bass,
@@ -16,7 +16,7 @@ pub enum Stem {
     Guitar,
     /// Piano, organ and other keys.
     Keyboard,
-    /// Percussion beside the drum kit.
+    /// Percussion other than the drum kit.
     Percussion,
     /// Bowed strings.
     Strings,
@@ -26,7 +26,7 @@ pub enum Stem {
     Fx,
     Brass,
     Woodwinds,
-    /// The mix without all that the engine or the model can tell apart.
+    /// The mix without everything that the engine or the model can separate.
     Other,
     /// The mix without vocals.
     Instrumental,
@@ -80,8 +80,8 @@ impl Stem {
         }
     }
 
-    /// Finds a stem by name, without regard to case, and to `_`, `-` and space. What some models
-    /// call piano is the keyboard.
+    /// Finds a stem by name, without regard to case, and to `_`, `-` and space. The piano of some
+    /// models is the keyboard.
     pub fn parse(name: &str) -> Option<Self> {
         let plain = |name: &str| -> String {
             let kept = name.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
@@ -112,5 +112,5 @@ impl std::fmt::Display for Stem {
     }
 }
 
-/// How many the built-in engine tells apart: vocals, drums, bass, other.
+/// How many the built-in engine separates: vocals, drums, bass, other.
 pub(crate) const STEMS: usize = 4;

@@ -1,8 +1,8 @@
 //! The short-time Fourier transform and its inverse.
 //!
-//! A periodic Hann window serves for analysis and synthesis; frame `t` is centred on sample
-//! `t * hop`, with silence assumed outside the sound. Overlapping frames are added and divided by
-//! the sum of the squared windows, so that untouched spectra give back the sound.
+//! A periodic Hann window serves for analysis and synthesis; frame `t` is centred on sample `t *
+//! hop`, with silence assumed outside the sound. Overlapping frames are added and divided by the
+//! sum of the squared windows, so that unchanged spectra reproduce the sound.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct StftGrid {
     pub(crate) hop: usize,
 }
 
-/// The resolution in which sound is taken apart.
+/// The resolution at which sound is separated.
 pub(crate) const MAIN: StftGrid = StftGrid {
     size: 4_096,
     hop: 1_024,
@@ -139,7 +139,7 @@ impl Stft {
     /// Adds the sound of one spectrum to `out`, which starts half a window before frame 0.
     pub(crate) fn overlap_add(&self, spectrum: &mut [Complex32], t: usize, out: &mut [f32]) {
         let mut sound = self.inverse.make_output_vec();
-        // The transform insists that these two are real, as they are for every real sound.
+        // The transform requires that these two are real, as they are for every real sound.
         for edge in [0, spectrum.len() - 1] {
             spectrum[edge].im = 0.0;
         }
@@ -153,7 +153,8 @@ impl Stft {
         }
     }
 
-    /// What overlapping frames must be divided by, and cuts the leading half window off.
+    /// Divides overlapping frames by the sum of their windows, and cuts off the leading half
+    /// window.
     #[expect(clippy::cast_precision_loss, reason = "a transform's length")]
     pub(crate) fn finish(&self, added: &[f32], samples: usize) -> Vec<f32> {
         let (size, hop) = (self.grid.size, self.grid.hop);

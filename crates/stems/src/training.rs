@@ -1,6 +1,6 @@
 //! Training samples for the nets: the cues of songs whose stems are known.
 //!
-//! The cues come from the very code that separates, so that weights and cues can never disagree.
+//! The cues come from the same code that separates, so that weights and cues can never disagree.
 //! Nothing in here runs in a separation; `examples/train` is its only user.
 
 use crate::cues::{CueRow, EstimateCues, MixCues};
@@ -23,23 +23,23 @@ pub const fn count(sizes: &[usize]) -> usize {
     nets::count(sizes)
 }
 
-/// Some of a song's bins, and what the song as a whole has of each stem.
+/// Some of a song's bins, and the song's total energy of each stem.
 pub struct BinSample {
     /// The cues, bin by bin, each from -1 to 1 as -32767 to 32767.
     pub cues: Vec<i16>,
-    /// The shares that would be right: the stems' part of the mix's power, for each bin.
+    /// The ideal shares: the stems' part of the mix's power, for each bin.
     pub targets: Vec<[f32; STEMS]>,
-    /// How much of the song's power each bin stands for. Summed over the draw, weight times
+    /// The part of the song's power that each bin represents. Summed over the draw, weight times
     /// squared difference from the target is the energy of the error in the song.
     pub weights: Vec<f32>,
     /// The energy of each stem in the song.
     pub energies: [f64; STEMS],
-    /// The energy of the error that stays when every share is right.
+    /// The energy of the remaining error if every share is ideal.
     pub rest: [f64; STEMS],
 }
 
 /// Draws `count` bins of a song, those with more power more often, with the first pass's cues or
-/// with the second's, when the `first` net is there. `place` in 0..1 shifts the drawing.
+/// with the second's, if the `first` net is given. `place` in 0..1 shifts the drawing.
 pub fn draw(
     stems: &[StereoTrack; STEMS],
     first: Option<&[f32]>,
@@ -47,7 +47,7 @@ pub fn draw(
     place: f64,
 ) -> BinSample {
     let go_on = || false;
-    // INVARIANT: only a request to stop ends the work early, and nobody makes one.
+    // INVARIANT: only a cancellation ends the work early, and there is none here.
     try_draw(stems, first, count, place, CancelCheck(&go_on)).unwrap_or_else(|WorkCancelled| {
         BinSample {
             cues: Vec::new(),
@@ -117,13 +117,13 @@ fn sum(stems: &[StereoTrack; STEMS]) -> StereoTrack {
     })
 }
 
-/// The exponent of the power by which bins are drawn: between all alike and the loudest only.
+/// The exponent of the power by which bins are drawn: between equal weights and only the loudest.
 const POWER_EXPONENT: f32 = 0.55;
 
 struct BinSampler<'a> {
     mixed: &'a [ChannelSpectra; 2],
     truth: &'a [[ChannelSpectra; 2]],
-    /// The favour of one draw, and what is left until the next.
+    /// The weight per draw, and the rest until the next draw.
     step: f64,
     until: f64,
     made: BinSample,
@@ -170,8 +170,8 @@ impl<'a> BinSampler<'a> {
             let power = power(self.mixed, t, k);
             let targets: [f64; STEMS] = std::array::from_fn(|stem| self.target(t, k, stem, power));
             let favour = bin_weight(power);
-            // Bins are drawn at equal steps of summed favour and not by chance, so no part of the
-            // song is missed.
+            // Bins are drawn at equal steps of accumulated weight and not randomly, so no part of
+            // the song is missed.
             self.until -= favour;
             if self.until > 0.0 || power < 1e-18 {
                 continue;
@@ -180,7 +180,7 @@ impl<'a> BinSampler<'a> {
                 fill(row);
                 filled = true;
             }
-            // A bin of more than one step's favour is drawn once and counts as often as it should.
+            // A bin with more weight than one step is drawn once and counted accordingly.
             let times = 1.0 + (-self.until / self.step).floor();
             self.until += times * self.step;
             let cues =
@@ -193,7 +193,7 @@ impl<'a> BinSampler<'a> {
         }
     }
 
-    /// The right share, and the book-keeping of energies.
+    /// The ideal share; also updates the energies.
     fn target(&mut self, t: usize, k: usize, stem: usize, power: f64) -> f64 {
         let mut along = 0.0;
         let mut own = 0.0;

@@ -7,8 +7,8 @@ use crate::parallel::{CancelCheck, WorkCancelled};
 use crate::shares::StemShares;
 use crate::stft::ChannelSpectra;
 
-/// A net that was trained to minimise its own error is too cautious for the filter after it: 0.02 dB
-/// on the check songs.
+/// A net that was trained to minimise its own error is too cautious for the filter after it: 0.02
+/// dB on the test songs.
 const SHARPER: f32 = 1.1;
 
 pub(crate) struct PassNets {
@@ -62,7 +62,7 @@ pub(crate) fn first_pass(
     judge_frames(net, cues.frames(), nets::FIRST_NET_SIZES[0], fill, stop)
 }
 
-/// Lets `net` judge the cues of each frame, which `fill` writes into a row of `cues` cues.
+/// Applies `net` to the cues of each frame, which `fill` writes into a row of `cues` cues.
 fn judge_frames(
     net: &ShareNet,
     frames: usize,

@@ -1,4 +1,4 @@
-//! The multichannel Wiener filter: spectra that respect where each source stands between left and right.
+//! The multichannel Wiener filter: spectra that respect the stereo position of each source.
 //!
 //! The local Gaussian model: each source has a power for each bin and one 2x2 spatial covariance
 //! for each frequency; the multichannel Wiener filter is the best linear estimate under it.
@@ -11,7 +11,7 @@ use realfft::num_complex::Complex32;
 use crate::parallel::{CancelCheck, WorkCancelled};
 use crate::stem::STEMS;
 
-/// A Hermitian 2x2 matrix: two real numbers on the diagonal, one complex beside it.
+/// A Hermitian 2x2 matrix: two real numbers on the diagonal, one complex number off it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SpatialCovariance {
     left: f32,
@@ -19,13 +19,13 @@ pub(crate) struct SpatialCovariance {
     cross: Complex32,
 }
 
-/// Where the stems stand, for every frequency.
+/// The positions of the stems, for every frequency.
 pub(crate) struct WienerFilter {
     places: Vec<[SpatialCovariance; STEMS]>,
 }
 
 impl WienerFilter {
-    /// Learns the places from `shares(frame)[stem][bin]` of the two channels' spectra; see
+    /// Learns the positions from `shares(frame)[stem][bin]` of the two channels' spectra; see
     /// [`SpatialCovariance::normalise`] for `anywhere`.
     pub(crate) fn learn<'a>(
         frames: usize,
@@ -53,21 +53,21 @@ impl WienerFilter {
         Ok(Self { places })
     }
 
-    /// How likely each stem is to sound like this bin does between left and right: the logarithm
-    /// of the Gaussian's density, less what all stems share.
+    /// How well each stem explains the stereo position of this bin: the logarithm of the Gaussian's
+    /// density, minus the part common to all stems.
     pub(crate) fn likelihoods(&self, bin: usize, mix: [Complex32; 2]) -> [f32; STEMS] {
         let power = mix[0].norm_sqr() + mix[1].norm_sqr() + 1e-20;
         self.places[bin].map(|place| {
-            // The bin's own power is taken as the source's, so that loud bins say no more about the
-            // place than quiet ones.
+            // The bin's own power is taken as the source's, so that loud bins have no more weight
+            // than quiet ones.
             let white = place.solve(mix);
             let along = mix[0] * white[0].conj() + mix[1] * white[1].conj();
             -place.determinant().ln() - 2.0 * along.re / power
         })
     }
 
-    /// Both channels of each stem in one bin. What the filter leaves over is spread evenly, so
-    /// that the stems sum to the mix.
+    /// Both channels of each stem in one bin. The filter's remainder is spread evenly, so that the
+    /// stems sum to the mix.
     pub(crate) fn filter(
         &self,
         bin: usize,
@@ -78,7 +78,7 @@ impl WienerFilter {
         if power < 1e-20 {
             return [[Complex32::default(); 2]; STEMS];
         }
-        // Powers relative to the mix's keep the inverse well scaled for quiet and loud alike.
+        // Powers relative to the mix's keep the inverse well scaled for quiet and loud bins.
         let places = &self.places[bin];
         let mut sum = SpatialCovariance::white(NOISE);
         for (place, share) in places.iter().zip(shares) {
@@ -105,7 +105,7 @@ impl WienerFilter {
 /// One of [`STEMS`] equal parts.
 const EQUAL_SHARE: f32 = 0.25;
 
-/// Keeps the sum invertible where all stems stand in one place, as in a mono mix.
+/// Keeps the sum invertible if all stems have the same position, as in a mono mix.
 const NOISE: f32 = 1e-3;
 
 impl SpatialCovariance {
@@ -118,7 +118,7 @@ impl SpatialCovariance {
         }
     }
 
-    /// Adds what one bin's two channels say.
+    /// Adds the two channels of one bin.
     pub(crate) fn add(&mut self, [left, right]: [Complex32; 2], weight: f32) {
         self.left += weight * left.norm_sqr();
         self.right += weight * right.norm_sqr();
@@ -132,11 +132,11 @@ impl SpatialCovariance {
         self.cross += other.cross * share;
     }
 
-    /// Scales to a trace of 2 and lets the part `anywhere` of that come from all sides alike.
+    /// Scales to a trace of 2 and makes the part `anywhere` of it come from all directions.
     pub(crate) fn normalise(&mut self, anywhere: f32) {
         let trace = self.left + self.right;
         let scale = if trace > 1e-20 { 2.0 / trace } else { 0.0 };
-        // A stem that is silent at a frequency has no place there, so it may come from anywhere.
+        // A stem that is silent at a frequency has no position there, so it may come from anywhere.
         let anywhere = if scale > 0.0 { anywhere } else { 1.0 };
         let kept = (1.0 - anywhere) * scale;
         self.left = self.left * kept + anywhere;

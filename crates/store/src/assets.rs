@@ -51,7 +51,7 @@ pub fn stored_bytes(conn: &mut Conn<'_>, account: AccountId) -> Result<u64, Stor
     Ok(kept.map_or(0, |kept| u64::try_from(kept).unwrap_or(0)))
 }
 
-/// The file with this id, whoever owns it: its signed URL is permission enough.
+/// The file with this id, regardless of its owner: its signed URL is permission enough.
 pub fn by_id(conn: &mut Conn<'_>, id: AssetId) -> Result<Option<Asset>, StoreError> {
     conn.one(
         concat!("SELECT ", columns!(), " FROM assets WHERE id = ?1"),
@@ -74,7 +74,7 @@ pub fn expired(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, StoreE
     )
 }
 
-/// Which of these files have a record, whatever became of them.
+/// Which of these files have a record, even if they were removed.
 pub fn existing_ids(conn: &mut Conn<'_>, ids: &[AssetId]) -> Result<Vec<AssetId>, StoreError> {
     // The inner CAST keeps the parameter a TEXT. A parameter of type JSON would be refused.
     let sql = conn.dialect(
@@ -106,7 +106,8 @@ fn select_ids(
     conn.all(sql, &[(&ids).into()], |row| row.parse(0, "assets.id"))
 }
 
-/// Records that nobody has the file any more. It is deleted at `delete_at`, or when its owner wanted that.
+/// Records that the file was removed. It is deleted at `delete_at`, which may be earlier if its
+/// owner asked for that.
 pub fn mark_removed(
     conn: &mut Conn<'_>,
     id: AssetId,
@@ -164,12 +165,12 @@ pub fn any_removed_early(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, St
     Ok(found.is_some())
 }
 
-/// Brings back files that were removed by a clock that was ahead: their time is not over yet, and they
+/// Brings back files that were removed by a clock that was ahead: they have not expired yet, and
 /// are not deleted. Returns how many.
 pub fn restore_early(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
     const EARLY: &str = "SELECT account_id, CAST(SUM(size_bytes) AS BIGINT) FROM assets
          WHERE removed_at IS NOT NULL AND delete_at IS NOT NULL AND expires_at > ?1 GROUP BY account_id";
-    // Summed up first: after the update nothing tells these files from others.
+    // Summed up first: after the update these files cannot be distinguished from others.
     let early = conn.all(EARLY, &[now.micros().into()], |row| {
         Ok((row.text(0)?, row.int(1)?))
     })?;

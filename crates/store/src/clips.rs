@@ -138,7 +138,7 @@ pub fn set_upstream(
     Ok(())
 }
 
-/// Records what a clip's file says of its origin.
+/// Records the provenance of a clip's file.
 pub fn set_provenance(
     conn: &mut Conn<'_>,
     id: ClipId,
@@ -187,11 +187,11 @@ pub fn of_task(
     )
 }
 
-/// What a recording is called by.
+/// The titles for a recording's name.
 #[derive(Debug, Clone)]
 pub struct RecordingName {
     pub title: String,
-    /// Of a stem.
+    /// The stem's target, if the clip is a stem.
     pub target: Option<StemTarget>,
     /// The title of the clip that a stem is separated from.
     pub song: Option<String>,
@@ -205,7 +205,7 @@ record! {
     }
 }
 
-/// What the clip with this recording is called.
+/// The titles for the name of the clip with this recording.
 pub fn recording_name(
     conn: &mut Conn<'_>,
     recording: AssetId,
@@ -221,7 +221,7 @@ pub fn recording_name(
     )
 }
 
-/// The newest task that separated this clip, and of which a stem is left.
+/// The newest task that separated this clip, and of which at least one stem exists.
 pub fn newest_separation(
     conn: &mut Conn<'_>,
     source: ClipId,

@@ -1,10 +1,12 @@
 //! Columns by name: one declaration for each row that is read, and one list for each that is inserted.
 //!
-//! `record!` says once which columns make a struct. SELECT statements take their list from it, and rows are
-//! read by it, in the same order: a new column is one line. `insert!` pairs each column with its value.
-//! Positions and numbers of parameters are written by the macros alone, so that no two lists can disagree.
+//! `record!` declares once which columns form a struct. SELECT statements get their list from it,
+//! and rows are read with it, in the same order: a new column is one line. `insert!` pairs each
+//! column with its value. Positions and numbers of parameters are written only by the macros, so
+//! that no two lists can disagree.
 //!
-//! How a type is kept in a column is in [`types`]; a type that only one table has says it beside its statements.
+//! The encoding of a type in a column is in [`types`]; a type that only one table uses is encoded
+//! next to its statements.
 
 mod types;
 
@@ -45,7 +47,7 @@ impl<'a> From<&'a FieldValue<'_>> for SqlValue<'a> {
     }
 }
 
-/// A struct that `record!` declares the columns of.
+/// A struct whose columns are declared by `record!`.
 pub(crate) trait TableRecord: Sized {
     /// Reads the next columns, as many as it has.
     fn read(fields: &mut FieldReader<'_, '_>) -> Result<Self, StoreError>;
@@ -84,7 +86,7 @@ impl<'r, 'a> FieldReader<'r, 'a> {
     }
 }
 
-/// Runs what `insert!` wrote; the place of a statement is the place of its `insert!`.
+/// Runs a statement of `insert!`; a statement is identified by the location of its `insert!`.
 #[track_caller]
 pub(crate) fn run_insert<const N: usize>(
     conn: &mut Conn<'_>,
@@ -109,12 +111,12 @@ pub(crate) fn run_insert<const N: usize>(
 /// }
 /// ```
 ///
-/// A field is a column, what a function makes of columns, whose types are those of its parameters, or another record
-/// with its list. A column is a name or any expression of SQL.
+/// A field is a column, the result of a function of columns, whose types are those of its
+/// parameters, or another record with its list. A column is a name or any SQL expression.
 ///
-/// This makes [`TableRecord`] for the struct, and a macro: `columns!()` is the list for a SELECT, `columns!("t")` the same
-/// of the table `t`, and `columns!(insert task into conn)` adds a row with all of these columns, for which each field
-/// must be one; a last literal goes behind it.
+/// This implements [`TableRecord`] for the struct, and a macro: `columns!()` is the list for a
+/// SELECT, `columns!("t")` the same of the table `t`, and `columns!(insert task into conn)` adds a
+/// row with all of these columns, for which each field must be one; a final literal is appended.
 macro_rules! record {
     ($(#[$about:meta])* $list:ident for $($declared:tt)+) => {
         $crate::columns::record! { @ ($) $(#[$about])* $list for $($declared)+ }
@@ -162,7 +164,8 @@ macro_rules! record {
 }
 pub(crate) use record;
 
-/// Columns with commas between, each behind what is in parentheses; another record's list stands as it is.
+/// Columns with commas between, each prefixed by the text in parentheses; another record's list is
+/// inserted unchanged.
 macro_rules! list {
     (@ ($($prefix:literal),*) $column:literal) => {
         concat!($($prefix,)* $column)
@@ -176,7 +179,7 @@ macro_rules! list {
 }
 pub(crate) use list;
 
-/// Adds a row, each column beside its value, and returns how many were added:
+/// Adds a row, each column with its value, and returns how many were added:
 ///
 /// ```text
 /// insert!(conn, "tasks" {
@@ -219,7 +222,7 @@ macro_rules! insert {
 }
 pub(crate) use insert;
 
-/// A count, or the greatest one where the column holds none.
+/// A count, or the maximum if the column has none.
 pub(crate) fn saturated(stored: i64) -> u32 {
     u32::try_from(stored).unwrap_or(u32::MAX)
 }

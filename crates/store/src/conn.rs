@@ -101,7 +101,7 @@ impl Conn<'_> {
     }
 }
 
-/// Records the statement for tests that look at query plans.
+/// Records the statement for tests that check query plans.
 #[track_caller]
 fn note(sql: &'static str, values: &[SqlValue<'_>]) {
     #[cfg(debug_assertions)]

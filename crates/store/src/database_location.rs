@@ -1,9 +1,9 @@
-//! Database location, identified by properties that a copy of the database does not share.
+//! Database location, identified by properties that a copy of the database does not have.
 //!
-//! A file is known by its number in its file system, the moment at which it came to be there, to the
-//! nanosecond, and the machine's id: file systems give numbers away again, so a number alone proves
-//! nothing. A database of Postgres is known by its cluster's system identifier and its own number. Its
-//! timeline changes when a server is promoted, which is a fail-over or a restore to a point in time.
+//! A file is identified by its inode number, its creation time in nanoseconds, and the machine's
+//! id: file systems reuse inode numbers, so a number alone proves nothing. A Postgres database is
+//! identified by its cluster's system identifier and its own number. Its timeline changes when a
+//! server is promoted, which is a fail-over or a restore to a point in time.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,17 +12,17 @@ use std::time::UNIX_EPOCH;
 
 use crate::{Conn, StoreError};
 
-/// Where a database lies.
+/// The location of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatabaseLocation {
-    /// Another one lies elsewhere.
+    /// Identifies the location; a copy has another id.
     pub id: String,
-    /// Of Postgres.
+    /// The timeline of a Postgres server.
     pub timeline: Option<String>,
 }
 
 impl DatabaseLocation {
-    /// Of a database in a file; `None` if there is no such file.
+    /// The location of a database in a file; `None` if there is no such file.
     pub(super) fn of_file(path: &Path) -> Option<Self> {
         let file = id(&std::fs::metadata(path).ok()?);
         let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
@@ -32,7 +32,7 @@ impl DatabaseLocation {
         })
     }
 
-    /// Of the database that this connection leads to. Fails where the server tells nobody.
+    /// The location of the database of this connection. Fails if the server does not reveal it.
     pub(super) fn of_server(conn: &mut Conn<'_>) -> Result<Option<Self>, StoreError> {
         // The name of a WAL file begins with the timeline in eight digits.
         conn.one(
@@ -50,9 +50,9 @@ impl DatabaseLocation {
     }
 }
 
-/// What a copy of a file has another of.
+/// The properties of a file that a copy does not share.
 pub(super) fn id(file: &Metadata) -> String {
-    // Some file systems keep no such time. The number has to do there.
+    // Some file systems have no creation time. There the number has to suffice.
     let born = file.created().ok();
     let born = born.and_then(|born| born.duration_since(UNIX_EPOCH).ok());
     let born = born.map_or_else(String::new, |born| born.as_nanos().to_string());

@@ -1,5 +1,5 @@
-//! Recent events of all accounts for the operator feed, read from the records themselves,
-//! in the order of an index each.
+//! Recent events of all accounts for the operator feed, read from the records themselves, each kind
+//! through an index.
 
 use crate::columns::{TableRecord as _, record, saturated};
 use crate::tasks::first_id;

@@ -1,7 +1,7 @@
 //! The registry of results: fingerprints, digests and watermarks by which a file is recognised.
 //!
-//! Likeness is looked up by parts of fingerprints, so that no search reads the whole table; how
-//! alike two are, the caller decides.
+//! Similar results are looked up by parts of fingerprints, so that no search reads the whole table;
+//! the caller decides how similar two are.
 
 use crate::columns::{TableRecord as _, insert, record};
 use crate::{Conn, StoreError};
@@ -9,7 +9,7 @@ use mediagate_model::ids::AssetId;
 use mediagate_model::provenance::{PerceptualFingerprint, ResultFingerprint};
 
 record! {
-    /// Without the keys of the index.
+    /// The columns without the index keys.
     columns for ResultFingerprint of "prints" {
         id: "id",
         account: "account_id",
@@ -30,7 +30,7 @@ fn watermark(stored: Option<i64>) -> Option<u64> {
 
 fn likeness(video: Option<String>, sound: Option<String>) -> PerceptualFingerprint {
     PerceptualFingerprint {
-        // An empty text means that nothing was found, NULL that nobody has looked yet.
+        // An empty text means that nothing was found, NULL that it was not examined yet.
         video: video.filter(|text| !text.is_empty()),
         sound,
         keys: Vec::new(),
@@ -71,7 +71,7 @@ fn insert_keys(conn: &mut Conn<'_>, id: &String, keys: &[i64]) -> Result<(), Sto
     Ok(())
 }
 
-/// The latest films that nobody has looked at, of those before this one.
+/// The latest films before this one that were not examined yet.
 pub fn without_fingerprint(
     conn: &mut Conn<'_>,
     before: Option<AssetId>,
@@ -92,7 +92,7 @@ pub fn without_fingerprint(
     )
 }
 
-/// Writes what a film is known by, which may be nothing; false if somebody did before.
+/// Stores the fingerprint of a film, which may be empty; false if it was stored before.
 pub fn set_fingerprint(
     conn: &mut Conn<'_>,
     id: AssetId,

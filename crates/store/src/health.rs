@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::StoreError;
 
-/// Learned from the work done on it.
+/// Derived from the results of its work.
 pub(super) struct DatabaseHealth(Mutex<HealthState>);
 
 #[derive(Clone, Copy)]
@@ -35,16 +35,16 @@ impl DatabaseHealth {
         }
     }
 
-    /// The database did not answer.
+    /// Notes that the database did not answer.
     pub(super) fn note_failure(&self, error: &StoreError) {
         let before = self.change(|known| known.is_unavailable = true);
-        // Said once, however many calls fail.
+        // Logged once, however many calls fail.
         if !before.is_unavailable {
             tracing::error!(%error, "the database is unavailable");
         }
     }
 
-    /// A write succeeded or failed.
+    /// Notes whether a write succeeded.
     pub(super) fn note_write(&self, is_taken: bool) {
         let before = self.change(|known| known.takes_writes = is_taken);
         if before.takes_writes && !is_taken {

@@ -13,7 +13,7 @@ use mediagate_model::task::{Task, TaskState};
 /// Microseconds per hour.
 pub const HOUR_MICROS: i64 = 3_600_000_000;
 
-/// What to sum up.
+/// The query for sums.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one way to group")]
 pub struct HourlyQuery {
@@ -56,9 +56,9 @@ pub struct HourlySum {
     pub charged: MicroDollars,
     /// Paid to providers for jobs that they finished.
     pub made: MicroDollars,
-    /// What they say that they charged for others.
+    /// The costs that providers reported for other jobs.
     pub wasted: MicroDollars,
-    /// Jobs of which nobody knows what they cost.
+    /// Jobs with unknown costs.
     pub unknown_jobs: i64,
 }
 
@@ -121,8 +121,8 @@ pub fn sums(
     )
 }
 
-/// Adds a change of a task's money or state to its hour. Read from the task itself, which names who
-/// made it and how it ended.
+/// Adds a change of a task's money or state to its hour. The provider and the outcome are read from
+/// the task itself.
 pub(super) fn add(
     conn: &mut Conn<'_>,
     task: TaskId,
@@ -145,7 +145,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Adds what a job cost to the hour in which it ended.
+/// Adds the cost of a job to the hour in which it ended.
 pub fn add_job(
     conn: &mut Conn<'_>,
     task: &Task,

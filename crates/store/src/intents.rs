@@ -1,7 +1,7 @@
 //! Intents: records of requests that create something, so that a repeated request is recognised.
 //!
-//! Whoever attends to an intent does so by its number of visits: a later visit
-//! leaves an earlier one without effect, by compare-and-set.
+//! Changes to an intent are made under its number of visits, by compare-and-set: after a later
+//! visit, those of an earlier one have no effect.
 
 use std::time::Duration;
 
@@ -35,8 +35,8 @@ const fn body(key: KeyId, fingerprint: String) -> RequestFingerprint {
     RequestFingerprint { key, fingerprint }
 }
 
-/// 64 bits of a body, for an index. Others may have the same; they are told apart by
-/// the columns themselves.
+/// 64 bits of a body, for an index. Other bodies may have the same; they are distinguished by the
+/// columns themselves.
 pub(super) fn fingerprint_hash(body: &RequestFingerprint) -> i64 {
     let mut hash = Sha256::new();
     hash.update(body.key.to_string().as_bytes());
@@ -47,7 +47,7 @@ pub(super) fn fingerprint_hash(body: &RequestFingerprint) -> i64 {
     i64::from_le_bytes(start)
 }
 
-/// How the column `state` tells whether something was made.
+/// The value of the column `state`: whether something was made.
 const fn state(intent: &Intent) -> &'static str {
     if intent.result.is_some() {
         "made"
@@ -85,7 +85,7 @@ pub fn by_id(conn: &mut Conn<'_>, id: IntentId) -> Result<Option<Intent>, StoreE
     )
 }
 
-/// The intent that an account's `Idempotency-Key` leads to.
+/// The intent of an account's `Idempotency-Key`.
 pub fn by_idempotency_key(
     conn: &mut Conn<'_>,
     account: AccountId,
@@ -102,8 +102,8 @@ pub fn by_idempotency_key(
     )
 }
 
-/// The intents with this body whose answer did not arrive, as far as other
-/// processes than `holder` know; at most 100 begun after `since`, oldest first.
+/// The intents with this body whose answer was lost, except those of the process `holder`; at most
+/// 100 begun after `since`, oldest first.
 pub fn open_elsewhere(
     conn: &mut Conn<'_>,
     body: &RequestFingerprint,
@@ -132,8 +132,8 @@ pub fn open_elsewhere(
         fingerprint_hash(body).into(),
         now.micros().into(),
     ];
-    // Each request asks this and finds nothing. One statement for both would
-    // sort, and take twice as long.
+    // Almost every request runs this and finds nothing. One statement for both would sort, and take
+    // twice as long.
     let mut found = conn.all(joinable!("IS NULL"), &values[..5], Intent::from_row)?;
     found.extend(conn.all(joinable!("> ?6"), &values, Intent::from_row)?);
     found.sort_by_key(|intent| intent.id);
@@ -176,8 +176,8 @@ pub fn all_with(
     Ok(found)
 }
 
-/// What the visit number `visit` of a working intent made. Returns whether that
-/// visit still attends to it.
+/// Records the result of visit number `visit` of an intent in progress. Returns whether that visit
+/// is still the latest.
 pub fn set_result(
     conn: &mut Conn<'_>,
     id: IntentId,
@@ -195,8 +195,8 @@ pub fn set_result(
     Ok(changed == 1)
 }
 
-/// A request comes to an intent that it read as `seen`. Returns false when
-/// another one was first, or when something was made or sent for it since.
+/// Records the next visit to an intent that was read as `seen`. Returns false if another visit was
+/// first, or if something was made or sent for it since.
 pub fn visit(conn: &mut Conn<'_>, seen: &Intent, holder: &str) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE intents SET visits = visits + 1, holder = ?3, joinable_until = NULL
@@ -212,8 +212,8 @@ pub fn visit(conn: &mut Conn<'_>, seen: &Intent, holder: &str) -> Result<bool, S
     Ok(changed == 1)
 }
 
-/// Something that is no task is about to be sent to a provider for the visit
-/// number `visit`. Returns whether that visit still attends to the intent.
+/// Records that something other than a task is about to be sent to a provider for visit number
+/// `visit`. Returns whether that visit is still the latest.
 pub fn set_sent_at(
     conn: &mut Conn<'_>,
     id: IntentId,
@@ -240,9 +240,9 @@ pub fn answer(conn: &mut Conn<'_>, id: IntentId, answer: &str) -> Result<(), Sto
     Ok(())
 }
 
-/// Requests with the body for which a task was made lead to it again until
-/// `until`, although their answer was written to the end. The intent is looked for
-/// among those that were begun up to `before` ahead of the task.
+/// Lets requests with the body for which a task was made join its intent again until `until`,
+/// although their answer was written completely. The intent is searched among those that were begun
+/// at most `before` ahead of the task.
 pub fn extend_joinable(
     conn: &mut Conn<'_>,
     task: &Task,
@@ -266,8 +266,8 @@ pub fn extend_joinable(
     Ok(())
 }
 
-/// Forgets an intent for which the visit number `visit` has made nothing and sent
-/// nothing. Returns false when there is something, or a later visit.
+/// Forgets an intent for which the visit number `visit` has made nothing and sent nothing. Returns
+/// false if there is something, or a later visit.
 pub fn abandon(conn: &mut Conn<'_>, id: IntentId, visit: u32) -> Result<bool, StoreError> {
     let forgotten = conn.execute(
         "DELETE FROM intents WHERE id = ?1 AND visits = ?2 AND state = 'working' AND sent_at IS NULL",
@@ -276,10 +276,10 @@ pub fn abandon(conn: &mut Conn<'_>, id: IntentId, visit: u32) -> Result<bool, St
     Ok(forgotten == 1)
 }
 
-/// The visit number `visit` ended. An intent that made nothing, which only one
-/// that was `reserved` can have, is forgotten; another one can be joined by requests
-/// with its body until `joinable_until`, unless there was a later visit. Returns false
-/// when the intent is not there, or not yet.
+/// Records the end of visit number `visit`. An intent that made nothing, which is in the database
+/// only if it was `reserved`, is deleted; another one can be joined by requests with its body until
+/// `joinable_until`, unless there was a later visit. Returns false if the intent is not, or not
+/// yet, in the database.
 pub fn leave(
     conn: &mut Conn<'_>,
     id: IntentId,
@@ -301,7 +301,7 @@ pub fn leave(
     Ok(changed == 1 || by_id(conn, id)?.is_some())
 }
 
-/// The key leads here no longer: its next request makes something new.
+/// Detaches the intent from its key, so that the key's next request makes something new.
 pub fn free_key(conn: &mut Conn<'_>, id: IntentId) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE intents SET idempotency_key = NULL WHERE id = ?1",
@@ -310,10 +310,10 @@ pub fn free_key(conn: &mut Conn<'_>, id: IntentId) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Forgets intents from before an instant, at most so many. Returns how many.
+/// Forgets intents from before an instant, at most `most`. Returns how many.
 pub fn forget_before(conn: &mut Conn<'_>, before: Timestamp, most: u32) -> Result<u64, StoreError> {
-    // Ids sort by creation: the oldest come first without an index of their own. Of an IN Postgres
-    // may make a join that reads the whole table; of an array it looks each id up.
+    // Ids sort by creation: the oldest come first without a separate index. For an IN, Postgres may
+    // choose a join that reads the whole table; the ids of an array are looked up one by one.
     let sql = conn.dialect(
         "DELETE FROM intents WHERE id IN (SELECT id FROM (SELECT id, created_at FROM intents ORDER BY id LIMIT ?2) AS oldest
          WHERE created_at < ?1)",

@@ -72,7 +72,7 @@ pub fn insert_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Writes the settings of a key; its secret, account and revocation stay.
+/// Writes the settings of a key; its secret, account and revocation are unchanged.
 pub fn update_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
     let scopes = key.scopes.to_column()?;
     let models = key.models.to_column()?;
@@ -97,15 +97,15 @@ pub fn update_key(conn: &mut Conn<'_>, key: &ApiKey) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Gives a key another secret; the one before it is accepted until `former_until`, and the one
-/// before that no longer.
+/// Gives a key another secret; the previous one is accepted until `former_until`, and any older one
+/// no longer.
 pub fn rotate_secret(
     conn: &mut Conn<'_>,
     id: KeyId,
     (prefix, sha256): (&str, &str),
     former_until: Timestamp,
 ) -> Result<(), StoreError> {
-    // Every assignment reads the row as it was, so the former secret is the one that is replaced.
+    // Every assignment reads the old row, so the former secret is the one that is replaced.
     conn.execute(
         "UPDATE api_keys SET former_sha256 = sha256, former_until = ?4, prefix = ?2, sha256 = ?3 WHERE id = ?1",
         &[
@@ -174,8 +174,8 @@ pub fn key_by_id(conn: &mut Conn<'_>, id: KeyId) -> Result<Option<ApiKey>, Store
     )
 }
 
-/// Those of these hashes that are a key's, a former secret's of one or a session's: one statement,
-/// however many there are.
+/// Those of these hashes that belong to a key, to a key's former secret or to a session: one
+/// statement, however many there are.
 pub fn known_hashes(conn: &mut Conn<'_>, hashes: &[String]) -> Result<Vec<String>, StoreError> {
     let sql = conn.dialect(
         "SELECT sha256 FROM api_keys WHERE sha256 IN (SELECT value FROM json_each(?1))
@@ -219,7 +219,7 @@ macro_rules! records {
     };
 }
 
-/// A page of keys, of one account or of all; with those that were revoked.
+/// A page of keys, of one account or of all, including revoked keys.
 pub fn key_page(
     conn: &mut Conn<'_>,
     account: Option<AccountId>,
@@ -297,7 +297,7 @@ pub fn key_name(conn: &mut Conn<'_>, id: KeyId) -> Result<Option<String>, StoreE
     )
 }
 
-/// Notes that a key was used; never goes back.
+/// Notes that a key was used; the time never decreases.
 pub fn note_use(conn: &mut Conn<'_>, id: KeyId, at: Timestamp) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE api_keys SET last_used_at = ?2 WHERE id = ?1 AND (last_used_at IS NULL OR last_used_at < ?2)",
@@ -344,7 +344,7 @@ pub fn open_tasks(conn: &mut Conn<'_>, id: KeyId) -> Result<u32, StoreError> {
     Ok(count(open.unwrap_or(0)))
 }
 
-/// One of this key's tasks has ended.
+/// Records that one of this key's tasks has ended.
 pub(super) fn release_open_task(conn: &mut Conn<'_>, id: KeyId) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE api_keys SET open_tasks = open_tasks - 1 WHERE id = ?1",
@@ -360,6 +360,6 @@ fn count(stored: i64) -> u32 {
 
 /// Serialises processes that create the first key.
 pub fn lock_first_key(conn: &mut Conn<'_>) {
-    // Any number that no other lock has. The one before it is that of the migration.
+    // An arbitrary number that no other lock uses. The previous number is the migration's.
     conn.advisory_lock(7_304_283_111);
 }

@@ -55,8 +55,8 @@ pub fn add(
         "created_at": now,
         "counted_at": change.counted_at,
     })?;
-    // The sums come back with the update. From here on the row is locked, so a limit that is
-    // checked against them cannot be overtaken.
+    // The update returns the sums. From here on the row is locked, so a limit that is checked
+    // against them cannot be overtaken.
     let mut key = match &key_id {
         None => None,
         Some(id) => conn.one(
@@ -90,7 +90,7 @@ pub fn add(
         value: account_id,
     })?;
     usage::add(conn, of, change, change.counted_at.unwrap_or(now))?;
-    // Whoever spends with this key waits for its row, so the sum cannot grow meanwhile.
+    // Other spenders with this key wait for its row, so the sum cannot grow meanwhile.
     if let (Some(money), Some(key)) = (&mut key, of.key)
         && let (Some(_), Some(period)) = (money.budget, money.period)
     {
@@ -167,7 +167,7 @@ pub fn of_key(
 /// Which entries to list.
 #[derive(Debug, Clone, Default)]
 pub struct LedgerFilter {
-    /// Only this account's.
+    /// Only entries of this account.
     pub account: Option<AccountId>,
     /// Only this task's; the other fields are ignored.
     pub task: Option<TaskId>,
@@ -305,7 +305,7 @@ pub fn counts(conn: &mut Conn<'_>) -> Result<[i64; 4], StoreError> {
     Ok(counts.unwrap_or_default())
 }
 
-/// The sums of a key, all of which counts against its budget.
+/// The sums of a key, all of which count against its budget.
 fn changed_key_money(row: &Row<'_>) -> Result<KeyMoney, StoreError> {
     let mut fields = FieldReader::new(row);
     let (budget, period) = (

@@ -5,7 +5,7 @@ use mediagate_model::ids::{AccountId, KeyId, TaskId};
 use mediagate_model::money::MicroDollars;
 use mediagate_model::task::TaskState;
 
-/// Whose money an entry moves, and for which task.
+/// The account and key whose money an entry moves, and the task.
 #[derive(Debug, Clone, Copy)]
 pub struct EntrySubject<'a> {
     pub account: AccountId,
@@ -25,6 +25,6 @@ pub struct LedgerChange {
     pub credit: MicroDollars,
     /// The task's final state, if this entry ends it.
     pub final_state: Option<TaskState>,
-    /// When it counts, if not now: a correction counts where what it corrects does.
+    /// When it counts, if not now: a correction counts at the time of the entry that it corrects.
     pub counted_at: Option<Timestamp>,
 }

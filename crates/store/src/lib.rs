@@ -4,10 +4,11 @@
 //! tables, take a [`Conn`] and do one thing each; the caller of [`Store::write`] owns the transaction, and
 //! everything is on disk when it returns. Begin with [`Store`], then [`tasks`]; [`migrations`] has the schema.
 //!
-//! The store knows the types of the model and must not know settings or business rules: what may be done is
-//! decided by whoever opens the transaction.
+//! The store knows the types of the model and must not know settings or business rules: the caller
+//! that opens the transaction decides what is allowed.
 
-// Their lists of columns are macros, which reach what follows.
+// These modules come first because their column lists are macros, which are visible only in later
+// modules.
 #[macro_use]
 mod account_row;
 #[macro_use]
@@ -89,7 +90,8 @@ pub enum StoreError {
     /// An error from Postgres.
     #[error("postgres: {0}: {detail}", detail = .0.as_db_error().map_or("", |e| e.message()))]
     Postgres(tokio_postgres::Error),
-    /// Between here and Postgres is a pooler that gives each transaction another connection.
+    /// There is a pooler between this process and Postgres that gives each transaction another
+    /// connection.
     #[error(
         "the address of the database leads to a pooler in transaction mode (PgBouncer: pool_mode), which loses \
          prepared statements: set it to session mode, or name Postgres' own address; PgBouncer from 1.21 on keeps \
@@ -188,7 +190,7 @@ pub async fn await_commit<T, E: From<StoreError>>(
 ) -> Result<T, E> {
     match tokio::time::timeout(COMMIT_WAIT, work).await {
         Ok(result) => result,
-        // The write goes on, and may still succeed.
+        // The write continues, and may still succeed.
         Err(_) => Err(StoreError::InDoubt.into()),
     }
 }
@@ -272,7 +274,7 @@ impl Store {
         }
     }
 
-    /// Like [`Store::write`], but before all waiting writes and on a connection of its own, for the
+    /// Like [`Store::write`], but before all waiting writes and on a separate connection, for the
     /// heartbeat. In doubt if there is no answer within 2 s.
     pub async fn write_heartbeat<T, E>(
         &self,
@@ -299,7 +301,7 @@ impl Store {
     /// Runs `work`, which only reads.
     ///
     /// On `SQLite` it runs on the calling thread: a point lookup takes microseconds, less than a
-    /// hop to another thread.
+    /// switch to another thread.
     pub async fn read<T, E>(
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
@@ -349,7 +351,7 @@ impl Store {
         self.write_blocking(move |conn| meta::get_or_set(conn, name, fresh))
     }
 
-    /// [`Store::write`], for the start. Blocks.
+    /// [`Store::write`], for startup. Blocks.
     pub fn write_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, StoreError> + Clone + Send + 'static,
@@ -357,7 +359,7 @@ impl Store {
         self.blocking(async move |store| store.write(work).await)
     }
 
-    /// [`Store::read`], for the start. Blocks.
+    /// [`Store::read`], for startup. Blocks.
     pub fn read_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, StoreError> + Clone + Send + 'static,
@@ -379,7 +381,7 @@ impl Store {
         done.join().map_err(|_| StoreError::Closed)?
     }
 
-    /// Where the database lies; `None` where that cannot be told.
+    /// The database's location; `None` if that cannot be determined.
     pub async fn place(&self) -> Option<DatabaseLocation> {
         match &self.0.backend {
             StoreBackend::Sqlite(sqlite) => DatabaseLocation::of_file(&sqlite.path),
@@ -393,8 +395,8 @@ impl Store {
         }
     }
 
-    /// A connection for telling other processes something, at this address if not at the store's;
-    /// `None` on `SQLite`.
+    /// A connection for notifying other processes, at the address `direct` or otherwise at the
+    /// store's; `None` on `SQLite`.
     pub async fn notify_channel(
         &self,
         direct: Option<&str>,
@@ -405,7 +407,7 @@ impl Store {
         }
     }
 
-    /// Changes with every commit of any process; `None` if that cannot be found out cheaply.
+    /// Changes with every commit of any process; `None` if that cannot be determined cheaply.
     pub fn stamp(&self) -> Option<ChangeStamp> {
         match &self.0.backend {
             StoreBackend::Sqlite(sqlite) => sqlite.stamp(),
@@ -413,13 +415,13 @@ impl Store {
         }
     }
 
-    /// Whether the processes on this database can tell who of them was killed.
+    /// Whether the processes on this database can detect which of them was killed.
     pub fn has_process_locks(&self) -> bool {
         matches!(self.0.backend, StoreBackend::Sqlite(_))
     }
 
-    /// Lets other processes of this machine see that one with a lease of this name is alive; nothing on
-    /// Postgres.
+    /// Lets other processes of this machine see that the process with this lease is alive; `None`
+    /// on Postgres.
     pub fn lock_process(&self, name: &str) -> Option<ProcessLock> {
         match &self.0.backend {
             StoreBackend::Sqlite(sqlite) => sqlite.process_locks.acquire(name),
@@ -427,7 +429,7 @@ impl Store {
         }
     }
 
-    /// Whether it is certain that the process with this lease was killed. Says so once.
+    /// Whether it is certain that the process with this lease was killed. Returns true only once.
     pub fn is_process_dead(&self, name: &str) -> bool {
         match &self.0.backend {
             StoreBackend::Sqlite(sqlite) => sqlite.process_locks.is_dead(name),
@@ -440,7 +442,7 @@ impl Store {
         self.0.health.time_since_answer()
     }
 
-    /// Whether the last write that was tried succeeded.
+    /// Whether the last attempted write succeeded.
     pub fn takes_writes(&self) -> bool {
         self.0.health.takes_writes()
     }

@@ -2,21 +2,21 @@
 
 use crate::{Conn, StoreError, meta};
 
-/// Begins the names of their values.
+/// Prefix of the names of their values.
 const NAME: &str = "media_folder ";
 
-/// What the database knows of media folders.
+/// The media folders that the database knows.
 #[derive(Debug, Clone, Default)]
 pub struct KnownFolders {
-    /// The mark of the folder at the place that was asked for.
+    /// The mark of the folder at the given place.
     pub here: Option<String>,
     /// The marks of all folders.
     pub marks: Vec<String>,
-    /// Whether files are kept, by its records.
+    /// Whether any files are stored, according to the records.
     pub has_media: bool,
 }
 
-/// What is known of the folder at this place, and of others.
+/// The known marks of the folder at this place, and of others.
 pub fn lookup(conn: &mut Conn<'_>, place: &str) -> Result<KnownFolders, StoreError> {
     let marks = conn.all(
         "SELECT value FROM meta WHERE name LIKE 'media_folder %' ORDER BY name",

@@ -22,15 +22,16 @@ pub fn set(conn: &mut Conn<'_>, name: &str, value: impl Display) -> Result<(), S
     Ok(())
 }
 
-/// How far time has come, as the last upkeep saw it: [`Clock::steady`](mediagate_model::clock::Clock::steady).
+/// The steady time, as recorded by the last upkeep:
+/// [`Clock::steady`](mediagate_model::clock::Clock::steady).
 pub fn steady(conn: &mut Conn<'_>) -> Result<Option<Timestamp>, StoreError> {
     Ok(get(conn, STEADY)?.map(Timestamp::from_micros))
 }
 
-/// Keeps how far time has come.
+/// Records the steady time.
 pub fn advance_steady(conn: &mut Conn<'_>, steady: Timestamp) -> Result<(), StoreError> {
     let known = self::steady(conn)?;
-    // Only forward: a process whose clock is behind must not take time back.
+    // Only forward: a process whose clock is behind must not set it back.
     if known.is_none_or(|known| known < steady) {
         set(conn, STEADY, steady.micros())?;
     }

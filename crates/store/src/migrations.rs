@@ -1,10 +1,11 @@
 //! The schema, as numbered migrations.
 //!
-//! A migration is a file in `migrations/`, one text for both databases; `build.rs` lists them. One whose
-//! first line is [`ONLY_ADDS`] leaves programs of the previous version working. Rows as a version wrote them
-//! are in `migrations/samples/`, and a test replays every later migration over them; a migration that only
-//! adds nullable columns or indexes needs none of its own. Expand first and contract a release later, so that
-//! two versions can run side by side; a new NOT NULL column needs a DEFAULT.
+//! A migration is a file in `migrations/`, one text for both databases; `build.rs` lists them. One
+//! whose first line is [`ONLY_ADDS`] leaves programs of the previous version working. Rows as a
+//! version wrote them are in `migrations/samples/`, and a test replays every later migration over
+//! them; a migration that only adds nullable columns or indexes needs no samples. Expand first and
+//! contract a release later, so that two versions can run side by side; a new NOT NULL column needs
+//! a DEFAULT.
 
 use crate::{Conn, StoreError, meta};
 use mediagate_model::database::MigrationMode;
@@ -58,7 +59,7 @@ pub fn run(conn: &mut Conn<'_>) -> Result<(), StoreError> {
     apply(conn, ALL)
 }
 
-/// Runs those of `migrations` that the database has not.
+/// Runs those of `migrations` that the database lacks.
 fn apply(conn: &mut Conn<'_>, migrations: &[Migration]) -> Result<(), StoreError> {
     conn.script(
         "CREATE TABLE IF NOT EXISTS meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL)",
@@ -80,8 +81,9 @@ fn apply(conn: &mut Conn<'_>, migrations: &[Migration]) -> Result<(), StoreError
     Ok(())
 }
 
-/// On Postgres a table marked UNLOGGED is emptied by a crash, and its writes wait for no disk. On `SQLite` a table
-/// marked WITHOUT ROWID is stored in the tree of its primary key; otherwise rows and key are two trees.
+/// On Postgres a table marked UNLOGGED is emptied by a crash, and its writes do not wait for the
+/// disk. On `SQLite` a table marked WITHOUT ROWID is stored in the tree of its primary key;
+/// otherwise rows and key are two trees.
 fn text(conn: &Conn<'_>, migration: &Migration) -> String {
     let mark = match conn {
         Conn::Sqlite(_) => "WITHOUT ROWID",

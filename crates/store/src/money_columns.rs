@@ -1,4 +1,4 @@
-//! The columns that hold the money of an account and a key, and how they are read.
+//! The columns for the money of an account and a key, and how they are read.
 
 use crate::columns::record;
 use crate::{SqlValue, usage};

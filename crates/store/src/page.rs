@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy)]
 pub struct PageQuery<Id> {
     pub after: Option<Id>,
-    /// Most rows.
+    /// Maximum number of rows.
     pub limit: u32,
     /// Oldest first instead of newest first.
     pub ascending: bool,

@@ -1,7 +1,7 @@
-//! Process locks: proof of which processes of this machine are alive, beside a database in a file.
+//! Process locks: proof of which processes of this machine are alive, for a database in a file.
 //!
-//! Each has locked a file that is called like its lease, and the system unlocks it when the process
-//! ends, in whatever way. So what one held that was killed is free at once. Where files cannot be
+//! Each process locks a file with the name of its lease, and the system unlocks it when the process
+//! ends, in whatever way. So the tasks of a killed process are free at once. If files cannot be
 //! locked, and between machines, a lease has to expire.
 
 use std::fs::{File, TryLockError};
@@ -27,7 +27,7 @@ impl ProcessLocks {
         Self(folder.into())
     }
 
-    /// Nothing where that does not work, or a life of this name has begun already.
+    /// `None` if files cannot be locked, or if the file already exists.
     pub(super) fn acquire(&self, name: &str) -> Option<ProcessLock> {
         std::fs::create_dir_all(&self.0).ok()?;
         let path = self.0.join(name);
@@ -35,7 +35,7 @@ impl ProcessLocks {
         let mut file = file.ok()?;
         file.try_lock().ok()?;
         // The id is written under the lock. A file without its own id proves nothing: it is new, or
-        // a copy that nobody ever locked.
+        // a copy that was never locked.
         file.write_all(database_location::id(&file.metadata().ok()?).as_bytes())
             .ok()?;
         Some(ProcessLock {
@@ -44,8 +44,7 @@ impl ProcessLocks {
         })
     }
 
-    /// Whether it is certain that a process which began a life of this name has ended, and not in an orderly
-    /// way. Says so once.
+    /// Whether it is certain that the process with this lock was killed. Returns true only once.
     pub(super) fn is_dead(&self, name: &str) -> bool {
         let path = self.0.join(name);
         let Ok(mut file) = File::open(&path) else {
@@ -70,7 +69,7 @@ impl ProcessLocks {
 
 impl Drop for ProcessLock {
     fn drop(&mut self) {
-        // A file that stays behind means that the process was killed.
+        // A leftover file means that the process was killed.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -87,7 +86,7 @@ mod tests {
         let mut life = lives.acquire("a").unwrap();
         assert!(lives.acquire("a").is_none());
         assert!(!lives.is_dead("a"));
-        // As if its process had been killed: nobody removes the file.
+        // As if its process had been killed: the file is not removed.
         life.path = folder.path().join("elsewhere");
         drop(life);
         assert!(lives.is_dead("a"));

@@ -1,4 +1,4 @@
-//! Rate limits of API keys in requests a minute, for all processes on one database together.
+//! Rate limits of API keys in requests a minute, shared by all processes on one database.
 //!
 //! A key's state is one number, the theoretical arrival time (`tat`) of the generic cell rate
 //! algorithm. A process takes several requests at once, in one statement.
@@ -11,29 +11,30 @@ use mediagate_model::ids::KeyId;
 /// In nanoseconds.
 const MINUTE_NANOS: i64 = 60_000_000_000;
 
-/// What a key may do.
+/// The rate limit for a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateRule {
-    /// Requests a minute, all of which may come at once. At least 1.
+    /// Requests a minute, all of which may be sent at once. At least 1.
     pub rpm: u32,
     /// Most requests to grant.
     pub most: u32,
 }
 
-/// What a key was granted.
+/// The result of a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateGrant {
     /// Requests, from now on; 0 if there are none left.
     pub granted: u32,
-    /// Requests that are left besides.
+    /// Requests left after the grant.
     pub left: u32,
-    /// When there is one more, if there are none.
+    /// If none are left: the wait until the next one.
     pub wait: Duration,
 }
 
-/// The grant as one text; `now` is the time in nanoseconds, `max` and `min` name functions of two
-/// arguments. What is inserted is `now` plus the whole grant, so `now` can be had back from it. Near
-/// the end of what is left grants get smaller, so that no process keeps what another needs.
+/// The grant as one SQL text; `now` is the time in nanoseconds, `max` and `min` name functions of
+/// two arguments. What is inserted is `now` plus the whole grant, so `now` can be recovered from
+/// it. When little is left, grants get smaller, so that no process keeps requests that another
+/// needs.
 macro_rules! grant {
     ($now:literal, $max:literal, $min:literal) => {
         concat!(
@@ -56,7 +57,8 @@ macro_rules! grant {
     };
 }
 
-/// Grants a key up to `rule.most` requests. Without `now`, in nanoseconds, by the database's clock.
+/// Grants a key up to `rule.most` requests. `now` is in nanoseconds; if `None`, the database's
+/// clock is used.
 pub fn grant(
     conn: &mut Conn<'_>,
     key: KeyId,
@@ -73,7 +75,7 @@ pub fn grant(
         ),
     );
     let most = i64::from(rule.most.clamp(1, rule.rpm));
-    // Rounded up, so that there are never more than were promised.
+    // Rounded up, so that the limit is never exceeded.
     let each = (MINUTE_NANOS + i64::from(rule.rpm) - 1) / i64::from(rule.rpm);
     let all = each * i64::from(rule.rpm);
     let key = key.to_string();
@@ -86,8 +88,8 @@ pub fn grant(
     ];
     let found = conn.one(sql, &values, |row| Ok((row.int(0)?, row.int(1)?)))?;
     let (granted, ahead) = found.unwrap_or((0, all));
-    // `ahead` says how far the granted requests reach into the future when they are spread evenly.
-    // They may reach a minute ahead, which is `all`.
+    // `ahead` is how far the granted requests reach into the future if they are spread evenly. They
+    // may reach a minute ahead, which is `all`.
     let left = (all - ahead).max(0) / each;
     let wait = if left > 0 { 0 } else { ahead + each - all };
     Ok(RateGrant {

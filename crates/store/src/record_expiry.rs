@@ -25,7 +25,7 @@ pub fn expired_tasks(
     before: Timestamp,
     most: u32,
 ) -> Result<Vec<TaskId>, StoreError> {
-    // A task is kept while its money is held or its job may still turn up at a provider.
+    // A task is kept while its money is held or its job may still be found at a provider.
     conn.all(
         "SELECT id FROM tasks WHERE finished_at IS NOT NULL AND finished_at < ?1 AND money <> 'held'
          AND NOT EXISTS (SELECT 1 FROM submissions s WHERE s.task_id = tasks.id
@@ -50,8 +50,8 @@ macro_rules! of_these {
     };
 }
 
-/// Deletes these tasks. Their money stays in the sums of keys, accounts and days, and what they cost is known as long as
-/// their orders may be repeated.
+/// Deletes these tasks. Their money stays in the sums of keys, accounts and days, and their cost is
+/// kept as long as their orders may be repeated.
 pub fn remove(conn: &mut Conn<'_>, tasks: &[TaskId], now: Timestamp) -> Result<(), StoreError> {
     let ids = to_json(&tasks.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     let these = [(&ids).into()];
@@ -59,7 +59,7 @@ pub fn remove(conn: &mut Conn<'_>, tasks: &[TaskId], now: Timestamp) -> Result<(
     subtract_from_daily_sums(conn, &ids)?;
     keep_costs(conn, &ids, now)?;
     crate::tasks::remove_words(conn, tasks)?;
-    // What refers to a task goes before the task itself.
+    // Rows that refer to a task are deleted before the task itself.
     let statements = [
         of_these!(conn, "DELETE FROM ledger WHERE task_id", ""),
         of_these!(conn, "DELETE FROM submissions WHERE task_id", ""),
@@ -98,11 +98,11 @@ pub struct PastTask {
     pub state: TaskState,
     /// Why there is no result.
     pub failure: Option<ErrorCode>,
-    /// With its correction.
+    /// The cost, with its correction.
     pub cost: MicroDollars,
 }
 
-/// Keeps what these tasks cost, and until when tasks were removed.
+/// Stores the cost of these tasks, and until when tasks were removed.
 fn keep_costs(conn: &mut Conn<'_>, ids: &str, now: Timestamp) -> Result<(), StoreError> {
     let sql = of_these!(
         conn,
@@ -132,7 +132,7 @@ pub(super) fn removed_until(conn: &mut Conn<'_>) -> Result<i64, StoreError> {
     Ok(meta::get(conn, REMOVED_UNTIL)?.unwrap_or(i64::MIN))
 }
 
-/// What is known of a task whose record was removed.
+/// The stored facts about a task whose record was removed.
 pub fn past_task(conn: &mut Conn<'_>, id: TaskId) -> Result<Option<PastTask>, StoreError> {
     conn.one(
         "SELECT state, cost_micros, error_code FROM past_tasks WHERE id = ?1",
@@ -152,7 +152,8 @@ pub fn past_task(conn: &mut Conn<'_>, id: TaskId) -> Result<Option<PastTask>, St
     )
 }
 
-/// Forgets what tasks cost that were removed before an instant, at most so many. Returns how many.
+/// Deletes the stored costs of tasks that were removed before an instant, at most `most`. Returns
+/// how many.
 pub fn forget_past_tasks(
     conn: &mut Conn<'_>,
     before: Timestamp,
@@ -169,7 +170,7 @@ pub fn forget_past_tasks(
     conn.execute(sql, &[before.micros().into(), i64::from(most).into()])
 }
 
-/// Records in the sums of days how much of them no longer has entries.
+/// Records in the daily sums which part of them no longer has entries.
 fn subtract_from_daily_sums(conn: &mut Conn<'_>, ids: &str) -> Result<(), StoreError> {
     let sql = of_these!(
         conn,

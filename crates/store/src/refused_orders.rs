@@ -1,7 +1,7 @@
-//! Counts of refused orders: how many requests with one body made nothing, so that each
-//! makes one thing of its own when it is sent again.
+//! Counts of refused orders: how many requests with the same body were refused, so that each may
+//! make something when it is sent again.
 //!
-//! `core/intents` has the rule: as many results as orders.
+//! `core/intents` has the rule: the number of results equals the number of orders.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 use mediagate_model::intent::{RefusedOrders, RequestFingerprint};
 
-/// How long a retry that had nothing to join is remembered: as long as another process may
-/// take to report the refusal that this retry made up for.
+/// How long a retry without an order to join is remembered: as long as another process may take to
+/// report the refusal that caused this retry.
 const LATE_REPORTS: Duration = Duration::from_mins(10);
 
-/// Adds refused orders. Those from before the last retry that had nothing to join are that
-/// retry's own, reported late, and are not counted.
+/// Adds refused orders. Refusals from before the last retry without an order to join belong to that
+/// retry and were reported late; they are not counted.
 pub fn add(conn: &mut Conn<'_>, new: &RefusedOrders, now: Timestamp) -> Result<(), StoreError> {
     if new.count == 0 {
         return expect_longer(conn, new);
@@ -38,7 +38,7 @@ pub fn add(conn: &mut Conn<'_>, new: &RefusedOrders, now: Timestamp) -> Result<(
     Ok(())
 }
 
-/// A retry was refused once more: the order that it repeats is expected for longer.
+/// Records that a retry was refused again: the retry of its order is expected for longer.
 fn expect_longer(conn: &mut Conn<'_>, refused: &RefusedOrders) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE refused_orders SET until_at = ?2 WHERE body = ?1 AND owed > 0 AND until_at < ?2",
@@ -64,7 +64,7 @@ pub fn any(
     Ok(found.is_some())
 }
 
-/// A retry makes something for one of them. Returns whether one was left.
+/// Uses up one refusal for a retry that makes something. Returns whether there was one.
 pub fn take(
     conn: &mut Conn<'_>,
     body: &RequestFingerprint,
@@ -77,8 +77,8 @@ pub fn take(
     Ok(changed == 1)
 }
 
-/// A retry makes something although no refusal is known and there is nothing to join: a
-/// refusal from before this instant is its own.
+/// Records a retry that makes something although no refusal is known and there is nothing to join:
+/// a refusal from before this time belongs to it.
 pub fn make_up(
     conn: &mut Conn<'_>,
     body: &RequestFingerprint,

@@ -1,7 +1,6 @@
 //! Replicas: the live processes on this database.
 //!
-//! Each says what it has for the settings that must agree, and how it
-//! stands to the routes.
+//! Each publishes fingerprints of the settings that must agree, and its route states.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,13 +8,13 @@ use std::time::Duration;
 use crate::{Conn, StoreError};
 use mediagate_model::clock::Timestamp;
 
-/// Without a word for so long a process is gone.
+/// A process that was silent for this long counts as gone.
 const REPLICA_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What a process says of itself: fingerprints by the settings' names, and `routes`.
+/// The data that a process publishes: fingerprints by the settings' names, and `routes`.
 pub type ReplicaMarks = BTreeMap<String, String>;
 
-/// Notes that this process is there. Returns what the others have that are.
+/// Records that this process runs. Returns the data of the other running processes.
 pub fn check_in(
     conn: &mut Conn<'_>,
     name: &str,
@@ -32,7 +31,7 @@ pub fn check_in(
     )
 }
 
-/// Notes that this process is there, and that no other is.
+/// Records that this process runs, as the only one.
 pub fn check_in_alone(
     conn: &mut Conn<'_>,
     name: &str,
@@ -43,7 +42,7 @@ pub fn check_in_alone(
     note(conn, name, marks, now)
 }
 
-/// What the others say that are there, by their names.
+/// The data of the other running processes, by their names.
 pub fn other_replicas(
     conn: &mut Conn<'_>,
     name: &str,
@@ -71,7 +70,7 @@ fn note(
     Ok(())
 }
 
-/// This process is going.
+/// This process is stopping.
 pub fn leave(conn: &mut Conn<'_>, name: &str) -> Result<(), StoreError> {
     conn.execute("DELETE FROM replicas WHERE name = ?1", &[name.into()])?;
     Ok(())

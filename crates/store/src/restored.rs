@@ -1,7 +1,7 @@
 //! Open tasks of a restored backup, and the mark that detects a restore.
 //!
-//! Held tasks belong to a worker row that never works and never expires, so every query that looks
-//! for unheld tasks skips them.
+//! Held tasks belong to a placeholder worker row that never expires, so every query that looks for
+//! unheld tasks skips these.
 
 use crate::{Conn, DatabaseLocation, StoreError, meta, workers};
 use mediagate_model::clock::Timestamp;
@@ -12,7 +12,7 @@ pub const HOLDER: &str = "restored";
 /// The year 9999.
 const FOR_EVER: Timestamp = Timestamp::from_seconds(253_370_764_800);
 
-/// Identifies the database, and how often it was marked.
+/// The database's identity, and how many marks were written to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatabaseMark {
     /// Changes when a backup of the database is restored.
@@ -30,7 +30,7 @@ pub fn set_mark(conn: &mut Conn<'_>, mark: &DatabaseMark) -> Result<(), StoreErr
     meta::set(conn, "mark", mark)
 }
 
-/// Where the database lay when a process last started on it.
+/// The location of the database when a process last started on it.
 pub fn place(conn: &mut Conn<'_>) -> Result<Option<DatabaseLocation>, StoreError> {
     let Some(id) = meta::get(conn, "place")? else {
         return Ok(None);
@@ -47,7 +47,7 @@ pub fn set_place(conn: &mut Conn<'_>, place: &DatabaseLocation) -> Result<(), St
     }
 }
 
-/// Whether any process is at work on the database.
+/// Whether a live process uses the database.
 pub fn has_live_workers(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
     let now = workers::now(conn, now)?;
     let found = conn.one(
@@ -70,7 +70,7 @@ pub fn newest_submission(conn: &mut Conn<'_>) -> Result<Option<String>, StoreErr
 /// Holds the open tasks for hosted providers that no provider is known to have accepted. Returns
 /// how many.
 pub fn hold(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
-    // Without a row that lives, any process would free these tasks as those of a dead one.
+    // Without an unexpired row any process would free these tasks as those of a dead worker.
     workers::register(conn, HOLDER, FOR_EVER)?;
     conn.execute(
         "UPDATE tasks SET lease_owner = ?1 WHERE state IN ('queued', 'running') AND provider <> 'embedded'

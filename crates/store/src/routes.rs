@@ -32,7 +32,7 @@ fn error(
     })
 }
 
-/// Every route of which something is kept.
+/// Every route that has a stored state.
 pub fn notes(conn: &mut Conn<'_>) -> Result<Vec<(RouteKey, RouteNote)>, StoreError> {
     conn.all(
         concat!("SELECT provider, model, ", columns!(), " FROM route_notes"),
@@ -61,7 +61,7 @@ pub fn note_of(conn: &mut Conn<'_>, key: &RouteKey) -> Result<RouteNote, StoreEr
     Ok(found.unwrap_or_default())
 }
 
-/// An operator pauses a route, or lets it go on.
+/// Pauses a route for an operator, or resumes it.
 pub fn set_paused(
     conn: &mut Conn<'_>,
     key: &RouteKey,
@@ -79,7 +79,7 @@ pub fn set_paused(
     Ok(())
 }
 
-/// An operator says to try a route again.
+/// Records an operator's request to try a route again.
 pub fn set_retry_requested(
     conn: &mut Conn<'_>,
     key: &RouteKey,
@@ -93,7 +93,8 @@ pub fn set_retry_requested(
     Ok(())
 }
 
-/// A provider took nothing; `refuses_key` if that is because of the key. The first such time stays.
+/// Records that a provider accepted nothing; `refuses_key` if that is because of the key. The first
+/// such time is kept.
 pub fn set_error(
     conn: &mut Conn<'_>,
     key: &RouteKey,
@@ -112,7 +113,7 @@ pub fn set_error(
     Ok(())
 }
 
-/// The provider took an order: its key is good.
+/// Records that the provider accepted an order, so its key is valid.
 pub fn clear_refusal(conn: &mut Conn<'_>, key: &RouteKey) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE route_notes SET refused_at = NULL WHERE provider = ?1 AND model = ?2",
@@ -121,8 +122,8 @@ pub fn clear_refusal(conn: &mut Conn<'_>, key: &RouteKey) -> Result<(), StoreErr
     Ok(())
 }
 
-/// How a provider's submissions since `since` ended, by its name for the model and by parts of the
-/// time, each `part` long.
+/// How a provider's submissions since `since` ended, by its name for the model and by time
+/// intervals of length `part`.
 pub fn outcomes(
     conn: &mut Conn<'_>,
     provider: &str,

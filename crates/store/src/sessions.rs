@@ -34,7 +34,7 @@ pub fn count(conn: &mut Conn<'_>, key: KeyId, now: Timestamp) -> Result<i64, Sto
     Ok(count.unwrap_or(0))
 }
 
-/// The caller with this session, which ends with the secret that it began with.
+/// The caller with this session, which is valid only as long as the secret that it began with.
 pub fn caller(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, StoreError> {
     let found = conn.one(
         "SELECT key_id, expires_at, secret_sha256 FROM sessions WHERE sha256 = ?1",
@@ -51,7 +51,7 @@ pub fn caller(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, Store
     let Some(key) = keys::key_by_id(conn, key)? else {
         return Ok(None);
     };
-    // The secret was replaced. Whoever signed in with the old one must not stay signed in.
+    // The secret was replaced. Users who signed in with the old one must not stay signed in.
     if secret != key.sha256 {
         return Ok(None);
     }
@@ -92,7 +92,7 @@ pub fn delete_of_key(conn: &mut Conn<'_>, key: KeyId) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// Forgets sessions that have ended.
+/// Deletes expired sessions.
 pub fn forget_before(conn: &mut Conn<'_>, now: Timestamp) -> Result<(), StoreError> {
     conn.execute(
         "DELETE FROM sessions WHERE expires_at <= ?1",

@@ -1,8 +1,9 @@
-//! `SQLite`: one writer thread that groups commits, and readers beside it.
+//! `SQLite`: one writer thread that groups commits, and separate readers.
 //!
-//! With `synchronous=FULL` each commit waits for the disk. So the writer takes all waiting writes,
-//! runs them in one transaction, each in its own savepoint, and commits once: callers share the
-//! wait, and none is answered before its own write is on disk. Measured in `benches/submit.rs`.
+//! With `synchronous=FULL` each commit waits for the disk. Therefore the writer takes all waiting
+//! writes, runs them in one transaction, each in its own savepoint, and commits once: callers share
+//! the wait, and no caller gets its answer before its own write is on disk. Measured in
+//! `benches/submit.rs`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -20,28 +21,28 @@ use crate::writer_lock::WriterLock;
 use crate::{ChangeStamp, Conn, StoreError, migrations};
 use mediagate_model::database::MigrationMode;
 
-/// Most writes in one commit, so that the first one does not wait for an endless queue.
+/// Maximum number of writes in one commit, so that the first of them does not wait for an endless
+/// queue.
 const GROUP: usize = 256;
 
-/// Most writes that may wait; more are refused at once.
+/// Maximum number of waiting writes; more are refused at once.
 const MAX_WAITING_WRITES: usize = 1000;
 
 /// How long another process may hold the write lock, for example for a backup.
 const BUSY: Duration = Duration::from_secs(3);
 
 /// Pages in the write-ahead log before a checkpoint. `SQLite`'s default of 1,000 would mean more
-/// than ten checkpoints a second under load, and most of these pages are soon written again. A log
-/// of 16 MB is read as fast.
+/// than ten checkpoints a second under load, and most of these pages are soon written again.
+/// Reading is as fast with a log of 16 MB.
 const CHECKPOINT: u32 = 4000;
 
 /// Called when it is known whether the write is on disk.
 type CommitCallback = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
-/// Runs in the transaction, if there is one, and returns whether to keep its changes, with the
-/// callback.
+/// Runs in the transaction, if there is one. Returns the callback, and whether to keep the changes.
 type WriteClosure = Box<dyn FnOnce(Option<&mut Conn<'_>>) -> (bool, CommitCallback) + Send>;
 
-/// Whether the error may pass: the database is locked, or the disk is full or failing.
+/// Whether the error may be temporary: the database is locked, or the disk is full or failing.
 pub(super) fn is_unavailable(code: rusqlite::ErrorCode) -> bool {
     use rusqlite::ErrorCode as Code;
     matches!(
@@ -68,9 +69,9 @@ pub(super) struct SqliteBackend {
 }
 
 pub(super) enum WritePriority {
-    /// Behind all earlier writes.
+    /// Runs after all earlier writes.
     Normal,
-    /// Before all usual writes.
+    /// Runs before all normal writes.
     High,
 }
 
@@ -94,8 +95,7 @@ impl SqliteBackend {
         // Switching the journal mode and migrating both write to the file.
         let held = turn.acquire();
         connection.pragma_update(None, "journal_mode", "WAL")?;
-        // In WAL mode NORMAL does not sync at a commit. A power cut could take back accepted
-        // orders.
+        // In WAL mode NORMAL does not sync at a commit. A power cut could undo accepted orders.
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)?;
         if !migrations::is_done(&mut Conn::Sqlite(&connection), migrate)? {
@@ -183,10 +183,11 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     conn.busy_timeout(BUSY)?;
     conn.pragma_update(None, "foreign_keys", true)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
-    // Otherwise a statement that a partial index may serve is planned again whenever one of its
+    // Otherwise a statement that can use a partial index is planned again whenever one of its
     // parameters changes.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // Enough for all statements of this crate. The default of 16 would prepare most of them again.
+    // Enough for all statements of this crate. The default of 16 would mean that most of them are
+    // prepared again.
     conn.set_prepared_statement_cache_capacity(256);
     Ok(conn)
 }
@@ -205,12 +206,12 @@ where
         let keep = matches!(result, Some(Ok(_)));
         let tell = move |committed: Result<(), StoreError>| {
             let result = match (committed, result) {
-                // The work's own error says more.
+                // The work's own error is more informative.
                 (Err(_), Some(Err(error))) => Err(error),
                 (Err(error), _) => Err(error.into()),
                 (Ok(()), result) => result.unwrap_or_else(|| Err(StoreError::Closed.into())),
             };
-            // Fails if the caller has gone.
+            // Fails if the caller no longer waits.
             drop(answer.send(result));
         };
         (keep, Box::new(tell))
@@ -218,7 +219,7 @@ where
     (write, answered)
 }
 
-/// A full queue means that the disk is far behind.
+/// A full queue means that the disk is much too slow for the load.
 fn refuse(refused: &TrySendError<WriteClosure>) -> StoreError {
     match refused {
         TrySendError::Full(_) => StoreError::Busy,
@@ -279,14 +280,14 @@ impl WriterThread {
         };
         let begin = || {
             let _held = self.writer_lock.acquire();
-            // A deferred transaction fails at its first write if another process has written since
-            // its first read.
+            // A deferred transaction would fail at its first write if another process had written
+            // since its first read.
             run("BEGIN IMMEDIATE")
         };
         let mut next = Some(first);
         if let Err(error) = begin() {
-            // The lock was waited for in vain. Whoever waits behind it is answered now, rather than
-            // after the same time for each.
+            // The lock was not obtained in time. All writes queued behind this one fail now,
+            // instead of each after the same waiting time.
             let all = next
                 .into_iter()
                 .chain(std::iter::from_fn(|| self.next_waiting()));
@@ -299,12 +300,12 @@ impl WriterThread {
         let mut done = 0;
         while let Some(write) = next {
             if !is_alone && let Err(error) = run("SAVEPOINT one") {
-                // It is answered with those before it, which are rolled back.
+                // Its caller gets the same answer as those before it, which are rolled back.
                 answers.push(write(None).1);
                 return Err(error);
             }
-            // A panic in one write must not end the thread that all others need; its caller sees
-            // that the answer never comes.
+            // A panic in one write must not end the thread that all others need; its caller notices
+            // that its channel is closed.
             let outcome = catch_unwind(AssertUnwindSafe(|| write(Some(&mut Conn::Sqlite(writer)))));
             let keep = outcome.as_ref().is_ok_and(|(keep, _)| *keep);
             answers.extend(outcome.map(|(_, answer)| answer));
@@ -336,10 +337,11 @@ impl WriterThread {
     }
 }
 
-/// Tells every caller of a group that its write was rolled back.
+/// Reports to every caller of a group that its write was rolled back.
 fn fail_all(answers: Vec<CommitCallback>, error: &StoreError) {
     for answer in answers {
-        // The error cannot be cloned. Its code must be kept, because it tells whether to retry.
+        // The error cannot be cloned. Its code must be preserved, because it determines whether to
+        // retry.
         answer(Err(match error {
             StoreError::Sqlite(rusqlite::Error::SqliteFailure(code, message)) => {
                 StoreError::Sqlite(rusqlite::Error::SqliteFailure(*code, message.clone()))

@@ -1,5 +1,4 @@
-//! Statement log for a test that looks at query plans. Compiled out of release
-//! builds.
+//! Statement log for a test that examines query plans. Compiled out of release builds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
@@ -7,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::value::SqlValue;
 
-/// A parameter as it was given.
+/// A parameter as it was passed to the statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StatementParameter {
     Null,
@@ -18,7 +17,7 @@ pub enum StatementParameter {
 /// Statements that ran since [`begin`].
 #[derive(Debug, Default)]
 pub struct StatementLog {
-    /// Each with the parameters of its first run.
+    /// The statements, each with the parameters of its first run.
     pub statements: BTreeMap<&'static str, Vec<StatementParameter>>,
     pub places: BTreeSet<(&'static str, u32)>,
     /// The Postgres texts of statements that differ, by their `SQLite` text.

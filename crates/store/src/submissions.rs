@@ -1,5 +1,5 @@
-//! Submissions to providers. A row is on disk before its request is sent, so a crash cannot hide a
-//! submission.
+//! Submissions to providers. A row is on disk before its request is sent, so a crash cannot make a
+//! submission undetectable.
 
 use providers::{JobHandle, ProviderCost};
 use serde_json::Value;
@@ -89,7 +89,8 @@ pub struct JobAcceptance {
     pub cost: Option<ProviderCost>,
 }
 
-/// The provider accepted it. Returns false if another outcome was recorded before.
+/// Records that the provider accepted a submission. Returns false if another outcome was recorded
+/// before.
 pub fn accept(
     conn: &mut Conn<'_>,
     id: SubmissionId,
@@ -111,8 +112,8 @@ pub fn accept(
     Ok(changed == 1)
 }
 
-/// Closes a submission at `now`; `error` is its class and message. Nothing if it was no longer in the
-/// state `from`.
+/// Closes a submission at `now`; `error` is its class and message. Does nothing if it was no longer
+/// in the state `from`.
 pub fn close(
     conn: &mut Conn<'_>,
     id: SubmissionId,
@@ -168,7 +169,7 @@ pub fn set_cost(
 }
 
 /// The reported job costs of tasks that were settled or released by ledger entries between two
-/// positions, by task; those of one task in the order of its jobs.
+/// positions, by task; the costs of one task in the order of its jobs.
 pub fn costs_between(
     conn: &mut Conn<'_>,
     first: (Timestamp, &str),
@@ -224,7 +225,7 @@ pub fn page(
     page: PageQuery<SubmissionId>,
 ) -> Result<Vec<SubmissionRecord>, StoreError> {
     let after = page.after.map(|id| id.to_string());
-    // Sorts before, or after, every id.
+    // A text that sorts before, or after, every id.
     let end = if page.ascending { "" } else { "g" };
     let values = [
         after.as_deref().unwrap_or(end).into(),
@@ -260,7 +261,7 @@ pub fn latest(conn: &mut Conn<'_>, task: TaskId) -> Result<Option<Submission>, S
     )
 }
 
-/// Writes down that a provider took nothing before anything was submitted to it.
+/// Records that a provider refused before anything was submitted to it.
 pub fn note_refused(
     conn: &mut Conn<'_>,
     refused: &Submission,
@@ -285,7 +286,7 @@ pub fn note_refused(
     Ok(())
 }
 
-/// All submissions of a task and what became of them, in order; at most `most`, the latest.
+/// The latest `most` submissions of a task with their outcomes, in order.
 pub fn of_task(
     conn: &mut Conn<'_>,
     task: TaskId,
@@ -309,7 +310,7 @@ pub fn of_task(
     Ok(found)
 }
 
-/// The task has ended; open jobs of its submissions are followed as strays.
+/// Marks the open submissions of an ended task as strays.
 pub fn set_stray(conn: &mut Conn<'_>, task: TaskId, now: Timestamp) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE submissions SET stray = 1, due_at = ?2 WHERE task_id = ?1 AND state IN ('intended', 'accepted')",
@@ -318,7 +319,7 @@ pub fn set_stray(conn: &mut Conn<'_>, task: TaskId, now: Timestamp) -> Result<()
     Ok(())
 }
 
-/// `follower` stops working on it; anyone may from `due` on.
+/// Releases a submission that `follower` works on; any process may claim it from `due` on.
 pub fn release_from_follower(
     conn: &mut Conn<'_>,
     id: SubmissionId,
@@ -336,7 +337,7 @@ pub fn release_from_follower(
     Ok(())
 }
 
-/// `follower` stops working on a task's strays.
+/// Releases a task's strays that `follower` follows.
 pub fn release_strays_of_task(
     conn: &mut Conn<'_>,
     task: TaskId,
@@ -361,7 +362,8 @@ pub fn claim_strays(
     most: u32,
     now: Timestamp,
 ) -> Result<Vec<Submission>, StoreError> {
-    // Strays are not freed when their follower dies, so whoever claims them looks whether it lives.
+    // Strays are not freed when their follower dies, so the claiming process checks whether it is
+    // alive.
     let sql = conn.dialect(
         concat!(
             "UPDATE submissions SET follower = ?1 WHERE id IN (SELECT id FROM submissions WHERE stray = 1 AND due_at <= ?2
@@ -430,7 +432,7 @@ pub fn pull_strays_forward(
     )
 }
 
-/// When to look for an unclear submission again; never if `None`.
+/// Sets when to look for an unclear submission again; never if `None`.
 pub fn schedule_lookup(
     conn: &mut Conn<'_>,
     id: SubmissionId,
@@ -460,7 +462,7 @@ pub fn unclear_due(
     )
 }
 
-/// The job of an unclear submission was found.
+/// Records that the job of an unclear submission was found.
 pub fn mark_found(
     conn: &mut Conn<'_>,
     id: SubmissionId,
@@ -545,8 +547,8 @@ pub fn count_since(
     )
 }
 
-/// Blocks other processes from submitting to this provider until the transaction ends, so that two
-/// cannot both take its last slot.
+/// Blocks other processes from submitting to this provider until the transaction ends, so that no
+/// two processes take its last slot.
 pub fn lock_provider(conn: &mut Conn<'_>, provider: &str) -> Result<(), StoreError> {
     let sql = conn.dialect(
         "SELECT CAST(1 AS BIGINT)",

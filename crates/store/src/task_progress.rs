@@ -3,7 +3,7 @@
 use crate::{Conn, StoreError, conn::to_json};
 use mediagate_model::ids::TaskId;
 
-/// Tasks of one statement.
+/// Maximum number of tasks in one statement.
 const CHUNK_TASKS: usize = 5_000;
 
 /// The number of the newest event of each of these tasks that exists.

@@ -1,8 +1,8 @@
 //! Tasks and their events.
 //!
-//! Tasks change only by compare-and-set: each statement names the state that the task must be in
-//! and, for a worker, the lease that it must hold. Each change that a caller can see also appends
-//! an event.
+//! Tasks change only by compare-and-set: each statement has as its conditions the state that the
+//! task must be in and, for a worker, the lease that it must hold. Each change that a caller can
+//! see also appends an event.
 
 use std::time::Duration;
 
@@ -59,7 +59,8 @@ record! {
     }
 }
 
-/// Whether no provider has a task, or may have it. For each task the index is asked, which Postgres would not do for NOT EXISTS.
+/// Whether no provider has, or may have, a task. Written so that Postgres looks each task up in the
+/// index, which it would not do for NOT EXISTS.
 macro_rules! unsent {
     () => {
         "(state = 'queued' OR (SELECT MIN(submissions.id) FROM submissions WHERE submissions.task_id = tasks.id
@@ -83,12 +84,12 @@ pub(crate) use list::first_id;
 pub(crate) use list::remove_words;
 pub use list::{TaskFilter, page};
 
-/// Inserts a queued task, due now, with its first event, for anyone to claim.
+/// Inserts a queued task, due now, with its first event, for any worker to claim.
 pub fn insert(conn: &mut Conn<'_>, task: &Task) -> Result<(), StoreError> {
     insert_held(conn, task, None)
 }
 
-/// The same, claimed by this owner if there is one.
+/// Inserts a task as `insert` does, claimed by this owner if one is given.
 pub fn insert_held(
     conn: &mut Conn<'_>,
     task: &Task,
@@ -144,7 +145,7 @@ pub fn by_id(
     )
 }
 
-/// A task's state and the number of its last event: less to read than the task.
+/// A task's state and the number of its last event: cheaper to read than the whole task.
 pub fn state_and_seq(
     conn: &mut Conn<'_>,
     id: TaskId,
@@ -163,8 +164,8 @@ pub fn state_and_seq(
     )
 }
 
-/// A provider accepted the task that `owner` holds: it is now running there, by this route. Returns
-/// whether `owner` still holds it.
+/// Records that a provider accepted the task that `owner` holds: it is now running there, by this
+/// route. Returns whether `owner` still holds it.
 pub fn mark_running(
     conn: &mut Conn<'_>,
     id: TaskId,
@@ -173,7 +174,7 @@ pub fn mark_running(
     fingerprint: &str,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    // The first start stays, because patience with busy providers is measured from it.
+    // The first start time is kept, because the time limit for busy providers counts from it.
     let changed = conn.execute(
         "UPDATE tasks SET event_seq = event_seq + CASE state WHEN 'queued' THEN 1 ELSE 0 END, state = 'running',
                 started_at = COALESCE(started_at, ?5), provider = ?3, fingerprint = ?4
@@ -201,7 +202,8 @@ pub fn ended_since(conn: &mut Conn<'_>, since: Timestamp) -> Result<Vec<TaskId>,
     )
 }
 
-/// Raises the progress of a task that `owner` holds, told or guessed. Returns whether it rose.
+/// Raises the progress of a task that `owner` holds, reported by the provider or guessed. Returns
+/// whether it rose.
 pub fn raise_progress(
     conn: &mut Conn<'_>,
     id: TaskId,
@@ -224,7 +226,7 @@ pub fn raise_progress(
     Ok(changed == 1)
 }
 
-/// How a task ends.
+/// The final state of a task that ends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskEnding {
     /// A terminal state.
@@ -233,7 +235,7 @@ pub struct TaskEnding {
     pub cost: MicroDollars,
     /// The state of its money afterwards.
     pub money: ChargeState,
-    /// What was charged.
+    /// The charges for the task.
     pub bill: Option<Bill>,
     /// The result.
     pub output: Option<TaskResult>,
@@ -253,7 +255,7 @@ pub fn finish(
     let output = ending.output.as_ref().map(to_json).transpose()?;
     let bill = ending.bill.as_ref().map(to_json).transpose()?;
     let failure = ending.failure.as_ref();
-    // The CAST tells Postgres the type of a parameter that is compared with NULL.
+    // The CAST gives Postgres the type of a parameter that is compared with NULL.
     let ended = conn.one(
         concat!(
             "UPDATE tasks SET state = ?3, cost_micros = ?4, output = ?5, error_code = ?6, error_message = ?7,
@@ -283,8 +285,8 @@ pub fn finish(
     Ok(ended)
 }
 
-/// Closes the money of a task that was cancelled while its provider went on; `message` says what became of it. Returns
-/// whether it was still held.
+/// Settles the money of a task that was cancelled while its provider continued; `message` describes
+/// the outcome. Returns whether the money was still reserved.
 pub fn close_money(
     conn: &mut Conn<'_>,
     id: TaskId,
@@ -307,7 +309,7 @@ pub fn close_money(
     Ok(changed == 1)
 }
 
-/// At most 100 cancelled tasks whose money is still held.
+/// At most 100 cancelled tasks whose money is still reserved.
 pub fn cancelled_and_held(conn: &mut Conn<'_>) -> Result<Vec<Task>, StoreError> {
     conn.all(
         concat!(
@@ -383,12 +385,13 @@ pub fn events_after(
     )
 }
 
-/// Most tasks that say how long a model takes, of those that ended and of those that run.
+/// Maximum number of tasks, ended and running ones each, from which a model's duration is
+/// estimated.
 const MAX_DURATION_SAMPLES: i64 = 10_000;
 
-/// What was seen of a model's tasks since `since`: of those that succeeded the latest, and until
-/// `now` of those that run the oldest. Where more succeeded than are read, the watch begins with the
-/// first of these.
+/// Durations of a model's tasks since `since`: of the latest that succeeded, and until `now` of the
+/// oldest that run. If more succeeded than are read, the observed time begins with the first of
+/// those that are read.
 pub fn duration_samples(
     conn: &mut Conn<'_>,
     model: &str,
@@ -426,7 +429,8 @@ pub fn duration_samples(
 }
 
 fn append_event(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {
-    // Nothing is added if the number did not rise, as when a task that runs begins again.
+    // No event is added if the number did not rise, for example when a running task is started
+    // again.
     conn.execute(
         "INSERT INTO task_events (task_id, seq, state, progress) SELECT id, event_seq, state, progress FROM tasks
          WHERE id = ?1 ON CONFLICT (task_id, seq) DO NOTHING",
@@ -437,7 +441,7 @@ fn append_event(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {
 
 fn failure(code: Option<String>, message: Option<String>) -> Option<TaskFailure> {
     code.map(|name| TaskFailure {
-        // An unknown code was written by a newer version; it is still a failure.
+        // An unknown code was written by a newer version; the task is still a failed one.
         code: ErrorCode::from_name(&name).unwrap_or(ErrorCode::GenerationFailed),
         message: message.unwrap_or_default(),
     })

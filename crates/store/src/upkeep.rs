@@ -5,18 +5,19 @@ use std::time::Duration;
 
 use crate::{Conn, StoreError};
 
-/// A due time further ahead than any upkeep can be was written before the clock was set back.
+/// The furthest that any upkeep can be due in the future. A later due time was written before the
+/// clock was set back.
 const MAX_LEAD_MICROS: i64 = 7 * 86_400_000_000;
 
-/// The right to do some upkeep, until a time of the database's clock.
+/// The right to do one kind of upkeep, until a time of the database's clock.
 #[derive(Debug, Clone, Copy)]
 pub struct UpkeepLease {
     kind: &'static str,
     until: i64,
 }
 
-/// Takes the turn for this kind of upkeep if it is due and nobody else has it. It is due again for
-/// others after `lease`, unless extended or finished before.
+/// Acquires the lease for this kind of upkeep if it is due and no other process has it. The upkeep
+/// becomes due for others after `lease`, unless the lease is extended or finished before.
 pub fn acquire(
     conn: &mut Conn<'_>,
     kind: &'static str,
@@ -32,7 +33,7 @@ pub fn acquire(
     let changed = match due {
         // Read first, so that idle processes do not write.
         Some(due) if due > now && due < now.saturating_add(MAX_LEAD_MICROS) => 0,
-        // Compare-and-set: if several processes find it due, only one gets the turn.
+        // Compare-and-set: if several processes find it due, only one gets the lease.
         Some(due) => conn.execute(
             "UPDATE upkeep SET due_at = ?3 WHERE kind = ?1 AND due_at = ?2",
             &[kind.into(), due.into(), until.into()],
@@ -46,7 +47,7 @@ pub fn acquire(
 }
 
 /// Makes the kind due again after `pause`: to extend the lease, or because the work is done.
-/// Returns the turn unless somebody else has taken it.
+/// Returns the lease unless another process has acquired it.
 pub fn put_off(
     conn: &mut Conn<'_>,
     turn: &UpkeepLease,
@@ -62,7 +63,7 @@ pub fn put_off(
 }
 
 fn now(conn: &mut Conn<'_>) -> Result<i64, StoreError> {
-    // All machines compare due times, so they go by the database's clock.
+    // All machines compare due times, so these use the database's clock.
     let sql = conn.dialect(
         "SELECT CAST(unixepoch('subsec') * 1000000 AS BIGINT)",
         "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",

@@ -26,12 +26,12 @@ pub struct UsageFilter {
 /// One day's work and cost of one key with one model.
 #[derive(Debug, Clone)]
 pub struct DailyUsage {
-    /// Days since the epoch.
+    /// The day, counted from the epoch.
     pub day: i64,
     /// The model's canonical name.
     pub model: String,
     pub key: KeyId,
-    /// Charged, by the day of the ledger's entries.
+    /// The amount charged, by the day of the ledger's entries.
     pub paid: MicroDollars,
     /// Tasks that ended on that day, by state.
     pub ended: [(TaskState, u64); 3],
@@ -80,7 +80,7 @@ pub(super) fn spent_since(
     key: KeyId,
     since: Timestamp,
 ) -> Result<MicroDollars, StoreError> {
-    // In Postgres the sum of BIGINTs is a NUMERIC.
+    // In Postgres a sum of BIGINTs is a NUMERIC.
     let spent = conn.one(
         "SELECT CAST(COALESCE(SUM(spent_micros), 0) AS BIGINT) FROM daily_sums
          WHERE account_id = ?1 AND day >= ?3 AND key_id = ?2",
@@ -94,7 +94,8 @@ pub(super) fn spent_since(
     Ok(MicroDollars::new(spent.unwrap_or(0)))
 }
 
-/// What was given back to an account on the day of `now` for jobs that were cancelled and not called off.
+/// The amount refunded to an account on the day of `now` for tasks that were cancelled although
+/// their jobs were not cancelled at the provider.
 pub fn forgiven_on(
     conn: &mut Conn<'_>,
     account: AccountId,
@@ -108,8 +109,8 @@ pub fn forgiven_on(
     Ok(MicroDollars::new(forgiven.unwrap_or(0)))
 }
 
-/// Adds to what was given back on the day of `at` for such jobs. Never falls below zero: of a
-/// task that was released before any job was known, nothing was counted.
+/// Adds to the amount refunded on the day of `at` for such jobs. The amount never falls below zero:
+/// nothing was counted for a task that was released before any job was known.
 pub fn forgive(
     conn: &mut Conn<'_>,
     of: EntrySubject<'_>,
@@ -132,7 +133,7 @@ pub fn forgive(
     Ok(())
 }
 
-/// Adds a change to its day's sums and, of a task, to its hour's.
+/// Adds a change to the sums of its day and, if it belongs to a task, to those of its hour.
 pub(super) fn add(
     conn: &mut Conn<'_>,
     of: EntrySubject<'_>,
@@ -141,7 +142,7 @@ pub(super) fn add(
 ) -> Result<(), StoreError> {
     let is_nothing =
         [change.spent, change.credit] == [MicroDollars::ZERO; 2] && change.final_state.is_none();
-    // Money that is only held is not in these sums.
+    // Money that is only reserved is not in these sums.
     if is_nothing {
         return Ok(());
     }

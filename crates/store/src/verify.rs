@@ -1,11 +1,12 @@
-//! The ledger check, a page at a time: each statement reads at most a page of rows, an account
-//! or a day, from one snapshot, whatever is written meanwhile. Nothing is repaired.
+//! The ledger check, a page at a time: each statement reads at most a page of rows, an account or a
+//! day, from one snapshot, unaffected by concurrent writes. Nothing is repaired.
 //!
-//! Every row that money depends on is held against another: what keys and accounts hold against their tasks, what they
-//! spent against the days, days against entries and ended tasks, hours against days, tasks and jobs, entries against
-//! their tasks, tasks against their entries, bills and submissions, and kept intents against the tasks that they lead to.
+//! Every row that money depends on is compared with another: the reservations of keys and accounts
+//! with their tasks, their spending with the days, days with entries and ended tasks, hours with
+//! days, tasks and jobs, entries with their tasks, tasks with their entries, bills and submissions,
+//! and stored intents with the tasks that they refer to.
 //!
-//! Records that `record_ttl` removed are no mismatch (`RetentionBounds`).
+//! Records that `record_ttl` removed are not a mismatch (`RetentionBounds`).
 
 mod entries;
 mod hours;
@@ -26,16 +27,16 @@ const PAGE: i64 = 1000;
 pub struct Mismatch {
     /// `key`, `account`, `day`, `hours`, `entry`, `task`, `submission` or `intent`.
     pub what: &'static str,
-    /// Its id.
+    /// The id of the row.
     pub id: String,
     /// The problem, with the figures.
     pub why: String,
 }
 
-/// From when on rows must be there.
+/// The times from which rows must exist.
 #[derive(Debug, Clone, Copy)]
 struct RetentionBounds {
-    /// Tasks that ended before may have been removed.
+    /// Tasks that ended before this time may have been removed.
     removed_until: i64,
 }
 
@@ -46,7 +47,7 @@ impl RetentionBounds {
         })
     }
 
-    /// Whether everything that ended on this day must be there.
+    /// Whether everything that ended on this day must still exist.
     const fn is_exact_day(self, day: i64) -> bool {
         day.saturating_mul(DAY_MICROS) > self.removed_until
     }
@@ -55,7 +56,7 @@ impl RetentionBounds {
 /// A check in progress.
 #[derive(Debug, Clone)]
 pub struct LedgerAudit {
-    /// Tasks that ended, entries, and days, before this were checked earlier.
+    /// Ended tasks, entries and days before this time were checked earlier.
     since: Option<Timestamp>,
     next: CheckStep,
     /// Mismatches so far.
@@ -95,7 +96,7 @@ impl LedgerAudit {
 
     /// Checks the next page. Returns whether there is more.
     pub fn step(&mut self, conn: &mut Conn<'_>) -> Result<bool, StoreError> {
-        // For each page again, because records may be removed during the check.
+        // Read again for each page, because records may be removed during the check.
         let bounds = RetentionBounds::read(conn)?;
         self.next = match self.next.clone() {
             CheckStep::AccountsAfter(id) => self.accounts(conn, &id)?,
@@ -210,7 +211,7 @@ impl LedgerAudit {
     }
 }
 
-/// A day's name in a mismatch.
+/// The day as it is named in a mismatch.
 fn day_name(day: i64) -> String {
     Timestamp::from_micros(day.saturating_mul(DAY_MICROS)).rfc3339()
 }

@@ -1,9 +1,8 @@
 //! Worker leases on tasks and webhooks: one row per worker process, extended by its heartbeat.
 //!
-//! The process named in a
-//! task's `lease_owner` holds it until its row expires and another process has declared it gone;
-//! that name is then never valid again. The row stays for a while, so that tasks which the old
-//! owner still commits are freed too.
+//! The process named in a task's `lease_owner` holds it until its row expires and another process
+//! has declared it gone; that name is then never valid again. The row is kept for a while, so that
+//! tasks that the old owner still claims in a late commit are freed too.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use mediagate_model::clock::Timestamp;
 /// How long the row of a dead worker is kept: longer than one of its transactions can last.
 const DEAD_ROW_TTL: Duration = Duration::from_mins(1);
 
-/// The clock for leases: the database's if machines share it, else this machine's.
+/// The clock for leases: the database's if several machines may use it, else this machine's.
 pub fn now(conn: &mut Conn<'_>, clock: Timestamp) -> Result<Timestamp, StoreError> {
     // Processes on one file share a machine and its clock.
     if matches!(conn, Conn::Sqlite(_)) {
@@ -28,7 +27,7 @@ pub fn now(conn: &mut Conn<'_>, clock: Timestamp) -> Result<Timestamp, StoreErro
     Ok(now.map_or(clock, Timestamp::from_micros))
 }
 
-/// Registers a worker, which takes no tasks until [`set_models`].
+/// Registers a worker, which claims no tasks before [`set_models`].
 pub fn register(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<(), StoreError> {
     conn.execute(
         "INSERT INTO workers (name, held_until, models) VALUES (?1, ?2, '[]')
@@ -38,7 +37,7 @@ pub fn register(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<(),
     Ok(())
 }
 
-/// The worker takes tasks of these models, a JSON array.
+/// Sets the models, a JSON array, of which the worker claims tasks.
 pub fn set_models(conn: &mut Conn<'_>, name: &str, models: &str) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE workers SET models = ?2 WHERE name = ?1 AND models <> ?2",
@@ -47,7 +46,7 @@ pub fn set_models(conn: &mut Conn<'_>, name: &str, models: &str) -> Result<(), S
     Ok(())
 }
 
-/// The models that live workers take.
+/// The models of which live workers claim tasks.
 pub fn offered_models(conn: &mut Conn<'_>, now: Timestamp) -> Result<HashSet<String>, StoreError> {
     let lists: Vec<Vec<String>> = conn.all(
         "SELECT models FROM workers WHERE held_until > ?1",
@@ -57,7 +56,7 @@ pub fn offered_models(conn: &mut Conn<'_>, now: Timestamp) -> Result<HashSet<Str
     Ok(lists.into_iter().flatten().collect())
 }
 
-/// Extends a worker's leases. Returns false if they were taken from it.
+/// Extends a worker's leases. Returns false if it was declared dead.
 pub fn prolong(conn: &mut Conn<'_>, name: &str, until: Timestamp) -> Result<bool, StoreError> {
     // A worker that was declared dead stays dead: others may have its tasks already.
     let changed = conn.execute(
@@ -78,8 +77,8 @@ pub fn held_until(conn: &mut Conn<'_>, name: &str) -> Result<Option<Timestamp>, 
 
 /// Whether [`free_lapsed`] has something to do.
 pub fn any_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreError> {
-    // Rows of workers that were declared dead are left alone while they are fresh and nothing names
-    // them.
+    // Rows of workers that were declared dead are ignored while they are recent and nothing refers
+    // to them.
     let found = conn.one(
         "SELECT CAST(1 AS BIGINT) FROM workers WHERE held_until <= ?1
          AND (held_until > 0 OR held_until > ?2 OR EXISTS (SELECT 1 FROM tasks WHERE lease_owner = workers.name)
@@ -100,7 +99,7 @@ macro_rules! free {
 /// Declares expired workers dead and frees their tasks and webhooks. Never waits for a lock: rows locked by a
 /// stalled transaction are freed later. Returns the number of tasks freed.
 pub fn free_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
-    // Negative, so that the time of the judgement is kept.
+    // Negative, so that the time of the declaration is preserved.
     let judge = conn.dialect(
         "UPDATE workers SET held_until = 0 - ?1 WHERE held_until > 0 AND held_until <= ?1",
         "UPDATE workers SET held_until = 0 - ?1 WHERE name IN
@@ -110,7 +109,7 @@ pub fn free_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreErro
     free_dead_rows(conn, now)
 }
 
-/// The names of those that are not dead, as far as anybody knows.
+/// The names of the workers that are not known to be dead.
 pub fn live_workers(conn: &mut Conn<'_>) -> Result<Vec<String>, StoreError> {
     conn.all(
         "SELECT name FROM workers WHERE held_until > 0",
@@ -119,7 +118,8 @@ pub fn live_workers(conn: &mut Conn<'_>) -> Result<Vec<String>, StoreError> {
     )
 }
 
-/// Declares one dead that is known to be, and frees what it held. Returns the number of tasks freed.
+/// Declares a worker dead that is known to be so, and frees everything that it held. Returns the
+/// number of tasks freed.
 pub fn free_dead(conn: &mut Conn<'_>, name: &str, now: Timestamp) -> Result<u64, StoreError> {
     conn.execute(
         "UPDATE workers SET held_until = 0 - ?2 WHERE name = ?1 AND held_until > 0",
@@ -156,11 +156,12 @@ fn free_dead_rows(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError
 
 /// Rows of workers declared dead before this are no longer needed.
 fn kept_until(now: Timestamp) -> i64 {
-    // The time of the judgement is kept as a negative number, so a greater one is an earlier time.
+    // The time of the declaration is stored as a negative number, so a greater number is an earlier
+    // time.
     now.minus(DEAD_ROW_TTL).micros().saturating_neg().min(0)
 }
 
-/// Frees tasks whose worker has no row at all. Reads every held task.
+/// Frees tasks whose worker has no row at all. This reads every held task.
 pub fn free_unknown(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
     let sql = conn.dialect(
         free!("lease_owner IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workers WHERE name = lease_owner)"),
@@ -177,7 +178,7 @@ pub fn free_unknown(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
     conn.execute(sql, &[])
 }
 
-/// Removes a worker that stops cleanly; its tasks are free at once.
+/// Removes a worker that stops cleanly; its tasks are freed at once.
 pub fn deregister(conn: &mut Conn<'_>, name: &str) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE tasks SET lease_owner = NULL WHERE lease_owner = ?1",

@@ -1,9 +1,10 @@
-//! The writer lock: fair turns at writing to a `SQLite` file.
+//! The writer lock: lets processes write to a `SQLite` file in fair turns.
 //!
-//! `SQLite` gives the lock to whoever asks at the right moment. A busy server asks again right
-//! after each commit, so another process, for example `mediagate keys create`, could wait for
-//! seconds. So a writer locks a file beside the database before it asks for the database, and
-//! unlocks it once it has it: whoever waits is next. If a process dies, its lock is released.
+//! `SQLite` gives its lock to the process that happens to try at the right moment. A busy server
+//! tries again right after each commit, so another process, for example `mediagate keys create`,
+//! could wait for seconds. Therefore a writer locks a file next to the database before it tries to
+//! lock the database, and unlocks the file when it has the database: the process that waits for the
+//! file is next. If a process dies, its lock is released.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -14,10 +15,10 @@ const MAX_LOCK_WAIT: Duration = Duration::from_secs(1);
 /// Poll interval of the lock.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The lock file; without one there is no waiting.
+/// The lock file; without one, writers do not wait.
 pub(super) struct WriterLock(Option<File>);
 
-/// While it exists, nobody else starts to ask for the database.
+/// While it exists, no other process tries to lock the database.
 pub(super) struct WriterLockGuard<'a>(Option<&'a File>);
 
 impl WriterLock {
@@ -34,14 +35,13 @@ impl WriterLock {
         };
         let until = Instant::now() + MAX_LOCK_WAIT;
         loop {
-            // Asked again and again, because a lock on a file cannot be waited for with a time
-            // limit.
+            // Tried repeatedly, because a file lock cannot be waited for with a time limit.
             match file.try_lock() {
                 Ok(()) => return WriterLockGuard(Some(file)),
                 Err(TryLockError::WouldBlock) if Instant::now() < until => {
                     std::thread::sleep(POLL_INTERVAL);
                 }
-                // The file system has no locks, or another process is stuck.
+                // The file system does not support locks, or another process is stuck.
                 Err(_) => return WriterLockGuard(None),
             }
         }

@@ -12,7 +12,7 @@ use mediagate_model::task::{Task, TaskState};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
-    /// They are added up.
+    /// Values are added up.
     Counter,
     Gauge,
     Histogram,
@@ -21,7 +21,7 @@ pub enum MetricKind {
 /// A metric: its name, kind, unit and meaning.
 pub type MetricDefinition = (&'static str, MetricKind, Unit, &'static str);
 
-/// Every metric; `docs/operations.md` has the same list.
+/// All metrics; `docs/operations.md` has the same list.
 #[rustfmt::skip]
 pub const METRICS: [MetricDefinition; 33] = [
     ("mediagate_tasks_accepted_total", MetricKind::Counter, Unit::Count, "Tasks accepted, by kind and model"),
@@ -91,10 +91,11 @@ pub fn metrics_recorder() -> &'static PrometheusHandle {
     })
 }
 
-/// Aggregates histogram samples, which are kept one by one until then, and counts lost log lines.
+/// Aggregates histogram samples, which are stored individually until then, and counts lost log
+/// lines.
 pub fn run_upkeep() {
     metrics_recorder().run_upkeep();
-    // The log keeps the total itself, so it is set, not added.
+    // The log counts the total itself, so the metric is set, not increased.
     metrics::counter!("mediagate_log_lines_lost_total").absolute(logs::lost_lines());
 }
 
@@ -111,7 +112,7 @@ pub fn tasks_restored(waiting: usize) {
     metrics::gauge!("mediagate_tasks_restored").set(f64::from(waiting));
 }
 
-/// Records how far the clock is ahead of the time that is certain.
+/// Records how far the clock is ahead of the trusted time.
 pub fn clock_ahead(ahead: TimeDelta) {
     let seconds = i32::try_from(ahead.as_seconds()).unwrap_or(i32::MAX);
     metrics::gauge!("mediagate_clock_ahead_seconds").set(f64::from(seconds));
@@ -122,18 +123,18 @@ pub fn set_durability(is_durable: bool) {
     metrics::gauge!("mediagate_durability").set(f64::from(u8::from(is_durable)));
 }
 
-/// Records whether rings reach other processes.
+/// Records whether the bell reaches other processes.
 pub fn bell_connected(is_connected: bool) {
     metrics::gauge!("mediagate_bell_connected").set(f64::from(u8::from(is_connected)));
 }
 
-/// Records whether another process has a setting otherwise.
+/// Records whether another process has a different value for a setting.
 pub fn setting_differs(setting: &'static str, differs: bool) {
     metrics::gauge!("mediagate_settings_differ", "setting" => setting)
         .set(f64::from(u8::from(differs)));
 }
 
-/// Sets the number of tasks that nobody has taken up.
+/// Sets the number of tasks that no worker has claimed.
 pub fn tasks_waiting(waiting: u32) {
     metrics::gauge!("mediagate_tasks_waiting").set(f64::from(waiting));
 }
@@ -143,7 +144,7 @@ pub fn ledger_checked(mismatches: u32) {
     metrics::gauge!("mediagate_ledger_mismatches").set(f64::from(mismatches));
 }
 
-/// Counts spans that the trace collector has (`sent`) or will never have.
+/// Counts spans by whether the trace collector accepted them (`sent`) or will never get them.
 pub fn spans(outcome: &'static str, count: usize) {
     if count > 0 {
         metrics::counter!("mediagate_trace_spans_total", "outcome" => outcome)

@@ -1,8 +1,8 @@
 //! Telemetry of a process: the log, the metrics and the traces.
 //!
-//! [`logs`] writes lines to standard error, [`counters`] keeps what `/metrics` shows, and [`traces`]
-//! sends spans to a collector. Only this crate knows how any of them leaves the process. It must not
-//! know requests, routes or SQL: whoever acts says what happened.
+//! [`logs`] writes lines to standard error, [`counters`] holds the metrics of `/metrics`, and
+//! [`traces`] sends spans to a collector. Only this crate knows how they are exported. It must not
+//! know requests, routes or SQL: the other crates report their events to it.
 
 pub mod counters;
 pub mod logs;

@@ -9,13 +9,13 @@ use tracing_subscriber::EnvFilter;
 
 use mediagate_config::{Config, ConfigError, LogFormat};
 
-/// Lines that may wait to be written. With more, those that come are lost, and counted: nobody
-/// waits for a terminal or a pipe that takes nothing.
+/// Maximum number of lines waiting to be written. Further lines are dropped and counted, so that
+/// the program never waits for a blocked terminal or pipe.
 const LOG_LINES: usize = 20_000;
 
 static LOST_LINES: OnceLock<ErrorCounter> = OnceLock::new();
 
-/// Writes log lines on a thread of its own until this is dropped, and then what still waits.
+/// Writes log lines on a separate thread. When dropped, it writes the remaining lines and stops.
 #[must_use]
 pub struct LogGuard(#[expect(dead_code, reason = "its drop writes the rest")] WorkerGuard);
 
@@ -35,7 +35,7 @@ pub fn start(config: &Config) -> Result<LogGuard, ConfigError> {
         .with_env_filter(filter)
         .with_writer(writer)
         .with_target(false);
-    // A second start, as in tests, keeps the first.
+    // A second start, as in tests, has no effect.
     let _ = match config.log_format {
         LogFormat::Text => builder.with_ansi(terminal).try_init(),
         LogFormat::Auto if terminal => builder.with_ansi(true).try_init(),
@@ -49,7 +49,7 @@ pub fn start(config: &Config) -> Result<LogGuard, ConfigError> {
     Ok(LogGuard(guard))
 }
 
-/// Lines that were lost because nothing took them in time.
+/// The number of lines that were dropped because they could not be written in time.
 pub(crate) fn lost_lines() -> u64 {
     LOST_LINES.get().map_or(0, ErrorCounter::dropped_lines) as u64
 }

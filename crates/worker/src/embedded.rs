@@ -1,7 +1,7 @@
 //! Embedded runs: a task in an engine, from its payload to a [`RunOutcome`].
 //!
-//! Engines run in children of this process, so that their crashes are theirs alone. Tasks that crashed
-//! one run one at a time, so that they cannot starve each other of memory.
+//! Engines run in children of this process, so that a crash ends only the child. Tasks that crashed
+//! a child run one at a time, so that they do not compete for memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,18 +34,18 @@ use mediagate_model::task::{
     StemsJob, Task, TaskFailure, TaskPayload, TaskResult, VideoJob, VideoOutput,
 };
 
-/// Children that a task may kill before it fails.
+/// Number of children that a task may crash before it fails.
 const DEATHS: u32 = 3;
 
 /// Pause after a child's death, until its resources are free.
 const AFTER_DEATH: Duration = Duration::from_millis(500);
 
-/// Pause before a task is claimed again whose model is gone, or which waits for another one that
-/// runs alone.
+/// Pause before a task is claimed again if its model is missing, or if it waits for another task
+/// that runs alone.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Runs a task; one that must run alone takes the only permit of `alone`. Can be interrupted
-/// without losing anything but time.
+/// Runs a task; one that must run alone takes the only permit of `alone`. An interruption loses
+/// nothing but time.
 pub(super) async fn run(
     app: &App,
     task: &Task,
@@ -53,14 +53,14 @@ pub(super) async fn run(
     alone: &Arc<Semaphore>,
 ) -> RunOutcome {
     if task.deaths >= Some(DEATHS) {
-        // Retrying would kill more processes, so the failure is not retryable.
+        // Retrying would crash more processes, so the failure is not retryable.
         let message = format!(
             "The task crashed its process {DEATHS} times and is not retried. Nothing was charged."
         );
         return RunOutcome::failed(ErrorCode::ProviderRejected, message);
     }
-    // A task whose child died may need very much memory, so two of them never run together. It does
-    // not wait in this slot, which other tasks can use.
+    // A task whose child died may need very much memory, so no two such tasks run at the same time.
+    // It does not wait in this slot, so that other tasks can use the slot.
     let alone = match task.deaths {
         None => None,
         Some(_) => match alone.clone().try_acquire_owned() {
@@ -129,7 +129,7 @@ enum RunError {
     Engine(EngineError),
     /// The source's file has been removed.
     Gone,
-    /// The model's files have been removed, or are not here.
+    /// The model's files have been removed, or are not on this machine.
     NoModel,
     Internal(Error),
 }
@@ -164,7 +164,7 @@ fn count_death(task: &Task, why: &str) -> RunOutcome {
     RunOutcome::Died(deaths, AFTER_DEATH)
 }
 
-/// Held by a task that runs alone until its child has exited.
+/// The permit to run alone, held by a task until its child has exited.
 type ExclusivePermit = Option<OwnedSemaphorePermit>;
 
 async fn run_video(
@@ -329,7 +329,7 @@ async fn separate(
     Ok(app.compute(separate).await??)
 }
 
-/// A source in a temporary file.
+/// Copies a source to a temporary file.
 async fn file(app: &App, id: AssetId) -> Result<TempPath, RunError> {
     let file = retry::load(|| assets::load_file(app, id)).await?;
     file.ok_or(RunError::Gone)

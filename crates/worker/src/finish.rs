@@ -22,17 +22,17 @@ use mediagate_store::tasks::TaskEnding;
 use mediagate_store::{self as store, Conn, StoreError};
 use mediagate_telemetry::counters;
 
-/// How a run ended.
+/// The outcome of a run.
 pub(super) enum RunOutcome {
-    /// It made something.
+    /// The run made something.
     RunOutput(Box<RunOutput>),
-    /// It failed.
+    /// The run failed.
     Failed(TaskFailure),
-    /// It was interrupted: cancelled, or to be resumed.
+    /// The run was interrupted: its task was cancelled or will be resumed.
     Stopped,
-    /// There is no room for it now; it is due again after this time.
+    /// There is no capacity for the task now; it is due again after this time.
     RetryLater(Duration),
-    /// It has killed this many children so far; it is due again after this time.
+    /// The task has crashed this many children so far; it is due again after this time.
     Died(u32, Duration),
 }
 
@@ -60,10 +60,10 @@ impl RunOutcome {
 #[derive(Debug, Clone)]
 pub(super) struct SubmissionClose {
     pub(super) id: SubmissionId,
-    /// Its state when this run looked.
+    /// The state in which this run read it.
     pub(super) from: SubmissionState,
     pub(super) state: SubmissionState,
-    /// Class and message.
+    /// The error's class and message.
     pub(super) error: Option<(&'static str, String)>,
     /// The cost that the provider reports. Boxed, because runs return this by value.
     pub(super) cost: Option<Box<ProviderCost>>,
@@ -72,7 +72,7 @@ pub(super) struct SubmissionClose {
 }
 
 impl SubmissionClose {
-    /// Nothing if somebody else has closed it.
+    /// Closes the submission. Does nothing if another process has closed it.
     fn write(
         &self,
         conn: &mut Conn<'_>,
@@ -90,7 +90,7 @@ impl SubmissionClose {
         Ok(closed)
     }
 
-    /// Notes what the job cost, once the task's own money has moved.
+    /// Records the job's cost, after the task's own money was settled.
     fn note_cost(
         &self,
         conn: &mut Conn<'_>,
@@ -112,14 +112,15 @@ impl SubmissionClose {
 #[derive(Clone, Copy)]
 pub(super) struct EndedRun<'a> {
     pub(super) task: &'a Task,
-    /// The lease under which it was done.
+    /// The lease under which the task ran.
     pub(super) owner: &'a str,
-    /// How far it came, and whether that is a guess.
+    /// The progress in percent, and whether it is a guess.
     pub(super) progress: (u8, bool),
 }
 
-/// Writes the outcome; returns whether that ended the task. May be called again with the same outcome
-/// if the commit is in doubt. If the task has ended otherwise, the files that were made are removed.
+/// Records the outcome. Returns whether that ended the task. May be called again with the same
+/// outcome if the commit is in doubt. If the task has ended in another way, the files of this run
+/// are removed.
 pub(super) async fn finish(
     app: &App,
     run: &EndedRun<'_>,
@@ -129,7 +130,7 @@ pub(super) async fn finish(
     let task = run.task;
     match outcome {
         RunOutcome::Stopped => {
-            // Due since its acceptance, so it goes back to the front of its account's queue.
+            // It is due since its acceptance, so it returns to the front of its account's queue.
             give_back(app, run, task.created_at, None).await?;
             tracing::info!("task stopped");
         }
@@ -188,7 +189,8 @@ async fn give_back(
     app.store
         .write(move |conn| -> Result<(), Error> {
             if is_hosted {
-                // If the task was cancelled, its job goes on and another process has to follow it.
+                // If the task was cancelled, its job continues and another process has to follow
+                // it.
                 store::submissions::release_strays_of_task(conn, id, &owner, now)?;
             }
             // Before the release, because these need the lease.
@@ -203,7 +205,7 @@ async fn give_back(
 
 /// Why a task was not ended.
 enum FinishError {
-    /// Somebody else closed its submission; it may be followed.
+    /// Another process changed its submission, and may be following its job.
     SubmissionChanged,
     Internal(Error),
 }
@@ -220,7 +222,7 @@ impl From<Error> for FinishError {
     }
 }
 
-/// Ends the task; false if it ended otherwise or is no longer ours.
+/// Ends the task. Returns false if it ended in another way or is no longer ours.
 async fn end(
     app: &App,
     run: &EndedRun<'_>,
@@ -248,8 +250,8 @@ async fn end(
                 let Some(closing) = &closing else {
                     return Ok(());
                 };
-                // The error rolls the ending back: whoever changed the submission may have found
-                // its job.
+                // The error rolls the ending back: the process that changed the submission may have
+                // found its job.
                 let closed = closing
                     .write(conn, now)?
                     .ok_or(FinishError::SubmissionChanged)?;
@@ -297,7 +299,7 @@ fn settle_already_ended(
     {
         return Ok(true);
     }
-    // If another process follows the submission by now, it is not ours to close.
+    // If another process now follows the submission, this one must not close it.
     let over = store::tasks::by_id(conn, task.id, task.account)?;
     let Some(over) = over.filter(|task| task.state.is_terminal()) else {
         return Ok(false);
@@ -305,8 +307,8 @@ fn settle_already_ended(
     let Some(closing) = closing else {
         return Ok(false);
     };
-    // The task was ended by somebody else, for example by a cancellation. Its job is paid for all
-    // the same.
+    // The task was ended by another process, for example by a cancellation. Its job has to be paid
+    // for nevertheless.
     if let Some(closed) = closing.write(conn, now)? {
         let job = match closing.state {
             _ if made.is_some() => tasks::JobOutcome::Made(ending.bill.as_ref()),
@@ -323,7 +325,7 @@ fn keep(conn: &mut Conn<'_>, made: &RunOutput) -> Result<(), Error> {
     for asset in &made.assets {
         store::assets::insert(conn, asset)?;
     }
-    // Behind the clips that were ordered, which are numbered from 0.
+    // They follow the ordered clips, which are numbered from 0.
     for (clip, position) in made.more_clips.iter().zip(100..) {
         store::clips::insert(conn, clip, position)?;
     }
@@ -345,8 +347,8 @@ fn keep(conn: &mut Conn<'_>, made: &RunOutput) -> Result<(), Error> {
     Ok(())
 }
 
-/// What was made, at the price of its route when the task was accepted, but never more than the
-/// reservation. `None` if the task is free.
+/// The bill: the produced quantity at the price that its route had when the task was accepted, but
+/// never more than the reservation. `None` if the task is free.
 pub(super) fn bill(task: &Task, made: &RunOutput) -> Option<Bill> {
     if task.money == ChargeState::Free {
         return None;
@@ -357,8 +359,8 @@ pub(super) fn bill(task: &Task, made: &RunOutput) -> Option<Bill> {
         made.partial.clone(),
     );
     let Some(tariff) = &task.tariff else {
-        // Whatever reserves money also stores the prices. If they are missing all the same, the
-        // task costs what was reserved.
+        // Every reservation also stores the prices. If they are missing nevertheless, the task
+        // costs what was reserved.
         return Some(Bill {
             price: None,
             quantity,

@@ -1,10 +1,10 @@
 //! The process's lease: each answered heartbeat extends it, and proves that our tasks are still
 //! ours. Tasks of dead workers are freed here too.
 //!
-//! A process of the same machine that was killed is known to be dead at once ([`free_dead`]); of others
-//! only their lease tells. Leases use the database's clock; this process times its own by the monotonic clock. Only a
-//! process that has extended its own lease for a while may judge others: after a database outage
-//! everybody's lease has expired.
+//! The death of a killed process on the same machine is noticed at once ([`free_dead`]); that of
+//! other processes only by their leases. Leases use the database's clock; this process measures its
+//! own lease by the monotonic clock. Only a process that has extended its own lease for a while may
+//! declare others dead: after a database outage all leases have expired.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,24 +20,25 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_store::{self as store, StoreError};
 
-/// How long a lease lasts without a heartbeat. After a crash, tasks wait this long to be taken up
-/// again.
+/// How long a lease lasts without a heartbeat. After a crash, tasks wait this long until they are
+/// resumed.
 const LEASE: Duration = Duration::from_secs(3);
 /// How often the lease is extended and cancellations are noticed.
 pub(super) const HEARTBEAT: Duration = Duration::from_millis(750);
-/// A longer gap between heartbeats starts the count over: other processes' may have been as late,
-/// and their leases have expired for that reason alone.
+/// A longer gap between heartbeats resets the count: the heartbeats of other processes may have
+/// been as late, and their leases may have expired only for that reason.
 const GAP: Duration = Duration::from_millis(2250);
-/// Heartbeats in a row before others may be judged.
+/// Heartbeats in a row before this process may declare others dead.
 const MIN_STREAK: u32 = 4;
 /// How far back to look for tasks that ended: allows for late heartbeats and clock differences.
 const LOOK_BACK: Duration = Duration::from_secs(10);
-/// Every so many rounds the tasks under our lease are compared with what we are running; they
+/// Number of rounds between comparisons of the tasks under our lease with those running here; they
 /// differ only after an answer of the database was lost.
 const COMPARE: u32 = 8;
-/// Every so many rounds, and soon after a start, deliveries are looked at that are due too late.
+/// Number of rounds between searches for deliveries that are due too late; one also happens soon
+/// after a start.
 const CHECK_DELIVERIES_EVERY: u32 = 512;
-/// Clocks of one database differ by less.
+/// The clocks of the processes on one database differ by less than this.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(5);
 /// Nothing is postponed for longer; a later due time was written before the clock was set back.
 const MAX_POSTPONEMENT: Duration = Duration::from_mins(15);
@@ -90,7 +91,7 @@ pub(super) async fn try_heartbeat(crew: &WorkerContext) {
 async fn send_heartbeat(crew: &WorkerContext) -> Result<(), Error> {
     if crew.runs.is_registered() && !prolong(crew).await? {
         // Others took over our tasks while this process was suspended. It continues under another
-        // name, so that it cannot end tasks that are theirs now.
+        // name, so that it cannot end tasks that now belong to others.
         tracing::warn!("the lease was lost; taking a new one");
         crew.runs.start_over();
     }
@@ -101,8 +102,8 @@ async fn send_heartbeat(crew: &WorkerContext) -> Result<(), Error> {
     Ok(())
 }
 
-/// Extends, or creates, this process's lease and that of its callers. Returns false if the first
-/// was taken from it.
+/// Extends, or creates, this process's lease and the lease of its callers. Returns false if the
+/// first was lost to others.
 async fn prolong(crew: &WorkerContext) -> Result<bool, Error> {
     let app = &crew.app;
     let (lease, has_entered) = (crew.runs.lease(), crew.runs.is_registered());
@@ -110,13 +111,14 @@ async fn prolong(crew: &WorkerContext) -> Result<bool, Error> {
     let models = model_offers::offer(app);
     let callers = app.server.name().to_owned();
     if !has_entered {
-        // The lock comes before the row, so that a kill right after the commit is noticed at once.
+        // The lock is taken before the row is written, so that a kill right after the commit is
+        // noticed at once.
         lease.begin(&app.store);
         let begin = || app.store.lock_process(&callers);
         crew.callers_life.get_or_init(begin);
     }
-    // Taken before the request leaves. The database counts from a later moment, so this process
-    // never believes in its lease for longer than others do.
+    // Read before the request is sent. The database counts from a later moment, so this process
+    // never considers its lease valid for longer than others do.
     let asked = Instant::now();
     let (kept, shared) = app
         .store
@@ -133,7 +135,7 @@ async fn prolong(crew: &WorkerContext) -> Result<bool, Error> {
             Ok((true, shared))
         })
         .await?;
-    // The slower the answer, the less exact the difference of the clocks.
+    // The slower the answer, the less accurate is the measured difference of the clocks.
     if asked.elapsed() < MAX_SYNC_LATENCY {
         app.clock.sync_to_database(clock, shared);
     }
@@ -154,7 +156,7 @@ pub(super) async fn watch_tasks(crew: Arc<WorkerContext>) {
         // After an outage of the database all leases have expired. Only a process whose heartbeats
         // have worked for a while may declare others dead.
         let is_in_row = crew.streak.length() >= MIN_STREAK && crew.runs.lease().is_valid();
-        // A file lock that was released is proof enough, whatever the heartbeats did.
+        // A released file lock is sufficient proof, regardless of the heartbeats.
         free_dead(&crew).await;
         let done = async {
             stop_ended(&crew).await?;
@@ -193,7 +195,8 @@ async fn stop_ended(crew: &WorkerContext) -> Result<(), Error> {
     Ok(())
 }
 
-/// Frees the tasks of processes of this machine that were certainly killed: nobody waits for their leases.
+/// Frees the tasks of processes of this machine that were certainly killed: without waiting for
+/// their leases to expire.
 pub(super) async fn free_dead(crew: &WorkerContext) {
     if let Err(error) = try_free_dead(crew).await {
         tracing::warn!(%error, "cannot release the tasks of a killed process; its lease will expire");
@@ -247,8 +250,8 @@ async fn free_lapsed(crew: &WorkerContext, all: bool) -> Result<(), Error> {
     let freed = store
         .write(move |conn| -> Result<u64, Error> {
             let now = store::workers::now(conn, clock)?;
-            // The judge extends its own lease first. If the clock was just set forward, it would
-            // free its own tasks otherwise.
+            // This process extends its own lease first. Otherwise it would free its own tasks if
+            // the clock was just set forward.
             if !store::workers::prolong(conn, &lease.name, now.plus(LEASE))? {
                 return Ok(0);
             }
@@ -264,7 +267,7 @@ async fn free_lapsed(crew: &WorkerContext, all: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Releases tasks under our lease that nothing here runs, and stops those that we run but no longer
+/// Releases tasks under our lease that do not run here, and stops those that we run but no longer
 /// hold.
 async fn compare(crew: &WorkerContext) -> Result<(), Error> {
     let lease = crew.runs.lease();
@@ -272,8 +275,8 @@ async fn compare(crew: &WorkerContext) -> Result<(), Error> {
         return Ok(());
     };
     let standing = lease_holdings(crew, &lease).await?;
-    // Something was claimed after the census, so the two do not fit together. The next round
-    // compares again.
+    // Something was claimed after the snapshot, so the two do not match. The next round compares
+    // again.
     if !crew.runs.still_runs(&census) {
         return Ok(());
     }
@@ -319,7 +322,8 @@ async fn lease_holdings(crew: &WorkerContext, lease: &Lease) -> Result<LeaseHold
         .await
 }
 
-/// The same for webhooks: a receiver may have asked for hours, so their due time alone tells nothing.
+/// Makes webhooks that are due absurdly late due now. Their due time alone is no indication,
+/// because a receiver may have asked for a pause of hours.
 async fn correct_far_deliveries(crew: &WorkerContext) -> Result<(), Error> {
     let now = crew.app.clock.now();
     let after = now.plus(MAX_CLOCK_DIFFERENCE);

@@ -1,11 +1,11 @@
 //! Runs tasks: those for embedded engines in a few slots, those for hosted providers as many as the
-//! providers take. Also delivers webhooks (`deliver`) and does what is due from time to time (`upkeep`).
+//! providers accept. Also delivers webhooks (`deliver`) and runs periodic jobs (`upkeep`).
 //!
 //! A worker process holds its tasks by one lease, a row that its heartbeat extends. When it dies
 //! the row expires, and others free its tasks (`heartbeat`). A task is ended by compare-and-set
-//! (`finish`). Begin with [`WorkerPool::start`]; a hosted job's life is in `upstream`.
+//! (`finish`). Begin reading at [`WorkerPool::start`]; hosted jobs are in `upstream`.
 //!
-//! This crate must not know HTTP requests or who is calling. What a provider's protocol is, is known by
+//! This crate must not know HTTP requests or who is calling. The protocols of providers are in
 //! `providers`.
 
 mod deliver;
@@ -48,15 +48,15 @@ pub use upkeep::{remove_expired_media, sweep_orphans, sweep_spool};
 /// How often providers are probed. A provider that is down is noticed within 5 s: this plus the
 /// longest probe.
 const PROBE: Duration = Duration::from_secs(2);
-/// How long callers that left are collected before one write.
+/// How long disconnected callers are collected before they are written together.
 const DISCONNECT_BATCH_DELAY: Duration = Duration::from_millis(100);
-/// How long a process that stops tries to write down that it leaves. A commit whose outcome is not known
-/// would hold it for as long as the database's standby is away.
+/// How long a stopping process tries to record that it stops. A commit with an unknown outcome
+/// would otherwise delay it for as long as the database's standby is unavailable.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest pause before an outcome is written again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// The workers of one process.
+/// The handle to the workers of one process.
 pub struct WorkerPool {
     tracker: TaskTracker,
     crew: Arc<WorkerContext>,
@@ -70,13 +70,13 @@ struct WorkerContext {
     /// One permit, for the task that runs alone.
     exclusive_slot: Arc<Semaphore>,
     stop: CancellationToken,
-    /// Of the callers' lease, see [`store::Store::lock_process`].
+    /// The process lock of the callers' lease, see [`store::Store::lock_process`].
     callers_life: OnceLock<Option<ProcessLock>>,
 }
 
 impl WorkerPool {
     /// Starts everything: slots, dispatcher, heartbeat, upkeep. Returns when other processes can
-    /// see this one; until then its callers would be taken for those of a dead process.
+    /// see this one; until then its callers would be mistaken for those of a dead process.
     pub async fn start(app: &App) -> Self {
         let crew = Arc::new(WorkerContext {
             app: app.clone(),
@@ -87,9 +87,9 @@ impl WorkerPool {
             callers_life: OnceLock::new(),
         });
         try_heartbeat(&crew).await;
-        // This process may replace one that was just killed. Its tasks go on at once.
+        // This process may replace one that was just killed. Its tasks are resumed at once.
         heartbeat::free_dead(&crew).await;
-        // Before the first order is sent: a paused route gets none.
+        // Read before the first order is sent, because a paused route must not get any.
         upkeep::refresh_routes(app).await;
         let tracker = TaskTracker::new();
         for _ in 0..app.config.workers {
@@ -113,7 +113,7 @@ impl WorkerPool {
     }
 
     /// Stops: running tasks are released, to be resumed at the next start. Waits up to
-    /// `shutdown_grace` for submissions in flight, and a little for the database.
+    /// `shutdown_grace` for submissions in flight, and briefly for the database.
     pub async fn stop(self) {
         self.crew.stop.cancel();
         let grace = self.crew.app.config.shutdown_grace;
@@ -132,7 +132,7 @@ impl WorkerPool {
     }
 }
 
-/// Writes down that this process is gone, so that others need not wait for its lease to expire.
+/// Records that this process has stopped, so that others need not wait for its lease to expire.
 async fn deregister(crew: &WorkerContext) {
     let app = &crew.app;
     if let Err(error) = app.intents.write_departures().await {
@@ -181,7 +181,7 @@ async fn work(crew: Arc<WorkerContext>) {
     }
 }
 
-/// What log lines about a task that was claimed name, and its run as a span.
+/// The log span of a claimed task, with the ids for its log lines, and the trace span of its run.
 fn task_span(task: &Task) -> (tracing::Span, Context) {
     let traced = traces::run_span(task);
     let line = tracing::info_span!(
@@ -236,8 +236,8 @@ async fn run_embedded(crew: &WorkerContext, task: Task, run: RunGuard) {
 }
 
 impl WorkerContext {
-    /// Ends the run of a task here. Retries until the outcome is written or the task is another
-    /// process's. Returns whether this run ended the task.
+    /// Ends the run of a task here. Retries until the outcome is written or the task belongs to
+    /// another process. Returns whether this run ended the task.
     async fn end(
         &self,
         task: &Task,
@@ -265,7 +265,7 @@ impl WorkerContext {
             tracing::error!(inside = ?error.internal_cause(), "cannot write a task's outcome; trying again");
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                // The task is another process's now, and so is its outcome.
+                // The task now belongs to another process, which also determines its outcome.
                 () = run.lease.wait_lost() => break false,
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -274,7 +274,7 @@ impl WorkerContext {
         ended
     }
 
-    /// Sleeps, or returns when the process stops.
+    /// Sleeps; returns early when the process stops.
     async fn pause(&self, time: Duration) {
         tokio::select! {
             () = tokio::time::sleep(time) => {}
@@ -291,7 +291,7 @@ impl WorkerContext {
     }
 }
 
-/// Stops tasks that are cancelled in this process; the heartbeat finds those missed here.
+/// Stops tasks that are cancelled in this process; the heartbeat finds those that are missed here.
 async fn stop_cancelled(crew: Arc<WorkerContext>, mut called_off: broadcast::Receiver<TaskId>) {
     loop {
         tokio::select! {
@@ -316,7 +316,7 @@ async fn probe(crew: Arc<WorkerContext>) {
     }
 }
 
-/// Records which callers left, after a moment, so that others can join the write.
+/// Records disconnected callers, after a short delay, so that several are written together.
 async fn record_disconnects(crew: Arc<WorkerContext>) {
     while !crew.stop.is_cancelled() {
         tokio::select! {
@@ -331,10 +331,11 @@ async fn record_disconnects(crew: Arc<WorkerContext>) {
     }
 }
 
-/// From 0 to below 1.
+/// A random number from 0 to below 1.
 fn random() -> f64 {
     let mut bytes = [0_u8; 4];
-    // Without randomness jobs are polled in step and the first route goes first, no worse.
+    // Without randomness jobs are polled at the same time and the first route is always tried
+    // first, which is acceptable.
     let _ = getrandom::fill(&mut bytes);
     f64::from(u32::from_le_bytes(bytes)) / (f64::from(u32::MAX) + 1.0)
 }

@@ -1,5 +1,5 @@
 //! Runnable models: this process claims only tasks of its own models, and publishes their names.
-//! Tasks that no process can run are failed after a while.
+//! Tasks that no process can run fail after a while.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Most tasks failed per transaction.
 const BATCH: u32 = 100;
 
-/// The embedded models of this process.
+/// The embedded models that this process can run.
 fn engines(app: &App) -> Vec<String> {
     let built_in = engines::embedded_models().into_iter();
     built_in
@@ -48,7 +48,7 @@ pub(super) fn has_route(app: &App, model: &str) -> bool {
         .any(|route| sites.contains_key(&route.provider))
 }
 
-/// Every model that this process claims tasks of, as a JSON array.
+/// Every model of which this process claims tasks, as a JSON array.
 pub(super) fn offer(app: &App) -> String {
     let mut models = engines(app);
     let catalog = app.models.catalog.load();
@@ -68,7 +68,9 @@ pub(super) async fn fail_stranded(crew: Arc<WorkerContext>) {
     }
 }
 
-/// `since`: when each model was first found without a process, by [`Clock::monotonic_time`](mediagate_model::clock::Clock::monotonic_time).
+/// Fails tasks whose models have had no process for too long. `since` contains when each model was
+/// first found without a process, by
+/// [`Clock::monotonic_time`](mediagate_model::clock::Clock::monotonic_time).
 async fn check_stranded(app: &App, since: &mut HashMap<String, Duration>) -> Result<(), Error> {
     let now = app.clock.now();
     let due = now.minus(STRANDED_AFTER);
@@ -82,13 +84,13 @@ async fn check_stranded(app: &App, since: &mut HashMap<String, Duration>) -> Res
         .await?;
     let has_nobody = |model: &String| !offered.contains(model);
     let stranded: HashSet<String> = waiting.into_iter().filter(has_nobody).collect();
-    // A model that came back in between starts anew.
+    // The time of a model that came back in between starts from zero again.
     since.retain(|model, _| stranded.contains(model));
     for model in stranded {
         let passed = app.clock.monotonic_time();
         let from = *since.entry(model.clone()).or_insert(passed);
-        // Ten minutes by the wall clock and by this process's own timer. A clock that was set
-        // forward fulfils only the first, and would fail tasks that have just come.
+        // Ten minutes must have passed both by the wall clock and by this process's own timer. With
+        // the wall clock alone, setting it forward would fail tasks that were just accepted.
         if passed.saturating_sub(from) >= STRANDED_AFTER {
             fail_all(app, &model, due).await?;
         }
@@ -104,7 +106,7 @@ async fn fail_all(app: &App, model: &str, due: Timestamp) -> Result<(), Error> {
             .write(move |conn| -> Result<Vec<Task>, Error> {
                 let tasks = store::tasks::waiting(conn, &name, due, BATCH)?;
                 for task in &tasks {
-                    // `waiting` has locked these rows, so nobody claims one before this commit.
+                    // `waiting` has locked these rows, so none is claimed before this commit.
                     let ending = stranded_ending(task);
                     endings::end(conn, &parts, task, None, &ending, now, |_| {
                         Ok::<_, Error>(())

@@ -1,4 +1,5 @@
-//! Progress of the tasks that run here: every half second, what has risen is written together. What rises after that is written when the run ends (`finish`).
+//! Progress of the tasks that run here: every half second, all increases are written together.
+//! Later increases are written when the run ends (`finish`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use mediagate_model::ids::TaskId;
 use mediagate_store::{self as store, StoreError};
 
 const WRITE_INTERVAL: Duration = Duration::from_millis(500);
-/// Tasks of one transaction, which must end within a statement's patience.
+/// Maximum number of tasks in one transaction, which must end within a statement's time limit.
 const BATCH: usize = 250;
 
 pub(super) async fn write_regularly(crew: Arc<WorkerContext>) {
@@ -22,7 +23,7 @@ pub(super) async fn write_regularly(crew: Arc<WorkerContext>) {
     }
 }
 
-/// Writes progress and rings for the tasks where it rose.
+/// Writes progress and rings the bell for the tasks whose progress rose.
 async fn write(app: &App, risen: &[ProgressUpdate]) {
     let news = risen.iter();
     let news: Vec<_> = news
@@ -33,7 +34,7 @@ async fn write(app: &App, risen: &[ProgressUpdate]) {
         .write(move |conn| -> Result<Vec<TaskId>, StoreError> {
             let mut rose = Vec::new();
             for (id, owner, progress) in news {
-                // Not if it was cancelled or is no longer ours; the heartbeat stops it.
+                // False if the task was cancelled or is no longer ours; the heartbeat stops it.
                 if store::tasks::raise_progress(conn, id, &owner, progress)? {
                     rose.push(id);
                 }
@@ -42,7 +43,8 @@ async fn write(app: &App, risen: &[ProgressUpdate]) {
         });
     match write.await {
         Ok(rose) => {
-            // Also those that did not rise: they are cancelled or somebody else's, and stay so.
+            // This includes tasks whose progress did not rise in the database: they are cancelled
+            // or belong to another process, and that does not change.
             risen.iter().for_each(ProgressUpdate::mark_written);
             for task in rose {
                 app.bell.ring_underway(task);

@@ -13,19 +13,19 @@ pub(super) struct RunOutput {
     pub(super) output: TaskResult,
     pub(super) assets: Vec<Asset>,
     pub(super) clips: Vec<(ClipId, ClipMedia)>,
-    /// Clips beyond those that were ordered.
+    /// Clips in addition to the ordered ones.
     pub(super) more_clips: Vec<Clip>,
     /// Per clip: its title, and what the provider reports about it.
     pub(super) clip_facts: Vec<(ClipId, String, ClipUpstream)>,
-    /// Per clip: what its recording says of its origin.
+    /// Per clip: the marks of origin in its recording.
     pub(super) provenance: Vec<(ClipId, Provenance)>,
-    /// What the results are known by.
+    /// Fingerprints by which the results are recognised.
     pub(super) prints: Vec<ResultFingerprint>,
-    /// Ordered clips that were not made.
+    /// Ordered clips that were not produced.
     pub(super) missing_clips: Vec<ClipId>,
-    /// How much was made.
+    /// The quantity that was produced.
     pub(super) quantity: WorkQuantity,
-    /// What is missing, if not everything was made.
+    /// What is missing, if not everything was produced.
     pub(super) partial: Option<String>,
     /// The provider, and its name for the model.
     pub(super) made_by: Option<(String, String)>,

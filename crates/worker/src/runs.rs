@@ -1,5 +1,5 @@
-//! Registry of this process's work: its lease, the tasks it runs and how to stop them, and the jobs of
-//! cancelled tasks it follows.
+//! Registry of this process's work: its lease, its running tasks and the means to stop them, and
+//! the jobs of cancelled tasks that it follows.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
@@ -19,18 +19,18 @@ use mediagate_store::{ProcessLock, Store};
 /// The right to work on tasks claimed under its name.
 pub(super) struct Lease {
     pub(super) name: Arc<str>,
-    /// Until when the last answered heartbeat guarantees the lease.
+    /// The time until which the last answered heartbeat guarantees the lease.
     valid_until: watch::Sender<Instant>,
     /// Cancelled when others take over its tasks.
     lost: CancellationToken,
-    /// Tells the processes of this machine when this one has been killed.
+    /// A lock by which the processes of this machine notice when this one has been killed.
     life: OnceLock<Option<ProcessLock>>,
 }
 
 impl Lease {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            // Never the same twice: a lease that was declared dead must not become valid again.
+            // The name is unique: a lease that was declared dead must not become valid again.
             name: format!("{}-{}", std::process::id(), AssetId::new().simple()).into(),
             valid_until: watch::Sender::new(Instant::now()),
             lost: CancellationToken::new(),
@@ -38,12 +38,12 @@ impl Lease {
         })
     }
 
-    /// It is about to be entered into this database.
+    /// Prepares the lease before it is inserted into this database.
     pub(super) fn begin(&self, store: &Store) {
         self.life.get_or_init(|| store.lock_process(&self.name));
     }
 
-    /// An answered heartbeat guarantees the lease until then.
+    /// Extends the lease after an answered heartbeat, which guarantees it until `until`.
     pub(super) fn extend(&self, until: Instant) {
         self.valid_until.send_replace(until);
     }
@@ -53,7 +53,7 @@ impl Lease {
         Instant::now() < *self.valid_until.borrow()
     }
 
-    /// The deadline for submissions of tasks claimed under it.
+    /// The deadline for submissions of tasks that were claimed under this lease.
     pub(super) fn send_before(&self) -> SendDeadline {
         SendDeadline::from_watch(self.valid_until.subscribe())
     }
@@ -67,11 +67,11 @@ impl Lease {
 /// A task that this process runs.
 #[derive(Clone)]
 pub(super) struct TaskRun {
-    /// The lease under which it was claimed; only this one may end it.
+    /// The lease under which it was claimed; the task may only be ended under this one.
     pub(super) lease: Arc<Lease>,
-    /// Progress and cancellation of its engine.
+    /// Reads the progress of the task's engine, and cancels it.
     pub(super) watch: Arc<EngineControl>,
-    /// How far it has come according to the database.
+    /// The task's progress in percent according to the database.
     written: Arc<AtomicU8>,
     /// Cancelled when the task ended elsewhere or is no longer ours.
     pub(super) cancel_token: CancellationToken,
@@ -90,7 +90,7 @@ impl TaskRun {
     }
 }
 
-/// How far a task has come, which the database does not know.
+/// A task's progress that is not yet in the database.
 pub(super) struct ProgressUpdate {
     pub(super) id: TaskId,
     /// Its progress, and whether that is a guess.
@@ -108,7 +108,7 @@ impl ProgressUpdate {
         self.run.lease.name.clone()
     }
 
-    /// The database knows it now.
+    /// Records that this progress is now in the database.
     pub(super) fn mark_written(&self) {
         self.run
             .written
@@ -149,7 +149,8 @@ impl Drop for StrayGuard {
     }
 }
 
-/// Exists from before new tasks are accepted under this process's lease until they run here.
+/// Exists from the moment before new tasks are accepted under this process's lease until they run
+/// here.
 pub(super) struct ExpectedGuard {
     ids: Vec<TaskId>,
     runs: Arc<RunRegistry>,
@@ -164,7 +165,8 @@ impl Drop for ExpectedGuard {
     }
 }
 
-/// Exists from before a claim is written until everything it returned is held.
+/// Exists from the moment before a claim is written until everything that it returned is
+/// registered.
 pub(super) struct ClaimGuard(Arc<RunRegistry>);
 
 impl Drop for ClaimGuard {
@@ -179,7 +181,7 @@ struct ClaimCounts {
     under_way: u32,
 }
 
-/// What was running here at a moment when nothing was being claimed.
+/// The tasks that ran here at a moment when nothing was being claimed.
 pub(super) struct RunSnapshot {
     claims: u64,
     tasks: HashMap<TaskId, TaskRun>,
@@ -187,8 +189,8 @@ pub(super) struct RunSnapshot {
 }
 
 impl RunSnapshot {
-    /// Tasks under this lease that nothing ran here, before `standing` was read or after. (One that
-    /// was accepted in between is expected, or runs, or has ended.)
+    /// Tasks under this lease that were not running here, neither before `standing` was read nor
+    /// after. (A task that was accepted in between is expected, or runs, or has ended.)
     pub(super) fn forgotten_tasks(
         &self,
         standing: &LeaseHoldings,
@@ -199,7 +201,7 @@ impl RunSnapshot {
         missing.filter(|id| !runs.has(*id)).collect()
     }
 
-    /// Strays under this lease that nothing here follows.
+    /// Strays under this lease that are not followed here.
     pub(super) fn forgotten_strays<'a>(
         &'a self,
         standing: &'a LeaseHoldings,
@@ -220,7 +222,7 @@ impl RunSnapshot {
     }
 }
 
-/// What the database has under a lease.
+/// The tasks and submissions that the database has under a lease.
 pub(super) struct LeaseHoldings {
     pub(super) tasks: HashSet<TaskId>,
     /// Submissions of cancelled tasks, and those tasks.
@@ -242,7 +244,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl RunRegistry {
-    /// Empty, under a new lease.
+    /// An empty registry, with a new lease.
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             lease: Mutex::new(Lease::new()),
@@ -263,7 +265,7 @@ impl RunRegistry {
         *self.registered.borrow()
     }
 
-    /// The lease is now in the database.
+    /// Records that the lease is now in the database.
     pub(super) fn mark_registered(&self) {
         self.registered.send_replace(true);
     }
@@ -275,12 +277,13 @@ impl RunRegistry {
         let _ = entered.wait_for(|entered| *entered).await;
     }
 
-    /// The lease was lost: stops everything and takes a new lease.
+    /// Stops everything and creates a new lease, because the old one was lost.
     pub(super) fn start_over(&self) {
-        // First, so that nothing is claimed under a lease that the database does not have.
+        // This comes first, so that nothing is claimed under a lease that the database does not
+        // have.
         self.registered.send_replace(false);
         let old = std::mem::replace(&mut *lock(&self.lease), Lease::new());
-        // Orders that still wait for their connection are held back from now on.
+        // Orders that still wait for their connection are no longer sent.
         old.extend(Instant::now());
         for run in lock(&self.tasks).values() {
             run.stop();
@@ -295,7 +298,7 @@ impl RunRegistry {
         ClaimGuard(self.clone())
     }
 
-    /// These new tasks are about to be accepted under the lease.
+    /// Announces that these new tasks are about to be accepted under the lease.
     pub(super) fn expect(self: &Arc<Self>, tasks: &[Task]) -> ExpectedGuard {
         let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
         lock(&self.expected).extend(&ids);
@@ -305,8 +308,8 @@ impl RunRegistry {
         }
     }
 
-    /// Whether a task runs here or is about to. In the order in which it comes: one that is no longer
-    /// expected runs.
+    /// Whether a task runs here or is about to. The checks are in the order of these states: a task
+    /// that is no longer expected already runs.
     fn has(&self, id: TaskId) -> bool {
         lock(&self.expected).contains(&id) || lock(&self.tasks).contains_key(&id)
     }
@@ -339,7 +342,7 @@ impl RunRegistry {
         lock(&self.tasks).is_empty()
     }
 
-    /// The tasks whose progress has risen since it was written.
+    /// Progress that has risen since it was last written.
     pub(super) fn progress_updates(&self) -> Vec<ProgressUpdate> {
         let tasks = lock(&self.tasks);
         let risen = tasks.iter().map(|(id, run)| ProgressUpdate {
@@ -358,7 +361,7 @@ impl RunRegistry {
         }
     }
 
-    /// What is running; `None` while something is being claimed.
+    /// A snapshot of the running tasks; `None` while something is being claimed.
     pub(super) fn snapshot(&self) -> Option<RunSnapshot> {
         // Held while the maps are copied, so that no claim begins in between.
         let claims = lock(&self.claims);
@@ -369,7 +372,7 @@ impl RunRegistry {
         })
     }
 
-    /// Whether nothing was claimed since.
+    /// Whether nothing was claimed since the snapshot.
     pub(super) fn still_runs(&self, census: &RunSnapshot) -> bool {
         lock(&self.claims).begun == census.claims
     }

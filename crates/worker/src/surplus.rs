@@ -1,4 +1,4 @@
-//! Surplus of a delivery over its order: the part that is paid for, and what came beyond it.
+//! Surplus of a delivery over its order: the quantity that is charged, and the quantity beyond it.
 
 use crate::run_output::RunOutput;
 use mediagate_model::ids::ClipId;
@@ -6,16 +6,18 @@ use mediagate_model::music::ClipMedia;
 use mediagate_model::price::WorkQuantity;
 use mediagate_model::task::{Task, TaskPayload};
 
-/// How much shorter than ordered still counts as complete, and how much longer as no more.
+/// Tolerance for lengths: results that are shorter by up to this much still count as complete, and
+/// results that are longer by up to this much not as surplus.
 const TOLERANCE_MS: u64 = 250;
 
-/// The ordered quantity if the delivery is close enough, else what was made, with its length
-/// rounded down to a tenth of a second. Larger frames count as those that were ordered.
+/// The quantity to charge: the ordered one if the delivery is close enough, else the delivered one,
+/// with its length rounded down to a tenth of a second. Larger frames than ordered count as the
+/// ordered size.
 pub(super) fn paid_quantity(task: &Task, made: &RunOutput) -> WorkQuantity {
     let mut quantity = made.quantity;
     match &task.payload {
         TaskPayload::VideoV1(job) => {
-            // Encoders cut at frames, so a film may be a little shorter than ordered.
+            // Encoders cut films at frames, so a film may be a little shorter than ordered.
             quantity.milliseconds = if quantity.milliseconds + TOLERANCE_MS >= job.milliseconds {
                 job.milliseconds
             } else {
@@ -31,14 +33,14 @@ pub(super) fn paid_quantity(task: &Task, made: &RunOutput) -> WorkQuantity {
     quantity
 }
 
-/// The length of the clips that were ordered: a provider may deliver more of them.
+/// The length of the ordered clips: a provider may deliver more clips.
 fn length_of_ordered(ordered: &[ClipId], clips: &[(ClipId, ClipMedia)]) -> u64 {
     let of_order = clips.iter().filter(|(id, _)| ordered.contains(id));
     of_order.map(|(_, media)| media.milliseconds).sum()
 }
 
-/// All that a provider delivered, if that is more than was ordered: what it costs, as far as nobody says
-/// otherwise.
+/// Everything that a provider delivered, if that is more than was ordered. The provider's cost is
+/// computed from this, unless the provider reports it.
 pub(super) fn delivered_quantity(task: &Task, made: &RunOutput) -> Option<WorkQuantity> {
     let (paid, made) = (paid_quantity(task, made), made.quantity);
     let mut all = paid;
@@ -112,7 +114,8 @@ const fn is_longer(made_ms: u64, ordered_ms: u64) -> bool {
     made_ms > ordered_ms + TOLERANCE_MS
 }
 
-/// Sizes of one fineness differ by less than a fifth, and the next has twice as many pixels.
+/// Sizes of one resolution class differ by less than a fifth, and the next class has twice as many
+/// pixels.
 const fn is_larger(made: u64, ordered: u64) -> bool {
     made.saturating_mul(5) > ordered.saturating_mul(6)
 }

@@ -1,8 +1,8 @@
 //! Periodic jobs: expired media and orphaned files are removed, the ledger is checked, counts are
-//! summed up.
+//! aggregated.
 //!
-//! Each kind runs on its own, so that a slow or failing one does not delay others. What concerns
-//! the database or the files is done by one process of the cluster, the first that finds it due.
+//! Each kind runs on its own, so that a slow or failing one does not delay others. Upkeep of the
+//! database or the files is done by one process of the cluster: the first that finds it due.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -23,49 +23,51 @@ use mediagate_store::upkeep::UpkeepLease;
 use mediagate_store::{self as store, StoreError};
 use mediagate_telemetry::counters;
 
-/// How long a process that died keeps others from a kind of upkeep.
+/// How long a process that died prevents others from doing a kind of upkeep.
 const LEASE: Duration = Duration::from_secs(15);
 /// Longest pause between checks whether a kind is due.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_mins(1);
-/// How often to ask the database about its standby.
+/// How often to query the database for the state of its standby.
 const STANDBY: Duration = Duration::from_secs(10);
-/// How often to look which keys were used.
+/// How often to record which keys were used.
 const KEY_USAGE_INTERVAL: Duration = Duration::from_secs(2);
 /// How often to read which routes are paused.
 const ROUTE_STATE_INTERVAL: Duration = Duration::from_secs(1);
-/// Age from which a file without a record is an orphan, not about to get one.
+/// Age from which a file without a record is an orphan. A younger one may be about to get its
+/// record.
 const ORPHAN_AGE: Duration = Duration::from_hours(24);
 
-/// How long the file of an expired asset is kept after it was taken from its owner.
+/// How long the file of an expired asset is kept after the asset was removed from its owner.
 const DELETE_DELAY: Duration = Duration::from_hours(24);
 
-/// Most batches of one visit.
+/// Maximum number of batches in one run.
 const ROUNDS: u32 = 20;
 
-/// How much longer a file is looked at: it was, unless nobody did upkeep for so long.
+/// For how much longer a file is examined. After that it has been examined already, unless no
+/// upkeep was done for this long.
 const SWEPT_AGE: Duration = Duration::from_hours(6 * 24);
 
 /// Upkeep that is done once for the whole cluster.
 #[derive(Debug, Clone, Copy)]
 enum UpkeepJob {
-    /// Media whose time is over.
+    /// Removes expired media.
     Media,
     Orphans,
     /// Ledger verification.
     Ledger,
-    /// Money that is held for nothing.
+    /// Releases money that is reserved without need.
     LeftoverMoney,
-    /// Submissions with an unknown outcome.
+    /// Looks for the jobs of submissions with an unknown outcome.
     UnclearSubmissions,
     /// Expired intents.
     Intents,
-    /// Records of old tasks.
+    /// Removes records of old tasks.
     Records,
-    /// Webhooks that were sent long ago.
+    /// Removes webhooks that were sent long ago.
     Webhooks,
-    /// Films of providers that nobody has looked at.
+    /// Examines films at providers that have not been examined yet.
     Films,
-    /// How far time has come.
+    /// Stores the latest trusted time.
     PersistTime,
 }
 
@@ -161,8 +163,8 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
                 _ = notes.tick() => {
                     refresh_routes(&app).await;
                     let own = route_states::own_states(&app);
-                    // Operators may ask any process for this one's routes, so changes are published
-                    // at once.
+                    // Operators may query this process's routes at any process, so changes are
+                    // published at once.
                     if own != told {
                         compare_settings(&app).await;
                         told = own;
@@ -205,10 +207,10 @@ async fn compare_settings(app: &App) {
     }
 }
 
-/// Does this kind of upkeep if it is due and nobody else does it.
+/// Does this kind of upkeep if it is due and no other process is doing it.
 async fn run_if_due(app: &App, kind: UpkeepJob) {
-    // This kind is due every two seconds. Taking the turn is a write, and mostly there is nothing
-    // to do.
+    // This kind is due every two seconds. Acquiring the lease is a write, and usually there is
+    // nothing to do.
     if matches!(kind, UpkeepJob::Films) && !post_processing::is_any_due(app).await {
         return;
     }
@@ -221,8 +223,8 @@ async fn run_if_due(app: &App, kind: UpkeepJob) {
     match taken.await {
         Ok(Some(turn)) => {
             let turn = run_extending_turn(app, turn, lease, work(app, kind)).await;
-            // Due a little before the next check. A kind that comes often needs no second write:
-            // its lease is over by then.
+            // Due a little before the next check. A frequent kind needs no second write: its lease
+            // has expired by then.
             let pause = every.saturating_sub(every.min(MAX_CHECK_INTERVAL) / 2);
             if let Some(turn) = turn.filter(|_| pause > lease) {
                 note(kind, put_off(app, turn, pause).await.map(|_| ()));
@@ -240,7 +242,7 @@ async fn work(app: &App, kind: UpkeepJob) {
     note(kind, kind.work(app).await);
 }
 
-/// Runs the work and keeps extending the turn. `None` if the turn was lost.
+/// Runs the work and keeps extending the lease. Returns `None` if the lease was lost.
 async fn run_extending_turn(
     app: &App,
     mut turn: UpkeepLease,
@@ -252,7 +254,8 @@ async fn run_extending_turn(
         tokio::select! {
             () = &mut work => return Some(turn),
             () = tokio::time::sleep(lease / 3) => match put_off(app, turn, lease).await {
-                // Another process has the turn. Dropping the work keeps two from doing it at once.
+                // If another process has the lease, dropping the work prevents both from doing it
+                // at the same time.
                 Ok(prolonged) => turn = prolonged?,
                 Err(error) => tracing::warn!(inside = ?error.internal_cause(), "cannot extend the upkeep lease"),
             },
@@ -277,12 +280,13 @@ fn note(kind: UpkeepJob, done: Result<(), Error>) {
     }
 }
 
-/// Takes expired files from their owners, and deletes those that were taken a day ago, or that their
-/// owners deleted. A clock that is far from where it was takes nothing away: see [`Clock::cutoff`].
+/// Removes expired files from their owners, and deletes files that were removed a day ago, or that
+/// their owners deleted. If the clock has jumped far, nothing is removed: see [`Clock::cutoff`].
 ///
 /// [`Clock::cutoff`]: mediagate_model::clock::Clock::cutoff
 pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
-    // While the folder is missing, its files are away and not expired. Their owners keep them.
+    // While the folder is missing, its files are unavailable, not expired, so they are not removed
+    // from their owners.
     if !app.blobs.has_folder().await {
         return Err(Error::internal(
             "the media folder is away: nothing in it is taken from anybody",
@@ -292,7 +296,7 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
         return Ok(());
     }
     let now = app.clock.steady();
-    // First, so that what a wrong clock removed is not deleted below.
+    // This comes first, so that files removed because of a wrong clock are not deleted below.
     restore_early_media(app, now).await?;
     for _ in 0..ROUNDS {
         let expired = app
@@ -318,9 +322,10 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
     delete_removed_media(app, now).await
 }
 
-/// Gives back what was taken before its time.
+/// Restores files that were removed before their time.
 async fn restore_early_media(app: &App, now: Timestamp) -> Result<(), Error> {
-    // Looked at every few seconds, and nearly always there is nothing: a look is no write.
+    // This is checked every few seconds, and nearly always there is nothing to do, so the check
+    // does not write.
     let any = app
         .store
         .read(move |conn| store::assets::any_removed_early(conn, now));
@@ -348,7 +353,8 @@ async fn delete_removed_media(app: &App, now: Timestamp) -> Result<(), Error> {
             break;
         }
         let files: Vec<_> = due.iter().map(|asset| (asset.id, asset.media)).collect();
-        // The files first: the next round repairs a crash in between.
+        // The files are deleted first: after a crash in between, the next round deletes the
+        // records.
         app.blobs.delete_all(&files).await?;
         app.store
             .write(move |conn| -> Result<(), StoreError> {
@@ -362,8 +368,8 @@ async fn delete_removed_media(app: &App, now: Timestamp) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes down how far time has come, as the next start cannot know how long the gateway was down or
-/// whether its clock is right; says so when the clock has jumped.
+/// Stores the latest trusted time, because the next start cannot know how long the gateway was down
+/// or whether its clock is right. Logs if the clock has jumped.
 async fn persist_time(app: &App) -> Result<(), Error> {
     let steady = app.clock.steady();
     let ahead = app.clock.drift();
@@ -391,8 +397,8 @@ pub async fn sweep_spool(app: &App) -> Result<(), Error> {
         .map_err(Error::internal)
 }
 
-/// Removes files that a crash left without a record. Of each folder only what was made lately is
-/// looked at, so the work does not grow with the archive.
+/// Removes files that a crash left without a record. Only the recent files of each folder are
+/// examined, so the work does not grow with the archive.
 pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
     const AT_ONCE: usize = 100;
     if !app.clock.is_settled() {
@@ -426,8 +432,8 @@ pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
-/// By this machine's own clock, as the file system's times are. A file's age is that of its name: a second
-/// name of a film is as new as its task.
+/// Uses this machine's own clock, as the file system does. A file's age is that of its directory
+/// entry: a second link to a film is as new as its task.
 fn remove_old_files(folder: &Path, oldest: Duration) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;

@@ -3,12 +3,13 @@
 //! No model looks at the picture; four cheap cues do. What can be reached from the upper edges
 //! without crossing a strong edge is background (Wei, Wen, Zhu, Sun: "Geodesic Saliency Using
 //! Background Priors", 2012). What is in focus is nearer than what is not. What is lower in the
-//! picture is nearer. What differs from the colours along the upper edges is rather the subject. Their sum
-//! is cut where it falls into two best (Otsu, 1979); the cut is drawn along the picture's own
-//! edges by a guided filter, and the ground behind is filled in.
+//! picture is nearer. What differs from the colours along the upper edges is more likely the
+//! subject. Their sum is split at the threshold that best separates it into two groups (Otsu,
+//! 1979); the cut is drawn along the picture's own edges by a guided filter, and the ground behind
+//! is filled in.
 //!
-//! Where the cues do not fall into two, or the cut follows no edge of the picture, the picture
-//! stays in one piece: a wrong cut looks worse than none.
+//! If the cues do not separate into two groups, or the cut follows no edge of the picture, the
+//! picture stays whole: a wrong cut looks worse than none.
 
 mod fill;
 mod plane;
@@ -225,7 +226,7 @@ fn is_plausible_cut(subject: &FloatPlane, colours: &ColourPlanes) -> bool {
         squares.iter().sum::<f32>().sqrt()
     };
     // The contrast of pixels that are as far apart as those across the rim, anywhere in the
-    // picture: what texture alone makes. In a busy picture a rim must stand out from it.
+    // picture: the contrast that texture alone has. In a busy picture a rim must stand out from it.
     let usual = |stride: usize| {
         let reach = (2 * RIM - 1) * stride;
         let pairs = (0..(width * height).saturating_sub(reach)).step_by(7);

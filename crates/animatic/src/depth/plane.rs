@@ -135,8 +135,8 @@ impl FloatPlane {
     }
 }
 
-/// A guided filter's answer: near each pixel the result is `slope * guide + offset`, so it can be
-/// asked at a finer size than it was worked out at.
+/// The result of a guided filter: near each pixel it is `slope * guide + offset`, so it can be
+/// evaluated at a finer size than it was computed at.
 ///
 /// Kaiming He, Jian Sun: "Guided Image Filtering" (2010) and "Fast Guided Filter" (2015).
 pub(super) struct GuidedFilter {
@@ -169,7 +169,7 @@ impl GuidedFilter {
         }
     }
 
-    /// The result at the size at which it was worked out.
+    /// The result at the size at which it was computed.
     pub(super) fn plane(&self, guide: &FloatPlane) -> FloatPlane {
         let sloped = self.slope.zip(guide, |s, g| s * g);
         sloped.zip(&self.offset, |s, o| s + o)

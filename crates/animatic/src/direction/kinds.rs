@@ -12,7 +12,7 @@ pub struct ShotLeg {
 pub struct CameraMove {
     /// Which move.
     pub kind: MoveKind,
-    /// How fast.
+    /// The speed of the move.
     pub pace: MovePace,
 }
 
@@ -70,9 +70,9 @@ pub(crate) enum MoveAxis {
 /// How fast a move is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MovePace {
-    /// Barely noticed.
+    /// Barely noticeable.
     Slow,
-    /// Plainly a move.
+    /// Clearly noticeable.
     #[default]
     Medium,
     /// Quick.
@@ -104,9 +104,9 @@ pub enum FilmLook {
     Sepia,
     /// The faded colours of an old print.
     Vintage,
-    /// Towards the orange.
+    /// Shifts colours towards orange.
     Warm,
-    /// Towards the blue.
+    /// Shifts colours towards blue.
     Cold,
     /// Deeper shadows, brighter lights.
     HighContrast,
@@ -141,10 +141,10 @@ pub enum ParticleKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ParticleAmount {
     Light,
-    /// Plainly visible.
+    /// Clearly visible.
     #[default]
     Usual,
-    /// Much.
+    /// Dense.
     Heavy,
 }
 

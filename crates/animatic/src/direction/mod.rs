@@ -141,7 +141,7 @@ impl Direction {
         for (i, title) in self.titles.iter().enumerate() {
             let line = match i {
                 0 => "title",
-                // Further lines are parsed but never drawn, which the caller must be told.
+                // Further lines are parsed but never drawn; the caller must know that.
                 1..MAX_TITLES => "subtitle",
                 _ => "not shown, too many titles:",
             };
@@ -162,7 +162,7 @@ impl Direction {
 }
 
 fn length_words(named: f64) -> String {
-    // `RenderOptions::resolve` clamps in the same way. The caller is told the length that the film
+    // `RenderOptions::resolve` clamps in the same way. The caller gets the length that the film
     // gets, and why it is not the one in the prompt.
     let taken = named.clamp(MIN_SECONDS, MAX_SECONDS);
     let unit = if (taken - 1.0).abs() < 1e-9 {

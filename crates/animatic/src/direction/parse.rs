@@ -113,7 +113,7 @@ fn join(legs: &mut Vec<ShotLeg>, the_move: CameraMove, next_leg: bool) {
             // The same in the other order: "keep the ground static while the camera pans" is a pan.
             leg.moves.retain(|m| m.kind != MoveKind::Static);
             // A move that is named twice is still one move. Without this check its axis would be
-            // taken, and it would start a leg of its own.
+            // taken, and it would start a separate leg.
             if leg.moves.iter().any(|m| m.kind == the_move.kind) {
                 return;
             }
@@ -201,7 +201,8 @@ fn verb_at(clause: &[String], behind: usize, at: usize) -> Option<MoveMatch> {
         .and_then(|towards| kind(verb, towards));
     let after = direction_after(clause, at, verb);
     match (after, before) {
-        // "A train moving forward" is a subject, so verbs of travel need a camera word beside them.
+        // "A train moving forward" is a subject, so verbs of travel need a camera word next to
+        // them.
         (Some((kind, to)), _) if verb != CameraVerb::Travel || near_camera(clause, at) => {
             Some(MoveMatch { kind, from: at, to })
         }

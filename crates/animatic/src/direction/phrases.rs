@@ -14,9 +14,9 @@ pub(super) struct TablePhrase<T: 'static> {
 /// When a phrase counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PhraseContext {
-    /// Wherever it stands.
+    /// Wherever the phrase is found.
     Always,
-    /// Alone in its clause, or beside one of these words ("warm light", but not "warm bread").
+    /// Alone in its clause, or next to one of these words ("warm light", but not "warm bread").
     Near(&'static [&'static str]),
     /// Beside one of these words only ("sound of rain", but not "rain").
     OnlyNear(&'static [&'static str]),

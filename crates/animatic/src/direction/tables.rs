@@ -16,7 +16,7 @@ const fn row<T>(words: &'static str, means: T, counts: PhraseContext) -> TablePh
     }
 }
 
-/// Words that make the one beside them a look.
+/// Words that make the word next to them a look.
 const LOOK_CONTEXT: &[&str] = &[
     "look",
     "looks",
@@ -273,7 +273,7 @@ pub(super) const EASING: &[TablePhrase<Easing>] = &[
     row("coming to rest", Easing::Out, Always),
 ];
 
-/// Words that make the one beside them a sound.
+/// Words that make the word next to them a sound.
 const SOUND_CONTEXT: &[&str] = &[
     "sound",
     "sounds",

@@ -227,7 +227,7 @@ pub(super) fn is_negation(word: &str) -> bool {
     )
 }
 
-/// Words beside which a word like "square" means the frame.
+/// Words next to which a word like "square" means the frame.
 pub(super) fn is_format_word(word: &str) -> bool {
     matches!(
         word,

@@ -26,8 +26,8 @@ pub struct PictureInfo {
     pub height: u32,
     /// Memory that [`decode`] needs at most, besides the input.
     pub decoding_bytes: u64,
-    /// What decoding takes of a processor, in passes over a million pixels, rounded up: a JPEG is
-    /// passed over once for each of its scans.
+    /// CPU cost of decoding, in passes over a million pixels, rounded up: a JPEG takes one pass for
+    /// each of its scans.
     pub work: u32,
 }
 
@@ -114,8 +114,8 @@ fn open<'a>(
     ))
 }
 
-/// The pixels as they are kept in the file; the same once more, which some decoders work in and
-/// turning upright takes; and both forms of eight bits that follow, with and without transparency.
+/// The pixels as they are stored in the file; a second copy of that size, which some decoders and
+/// the rotation need; and both eight-bit forms that follow, with and without transparency.
 fn decoding_bytes(width: u32, height: u32, total_bytes: u64) -> u64 {
     2 * total_bytes + u64::from(width) * u64::from(height) * 7
 }

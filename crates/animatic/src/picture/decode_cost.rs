@@ -1,5 +1,6 @@
-//! The cost of decoding a picture, beyond what its size tells: scans of a JPEG, and frames of a GIF
-//! or WebP that are larger than the picture. The bytes are walked over once, nothing is allocated.
+//! The cost of decoding a picture, beyond what follows from its size: scans of a JPEG, and frames
+//! of a GIF or WebP that are larger than the picture. The bytes are read once, and nothing is
+//! allocated.
 
 use super::limits::{PictureError, PictureFormat, PictureLimits, check_size, megapixels};
 
@@ -8,7 +9,8 @@ use super::limits::{PictureError, PictureFormat, PictureLimits, check_size, mega
 /// progressive colour picture and 6 for a grey one, mozjpeg tries scripts of up to 15, CMYK has 13:
 /// each of them passes at every size.
 const SCANS_AT_MOST_PIXELS: u64 = 16;
-/// Scans at any size. JPEG has at most 64 coefficients in up to 14 steps; nobody writes that.
+/// Scans at any size. JPEG has at most 64 coefficients in up to 14 steps; no encoder writes that
+/// many.
 const MAX_SCANS: u64 = 100;
 
 /// Beyond a single pass over the pixels.
@@ -20,7 +22,7 @@ pub(super) struct DecodeCost {
     pub(super) frame_pixels: u64,
 }
 
-/// Refuses what takes more than a picture can have a reason for.
+/// Refuses a picture whose decoding costs more than any legitimate picture of its size needs.
 pub(super) fn measure_cost(
     format: PictureFormat,
     bytes: &[u8],
@@ -98,7 +100,7 @@ fn jpeg_scans(bytes: &[u8]) -> u64 {
             0xd9 => break,
             0xda => scans += 1,
             // Tables, the frame, applications and comments: a thumbnail in them is not decoded.
-            // Adobe's segment is searched: the decoder does not skip all of a strange one.
+            // Adobe's segment is searched: the decoder does not skip all of an unusual one.
             0xc0..=0xcf | 0xdb..=0xed | 0xef..=0xfe => {
                 if let Some((length, _)) = rest.split_first_chunk::<2>()
                     && let length @ 2.. = usize::from(u16::from_be_bytes(*length))
@@ -202,15 +204,15 @@ fn tiff_of_jpegs(bytes: &[u8]) -> bool {
         return false;
     };
     entries.any(|at| {
-        // The number may have one, two or four bytes in either byte order. In all of these, one
-        // byte is it.
+        // The number may have one, two or four bytes in either byte order. In all of these cases
+        // one byte holds the value.
         let value = bytes.get(at + 4 + wide..at + entry);
         number(at, 2) == Some(COMPRESSION) && value.is_some_and(|value| value.contains(&JPEG))
     })
 }
 
-/// Whether a progressive frame begins anywhere: its marker, its length by its components, eight
-/// bits. No coded data has that.
+/// Whether a progressive frame begins anywhere: its marker, a length that matches its number of
+/// components, and eight bits per sample. Coded data never contains that sequence.
 fn has_progressive_jpeg(bytes: &[u8]) -> bool {
     bytes
         .windows(5)

@@ -83,7 +83,7 @@ impl PictureFormat {
     }
 }
 
-/// Why a picture cannot be used. The messages are for the one who sent it.
+/// Why a picture cannot be used. The messages are for its sender.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PictureError {
     /// No bytes at all.
@@ -120,7 +120,7 @@ pub enum PictureError {
         /// In pixels.
         limit: u32,
     },
-    /// More scans than a picture of its size has a reason for.
+    /// More scans than a picture of its size can reasonably have.
     #[error(
         "the image has {scans} scans of {megapixels} megapixels; the limit is {limit} at that size"
     )]

@@ -2,8 +2,8 @@
 //!
 //! The kind of a picture is decided by its bytes, never by a name or a declared type, and every
 //! limit is checked on the header before anything of the picture's size is allocated. What comes
-//! out is upright (EXIF orientation applied), opaque and eight bits per channel, so that nothing
-//! behind this module has to ask again. Colours are sRGB: an embedded profile is applied.
+//! out is upright (EXIF orientation applied), opaque and eight bits per channel, so that users of
+//! this module need not check again. Colours are sRGB: an embedded profile is applied.
 //!
 //! It deliberately does not read files or fetch addresses.
 

@@ -57,7 +57,7 @@ impl Picture {
 }
 
 impl std::fmt::Debug for Picture {
-    /// Size only: nobody wants a dump of the pixels.
+    /// Size only: a dump of the pixels would be useless.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Picture({}x{})", self.width, self.height)
     }

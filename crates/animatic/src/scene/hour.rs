@@ -8,7 +8,7 @@ pub(crate) enum TimeOfDay {
     Night,
 }
 
-/// What hangs in the air.
+/// The weather that is visible in the sky.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SkyCondition {
     Fair,

@@ -23,7 +23,7 @@ use hour::{SkyCondition, TimeOfDay};
 use light::SceneLight;
 use stage::SceneStage;
 
-/// What to draw.
+/// Everything to draw.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Scene {
     hour: TimeOfDay,

@@ -44,8 +44,8 @@ pub(crate) fn square(chance: impl Fn(i32, i32) -> f32) -> Vec<f32> {
         .collect()
 }
 
-/// A square as it is when each point takes these shares of those around it, in both directions. It
-/// goes on at its opposite side, so that no seam shows where squares meet.
+/// A square in which each point takes these shares of the points around it, in both directions. It
+/// wraps around at its edges, so that no seam shows where squares meet.
 pub(crate) fn softened<const N: usize>(square: &[f32], shares: [f32; N]) -> Vec<f32> {
     let pass = |from: &[f32], step: usize| -> Vec<f32> {
         let near = |i: usize, k: usize| {

@@ -25,7 +25,7 @@ pub(super) struct SceneCanvas {
 }
 
 impl SceneCanvas {
-    /// Empty.
+    /// An empty picture.
     pub(super) fn new(width: u32, height: u32) -> Self {
         let (width, height) = (width as usize, height as usize);
         Self {
@@ -35,7 +35,7 @@ impl SceneCanvas {
         }
     }
 
-    /// Takes everything off.
+    /// Removes everything drawn.
     pub(super) fn clear(&mut self) {
         self.pixels.fill([0.0; 4]);
     }

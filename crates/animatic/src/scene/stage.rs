@@ -23,8 +23,8 @@ impl SceneStage {
         }
     }
 
-    /// The canvas for what follows this share of the camera's travel: a new one, unless what is
-    /// on the present one moves almost alike.
+    /// The canvas for layers that follow this share of the camera's travel: a new one, unless the
+    /// present canvas moves almost the same.
     pub(super) fn canvas_at(&mut self, parallax: f32) -> &mut SceneCanvas {
         // The backdrop stays alone on its sheet, however little the next layer differs: the
         // renderer relies on a farthest sheet without holes.

@@ -10,10 +10,10 @@ use super::{Ambience, RATE, synthesise};
 /// Samples in a packet, given by the format.
 pub(crate) const PACKET: u32 = 1024;
 
-/// Samples that come out of a decoder before the first: one packet, which only readies it.
+/// Samples that come out of a decoder before the first: one packet, which only primes it.
 pub(crate) const PRIMING: u32 = PACKET;
 
-/// Enough for noise, the hardest thing to encode, and little beside the video.
+/// Enough for noise, the hardest thing to encode, and little compared to the video.
 const BITS_PER_SECOND: u32 = 128_000;
 
 /// The encoder refused; not the caller's fault.
@@ -53,7 +53,7 @@ pub(crate) fn packets(
     encoder.feed(&[&left, &right], &mut keep)?;
     let told = encoder.finish(&mut keep)?;
     // The edit list skips a fixed number of samples. With another delay, in a newer encoder for
-    // example, sound and picture would drift apart without a sign.
+    // example, sound and picture would drift apart unnoticed.
     if (told.priming, told.aac_frames) != (u64::from(PRIMING), count as u64) {
         return Err(AacEncodeError(
             "the encoder's delay is not the declared one".to_owned(),

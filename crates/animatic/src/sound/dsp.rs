@@ -12,10 +12,10 @@ use super::voice::{RATE_HZ, StereoSample};
 pub(super) struct PcgRandom(u64);
 
 impl PcgRandom {
-    /// A stream of its own for every pair of a seed and a part.
+    /// A separate random stream for every pair of a seed and a part.
     pub(super) fn new(seed: u64, part: u64) -> Self {
         let mut chance = Self(seed ^ part.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        // Neighbouring seeds begin alike; a few steps part them.
+        // Neighbouring seeds begin with similar numbers; a few steps separate them.
         for _ in 0..4 {
             chance.step();
         }
@@ -108,7 +108,8 @@ impl BiquadFilter {
         Self::normal([alpha, 0.0, -alpha], cos, alpha)
     }
 
-    /// Takes over another's shape and keeps ringing: for filters that move.
+    /// Takes over the coefficients of another filter but keeps its own state, so that a moving
+    /// filter rings on.
     pub(super) fn reshape(&mut self, other: Self) {
         (self.b, self.a) = (other.b, other.a);
     }
@@ -137,7 +138,7 @@ impl BiquadFilter {
     }
 }
 
-/// A random walk from 0 to 1 that turns at a given rate: gusts, swells, moods.
+/// A random walk from 0 to 1 that turns at a given rate: for gusts and swells.
 #[derive(Debug, Clone)]
 pub(super) struct RandomWalk {
     chance: PcgRandom,
@@ -183,7 +184,8 @@ pub(super) struct DecayingTone {
 }
 
 impl DecayingTone {
-    /// `seconds` is the time to a thousandth; `glide` the pitch at that time over the first.
+    /// `seconds` is the time until the level is a thousandth; `glide` is the pitch at that time
+    /// divided by the pitch at the start.
     pub(super) fn new(hertz: f32, seconds: f32, glide: f32, level: f32, pan: f32) -> Self {
         let samples = seconds * RATE_HZ;
         Self {
@@ -237,7 +239,7 @@ pub(super) fn add(one: StereoSample, other: StereoSample) -> StereoSample {
     [one[0] + other[0], one[1] + other[1]]
 }
 
-/// Two sources of chance for the two ears: what differs between them sounds wide.
+/// Two random sources, one per channel: what differs between them sounds wide.
 pub(super) fn stereo_noise(seed: u64, part: u64) -> [PcgRandom; 2] {
     [
         PcgRandom::new(seed, part * 2),

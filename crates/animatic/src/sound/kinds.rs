@@ -22,7 +22,7 @@ pub enum Ambience {
     Fire,
     /// Distant traffic.
     City,
-    /// The nothing of a quiet room.
+    /// The faint background of a quiet room.
     RoomTone,
 }
 

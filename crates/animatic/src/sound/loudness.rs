@@ -86,10 +86,10 @@ const SHELF: [f64; 5] = [
 /// BS.1770-4, table 2.
 const HIGH_PASS: [f64; 5] = [1.0, -2.0, 1.0, -1.990_047_454_833_98, 0.990_072_250_366_21];
 
-/// Below this there is nothing to raise.
+/// Below this loudness a track counts as silent and is not amplified.
 const SILENCE: f64 = -100.0;
 
-/// Where bending starts.
+/// The level from which the signal is bent.
 const KNEE: f32 = 0.5;
 
 /// The highest peak is `KNEE + (1 - KNEE) * HEADROOM`, −2 dB.

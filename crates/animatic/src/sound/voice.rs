@@ -9,7 +9,7 @@ pub(super) const RATE_HZ: f32 = 48_000.0;
 /// A left and a right sample.
 pub(super) type StereoSample = [f32; 2];
 
-/// A voice that can go on for ever.
+/// A voice that can continue indefinitely.
 pub(super) trait AmbienceVoice {
     /// The next sample, about −20 dB on average: `loudness` sets the final level.
     fn next(&mut self) -> StereoSample;

@@ -1,9 +1,9 @@
 //! Titles: words on the picture, set once for a shot and faded in and out.
 //!
-//! The embedded font is Inter Display (its licence lies beside it), which covers Latin, Greek and
+//! The embedded font is Inter Display (its licence is next to it), which covers Latin, Greek and
 //! Cyrillic. Words are shaped, so pairs are kerned; lines are broken so that they come out about
 //! equally long, within the part of the frame that every screen shows; a soft shadow keeps them
-//! readable on any picture. Characters that the font has not are left out and reported.
+//! readable on any picture. Characters that the font lacks are left out and reported.
 
 mod mask;
 mod typesetter;
@@ -26,7 +26,7 @@ pub(crate) struct TitleOverlay {
     /// Frames of the shot, and in a second.
     frames: f32,
     fps: f32,
-    /// What the font has not.
+    /// Characters that the font lacks.
     missing: Vec<char>,
 }
 
@@ -57,12 +57,12 @@ impl TitleOverlay {
         titles
     }
 
-    /// Characters of the titles that the font has not.
+    /// Characters of the titles that the font lacks.
     pub(crate) fn missing(&self) -> &[char] {
         &self.missing
     }
 
-    /// Whether a frame shows the titles as the one before it did.
+    /// Whether a frame shows the titles exactly as the previous one does.
     pub(crate) fn is_steady(&self, frame: usize) -> bool {
         self.letters.is_empty()
             || (frame > 0 && bits(self.opacity_at(frame)) == bits(self.opacity_at(frame - 1)))
@@ -132,7 +132,7 @@ impl TitleOverlay {
         let mut y = begins - small(self.top);
         for line in lines {
             y += line.gap;
-            // The baseline lies so that capitals stand in the middle of the line.
+            // The baseline is placed so that capitals are vertically centred in the line.
             let baseline = y + line.size * (LEADING + CAPITALS) / 2.0;
             let x = (small(self.width) - setter.width(line)) / 2.0;
             setter.print(line, (x, baseline), &mut mask);

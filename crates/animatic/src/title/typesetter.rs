@@ -110,7 +110,8 @@ impl<'a> TitleTypesetter<'a> {
         self.glyphs(text, size).last().map_or(0.0, |(_, x)| *x)
     }
 
-    /// The glyphs of a line, each with the place where it begins; last, where the line ends.
+    /// The glyphs of a line, each with the position where it begins; then the position where the
+    /// line ends.
     fn glyphs(&mut self, text: &str, size: f32) -> Vec<(u16, f32)> {
         let builder = self.shape.builder(self.font).script(script_of(text));
         let mut shaper = builder.size(size).build();

@@ -20,7 +20,7 @@ impl FogSheets {
         Self { thickness, seed }
     }
 
-    /// Lays the fog over a frame. It is worked out on a coarse grid: fog has no edges.
+    /// Lays the fog over a frame. It is computed on a coarse grid: fog has no edges.
     pub(super) fn draw(
         &self,
         seconds: f32,

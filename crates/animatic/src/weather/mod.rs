@@ -2,7 +2,7 @@
 //!
 //! Particles are pure functions of time, seed and their number: nothing is carried from frame to
 //! frame, so any frame can be drawn alone. Each has a nearness; near ones are larger, faster and
-//! softer, and follow more of the camera's move, which is what makes a room of the air.
+//! softer, and follow more of the camera's move, which is what gives the air depth.
 
 mod fog;
 mod sprite;
@@ -19,7 +19,7 @@ pub(crate) struct WeatherOverlay {
     fog: Option<FogSheets>,
     seed: u64,
     fps: f32,
-    /// What the scene's own light makes of something white.
+    /// The colour of a white object in the scene's light.
     light: SpriteColour,
 }
 
@@ -122,8 +122,8 @@ impl ParticleSwarm {
         })
     }
 
-    /// Where a particle is that crosses the frame downwards at `speed` frame heights a second:
-    /// it starts anew above the frame each time, in another place.
+    /// Where a particle is that crosses the frame downwards at `speed` frame heights a second: each
+    /// time it restarts above the frame, at another place.
     fn falling_position(
         &self,
         mote: &WeatherParticle,

@@ -127,7 +127,7 @@ impl<'a> SpriteFrame<'a> {
         });
     }
 
-    /// One colour over the whole frame, as opaque as a grid of cells says at their corners.
+    /// One colour over the whole frame, with an opacity given at the corners of a grid of cells.
     pub(super) fn veil(
         &mut self,
         grid: &[f32],
@@ -159,7 +159,8 @@ impl<'a> SpriteFrame<'a> {
         }
     }
 
-    /// Works on every pixel within a reach of a place; given is its centre's distance from there.
+    /// Changes every pixel within a radius of a place; `work` gets the offset of the pixel's centre
+    /// from the place.
     fn within(
         &mut self,
         at: (f32, f32),

@@ -114,7 +114,7 @@ fn address(from: &str, target: &str) -> Option<String> {
 pub(super) struct SearchHit {
     pub address: String,
     pub title: String,
-    /// The document, where the hit is one of its parts.
+    /// The title of the document, if the hit is one of its sections.
     pub within: Option<&'static str>,
     /// The text around the first word.
     pub excerpt: String,

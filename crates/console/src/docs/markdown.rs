@@ -13,7 +13,7 @@ pub(super) struct MarkdownDocument {
     pub sections: Vec<DocumentSection>,
 }
 
-/// What stands under one heading.
+/// The content under one heading.
 pub(super) struct DocumentSection {
     /// The part of its address behind `#`.
     pub id: String,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
-/// Fields of fields are shown so far down; below that, their type is named.
+/// Fields of fields are shown to this depth; below it, only their type is named.
 const DEPTH: usize = 4;
 
 /// The endpoints of one tag.
@@ -183,7 +183,7 @@ fn contents(of: &Value) -> impl Iterator<Item = (&str, &Value)> {
         .map(|(media, content)| (media.as_str(), &content["schema"]))
 }
 
-/// The fields of a schema and of what is in it.
+/// The fields of a schema and of the schemas inside it.
 fn fields(document: &Value, schema: &Value) -> Vec<FieldRow> {
     let mut found = BTreeMap::new();
     // The map alone would lose the order of the document.
@@ -230,7 +230,7 @@ fn collect(
             name: joined.clone(),
             kind: kind(document, inner),
             is_required: required.is_some_and(|list| list.iter().any(|it| it == name)),
-            // A reference often says nothing itself; then the schema behind it does.
+            // A reference often has no description; then that of the referenced schema is used.
             what: if own.is_empty() {
                 described(resolved(document, inner))
             } else {
@@ -286,7 +286,7 @@ fn joined(mut words: Vec<String>) -> String {
     }
 }
 
-/// What a reference leads to.
+/// The schema that a reference points to.
 fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     let reference = schema.get("$ref").and_then(Value::as_str);
     let name = reference.and_then(|path| path.strip_prefix("#/components/schemas/"));

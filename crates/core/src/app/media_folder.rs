@@ -1,4 +1,5 @@
-//! The media folder of the database: a missing one, or another in its place, is noticed and not replaced.
+//! The media folder of the database: a missing folder, or another one in its place, is detected and
+//! not replaced.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +10,8 @@ use mediagate_model::private_files;
 use mediagate_store::Store;
 use mediagate_store::media_folders::{self, KnownFolders};
 
-/// The store of media in a folder. While the folder that the database knows is missing, nothing is made in its
-/// place, and the store is away.
+/// The store of media in a folder. While the folder that the database knows is missing, no folder
+/// is created in its place, and the store is unavailable.
 pub(super) fn open(config: &Config, store: &Store) -> Result<BlobStore, OpenError> {
     let folder = config.media_path();
     let place = place(config, &folder);
@@ -29,8 +30,8 @@ pub(super) fn open(config: &Config, store: &Store) -> Result<BlobStore, OpenErro
             private_files::folder(&folder).map_err(in_folder)?;
             folder_mark::write(&folder, &mark).map_err(in_folder)?
         }
-        // The start goes on: the store is away until a folder with this mark is there, and writes
-        // into no other.
+        // Startup continues: the store is unavailable until a folder with this mark is there, and
+        // writes into no other.
         FolderVerdict::Missing(mark) => {
             tracing::error!(
                 folder = %folder.display(),
@@ -50,12 +51,12 @@ pub(super) fn open(config: &Config, store: &Store) -> Result<BlobStore, OpenErro
     Ok(BlobStore::marked(&folder, mark))
 }
 
-/// What is to be done about a folder.
+/// What to do with a folder.
 #[derive(Debug, PartialEq, Eq)]
 enum FolderVerdict {
-    /// It has this mark.
+    /// It is a known folder with this mark.
     Ours(String),
-    /// It is to be made, where it is missing, and gets this mark.
+    /// It is a new folder: it is created if missing, and gets this mark.
     New(String),
     /// The one with this mark is not there.
     Missing(String),
@@ -64,13 +65,14 @@ enum FolderVerdict {
 /// `found` is the mark in the folder.
 fn judge(known: &KnownFolders, found: Option<String>, has_files: bool) -> FolderVerdict {
     match (&known.here, found) {
-        // At any place: the folder may have been moved, or several processes share it.
+        // At any path: the folder may have been moved, or several processes share it.
         (_, Some(found)) if known.marks.contains(&found) => FolderVerdict::Ours(found),
         // The database knows of no folder: it is new, or as old as the folder.
         (_, Some(found)) if known.marks.is_empty() || !known.has_media => {
             FolderVerdict::Ours(found)
         }
-        // Empty or with another mark, where files were: the real one is probably not mounted.
+        // An empty folder, or one with another mark, where files were stored: the real one is
+        // probably not mounted.
         (Some(here), _) if known.has_media => FolderVerdict::Missing(here.clone()),
         (None, Some(_)) => FolderVerdict::Missing(known.marks[0].clone()),
         // Nothing was ever stored, so nothing can be lost.
@@ -80,7 +82,7 @@ fn judge(known: &KnownFolders, found: Option<String>, has_files: bool) -> Folder
         (None, None) if known.has_media && known.marks.is_empty() && !has_files => {
             FolderVerdict::Missing(folder_mark::fresh())
         }
-        // Another place than the marked ones, where nothing was kept yet.
+        // Another path than the marked folders', where nothing was stored yet.
         (None, None) => FolderVerdict::New(folder_mark::fresh()),
         (Some(here), Some(_)) => FolderVerdict::Missing(here.clone()),
     }
@@ -90,7 +92,8 @@ fn has_files(folder: &Path) -> bool {
     std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }
 
-/// What tells this folder from others of the same database: several machines may have one at the same path.
+/// Identifies this folder among others of the same database: several machines may have one at the
+/// same path.
 fn place(config: &Config, folder: &Path) -> String {
     let path = std::path::absolute(folder).unwrap_or_else(|_| PathBuf::from(folder));
     match config.database {
@@ -130,7 +133,7 @@ mod tests {
             (known(None, &["a", "b"], true), text("b"), ours("b")),
             (known(Some("a"), &["a", "b"], true), text("b"), ours("b")),
             (known(None, &["a"], true), text("x"), missing("a")),
-            // A database that was put beside an older folder.
+            // A database that was put next to an older folder.
             (known(None, &[], false), text("x"), ours("x")),
             (known(None, &[], true), text("x"), ours("x")),
         ] {

@@ -37,10 +37,10 @@ pub use open::OpenError;
 #[derive(Clone)]
 pub struct App(Arc<AppParts>);
 
-/// What is enough to read and write records. A verb that needs no more takes this, and its tests do
-/// without the rest.
+/// The parts that suffice to read and write records. Verbs that need no more take this, so that
+/// their tests need no whole app.
 pub struct Ctx {
-    /// The settings that hold as long as the process runs.
+    /// The settings that stay the same as long as the process runs.
     pub config: Config,
     /// The present.
     pub clock: Clock,
@@ -50,7 +50,7 @@ pub struct Ctx {
 
 #[cfg(test)]
 impl Ctx {
-    /// On `SQLite` in this folder, at a clock that stands still: for tests of verbs.
+    /// On `SQLite` in this folder, with a stopped clock: for tests of verbs.
     pub(crate) fn in_folder(data: &std::path::Path) -> Self {
         let settings = mediagate_config::Settings {
             data: Some(data.to_owned()),
@@ -75,53 +75,53 @@ pub struct AppParts {
     pub net: OutboundClients,
     /// The models on offer; replaced when the settings change.
     pub models: ModelRegistry,
-    /// Processes in which engines run.
+    /// Starts the processes in which engines run.
     pub engines: ChildLauncher,
-    /// What this process allows itself and its callers at once.
+    /// Limits on what this process and its callers may do at once.
     pub limits: ProcessLimits,
     pub caches: Caches,
     link_rules: Arc<LinkRules>,
-    /// Who waits for what.
+    /// Wakes those who wait for changes.
     pub bell: Bell,
-    /// Which requests repeat earlier ones.
+    /// Detects requests that repeat earlier ones.
     pub intents: Intents,
-    /// This process among others.
+    /// The identity of this process among others.
     pub server: ServerIdentity,
     pub process: ProcessState,
 }
 
-/// What is done with the gateway's own keys.
+/// The parts that use the gateway's own keys.
 pub struct GatewaySecrets {
-    /// Media addresses.
+    /// Signs the URLs of media.
     pub signer: UrlSigner,
-    /// Secrets in the database.
+    /// Encrypts secrets in the database.
     pub seal: SecretSeal,
-    /// Marks of what is made here and of what comes in.
+    /// Marks results, and reads the marks of files that come in.
     pub origin: OriginMarker,
 }
 
 /// Connections to addresses that callers name.
 pub struct OutboundClients {
-    /// Their media.
+    /// Fetches media of callers.
     pub fetcher: UrlFetcher,
-    /// Their webhooks.
+    /// Sends webhooks to callers.
     pub hooks: WebhookClient,
 }
 
-/// How well this process is, and how far on its way down.
+/// Health and shutdown state of this process.
 #[derive(Default)]
 pub struct ProcessState {
-    /// How much of the ledger did not add up at the last check.
+    /// Number of ledger mismatches found by the last check.
     pub mismatches: AtomicU32,
-    /// Whether anything can be written, and since when that is known.
+    /// Whether the data can be written to, and when that was last checked.
     pub writable: tokio::sync::Mutex<Option<(Instant, bool)>>,
-    /// It is about to stop: a proxy should send no more.
+    /// Cancelled when shutdown begins: a proxy should send no more requests.
     pub draining: CancellationToken,
-    /// Requests in flight must end.
+    /// Cancelled when requests in flight must end.
     pub closing: CancellationToken,
-    /// Who follows what happens.
+    /// Subscribers to events.
     pub feed: EventFeed,
-    /// Whether its workers take new orders at once.
+    /// Hands new orders directly to workers of this process.
     pub local_dispatch: LocalDispatch,
 }
 

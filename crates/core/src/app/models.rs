@@ -1,4 +1,4 @@
-//! The models on offer, whatever they are made of, as of the last reload.
+//! The models on offer, embedded and hosted, as of the last reload.
 
 use std::sync::Arc;
 
@@ -35,21 +35,21 @@ impl ModelRegistry {
         })
     }
 
-    /// Reads models, prices and providers anew; what is wrong changes nothing.
-    /// Blocks as long as new models of the operator are being loaded.
+    /// Reloads models, prices and providers; if anything is invalid, nothing changes. Blocks as
+    /// long as new models of the operator are being loaded.
     pub fn reload(
         &self,
         settings: &Settings,
         config: &Config,
         now: Timestamp,
     ) -> Result<(), ConfigError> {
-        // All that can fail comes before anything is replaced.
+        // Everything that can fail is done before anything is replaced.
         let models = Config::reload(settings)?;
         let before = self.upstream.sites();
         let sites = upstream::sites(&models, config, Some(&before))?;
         self.shelf.scan();
         let catalog = Catalog::new(&models, self.shelf.models(), &sites, now)?;
-        // Providers first: whoever reads the new catalog must find the providers of its routes.
+        // Providers first: a reader of the new catalog must find the providers of its routes.
         self.upstream.replace(sites);
         self.catalog.store(Arc::new(catalog));
         self.warn_of_config_lints(&models, now);
@@ -57,8 +57,8 @@ impl ModelRegistry {
         Ok(())
     }
 
-    /// Logs what `config check` would refuse. Nothing is kept from starting by
-    /// it: the settings can be read, and what is known of a provider may be old.
+    /// Logs what `config check` would refuse. These faults do not prevent the start: the settings
+    /// are readable, and the known facts about a provider may be outdated.
     pub fn warn_of_config_lints(&self, models: &ModelConfig, now: Timestamp) {
         let (sites, catalog) = (self.upstream.sites(), self.catalog.load());
         for slip in config_lints::find(models, &sites, &catalog, now) {

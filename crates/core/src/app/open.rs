@@ -32,12 +32,12 @@ pub enum OpenError {
     /// The data folder cannot be used.
     #[error("the data folder {path}: {error}")]
     Data {
-        /// Which.
+        /// The path of the file or folder.
         path: String,
-        /// Why not.
+        /// The reason.
         error: std::io::Error,
     },
-    /// The signing key cannot be had.
+    /// The signing key cannot be read or created.
     #[error("the signing key: {0}")]
     SigningKey(std::io::Error),
     /// The database cannot be opened.
@@ -52,7 +52,7 @@ pub enum OpenError {
     /// There can be no HTTP client.
     #[error("the HTTP client cannot be created: {0}")]
     Fetcher(String),
-    /// The settings name a model that is not there.
+    /// The settings name a model that does not exist.
     #[error(transparent)]
     Config(#[from] ConfigError),
 }
@@ -108,7 +108,7 @@ fn open_blobs(config: &Config, store: &Store) -> Result<BlobStore, OpenError> {
     }
 }
 
-/// The database, in a data folder that nobody else can read.
+/// The database, in a data folder that other users cannot read.
 fn open_database(config: &Config) -> Result<Store, OpenError> {
     let in_data = |error| OpenError::Data {
         path: config.data.display().to_string(),
@@ -126,8 +126,8 @@ fn open_database(config: &Config) -> Result<Store, OpenError> {
             Store::postgres(url.expose(), options)?
         }
     };
-    // Closed after the store has made its files, and also for those that an earlier umask left
-    // open.
+    // Permissions are restricted after the store has created its files, and also for those that an
+    // earlier umask left open.
     for name in [
         "mediagate.db",
         "mediagate.db-wal",
@@ -153,7 +153,7 @@ impl GatewaySecrets {
     }
 }
 
-/// How this process tells others of changes.
+/// How this process notifies others of changes.
 fn bell_transport(config: &Config) -> Result<BellTransport, ConfigError> {
     Ok(match &config.database {
         DatabaseTarget::Sqlite => BellTransport::None,
@@ -161,8 +161,8 @@ fn bell_transport(config: &Config) -> Result<BellTransport, ConfigError> {
     })
 }
 
-/// The configured secrets, the newest first, or the one that was made at the first start: of one
-/// machine in its data folder, of several in their database.
+/// The configured secrets, the newest first, or the one generated at the first start, which is
+/// stored in the data folder (one machine) or in the database (several).
 fn signing_secrets(config: &Config, store: &Store) -> Result<Vec<Vec<u8>>, OpenError> {
     let bytes = |secret: &Secret| secret.expose().as_bytes().to_vec();
     if !config.signing_secrets.is_empty() {
@@ -173,8 +173,8 @@ fn signing_secrets(config: &Config, store: &Store) -> Result<Vec<Vec<u8>>, OpenE
         let own = url_signer::load_or_create_secret(&path).map_err(OpenError::SigningKey)?;
         return Ok(vec![own]);
     }
-    // Offers the secret that this machine has signed with so far. If no other process stored one
-    // before, URLs that it made stay valid.
+    // Offers the secret with which this machine has signed so far. If no other process has stored
+    // one yet, the URLs signed by it stay valid.
     let own = url_signer::secret(&path).map_err(OpenError::SigningKey)?;
     let kept = store.shared_signing_secret(url_signer::to_text(&own))?;
     let kept = url_signer::from_text(&kept).map_err(OpenError::SigningKey)?;

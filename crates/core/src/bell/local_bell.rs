@@ -24,21 +24,21 @@ pub(super) struct LocalBell {
 #[derive(Default)]
 struct TaskListeners {
     signals: HashMap<TaskId, watch::Sender<TaskSignals>>,
-    /// Whether somebody looks for all of them.
+    /// Whether a poll for all listeners is running.
     is_watched: bool,
 }
 
-/// What is known of a task.
+/// What is known about a task.
 #[derive(Debug, Clone, Copy, Default)]
 struct TaskSignals {
     rings: u64,
-    /// Those of them after which it may have ended.
+    /// The rings after which it may have ended.
     ends: u64,
-    /// The number of its newest event, as far as it was looked up.
+    /// The number of its newest event, as of the last look-up.
     newest: u32,
 }
 
-/// Those who sleep until there is something to do.
+/// Workers that sleep until there is work.
 #[derive(Default)]
 pub(super) struct IdleWorkers {
     count: AtomicUsize,
@@ -101,11 +101,11 @@ impl LocalBell {
 
     pub(super) fn call_off(&self, task: TaskId) {
         self.ring(task);
-        // Without workers in this process nobody listens.
+        // Without workers in this process there is no receiver.
         let _ = self.cancellations.send(task);
     }
 
-    /// Another process rang.
+    /// Handles a ring from another process.
     pub(super) fn receive(&self, ring: BellMessage) {
         match ring {
             BellMessage::Task(task) => self.ring(task),
@@ -116,7 +116,7 @@ impl LocalBell {
         }
     }
 
-    /// Listens to a task. Also says whether somebody should begin to look for all listeners.
+    /// Listens to a task. Also returns whether the caller must start the poll for all listeners.
     pub(super) fn listen(self: &Arc<Self>, task: TaskId) -> (TaskListener, bool) {
         // Under the same lock as `watched_or_end`: either the poll still sees this listener, or the
         // caller learns that it has to start one.
@@ -133,8 +133,8 @@ impl LocalBell {
         (listener, !std::mem::replace(&mut tasks.is_watched, true))
     }
 
-    /// The tasks that somebody listens to. When there are none the caller looks no more, and the
-    /// next one who listens has to start it again.
+    /// The tasks that have listeners. If there are none, the caller must stop polling, and the next
+    /// listener has to start it again.
     pub(super) fn watched_or_end(&self) -> Option<Vec<TaskId>> {
         let mut tasks = self.tasks();
         tasks.is_watched = !tasks.signals.is_empty();
@@ -143,8 +143,8 @@ impl LocalBell {
             .then(|| tasks.signals.keys().copied().collect())
     }
 
-    /// Someone looked: so far these tasks have come. Those of `asked` that are missing do not exist
-    /// any more, which their listeners have to find out.
+    /// Applies the result of a poll: the progress of these tasks. Tasks in `asked` that are missing
+    /// no longer exist; their listeners are woken to find that out.
     pub(super) fn apply_progress(&self, asked: &[TaskId], found: &[(TaskId, u32)]) {
         let tasks = self.tasks();
         let mut missing: HashSet<TaskId> = asked.iter().copied().collect();
@@ -172,20 +172,20 @@ impl TaskSignals {
 }
 
 impl IdleWorkers {
-    /// Wakes one, or the next one that would sleep. Returns whether one was asleep.
+    /// Wakes one worker, or the next one that would sleep. Returns whether one was asleep.
     pub(super) fn ring(&self) -> bool {
-        // Kept if nobody sleeps, so a ring just before a worker falls asleep is not lost.
+        // Stored if no worker sleeps, so a ring just before a worker falls asleep is not lost.
         self.bell.notify_one();
         self.count.load(Ordering::Acquire) > 0
     }
 
-    /// Sleeps until rung for, at most this long.
+    /// Sleeps until there is a ring, at most this long.
     pub(super) async fn wait(&self, limit: Duration) {
         let _asleep = IdleGuard::new(&self.count);
         drop(tokio::time::timeout(limit, self.bell.notified()).await);
     }
 
-    /// Sleeps until then, and on until rung for, at most this long.
+    /// Sleeps until `then`, and afterwards until there is a ring, at most this long.
     pub(super) async fn wait_until(&self, then: tokio::time::Instant, limit: Duration) {
         // Counts as asleep during the pause too: it looks afterwards anyway, so no other process
         // needs a ring.
@@ -195,7 +195,7 @@ impl IdleWorkers {
     }
 }
 
-/// Counts a sleeper while it exists.
+/// Counts one sleeping worker as long as it exists.
 struct IdleGuard<'a>(&'a AtomicUsize);
 
 impl<'a> IdleGuard<'a> {
@@ -215,25 +215,25 @@ impl Drop for IdleGuard<'_> {
 pub struct TaskListener {
     task: TaskId,
     signals: watch::Receiver<TaskSignals>,
-    /// Up to here the rings were heard.
+    /// The number of rings heard so far.
     rings: u64,
     ends: u64,
     local: Arc<LocalBell>,
 }
 
 impl TaskListener {
-    /// Sleeps until the task may have changed since it had come to this event.
+    /// Sleeps until the task may have changed since event number `seen`.
     pub async fn changed(&mut self, seen: u32) {
         let rings = self.rings;
         let news = |heard: &TaskSignals| heard.rings != rings || heard.newest > seen;
-        // Never an error: the sender is kept as long as somebody listens.
+        // Never an error: the sender is kept as long as there is a listener.
         if let Ok(heard) = self.signals.wait_for(news).await {
             self.rings = heard.rings;
         }
     }
 
-    /// Sleeps until the task may have ended. Whether it was rung for: else it was seen that it came
-    /// further than this event.
+    /// Sleeps until the task may have ended. Returns whether there was a ring; otherwise a poll saw
+    /// that the task has newer events than `seen`.
     pub async fn wait_for_end(&mut self, seen: u32) -> bool {
         let ends = self.ends;
         let news = |heard: &TaskSignals| heard.ends != ends || heard.newest > seen;
@@ -243,7 +243,7 @@ impl TaskListener {
         self.ends != ends
     }
 
-    /// Whether it was rung for since the last time. Does not wait.
+    /// Whether there was a ring since the last call. Does not wait.
     pub fn was_rung(&mut self) -> bool {
         let rings = self.signals.borrow().rings;
         std::mem::replace(&mut self.rings, rings) != rings
@@ -277,7 +277,7 @@ mod tests {
         assert!(listener.changed(7).now_or_never().is_none());
         local.apply_progress(&[task], &[(task, 7)]);
         assert!(listener.changed(7).now_or_never().is_none());
-        // Whoever has seen less has something to see.
+        // A listener that has seen fewer events has something to see.
         assert!(listener.changed(6).now_or_never().is_some());
         local.apply_progress(&[task], &[]);
         assert!(listener.changed(7).now_or_never().is_some());

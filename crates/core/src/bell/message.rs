@@ -11,7 +11,7 @@ pub(super) enum BellMessage {
     Task(TaskId),
     /// The task was cancelled.
     Cancelled(TaskId),
-    /// There is work, and whoever says so has nobody free for it.
+    /// There is work, and the sender has no free worker for it.
     Work,
     /// The same for hosted providers.
     Upstream,

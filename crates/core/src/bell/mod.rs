@@ -1,11 +1,12 @@
 //! The doorbell: wakes waiters when something may have changed.
 //!
-//! The database is the source of truth; the bell only says "look again". A waiter listens first,
-//! then looks, then sleeps until the bell, so that a lost ring costs a moment and never a result,
-//! and a forged one costs a look.
+//! The database is the source of truth; the bell only says "look again". A waiter first starts to
+//! listen, then looks, then sleeps until the bell rings. So a lost ring costs a delay and never a
+//! result, and a forged ring costs one look-up.
 //!
-//! `local_bell` wakes waiters of this process. `polling` is the floor under all else: one look a
-//! process at the tasks that anybody waits for. Rings of other processes come sooner by `notify`.
+//! `local_bell` wakes waiters of this process. `polling` works even if no ring arrives: once per
+//! interval, each process looks up the tasks that have listeners. `notify` brings rings from other
+//! processes sooner.
 
 mod local_bell;
 mod message;
@@ -27,23 +28,23 @@ use mediagate_store::{self as store, Store, StoreError};
 
 pub use local_bell::TaskListener;
 
-/// How long a sleeping worker waits before it looks by itself: another process may have made the
-/// change.
+/// How long a sleeping worker waits before it looks without a ring, because another process may
+/// have made the change.
 const POLL: Duration = Duration::from_millis(500);
-/// Rings that wait to be sent; those beyond are lost.
+/// Rings that wait to be sent; further ones are dropped.
 const OUTBOX: usize = 2048;
 
-/// How processes ring each other.
+/// How processes send each other rings.
 #[derive(Debug, Clone)]
 pub enum BellTransport {
-    /// They do not: each finds changes by looking.
+    /// Not at all: each process finds changes by polling.
     None,
     /// By Postgres; at this address if not at the store's.
     Notify(Option<Secret>),
 }
 
-/// Reads how far tasks have come: the number of each one's newest event. Those that do not exist
-/// are left out.
+/// Reads the progress of tasks: the number of each one's newest event. Those that do not exist are
+/// left out.
 type ProgressReader = Arc<
     dyn Fn(Vec<TaskId>) -> BoxFuture<'static, Result<Vec<(TaskId, u32)>, StoreError>> + Send + Sync,
 >;
@@ -58,7 +59,7 @@ struct BellState {
     store: Store,
     transport: BellTransport,
     outbox: mpsc::Sender<BellMessage>,
-    /// Taken by whoever sends them.
+    /// Taken by the task that sends them.
     outgoing: Mutex<Option<mpsc::Receiver<BellMessage>>>,
 }
 
@@ -84,8 +85,8 @@ impl Bell {
         }))
     }
 
-    /// Exchanges rings with other processes until stopped. Without this they find changes by
-    /// looking. Only the first call does anything.
+    /// Exchanges rings with other processes until stopped. Without this, they find changes by
+    /// polling. Only the first call does anything.
     pub async fn exchange(&self, stop: &CancellationToken) {
         let Some(outgoing) = self.outgoing() else {
             return;
@@ -122,13 +123,13 @@ impl Bell {
         self.send(BellMessage::Task(task));
     }
 
-    /// The task has changed and goes on: who waits for its end here sleeps on.
+    /// The task has changed and continues: waiters for its end in this process sleep on.
     pub fn ring_underway(&self, task: TaskId) {
         self.0.local.ring_underway(task);
         self.send(BellMessage::Task(task));
     }
 
-    /// A task was cancelled: whoever works on it should stop.
+    /// A task was cancelled: the worker that runs it should stop.
     pub fn call_off(&self, task: TaskId) {
         self.0.local.call_off(task);
         self.send(BellMessage::Cancelled(task));
@@ -149,8 +150,8 @@ impl Bell {
     }
 
     pub fn ring_for_work(&self) {
-        // Others are rung only if nobody here is free. Otherwise each task would wake every
-        // process.
+        // Other processes are rung only if no worker of this process is free. Otherwise each task
+        // would wake every process.
         if !self.0.local.work.ring() {
             self.send(BellMessage::Work);
         }
@@ -173,8 +174,8 @@ impl Bell {
         self.0.local.deliveries.wait(POLL).await;
     }
 
-    /// Sleeps until there may be work for hosted providers, and until then in any case. No other process is
-    /// rung for meanwhile.
+    /// Sleeps until there may be work for hosted providers, but at least until `then`. Meanwhile no
+    /// other process is rung for this work.
     pub async fn wait_for_upstream(&self, then: tokio::time::Instant) {
         self.0.local.upstream.wait_until(then, POLL).await;
     }
@@ -186,7 +187,7 @@ impl Bell {
 
     fn send(&self, ring: BellMessage) {
         if !matches!(self.0.transport, BellTransport::None) {
-            // If the outbox is full the ring is dropped. Whoever misses it finds the change by
+            // If the outbox is full the ring is dropped. Waiters that miss it find the change by
             // polling.
             let _ = self.0.outbox.try_send(ring);
         }

@@ -1,7 +1,7 @@
-//! Rings by NOTIFY of Postgres, gathered for a moment.
+//! Rings by NOTIFY of Postgres, batched for a short time.
 //!
-//! They are sent outside every transaction that writes: a NOTIFY in one takes a lock that all
-//! commits of the server share.
+//! They are sent outside every transaction that writes: a NOTIFY inside a transaction takes a lock
+//! that all commits of the server share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use mediagate_model::secret::Secret;
 use mediagate_store::pg_session::notify_channel::NotifyChannel;
 use mediagate_store::{Store, StoreError};
 
-/// How long rings are gathered.
+/// How long rings are collected before they are sent.
 const GATHER: Duration = Duration::from_millis(50);
 /// Longest text of one NOTIFY, in bytes; Postgres takes 7,999.
 const LONGEST: usize = 2000;
 /// Pause before connecting again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Sends and hears rings for ever.
+/// Sends and receives rings until the process ends.
 pub(super) async fn exchange(
     store: &Store,
     direct: Option<&Secret>,
@@ -45,12 +45,13 @@ pub(super) async fn exchange(
         local.set_connected(false);
         tracing::warn!(%error, "no connection for notifications; changes by other processes become visible later");
         tokio::time::sleep(PAUSE).await;
-        // Rings from during the outage are old: others have found those changes by polling.
+        // Rings queued during the outage are outdated: the other processes have found those changes
+        // by polling.
         while outgoing.try_recv().is_ok() {}
     }
 }
 
-/// Returns when the connection is of no more use.
+/// Returns when the connection can no longer be used.
 async fn run_connection(
     mut link: NotifyChannel,
     name: &str,

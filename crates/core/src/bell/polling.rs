@@ -1,7 +1,8 @@
-//! The floor under every bell: one poll for all listeners of this process, four times a second.
+//! The fallback that works without any ring: one poll for all listeners of this process, four times
+//! a second.
 //!
-//! It finds what changed without a ring, whatever was lost. Its cost does not depend on how many
-//! listen, but for a statement for each 5,000 tasks.
+//! It finds what changed without a ring, whatever was lost. Its cost hardly depends on the number
+//! of listeners: one statement for every 5,000 tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +12,13 @@ use crate::bell::local_bell::LocalBell;
 
 /// How often to look.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// When the database has not answered by then, everybody looks by himself and hears why.
+/// When the database has not answered by then, every waiter reads its own task and gets the
+/// database's error.
 const READ_TIMEOUT: Duration = Duration::from_millis(1500);
-/// Pause after that.
+/// Pause after the database did not answer a poll.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Looks until nobody listens any more.
+/// Polls until there are no more listeners.
 pub(super) fn start(local: &Arc<LocalBell>, look: &ProgressReader) {
     #[expect(clippy::disallowed_methods, reason = "it ends with the last listener")]
     tokio::spawn(watch(local.clone(), look.clone()));
@@ -51,7 +53,7 @@ mod tests {
     use mediagate_model::ids::TaskId;
     use mediagate_store::StoreError;
 
-    /// How many tasks each look was for, and what it finds.
+    /// For each poll, the number of tasks it asked for.
     type Looks = Arc<Mutex<Vec<usize>>>;
 
     fn looks(
@@ -86,7 +88,7 @@ mod tests {
         drop(listeners);
         tokio::time::sleep(Duration::from_mins(1)).await;
         assert_eq!(looks.lock().unwrap().len(), 4);
-        // And begins anew.
+        // Polling starts again.
         let mut again = listen(&local, &look);
         let start = Instant::now();
         again.changed(0).await;

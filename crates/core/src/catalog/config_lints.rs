@@ -1,5 +1,5 @@
 //! Mistakes in the settings of providers and models that can be read but will not work, as far as
-//! that shows without asking a provider.
+//! they can be detected without calling a provider.
 //!
 //! `config check` rejects them. A server logs them and starts anyway: our knowledge of a provider
 //! may be outdated, and a wrong guess must not stop it.
@@ -94,7 +94,8 @@ fn lint_model_name(
         let instead = instead.map_or_else(String::new, |id| format!("; use \"{id}\""));
         return slip(format!("{name} was shut down on {day}{instead}"));
     }
-    // Who sets limits for a model means it, even if the catalogue does not know it.
+    // An operator who sets limits for a model means that name, even if the catalogue does not know
+    // it.
     let settings = config.models.get(&model.id)?;
     let routes = settings.routes.iter().flatten();
     let mut described = routes.filter(|one| one.model == name && one.provider == route.provider);
@@ -151,6 +152,6 @@ fn lint_route(model: &Model, route: &Route, sites: &ProviderSites) -> Vec<Config
             );
             slip("limits", message)
         });
-    // If the name is wrong, the sizes are another API's and say nothing.
+    // If the name is wrong, the sizes are those of another API and not worth checking.
     name.or(size).into_iter().collect()
 }

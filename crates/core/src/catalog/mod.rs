@@ -223,7 +223,7 @@ fn apply(
     Ok(())
 }
 
-/// Whether a price depends on sound although callers cannot choose it.
+/// Whether a price depends on sound although callers cannot choose sound.
 fn has_unselectable_audio_price(model: &Model) -> bool {
     let routes = model.routes().iter();
     let prices = routes.map(|route| (&route.price, &route.limits));

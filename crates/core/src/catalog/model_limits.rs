@@ -7,7 +7,7 @@ use mediagate_config::providers::LimitSettings;
 /// A setting that does not fit, with its key.
 pub(super) type SettingFault = (&'static str, String);
 
-/// What is offered when the operator has said something about it.
+/// A limit with the operator's setting applied.
 pub(super) fn narrowed(
     limits: ModelLimits,
     settings: &LimitSettings,
@@ -112,7 +112,7 @@ fn music_narrowed(
     Ok(limits)
 }
 
-/// What at least one of two offers; the defaults are those of the first.
+/// The limits that at least one of two offers; the defaults are those of the first.
 pub(super) fn joined(first: ModelLimits, second: ModelLimits) -> ModelLimits {
     match (first, second) {
         (ModelLimits::Video(a), ModelLimits::Video(b)) => ModelLimits::Video(video_joined(a, b)),
@@ -144,7 +144,7 @@ fn video_joined(mut a: VideoLimits, b: VideoLimits) -> VideoLimits {
         a.pictures.references = references;
     }
     a.pictures.max = a.pictures.max.max(b.pictures.max);
-    // One route that does without a picture is enough.
+    // One route that needs no picture is enough.
     a.pictures.needed &= b.pictures.needed;
     a.negative_prompt |= b.negative_prompt;
     a.seed |= b.seed;

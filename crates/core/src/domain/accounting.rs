@@ -1,4 +1,4 @@
-//! Money operations by the operator. What tasks do is in `ledger`.
+//! Money operations by the operator. The money of tasks is handled in `ledger`.
 
 use std::collections::HashMap;
 
@@ -88,7 +88,7 @@ fn record_of(conn: &mut Conn<'_>, account: AccountId) -> Result<AccountRecord, E
     record.ok_or_else(|| Error::internal("an account vanished"))
 }
 
-/// An account's settings for the audit log.
+/// An account's settings for an audit log entry.
 fn audit_value(record: &AccountRecord) -> Value {
     json!({
         "handle": record.account.handle,
@@ -330,7 +330,7 @@ pub async fn costs_of(
     entries: &[MoneyEntry],
 ) -> Result<HashMap<TaskId, ReportedCost>, Error> {
     // The entries are in the order of the export, so everything between the first and the last is
-    // asked for at once.
+    // read at once.
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
         return Ok(HashMap::new());
     };
@@ -346,8 +346,8 @@ pub async fn costs_of(
     Ok(costs_by_task(found))
 }
 
-/// What each task cost. Of jobs at one provider that is their sum; of jobs whose costs cannot be
-/// added up, the latest.
+/// What each task cost. For jobs at one provider, that is their sum; if the costs cannot be added
+/// up, the latest one.
 fn costs_by_task(in_order: Vec<(TaskId, ReportedCost)>) -> HashMap<TaskId, ReportedCost> {
     let mut costs: HashMap<TaskId, ReportedCost> = HashMap::new();
     for (task, mut told) in in_order {
@@ -394,7 +394,7 @@ pub async fn create(
 }
 
 /// At most `limit` ledger entries, newest first, and whether more follow. `after` is the id of the
-/// last entry of the page before; an unknown one leads nowhere.
+/// last entry of the page before; with an unknown id the page is empty.
 pub async fn page(
     app: &Ctx,
     filter: LedgerFilter,

@@ -1,4 +1,4 @@
-//! Accounts: they own everything that is made.
+//! Accounts: each owns what is made for it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,12 +14,12 @@ use mediagate_store as store;
 /// The account that keys belong to if none is named.
 pub const DEFAULT_HANDLE: &str = "default";
 
-/// The account with this handle, created by command if it does not exist.
+/// The account with this handle, created as by a command line user if it does not exist.
 pub async fn ensure(app: &AppParts, handle: &str) -> Result<Account, Error> {
     ensure_by(app, handle, ChangeAuthor::command("accounts create")).await
 }
 
-/// The same by anyone.
+/// Like [`ensure`], with the author of the change.
 pub async fn ensure_by(app: &AppParts, handle: &str, by: ChangeAuthor) -> Result<Account, Error> {
     check_handle(handle)?;
     // Looked up before anything is drawn: each picture for an account that exists would be a file
@@ -32,8 +32,8 @@ pub async fn ensure_by(app: &AppParts, handle: &str, by: ChangeAuthor) -> Result
     app.store
         .write(move |conn| -> Result<(), Error> {
             store::accounts::insert(conn, &account)?;
-            // Another process may have been first; our picture then belongs to no account, and
-            // upkeep removes it.
+            // Another process may have created it first; our picture then belongs to no account,
+            // and upkeep removes it.
             if store::accounts::by_handle(conn, &account.handle)?
                 .is_some_and(|found| found.id == account.id)
             {

@@ -24,7 +24,7 @@ use mediagate_store::{self as store, Conn};
 pub enum AssetLifetime {
     /// `media_ttl`.
     Media,
-    /// No expiry.
+    /// Never expires.
     Forever,
 }
 
@@ -64,7 +64,7 @@ pub async fn check_room(app: &Ctx, account: AccountId, more_bytes: u64) -> Resul
 
 /// Refuses to fill the disk beyond `disk_floor`.
 pub fn check_disk(app: &Ctx) -> Result<(), Error> {
-    // With media in a bucket it is uploads on their way that fill the disk.
+    // With media in a bucket only uploads in progress fill the disk.
     let folder = match app.config.media.store {
         MediaStore::Folder => app.config.media_path(),
         MediaStore::S3 { .. } => app.config.spool_path(),
@@ -72,13 +72,13 @@ pub fn check_disk(app: &Ctx) -> Result<(), Error> {
     let disk = match rustix::fs::statvfs(folder) {
         Ok(disk) => disk,
         // The folder itself is missing, perhaps because it is not mounted. That is an outage of the
-        // media store and may pass.
+        // media store, which may be temporary.
         Err(error) if app.config.media.store == MediaStore::Folder => {
             return Err(Error::media_unavailable(error));
         }
         Err(error) => return Err(Error::internal(error)),
     };
-    // What this user may fill: `f_bfree` would include blocks that are reserved for root.
+    // The space that this user may fill: `f_bfree` would include blocks that are reserved for root.
     if disk.f_bavail.saturating_mul(disk.f_frsize) >= app.config.disk_floor.0 {
         return Ok(());
     }
@@ -108,7 +108,7 @@ fn storage_full(limit: ByteSize) -> Error {
 }
 
 /// Removes files whose records were refused. After any other error they may be in the database;
-/// upkeep finds out, as it does where they cannot be removed now.
+/// upkeep checks that, and also removes files that cannot be removed now.
 pub async fn discard(app: &AppParts, files: &[(AssetId, MediaType)], error: &Error) {
     if matches!(
         error.code(),
@@ -129,8 +129,8 @@ fn record(
     sha256: String,
     lifetime: AssetLifetime,
 ) -> Asset {
-    // Expiry is judged by the steady time. With a clock that is behind it, a file that is dated by
-    // `now` would expire too early.
+    // Expiry is measured in record time. If the clock is behind it, a file dated by `now` would
+    // expire too early.
     let now = app.clock.record_time();
     Asset {
         id: AssetId::new(),
@@ -233,7 +233,7 @@ pub async fn keep_file_as(
     Ok(asset)
 }
 
-/// Whether we can hand files to a provider in this way.
+/// Whether this gateway can hand files to a provider in this way.
 pub fn can_be_handed(app: &Ctx, way: FileHandover) -> bool {
     match way {
         FileHandover::Any => true,

@@ -1,5 +1,5 @@
-//! The audit log: who changed what, and from where. An entry is written in the transaction of what it
-//! tells of; `operator` has what leads there.
+//! The audit log: who changed what, and from where. An entry is written in the transaction of the
+//! change that it records; `operator` has the functions that do both.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ use mediagate_model::ids::{AuditId, KeyId, RequestId};
 use mediagate_store::audit::AuditFilter;
 use mediagate_store::{self as store, Conn};
 
-/// Who changes something, and how.
+/// The author of a change, and how it was made.
 #[derive(Debug, Clone)]
 pub struct ChangeAuthor {
     actor: Actor,
@@ -23,12 +23,12 @@ pub struct ChangeAuthor {
 }
 
 impl ChangeAuthor {
-    /// Somebody at the machine, with this command.
+    /// A user of the command line, with this command.
     pub fn command(name: &str) -> Self {
         Self::own(ActorKind::Command, name)
     }
 
-    /// The configuration, read from here.
+    /// The configuration, read from this file.
     pub fn configuration(file: &str) -> Self {
         Self::own(ActorKind::Configuration, file)
     }
@@ -66,7 +66,7 @@ impl ChangeAuthor {
         self.actor.id.as_ref().filter(|_| is_key)?.parse().ok()
     }
 
-    /// Writes down a change, in its transaction. The values must not contain secrets.
+    /// Logs a change, in its transaction. The values must not contain secrets.
     pub fn note(
         &self,
         conn: &mut Conn<'_>,
@@ -90,7 +90,7 @@ impl ChangeAuthor {
     }
 }
 
-/// Writes down that an operator's call was refused, for one of them a minute.
+/// Logs that an operator's call was refused, at most once a minute for the same call.
 pub async fn note_refused(
     app: &AppParts,
     by: ChangeAuthor,
@@ -98,7 +98,7 @@ pub async fn note_refused(
     call: String,
     code: ErrorCode,
 ) -> Result<(), Error> {
-    // One atomic step: of many refusals at the same time only one sees a fresh entry. Without a
+    // One atomic step: of many simultaneous refusals only one sees that the entry is new. Without a
     // limit, a key could fill the audit log with calls that it may not make.
     let entry = app
         .caches
@@ -117,7 +117,7 @@ pub async fn note_refused(
 }
 
 /// At most `limit` entries, newest first, and whether more follow. `after` is the last entry of the
-/// page before; an unknown one leads nowhere.
+/// page before; with an unknown one the page is empty.
 pub async fn page(
     app: &Ctx,
     filter: AuditFilter,

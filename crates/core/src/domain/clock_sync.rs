@@ -1,5 +1,5 @@
-//! The clock of a process that starts: the time that all machines share, and how far time had come
-//! when a process last wrote that down.
+//! Sets the clock of a starting process: to the time that all machines share, and to the latest
+//! time that any process has recorded.
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +7,13 @@ use crate::app::Ctx;
 use mediagate_model::error::Error;
 use mediagate_store as store;
 
-/// An answer of the database that came within this tells what time it has.
+/// If the database answers within this time, its answer is accurate enough to set the clock.
 pub const MAX_SYNC_LATENCY: Duration = Duration::from_millis(500);
 
-/// Sets the process's clock by the database, before anything is judged by its age.
+/// Sets the process's clock by the database, before the age of anything is checked.
 pub async fn begin(app: &Ctx) -> Result<(), Error> {
-    // The answer's delay is measured by the monotonic clock, as the other one is what gets
-    // corrected.
+    // The answer's delay is measured by the monotonic clock, because the system clock is the one
+    // being corrected.
     let (own, asked) = (app.clock.now(), Instant::now());
     let (shared, steady) = app
         .store
@@ -21,13 +21,13 @@ pub async fn begin(app: &Ctx) -> Result<(), Error> {
             Ok((store::workers::now(conn, own)?, store::meta::steady(conn)?))
         })
         .await?;
-    // After a slow answer the difference may be mostly its own delay. The next heartbeat asks
+    // After a slow answer the difference may be mostly its own delay. The next heartbeat tries
     // again.
     if asked.elapsed() < MAX_SYNC_LATENCY {
         app.clock.sync_to_database(own, shared);
     }
-    // Ages are judged from where time had come before the restart, so a clock that is wrong at the
-    // start makes nothing old at once.
+    // Ages are measured from the latest time recorded before the restart, so that a wrong clock at
+    // startup does not make everything expire at once.
     if let Some(steady) = steady {
         app.clock.continue_from(steady);
     }

@@ -1,8 +1,8 @@
-//! The operator's costs of jobs at providers, as far as anybody knows: what the provider itself says in
-//! dollars, else what the operator declares for the route.
+//! The operator's costs of jobs at providers, as far as they are known: the amount in dollars that
+//! the provider reports, otherwise the cost that the operator configured for the route.
 //!
-//! Noted in the transaction that closes the submission, so that each job counts once. A job that
-//! made nothing costs what the provider says; one of which it says nothing is counted as unknown,
+//! Noted in the transaction that closes the submission, so that each job counts once. A job without
+//! a result costs what the provider reports; if it reports nothing, the cost is counted as unknown
 //! and never guessed.
 
 use providers::ProviderCost;
@@ -14,8 +14,8 @@ use mediagate_model::submission::{ClosedSubmission, SubmissionState, classify_jo
 use mediagate_model::task::Task;
 use mediagate_store::{self as store, Conn};
 
-/// A submission has just been closed. `cost` is what the provider said at the end, `made` how much it
-/// made; `None` if nothing.
+/// Records the cost of a job whose submission has just been closed. `cost` is the one that the
+/// provider reported at the end, `made` the quantity that it made; `None` if nothing.
 pub fn record_job_cost(
     conn: &mut Conn<'_>,
     task: &Task,
@@ -24,11 +24,11 @@ pub fn record_job_cost(
     made: Option<WorkQuantity>,
     now: Timestamp,
 ) -> Result<(), Error> {
-    // The provider took nothing, so there is no job.
+    // The provider accepted nothing, so there is no job.
     if closed.state == SubmissionState::Refused {
         return Ok(());
     }
-    // What the provider says at the end replaces what it said earlier.
+    // The cost reported at the end replaces one reported earlier.
     let told = cost
         .map(|cost| (cost.millionths, cost.unit.name().to_owned()))
         .or(closed.reported_cost);
@@ -37,7 +37,7 @@ pub fn record_job_cost(
         .tariff
         .as_ref()
         .and_then(|tariff| tariff.cost_by(&closed.provider, &closed.route_model));
-    // A route's cost is for what was made. What a failed job costs, only the provider knows.
+    // A route's cost applies to results. Only the provider knows the cost of a failed job.
     let declared = made.zip(declared).map(|(made, price)| price.cost_of(made));
     let job = classify_job_cost(told, declared, made.is_some());
     store::hourly_sums::add_job(conn, task, &closed.provider, job, now)?;

@@ -1,5 +1,5 @@
 //! Download names of files, such as `song – Vocals.flac`; and the archive of a song's stems, to
-//! be taken home together.
+//! download them together.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use mediagate_store::clips::RecordingName;
 /// Longest title in a file's name, in characters; file systems take about 250 bytes.
 const LONGEST: usize = 80;
 
-/// The name of a recording, without its extension; `None` if no clip has it.
+/// The names of a recording's song and stem, without its extension; `None` if no clip has it.
 pub async fn name_of(app: &Ctx, recording: AssetId) -> Result<Option<String>, Error> {
     let read = app
         .store
@@ -22,7 +22,7 @@ pub async fn name_of(app: &Ctx, recording: AssetId) -> Result<Option<String>, Er
     Ok(read.await?.map(|named| name(&named)))
 }
 
-/// A name that every file system takes.
+/// A name that is valid on every file system.
 fn name(named: &RecordingName) -> String {
     let song = named.song.as_deref().unwrap_or(&named.title);
     let song = safe_name(song);
@@ -40,7 +40,7 @@ fn safe_name(text: &str) -> String {
         .collect();
     let words: Vec<&str> = text.split_whitespace().collect();
     let text: String = words.join(" ").chars().take(LONGEST).collect();
-    // Windows takes no dot at the end, and a leading one hides a file.
+    // Windows allows no dot at the end, and a leading one hides a file.
     let text = text.trim_matches(|c: char| c == '.' || c == ' ');
     if text.is_empty() {
         "Untitled".to_owned()
@@ -56,8 +56,8 @@ pub struct ArchiveMember {
     pub asset: Asset,
 }
 
-/// The stems of a song's newest separation, or those that were made with this stem; and what their
-/// archive is called, without an extension.
+/// The stems of a song's newest separation, or those that were made with this stem; and the name of
+/// the archive, without an extension.
 pub async fn stems(
     app: &Ctx,
     account: AccountId,
@@ -77,7 +77,7 @@ pub async fn stems(
     });
     let (title, found) = read.await?;
     let now = app.clock.now();
-    // An expired file lies there until upkeep comes by, but is no longer handed out.
+    // An expired file exists until upkeep removes it, but is no longer served.
     let is_kept = |asset: &Asset| {
         asset.removed_at.is_none() && asset.expires_at.is_none_or(|expires| expires > now)
     };

@@ -2,7 +2,7 @@
 //! or because no process can run the model.
 //!
 //! Everything that must happen at the end of a task happens here, in the transaction that ends it.
-//! Why it ended and what it made are the caller's business.
+//! The reason and the result are supplied by the caller.
 
 use crate::app::App;
 use crate::domain::{ledger, webhooks};
@@ -15,9 +15,9 @@ use mediagate_model::task::{Task, TaskFailure, TaskState};
 use mediagate_store::tasks::TaskEnding;
 use mediagate_store::{self as store, Conn, StoreError};
 
-/// Ends a task, settles its money, runs `keep`, which writes what else belongs to the end, and tells
-/// who listens. Returns whether this call ended it. `owner` is the lease that must hold it; `None`
-/// ends any open task.
+/// Ends a task, settles its money, runs `keep`, which writes what else belongs to the end, and
+/// notifies listeners. Returns whether this call ended it. `owner` is the lease that must hold it;
+/// `None` ends any open task.
 pub fn end<E: From<Error> + From<StoreError>>(
     conn: &mut Conn<'_>,
     app: &App,
@@ -28,7 +28,7 @@ pub fn end<E: From<Error> + From<StoreError>>(
     keep: impl FnOnce(&mut Conn<'_>) -> Result<(), E>,
 ) -> Result<bool, E> {
     // Only one call ends a task. A late result, a second cancellation or a worker that lost its
-    // lease gets nothing here, and so writes nothing of its own.
+    // lease gets `None` here, and so writes nothing.
     let Some(ended) = settle(conn, task, owner, ending, now)? else {
         return Ok(false);
     };
@@ -38,7 +38,7 @@ pub fn end<E: From<Error> + From<StoreError>>(
     Ok(true)
 }
 
-/// The part of [`end`] that a task and its money are changed by. Returns the task as it ended.
+/// The part of [`end`] that changes the task and its money. Returns the task as it ended.
 pub fn settle(
     conn: &mut Conn<'_>,
     task: &Task,
@@ -56,8 +56,8 @@ pub fn settle(
     }
     ledger::end(conn, task, ending, now)?;
     let failure = ending.failure.as_ref();
-    // Its caller may have had the task's id long ago and send the order again now. For a while the
-    // same body must lead to this failure, as a new order could be paid twice.
+    // The caller may have received the task's id earlier and may now send the order again. For a
+    // while a repetition must get this failure, because a new order could be paid twice.
     if failure.is_some_and(|failure| failure.code == ErrorCode::SubmissionUnconfirmed) {
         intents::unconfirmed_ended(conn, task, now)?;
     }
@@ -90,7 +90,7 @@ const fn fits(state: TaskState, money: ChargeState) -> bool {
         ChargeState::Free => true,
         ChargeState::Settled => matches!(state, TaskState::Succeeded),
         ChargeState::Released => matches!(state, TaskState::Failed | TaskState::Cancelled),
-        // The provider's job goes on. Who pays for it is decided when it is over.
+        // The provider's job continues. Who pays for it is decided when it is over.
         ChargeState::Held => matches!(state, TaskState::Cancelled),
     }
 }

@@ -1,8 +1,8 @@
 //! Events of the whole gateway, for operators who follow it.
 //!
-//! The records in the database say what happened, whichever process did it; nothing is written for
-//! the feed. One look a process serves all who follow, twice a second, and none is made when nobody
-//! does.
+//! The feed is derived from the records in the database, whichever process wrote them; nothing is
+//! written for the feed itself. Each process polls twice a second for all of its followers, and not
+//! at all if it has none.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -23,20 +23,20 @@ use mediagate_store as store;
 
 /// How often to look.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// How far back a look begins before the one before it: commits arrive late, and clocks differ.
+/// How far each poll reaches back before the previous one: commits arrive late, and clocks differ.
 const OVERLAP: Duration = Duration::from_secs(3);
-/// Rows of each kind that a look reads.
+/// Rows of each kind that a poll reads.
 const MOST_ROWS: u32 = 500;
-/// Handles that are kept.
+/// Most handles that are cached.
 const MOST_HANDLES: usize = 1000;
-/// How far back a stream that was interrupted is taken up.
+/// How far back an interrupted stream can be resumed.
 const REPLAY_WINDOW: Duration = Duration::from_mins(5);
 
-/// One who follows, as long as this lives.
+/// A follower of the feed, until dropped.
 pub struct FeedFollower {
     app: App,
     receiver: broadcast::Receiver<Arc<FeedEntry>>,
-    /// What it missed while it was away, the oldest first.
+    /// The events it missed while disconnected, the oldest first.
     missed: VecDeque<Arc<FeedEntry>>,
 }
 
@@ -46,18 +46,18 @@ impl Drop for FeedFollower {
     }
 }
 
-/// What a follower hears.
+/// What a follower receives.
 pub enum FeedItem {
     Event(Arc<FeedEntry>),
-    /// It was too slow, and missed this many.
+    /// The follower was too slow and missed this many events.
     Missed(u64),
 }
 
-/// Follows what happens from now on, or from `since` on if that is not long ago; the last seconds
-/// before it may be told again.
+/// Follows events from now on, or from `since` on if that is not long ago; events of the last
+/// seconds before it may be repeated.
 pub async fn follow(app: &App, since: Option<Timestamp>) -> Result<FeedFollower, Error> {
-    // Joined before the past is read, so that nothing falls between the two. Some events come
-    // twice.
+    // Subscribed before the past is read, so that no event is lost between the two. Some events
+    // come twice.
     let Some((receiver, is_first)) = app.process.feed.join() else {
         let message = format!("At most {MOST_FOLLOWERS} event streams can be open at a time.");
         return Err(Error::retry_later(ErrorCode::Overloaded, message, 5));
@@ -96,10 +96,10 @@ impl FeedFollower {
     }
 }
 
-/// Looks until nobody follows any more.
+/// Polls until there are no more followers.
 async fn watch(app: App) {
     let mut look = FeedCursor::starting_at(app.clock.now());
-    // Learns how the routes stand at the start. Only changes from here on are events.
+    // Reads the initial states of the routes. Only later changes are events.
     if let Ok(others) = route_states::peer_states(&app).await {
         look.poll_routes(&app, &others);
     }
@@ -114,7 +114,7 @@ async fn watch(app: App) {
                     app.process.feed.publish(told);
                 }
             }
-            // The followers stay: the database may be back at the next look.
+            // The followers stay subscribed: the database may be back at the next poll.
             Err(error) => {
                 tracing::warn!(inside = ?error.internal_cause(), "cannot read the latest events");
             }
@@ -122,13 +122,13 @@ async fn watch(app: App) {
     }
 }
 
-/// What was looked at.
+/// The position of the polls.
 struct FeedCursor {
-    /// From when on each kind of record is read next: accepted, sent, ended, changed.
+    /// The time from which each kind of record is read next: accepted, sent, ended, changed.
     since: [Timestamp; 4],
-    /// What was read already, and when it happened.
+    /// Records that were already read, with the times of their events.
     published: HashMap<(u8, String), Timestamp>,
-    /// What was read and not told yet: a look may fail in between.
+    /// Events that were read and not yet published: a poll may fail in between.
     new: Vec<FeedEvent>,
     routes: HashMap<(String, String), RouteStatus>,
     handles: HashMap<AccountId, String>,
@@ -145,7 +145,7 @@ impl FeedCursor {
         }
     }
 
-    /// What is new of everything.
+    /// All new events.
     async fn poll_all(&mut self, app: &App) -> Result<Vec<Arc<FeedEntry>>, Error> {
         let others = route_states::peer_states(app).await?;
         let mut found = self.poll_records(app).await?;
@@ -153,11 +153,11 @@ impl FeedCursor {
         Ok(found)
     }
 
-    /// What is new since the last look, the oldest first, with the handles of accounts.
+    /// New records since the last poll, the oldest first, with the handles of accounts.
     async fn poll_records(&mut self, app: &Ctx) -> Result<Vec<Arc<FeedEntry>>, Error> {
         self.read_records(app).await?;
         self.look_up_handles(app).await?;
-        // Nothing fails from here on: what is taken out is told.
+        // Nothing can fail from here on, so every event that is taken out is published.
         self.new.sort_by_key(FeedEvent::at);
         let handles = &self.handles;
         let told = self.new.drain(..).map(|what| {
@@ -170,7 +170,7 @@ impl FeedCursor {
         Ok(told.collect())
     }
 
-    /// Reads what is new since the last look.
+    /// Reads the new records since the last poll.
     async fn read_records(&mut self, app: &Ctx) -> Result<(), Error> {
         let since = self.since;
         let read = app.store.long_read(move |conn| -> Result<_, Error> {
@@ -193,7 +193,7 @@ impl FeedCursor {
         for (kind, found) in (0u8..).zip(kinds) {
             let place = &mut self.since[usize::from(kind)];
             if let Some(last) = found.last() {
-                // A full page is continued where it ended. Otherwise the next look goes back a
+                // A full page is continued where it ended. Otherwise the next poll reaches back a
                 // little, because commits arrive late and the clocks of processes differ.
                 let is_full = u32::try_from(found.len()).is_ok_and(|count| count >= MOST_ROWS);
                 let next = if is_full {
@@ -205,12 +205,12 @@ impl FeedCursor {
             }
             for what in found {
                 let (id, at) = (id(&what), what.at());
-                // Looks overlap, so rows are read again. Each is told once.
+                // Polls overlap, so rows are read again. Each is published once.
                 if self.published.insert((kind, id), at).is_none() {
                     self.new.push(what);
                 }
             }
-            // No later look reads further back, so older ids need not be remembered.
+            // No later poll reads further back, so older ids need not be remembered.
             let oldest = self.since[usize::from(kind)].minus(OVERLAP);
             self.published
                 .retain(|(of, _), at| *of != kind || *at >= oldest);
@@ -218,7 +218,7 @@ impl FeedCursor {
         Ok(())
     }
 
-    /// Looks up the handles of the accounts of what is new.
+    /// Looks up the handles of the new events' accounts.
     async fn look_up_handles(&mut self, app: &Ctx) -> Result<(), Error> {
         let unknown: HashSet<AccountId> = self
             .new
@@ -236,7 +236,7 @@ impl FeedCursor {
         Ok(())
     }
 
-    /// The routes that stand differently since the last look.
+    /// The routes whose state has changed since the last poll.
     fn poll_routes(&mut self, app: &App, others: &PeerRouteStates) -> Vec<Arc<FeedEntry>> {
         let now = app.clock.now();
         let catalog = app.models.catalog.load_full();

@@ -12,7 +12,7 @@ use mediagate_model::webhook::WebhookEndpoint;
 use mediagate_store as store;
 use mediagate_store::record_expiry::PastTask;
 
-/// What an intent made, as it is now.
+/// The present state of what an intent made.
 pub enum IntentOutcome {
     Tasks(Vec<Task>),
     /// Tasks of which at least one record is gone.
@@ -33,7 +33,7 @@ impl IntentOutcome {
         }
     }
 
-    /// What an earlier request of this account made.
+    /// The outcome of an earlier request of this account.
     pub async fn load(app: &Ctx, account: AccountId, found: ExistingResult) -> Result<Self, Error> {
         let made = match found {
             ExistingResult::Kept(made) => made,

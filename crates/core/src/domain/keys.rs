@@ -57,7 +57,7 @@ pub struct NewKey {
     pub budget: Option<MicroDollars>,
     /// How often the budget renews; never if `None`.
     pub budget_period: Option<BudgetPeriod>,
-    /// Whether it makes nothing of chats that an interface holds on its own, for titles and tags.
+    /// Whether requests are refused that a chat interface sends on its own, for titles and tags.
     pub refuses_housekeeping: bool,
     /// Lifetime; unlimited if `None`.
     pub expires_in: Option<Duration>,
@@ -149,7 +149,7 @@ pub async fn records(app: &Ctx) -> Result<Vec<KeyRecord>, Error> {
     Ok(read.await?)
 }
 
-/// Result of looking for a key by what an operator has of it.
+/// Result of looking up a key by its id, its prefix or the key itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyMatch {
     Unique(KeyId),
@@ -169,8 +169,8 @@ pub async fn find(app: &Ctx, which: &str) -> Result<KeyMatch, Error> {
             || by_secret
                 .as_ref()
                 .is_some_and(|sha256| *sha256 == key.sha256)
-            // A whole key counts only by its hash. By its first characters it could name another
-            // key.
+            // A complete key is looked up only by its hash: its first characters could be the
+            // prefix of another key.
             || (by_secret.is_none() && which.len() >= 12 && which.get(..12) == Some(&key.prefix))
     };
     let mut found = keys.iter().map(|(key, _)| key).filter(|key| fits(key));
@@ -210,8 +210,8 @@ pub async fn key_of_secret(app: &AppParts, secret: &str) -> Result<Option<ApiKey
     Ok(caller.map(|caller| caller.key))
 }
 
-/// Refuses to let a former secret do what lasts longer than its grace, or takes the key from whoever
-/// has its present one. `act` is what it may not do.
+/// Refuses an action with a former secret if its effect would outlive the secret's grace period or
+/// would lock out the holder of the current secret. `act` names the action.
 pub fn refuse_former_secret(caller: &Caller, act: &str) -> Result<(), Error> {
     match caller.credential {
         CallerCredential::FormerSecret { .. } => {
@@ -249,7 +249,7 @@ pub(super) fn admit(app: &AppParts, caller: Caller, address: IpAddr) -> Result<C
     Ok(caller)
 }
 
-/// The caller with this hash: as it was read a moment ago, or by `find`.
+/// The caller with this hash: from the cache, or read by `find`.
 pub(super) async fn cached_caller(
     app: &AppParts,
     sha256: String,
@@ -264,8 +264,8 @@ pub(super) async fn cached_caller(
     {
         return Ok(Some(known.caller.clone()));
     }
-    // Unknown secrets are looked up together, so that made-up ones cost few statements. One that
-    // was found before is no guess and is read directly.
+    // Unknown secrets are looked up together, so that guessed ones cost few statements. A secret
+    // that was found before is not a guess and is read directly.
     if known.is_none() {
         let exists = app.limits.unknown_secrets.exists(&app.store, &sha256);
         if !exists.await? {
@@ -274,7 +274,7 @@ pub(super) async fn cached_caller(
     }
     let hash = sha256.clone();
     let found = app.store.read(move |conn| find(conn, &hash)).await?;
-    // Only what exists is cached. Made-up secrets would push real callers out.
+    // Only what exists is cached. Guessed secrets would push real callers out.
     if let Some(caller) = &found {
         let known = CachedCaller {
             caller: caller.clone(),
@@ -286,7 +286,7 @@ pub(super) async fn cached_caller(
     Ok(found)
 }
 
-/// What is stored of a key.
+/// The hash of a secret, which is stored instead of it.
 pub fn hash(secret: &str) -> String {
     crate::domain::assets::sha256_hex(secret.as_bytes())
 }

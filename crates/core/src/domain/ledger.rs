@@ -80,7 +80,7 @@ fn check(sums: &LedgerSums, cost: MicroDollars) -> Result<(), Error> {
         Err(Error::plain(ErrorCode::BudgetExceeded, message))
     };
     if let Some(key) = sums.key.filter(|key| short(key.available())) {
-        // The sums include this request. The message tells what others used before it.
+        // The sums include this request. The message states what was used without it.
         let used = key.counted.plus(key.held).minus(cost);
         let budget = key.budget.unwrap_or_default();
         let per = key
@@ -118,8 +118,8 @@ pub(super) fn end(
     write_end(conn, task, money, cost, ended, now)
 }
 
-/// Closes the money of a task that was cancelled while its provider went on: charged if there is a
-/// bill, else released.
+/// Closes the money of a task that was cancelled while its provider's job continued: charged if
+/// there is a bill, else released.
 pub fn close(
     conn: &mut Conn<'_>,
     task: &Task,
@@ -134,7 +134,7 @@ pub fn close(
     let cost = bill.map_or(MicroDollars::ZERO, |bill| bill.cost);
     let message = after_cancellation(task, bill);
     // A compare-and-set: the process that follows the job and the upkeep that releases leftovers
-    // may both find it over, and only the first may write an entry.
+    // may both find that it is over, and only the first may write an entry.
     if !store::tasks::close_money(conn, task.id, money, bill, &message)? {
         return Ok(false);
     }
@@ -142,7 +142,7 @@ pub fn close(
     Ok(true)
 }
 
-/// What is said of a cancelled task whose provider's job is over.
+/// The message of a cancelled task whose provider's job is over.
 fn after_cancellation(task: &Task, bill: Option<&Bill>) -> String {
     match bill {
         Some(bill) if bill.cost < task.reserved => format!(
@@ -171,7 +171,8 @@ fn write_end(
     let (kind, spent) = match (money, ended) {
         (ChargeState::Free | ChargeState::Held, None) => return Ok(()),
         // A free task has no entry. A cancelled one whose money stays held gets its entry when its
-        // job is over, but it has ended: the key's place and the day's counts are due now.
+        // job is over, but it has ended: the key's open-task count and the day's counts are updated
+        // now.
         (ChargeState::Free | ChargeState::Held, Some(state)) => {
             return Ok(store::ledger::end_without_entry(
                 conn,
@@ -229,7 +230,7 @@ pub async fn check_recent(app: &Ctx) -> Result<(), Error> {
         .write(move |conn| -> Result<(), Error> {
             store::meta::set(conn, MISMATCHES, count)?;
             // After a mismatch the mark stays where it is. The next check covers the same time
-            // again, so the alarm does not go out while the fault is still there.
+            // again, so the alarm continues as long as the fault exists.
             if count == 0 {
                 store::meta::set(conn, CHECKED_UNTIL, began.minus(LATE_COMMITS).micros())?;
             }

@@ -1,5 +1,5 @@
-//! Copies every media file to another store, while the gateway runs. Nothing is remembered: what is
-//! there already is not copied again, so it can be stopped and repeated.
+//! Copies every media file to another store, while the gateway runs. No progress is stored: files
+//! that already exist there are not copied again, so the copy can be stopped and repeated.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use mediagate_store as store;
 
 /// Files that are copied at once.
 const CONCURRENT_COPIES: usize = 4;
-/// Files whose records are asked for at once.
+/// Files whose records are read at once.
 const RECORDS: usize = 100;
 /// How often a file is tried.
 const TRIES: u32 = 4;
@@ -28,23 +28,23 @@ pub struct CopyItem {
     pub size_bytes: u64,
 }
 
-/// What there is to do.
+/// The work to do.
 #[derive(Debug, Default)]
 pub struct CopyPlan {
     pub missing: Vec<CopyItem>,
-    /// Files that are in the other store already.
+    /// Files that already are in the other store.
     pub present: u64,
     /// Files in the other store that were removed here since.
     removed: Vec<(AssetId, MediaType)>,
 }
 
-/// What was done.
+/// The result of a copy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct CopyReport {
     pub copied: u64,
     pub copied_bytes: u64,
     pub present: u64,
-    /// From the other store, because they were removed here.
+    /// Deleted from the other store, because they were removed here.
     pub removed: u64,
     pub failed: u64,
 }
@@ -72,7 +72,7 @@ pub async fn plan(app: &Ctx, from: &BlobStore, to: &BlobStore) -> Result<CopyPla
         for left in left.chunks(RECORDS) {
             let ids: Vec<_> = left.iter().map(|(id, _)| *id).collect();
             // Only files whose record says that they were removed are deleted there. One without a
-            // record may be about to get it.
+            // record may be about to get one.
             let removed = app
                 .store
                 .read(move |conn| store::assets::removed_ids(conn, &ids))
@@ -93,9 +93,9 @@ async fn files(
     Ok(all.try_collect().await?)
 }
 
-/// Copies what is missing; `tell` is called after each file. It breaks off when a store is away for
-/// longer than a file is tried: the others would all be tried in vain. What was not tried has failed,
-/// too.
+/// Copies what is missing; `tell` is called after each file. It stops when a store is unavailable
+/// for longer than the retries of one file, because all further files would fail too. Files that
+/// were not tried count as failed.
 pub async fn carry_out(
     from: &BlobStore,
     to: &BlobStore,
@@ -117,7 +117,7 @@ pub async fn carry_out(
                 done.copied += 1;
                 done.copied_bytes += item.size_bytes;
             }
-            // Removed since it was listed.
+            // It was removed after it was listed.
             Ok(false) => {}
             Err(error) => {
                 tracing::warn!(asset_id = %item.id, %error, "cannot copy a file");
@@ -155,7 +155,7 @@ async fn copy_with_retries(
     }
 }
 
-/// Whether another try may help.
+/// Whether a retry may help.
 const fn is_transient(error: &BlobError) -> bool {
     matches!(error, BlobError::Unavailable(_) | BlobError::Busy)
 }

@@ -34,7 +34,7 @@ const UNTITLED: &str = "Untitled";
 /// Longest recording of a caller.
 const LONGEST_SECONDS: u32 = 900;
 
-/// Source of a recording.
+/// The source of a recording.
 #[derive(Debug)]
 pub enum AudioSource {
     /// An http or https URL.
@@ -55,7 +55,7 @@ pub async fn upload(
     let file = match source {
         AudioSource::Spooled(file) => file,
         AudioSource::Address(address) => {
-            // The turn ends with the fetch: decoding has limits of its own.
+            // The account's turn ends with the fetch: decoding has limits of its own.
             let _turn = app.limits.fetches.wait(caller.account.id, 1).await;
             let spool = app.config.spool_path();
             let fetched = app.net.fetcher.fetch(&address, LIMIT_BYTES, &spool).await;
@@ -64,7 +64,7 @@ pub async fn upload(
     };
     let id = ClipId::new();
     let size = tokio::fs::metadata(&file).await.map_err(Error::internal)?;
-    // Some formats have tables that are searched in the whole file, so its own size counts too.
+    // Some formats have tables that are searched in the whole file, so its file size counts too.
     let memory = clip::KEEPING_BYTES + size.len();
     let source = Arc::new(file);
     let recordings = ClipSources {
@@ -75,7 +75,7 @@ pub async fn upload(
     };
     let (file, engines) = (source.clone(), app.engines.clone());
     let keep = move |place: &WorkSlot| {
-        // Keeps the temporary file until the work has stopped, also if the caller leaves.
+        // Keeps the temporary file until the work has stopped, even if the caller disconnects.
         let _file = file;
         child::clip_of(&engines, recordings, place.watch())
     };
@@ -177,11 +177,11 @@ pub struct SeparationOrder {
     pub stem_task: SeparationMode,
     /// `stem_type_group_name` as written.
     pub group_name: Option<String>,
-    /// Title of the whole.
+    /// Title of the task.
     pub title: Option<String>,
     pub generation_type: String,
     pub make_instrumental: bool,
-    /// Who is called when it ends.
+    /// URL that is called when the task ends.
     pub callback: Option<CallbackUrl>,
 }
 
@@ -215,7 +215,7 @@ pub async fn prepare(
         .unwrap_or_else(|| catalog.default_name(MediaKind::Music).to_owned());
     let model = catalog.choose(&caller.key, MediaKind::Music, &asked, "mv")?;
     let targets = targets(&model, &order)?;
-    // A quote is given while every provider is down; it says so itself.
+    // A quote is given even while every provider is down; it contains that fact.
     if purpose == OrderPurpose::Order {
         task_acceptance::check_available(app, &model)?;
     }
@@ -240,8 +240,8 @@ pub async fn prepare(
         make_instrumental: order.make_instrumental,
         title: order.title.clone().unwrap_or_else(|| source.title.clone()),
     };
-    // The model offers what any of its routes offers, so each stem may be possible and all together
-    // not.
+    // The model offers what any of its routes offers, so each stem may be available, but not all
+    // together.
     check_routes(&model, &job)?;
     let callback = order.callback;
     let callback = callback.map(|callback| callback.check(app)).transpose()?;

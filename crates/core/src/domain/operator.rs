@@ -1,5 +1,5 @@
-//! Changes that an operator makes, by request or by command: each is written with its entry in the
-//! audit log and, of a request, with what a repeated one is told, in one transaction.
+//! Changes that an operator makes, by request or by command: each is written in one transaction
+//! with its entry in the audit log and, for a request, with the stored answer for repetitions.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use mediagate_model::error::Error;
 use mediagate_model::intent::StoredAnswer;
 use mediagate_store::Conn;
 
-/// What is told to a request that repeats the one that made `T`.
+/// Builds the answer for requests that repeat the one that made `T`.
 pub type AnswerBuilder<T> = Arc<dyn Fn(&T) -> Result<StoredAnswer, Error> + Send + Sync>;
 
-/// A change that makes a `T`, before it is made.
+/// A change that produces a `T`, before it is carried out.
 pub struct OperatorAction<'a, T> {
     author: ChangeAuthor,
     visit: Option<(&'a IntentVisit, AnswerBuilder<T>)>,
@@ -29,7 +29,7 @@ impl<T> From<ChangeAuthor> for OperatorAction<'_, T> {
 }
 
 impl<'a, T: Send + 'static> OperatorAction<'a, T> {
-    /// That a request asks for.
+    /// An action that a request asks for.
     pub fn from_request(by: ChangeAuthor, visit: &'a IntentVisit, tell: AnswerBuilder<T>) -> Self {
         Self {
             author: by,

@@ -35,12 +35,12 @@ pub struct NewPersona {
     pub description: String,
     /// Just the root clip if empty.
     pub clips: Vec<ClipId>,
-    /// Whether its owner wants it public.
+    /// Whether the owner asked for it to be public.
     pub is_public: bool,
 }
 
-/// Creates a persona. Returns it with its clips, the root first. Continues if the caller leaves,
-/// because a provider may be working on it.
+/// Creates a persona. Returns it with its clips, the root first. Continues if the caller
+/// disconnects, because a provider may be working on it.
 pub async fn create(
     app: &App,
     caller: &Caller,
@@ -48,16 +48,16 @@ pub async fn create(
     new: NewPersona,
 ) -> Result<(Persona, Vec<Clip>), Error> {
     let clips = prepare(app, caller, &new).await?;
-    // Checked before the provider is asked. Once it has made the persona, nothing may refuse to
-    // store it.
+    // Checked before the provider is called. Once the provider has made the persona, storing it
+    // must not be refused.
     assets::check_room(app, caller.account.id, 0).await?;
     let (app, account) = (app.clone(), caller.account.id);
     let (record, accepting) = (visit.record(), visit.accepting());
     let made = async move {
         match make(&app, account, &record, new, &clips).await {
             Ok((persona, image)) => {
-                // A task of its own within this one: the caller is answered after a few seconds,
-                // while storing is retried for as long as it takes.
+                // A separate async task: the caller is answered after a few seconds, while storing
+                // is retried for as long as it takes.
                 let kept = run_detached(keep(app, record, accepting, persona, image));
                 Ok((store::await_commit(kept).await?, clips))
             }
@@ -70,7 +70,7 @@ pub async fn create(
     run_detached(made).await
 }
 
-/// Completes work even if the caller that waits for it leaves.
+/// Completes work even if the caller that waits for it disconnects.
 async fn run_detached<T: Send + 'static>(
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<T, Error> {
@@ -101,7 +101,7 @@ pub async fn prepare(app: &Ctx, caller: &Caller, new: &NewPersona) -> Result<Vec
 }
 
 /// Makes a persona at its provider, if it has one; nothing is in the database yet. On an error
-/// nothing was made, unless the error leaves that open.
+/// nothing was made, unless the error says that this is unknown.
 async fn make(
     app: &App,
     account: AccountId,
@@ -109,7 +109,7 @@ async fn make(
     new: NewPersona,
     clips: &[Clip],
 ) -> Result<(Persona, Asset), Error> {
-    // Everything here that can fail comes before the provider is asked.
+    // Everything here that can fail comes before the provider is called.
     let id = PersonaId::new();
     let picture = artwork::avatar(animatic::FONT, &id.to_string(), &new.name, 512);
     let picture = picture.map_err(Error::internal)?;
@@ -152,8 +152,8 @@ async fn keep(
     let write = || {
         let (row, image, record) = (persona.clone(), image.clone(), record.clone());
         app.store.write(move |conn| -> Result<(), Error> {
-            // The write is repeated when its outcome is unknown, and may have come through the
-            // first time.
+            // The write is repeated when its outcome is unknown, and may have succeeded the first
+            // time.
             if record.is_there(conn)? {
                 return Ok(());
             }
@@ -239,7 +239,7 @@ pub async fn list(
     Ok((with_clips, has_more))
 }
 
-/// Deletes a persona; returns what it was, with its clips.
+/// Deletes a persona; returns the deleted persona, with its clips.
 pub async fn delete(
     app: &Ctx,
     account: AccountId,

@@ -23,7 +23,8 @@ use mediagate_model::media::{Asset, MediaType};
 /// Largest picture file.
 pub const LIMIT_BYTES: u64 = 20_000_000;
 
-/// What is fetched of a picture for a quote: cameras put a thumbnail and more before the size.
+/// Bytes of a picture that are fetched for a quote: cameras put a thumbnail and more before the
+/// size.
 const HEADER_BYTES: u64 = 256 << 10;
 
 /// Source of a picture.
@@ -35,7 +36,7 @@ pub enum PictureSource {
     Bytes(Bytes),
 }
 
-/// A picture that has been checked. It lies on the disk.
+/// A picture that has been checked. Its file is on the disk.
 #[derive(Debug, Clone)]
 pub struct SpooledPicture {
     /// The id it will be stored under.
@@ -45,7 +46,7 @@ pub struct SpooledPicture {
     media: MediaType,
     file: Arc<TempPath>,
     size_bytes: u64,
-    /// Of its file, in lower-case hex.
+    /// SHA-256 of its file, in lower-case hex.
     sha256: String,
 }
 
@@ -56,7 +57,8 @@ impl SpooledPicture {
     }
 }
 
-/// Fetches and checks a picture, at the account's turn. `param` is the field to name in errors.
+/// Fetches and checks a picture, when it is the account's turn. `param` is the field to name in
+/// errors.
 ///
 /// For an order it is decoded completely, so that a truncated picture is refused now rather than by
 /// the task; for a quote, or one that was decoded before, its header is enough.
@@ -73,11 +75,11 @@ pub async fn fetch_checked(
             spool(app, decode_data_url(&address, param)?).await?
         }
         PictureSource::Address(address) if purpose == OrderPurpose::Quote => {
-            // Nearly always the header lies in the beginning, and the rest need not be fetched.
+            // Nearly always the header is at the beginning, and the rest need not be fetched.
             let beginning = fetch(app, account, &address, FetchExtent::Beginning, param).await?;
             match inspect(app, account, beginning, purpose, param).await {
                 Ok(picture) => return Ok(picture),
-                // The header may lie behind a large thumbnail. Only the whole file tells.
+                // The header may come after a large thumbnail, so the whole file is needed.
                 Err(_) => fetch(app, account, &address, FetchExtent::Whole, param).await?,
             }
         }
@@ -88,7 +90,7 @@ pub async fn fetch_checked(
     inspect(app, account, file, purpose, param).await
 }
 
-/// What a picture in a file is.
+/// Checks the picture in a file.
 async fn inspect(
     app: &App,
     account: AccountId,
@@ -104,8 +106,8 @@ async fn inspect(
     if size_bytes > LIMIT_BYTES {
         return Err(too_large(param));
     }
-    // The same bytes always decode alike, so no child is started for a picture that was decoded
-    // before, whoever sends it.
+    // The same bytes always decode to the same picture, so no child is started for a picture that
+    // was decoded before, whoever sends it.
     let facts = match app.caches.pictures.get(&sha256) {
         Some(facts) => facts,
         None => ask_child(app, account, file.clone(), &sha256, purpose, param).await?,
@@ -133,8 +135,8 @@ async fn ask_child(
         let reserve = |bytes| place.reserve(bytes);
         child::probe_picture(&engines, &file, is_order, reserve, place.watch())
     };
-    // No memory is reserved in advance: the child reads the header first and asks for what that
-    // needs.
+    // No memory is reserved in advance: the child reads the header first and asks for the memory
+    // that it needs.
     let looked = app
         .limits
         .media_work

@@ -23,7 +23,8 @@ use mediagate_store as store;
 #[derive(Debug)]
 pub enum QuotedOrder {
     Video(Box<VideoOrder>),
-    /// A video that is answered with a sentence: the answer may not be long enough for its address.
+    /// A video request that is answered with a sentence, because its token limit is too small for
+    /// the video's URL.
     ShortAnswer(Box<VideoOrder>),
     Separation(SeparationOrder),
     /// Any other music task.
@@ -53,7 +54,7 @@ pub struct Quote {
     pub available: bool,
     /// Whether the key's budget and the account can cover `reserve` now.
     pub affordable: bool,
-    /// Why nothing is made, if nothing is.
+    /// Why nothing would be made, if that is the case.
     pub note: Option<&'static str>,
 }
 
@@ -107,7 +108,7 @@ pub async fn quote(
         }
         QuotedOrder::Upload => Vec::new(),
     };
-    // The tasks of one order differ only in their seeds, so one stands for all.
+    // The tasks of one order differ only in their seeds, so one represents all.
     match tasks
         .into_iter()
         .fold((None, 0), |(_, count), task| (Some(task), count + 1))
@@ -117,7 +118,7 @@ pub async fn quote(
     }
 }
 
-/// For what is free and creates no task.
+/// The quote for a request that is free and creates no task.
 fn free_quote() -> Quote {
     Quote {
         model: None,
@@ -168,7 +169,7 @@ async fn quote_tasks(
         });
     }
     let first = routes.iter().find(|route| route.available);
-    // While no route is up, the first one still tells the price.
+    // While no route is up, the first one still gives the price.
     let first = first.or(routes.first());
     Ok(Quote {
         model: Some(model.id),

@@ -9,7 +9,7 @@ use mediagate_model::error::{Error, ErrorCode};
 use mediagate_store::StoreError;
 use mediagate_telemetry::counters;
 
-/// How long the database may be silent.
+/// How long the database may go without an answer.
 const SILENCE: Duration = Duration::from_secs(30);
 /// Timeout of each check here.
 const CHECK_TIMEOUT: Duration = Duration::from_millis(1500);
@@ -18,7 +18,7 @@ const WRITABLE_TTL: Duration = Duration::from_secs(2);
 /// Written to see whether the data folder has space.
 static PROBE_BYTES: [u8; 64 * 1024] = [0; 64 * 1024];
 
-/// What is away now, while it can serve all the same; an error when it cannot.
+/// The parts that are unavailable while this process can still serve; an error if it cannot.
 pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
     if app.process.draining.is_cancelled() || app.process.closing.is_cancelled() {
         return Err(Error::shutting_down());
@@ -35,8 +35,8 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
         ));
     }
     if !answers {
-        // A fail-over takes some seconds. If every replica left the proxy meanwhile, callers would
-        // not even get an error that says when to retry.
+        // A fail-over takes some seconds. If every replica reported itself as not ready meanwhile,
+        // callers would not even get an error that says when to retry.
         if app.store.time_since_answer() > SILENCE {
             return Err(unready("The database does not respond."));
         }
@@ -59,7 +59,7 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
         .collect())
 }
 
-/// What is away, of what [`check`] found and what one can do without, and since when.
+/// The unavailable parts, both those that [`check`] found and optional ones, and since when.
 pub fn unavailable_parts(app: &App, found: &[&'static str]) -> Vec<(&'static str, Timestamp)> {
     let now = app.clock.now();
     let found = found.iter().map(|name| {
@@ -90,7 +90,7 @@ async fn database_answers(app: &Ctx) -> bool {
 
 /// Whether the database and the data folder accept writes.
 async fn is_writable(app: &App) -> bool {
-    // Held while the probe runs, so that many checks at once share its result.
+    // Locked while the probe runs, so that many checks at once share its result.
     let mut known = app.process.writable.lock().await;
     if let Some((at, is_writable)) = *known
         && at.elapsed() < WRITABLE_TTL
@@ -104,7 +104,7 @@ async fn is_writable(app: &App) -> bool {
 
 async fn has_media_folder(app: &App) -> bool {
     let looked = tokio::time::timeout(CHECK_TIMEOUT, app.blobs.has_folder()).await;
-    // Slow does not mean missing.
+    // A slow folder is not a missing one.
     looked.unwrap_or_else(|_| !app.blobs.is_unavailable())
 }
 
@@ -115,7 +115,7 @@ async fn takes_writes(app: &Ctx) -> bool {
     }
     match tokio::time::timeout(CHECK_TIMEOUT, app.store.probe()).await {
         Ok(Ok(())) => true,
-        // Slow does not mean full.
+        // A slow database is not a full one.
         Ok(Err(StoreError::InDoubt | StoreError::TimedOut | StoreError::Busy)) | Err(_) => {
             app.store.takes_writes()
         }

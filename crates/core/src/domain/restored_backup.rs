@@ -1,11 +1,11 @@
 //! Restored backups: orders that are open in an old backup may have been sent and paid for since,
 //! and must not be sent again.
 //!
-//! The database has a mark that counts up at each start and while orders are sent; the data folder, and
-//! the bucket if there is one, have the same mark. The database also knows where it lay: a copy lies
-//! elsewhere. If it is behind a mark, lies elsewhere, or was promoted and nobody can say that it lost
-//! nothing, its open tasks for hosted providers are held until the operator decides. Tasks that the
-//! database knows were submitted are simply followed.
+//! The database has a mark that counts up at each start and while orders are sent; the data folder,
+//! and the bucket if there is one, have the same mark. The database also stores its own location: a
+//! copy is at another one. If it is behind a mark, at another location, or was promoted without
+//! proof that nothing was lost, its open tasks for hosted providers are held until the operator
+//! decides. Tasks that the database knows were submitted are simply followed.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -32,26 +32,26 @@ const PACE: Duration = Duration::from_secs(5);
 /// How long a start waits for a process that lived through a promotion: while the database was away, leases ran
 /// out, and the first heartbeat after it may be a few seconds late.
 const PROMOTION_WAIT: Duration = Duration::from_secs(10);
-/// How often it looks for one.
+/// How often it checks for one.
 const PROMOTION_POLL: Duration = Duration::from_millis(500);
 
 /// The name of the mark in a bucket.
 const NOTE: &str = "mark";
 
-/// Why a database is taken for a restored one.
+/// Why a database is considered restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RestoreEvidence {
-    /// A mark outside is ahead of it.
+    /// A mark outside the database is ahead of the database's own.
     Behind,
-    /// It is a copy, or was moved.
+    /// The database is a copy, or was moved.
     Elsewhere,
-    /// It was promoted, and nobody says that it lost nothing.
+    /// It was promoted, and there is no proof that nothing was lost.
     Promoted,
     /// The operator says so.
     Told,
 }
 
-/// What is outside of the database and cannot travel along with it.
+/// Evidence that is stored outside the database and is not restored with it.
 #[derive(Clone)]
 struct ExternalMarks {
     marks: Vec<DatabaseMark>,
@@ -60,13 +60,13 @@ struct ExternalMarks {
 
 impl ExternalMarks {
     async fn read(app: &App) -> Self {
-        // Two places, because one may be gone: the data folder of a new machine is empty, and not
-        // everybody has a bucket.
+        // In two places, because one may be missing: the data folder of a new machine is empty, and
+        // not every deployment has a bucket.
         let mut marks: Vec<DatabaseMark> = read(&app.config.mark_path()).into_iter().collect();
         match app.blobs.note(NOTE).await {
             Ok(text) => marks.extend(text.as_deref().and_then(DatabaseMark::parse)),
             Err(error) => {
-                // The other signs must do: a start does not depend on the bucket.
+                // The other evidence must suffice: startup does not depend on the bucket.
                 tracing::warn!(%error, "cannot read the database's mark in the bucket");
             }
         }
@@ -76,7 +76,8 @@ impl ExternalMarks {
         }
     }
 
-    /// What speaks against a database with this mark, which lay there when it was last used.
+    /// Evidence that a database with this mark was restored; `lay` is its location when it was last
+    /// used.
     fn restore_evidence(
         &self,
         known: Option<&DatabaseMark>,
@@ -84,8 +85,8 @@ impl ExternalMarks {
         is_lived_in: bool,
     ) -> Option<RestoreEvidence> {
         let is_ahead = |outside: &DatabaseMark| match known {
-            // A mark of another database says nothing, as folders and buckets are used again. The
-            // count of the same one only falls if the database goes back in time.
+            // A mark of another database proves nothing, because folders and buckets are reused.
+            // The count of the same one only falls if the database goes back in time.
             Some(known) => known.database == outside.database && known.count < outside.count,
             // The backup is of an empty database, or from a version without marks.
             None => true,
@@ -100,14 +101,15 @@ impl ExternalMarks {
         // A new timeline is a fail-over or a restore to a point in time. The server does not tell
         // which.
         let is_promoted = lay.timeline.is_some() && place.timeline != lay.timeline;
-        // A process that lived through it compares what it saw itself. An equal mark outside says
-        // that the database had come no further.
+        // A process that was running during the promotion compares the database with what it saw
+        // itself. An equal mark outside proves that the database had advanced no further.
         let is_whole = is_lived_in || self.marks.iter().any(|outside| Some(outside) == known);
         (is_promoted && !is_whole).then_some(RestoreEvidence::Promoted)
     }
 
-    /// Holds open tasks if something speaks against the database, and moves its mark. `None`, with nothing
-    /// changed, if it was promoted and somebody may yet say that it lost nothing.
+    /// Holds open tasks if there is evidence of a restore, and advances the mark. `None`, with
+    /// nothing changed, if the database was promoted and a running process may still prove that
+    /// nothing was lost.
     fn judge(
         &self,
         conn: &mut Conn<'_>,
@@ -123,8 +125,8 @@ impl ExternalMarks {
         if sign == Some(RestoreEvidence::Promoted) && may_wait {
             return Ok(None);
         }
-        // In one transaction with the hold. If only the place were on disk after a crash, a copy
-        // would pass for the original at the next start.
+        // In one transaction with the hold. If only the location were on disk after a crash, a copy
+        // would be taken for the original at the next start.
         if let Some(place) = &self.place {
             store::restored::set_place(conn, place)?;
         }
@@ -146,7 +148,7 @@ impl ExternalMarks {
 type RestoreJudgement = (Option<(RestoreEvidence, u64)>, DatabaseMark);
 
 /// Updates the mark at startup. First holds open tasks if the database was restored, according to
-/// the mark, the place or the operator.
+/// the mark, the location or the operator.
 pub async fn check(app: &App, is_restored: bool) -> Result<(), Error> {
     let until = Instant::now() + PROMOTION_WAIT;
     let (held, mark) = loop {
@@ -158,8 +160,8 @@ pub async fn check(app: &App, is_restored: bool) -> Result<(), Error> {
         }
         tokio::time::sleep(PROMOTION_POLL).await;
     };
-    // After the database, never before it. A crash in between leaves the marks outside behind,
-    // which is harmless; ahead of it, they would make the next start hold open tasks.
+    // Written after the database's own mark, never before it. A crash in between leaves the outside
+    // marks behind, which is harmless; if they were ahead, the next start would hold open tasks.
     write(app, mark).await?;
     if let Some((sign, held)) = held {
         log_held(sign, held);
@@ -211,7 +213,7 @@ pub async fn keep_mark(app: App, stop: CancellationToken) {
     }
 }
 
-/// What this process saw of the database when it last moved the mark.
+/// The database's state that this process saw when it last advanced the mark.
 #[derive(Default)]
 struct LastSeenMark {
     submission: Option<String>,
@@ -226,18 +228,19 @@ async fn move_mark(app: &App, last: &mut LastSeenMark) -> Result<(), Error> {
             Ok((sent, store::restored::mark(conn)?))
         })
         .await?;
-    // The database has lost what this process saw in it: it was restored underneath, or failed over
-    // to a standby that lagged behind.
+    // The database has lost what this process saw in it: it was restored while the process was
+    // running, or failed over to a standby that lagged behind.
     let lost = |seen: &DatabaseMark| match &known {
         Some(known) => known.database == seen.database && known.count < seen.count,
         None => true,
     };
     let is_behind = last.mark.as_ref().is_some_and(lost);
-    // The mark guards against sending orders again, so it moves only when something was sent.
+    // The mark protects against sending orders twice, so it advances only when something was sent.
     if sent == last.submission && !is_behind {
         return Ok(());
     }
-    // A promotion that lost nothing only moved the database, and its new place is taken over.
+    // A promotion without losses only changes the database's location, so the new location is
+    // stored.
     let place = app.store.place().await.filter(|_| !is_behind);
     let (held, mark) = app
         .store
@@ -293,7 +296,7 @@ pub async fn resubmit(app: &Ctx, id: TaskId, by: ChangeAuthor) -> Result<bool, E
         .await
 }
 
-/// What the audit log has of a decision about a held task.
+/// The audit log's values for a decision about a held task.
 fn audit_values(status: &str) -> (Option<Value>, Option<Value>) {
     let is = |status: &str, held: bool| Some(json!({"status": status, "held": held}));
     (is("queued", true), is(status, false))
@@ -313,8 +316,8 @@ pub async fn fail(app: &App, id: TaskId, by: ChangeAuthor) -> Result<bool, Error
                 message: message.to_owned(),
             };
             let ending = endings::failed_ending(&task, failure);
-            // In the name of the holder: a task that was released meanwhile may be at a provider
-            // and is not ended.
+            // With the hold as owner: a task that was released meanwhile may be at a provider and
+            // is not ended.
             endings::end(conn, &parts, &task, Some(HOLDER), &ending, now, |conn| {
                 by.note(conn, "task.fail", &id, audit_values("failed"), now)
             })
@@ -331,7 +334,7 @@ async fn write(app: &App, mark: DatabaseMark) -> Result<(), Error> {
     if let Err(error) = app.blobs.keep_note(NOTE, mark.to_string()).await {
         tracing::warn!(%error, "cannot write the database's mark to the bucket");
     }
-    // Replaced in one step, as half a mark would be read as none. If two processes share the
+    // Replaced in one step, because half a mark would be unreadable. If two processes share the
     // folder, the slower one must not put an older count back.
     let path = app.config.mark_path();
     let written = app.compute(move || -> std::io::Result<()> {

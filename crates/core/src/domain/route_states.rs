@@ -1,6 +1,6 @@
-//! Route states of each process. A circuit breaker is a process's own, and only it acts by
-//! it; on a database that several share each writes down what it does not use as usual, so that an
-//! operator sees all of them, whoever answers.
+//! Route states of each process. Each process has its own circuit breakers, and only that process
+//! acts on them. On a shared database each process publishes the routes that it does not use
+//! normally, so that an operator sees all of them, whichever process answers.
 
 use std::collections::HashMap;
 
@@ -13,13 +13,13 @@ use mediagate_store as store;
 use mediagate_store::replicas::ReplicaMarks;
 use mediagate_store::routes::RouteKey;
 
-/// The mark under which a process has its stances, as JSON.
+/// The mark under which a process publishes its route states, as JSON.
 const MARK: &str = "routes";
 
-/// Processes, each with what it does not use as usual, by provider and model.
+/// Processes, each with the routes that it does not use normally, by provider and model.
 pub type PeerRouteStates = Vec<(String, HashMap<RouteKey, BreakerSnapshot>)>;
 
-/// What this process does not use as usual.
+/// The routes that this process does not use normally.
 pub fn own_states(app: &AppParts) -> Vec<BreakerSnapshot> {
     let now = app.clock.now();
     let catalog = app.models.catalog.load();
@@ -32,13 +32,13 @@ pub fn own_states(app: &AppParts) -> Vec<BreakerSnapshot> {
     stances
 }
 
-/// Writes them among the marks of this process.
+/// Adds them to the marks of this process.
 pub(super) fn mark(app: &AppParts, marks: &mut ReplicaMarks) {
     let text = serde_json::to_string(&own_states(app)).unwrap_or_default();
     marks.insert(MARK.to_owned(), text);
 }
 
-/// What the other processes do not use as usual; a server on `SQLite` is alone.
+/// The routes that the other processes do not use normally; a server on `SQLite` has no others.
 pub async fn peer_states(app: &App) -> Result<PeerRouteStates, Error> {
     if app.config.database == DatabaseTarget::Sqlite {
         return Ok(Vec::new());
@@ -46,7 +46,8 @@ pub async fn peer_states(app: &App) -> Result<PeerRouteStates, Error> {
     server_states(app).await
 }
 
-/// What those do not use as usual that run beside this process, which may be a command.
+/// The routes that running servers do not use normally, read by this process, which may be a
+/// command.
 pub async fn server_states(app: &App) -> Result<PeerRouteStates, Error> {
     if app.models.upstream.sites().is_empty() {
         return Ok(Vec::new());
@@ -64,7 +65,7 @@ pub async fn server_states(app: &App) -> Result<PeerRouteStates, Error> {
         .collect())
 }
 
-/// One that another version wrote otherwise is not known.
+/// An entry in another version's format is ignored.
 fn parse_mark(marks: &ReplicaMarks) -> HashMap<RouteKey, BreakerSnapshot> {
     let text = marks.get(MARK).map_or("[]", String::as_str);
     let stances: Vec<BreakerSnapshot> = serde_json::from_str(text).unwrap_or_default();
@@ -74,17 +75,17 @@ fn parse_mark(marks: &ReplicaMarks) -> HashMap<RouteKey, BreakerSnapshot> {
         .collect()
 }
 
-/// How all processes stand to a route.
+/// The combined state of a route in all processes.
 pub struct CombinedRouteState {
-    /// The one that uses it least.
+    /// The state in the process that uses it least.
     pub worst: BreakerSnapshot,
-    /// Whether any of them sends orders by it.
+    /// Whether any process sends orders by it.
     pub is_up: bool,
-    /// Those that do not use it as usual.
+    /// The processes that do not use it normally.
     pub unusual: Vec<(String, BreakerSnapshot)>,
 }
 
-/// The stance of this process to a route, and of the `others`.
+/// The state of a route in this process and in the `others`.
 pub fn combined_state(
     app: &AppParts,
     route: &Route,
@@ -95,7 +96,7 @@ pub fn combined_state(
     joined(Some((name, own)), route, others)
 }
 
-/// The stances of the `servers` to a route, for a command, which sends no orders itself.
+/// The state of a route in the `servers`, for a command, which sends no orders itself.
 pub fn combined_server_state(servers: &PeerRouteStates, route: &Route) -> CombinedRouteState {
     joined(None, route, servers)
 }
@@ -108,8 +109,7 @@ fn joined(
     let usual = BreakerSnapshot::closed(&route.provider, &route.model);
     let key = (route.provider.clone(), route.model.clone());
     let theirs = others.iter().map(|(name, stances)| {
-        // Processes write down only what is unusual, so a route that one does not mention is in
-        // use.
+        // Processes publish only unusual states, so a route that is not listed is in normal use.
         let stance = stances.get(&key).cloned();
         (name.clone(), stance.unwrap_or_else(|| usual.clone()))
     });

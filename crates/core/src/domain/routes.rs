@@ -1,7 +1,7 @@
-//! Routes to providers as an operator sees and steers them: paused, tried again, their keys refused.
+//! Routes to providers as an operator sees and controls them: pausing, retrying, refused keys.
 //!
-//! What holds for every process is in the database; each reads it again every second. A process that
-//! cannot read it goes on with what it knew.
+//! State that applies to every process is in the database; each process reads it again every
+//! second. A process that cannot read it continues with what it last read.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -27,13 +27,13 @@ const DAY: Duration = Duration::from_hours(24);
 /// Longest message that is kept, in characters.
 const LONGEST: usize = 1000;
 
-/// A route, the models that it serves, and how it does.
+/// A route, the models that it serves, and its state and results.
 pub struct RouteSummary {
     pub route: Route,
     pub models: Vec<String>,
     pub note: RouteNote,
     pub record: RouteRecord,
-    /// How the processes stand to it.
+    /// Its state in the processes.
     pub combined: CombinedRouteState,
 }
 
@@ -46,7 +46,7 @@ pub async fn all(app: &App) -> Result<Vec<RouteSummary>, Error> {
     .await
 }
 
-/// The same for a command, as the `servers` stand to them.
+/// The same for a command, with the states in the `servers`.
 pub async fn all_across_servers(
     app: &App,
     servers: &PeerRouteStates,
@@ -92,7 +92,7 @@ async fn summaries(
     Ok(standings)
 }
 
-/// One of them.
+/// One of the routes.
 pub async fn get(app: &App, provider: &str, model: &str) -> Result<RouteSummary, Error> {
     let all = all(app).await?;
     let found = all
@@ -129,10 +129,10 @@ async fn records(
             let hour = store::routes::outcomes(conn, &provider, now.minus(HOUR), COUNT_PERIOD)?;
             for (model, place, counts) in hour {
                 let parts = &mut records.entry(key(model)).or_default().last_hour;
-                // What was made a moment after `now` belongs to the last one.
+                // Results from just after `now` belong to the last period.
                 parts[place.min(COUNT_PERIODS - 1)].add(counts);
             }
-            // A part longer than the time that is asked for, so that all falls into one.
+            // A period longer than the requested time, so that everything falls into one period.
             let day = store::routes::outcomes(conn, &provider, now.minus(DAY), 2 * DAY)?;
             for (model, _, counts) in day {
                 let record = records.entry(key(model)).or_default();
@@ -157,14 +157,14 @@ async fn records(
     store::await_commit(read).await
 }
 
-/// The time within which so many per cent ended; `sorted` in microseconds.
+/// The time within which this percentage ended; `sorted` in microseconds.
 fn percentile(sorted: &[i64], per_cent: usize) -> Option<Duration> {
     let place = (sorted.len() * per_cent).div_ceil(100).checked_sub(1)?;
     let micros = *sorted.get(place)?;
     Some(Duration::from_micros(u64::try_from(micros).unwrap_or(0)))
 }
 
-/// A page of what was sent to providers, and whether more follow.
+/// A page of submissions to providers, and whether more follow.
 pub async fn submissions(
     app: &Ctx,
     filter: Option<SubmissionFilter>,
@@ -179,12 +179,12 @@ pub async fn submissions(
     Ok((found, has_more))
 }
 
-/// What an operator does to a route.
+/// What an operator can do with a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteCommand {
-    /// Use it for the next order, whatever it did before.
+    /// Use it for the next order, whatever its state.
     Retry,
-    /// Send it nothing; jobs that are there go on.
+    /// Send nothing to it; running jobs continue.
     Pause,
     Resume,
 }
@@ -199,7 +199,7 @@ impl RouteCommand {
     }
 }
 
-/// Does it, in every process within seconds.
+/// Runs a command, which takes effect in every process within seconds.
 pub async fn run_command(
     app: &App,
     operation: OperatorAction<'_, RouteNote>,
@@ -207,7 +207,8 @@ pub async fn run_command(
     model: &str,
     order: RouteCommand,
 ) -> Result<RouteNote, Error> {
-    // Only a route in the settings can be steered. A typo would otherwise be stored and do nothing.
+    // Only a route in the settings can be controlled. A typo would otherwise be stored and do
+    // nothing.
     let standing = get(app, provider, model).await?;
     let key = key(&standing.route);
     let now = app.clock.now();
@@ -229,7 +230,7 @@ pub async fn run_command(
             Ok(after)
         })
         .await?;
-    // The others read it within a second. This process knows it before the answer is given.
+    // The others read it within a second. This process applies it before it answers.
     refresh(app).await?;
     Ok(note)
 }
@@ -241,7 +242,7 @@ fn audit_value(note: &RouteNote) -> Value {
     })
 }
 
-/// Reads again what holds for every process.
+/// Reads the state that applies to every process again.
 pub async fn refresh(app: &AppParts) -> Result<(), Error> {
     let notes = read_notes(app).await?;
     app.models
@@ -250,7 +251,8 @@ pub async fn refresh(app: &AppParts) -> Result<(), Error> {
     Ok(())
 }
 
-/// A provider took nothing by this route. Written at once, and not worth failing anything for.
+/// Records that a provider did not accept an order by this route. Written at once; if that fails,
+/// nothing else fails.
 pub async fn record_failure(app: &App, route: &Route, error: &ProviderError) {
     let refuses_key = matches!(error.class, ErrorClass::Credentials | ErrorClass::Account);
     let (key, now) = (key(route), app.clock.now());
@@ -259,7 +261,7 @@ pub async fn record_failure(app: &App, route: &Route, error: &ProviderError) {
         message: error.message.chars().take(LONGEST).collect(),
         at: now,
     };
-    // In memory first: it counts for the next order even while the database is away.
+    // In memory first: it applies to the next order even while the database is unavailable.
     app.models.upstream.note(route, |note| {
         note.error = Some(kept.clone());
         if refuses_key && note.refused_at.is_none() {
@@ -274,7 +276,7 @@ pub async fn record_failure(app: &App, route: &Route, error: &ProviderError) {
     }
 }
 
-/// A provider took an order by this route: it accepts the key.
+/// Records that a provider accepted an order by this route, and so its key.
 pub async fn record_acceptance(app: &App, route: &Route) {
     // Nearly always nothing was refused before, and an accepted order costs no write here.
     if app

@@ -1,7 +1,7 @@
 //! Sessions: a key exchanged for a cookie, so that a browser need not keep the key.
 //!
-//! The cookie is 256 random bits, of which only the SHA-256 is stored. A page that writes proves with
-//! the session's CSRF token that it could read an answer of this service.
+//! The cookie is 256 random bits, of which only the SHA-256 is stored. A page that writes proves
+//! with the session's CSRF token that it could read a response of this service.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -21,9 +21,9 @@ use mediagate_store::{self as store, Conn};
 
 /// How long a session lasts.
 pub const SESSION_TTL: Duration = Duration::from_hours(12);
-/// Most sessions of one key at once; the oldest ends for one more.
+/// Most sessions of one key at once; one more ends the oldest.
 const MAX_SESSIONS: i64 = 100;
-/// Digits of a session's hash by which the audit log names it.
+/// Digits of a session's hash that the audit log shows.
 const LOGGED_DIGITS: usize = 16;
 /// Digits of a cookie, in hexadecimal.
 const DIGITS: usize = 64;
@@ -34,8 +34,8 @@ pub struct NewSession {
     pub expires_at: Timestamp,
 }
 
-/// Begins a session with the rights of this caller's key. It ends with the secret that the caller has
-/// now, so a former secret begins none.
+/// Begins a session with the rights of this caller's key. It ends with the caller's current secret,
+/// so a former secret cannot begin one.
 pub async fn begin(app: &Ctx, caller: &Caller, by: ChangeAuthor) -> Result<NewSession, Error> {
     keys::refuse_former_secret(caller, "start a session")?;
     let mut bits = [0_u8; DIGITS / 2];
@@ -46,7 +46,7 @@ pub async fn begin(app: &Ctx, caller: &Caller, by: ChangeAuthor) -> Result<NewSe
     let written = app.store.write(move |conn| -> Result<(), Error> {
         // Cleaned up here, as only a new session makes the table grow.
         store::sessions::forget_before(conn, now)?;
-        // Nobody is locked out by sessions that were never ended: the oldest make room.
+        // Sessions that were never ended must not lock anyone out, so the oldest ones are removed.
         let too_many = store::sessions::count(conn, key.id, now)? + 1 - MAX_SESSIONS;
         if too_many > 0 {
             for oldest in store::sessions::delete_oldest(conn, key.id, too_many)? {
@@ -91,7 +91,7 @@ fn note_end(
     by.note(conn, "session.end", &key, (Some(before), Some(after)), now)
 }
 
-/// A session in the audit log: enough to tell it from others, too little to find its cookie by.
+/// A session in the audit log: enough to distinguish it, too little to find its cookie.
 fn name(sha256: &str) -> &str {
     sha256.get(..LOGGED_DIGITS).unwrap_or(sha256)
 }
@@ -128,13 +128,13 @@ pub fn csrf_token(cookie: &Secret) -> String {
     sha256_hex(format!("csrf {}", cookie.expose()).as_bytes())
 }
 
-/// Whether this is the session's token. Compared by their hashes: the time that takes tells nothing
-/// of the token.
+/// Whether this is the session's token. Compared by their hashes: the time that takes reveals
+/// nothing about the token.
 pub fn is_csrf_token(cookie: &Secret, sent: &[u8]) -> bool {
     sha256_hex(sent) == sha256_hex(csrf_token(cookie).as_bytes())
 }
 
-/// Told apart from the hashes of keys, which share a cache.
+/// Different from the hashes of keys, which share a cache.
 fn hash(cookie: &Secret) -> String {
     sha256_hex(format!("session {}", cookie.expose()).as_bytes())
 }

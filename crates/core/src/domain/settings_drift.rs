@@ -1,6 +1,6 @@
-//! Settings that must be the same in every process on one database: each writes down fingerprints of
-//! its own, which tell nothing of the values, and compares those of the others. It says beside them how
-//! it stands to the routes.
+//! Settings that must be the same in every process on one database: each publishes fingerprints of
+//! its settings, which reveal nothing about the values, and compares those of the others. With them
+//! it publishes its route states.
 
 use crate::app::App;
 use crate::domain::assets::sha256_hex;
@@ -12,11 +12,11 @@ use mediagate_telemetry::counters;
 
 /// The settings that are compared.
 const SETTINGS: [&str; 3] = ["signing_secret", "models", "brand"];
-/// Which program made the fingerprints: those of models differ between versions.
+/// The version of the program that made the fingerprints: those of models differ between versions.
 const VERSION: &str = "version";
 
-/// Compares this process's settings with those of the others, and tells what differs. A process on
-/// `SQLite` is alone, and writes only how it stands to the routes, for commands.
+/// Compares this process's settings with those of the others, and reports differences. A process on
+/// `SQLite` has no others, and only publishes its route states, for commands.
 pub async fn compare(app: &App) -> Result<(), Error> {
     let (own, name) = (marks(app), app.server.name().to_owned());
     let (clock, mine) = (app.clock.now(), own.clone());
@@ -26,7 +26,7 @@ pub async fn compare(app: &App) -> Result<(), Error> {
         return Ok(app.store.write(alone).await?);
     }
     let others = app.store.write(move |conn| {
-        // Processes forget each other by age, so they need one clock.
+        // Processes drop each other's entries by age, so they need one clock.
         let now = store::workers::now(conn, clock)?;
         store::replicas::check_in(conn, &name, &mine, now)
     });
@@ -57,7 +57,7 @@ pub async fn compare(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
-/// No longer compares: this process is going.
+/// Removes this process from the comparison, because it is shutting down.
 pub async fn leave(app: &App) -> Result<(), Error> {
     let name = app.server.name().to_owned();
     let left = app
@@ -80,10 +80,10 @@ fn marks(app: &App) -> ReplicaMarks {
     marks
 }
 
-/// One that the other does not know is not compared.
+/// A setting that the other process does not have is not compared.
 fn differ(own: &ReplicaMarks, other: &ReplicaMarks, setting: &str) -> bool {
-    // What a version knows of models is part of their fingerprint. Two versions differ although
-    // their settings are the same.
+    // A version's built-in knowledge of models is part of their fingerprint, so two versions differ
+    // although their settings are the same.
     if setting == SETTINGS[1] && own.get(VERSION) != other.get(VERSION) {
         return false;
     }

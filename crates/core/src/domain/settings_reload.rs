@@ -1,4 +1,4 @@
-//! Reading the settings anew while the service runs.
+//! Reloading of the settings while the service runs.
 
 use serde_json::{Value, json};
 
@@ -9,8 +9,8 @@ use mediagate_config::Settings;
 use mediagate_config::effective::ReloadOutcome;
 use mediagate_model::error::Error;
 
-/// Reads models, prices and providers anew; what is wrong changes nothing. Either way it is noted in
-/// the audit log.
+/// Reloads models, prices and providers; if anything is invalid, nothing changes. Either way it is
+/// noted in the audit log.
 pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
     let path = settings.config.as_deref();
     let file = path.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
@@ -26,13 +26,13 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
     let error = done.as_ref().err().map(|error| {
         let text = error.to_string();
         match (path, &file) {
-            // The text is shown over HTTP, where the file's folder is nobody's business.
+            // The text is shown over HTTP, where the file's folder must not be revealed.
             (Some(path), Some(file)) => text.replace(&path.display().to_string(), file),
             _ => text,
         }
     });
     // At once, so that an operator who reloads one process after the other sees when they agree.
-    // The reload itself is over and cannot fail by this.
+    // The reload itself is done and cannot fail because of this.
     if let Err(error) = settings_drift::compare(app).await {
         tracing::warn!(inside = ?error.internal_cause(), "cannot compare the settings with other processes");
     }

@@ -17,7 +17,7 @@ use mediagate_model::price::WorkQuantity;
 use mediagate_model::task::{MediaKind, SongJob, Task, TaskPayload};
 use mediagate_store as store;
 
-/// Length for which a price per minute is reserved: the longest song that these services make.
+/// Length for which a price per minute is reserved: the longest song that these providers make.
 const LONGEST_MS: u64 = 8 * 60_000;
 
 /// A task as ordered.
@@ -38,7 +38,7 @@ pub struct SongOrder {
     pub clips: Vec<(String, ClipId)>,
     /// The persona, if one is named.
     pub persona: Option<PersonaId>,
-    /// Who is called when it ends.
+    /// URL that is called when the task ends.
     pub callback: Option<CallbackUrl>,
 }
 
@@ -124,8 +124,8 @@ pub async fn prepare(
         asked_model,
         payload: TaskPayload::SongV1(job.clone()),
         quantity: WorkQuantity {
-            // Without a length the longest is reserved, because a task is never charged more than
-            // was held.
+            // Without a length the price of the longest song is reserved, because a task is never
+            // charged more than was held.
             milliseconds: parts * seconds.map_or(LONGEST_MS, animatic_engine::milliseconds),
             pixels: 0,
             parts,
@@ -194,7 +194,7 @@ fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, Strin
     ))
 }
 
-/// What an operator can do about it.
+/// A hint at what an operator can do about it.
 const MAKERS: &str = "Songs require a model with kind = \"music\" at a provider that supports them, \
      such as suno-family, elevenlabs with music_v1, minimax with music-2.0, gemini-veo with lyria-3.5, \
      recipe:mureka.";
@@ -204,8 +204,7 @@ pub fn fits(limits: &ModelLimits, job: &SongJob) -> bool {
     song_limits(limits, &job.task, &job.fields).is_ok()
 }
 
-/// What a route makes songs from; or, if it does the task at all, the field that it does not
-/// support.
+/// A route's limits on songs; or, if it does the task but does not support a field, that field.
 fn song_limits<'a>(
     limits: &'a ModelLimits,
     task: &str,
@@ -218,7 +217,7 @@ fn song_limits<'a>(
         return Err(None);
     }
     let songs = &music.songs;
-    // Providers of this dialect get all fields as they came.
+    // Providers of this protocol get all fields unchanged.
     let Some(heeded) = &songs.fields else {
         return Ok(songs);
     };
@@ -248,7 +247,7 @@ fn check_fields(model: &Model, order: &SongOrder) -> Result<(), Error> {
     let mut refused = None;
     for route in model.routes() {
         match song_limits(&route.limits, &order.task, &order.fields) {
-            // One route that can do it is enough. If none can, the first one's reason is told.
+            // One route that can do it is enough. If none can, the first one's reason is returned.
             Ok(songs) => return check_words(songs, order),
             Err(why) => refused = refused.or(why),
         }

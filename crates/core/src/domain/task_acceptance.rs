@@ -38,13 +38,13 @@ pub struct NewTask {
     pub model: Model,
     pub asked_model: String,
     pub payload: TaskPayload,
-    /// For the price.
+    /// The quantity, for the price.
     pub quantity: WorkQuantity,
-    /// Who is called when it ends.
+    /// URL that is called when the task ends.
     pub callback: Option<String>,
 }
 
-/// What one request creates, all or nothing.
+/// Everything that one request creates, all or nothing.
 #[derive(Debug, Clone, Default)]
 pub struct TaskDraft {
     pub tasks: Vec<Task>,
@@ -57,7 +57,8 @@ pub struct TaskDraft {
 }
 
 impl TaskDraft {
-    /// Notes the address under which the request reached the gateway, for who is told of its tasks.
+    /// Notes the address under which the request reached the gateway, for the notifications about
+    /// its tasks.
     #[must_use]
     pub fn with_origin(mut self, links: &Links) -> Self {
         for task in &mut self.tasks {
@@ -68,7 +69,7 @@ impl TaskDraft {
 }
 
 /// Writes the draft, its reservations and its intent in one transaction, wakes the workers and
-/// returns the tasks. Continues if the caller leaves.
+/// returns the tasks. Continues if the caller disconnects.
 pub async fn accept(
     app: &App,
     caller: &Caller,
@@ -96,8 +97,8 @@ pub async fn accept(
         accepting.done(&written);
         if let Err(error) = &written {
             if claim.take().is_some() {
-                // The claim reserved places at the dispatcher. They are free again for tasks that
-                // wait.
+                // The claim had reserved slots at the dispatcher. They are free again for waiting
+                // tasks.
                 app.bell.ring_for_upstream();
             }
             let files = draft.assets.iter().map(|asset| (asset.id, asset.media));
@@ -115,15 +116,16 @@ pub async fn accept(
         }
         Ok(tasks)
     };
-    // A task of its own. If it were dropped with the caller's connection between the write and what
-    // follows, nobody would start the claimed tasks or remove the files of a refused order.
+    // A separate async task. If it were dropped with the caller's connection after the write, the
+    // claimed tasks would not be started, and the files of a refused order not removed.
     #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
     let accepted = tokio::spawn(
         accepted
             .with_context(traced.into_context())
             .in_current_span(),
     );
-    // The caller gets an answer within seconds. The write goes on, and a repeat finds what it made.
+    // The caller gets an answer within seconds. The write continues, and a repetition finds its
+    // result.
     store::await_commit(async { accepted.await.map_err(Error::internal)? }).await
 }
 
@@ -141,7 +143,7 @@ fn write_draft(
         store::assets::insert(conn, asset)?;
     }
     // Checked after the inserts, whose sum includes these files: two orders that fit only one at a
-    // time cannot both pass. The check before the upload may be out of date by now.
+    // time cannot both pass. The check before the upload may be out of date.
     if !draft.assets.is_empty() {
         assets::check_storage_limit(conn, account, storage_limit)?;
     }
@@ -154,7 +156,7 @@ fn write_draft(
 fn announce(app: &AppParts, task: &Task, is_claimed: bool) {
     counters::task_accepted(task);
     tracing::info!(task_id = %task.id, kind = %task.kind(), model = %task.model, "task accepted");
-    // This process starts it itself. Waking others would cost each of them a look for nothing.
+    // This process starts it itself. Waking others would cost each of them a useless look-up.
     if is_claimed {
         return;
     }
@@ -194,8 +196,9 @@ fn too_many_tasks(key: &ApiKey, open: u32) -> Error {
     Error::retry_later(ErrorCode::TooManyTasks, message, 5)
 }
 
-/// Refuses an order that the key's limits are going to refuse, before its media cost anything: they are not fetched, and not
-/// decoded. What passes here is checked again when it is written. `costs` is the least that all its tasks reserve.
+/// Refuses early an order that the key's limits would refuse anyway, before its media are fetched
+/// and decoded. An order that passes is checked again when it is written. `costs` is the least that
+/// all its tasks reserve.
 pub async fn check_limits(
     app: &Ctx,
     caller: &Caller,
@@ -217,8 +220,8 @@ pub async fn check_limits(
 /// The task for an order, not stored yet.
 pub fn task(app: &Ctx, caller: &Caller, request_id: &RequestId, new: NewTask) -> Task {
     let now = app.clock.now();
-    // Today's prices stay with the task. Whatever changes in the settings meanwhile, the bill
-    // follows them.
+    // Today's prices stay with the task. The bill uses them, whatever changes in the settings
+    // meanwhile.
     let tariff = new.model.tariff(new.quantity, new.payload.is_silent(), now);
     let reserved = tariff.reserve();
     let costs = reserved > MicroDollars::ZERO;
@@ -234,7 +237,7 @@ pub fn task(app: &Ctx, caller: &Caller, request_id: &RequestId, new: NewTask) ->
         } else {
             ChargeState::Free
         },
-        // A free task keeps its tariff only if that tells what its provider is paid.
+        // A free task keeps its tariff only if it contains what the provider is paid.
         tariff: (costs || !tariff.costs.is_empty()).then_some(tariff),
         bill: None,
         provider: match new.model.routes().first() {
@@ -266,9 +269,9 @@ pub fn task(app: &Ctx, caller: &Caller, request_id: &RequestId, new: NewTask) ->
 /// Why an order is checked and planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OrderPurpose {
-    /// To make it.
+    /// The order will be made.
     Order,
-    /// To quote it.
+    /// The order is only quoted.
     Quote,
 }
 

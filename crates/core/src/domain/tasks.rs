@@ -28,7 +28,8 @@ pub use task_waiter::{TaskWaiter, next_events, wait};
 
 pub async fn get(app: &AppParts, account: AccountId, id: TaskId) -> Result<Task, Error> {
     let known = app.caches.ended_tasks.get(&id);
-    // The cache serves all accounts: without the check an id would open somebody else's task.
+    // The cache serves all accounts: without the check an id would give access to another account's
+    // task.
     if let Some(task) = known.filter(|task| task.account == account && !is_expired(app, task)) {
         return Ok(Task::clone(&task));
     }
@@ -36,8 +37,8 @@ pub async fn get(app: &AppParts, account: AccountId, id: TaskId) -> Result<Task,
         .store
         .read(move |conn| store::tasks::by_id(conn, id, account));
     let task = read.await?.ok_or_else(not_found)?;
-    // Cached once nothing can change any more. Held money is closed later, and another process may
-    // add a poster, which does not reach this cache.
+    // Cached once nothing can change any more. Held money is settled later, and another process may
+    // add a poster, of which this cache would not be notified.
     if task.state.is_terminal() && task.money != ChargeState::Held && !may_get_a_poster(app, &task)
     {
         app.caches.ended_tasks.insert(id, Arc::new(task.clone()));
@@ -47,7 +48,7 @@ pub async fn get(app: &AppParts, account: AccountId, id: TaskId) -> Result<Task,
 
 /// Whether the poster of its film may still be drawn, by any process.
 fn may_get_a_poster(app: &Ctx, task: &Task) -> bool {
-    /// How long a film waits for that, unless there are very many.
+    /// How long a film usually waits for its poster, unless there are very many.
     const SOON: Duration = Duration::from_mins(1);
     let has_none =
         matches!(&task.output, Some(TaskResult::VideoV1(video)) if video.poster.is_none());
@@ -73,14 +74,15 @@ fn is_expired(app: &Ctx, task: &Task) -> bool {
 pub async fn remove_expired(app: &Ctx) -> Result<(), Error> {
     /// Tasks per transaction.
     const BATCH: u32 = 200;
-    /// Most transactions of one visit.
+    /// Most transactions per run.
     const ROUNDS: u32 = 50;
     let Some(ttl) = app.config.record_ttl else {
         return Ok(());
     };
     for _ in 0..ROUNDS {
         let (now, before) = (app.clock.now(), app.clock.cutoff(ttl));
-        // Looked for by a read: mostly there is nothing, and a write would cost a commit.
+        // First looked up by a read: mostly there is nothing to delete, and a write would cost a
+        // commit.
         let past = app
             .store
             .long_read(move |conn| store::record_expiry::expired_tasks(conn, before, BATCH))
@@ -100,16 +102,16 @@ pub fn not_found() -> Error {
     Error::plain(ErrorCode::TaskNotFound, "There is no task with this id.")
 }
 
-/// What was tried for a task, in order.
+/// The submissions of a task, in order.
 pub async fn attempts(
     app: &Ctx,
     account: AccountId,
     id: TaskId,
 ) -> Result<Vec<(Submission, SubmissionEnd)>, Error> {
-    /// More than any task needs; of more, the latest are shown.
+    /// More than any task needs; if there are more, the latest are shown.
     const MOST: u32 = 100;
     let read = app.store.read(move |conn| {
-        // Submissions have no account of their own. The task says who may see them.
+        // Submissions have no account. The task determines who may see them.
         if store::tasks::by_id(conn, id, account)?.is_none() {
             return Ok(None);
         }
@@ -118,7 +120,7 @@ pub async fn attempts(
     read.await?.ok_or_else(not_found)
 }
 
-/// What the task's record shows beside it.
+/// The other rows that a task's record shows.
 pub fn task_extras(conn: &mut Conn<'_>, task: &Task) -> Result<TaskExtras, StoreError> {
     let mut beside = TaskExtras {
         key_name: store::accounts::key_name(conn, task.key)?.unwrap_or_default(),
@@ -140,7 +142,7 @@ pub fn task_extras(conn: &mut Conn<'_>, task: &Task) -> Result<TaskExtras, Store
 /// The same for each of these, in order.
 pub async fn task_extras_each(app: &AppParts, tasks: &[Task]) -> Result<Vec<TaskExtras>, Error> {
     let known = tasks.iter().map(|task| {
-        // Such a record needs nothing beside the key's name. A list of them costs no statement
+        // Such a record needs nothing else but the key's name. A list of them costs no statement
         // while the names are cached.
         let is_alone = task.kind() == MediaKind::Video && input::pictures(&task.payload).is_empty();
         let key_name = is_alone.then(|| app.caches.key_names.get(&task.key));
@@ -256,7 +258,7 @@ pub async fn search_all(
     Ok((tasks, has_more))
 }
 
-/// How long the model's tasks took in the last 24 hours once they had begun.
+/// The durations of the model's tasks of the last 24 hours, from their start.
 pub async fn lengths(app: &Ctx, model: &str) -> Result<Option<DurationQuantiles>, Error> {
     let (model, now) = (model.to_owned(), app.clock.now());
     let since = now.minus(Duration::from_hours(24));
@@ -281,16 +283,16 @@ pub async fn usual_lengths(
     Ok(lengths)
 }
 
-/// Counts the tasks that nobody has taken up, for the metric.
+/// Counts the tasks that no worker has claimed, for the metric.
 pub async fn count_waiting(app: &Ctx) {
-    /// More is not told apart.
+    /// Larger numbers are not distinguished.
     const MOST: u32 = 10_000;
     let now = app.clock.now();
     let counted: Result<u32, StoreError> = app
         .store
         .long_read(move |conn| store::tasks::count_waiting(conn, now, MOST))
         .await;
-    // Only a metric. If the database is away, it keeps its last value.
+    // Only a metric. If the database is unavailable, it keeps its last value.
     if let Ok(waiting) = counted {
         counters::tasks_waiting(waiting);
     }

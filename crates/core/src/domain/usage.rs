@@ -1,5 +1,5 @@
-//! Usage: an account's work and costs, by day, model and key; and those of all accounts, with what
-//! providers were paid.
+//! Usage: an account's work and costs, by day, model and key; and the same for all accounts, with
+//! the costs of providers.
 //!
 //! Money comes from the ledger, by the day of each entry, so that the sums are equal. Tasks count
 //! on the day they ended. Both are read from daily sums, so the cost does not grow with the number
@@ -42,7 +42,7 @@ pub struct UsageGroup {
     pub key: Option<KeyId>,
 }
 
-/// Work and cost.
+/// Sums of work and cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UsageTotals {
     pub succeeded: u64,
@@ -104,7 +104,7 @@ pub async fn usage(app: &Ctx, wanted: UsageSelection) -> Result<UsageReport, Err
     Ok((rows.into_iter().collect(), names.collect()))
 }
 
-/// Most rows of an answer about all accounts.
+/// Most rows of a report about all accounts.
 pub const MOST_ROWS: i64 = 10_000;
 
 /// Rows in their order, and the names of their accounts and keys, by id.
@@ -115,8 +115,8 @@ pub struct OperatorUsageReport {
     pub keys: HashMap<String, String>,
 }
 
-/// The work of all accounts, what was charged for it, and what providers were paid. Nothing if that
-/// would be more than [`MOST_ROWS`].
+/// The work of all accounts, what was charged for it, and what providers were paid. `None` if there
+/// are more rows than [`MOST_ROWS`].
 pub async fn all_accounts(
     app: &Ctx,
     wanted: hourly_sums::HourlyQuery,
@@ -126,8 +126,8 @@ pub async fn all_accounts(
             rows: hourly_sums::sums(conn, &wanted, MOST_ROWS + 1)?,
             ..OperatorUsageReport::default()
         };
-        // One row more than allowed was asked for. A cut answer would show wrong sums, so there is
-        // none.
+        // One row more than allowed was asked for. A truncated report would show wrong sums, so
+        // there is none.
         if i64::try_from(all.rows.len()).unwrap_or(i64::MAX) > MOST_ROWS {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! Making videos: an order, checked against the model, becomes tasks.
+//! Making videos: turns an order, checked against the model, into tasks.
 
 mod frame;
 mod order;
@@ -105,7 +105,7 @@ pub async fn prepare(
     Ok((new.collect(), frames.chain(taken.references).collect()))
 }
 
-/// The model of an order and the name that it was asked for by, if the key may order this of it.
+/// The model of an order and the requested name, if the key may use it for this order.
 pub fn choose(app: &App, caller: &Caller, order: &VideoOrder) -> Result<(Model, String), Error> {
     let catalog = app.models.catalog.load_full();
     let asked = order
@@ -163,7 +163,7 @@ async fn take_pictures(
     Ok(taken)
 }
 
-/// Fills in everything that the order leaves open.
+/// Fills in everything that the order does not specify.
 fn plan(
     app: &Ctx,
     model: &Model,
@@ -217,8 +217,8 @@ fn plan(
             return Err(Error::internal(format!("{engine:?} makes no videos")));
         }
         (ModelBackend::Routes(routes), _) => {
-            // Routes differ in their defaults. Those of the first that can do it count, whichever
-            // makes it later.
+            // Routes differ in their defaults. Those of the first capable route apply, whichever
+            // route makes the video later.
             let usual = routes.iter().find_map(|route| {
                 video_limits(&route.limits).ok().filter(|offered| {
                     refusals(&model.id, offered, order, true).is_empty()
@@ -273,8 +273,8 @@ pub async fn get(app: &Ctx, account: AccountId, id: TaskId) -> Result<Task, Erro
     }
 }
 
-/// Why films that were made cannot be handed out, and what they cost. Ordering them again would pay
-/// again, so the caller must know both.
+/// The error for finished films whose files are gone, with what they cost. Ordering them again
+/// would cost again, so the caller must know both.
 pub fn gone(tasks: &[&Task]) -> Error {
     let cost = tasks
         .iter()
@@ -305,7 +305,7 @@ pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
     if !task.state.is_terminal() {
         match tasks::cancel(app, task.account, task.id, None).await {
             Ok(_) => {}
-            // It ended between the look and the cancellation, and can be deleted all the same.
+            // It ended between the look-up and the cancellation, and can be deleted anyway.
             Err(error) if error.code() == ErrorCode::TaskNotCancellable => {}
             Err(error) => return Err(error),
         }
@@ -318,7 +318,7 @@ pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
         let output = task.and_then(|task| task.output);
         if let Some(TaskResult::LinkV1(mut link)) = output {
             link.expires_at_micros = Some(now.micros());
-            // The provider's file is out of reach. All that can be done is to forget where it is.
+            // The file at the provider cannot be deleted from here, so only its URL is removed.
             link.url.clear();
             store::tasks::set_output(conn, id, &TaskResult::LinkV1(link))?;
         } else if let Some(TaskResult::VideoV1(mut output)) = output {

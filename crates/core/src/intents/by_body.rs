@@ -1,5 +1,5 @@
-//! Requests that are known by their body: of clients whose answer did not
-//! arrive, and of SDKs that say that they ask again.
+//! Repeated requests that are recognised by their body: those of clients whose answer was lost, and
+//! those of SDKs that mark a request as a retry.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use mediagate_model::intent::Intent;
 use mediagate_store as store;
 use mediagate_telemetry::counters;
 
-/// How long after its answer the retry mark of an SDK leads to its first try: it
-/// asks again at once, never minutes later.
+/// How long after an answer an SDK's retry is matched to the answered request: an SDK retries at
+/// once, never minutes later.
 const RETRIES: Duration = Duration::from_secs(10);
 
 impl Intents {
-    /// Leads a request to what one with the same body made, or begins it.
+    /// Finds the result of an earlier request with the same body, or begins a new intent.
     pub(super) async fn begin_by_body(
         &self,
         request: &IntentRequest,
@@ -26,7 +26,7 @@ impl Intents {
     ) -> Result<Lookup, Error> {
         loop {
             match self.look_up(request, is_reserved).await {
-                // Another request came first: all has to be looked at again.
+                // Another request came first: start the look-up again.
                 Err(Error::Overtaken) => {}
                 found => return found,
             }
@@ -37,8 +37,8 @@ impl Intents {
         let intents = self.candidates(request).await?;
         let known = intents.iter().map(|intent| intent.id).collect();
         let mut seen = self.look_at(intents).await?;
-        // Clients whose answers were lost come first, whoever asks: as many results are
-        // made as there are orders.
+        // Clients whose answers were lost come first, whether or not the request is a retry: the
+        // number of results equals the number of orders.
         let lost = seen.extract_if(.., |(client, _)| matches!(client, ClientState::Gone));
         let lost: Vec<Intent> = lost.map(|(_, intent)| intent).collect();
         let mut joined = self.join_first(request, lost, |_| true).await?;
@@ -68,7 +68,7 @@ impl Intents {
         visit.await.map(Lookup::New)
     }
 
-    /// The intents that a request with this body may mean.
+    /// The intents that a request with this body may repeat.
     async fn candidates(&self, request: &IntentRequest) -> Result<Vec<Intent>, Error> {
         let (clients, body) = (&self.0.clients, &request.body);
         if request.is_retry {
@@ -99,7 +99,7 @@ impl Intents {
         read.await
     }
 
-    /// Intents with what is known of their clients, those with the fewest visits first.
+    /// Intents with the states of their clients, those with the fewest visits first.
     async fn look_at(&self, intents: Vec<Intent>) -> Result<Vec<(ClientState, Intent)>, Error> {
         let mut looked_at = Vec::new();
         for intent in intents {
@@ -109,8 +109,8 @@ impl Intents {
         Ok(looked_at)
     }
 
-    /// Joins what an SDK's first try most likely made: one that still waits, then one
-    /// whose answer has just ended or whose task is open.
+    /// Joins the intent that an SDK's first try most likely began: one whose client still waits,
+    /// otherwise one that was just answered or whose task is open.
     async fn join_first_try(
         &self,
         request: &IntentRequest,
@@ -136,7 +136,7 @@ impl Intents {
         Ok(None)
     }
 
-    /// Joins the first of these that can be joined and is meant.
+    /// Joins the first of these that can be joined and passes `is_meant`.
     async fn join_first(
         &self,
         request: &IntentRequest,
@@ -171,8 +171,8 @@ impl Intents {
         Ok(Some(Lookup::Existing(visit, found.result)))
     }
 
-    /// Waits until nobody works any more on an intent for which nothing was made when it was read.
-    /// [`Error::Overtaken`] when something was.
+    /// Waits until no process works on an intent for which nothing was made when it was read.
+    /// [`Error::Overtaken`] if something is made meanwhile.
     async fn until_abandoned(&self, intent: &Intent) -> Result<(), Error> {
         loop {
             self.0.clients.settled(&intent.body).await;
@@ -196,8 +196,8 @@ impl Intents {
         }
     }
 
-    /// Takes an intent away before it is passed by: its process may only have stood
-    /// still, and must not go on with it.
+    /// Takes over an intent before a new one is begun instead: its process may only have been
+    /// suspended, and must not continue with it.
     async fn abandon(&self, id: IntentId, visits: u32) -> Result<(), Error> {
         let abandoned = self
             .0

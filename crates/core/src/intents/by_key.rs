@@ -10,7 +10,7 @@ use mediagate_store as store;
 use mediagate_telemetry::counters;
 
 impl Intents {
-    /// Leads a request to what its key led to before, or begins it.
+    /// Finds the result of the key's earlier request, or begins a new intent.
     pub(super) async fn begin_by_key(
         &self,
         request: &IntentRequest,
@@ -19,7 +19,7 @@ impl Intents {
     ) -> Result<Lookup, Error> {
         loop {
             match self.look_up_key(request, key, is_reserved).await {
-                // Another request came first: all has to be looked at again.
+                // Another request came first: start the look-up again.
                 Ok(None) | Err(Error::Overtaken) => {}
                 Ok(Some(found)) => return Ok(found),
                 Err(error) => return Err(error),
@@ -27,7 +27,7 @@ impl Intents {
         }
     }
 
-    /// `None` when all has to be looked at again.
+    /// `None` if the look-up has to be started again.
     async fn look_up_key(
         &self,
         request: &IntentRequest,
@@ -37,7 +37,7 @@ impl Intents {
         // Its first try may be under way in this process.
         self.0.clients.all_written(&request.body).await;
         let Some(intent) = self.by_key(request.account, key).await? else {
-            // Of two requests that come to a new key at two processes, the database takes one.
+            // If two processes get requests with the same new key, the database accepts one of them.
             let (new, socket) = (self.draft(request), request.socket.clone());
             let alone = self.0.clients.enter_alone(new.id, new.body.clone(), socket);
             let client = alone.ok_or(Error::Overtaken)?;
@@ -56,7 +56,7 @@ impl Intents {
         Ok(None)
     }
 
-    /// What the key leads to, unless that is forgotten.
+    /// The key's intent, unless it is expired.
     async fn by_key(&self, account: AccountId, key: &str) -> Result<Option<Intent>, Error> {
         let key = key.to_owned();
         let known = self
@@ -72,7 +72,7 @@ impl Intents {
         }
     }
 
-    /// The key leads to the intent no longer.
+    /// Detaches an intent from its key.
     async fn free_key(&self, id: IntentId) -> Result<(), Error> {
         let freed = self
             .0
@@ -81,7 +81,7 @@ impl Intents {
         Ok(store::await_commit(freed).await?)
     }
 
-    /// Whether an intent made nothing and nobody works on it any more.
+    /// Whether an intent made nothing and no process works on it any more.
     async fn is_abandoned(&self, intent: &Intent) -> Result<bool, Error> {
         if intent.result.is_some() || intent.sent_at.is_some() {
             return Ok(false);
@@ -90,8 +90,7 @@ impl Intents {
         Ok(matches!(self.client_of(intent).await?, ClientState::Gone))
     }
 
-    /// Comes to an intent that is known by its key; `None` when it has to be looked
-    /// at again.
+    /// Handles a repeated request with a key; `None` if the look-up has to be started again.
     async fn revisit(
         &self,
         request: &IntentRequest,
@@ -111,7 +110,7 @@ impl Intents {
             counters::request_joined("key");
             return Ok(Some(Lookup::Existing(visit, found.result)));
         }
-        // What a client that left asked for may be under way.
+        // The order of a client that disconnected may still be in progress.
         self.0.clients.settled(&intent.body).await;
         match self.client_of(&intent).await? {
             ClientState::Waiting => {

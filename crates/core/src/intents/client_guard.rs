@@ -1,5 +1,4 @@
-//! A client's guard in the [`Clients`]: connected as long as
-//! it lives.
+//! The guard of a client in the [`Clients`]: the client counts as connected until it is dropped.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +11,7 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::ids::IntentId;
 
-/// A client that waits. When it is dropped, the client has its answer or has left.
+/// A waiting client. It is dropped when the client has its answer or has disconnected.
 pub struct ClientGuard {
     clients: Arc<Clients>,
     id: IntentId,
@@ -21,11 +20,10 @@ pub struct ClientGuard {
     is_told: Arc<AtomicBool>,
 }
 
-/// When an answer that was written to the end closes its intent to requests
-/// with the same body.
+/// When a completely written answer closes its intent to requests with the same body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IntentCloseTime {
-    /// At once.
+    /// The intent closes at once.
     Now,
     /// At this instant.
     At(Timestamp),
@@ -57,18 +55,18 @@ impl ClientGuard {
         self.number
     }
 
-    /// The answer that is being written is the last word on the intent.
+    /// Marks the answer that is being written as final for the intent.
     pub fn complete(&self, close: IntentCloseTime) {
         let mut complete = self.complete.lock().unwrap_or_else(PoisonError::into_inner);
         *complete = Some(close);
     }
 
-    /// The body's end was handed to the connection.
+    /// Notes that the end of the body was handed to the connection.
     pub fn written(&self) {
         self.is_told.store(true, Ordering::Release);
     }
 
-    /// Whether nothing was made for it, for certain.
+    /// Whether it is certain that nothing was made for it.
     pub fn made_nothing(&self) -> bool {
         let table = self.clients.table();
         let entry = table.entries.get(&self.id);
@@ -77,8 +75,8 @@ impl ClientGuard {
         })
     }
 
-    /// Something is about to be written to the database; until the guard is
-    /// dropped, nobody may conclude from its absence that it is not there.
+    /// Announces a write to the database. Until the guard is dropped, a missing row must not be
+    /// taken as proof that nothing was made.
     pub fn accepting(self: &Arc<Self>) -> AcceptanceGuard {
         if let Some(entry) = self.clients.table().entries.get_mut(&self.id) {
             entry.making = CreationState::UnderWay;
@@ -124,14 +122,14 @@ pub struct AcceptanceGuard {
     clients: Arc<Clients>,
     id: IntentId,
     number: u32,
-    /// Whether the intent itself was written down.
+    /// Whether the intent itself was written.
     is_reserved: bool,
-    /// What is known when the write is over.
+    /// The state to set when the write is over.
     made: CreationState,
 }
 
 impl AcceptanceGuard {
-    /// The write came to this. Only what broke inside leaves open whether
+    /// Notes the result of the write. Only errors with an unknown outcome leave open whether
     /// something was written.
     pub fn done<T>(self, written: &Result<T, Error>) {
         let is_refused = matches!(written, Err(error) if !error.outcome_unknown());
@@ -140,12 +138,12 @@ impl AcceptanceGuard {
         }
     }
 
-    /// The intent is in the database, and nothing was made for it yet.
+    /// Notes that the intent is in the database and nothing was made for it yet.
     pub fn reserved(mut self) {
         (self.is_reserved, self.made) = (true, CreationState::Nothing);
     }
 
-    /// Nothing was written, for certain.
+    /// Notes that nothing was written.
     pub fn undone(mut self) {
         self.made = CreationState::Nothing;
     }

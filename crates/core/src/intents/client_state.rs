@@ -1,4 +1,4 @@
-//! The state of an intent's client, by this process's own table and by the leases of others.
+//! The state of an intent's client, from this process's own table and from the leases of others.
 
 use std::time::Duration;
 
@@ -8,26 +8,27 @@ use mediagate_model::error::Error;
 use mediagate_model::intent::Intent;
 use mediagate_store as store;
 
-/// How many heartbeats prove that another process lives and would have told of a
-/// client that left: the one that is there, one that may be older than what was just
-/// read of the intent, and one that is not.
+/// How many different heartbeats prove that another process is alive and would have recorded a
+/// disconnected client: the first one found, one that may be older than the intent's row as just
+/// read, and one that is certainly newer.
 const BEATS: usize = 3;
-/// How often another process's clients are looked at.
+/// How often the clients of other processes are looked up.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 
-/// Where the client of an intent's latest request is.
+/// The state of the client of an intent's latest request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientState {
     /// It waits for its answer.
     Waiting,
-    /// It left without, or with an answer that is given again.
+    /// It disconnected without an answer, or with one that is repeated on request.
     Gone,
-    /// It has had its answer since this instant.
+    /// It got its answer at this time.
     Answered(Timestamp),
 }
 
 impl ClientState {
-    /// Of a client that left an intent which can be joined until then.
+    /// The state of a client that disconnected from an intent which can be joined until
+    /// `joinable_until`.
     pub(super) fn after(joinable_until: Option<Timestamp>, now: Timestamp) -> Self {
         match joinable_until {
             Some(until) if until <= now => Self::Answered(until),
@@ -37,7 +38,7 @@ impl ClientState {
 }
 
 impl Intents {
-    /// Where the client of an intent's latest request is.
+    /// The state of the client of an intent's latest request.
     pub(super) async fn client_of(&self, intent: &Intent) -> Result<ClientState, Error> {
         let mut intent = intent.clone();
         let mut beats = Vec::new();
@@ -51,7 +52,7 @@ impl Intents {
             let Some(other) = other.filter(|name| *name != self.0.server) else {
                 return Ok(left);
             };
-            // Another process's client is here as long as that process lives, which
+            // A client of another process counts as waiting as long as that process is alive, which
             // its heartbeats prove.
             let id = intent.id;
             let (judged, until, read) = self

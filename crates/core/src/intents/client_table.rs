@@ -1,5 +1,5 @@
-//! The table behind the [`Clients`](super::Clients): an entry for each intent
-//! whose client is here, or left and the database does not know yet.
+//! The table behind the [`Clients`](super::Clients): an entry for each intent whose client is
+//! connected, or has disconnected without that being in the database yet.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,18 +30,18 @@ pub(super) struct ClientEntry {
     pub(super) making: CreationState,
     pub(super) left: Option<DisconnectRecord>,
     socket: PeerSocket,
-    /// Whether its answer was handed to the connection, to the end.
+    /// Whether its answer was handed to the connection completely.
     pub(super) is_told: Arc<AtomicBool>,
 }
 
 /// Whether something was made for an intent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CreationState {
-    /// Nothing, for certain.
+    /// Certainly nothing was made.
     Nothing,
-    /// It is being written: nobody may conclude from its absence that it is not there.
+    /// It is being written: a missing row proves nothing.
     UnderWay,
-    /// Something may have been.
+    /// Something may have been made.
     Perhaps,
 }
 
@@ -70,7 +70,7 @@ impl ClientTable {
         is_told
     }
 
-    /// Of an entry that ended and left nothing in the database nobody needs to know.
+    /// Removes an entry that has ended without leaving anything in the database.
     pub(super) fn forget_unwritten(&mut self, id: IntentId, number: u32) {
         let is_over = |entry: &ClientEntry| {
             entry.making == CreationState::Nothing && !entry.reserved && entry.left.is_some()
@@ -119,15 +119,15 @@ impl ClientEntry {
         }
     }
 
-    /// Whether the database has nothing of it yet that can be relied on.
+    /// Whether the database's row of it is not reliable yet.
     pub(super) fn is_under_way(&self) -> bool {
         self.making == CreationState::UnderWay
             || (self.making == CreationState::Nothing && !self.reserved)
     }
 
-    /// Whether its client has gone without its answer and nobody knows.
+    /// Whether its client has disconnected without an answer and this has not been noticed yet.
     pub(super) fn is_unnoticed(&self) -> bool {
-        // In this order: whoever has its answer may go.
+        // Checked in this order, because a client that has its answer may disconnect.
         self.left.is_none() && self.socket.is_closed() && !self.is_told.load(Ordering::Acquire)
     }
 

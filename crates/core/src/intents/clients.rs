@@ -1,8 +1,8 @@
-//! The clients of this process that wait for an answer to something that they ordered.
+//! The clients of this process that wait for the answer to an order.
 //!
-//! A client is connected as long as its [`ClientGuard`] lives: the request's handler
-//! holds it, then the body of the answer. Its departure is written to the database a
-//! moment later, with those of others; until then this table is the truth.
+//! A client is connected as long as its [`ClientGuard`] lives: the request's handler holds it, then
+//! the body of the answer. Its disconnection is written to the database a little later, together
+//! with others; until then this table is authoritative.
 
 #[cfg(test)]
 mod tests;
@@ -19,17 +19,17 @@ use mediagate_model::clock::{Clock, Timestamp};
 use mediagate_model::ids::IntentId;
 use mediagate_model::intent::RequestFingerprint;
 
-/// How long an ended visit is kept whose intent is not in the database: the
-/// write may still be under way.
+/// How long an ended visit is kept if its intent is not in the database: the write may still be in
+/// progress.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How long a connection that its client has closed may seem open to whoever serves
-/// it. One with a second request on it seems so until the first is answered.
+/// How long a connection that its client has closed may seem open to its handler. If a second
+/// request waits on it, it seems open until the first is answered.
 const NOTICED: Duration = Duration::from_secs(2);
 /// How long a retry waits for its first try to be accepted or refused.
 const UNDER_WAY: Duration = Duration::from_mins(1);
-/// A client that was here for this long may have just left: a moment is given
-/// to the connection to tell.
+/// A client that was connected for this long may have just disconnected, so the connection gets a
+/// moment to report that.
 const SETTLED_IN: Duration = Duration::from_millis(50);
 const MOMENT: Duration = Duration::from_millis(50);
 
@@ -37,13 +37,13 @@ const MOMENT: Duration = Duration::from_millis(50);
 pub(super) struct Clients {
     clock: Clock,
     table: Mutex<ClientTable>,
-    /// Somebody left: the database is to be told.
+    /// Notified when a client disconnects, so that it is written to the database.
     left: Notify,
-    /// Counts every change, for those who wait for one.
+    /// Counts every change, to wake those that wait for one.
     changes: watch::Sender<u64>,
 }
 
-/// A visit that ended and of which the database does not know yet.
+/// A visit whose end is not in the database yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Departure {
     pub(super) id: IntentId,
@@ -56,7 +56,7 @@ pub(super) struct Departure {
 }
 
 impl Clients {
-    /// Nobody yet.
+    /// A table without clients.
     pub(super) fn new(clock: Clock) -> Arc<Self> {
         Arc::new(Self {
             clock,
@@ -66,8 +66,8 @@ impl Clients {
         })
     }
 
-    /// A client comes for an intent, as its visit number `number`; `reserved` says that
-    /// the intent is in the database.
+    /// Adds a client of an intent, as visit number `number`; `reserved` if the intent is in the
+    /// database.
     pub(super) fn enter(
         self: &Arc<Self>,
         id: IntentId,
@@ -109,24 +109,25 @@ impl Clients {
         self.clock.now()
     }
 
-    /// Tells those who wait for a change.
+    /// Wakes those that wait for a change.
     pub(super) fn changed(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// There is something to write down.
+    /// Wakes the writer of departures and refusals.
     pub(super) fn wake_writer(&self) {
         self.left.notify_one();
     }
 
-    /// Where the client of an intent is; `None` when the database knows all.
+    /// The state of an intent's client; `None` if the database is up to date.
     pub(super) fn state_of(&self, id: IntentId) -> Option<ClientState> {
         let now = self.now();
         Some(self.table().entries.get(&id)?.client(now))
     }
 
-    /// The intents with this body whose clients left this process without an answer, or with one
-    /// that is given again. Where one has waited for long, it has a moment to leave.
+    /// The intents with this body whose clients disconnected from this process without an answer,
+    /// or with one that is repeated on request. If a client has waited for long, it first gets a
+    /// moment in which its disconnection can be noticed.
     pub(super) async fn gone_soon(&self, body: &RequestFingerprint) -> Vec<IntentId> {
         let gone = self.gone(body);
         let may_leave =
@@ -155,7 +156,7 @@ impl Clients {
             .any(|(_, entry)| is_meant(entry))
     }
 
-    /// Looks again after each change, until there is something.
+    /// Calls `look` after each change until it returns a value.
     async fn until<T>(&self, look: impl Fn() -> Option<T>) -> T {
         let mut changes = self.changes.subscribe();
         loop {
@@ -172,8 +173,8 @@ impl Clients {
             .await;
     }
 
-    /// Waits until everything that was being accepted for clients with this body
-    /// who have left is in the database.
+    /// Waits until everything that was being accepted for clients with this body that have
+    /// disconnected is in the database.
     pub(super) async fn settled(&self, body: &RequestFingerprint) {
         self.until_none(body, |entry| {
             entry.making == CreationState::UnderWay && entry.left.is_some()
@@ -181,22 +182,22 @@ impl Clients {
         .await;
     }
 
-    /// Waits until everything that clients with this body have asked for is in
-    /// the database, or refused; no longer than a first try takes.
+    /// Waits until everything that clients with this body have asked for is in the database, or
+    /// refused; but no longer than a first try takes.
     pub(super) async fn all_written(&self, body: &RequestFingerprint) {
         let written = self.until_none(body, ClientEntry::is_under_way);
         drop(tokio::time::timeout(UNDER_WAY, written).await);
     }
 
-    /// Waits until nobody with this body is taken to be here whose connection is
-    /// closed: that is noticed soon, but not before the next try of a client who
-    /// left while the process stood still.
+    /// Waits until every closed connection of a client with this body has been noticed: this
+    /// happens soon, but perhaps not before the next try of a client that disconnected while the
+    /// process was suspended.
     pub(super) async fn departures_noticed(&self, body: &RequestFingerprint) {
         let noticed = self.until_none(body, ClientEntry::is_unnoticed);
         drop(tokio::time::timeout(NOTICED, noticed).await);
     }
 
-    /// Waits until somebody with this body has left or was answered.
+    /// Waits until a client with this body has disconnected or was answered.
     async fn somebody_leaves(&self, body: &RequestFingerprint) {
         let here = || {
             let table = self.table();
@@ -213,12 +214,12 @@ impl Clients {
         drop(tokio::time::timeout(time, changes.changed()).await);
     }
 
-    /// Sleeps until somebody left or was refused.
+    /// Sleeps until a client has disconnected or was refused.
     pub(super) async fn departure(&self) {
         self.left.notified().await;
     }
 
-    /// The visits that ended and of which the database does not know yet.
+    /// The visits whose end is not in the database yet.
     pub(super) fn departures(&self) -> Vec<Departure> {
         let table = self.table();
         let ended = table.entries.iter().filter_map(|(id, entry)| {
@@ -235,8 +236,8 @@ impl Clients {
         ended.collect()
     }
 
-    /// The database was told of an ended visit. When its intent is not there, and will
-    /// never be, the visit is forgotten after a while.
+    /// Notes that an ended visit was written to the database. If its intent does not exist there,
+    /// the visit is forgotten after a while.
     pub(super) fn written_down(&self, id: IntentId, number: u32, is_there: bool) {
         let mut table = self.table();
         let left = table.entries.get(&id).and_then(|entry| entry.left);

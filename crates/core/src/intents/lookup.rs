@@ -1,4 +1,4 @@
-//! The look-up of a request: whether it came before, and what became of it.
+//! The look-up of a request: whether it is a repetition, and of what.
 
 use super::{ExistingResult, IntentRequest, IntentVisit, Intents, Lookup, failure};
 use mediagate_model::error::{Error, ErrorCode};
@@ -8,19 +8,19 @@ use mediagate_model::task::Task;
 use mediagate_store::record_expiry::PastTask;
 use mediagate_store::{self as store, Conn};
 
-/// What is known of an intent's result.
+/// The state of an intent's result.
 pub(super) struct ResultState {
     pub(super) result: ExistingResult,
-    /// A retry of what failed in a way that a retry can mend makes something new; otherwise
-    /// it could never succeed.
+    /// False if the result failed in a way that a retry can fix: the retry then makes something
+    /// new, otherwise it could never succeed.
     can_be_joined: bool,
     /// Whether a task is still open.
     pub(super) is_open: bool,
 }
 
 impl Intents {
-    /// Leads a request to what its first sending made, or begins it. `is_reserved`
-    /// says that the intent must be on disk before anything is done for it.
+    /// Finds what the first sending of a request made, or begins a new intent. With `is_reserved`
+    /// the intent must be on disk before anything is done for it.
     pub async fn begin(&self, request: &IntentRequest, is_reserved: bool) -> Result<Lookup, Error> {
         self.0.clients.departures_noticed(&request.body).await;
         store::await_commit(async {
@@ -59,8 +59,8 @@ impl Intents {
         Ok(found.await?)
     }
 
-    /// Whether nothing is made for an intent yet: that may have changed while its
-    /// client was looked for.
+    /// Whether nothing is made for an intent yet: that may have changed while its client was looked
+    /// up.
     pub(super) async fn made_nothing_yet(&self, id: IntentId) -> Result<bool, Error> {
         let intent = self.read_again(id).await?;
         Ok(intent.is_some_and(|intent| intent.result.is_none()))
@@ -68,8 +68,8 @@ impl Intents {
 
     /// Becomes the next visit of an intent; [`Error::Overtaken`] when another request was first.
     ///
-    /// The client is entered in the transaction itself: an intent that others can
-    /// read while nobody is known to be there for it would be taken over.
+    /// The client is entered in the transaction itself: other requests would take over an intent
+    /// that they can read but that has no known client.
     pub(super) async fn take_over(
         &self,
         request: &IntentRequest,
@@ -88,7 +88,7 @@ impl Intents {
         store::await_commit(came).await
     }
 
-    /// What an intent made, as it is now, where a request may still be led to it.
+    /// The present state of an intent's result, if a request may still get it.
     pub(super) async fn joinable(
         &self,
         intent: &Intent,
@@ -113,7 +113,7 @@ fn no_longer_kept() -> Error {
     Error::plain(ErrorCode::TaskNotFound, message)
 }
 
-/// `None` when what was made is there no more.
+/// `None` if the result no longer exists.
 fn state_of(
     conn: &mut Conn<'_>,
     account: AccountId,
@@ -148,8 +148,8 @@ impl ResultState {
     }
 }
 
-/// The tasks, or, where one's record is gone, what they cost: who does not know that they were made would pay for them
-/// once more.
+/// The tasks, or, where one's record is gone, what they cost: a client that does not know that they
+/// were made would pay for them again.
 fn tasks(conn: &mut Conn<'_>, account: AccountId, ids: Vec<TaskId>) -> Result<ResultState, Error> {
     let mut tasks: Vec<Task> = Vec::new();
     let mut past: Vec<PastTask> = Vec::new();

@@ -1,22 +1,23 @@
-//! One intent, one task: a repeated request gets what its first sending made.
+//! One intent, one task: a repeated request gets the result of its first sending.
 //!
-//! An *intent* is what a client wants made, however often it asks. Its row is written in the
-//! transaction that makes something for it. The rule is one sentence: **as many results as
-//! orders**. Who repeats an order is known in three ways, in this order:
+//! An *intent* is what a client wants to have made, however often it sends the request. Its row is
+//! written in the transaction that makes something for it. The rule is one sentence: **as many
+//! results as orders**. A repeated order is recognised in three ways, in this order:
 //!
-//! | the request has | it is | and leads to |
+//! | the request has | it is | and it gets |
 //! |---|---|---|
-//! | an `Idempotency-Key` | the order of that key | what the key's first request made |
-//! | an SDK's retry mark | a repeated order | an order with its body whose answer was lost; else one that was refused, which makes its own; else the latest one that is open or was answered within 10 s; else it makes something |
-//! | neither | a new order | unless the answer to one with its body was lost: that one |
+//! | an `Idempotency-Key` | the order of that key | the result of the key's first request |
+//! | an SDK's retry mark | a repeated order | the result of an order with its body whose answer was lost; else, if one was refused, a result of its own; else the result of the latest order that is open or was answered within 10 s; else a new result |
+//! | neither | a new order | a new result, unless the answer to an order with its body was lost: that one's |
 //!
-//! `docs/decisions/0005-one-intent-one-task.md` has the table of cases and the reasons. What
-//! makes an answer *lost* is where the client is: `clients` knows of this process's, a row's
-//! holder and that holder's lease tell of others (`client_state`). Refused orders are only
-//! counted (`refusals`). What nothing can be known about is not repeated.
+//! `docs/decisions/0005-one-intent-one-task.md` has the table of cases and the reasons. An answer
+//! is *lost* if its client has disconnected: `clients` knows the clients of this process; a row's
+//! holder and the lease of that holder show the state of others (`client_state`). Refused orders
+//! are only counted (`refusals`). If nothing can be known about a request, it makes nothing a
+//! second time.
 //!
-//! Begin with [`Intents::begin`] (`by_key`, `by_body`); [`IntentVisit`] writes what a request makes.
-//! This room knows the database, not HTTP, and not how anything is made.
+//! Begin with [`Intents::begin`] (`by_key`, `by_body`); [`IntentVisit`] writes what a request
+//! makes. This module knows the database, but not HTTP, nor how results are made.
 
 mod by_body;
 mod by_key;
@@ -48,9 +49,9 @@ use refusals::RefusalBuffer;
 pub use request::{ExistingResult, IntentRequest, Lookup};
 pub use visit::{IntentRecord, IntentVisit};
 
-/// How long intents are known.
+/// How long intents are kept.
 pub const KNOWN: Duration = Duration::from_hours(24);
-/// How long the answer `submission_unconfirmed` is given again.
+/// How long the answer `submission_unconfirmed` is repeated.
 const UNCONFIRMED: Duration = Duration::from_mins(10);
 
 /// The intents of a deployment, as one process serves them. Cheap to clone.
@@ -60,14 +61,14 @@ pub struct Intents(Arc<Parts>);
 struct Parts {
     store: Store,
     clock: Clock,
-    /// The name of this process among those that serve clients.
+    /// The name of this process among the servers.
     server: String,
     clients: Arc<Clients>,
     refusals: RefusalBuffer,
 }
 
 impl Intents {
-    /// Those in this database, served by the process of this name.
+    /// The intents in this database, served by the process `server`.
     pub fn new(store: Store, clock: Clock, server: String) -> Self {
         Self(Arc::new(Parts {
             store,
@@ -78,8 +79,8 @@ impl Intents {
         }))
     }
 
-    /// Keeps an answer for the next request with the same key; returns the one that
-    /// was kept first.
+    /// Keeps an answer for the next request with the same key; returns the one that was stored
+    /// first.
     pub async fn keep_answer(
         &self,
         id: IntentId,
@@ -107,8 +108,8 @@ impl Intents {
         self.0.clients.departure().await;
     }
 
-    /// Writes down which clients left and which requests were refused; runs soon after each, as
-    /// long as the process serves.
+    /// Writes to the database which clients disconnected and which requests were refused; called
+    /// soon after each of these events, as long as the process serves.
     pub async fn write_departures(&self) -> Result<(), Error> {
         self.write_refusals().await?;
         let departures = self.0.clients.departures();
@@ -129,7 +130,7 @@ impl Intents {
         Ok(())
     }
 
-    /// Forgets intents and counts whose time is over.
+    /// Deletes intents and counts whose retention time is over.
     pub async fn forget_old(&self) -> Result<(), Error> {
         const MOST: u32 = 1000;
         let (store, clock) = (&self.0.store, &self.0.clock);
@@ -156,8 +157,8 @@ impl Intents {
     }
 }
 
-/// Why tasks that were ordered together made nothing at all; `None` while one
-/// is open or when one succeeded.
+/// Why tasks that were ordered together all made nothing; `None` while one is open or if one
+/// succeeded.
 pub fn failure(tasks: &[Task]) -> Option<&TaskFailure> {
     let open_or_made =
         |task: &Task| !task.state.is_terminal() || task.state == TaskState::Succeeded;
@@ -167,8 +168,8 @@ pub fn failure(tasks: &[Task]) -> Option<&TaskFailure> {
     tasks.iter().find_map(|task| task.failure.as_ref())
 }
 
-/// What is said of an order that was made while its answer was lost, and whose record has been removed since. Said once,
-/// it closes the intent: the next request is a new order.
+/// The error for an order that succeeded although its answer was lost, and whose record has been
+/// removed since. After this answer the intent is closed: the next request is a new order.
 pub fn removed(tasks: &[PastTask]) -> Error {
     let each = tasks.iter().map(|task| {
         let (id, state, cost) = (task.id, task.state, task.cost);
@@ -195,7 +196,7 @@ const fn in_past(state: TaskState) -> &'static str {
     }
 }
 
-/// When an answer about these tasks, written to the end, closes their intent.
+/// When a completely written answer about these tasks closes their intent.
 pub fn close(tasks: &[Task]) -> IntentCloseTime {
     let unconfirmed = tasks.iter().find(|task| {
         let failure = task.failure.as_ref();
@@ -207,8 +208,8 @@ pub fn close(tasks: &[Task]) -> IntentCloseTime {
     }
 }
 
-/// A task ended as unconfirmed. The request that ordered it may have had its answer
-/// long before, as the Videos API gives it at once: it leads there again.
+/// Reopens the intent of a task that ended as unconfirmed. Its request may have been answered long
+/// before, because the Videos API answers at once; a repetition gets the task again.
 pub fn unconfirmed_ended(conn: &mut Conn<'_>, task: &Task, now: Timestamp) -> Result<(), Error> {
     /// How long a request may take until its task is accepted.
     const ACCEPTING: Duration = Duration::from_mins(2);

@@ -1,5 +1,4 @@
-//! The connection over which a caller waits, as far as it tells that the caller
-//! has gone.
+//! The connection over which a caller waits, used to detect that the caller has disconnected.
 
 use std::sync::{Arc, Weak};
 
@@ -7,7 +6,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use tokio::net::TcpStream;
 
-/// A caller's connection. Cheap to clone; keeps nothing open.
+/// A caller's connection. Cheap to clone; does not keep the connection open.
 #[derive(Debug, Clone, Default)]
 pub struct PeerSocket(Option<Weak<TcpStream>>);
 
@@ -17,9 +16,8 @@ impl PeerSocket {
         Self(Some(Arc::downgrade(stream)))
     }
 
-    /// Whether the other side has closed it, which whoever serves it may not have
-    /// noticed yet. A connection that is not known is open; so is one whose other
-    /// streams go on.
+    /// Whether the other side has closed it, which its handler may not have noticed yet. An unknown
+    /// connection counts as open; so does one with other open streams.
     pub fn is_closed(&self) -> bool {
         let Some(stream) = &self.0 else { return false };
         let Some(stream) = stream.upgrade() else {

@@ -1,10 +1,10 @@
-//! Refused orders, on their way to the database.
+//! Refused orders, buffered until they are written to the database.
 //!
-//! Of two orders alike one may be refused while the other makes something. The SDK of the
-//! first tries again and says so; that retry must not be led to what the other one made. So the
-//! database counts how many orders with a body were refused, and each is good for one retry
-//! that makes something. The buffer here lets a flood of refusals share a write: who
-//! reads the count writes down the buffer first.
+//! Of two equal orders, one may be refused while the other makes something. The SDK of the first
+//! one then retries with its retry mark; that retry must not get what the other one made. So the
+//! database counts how many orders with a body were refused, and each allows one retry to make
+//! something. This buffer lets a flood of refusals share one write; before the count is read, the
+//! buffer is written.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,16 +15,17 @@ use mediagate_model::error::Error;
 use mediagate_model::intent::{RefusedOrders, RequestFingerprint};
 use mediagate_store as store;
 
-/// How long after it may come back a retry is expected.
+/// How long a retry is expected after its earliest allowed time.
 const RETURNS: Duration = Duration::from_mins(1);
-/// How many bodies are buffered; more are a flood, of which nobody can say whose retry is whose.
+/// How many bodies are buffered; beyond that it is a flood, in which retries cannot be matched.
 const MOST: usize = 10_000;
 
-/// What the database has not been told yet.
+/// Refusals that are not in the database yet.
 #[derive(Default)]
 pub(super) struct RefusalBuffer {
     bodies: Mutex<HashMap<RequestFingerprint, RefusedOrders>>,
-    /// Held while they are written: until then neither side has all of them.
+    /// Locked while they are written, because meanwhile neither the buffer nor the database has all
+    /// of them.
     writing: tokio::sync::Mutex<()>,
 }
 
@@ -46,25 +47,24 @@ impl RefusalBuffer {
 }
 
 impl Intents {
-    /// Nothing was made for this request, for certain. An order counts from then on as one
-    /// that still has to make something; a retry repeats an order that was counted before, or that may
-    /// have made something.
+    /// Notes that certainly nothing was made for this request. A new order is counted as refused; a
+    /// retry is not, because its order was counted before or may have made something.
     pub fn refused(&self, request: &IntentRequest, error: &Error) {
         if error.code().retryable() {
             self.expect_retry(request, error, u32::from(!request.is_retry));
         }
     }
 
-    /// What was made for this request failed in a way that a retry can mend, by making
+    /// Notes that the result of this request failed in a way that a retry can fix by making
     /// something new.
     pub fn failed(&self, request: &IntentRequest, error: &Error) {
         self.expect_retry(request, error, 1);
     }
 
     fn expect_retry(&self, request: &IntentRequest, error: &Error, count: u32) {
-        // One with an `Idempotency-Key` is known by that. Who left was not told: its retry may have
-        // been served already by another process while this one stood still, and the next one
-        // must not be taken for it.
+        // A request with an `Idempotency-Key` is recognised by it. A client that disconnected did
+        // not get the refusal: another process may already have served its retry while this one was
+        // suspended, and the next retry must not be taken for it.
         if request.idempotency_key.is_some() || request.socket.is_closed() {
             return;
         }
@@ -89,7 +89,7 @@ impl Intents {
         if refused.is_empty() {
             return Ok(());
         }
-        // Two processes that write the same rows do it in the same order.
+        // Sorted, so that two processes write the same rows in the same order.
         refused.sort_by(|one, two| one.body.cmp(&two.body));
         let rows = refused.clone();
         let written = self.0.store.write(move |conn| -> Result<(), Error> {
@@ -99,7 +99,8 @@ impl Intents {
             Ok(())
         });
         let written = written.await;
-        // Counted twice they would free two retries; one that is forgotten joins another order.
+        // Refusals that were counted twice would allow two retries to make something; a lost one
+        // only makes a retry join another order.
         if written
             .as_ref()
             .is_err_and(|error| !error.outcome_unknown())

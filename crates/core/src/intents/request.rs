@@ -1,4 +1,5 @@
-//! A request that makes something, as far as it takes to know it again, and what its look-up finds.
+//! A request that makes something, with the data needed to recognise a repetition, and the results
+//! of its look-up.
 
 use super::{IntentVisit, PeerSocket};
 use mediagate_model::ids::AccountId;
@@ -11,26 +12,26 @@ pub struct IntentRequest {
     pub account: AccountId,
     pub body: RequestFingerprint,
     pub idempotency_key: Option<String>,
-    /// Whether the client's SDK says that it sent this before.
+    /// Whether the client's SDK marks it as a retry.
     pub is_retry: bool,
-    /// Where the client waits.
+    /// The connection on which the client waits.
     pub socket: PeerSocket,
 }
 
-/// What the look-up of a request finds.
+/// The result of a request's look-up.
 pub enum Lookup {
-    /// Nothing: it is the first with its intent.
+    /// The request is the first of its intent.
     New(IntentVisit),
-    /// What an earlier one made; the answer is written anew.
+    /// An earlier request made something; a new answer is written about it.
     Existing(IntentVisit, ExistingResult),
-    /// The answer to an earlier one.
+    /// The stored answer to an earlier request.
     Answered(StoredAnswer),
 }
 
 /// What an earlier request made.
 #[derive(Debug, Clone)]
 pub enum ExistingResult {
-    /// It is all there.
+    /// All of it still exists.
     Kept(IntentResult),
     /// Tasks of which at least one record is gone.
     PastTasks(Vec<PastTask>),

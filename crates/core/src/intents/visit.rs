@@ -1,11 +1,10 @@
-//! The record of an intent, written down with what was made for it: in one transaction, and
-//! not behind another request with the same intent.
+//! The record of an intent, written in one transaction with what was made for it, and only if no
+//! other request with the same intent came first.
 //!
-//! Two tries of one request may reach two processes while the first is being
-//! accepted: its intent cannot be read yet, for as long as its COMMIT takes, and
-//! that may hang. Whoever accepts something for an account waits for its turn in
-//! the database until that is over (`Store::write_for`), and looks again under it
-//! for intents that were not there when it was looked up.
+//! Two tries of one request may reach two processes while the first is being accepted: its intent
+//! cannot be read yet, for as long as its COMMIT takes, and that may hang. So writes for an account
+//! are serialised in the database (`Store::write_for`), and inside that write the request looks
+//! again for intents that did not exist at its look-up.
 
 use std::sync::Arc;
 
@@ -24,34 +23,34 @@ pub struct IntentVisit {
     record: IntentRecord,
 }
 
-/// What an [`IntentVisit`] writes down when something was made for it.
+/// The record that an [`IntentVisit`] writes when something was made for it.
 #[derive(Clone)]
 pub struct IntentRecord {
     intents: Intents,
     intent: Intent,
     /// Whether the intent is in the database already.
     reserved: bool,
-    /// Of a request without a key, which the database keeps unique.
+    /// For a request without a key; keys are kept unique by the database.
     unkeyed: Option<UnkeyedOrder>,
 }
 
-/// What the second look at a request without a key goes by.
+/// The data for the second look-up of a request without a key.
 #[derive(Clone)]
 pub(super) struct UnkeyedOrder {
-    /// The intents with its body that were there when it was looked up.
+    /// The intents with its body that existed at its look-up.
     known: Vec<IntentId>,
     kind: OrderKind,
-    /// Where its client waits.
+    /// The connection on which its client waits.
     socket: PeerSocket,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OrderKind {
-    /// It is an order of its own.
+    /// It is a new order.
     First,
-    /// It repeats one that was refused, and uses up that refusal.
+    /// It repeats a refused order, and uses up that refusal.
     RetryOfRefused,
-    /// It repeats one of which nothing is known.
+    /// It repeats an unknown order.
     RetryOfUnknown,
 }
 
@@ -95,9 +94,8 @@ impl From<StoreError> for WriteRefusal {
 }
 
 impl IntentVisit {
-    /// The first visit to an intent, which is written down before anything is made
-    /// for it if it `is_reserved`. [`Error::Overtaken`] when another request was first
-    /// with its key or body.
+    /// The first visit to an intent, which is written before anything is made for it if it
+    /// `is_reserved`. [`Error::Overtaken`] if another request was first with its key or body.
     pub(super) async fn first(
         intents: &Intents,
         client: Arc<ClientGuard>,
@@ -130,7 +128,7 @@ impl IntentVisit {
         Self { client, record }
     }
 
-    /// Writes the intent down, even when its caller leaves.
+    /// Writes the intent, even if its caller disconnects.
     async fn reserve(&self) -> Result<(), Error> {
         let (record, accepting) = (self.record(), self.accepting());
         #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
@@ -147,8 +145,8 @@ impl IntentVisit {
         store::await_commit(async { written.await.map_err(Error::internal)? }).await
     }
 
-    /// Runs `work` and writes down that it made this, in one transaction; that
-    /// goes on even when the caller leaves.
+    /// Runs `work` and records that it made `made`, in one transaction; continues even if the
+    /// caller disconnects.
     pub async fn make(
         &self,
         made: IntentResult,
@@ -164,8 +162,8 @@ impl IntentVisit {
         store::await_commit(async { written.await.map_err(Error::internal)? }).await
     }
 
-    /// Runs `work` and writes down what it changed and what a repeated request is told, in one
-    /// transaction; that goes on even when the caller leaves.
+    /// Runs `work` and records its change and the answer for repeated requests, in one transaction;
+    /// continues even if the caller disconnects.
     pub async fn change<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<(T, StoredAnswer), Error> + Clone + Send + 'static,
@@ -184,7 +182,7 @@ impl IntentVisit {
         store::await_commit(async { written.await.map_err(Error::internal)? }).await
     }
 
-    /// What is written down when something is made.
+    /// The record to write when something is made.
     pub fn record(&self) -> IntentRecord {
         self.record.clone()
     }
@@ -194,17 +192,17 @@ impl IntentVisit {
         self.record.intent.idempotency_key.is_some()
     }
 
-    /// Nobody may conclude that nothing was made until the guard is dropped.
+    /// Until the guard is dropped, other requests must not conclude that nothing was made.
     pub fn accepting(&self) -> AcceptanceGuard {
         self.client.accepting()
     }
 
-    /// Whether nothing was made, for certain.
+    /// Whether it is certain that nothing was made.
     pub fn made_nothing(&self) -> bool {
         self.client.made_nothing()
     }
 
-    /// Lives as long as the caller waits.
+    /// Held as long as the caller waits.
     pub fn client(&self) -> Arc<ClientGuard> {
         self.client.clone()
     }
@@ -216,10 +214,9 @@ impl IntentVisit {
 }
 
 impl IntentRecord {
-    /// Runs `work` and writes down, in the same transaction, that it made this, and the
-    /// answer where that is known already and to be kept. [`Error::Overtaken`] when
-    /// another request was first, [`Error::CallerLeft`] when nobody is there any more
-    /// to be told.
+    /// Runs `work` and records, in the same transaction, that it made `made`, and the answer if
+    /// that is already known and to be kept. [`Error::Overtaken`] if another request was first,
+    /// [`Error::CallerLeft`] if the client has disconnected.
     pub async fn make(
         mut self,
         made: IntentResult,
@@ -233,8 +230,8 @@ impl IntentRecord {
             .await
     }
 
-    /// Writes the intent and what `work` makes, with the answer to keep if that is known; again as long as those that turn out to
-    /// have been first are other callers.
+    /// Writes the intent and what `work` makes, with the answer to keep if that is known. Repeated
+    /// as long as the intents that came first belong to other callers.
     async fn write<T: Send + 'static>(
         mut self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<(T, Option<StoredAnswer>), Error>
@@ -270,14 +267,15 @@ impl IntentRecord {
         }
     }
 
-    /// The second look, in the transaction that accepts.
+    /// The second look-up, in the transaction that accepts.
     fn look(&self, conn: &mut Conn<'_>) -> Result<(), WriteRefusal> {
         let Some(unkeyed) = self.unkeyed.as_ref().filter(|_| !self.reserved) else {
             return Ok(());
         };
-        // A process that stood still finds that its client has gone, perhaps to another
-        // one that answered it. A transaction that stands still is ended by the server,
-        // or keeps others from writing: who is here now is here when it is committed.
+        // A process that was suspended notices here that its client has disconnected, and may have
+        // been answered by another process. A suspended transaction is ended by the server, or
+        // blocks other writers, so a client that is connected now counts as connected at the
+        // commit.
         if unkeyed.socket.is_closed() {
             return Err(Error::CallerLeft.into());
         }
@@ -288,7 +286,7 @@ impl IntentRecord {
                 let server = self.intent.holder.as_deref().unwrap_or_default();
                 store::intents::open_elsewhere(conn, body, since, server, now)?
             }
-            // Whatever was made since it looked may have been made for it.
+            // Anything made since its look-up may have been made for it.
             OrderKind::RetryOfUnknown => store::intents::all_with(conn, body, since)?,
         };
         first.retain(|intent| !unkeyed.known.contains(&intent.id));
@@ -297,7 +295,7 @@ impl IntentRecord {
         }
         match unkeyed.kind {
             OrderKind::First => {}
-            // A connection that broke may hand one retry over twice: the other one was first.
+            // A broken connection may deliver one retry twice: then the other delivery was first.
             OrderKind::RetryOfRefused => {
                 if !store::refused_orders::take(conn, body, now)? {
                     return Err(Error::Overtaken.into());
@@ -308,9 +306,9 @@ impl IntentRecord {
         Ok(())
     }
 
-    /// Whether those that were first are other clients, who still wait or have
-    /// their answers: then this can be accepted after all. Of a retry they are
-    /// taken to be its first try.
+    /// Whether the intents that came first belong to other clients, which still wait or have their
+    /// answers: then this order can be accepted after all. For a retry they are assumed to be its
+    /// first try.
     async fn are_others(&self, first: &[Intent]) -> bool {
         let kind = self.unkeyed.as_ref().map(|unkeyed| unkeyed.kind);
         if kind != Some(OrderKind::First) {
@@ -325,7 +323,7 @@ impl IntentRecord {
         true
     }
 
-    /// Writes the intent down with what was made, in the transaction that makes it.
+    /// Writes the intent with what was made, in the transaction that makes it.
     pub fn put(&self, conn: &mut Conn<'_>) -> Result<(), Error> {
         let intent = &self.intent;
         let is_first = match &intent.result {
@@ -345,22 +343,22 @@ impl IntentRecord {
         Ok(())
     }
 
-    /// The same, having made this.
+    /// The same record with `made` as its result.
     #[must_use]
     pub fn with(mut self, made: IntentResult) -> Self {
         self.intent.result = Some(made);
         self
     }
 
-    /// Whether it is written down with what was made: the write came through, although
-    /// nobody was told.
+    /// Whether it is in the database with its result: the write succeeded, although its outcome was
+    /// not reported.
     pub fn is_there(&self, conn: &mut Conn<'_>) -> Result<bool, Error> {
         let there = store::intents::by_id(conn, self.intent.id)?;
         Ok(there.is_some_and(|there| there.result == self.intent.result))
     }
 
-    /// Makes it durable that something that is no task is about to be sent to a
-    /// provider; `false` takes that back, when provably nothing was.
+    /// Durably records that something other than a task is about to be sent to a provider; `false`
+    /// removes that mark if provably nothing was sent.
     pub async fn sent(&self, is_sent: bool) -> Result<(), Error> {
         let (id, number) = (self.intent.id, self.intent.visits);
         let at = is_sent.then(|| self.intents.0.clock.now());

@@ -1,9 +1,10 @@
 //! A fair queue, in which accounts take turns.
 //!
-//! There is so much of something: places, bytes of memory. What becomes free goes to the account that
-//! holds least of it; among equals to the one that was served longest ago, or came first; within an account
-//! to whoever came first. Nobody is passed over because less would fit: who is next waits until enough is free, so
-//! a large request comes to its turn.
+//! It distributes a fixed amount of a resource: slots, bytes of memory. A freed amount goes to the
+//! account that holds least; among equals to the one that was served longest ago, or came first;
+//! within an account to the request that came first. A request is never skipped because a smaller
+//! one would fit: the next request waits until enough is free, so that large requests are served
+//! too.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,13 +37,13 @@ struct AccountQueue {
 }
 
 struct QueueRequest {
-    /// Counts up: who came first has the least.
+    /// Increasing: the first request has the lowest number.
     number: u64,
     amount: u64,
     granted: oneshot::Sender<QueuePermit>,
 }
 
-/// A part of what there is, given back when dropped.
+/// A granted amount, returned when dropped.
 pub struct QueuePermit {
     line: FairShareQueue,
     account: AccountId,
@@ -50,7 +51,7 @@ pub struct QueuePermit {
 }
 
 impl FairShareQueue {
-    /// So much in all, of which one account may hold so much.
+    /// A queue for `all` in total, of which one account may hold `each`.
     pub fn new(all: u64, each: u64) -> Self {
         Self(Arc::new(Mutex::new(FairQueueState {
             capacity: all,
@@ -62,7 +63,7 @@ impl FairShareQueue {
         })))
     }
 
-    /// Waits for the account's turn. More than an account may hold counts as all that it may.
+    /// Waits for the account's turn. An amount above the account's limit counts as the limit.
     pub async fn wait(&self, account: AccountId, amount: u64) -> QueuePermit {
         loop {
             if let Ok(permit) = self.enter(account, amount).await {
@@ -96,7 +97,7 @@ impl FairShareQueue {
         turn
     }
 
-    /// Gives what is free to those whose turn it is.
+    /// Grants free amounts to the requests whose turn it is.
     fn grant(&self) {
         loop {
             let mut state = self.state();
@@ -109,8 +110,8 @@ impl FairShareQueue {
                 account,
                 amount: request.amount,
             };
-            // If nobody waits any more, the permit is dropped here, and its `drop` takes the lock.
-            // So this must happen outside of it.
+            // If the waiter is gone, the permit is dropped here, and its `drop` takes the lock. So
+            // this must happen outside of the lock.
             drop(request.granted.send(permit));
         }
     }
@@ -123,7 +124,7 @@ impl FairShareQueue {
 impl FairQueueState {
     /// The request whose turn it is, if there is enough for it; it counts as granted.
     fn next(&mut self) -> Option<(AccountId, QueueRequest)> {
-        // Callers that left first, so that they hold up nobody behind them.
+        // First remove callers that have left, so that they delay no other caller.
         for account in self.accounts.values_mut() {
             account
                 .waiting
@@ -132,7 +133,8 @@ impl FairQueueState {
         self.accounts
             .retain(|_, account| account.held > 0 || !account.waiting.is_empty());
         let each = self.account_limit;
-        // An account that already holds all it may is no candidate, and blocks nobody.
+        // An account that already holds its maximum is not a candidate, and blocks no other
+        // account.
         let wants = self.accounts.iter_mut().filter(|(_, account)| {
             let amount = account.waiting.front().map(|request| request.amount);
             amount.is_some_and(|amount| account.held + amount <= each)
@@ -143,8 +145,8 @@ impl FairQueueState {
         })?;
         let request = account
             .waiting
-            // If there is not enough for whoever is next, nobody is served. Small requests would
-            // otherwise keep a large one waiting for ever.
+            // If there is not enough for the next request, none is served. Small requests would
+            // otherwise keep a large one waiting indefinitely.
             .pop_front_if(|request| request.amount <= self.free)?;
         self.grants += 1;
         self.free -= request.amount;

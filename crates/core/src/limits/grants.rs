@@ -1,5 +1,5 @@
-//! Requests that this process may let through for a key, of those that all processes on one
-//! database may together: it takes some at a time, and what it does not use soon is lost.
+//! Rate limits shared by all processes on one database: a process takes grants of a few requests
+//! per key from the database; a grant that it does not use soon is lost.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, PoisonError};
@@ -15,31 +15,31 @@ use mediagate_store::{Store, StoreError};
 
 /// How long a grant can be used.
 const GRANT_TTL: Duration = Duration::from_secs(1);
-/// A grant of so many parts of a minute's requests is one second's.
+/// Grants per minute: each covers one second's share of the requests.
 const GRANTS_PER_MINUTE: u32 = 60;
-/// Timeout for asking the database; the process counts by itself then.
+/// Timeout for the database; after it, the process counts on its own.
 const DATABASE_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long it counts by itself before it asks again.
+/// How long it counts on its own before it tries the database again.
 const DATABASE_RETRY: Duration = Duration::from_secs(1);
 
 pub(super) struct RateGrants {
     store: Store,
     /// Keyed by the limit too, so that a changed limit starts afresh.
     keys: moka::sync::Cache<(KeyId, NonZeroU32), Arc<Mutex<GrantState>>>,
-    /// Until then the database is not asked again.
+    /// Until then the database is not tried again.
     unavailable_until: std::sync::Mutex<Option<Instant>>,
 }
 
-/// What a key has here.
+/// The grants of a key in this process.
 #[derive(Debug, Default)]
 struct GrantState {
     /// Requests that were granted and not used yet.
     unused: u32,
-    /// Requests that the key has besides, anywhere.
+    /// Requests that the key has left besides these, in all processes.
     left: u32,
-    /// When what is unused lapses.
+    /// When the unused requests lapse.
     until: Option<Instant>,
-    /// Until then the key has none.
+    /// Until then the key has no requests left.
     none_before: Option<Instant>,
 }
 
@@ -56,14 +56,14 @@ impl RateGrants {
         }
     }
 
-    /// Counts a request; `None` if the database cannot be asked.
+    /// Counts a request; `None` if the database is unavailable.
     pub(super) async fn count(
         &self,
         key: KeyId,
         rpm: NonZeroU32,
     ) -> Option<(RateState, Result<(), Duration>)> {
         let state = self.keys.get_with((key, rpm), Arc::default);
-        // Locked while asking, so that requests of a key that come together share one grant.
+        // Locked during the database call, so that simultaneous requests of a key share one grant.
         let mut state = state.lock().await;
         if !state.has_one(Instant::now()) {
             // The key has none left anywhere. Asking again before then would only load the
@@ -89,8 +89,8 @@ impl RateGrants {
             let lock = self.unavailable_until.lock();
             lock.unwrap_or_else(PoisonError::into_inner)
         };
-        // Shared by all keys: while the database is away, one request in a second waits for it, not
-        // each.
+        // Shared by all keys: while the database is unavailable, only one request per second waits
+        // for it.
         if away_before().is_some_and(|before| Instant::now() < before) {
             return None;
         }
@@ -116,14 +116,14 @@ impl GrantState {
         self.unused > 0 && self.until.is_some_and(|until| now < until)
     }
 
-    /// How long the key has none.
+    /// How long until the key has requests again.
     fn wait(&self, now: Instant) -> Option<Duration> {
         let before = self.none_before.filter(|before| now < *before);
         before.map(|before| before - now)
     }
 
     fn take(&mut self, grant: RateGrant, now: Instant) {
-        // What is left of the grant before has lapsed. The database counted it as used.
+        // The rest of the previous grant has lapsed. The database counted it as used.
         *self = Self {
             unused: grant.granted,
             left: grant.left,

@@ -1,4 +1,4 @@
-//! A work pool for callers' media: slots and memory, at which accounts take turns.
+//! A work pool for callers' media: slots and memory, for which accounts take turns.
 //!
 //! Memory is reserved before a decoder allocates anything, by what the header says it will need,
 //! and belongs to the work, not to the request: if the caller disconnects, it is released only when
@@ -11,20 +11,20 @@ use mediagate_media::engines::EngineControl;
 use mediagate_model::error::Error;
 use mediagate_model::ids::AccountId;
 
-/// What is worked on. Each kind has places of its own, so that no kind waits for another.
+/// A kind of work. Each kind has its own slots, so that no kind waits for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkKind {
     /// A picture is decoded.
     Picture,
     /// A recording is decoded, measured, encoded.
     Recording,
-    /// Somebody asks where a file comes from.
+    /// The origin of a file is checked.
     Check,
-    /// What was made here, or is to be kept.
+    /// A result is processed, to be stored.
     Result,
 }
 
-/// The places and the memory of one process. Cheap to clone.
+/// The slots and the memory of one process. Cheap to clone.
 #[derive(Clone)]
 pub struct MediaWorkPool {
     memory: FairShareQueue,
@@ -35,10 +35,10 @@ pub struct MediaWorkPool {
 
 /// Granularity of the memory, in bytes.
 const UNIT: u64 = 64 * 1024;
-/// Recordings at once, and those of one account.
+/// Recordings at once, in total and per account.
 const RECORDINGS: (u64, u64) = (2, 1);
 
-/// A place at which somebody works.
+/// A slot in use.
 pub struct WorkSlot {
     room: MediaWorkPool,
     account: AccountId,
@@ -46,13 +46,13 @@ pub struct WorkSlot {
 }
 
 impl MediaWorkPool {
-    /// Memory of so many bytes, on a machine with so many cores.
+    /// A pool with this much memory, on a machine with `cores` cores.
     pub fn new(memory_bytes: u64, cores: usize) -> Self {
         let units = (memory_bytes / UNIT).max(1);
         let cores = cores as u64;
         Self {
             memory: FairShareQueue::new(units, units),
-            // One more than an account may have, so that a crowd of one account leaves a place
+            // One more than an account may have, so that many requests of one account leave a slot
             // free.
             pictures: FairShareQueue::new(cores + 1, cores),
             recordings: FairShareQueue::new(RECORDINGS.0, RECORDINGS.1),
@@ -60,8 +60,9 @@ impl MediaWorkPool {
         }
     }
 
-    /// Runs work off the async threads, at the account's turn, once so many bytes are free; what needs
-    /// more than there are runs alone. The work is told to stop when nobody waits for it any more.
+    /// Runs work off the async threads, when it is the account's turn and `memory_bytes` are free;
+    /// work that needs more than the total runs alone. The work is signalled to stop when no caller
+    /// waits for it any more.
     pub async fn work<T: Send + 'static>(
         &self,
         account: AccountId,
@@ -75,14 +76,13 @@ impl MediaWorkPool {
             WorkKind::Check => Some(self.checks.wait(account, 1).await),
             WorkKind::Result => None,
         };
-        // After the place: work that waits for a place would otherwise hold memory that nobody
-        // uses.
+        // After the slot: otherwise work that waits for a slot would hold unused memory.
         let memory = match memory_bytes {
             0 => None,
             bytes => Some(self.memory.wait(account, units(bytes)).await),
         };
         let watch = Arc::new(EngineControl::default());
-        // Dropped with this future: if the caller leaves, the work is told to stop.
+        // Dropped with this future: if the caller disconnects, the work is signalled to stop.
         let _stopping = watch.stop_on_drop();
         let workplace = WorkSlot {
             room: self.clone(),
@@ -91,7 +91,7 @@ impl MediaWorkPool {
         };
         let work = tokio::task::spawn_blocking(move || {
             let made = work(&workplace);
-            // Given back by the work itself. After a disconnect its child uses the memory until it
+            // Released by the work itself. After a disconnect its child uses the memory until it
             // has stopped.
             drop((place, memory));
             made
@@ -101,13 +101,13 @@ impl MediaWorkPool {
 }
 
 impl WorkSlot {
-    /// Says when nobody waits for the work any more.
+    /// Signals the work to stop when no caller waits for it any more.
     pub fn watch(&self) -> &EngineControl {
         &self.watch
     }
 
-    /// Waits for so many bytes, for work that is told only now what it needs. Blocks. Work that has
-    /// reserved some already must not wait for more: two could wait for each other.
+    /// Waits for this much memory, for work that only now knows how much it needs. Blocks. Work
+    /// that has reserved some already must not wait for more: two could wait for each other.
     pub fn reserve(&self, bytes: u64) -> QueuePermit {
         self.room.memory.wait_blocking(self.account, units(bytes))
     }
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(told.await.unwrap(), 8);
     }
 
-    /// An account that has a picture on each core leaves a place for another's.
+    /// Even if one account uses all its slots, one slot is left for others.
     #[tokio::test]
     async fn a_crowd_of_one_account_keeps_nobody_else_waiting() {
         let (room, crowd) = (MediaWorkPool::new(64 << 20, 2), AccountId::new());

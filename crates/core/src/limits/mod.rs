@@ -1,5 +1,6 @@
 //! Limits of one process, for itself and for its callers: requests a minute (together with the
-//! others on its database), bytes of bodies, decoding, uploads. State that requests ask, and no rules about money.
+//! others on its database), bytes of bodies, decoding, uploads. This module holds state that
+//! requests check, and no rules about money.
 
 mod fair_queue;
 mod grants;
@@ -20,10 +21,10 @@ pub use quotas::{AccountSemaphores, QuotaExhausted, QuotaPool, QuotaShare};
 pub use rates::{AddressLimits, RateLimits, RateState};
 pub use unknown_secrets::UnknownSecrets;
 
-/// Media that is fetched from callers' addresses at once, for all accounts and for one.
+/// Simultaneous fetches from callers' URLs, for all accounts and for one.
 const FETCHES: u64 = 64;
 const FETCHES_OF_ACCOUNT: u64 = 8;
-/// Uploads of an account that are under way at once.
+/// Simultaneous uploads per account.
 const UPLOADS: usize = 8;
 /// Bytes of bodies in memory at once, of all accounts and of one.
 const BODIES: u64 = 512_000_000;
@@ -33,26 +34,25 @@ const BODIES_OF_ACCOUNT: u64 = 128_000_000;
 pub struct ProcessLimits {
     /// Requests a minute.
     pub rates: RateLimits,
-    /// Requests a minute of addresses that have no key.
+    /// Requests per minute of addresses without a key.
     pub anonymous: AddressLimits,
-    /// Look-ups of keys and sessions that nobody may have.
+    /// Look-ups of keys and sessions that may not exist.
     pub unknown_secrets: UnknownSecrets,
     /// Where media that callers hand in is decoded.
     pub media_work: MediaWorkPool,
-    /// Fetches from callers' addresses.
+    /// Fetches from callers' URLs.
     pub fetches: FairShareQueue,
-    /// Uploads that an account may have under way, those that arrive or are
-    /// fetched included.
+    /// Simultaneous uploads per account, including those that are being received or fetched.
     pub uploads: AccountSemaphores,
-    /// Bytes of memory for bodies that arrive or wait to be worked on.
+    /// Bytes of memory for bodies that are being received or wait to be processed.
     pub bodies: QuotaPool,
-    /// Bounds the large bodies that are parsed at once.
+    /// Limits how many large bodies are parsed at once.
     pub parsing: Arc<Semaphore>,
 }
 
 impl ProcessLimits {
     pub fn new(config: &Config, store: &Store) -> Self {
-        // On SQLite only one process serves, so it counts by itself.
+        // On SQLite only one process serves, so it counts on its own.
         let shared = (config.database != DatabaseTarget::Sqlite).then(|| store.clone());
         Self {
             rates: RateLimits::new(shared),

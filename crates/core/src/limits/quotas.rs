@@ -33,7 +33,7 @@ pub struct QuotaShare {
     amount: u64,
 }
 
-/// Not enough is left.
+/// Why there is not enough left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuotaExhausted {
     /// The account has used up its share.
@@ -97,7 +97,8 @@ impl Drop for QuotaShare {
     }
 }
 
-/// Turns: each account may do so many things at once; others queue per account.
+/// Semaphores: each account may do a fixed number of things at once; further ones queue per
+/// account.
 pub struct AccountSemaphores {
     per_account: usize,
     semaphores: Mutex<HashMap<AccountId, Weak<Semaphore>>>,
@@ -126,8 +127,8 @@ impl AccountSemaphores {
         if let Some(line) = lines.get(&account).and_then(Weak::upgrade) {
             return line;
         }
-        // Weak, so that a semaphore lives as long as somebody holds or awaits a turn. Others are
-        // forgotten here.
+        // Weak, so that a semaphore lives as long as a turn is held or awaited. Unused ones are
+        // removed here.
         lines.retain(|_, line| line.strong_count() > 0);
         let line = Arc::new(Semaphore::new(self.per_account));
         lines.insert(account, Arc::downgrade(&line));

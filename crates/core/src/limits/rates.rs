@@ -1,5 +1,5 @@
-//! Rate limits: requests per minute for each key. Counted by the database where processes share one
-//! ([`grants`](super::grants)), and here where they do not or while it is away.
+//! Rate limits: requests per minute for each key. Counted by the database if processes share one
+//! ([`grants`](super::grants)), otherwise, or while it is unavailable, in this process.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -24,7 +24,7 @@ pub struct RateLimits {
     /// Keyed by the limit too, so that a changed limit starts afresh.
     limiters: moka::sync::Cache<(KeyId, NonZeroU32), Arc<RequestLimiter>>,
     clock: DefaultClock,
-    /// If processes share the limits.
+    /// Set if processes share the limits.
     shared: Option<RateGrants>,
 }
 
@@ -33,7 +33,7 @@ pub struct RateLimits {
 pub struct RateState {
     /// Requests per minute.
     pub limit: u32,
-    /// Requests that may follow at once.
+    /// Requests that may be sent immediately.
     pub remaining: u32,
     /// Time until `remaining` is back at `limit`.
     pub reset: Duration,
@@ -42,8 +42,8 @@ pub struct RateState {
 impl RateLimits {
     /// `shared` is the store of processes that share the limits.
     pub fn new(shared: Option<Store>) -> Self {
-        // After two idle minutes a key has its full limit again anyway, so forgetting it changes
-        // nothing.
+        // After two idle minutes a key has its full limit again anyway, so removing its entry
+        // changes nothing.
         let limiters = moka::sync::Cache::builder()
             .max_capacity(100_000)
             .time_to_idle(Duration::from_mins(2))
@@ -100,7 +100,7 @@ const ANONYMOUS_RPM: NonZeroU32 = match NonZeroU32::new(10) {
     None => NonZeroU32::MIN,
 };
 
-/// The state of addresses that asked without a key.
+/// The state of addresses that sent requests without a key.
 pub struct AddressLimits {
     limiters: moka::sync::Cache<IpAddr, Arc<RequestLimiter>>,
     clock: DefaultClock,
@@ -121,7 +121,7 @@ impl Default for AddressLimits {
 
 impl AddressLimits {
     /// Counts a request; `Err` is the wait until the next one. A whole /64 of IPv6 is one address:
-    /// that is what one subscriber has.
+    /// that is the usual size of a subscriber's network.
     pub fn count(&self, address: IpAddr) -> Result<(), Duration> {
         let address = match address {
             IpAddr::V6(ip) => IpAddr::V6((ip.to_bits() >> 64 << 64).into()),

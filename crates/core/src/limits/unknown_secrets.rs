@@ -1,9 +1,11 @@
-//! Look-ups of secrets that this process has not met: all that wait are looked up together, one look
-//! at a time, and after a look that found somebody's secret made up the next one waits a moment.
+//! Look-ups of secrets that this process has not seen before: all waiting ones are looked up
+//! together, one batch at a time. If a batch contained guessed secrets, the next one waits a
+//! moment.
 //!
-//! So made-up keys cost the database a bounded number of statements, however many are sent and from
-//! however many addresses. Nobody is refused for what others send: a real key that arrives among
-//! them is found by the same look. What waits is bounded by the connections that the server accepts.
+//! So guessed keys cost the database a limited number of statements, however many are sent and from
+//! however many addresses. No client is refused because of other clients' guesses: a real key among
+//! them is found by the same batch. The number of waiting look-ups is limited by the connections
+//! that the server accepts.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -14,22 +16,23 @@ use tokio::time::Instant;
 
 use mediagate_store::{Store, StoreError, accounts};
 
-/// Pause after a look with made-up secrets: 50 looks a second.
+/// Pause after a batch with guessed secrets: at most 50 batches per second.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Most secrets in one look.
+/// Most secrets in one batch.
 const MAX_BATCH: usize = 1000;
 
-/// Secrets, by their hashes, whose existence is asked for.
+/// Secrets, by their hashes, that are to be looked up.
 #[derive(Default)]
 pub struct UnknownSecrets {
     waiting: Mutex<Vec<SecretQuery>>,
-    /// Held by whoever looks; the time before which it does not look again.
+    /// Locked by the request that looks up a batch; contains the time before which there is no next
+    /// batch.
     turn: tokio::sync::Mutex<Option<Instant>>,
 }
 
 struct SecretQuery {
     sha256: String,
-    /// `None`: the look failed.
+    /// `None` if the look-up failed.
     answer: oneshot::Sender<Option<bool>>,
 }
 
@@ -47,8 +50,8 @@ impl UnknownSecrets {
         self.ask(sha256, look, failed).await
     }
 
-    /// `look` says which of the hashes exist; `failed` is the error of those who waited for a look of
-    /// another that failed.
+    /// `look` returns which of the hashes exist; `failed` is the error for requests whose batch was
+    /// looked up by another request and failed.
     async fn ask<E, F: Future<Output = Result<Vec<String>, E>>>(
         &self,
         sha256: &str,
@@ -63,16 +66,16 @@ impl UnknownSecrets {
             };
             self.with_waiting(|waiting| waiting.push(question));
             let mut turn = tokio::select! {
-                // The answer first: who is answered must not take the turn as well.
+                // The answer first: a request that has its answer must not look up the next batch.
                 biased;
                 answer = &mut answered => match answer {
                     Ok(answer) => return answer.ok_or_else(failed),
-                    // The request that was looking was dropped before it could answer.
+                    // The request that looked up this batch was dropped before it could answer.
                     Err(_) => continue,
                 },
                 turn = self.turn.lock() => turn,
             };
-            // A look takes those that wait longest, so this one may need several.
+            // A batch takes the longest-waiting secrets, so this request may need several.
             loop {
                 match answered.try_recv() {
                     Ok(answer) => return answer.ok_or_else(failed),
@@ -87,14 +90,14 @@ impl UnknownSecrets {
         }
     }
 
-    /// Looks for those that wait longest, and tells them. Returns the time before which the next look is
-    /// not made.
+    /// Looks up the secrets that have waited longest, and answers their requests. Returns the time
+    /// before which there is no next batch.
     async fn look_once<E, F: Future<Output = Result<Vec<String>, E>>>(
         &self,
         look: impl Fn(Vec<String>) -> F,
     ) -> Result<Option<Instant>, E> {
         let asked: Vec<SecretQuery> = self.with_waiting(|waiting| {
-            // Those whose callers have left need no look.
+            // Those whose callers have left need no look-up.
             waiting.retain(|question| !question.answer.is_closed());
             let count = waiting.len().min(MAX_BATCH);
             waiting.drain(..count).collect()
@@ -113,7 +116,7 @@ impl UnknownSecrets {
             // Fails for callers that have left.
             let _ = question.answer.send(exists);
         }
-        // Only made-up secrets cause a pause. Real keys alone are never slowed down.
+        // Only guessed secrets cause a pause. Real keys alone are never slowed down.
         found.map(|_| (!all_are_known).then(|| Instant::now() + PAUSE))
     }
 
@@ -157,7 +160,8 @@ mod tests {
         let looked = looks.load(Ordering::Relaxed);
         assert!(looked <= 7, "{looked} looks");
         assert!(secrets.with_waiting(|waiting| waiting.is_empty()));
-        // One after the other they are slowed down, and a real one waits for a moment at most.
+        // Sent one after the other, guesses are slowed down, and a real key waits for a moment at
+        // most.
         let before = Instant::now();
         for name in ["a", "b", "c", "real"] {
             let exists = secrets.ask(name, &look, || ()).await;
@@ -179,7 +183,7 @@ mod tests {
         let (first, second) = tokio::join!(first, second);
         assert!(first.is_err());
         assert_eq!(second, Ok(true));
-        // A look that fails is everybody's failure, and the next one is another.
+        // If a batch fails, all its requests get the error, and the next batch starts fresh.
         let failing = |_: Vec<String>| async { Err(()) };
         assert_eq!(secrets.ask("c", failing, || ()).await, Err(()));
         assert_eq!(secrets.ask("c", quick, || ()).await, Ok(true));

@@ -66,7 +66,7 @@ impl VideoFile {
     fn kept(links: &Links, task: &Task, video: &VideoOutput) -> Self {
         let is_labelled = matches!(&task.payload, TaskPayload::VideoV1(job) if job.label);
         let expires_at = Timestamp::from_micros(video.expires_at_micros);
-        // By its time and not by the file: upkeep removes it a little later.
+        // Decided by its time and not by the file: upkeep removes it a little later.
         let removed = links.is_past(expires_at);
         let address = |id, media| {
             if removed {

@@ -24,19 +24,19 @@ pub struct CircuitBreaker {
 }
 
 impl CircuitBreaker {
-    /// Whether a submission may pass: the breaker is closed, or its pause is over and no trial is
-    /// under way.
+    /// Whether a submission may be sent: the breaker is closed, or its pause is over and no trial
+    /// is under way.
     pub fn lets_pass(&self, now: Timestamp) -> bool {
         let is_over = |instant: Option<Timestamp>| instant.is_none_or(|until| until <= now);
         is_over(self.open_until) && is_over(self.trial_until)
     }
 
-    /// Until when the provider asked for no requests; it is not considered failed.
+    /// Until when the provider asked for no requests; that does not count as a failure.
     pub fn busy_until(&self, now: Timestamp) -> Option<Timestamp> {
         self.busy_until.filter(|until| *until > now)
     }
 
-    /// Lets a submission pass, or not. After a pause only one may pass until its outcome is known.
+    /// Asks to send a submission. After a pause only one is allowed until its outcome is known.
     pub fn enter(&mut self, now: Timestamp) -> bool {
         let passes = self.lets_pass(now) && self.busy_until(now).is_none();
         if passes && self.open_until.is_some() {
@@ -55,7 +55,7 @@ impl CircuitBreaker {
     pub fn record_failure(&mut self, now: Timestamp, at_once: bool, pause: Option<Duration>) {
         self.failures += 1;
         self.trial_until = None;
-        // Submissions that left before it opened say nothing about the time after the pause.
+        // Submissions sent before it opened prove nothing about the time after the pause.
         if pause.is_none() && self.open_until.is_some_and(|until| until > now) {
             return;
         }
@@ -64,7 +64,7 @@ impl CircuitBreaker {
             // The exponent is capped only against overflow. The pause reaches its own limit before.
             let grown = PAUSES.0.saturating_mul(1 << self.opened.min(10));
             self.opened += 1;
-            // Capped also if the provider asks for longer, so that no answer shuts a route for
+            // Capped also if the provider asks for longer, so that no response closes a route for
             // hours.
             self.open_until = Some(now.plus(pause.unwrap_or(grown).min(PAUSES.1)));
         }
@@ -76,7 +76,7 @@ impl CircuitBreaker {
         self.busy_until = Some(now.plus(pause.unwrap_or(BUSY).min(PAUSES.1)));
     }
 
-    /// The trial ended without a result either way.
+    /// Ends a trial that showed neither success nor failure.
     pub fn end_trial(&mut self) {
         self.trial_until = None;
     }
@@ -102,7 +102,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// Until when it is open.
+    /// Until when it stays open.
     pub const fn opened_until(&self) -> Option<Timestamp> {
         self.open_until
     }
@@ -112,13 +112,13 @@ impl CircuitBreaker {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "lowercase")]
 pub enum BreakerState {
-    /// It passes.
+    /// Requests pass.
     Closed,
-    /// It does not pass, after failures.
+    /// Submissions are blocked after failures.
     Open,
-    /// One may pass, to find out whether the route works again.
+    /// One submission is allowed, to find out whether the route works again.
     Trial,
-    /// It waits, because the provider asked for a pause.
+    /// Submissions wait, because the provider asked for a pause.
     Busy,
 }
 

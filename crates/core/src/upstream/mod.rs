@@ -1,8 +1,8 @@
 //! The configured hosted providers: addresses, credentials, health, and the driver that talks to
 //! them.
 //!
-//! Knows the `providers` crate and the settings, but no tasks or accounts. [`route_order`] decides which
-//! provider is asked.
+//! Knows the `providers` crate and the settings, but no tasks or accounts. [`route_order`] decides
+//! which provider is tried.
 
 pub mod breaker;
 pub mod route_order;
@@ -37,11 +37,12 @@ pub type ProviderSites = BTreeMap<String, Arc<ProviderSite>>;
 #[derive(Debug)]
 pub struct ProviderSite {
     pub config: ProviderConfig,
-    /// What its adapter knows of models.
+    /// The models that its adapter knows.
     catalogue: Arc<Catalogue>,
     /// Address and protocol, for the driver.
     pub provider: Provider,
-    /// The protocol and the base address: what a submission remembers of where it was made.
+    /// The protocol and the base address: stored with each submission as the place where it was
+    /// made.
     pub endpoint: String,
     /// At least one; an empty one if none is needed.
     pub credentials: Vec<Arc<ProviderCredential>>,
@@ -73,8 +74,8 @@ impl Drop for OpenJob {
 
 impl ProviderCredential {
     fn new(provider: &str, place: usize, secret: Secret) -> Self {
-        // The digest finds the same key again wherever it stands in the settings. The position
-        // finds its successor after a rotation.
+        // The digest finds the same key again at any position in the settings. The position finds
+        // its successor after a rotation.
         let digest = Sha256::digest(secret.expose().as_bytes());
         let [a, b, c, d, ..] = <[u8; 32]>::from(digest);
         Self {
@@ -159,7 +160,7 @@ impl ProviderSite {
             hosts: config.hosts.clone(),
             allow_networks: app.fetch.allow_networks.clone(),
             submissions_at_once: app.max_submitting.max(usual.submissions_at_once),
-            // Polls a second times a quarter of a second for each answer: so many are in flight.
+            // Polls per second times a quarter of a second per response gives the number in flight.
             calls_at_once: (config.max_polls as usize / 4).max(usual.calls_at_once),
             ..usual
         };
@@ -189,10 +190,10 @@ impl ProviderSite {
     }
 
     /// The credential with which a submission was made, if it was made at this address, in this
-    /// protocol and with a key that the settings still have, wherever it stands among them.
+    /// protocol and with a key that the settings still have, at any position.
     pub fn credential_of(&self, submission: &Submission) -> Option<&Arc<ProviderCredential>> {
-        // Another address or account does not know the job. Its "not found" would pass for the end
-        // of a job that is still running and paid for.
+        // Another address or account does not know the job. Its "not found" would be taken for the
+        // end of a job that is still running and is paid for.
         let is_here = submission.endpoint == self.endpoint;
         let same_key = |one: &&Arc<ProviderCredential>| {
             credential_digest(&one.id) == credential_digest(&submission.credential)
@@ -228,10 +229,10 @@ fn credential_digest(id: &str) -> &str {
     id.split_once(':').map_or(id, |(_, mark)| mark)
 }
 
-/// An address without what may be secret in it.
+/// A URL without the parts that may be secret.
 fn redacted_url(url: &Url) -> String {
     let mut url = url.clone();
-    // These fail only for an address that can have neither.
+    // These fail only for a URL that can have neither.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.set_query(None);
@@ -242,10 +243,10 @@ fn redacted_url(url: &Url) -> String {
 pub struct Upstream {
     pub driver: Driver,
     sites: ArcSwap<ProviderSites>,
-    /// What the settings had before, the latest last: jobs that were made there are still asked for.
+    /// Providers of earlier settings, the latest last: jobs submitted to them are still polled.
     former: Mutex<Vec<Arc<ProviderSite>>>,
     breakers: Mutex<HashMap<(String, String), CircuitBreaker>>,
-    /// What the database says of routes, read a moment ago.
+    /// The database's notes about routes, as last read.
     notes: Mutex<HashMap<(String, String), RouteNote>>,
 }
 
@@ -293,8 +294,8 @@ impl Upstream {
         self.sites.load_full()
     }
 
-    /// Replaces the providers. The former ones stay known to this process for the jobs that were made
-    /// with them.
+    /// Replaces the providers. This process keeps the former ones for the jobs that were submitted
+    /// to them.
     pub fn replace(&self, sites: ProviderSites) {
         let before = self.sites.swap(Arc::new(sites));
         let now = self.sites();
@@ -308,8 +309,9 @@ impl Upstream {
         former.drain(..surplus);
     }
 
-    /// Where and with what a submission was made, by the settings or, if this process still knows
-    /// it, by former ones. `None`: nobody may be asked for its job, nor be sent it again.
+    /// The provider and credential with which a submission was made, from the settings or, if this
+    /// process still has them, from former settings. `None` if unknown: its job can neither be
+    /// polled nor submitted again.
     pub fn find_maker(
         &self,
         submission: &Submission,
@@ -318,7 +320,7 @@ impl Upstream {
         let former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
         let former = former
             .iter()
-            // A name may have had several settings. The latest ones are asked first.
+            // A name may have had several settings. The latest ones are tried first.
             .rev()
             .filter(|site| site.provider.name() == submission.provider);
         let mut known = sites.get(&submission.provider).into_iter().chain(former);
@@ -356,7 +358,7 @@ impl Upstream {
         outcome
     }
 
-    /// How this process stands to a route now.
+    /// The state of a route in this process now.
     pub fn stance(&self, route: &Route, now: Timestamp) -> BreakerSnapshot {
         let breaker = self.breaker(route, |breaker| breaker.clone());
         let state = breaker.state(now);
@@ -392,13 +394,14 @@ impl Upstream {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the database says of all routes. Where an operator says to try again, the breaker closes.
+    /// Stores the database's notes about all routes. If an operator asked to retry a route, its
+    /// breaker closes.
     pub fn update_notes(&self, notes: HashMap<(String, String), RouteNote>) {
         let before = std::mem::replace(&mut *self.notes(), notes.clone());
         for (key, note) in notes {
             let tried_before = before.get(&key).and_then(|note| note.tried_at);
-            // The note stays in the database. Only a new one closes the breaker, or it would at
-            // every refresh.
+            // The note stays in the database. Only a new one closes the breaker, otherwise it would
+            // close at every refresh.
             if note.tried_at > tried_before
                 && let Some(breaker) = self.breakers().get_mut(&key)
             {
@@ -407,7 +410,7 @@ impl Upstream {
         }
     }
 
-    /// Runs `act` on what is known of a route.
+    /// Runs `act` on the note about a route.
     pub fn note<T>(&self, route: &Route, act: impl FnOnce(&mut RouteNote) -> T) -> T {
         let key = (route.provider.clone(), route.model.clone());
         act(self.notes().entry(key).or_default())
@@ -431,13 +434,13 @@ impl Upstream {
             && self.breaker(route, |breaker| breaker.lets_pass(now))
     }
 
-    /// Whether it is believed that the provider would take work by this route now: a key that was
-    /// refused is tried, but not believed in until an order is taken.
+    /// Whether the provider is expected to accept work by this route now: a key that was refused is
+    /// still tried, but not expected to work until an order is accepted.
     pub fn is_believed(&self, route: &Route, now: Timestamp) -> bool {
         self.is_up(route, now) && self.note(route, |note| note.refused_at.is_none())
     }
 
-    /// The same of a model.
+    /// The same for a model.
     pub fn is_offered(&self, model: &Model, now: Timestamp) -> bool {
         let routes = model.routes();
         routes.is_empty() || routes.iter().any(|route| self.is_believed(route, now))

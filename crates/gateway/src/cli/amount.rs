@@ -29,7 +29,7 @@ pub(super) fn signed(text: &str) -> Result<MicroDollars, String> {
         .map_err(|error| format!("{error}; a negative amount begins with -"))
 }
 
-/// An instant, or a day's first.
+/// A time, or a date, which means its first instant.
 pub(super) fn time(text: &str) -> Result<Timestamp, String> {
     let wanted = "must be a time such as 2026-01-02 or 2026-01-02T03:04:05Z";
     Timestamp::parse(text).ok_or_else(|| wanted.to_owned())
@@ -44,7 +44,7 @@ pub(super) fn note(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Rejects zero, and amounts that are too large to be meant.
+/// Rejects zero, and amounts that are implausibly large.
 pub(super) fn check_moved(name: &str, amount: MicroDollars) -> Result<(), CliError> {
     if amount == MicroDollars::ZERO {
         return Err(CliError::Usage(format!("{name}: must not be 0.00")));

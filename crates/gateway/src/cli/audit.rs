@@ -70,7 +70,7 @@ pub(super) fn run(args: &AuditArgs, settings: &Settings, json: bool) -> Result<(
     say(&table.to_string())
 }
 
-/// What is otherwise than before: `name: laptop, rpm: 600 → 30`.
+/// The changed fields: `name: laptop, rpm: 600 → 30`.
 fn changes(entry: &AuditObject) -> String {
     let none = serde_json::Map::new();
     let members = |value: &Option<Value>| match value {

@@ -8,9 +8,9 @@ use clap::{Arg, Command, CommandFactory as _};
 
 use crate::cli::Cli;
 
-/// The settings that matter to every command.
+/// The settings that matter for every command.
 const COMMON_SETTINGS: [&str; 3] = ["config", "data", "database"];
-/// Commands to which all settings matter.
+/// Commands for which all settings matter.
 const FULL_SETTINGS_COMMANDS: [&str; 4] = ["serve", "worker", "demo", "config"];
 const SETTINGS_HINT: &str = "For all settings, see: mediagate help serve";
 
@@ -42,7 +42,8 @@ pub(super) fn command() -> Command {
     command.mut_args(|arg| if is_rare(&arg) { arg.hide(true) } else { arg })
 }
 
-/// The same for a shell, which offers hidden options as well: without them.
+/// The command line for shell completion, without the hidden options, which shells would offer as
+/// well.
 pub(super) fn completion_command() -> Command {
     let all = command();
     Command::new("mediagate")
@@ -50,7 +51,7 @@ pub(super) fn completion_command() -> Command {
         .subcommands(all.get_subcommands())
 }
 
-/// One of these words, which are all that there are; help shows them and shells complete them.
+/// A parser that accepts only these words; help shows them and shells complete them.
 pub(super) fn one_of<T>(
     words: impl IntoIterator<Item = &'static str> + 'static,
 ) -> impl TypedValueParser<Value = T>
@@ -64,7 +65,7 @@ fn is_rare(arg: &Arg) -> bool {
     arg.get_env().is_some() && !COMMON_SETTINGS.contains(&arg.get_id().as_str())
 }
 
-/// Without the marks that the same text has in the source's documentation.
+/// Removes the markup that the same text has in the source's documentation.
 fn strip_markup(text: &str) -> String {
     let mut plain = String::new();
     for (at, part) in text.split('<').enumerate() {

@@ -1,5 +1,5 @@
-//! `mediagate config check`: every fault of the configuration at once, with file, line and what to
-//! write; of a good one, what it comes to.
+//! `mediagate config check`: every fault of the configuration at once, with file, line and a
+//! correction; for a valid configuration, its effective settings.
 
 use crate::cli::output::note;
 use crate::cli::{CliError, serve, show};
@@ -32,7 +32,7 @@ pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
     show::toml(&config.show(), json)
 }
 
-/// What only shows once the settings are read: providers, models, and mistakes between them.
+/// Checks that need all settings: providers, models, and mistakes between them.
 fn check(config: &Config) -> Result<(), Vec<ConfigError>> {
     let one = |error: ConfigError| vec![config.models.locate(error)];
     serve::check(config).map_err(one)?;

@@ -120,7 +120,7 @@ async fn show(args: &DemoArgs, data: Option<&Path>, app: App) -> Result<(), CliE
         out: args.out.clone(),
         rows: Vec::new(),
     };
-    // An error is returned only after the server has stopped in order.
+    // An error is returned only after the server has stopped cleanly.
     let made = demo.run().await;
     if let Ok(table) = &made {
         say(table)?;

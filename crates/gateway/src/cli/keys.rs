@@ -284,7 +284,7 @@ async fn create(app: &App, args: &KeyCreateArgs, json: bool) -> Result<(), CliEr
     print_secret(&keys::issue(app, by, &account, new).await?, json)
 }
 
-/// Prints a new secret, alone unless all of the key is wanted.
+/// Prints a new secret, and only the secret unless `json` asks for the whole key.
 fn print_secret(issued: &IssuedKey, json: bool) -> Result<(), CliError> {
     if json {
         return show::json(&AdminKey::with_secret(issued, true));
@@ -337,7 +337,7 @@ async fn rotate(
     print_secret(&rotated, json)
 }
 
-/// What was begun with a key, and what became of it.
+/// Lines about the sessions and endpoints of a key, and what happened to them.
 fn ended_lines(issued: &IssuedKey) -> Vec<String> {
     let object = AdminKey::with_ended_ties(issued);
     let sessions = match object.sessions_ended {

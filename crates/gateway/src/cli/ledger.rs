@@ -241,7 +241,8 @@ impl ExportRow {
             credit_usd: entry.credit.to_string(),
             note: entry.note.clone(),
             provider: told.map(|told| told.provider.clone()),
-            // Providers also report credits; `MicroDollars` only formats the millionths here.
+            // Some providers report costs in credits; `MicroDollars` only formats the millionths
+            // here.
             provider_cost: told.map(|told| MicroDollars::new(told.millionths).to_string()),
             provider_cost_unit: told.map(|told| told.unit.clone()),
         }
@@ -289,14 +290,14 @@ async fn export(app: &App, args: &ExportArgs, json: bool) -> Result<(), CliError
         filter.after = Some((last.created_at, last.id.clone()));
         let costs = accounting::costs_of(app, &entries).await?;
         for entry in &entries {
-            // If nobody reads any more (`| head`), the export just ends.
+            // If the output is no longer read (`| head`), the export just ends.
             is_read = is_read && out.entry(&ExportRow::new(entry, &names, &costs))?;
         }
     }
     out.end()
 }
 
-/// The output of an export; each step returns whether anybody is still reading.
+/// The output of an export; each step returns whether the output is still read.
 struct ExportWriter {
     to: StdoutStream,
     format: ExportFormat,

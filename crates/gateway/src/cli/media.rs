@@ -95,7 +95,7 @@ async fn copy(
     Ok(done)
 }
 
-/// A line on the terminal that is drawn over and over.
+/// A line on the terminal that is redrawn repeatedly.
 struct CopyProgress {
     files: u64,
     bytes: u64,

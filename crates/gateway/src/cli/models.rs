@@ -68,7 +68,7 @@ fn list(catalogue: &Catalogue, args: &ModelListArgs, json: bool) -> Result<(), C
     say(&table(&models, args.long).to_string())
 }
 
-/// A model as JSON, with all that `--long` shows.
+/// A model as JSON, with everything that `--long` shows.
 fn model_json(model: &KnownModel) -> Value {
     let model = model.with_protocol_limits(limits_of(model));
     let prices = model.prices.iter();
@@ -279,9 +279,9 @@ fn lines(model: &KnownModel, margin: u16) -> Result<String, CliError> {
     Ok(text)
 }
 
-/// A price, with the margin, that covers anything callers may ask for.
+/// A price, with the margin, that covers anything that callers may order.
 fn dearest(model: &KnownModel, margin: u16) -> Result<Option<(&str, MicroDollars)>, CliError> {
-    // One price line applies to whatever callers ask for. A cheaper one could be below cost.
+    // One price line applies to whatever callers order. A cheaper one could be below cost.
     let mut dearest: Option<(&str, i64)> = None;
     for price in &model.prices {
         let list: MicroDollars = price.usd.parse().map_err(CliError::failed)?;

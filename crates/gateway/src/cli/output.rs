@@ -1,6 +1,6 @@
-//! Output of commands, in one place: what they print is for a reader, not for the terminal. Names, prompts
-//! and notes are tenants' words, and files' are anybody's; control characters and marks of writing
-//! direction in them could colour, move, hide or turn around what stands beside them.
+//! Output of commands, in one place: text is printed so that a terminal does not interpret it.
+//! Names, prompts and notes come from tenants, and file contents from anyone; control characters
+//! and bidirectional marks in them could colour, move, hide or reverse the text next to them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -8,8 +8,8 @@ use std::io::{BufWriter, ErrorKind, IsTerminal as _, Write as _};
 
 use crate::cli::CliError;
 
-/// Whether a terminal acts on it, or shows what follows in another order. Lines and tabs are for
-/// `one_line`.
+/// Whether a terminal would interpret the character, or show the following text in another order.
+/// Line breaks and tabs are handled by `one_line`.
 fn is_control_or_bidi(c: char) -> bool {
     let is_mark = matches!(
         c,
@@ -18,7 +18,8 @@ fn is_control_or_bidi(c: char) -> bool {
     is_mark || (c.is_control() && !matches!(c, '\n' | '\t'))
 }
 
-/// The text without what a terminal would act on. Lines of CSV end with both characters.
+/// The text without characters that a terminal would interpret. CR LF stays, because lines of CSV
+/// end with it.
 fn cleaned(text: &str) -> Cow<'_, str> {
     if !text.contains(is_control_or_bidi) {
         return text.into();
@@ -30,13 +31,15 @@ fn cleaned(text: &str) -> Cow<'_, str> {
     lines.collect::<Vec<_>>().join("\r\n").into()
 }
 
-/// The text as one line, for a cell or after a name: it must not look like lines of its own.
+/// The text as one line, for a cell or after a name: it must not look like separate lines of
+/// output.
 pub(super) fn one_line(text: &str) -> String {
     let line = text.replace(['\n', '\r', '\t'], " ");
     cleaned(&line).into_owned()
 }
 
-/// JSON in which everything that a terminal would act on is escaped: nothing of it is lost.
+/// JSON in which every character that a terminal would interpret is escaped, so that nothing is
+/// lost.
 pub(super) fn escaped_json(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
@@ -59,26 +62,26 @@ pub(super) fn say(text: &str) -> Result<(), CliError> {
     is_reader_open(writeln!(std::io::stdout().lock(), "{text}")).map(drop)
 }
 
-/// Prints to standard error, beside the results.
+/// Prints to standard error, separate from the results.
 pub(super) fn note(text: &str) {
-    // If standard error is closed, there is nowhere left to say so.
+    // If standard error is closed, there is nowhere to report that.
     let _ = writeln!(std::io::stderr(), "{}", cleaned(text));
 }
 
-/// Whether standard error is a terminal, where a line can be drawn over and over.
+/// Whether standard error is a terminal, where a line can be redrawn.
 pub(super) fn can_draw() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// Draws on that terminal what this program wrote, which may move the cursor.
+/// Writes this program's own text to that terminal; it may move the cursor.
 pub(super) fn draw(text: &str) {
     let mut out = std::io::stderr();
-    // Progress is only for whoever looks; a closed terminal is not an error.
+    // Progress is optional; a closed terminal is not an error.
     let _ = out.write_all(text.as_bytes());
     let _ = out.flush();
 }
 
-/// Columns of the terminal that standard output is, if it is one and knows.
+/// Width of the terminal at standard output, if it is a terminal and reports one.
 pub(super) fn columns() -> Option<usize> {
     let out = std::io::stdout();
     if !out.is_terminal() {
@@ -96,7 +99,7 @@ impl StdoutStream {
         Self(BufWriter::new(std::io::stdout().lock()))
     }
 
-    /// Returns whether anybody is still reading.
+    /// Returns whether the output is still read.
     pub(super) fn write(&mut self, text: &str) -> Result<bool, CliError> {
         is_reader_open(self.0.write_all(cleaned(text).as_bytes()))
     }

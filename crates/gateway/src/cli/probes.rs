@@ -1,4 +1,4 @@
-//! The listener for probes and metrics beside a server or worker (`metrics_listen`).
+//! The listener for probes and metrics next to a server or worker (`metrics_listen`).
 
 use std::time::Duration;
 

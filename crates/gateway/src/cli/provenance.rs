@@ -68,8 +68,8 @@ fn lines(checked: &ProvenanceReport) -> Vec<String> {
         ),
     ];
     let facts = facts.into_iter();
-    // These words come from the file. On a line each they cannot pose as other lines of this
-    // output.
+    // These words come from the file. Each is reduced to one line, so that they cannot imitate
+    // other lines of this output.
     lines.extend(facts.filter_map(|(name, value)| Some(format!("{name} {}", one_line(&value?)))));
     if checked.examined.is_ours {
         lines.push("signature    by this deployment".to_owned());
@@ -87,7 +87,7 @@ fn lines(checked: &ProvenanceReport) -> Vec<String> {
     lines
 }
 
-/// At the command line the operator may see whose it is.
+/// At the command line the operator may see whose result it is.
 fn line(found: &RegistryMatch) -> String {
     let print = &found.print;
     let how = match found.kind {

@@ -1,5 +1,5 @@
-//! `mediagate providers`: how routes to providers do, and pausing them; works while a server is
-//! running on the same data, which follows within seconds.
+//! `mediagate providers`: the state of routes to providers, and pausing them; works while a server
+//! is running on the same data, which follows within seconds.
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -61,7 +61,8 @@ pub(super) fn run(
 }
 
 async fn list(app: &App, json: bool) -> Result<(), CliError> {
-    // Breakers are in the memory of the servers. A command sees only what they have written down.
+    // Breakers are in the memory of the servers. A command sees only what they have published in
+    // the database.
     let servers = route_states::server_states(app).await?;
     let all = routes::all_across_servers(app, &servers).await?;
     if json {
@@ -106,7 +107,7 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
     say(&table.to_string())
 }
 
-/// In a word or two; `servers` is how many processes there are.
+/// The state in a word or two; `servers` is the number of processes.
 fn state(standing: &RouteSummary, servers: usize) -> String {
     let since = |at: Timestamp| at.rfc3339()[..16].replace('T', " ");
     match (standing.note.paused_at, standing.note.refused_at) {
@@ -116,7 +117,7 @@ fn state(standing: &RouteSummary, servers: usize) -> String {
     }
 }
 
-/// As the console says it.
+/// The breaker's state, in the console's words.
 fn breaker(together: &CombinedRouteState, servers: usize) -> String {
     let word = match together.worst.state.as_str() {
         "closed" => return "in use".to_owned(),
@@ -134,11 +135,11 @@ fn breaker(together: &CombinedRouteState, servers: usize) -> String {
     }
 }
 
-/// A route as the API shows it; breakers are known only where a server runs.
+/// A route as the API shows it; breakers are known only if a server runs.
 fn route_json(standing: &RouteSummary, is_served: bool) -> Result<Value, CliError> {
     let shown = RouteStanding::new(standing);
     let mut told = serde_json::to_value(shown).map_err(CliError::failed)?;
-    // A command has no breakers of its own. Without a server their state is unknown, not closed.
+    // A command has no breakers. Without a server their state is unknown, not closed.
     if !is_served && let Value::Object(members) = &mut told {
         for name in ["breaker", "available", "next_try_at"] {
             members.remove(name);

@@ -45,7 +45,7 @@ pub(super) fn run(
             RestoredCommand::List => list(&app, json).await,
             RestoredCommand::Resubmit(which) => {
                 let mut done = DecisionReport::new("resubmitted", json);
-                // One by one: what was decided before a failure stays decided, and is told.
+                // One by one: decisions made before a failure stay valid, and are reported.
                 let outcome: Result<(), CliError> = async {
                     for id in ids(&app, which).await? {
                         let decided = restored_backup::resubmit(&app, id, by("restored resubmit"));
@@ -98,10 +98,10 @@ async fn ids(app: &App, which: &TaskSelection) -> Result<Vec<TaskId>, CliError> 
     Ok(held.into_iter().map(|(id, ..)| id).collect())
 }
 
-/// What has been decided so far.
+/// The decisions so far.
 struct DecisionReport {
     decision: &'static str,
-    /// As JSON they are told together, at the end.
+    /// With `--json` they are printed together at the end.
     json_ids: Option<Vec<TaskId>>,
 }
 

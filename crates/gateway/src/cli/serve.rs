@@ -43,12 +43,12 @@ pub(super) fn run(start: &StartArgs, settings: &Settings) -> Result<(), CliError
     let read_from = settings.config.as_deref().and_then(file_mark);
     let config = Config::load(settings)?;
     check(&config)?;
-    // Dropped last, so that what the shutdown logs and traces still gets out.
+    // Dropped last, so that the logs and traces of the shutdown are still written.
     let _logging = logs::start(&config)?;
     let _traces = traces::start(&config)?;
     let app = App::open(config, Clock::system())?;
     runtime()?.block_on(async {
-        // First the clock, by which leases and expiry are judged. Then, before a worker can send
+        // First the clock, by which leases and expiry are checked. Then, before a worker can send
         // anything, orders of a restored backup are held: their providers may have them already.
         clock_sync::begin(&app).await?;
         restored_backup::check(&app, start.after_restore).await?;
@@ -57,7 +57,7 @@ pub(super) fn run(start: &StartArgs, settings: &Settings) -> Result<(), CliError
     })
 }
 
-/// What only servers and workers need of the settings.
+/// Checks the settings that only servers and workers need.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     // Secrets are read here, so that a missing one ends the start instead of failing at its first
     // use.
@@ -117,7 +117,7 @@ async fn serve(
         .warn_of_config_lints(&app.config.models, app.clock.now());
     log_signer(&app);
     tracing::info!(%address, "listening");
-    // Until here a signal just ends the process, which works on nothing yet.
+    // Until here a signal just ends the process, which has no work yet.
     watch_signals(app.process.draining.clone())?;
     watch_settings(app.clone(), settings, read_from)?;
     serve_until_drained(&app, listener).await;
@@ -125,7 +125,7 @@ async fn serve(
     Ok(())
 }
 
-/// Serves and works until `app.process.draining` is set and everything has come to its end.
+/// Serves and works until `app.process.draining` is set and all work has ended.
 pub(super) async fn serve_until_drained(app: &App, listener: TcpListener) {
     // Callers are only accepted once other processes see this one's lease. They would take them for
     // callers of a dead process. Until then they wait in the listener's backlog.
@@ -143,7 +143,7 @@ pub(super) async fn serve_until_drained(app: &App, listener: TcpListener) {
         tokio::time::sleep(app.config.drain_delay).await;
         closed.cancel();
     };
-    // Requests in flight may wait for tasks, so the workers go on until the server has ended.
+    // Requests in flight may wait for tasks, so the workers continue until the server has ended.
     let limits = connection_limits(&app.config);
     let serve = http::server::serve(listener, http::router(app), limits, shutdown);
     tokio::join!(serve, close);
@@ -177,7 +177,7 @@ fn connection_limits(config: &Config) -> ConnectionLimits {
     limits
 }
 
-/// Says in one line whether results are signed, and by whom.
+/// Logs in one line whether results are signed, and by whom.
 fn log_signer(app: &App) {
     if !OriginMarker::signs() {
         tracing::warn!(
@@ -265,8 +265,8 @@ fn watch_signals(draining: CancellationToken) -> Result<(), CliError> {
                 draining.cancel();
             }
         }
-        // At once, without destructors: they would wait for the very things that the operator wants
-        // to cut short.
+        // At once, without destructors: they would wait for exactly the work that the operator
+        // wants to abort.
         std::process::exit(1);
     });
     Ok(())
@@ -292,15 +292,16 @@ fn watch_settings(
                 _ = hangup.recv() => {}
                 () = tokio::time::sleep(FILE_POLL) => {
                     let before = std::mem::replace(&mut last, mark());
-                    // The file must look the same twice. While it is being written it may be half
-                    // there, and an empty one would be valid and remove every price.
+                    // The file must look the same twice. While it is being written it may be
+                    // incomplete, and an empty file would be valid and remove every price.
                     if last == seen || last != before {
                         continue;
                     }
                 }
                 () = app.process.draining.cancelled() => return,
             }
-            // Taken before the file is read: a change during the reload shows at the next look.
+            // Taken before the file is read: a change during the reload is noticed at the next
+            // check.
             seen = mark();
             last.clone_from(&seen);
             if let Err(error) = settings_reload::reload(&app, &settings).await {

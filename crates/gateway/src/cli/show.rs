@@ -9,15 +9,15 @@ use crate::cli::CliError;
 use crate::cli::output::{columns, escaped_json, one_line, say};
 use mediagate_model::clock::Timestamp;
 
-/// A table. On a terminal where it is too wide its last column is wrapped, or each row becomes a record of
-/// lines: what is cut into slivers cannot be read, and an id that is cut cannot be copied. Into a file
-/// or a pipe it is written as wide as it is.
+/// A table. On a terminal where it is too wide its last column is wrapped, or each row becomes a
+/// record of lines: very narrow columns cannot be read, and a truncated id cannot be copied. To a
+/// file or a pipe it is written at its full width.
 pub(super) struct TextTable {
     headings: Vec<&'static str>,
     rows: Vec<Vec<String>>,
 }
 
-/// Columns that words must have, or they are not wrapped.
+/// Narrowest column in which text is wrapped.
 const NARROWEST: usize = 24;
 /// Columns between two cells.
 const GAP: u16 = 2;
@@ -35,7 +35,7 @@ impl TextTable {
         self.rows.push(cells.collect());
     }
 
-    /// As wide as it wants to be, or at most so wide.
+    /// Renders at the natural width, or at most `width`.
     fn render(&self, width: Option<usize>) -> String {
         let lines = self.laid_out(width);
         let lines: Vec<&str> = lines.lines().map(str::trim_end).collect();
@@ -80,8 +80,8 @@ impl TextTable {
         }
     }
 
-    /// Each row as lines, one for each cell that says something. A word that does not fit beside the
-    /// cell's name but in a line of its own gets one.
+    /// Each row as lines, one for each cell that is not empty. A word that does not fit next to the
+    /// cell's name, but fits on a separate line, gets one.
     fn records(&self, width: usize) -> String {
         let names = self.headings.iter().map(|name| name.len()).max();
         let names = names.unwrap_or(0) + 2;
@@ -117,7 +117,7 @@ impl fmt::Display for TextTable {
     }
 }
 
-/// Lines of at most so many characters, broken between words where there are any.
+/// Lines of at most `width` characters, broken between words if possible.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -145,12 +145,12 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Columns of the terminal, if the output is one; `COLUMNS` says it for a pipe too.
+/// Width of the terminal, if the output is one; `COLUMNS` sets it for a pipe too.
 fn width() -> Option<usize> {
     let told = std::env::var("COLUMNS")
         .ok()
         .and_then(|text| text.parse().ok());
-    // A terminal that does not know its width reports 0.
+    // A terminal with an unknown width reports 0.
     told.or_else(columns).filter(|width| *width >= 20)
 }
 

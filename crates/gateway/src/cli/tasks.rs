@@ -77,7 +77,7 @@ async fn find(app: &App, id: TaskId) -> Result<Task, CliError> {
 
 /// A task as the API shows it to an operator.
 async fn view(app: &App, task: &Task) -> Result<TaskView, CliError> {
-    // A command has no request whose address the links could repeat.
+    // A command has no request whose host the links could use.
     let origin = app.config.public_url.clone();
     let origin = origin.unwrap_or_else(|| format!("http://{}", app.config.listen));
     let links = app.links(origin).showing_providers(true);
@@ -89,7 +89,7 @@ async fn view(app: &App, task: &Task) -> Result<TaskView, CliError> {
     Ok(view)
 }
 
-/// Characters of what was asked that a table shows.
+/// Most characters of the request that a table shows.
 const LONGEST: usize = 60;
 
 async fn list(app: &App, args: &TaskListArgs, json: bool) -> Result<(), CliError> {

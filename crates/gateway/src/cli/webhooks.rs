@@ -1,5 +1,5 @@
-//! `mediagate webhooks`: endpoints of an account and what was sent to them; works while a server is
-//! running on the same data, which does the sending.
+//! `mediagate webhooks`: endpoints of an account and their deliveries; works while a server is
+//! running on the same data, which sends them.
 
 use clap::{Args, Subcommand};
 

@@ -1,4 +1,4 @@
-//! `GET /v1/admin/events`: what happens in the whole gateway, as it happens.
+//! `GET /v1/admin/events`: a live stream of events of the whole gateway.
 
 use std::convert::Infallible;
 
@@ -57,7 +57,7 @@ fn event_stream(
         loop {
             match follower.next().await {
                 Ok(FeedItem::Event(told)) => {
-                    // The id is a time, so that any process can take up the stream.
+                    // The id is a time, so that any process can resume the stream.
                     let id = told.event.at().micros().to_string();
                     let told = AdminHappening::new(&told);
                     let event = Event::default().event(told.subject()).id(id).json_data(told);

@@ -25,8 +25,8 @@ use mediagate_core::domain::operator::OperatorAction;
 use mediagate_model::error::Error;
 use mediagate_model::ids::KeyId;
 
-/// A request that changes keys: not with a former secret, which would take them from their owner or
-/// outlive its grace.
+/// A request that changes keys. A former secret may not do that: it could lock out the owner of the
+/// key, or have effects beyond its grace period.
 pub(crate) struct KeyWrite(OperatorWrite);
 
 impl FromRequestParts<App> for KeyWrite {
@@ -56,7 +56,8 @@ pub(crate) async fn create(
     let by = write.actor();
     let make = async |operation: OperatorAction<'_, IssuedKey>| {
         let handle = account.as_deref().unwrap_or(accounts::DEFAULT_HANDLE);
-        // Before the account: a refused request must not leave a new one behind.
+        // Checked before the account is created: a refused request must not leave a new account
+        // behind.
         keys::check_models(&app, new.models.as_deref())?;
         let account = accounts::ensure_by(&app, handle, by).await?;
         keys::issue(&app, operation, &account, new).await

@@ -1,4 +1,4 @@
-//! `/v1/admin/ledger`: every movement of money, whether it adds up, and corrections.
+//! `/v1/admin/ledger`: every movement of money, consistency checks, and corrections.
 
 use axum::Json;
 use axum::extract::State;

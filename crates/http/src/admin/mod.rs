@@ -1,4 +1,4 @@
-//! `/v1/admin`: what an operator sees and changes, of every account.
+//! `/v1/admin`: what operators can see and change, for all accounts.
 //!
 //! Reads need the scope `admin` (`AllowedCaller<Admin>`), writes are an [`OperatorWrite`](write::OperatorWrite), which adds the audit log
 //! and the `Idempotency-Key`.

@@ -1,4 +1,4 @@
-//! `/v1/admin/providers`: every route to a provider, how it does, and what an operator does to it.
+//! `/v1/admin/providers`: every route to a provider, its state, and the operator's actions on it.
 
 use axum::Json;
 use axum::extract::{Path, State};

@@ -1,4 +1,4 @@
-//! `/v1/admin/submissions`: what was sent to providers and nobody could confirm.
+//! `/v1/admin/submissions`: submissions to providers that could not be confirmed.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,5 +1,4 @@
-//! A write by an operator: who asks, its `Idempotency-Key`, and the answer that a repeated request
-//! gets.
+//! A write by an operator: its author, its `Idempotency-Key`, and the answer for repeated requests.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -47,7 +46,7 @@ impl FromRequestParts<App> for OperatorWrite {
     }
 }
 
-/// What a request wants, and by what it is known.
+/// The input of a request, and its fingerprint.
 pub(crate) type FingerprintedInput<T> = (T, Fingerprint);
 
 impl OperatorWrite {
@@ -87,14 +86,14 @@ impl OperatorWrite {
         }
     }
 
-    /// By what a request without a body is known.
+    /// The fingerprint of a request without a body.
     pub(crate) fn fingerprint(&self) -> Fingerprint {
         Fingerprint::for_path(self.method.as_str(), &self.path)
     }
 
-    /// Makes something: without an `Idempotency-Key` too, a repeated request whose first answer did
-    /// not arrive gets that answer. `show` tells of what was made; the flag says that it is told to
-    /// the first request, and may contain secrets.
+    /// Creates something. Even without an `Idempotency-Key`, a repeated request whose first answer
+    /// was lost gets that answer. `show` describes the result; its flag is true for the first
+    /// request, whose answer may contain secrets.
     pub(crate) async fn make<T: Send + 'static, W: Serialize>(
         self,
         app: &App,
@@ -104,11 +103,12 @@ impl OperatorWrite {
     ) -> Result<Response, Error> {
         let show = Arc::new(show);
         let kept = show.clone();
-        // What is stored for a repeated request contains no secret: `false` leaves it out.
+        // The answer that is stored for repetitions contains no secret: `false` omits it.
         let tell: AnswerBuilder<T> = Arc::new(move |made| stored_answer(&kept(made, false)));
         let by = self.actor();
         let asked = IdempotentRequest::new(app, &self.context, self.arrival, known)?;
-        // The first response may have the secret. It is passed on here, beside what is stored.
+        // The first response may have the secret. It is passed on separately from the stored
+        // answer.
         let first: Mutex<Option<W>> = Mutex::new(None);
         let make = async |visit: &IntentVisit| {
             let made = make(OperatorAction::from_request(by, visit, tell.clone())).await?;
@@ -132,8 +132,8 @@ impl OperatorWrite {
         asked.answer(make, answer).await
     }
 
-    /// Changes something that is there: only an `Idempotency-Key` makes two requests one, because
-    /// the same change may be meant again after another.
+    /// Changes something that exists. Only an `Idempotency-Key` identifies a repetition, because
+    /// the same change may be wanted again after a different one.
     pub(crate) async fn change<T: Send + 'static, W: Serialize>(
         self,
         app: &App,

@@ -56,7 +56,7 @@ impl MultipartForm {
     /// Starts to read a form whose contents have at most `limit` bytes.
     pub(crate) async fn open(request: Request, app: &App, limit: u64) -> Result<Self, Error> {
         let kind = request.headers().get(header::CONTENT_TYPE);
-        // RFC 2046 limits a boundary to 70 characters, so no honest form needs more.
+        // RFC 2046 limits a boundary to 70 characters, so no legitimate form needs more.
         if kind.is_some_and(|kind| kind.len() > MAX_CONTENT_TYPE_BYTES) {
             return Err(malformed("its boundary is too long"));
         }
@@ -166,8 +166,8 @@ struct LimitedBody {
     body: Body,
     gate: Arc<FormLimits>,
     left: u64,
-    /// Whether to hand out the pieces one by one; otherwise the parser would buffer all that has
-    /// arrived.
+    /// Whether to hand out the pieces one by one; otherwise the parser would buffer everything that
+    /// has arrived.
     is_pausing: bool,
 }
 

@@ -8,8 +8,8 @@ use mediagate_model::error::{Error, ErrorCode};
 
 /// Bytes of JSON outside `data:` URLs.
 const MAX_PLAIN_BYTES: usize = 1_000_000;
-/// Values and member names. A parsed object with one member takes about 700 bytes, however short
-/// its text.
+/// Values and member names. In memory, a parsed object with one member takes about 700 bytes,
+/// however short its text.
 const VALUES: usize = 150_000;
 /// The parser's own limit.
 const DEPTH: usize = 128;
@@ -32,7 +32,7 @@ enum ScanState {
     Outside,
     /// In a number, `true`, `false` or `null`.
     Literal,
-    /// So many bytes into a string that may still turn out to be a `data:` URL.
+    /// This many bytes into a string that may still turn out to be a `data:` URL.
     Start(usize),
     /// In a `data:` URL.
     Data,

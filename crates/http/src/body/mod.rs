@@ -1,7 +1,7 @@
 //! Request bodies: limited in size, time and memory, and checked while they arrive. `json_scanner` bounds
 //! the memory that parsed JSON takes, `form` reads multipart forms.
 //!
-//! Nothing of a body is kept but what was read from it.
+//! Only the values read from a body are kept.
 
 pub(super) mod form;
 mod json_scanner;
@@ -53,9 +53,9 @@ impl FromRequest<App> for JsonBody {
         match arrived.unwrap_or_else(|_| Err(timeout_error())) {
             Ok(bytes) => Ok(Self { bytes, share: held }),
             Err(error) => {
-                // The memory is free before the rest is read, which can take seconds. It is read
-                // because hyper closes a connection with data still on its way: the client would
-                // see a reset instead of the answer.
+                // The memory is released before the rest is read, which can take seconds. The rest
+                // is read because hyper closes a connection with data still on its way: the client
+                // would see a reset instead of the answer.
                 drop(held);
                 drain(body).await;
                 Err(error.into())
@@ -64,8 +64,8 @@ impl FromRequest<App> for JsonBody {
     }
 }
 
-/// A body that may be left out. Whether there is one, only its bytes tell: by HTTP/2 it needs no length,
-/// and by HTTP/1.1 it may come in chunks of which the first is the last.
+/// A body that may be left out. Only its bytes show whether there is one: with HTTP/2 it needs no
+/// length, and with HTTP/1.1 it may be chunked with an empty first chunk.
 impl OptionalFromRequest<App> for JsonBody {
     type Rejection = ErrorResponse;
 
@@ -169,8 +169,9 @@ async fn receive(body: &mut Body, held: &mut QuotaShare) -> Result<Bytes, Error>
         if bytes.len() + piece.len() > BODY_LIMIT {
             return Err(too_large("The body", BODY_LIMIT));
         }
-        // Judged before it is kept: what is refused takes no memory. The share grows by what
-        // arrives, not by `Content-Length`, so a body that trickles holds no more than it sent.
+        // Checked before it is kept, so that refused data takes no memory. The share grows by the
+        // bytes that arrive, not by `Content-Length`, so a slowly sent body uses no more memory
+        // than it has sent.
         judge.scan(&piece)?;
         held.grow(piece.len() as u64).map_err(no_memory)?;
         bytes.extend_from_slice(&piece);

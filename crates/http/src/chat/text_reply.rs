@@ -1,5 +1,5 @@
-//! Text reply to a chat that may not be as long as a video's address: a sentence, cut to fit.
-//! Clients test a connection so. Nothing is made, held or sent to a provider.
+//! Text reply to a chat whose token limit is too small for a video's URL: a sentence, cut to fit.
+//! Clients send such requests to test a connection. Nothing is made, held or sent to a provider.
 
 use std::convert::Infallible;
 
@@ -17,11 +17,11 @@ use mediagate_core::domain::video::VideoOrder;
 use mediagate_model::catalog::Model;
 use mediagate_model::ids::TaskId;
 
-/// It has more tokens than any limit that it is cut to.
+/// It has more tokens than any limit to which it is cut.
 const SENTENCE: &str = "The connection works. No video was made, and nothing was charged: the token \
                         limit is too small for a video URL.";
 
-/// The sentence for each video that was ordered, cut to so many tokens.
+/// The sentence for each video that was ordered, cut to this many tokens.
 pub(super) fn answer(app: &App, model: &Model, order: &VideoOrder, limit: usize) -> ChatCompletion {
     let sentence = cut(limit);
     let choices: Vec<ChatChoice> = (0..order.count)

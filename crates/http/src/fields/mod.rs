@@ -1,8 +1,8 @@
 //! Field reader of a JSON object, which collects everything that is wrong.
 //!
-//! Each getter returns `None` for a field that is absent, null, or at fault; a
-//! fault is remembered, and [`read`] fails with all of them at once. Unknown
-//! fields are not looked at: callers send other dialects' extras.
+//! Each getter returns `None` for a field that is absent, null, or invalid; faults are collected,
+//! and [`read`] fails with all of them at once. Unknown fields are ignored: callers send additional
+//! fields of other APIs.
 //!
 //! Requests are declared (`request`), with fields of the types in `types`: a
 //! declaration is the request's reader and its schema.
@@ -92,12 +92,12 @@ impl<'a> BodyFields<'a> {
         }
     }
 
-    /// Remembers a fault of a field.
+    /// Records a fault of a field.
     pub fn fault(&self, name: &str, code: ErrorCode, message: impl Into<String>) {
         self.fault_at(self.path(name), code, message);
     }
 
-    /// Remembers a fault at a full path.
+    /// Records a fault at a full path.
     pub fn fault_at(&self, param: String, code: ErrorCode, message: impl Into<String>) {
         self.faults.borrow_mut().push(FieldError {
             code,
@@ -111,7 +111,7 @@ impl<'a> BodyFields<'a> {
         self.map.get(name).filter(|value| !value.is_null())
     }
 
-    /// Makes it a fault that the field is absent or null.
+    /// Records a fault if the field is absent or null.
     pub fn require(&self, name: &str) {
         if self.value(name).is_none() {
             self.fault(name, ErrorCode::MissingField, "This field is required.");
@@ -259,7 +259,8 @@ impl<'a> BodyFields<'a> {
     }
 }
 
-/// Whether a text can be kept: bounded, and free of NUL, which Postgres cannot store.
+/// Checks that a text can be stored: of limited length, and free of NUL, which Postgres cannot
+/// store.
 pub fn check_text(text: &str, most: usize) -> Result<(), String> {
     // A text never has more characters than bytes, so most texts need no count.
     if text.len() > most && text.chars().count() > most {

@@ -11,13 +11,13 @@ use super::BodyFields;
 /// Schemas that a request refers to, by name.
 pub type SchemaList = Vec<(String, RefOr<Schema>)>;
 
-/// A type of field: how it is read, and what the document says of it.
+/// A type of field: how it is read, and its description in the API document.
 pub trait FieldType {
-    /// What is read.
+    /// The type of the value that is read.
     type Value;
     /// Whether it is a fault that the field is absent or null.
     const IS_REQUIRED: bool = false;
-    /// Reads a field; `None` when it is absent, null or at fault.
+    /// Reads a field; `None` when it is absent, null or invalid.
     fn read(body: &BodyFields<'_>, name: &str) -> Option<Self::Value>;
     /// The schema of a value that is there.
     fn schema() -> RefOr<Schema>;
@@ -33,7 +33,7 @@ pub fn read<F: FieldType>(body: &BodyFields<'_>, name: &str) -> Option<F::Value>
     F::read(body, name)
 }
 
-/// The schema of a declared field, with what is said about it.
+/// The schema of a declared field, with its description.
 pub fn property<F: FieldType>(about: &str) -> RefOr<Schema> {
     let schema = if F::IS_REQUIRED {
         F::schema()
@@ -45,7 +45,7 @@ pub fn property<F: FieldType>(about: &str) -> RefOr<Schema> {
 
 fn or_null(schema: RefOr<Schema>) -> RefOr<Schema> {
     match schema {
-        // An `enum` lists all values, so null would not pass beside it even if the type allowed it.
+        // An `enum` lists all values, so null would not be valid even if the type allowed it.
         RefOr::T(Schema::Object(mut object)) if object.enum_values.is_none() => {
             if let SchemaType::Type(kind) = &object.schema_type {
                 object.schema_type = SchemaType::Array(vec![kind.clone(), Type::Null]);
@@ -114,11 +114,10 @@ pub fn with_rest(mut object: Object, rest: &[&str]) -> Object {
     object
 }
 
-/// Declares a request, or an object within one: a struct of its fields in the order
-/// in which they are read and their faults are told. Each is an `Option`, `None`
-/// where it was absent, null or at fault. `+ name: Type` adds the fields of another
-/// request, which others have too. `.. rest` at the end keeps the whole object, for
-/// those that take members which are not declared.
+/// Declares a request, or an object within one: a struct of its fields in the order in which they
+/// are read and their faults are reported. Each is an `Option`, `None` if it was absent, null or
+/// invalid. `+ name: Type` adds the fields of another request, which others have too. `.. rest` at
+/// the end keeps the whole object, for those that take members which are not declared.
 macro_rules! request {
     (
         $(#[doc = $about:literal])+
@@ -145,7 +144,7 @@ macro_rules! request {
         }
 
         impl $name {
-            /// Reads the fields; what is wrong with them is remembered in `body`.
+            /// Reads the fields; their faults are recorded in `body`.
             $vis fn read(body: &$crate::fields::BodyFields<'_>) -> Self {
                 Self {
                     $($field: $crate::fields::request::read::<$type>(body, stringify!($field)),)*
@@ -154,7 +153,7 @@ macro_rules! request {
                 }
             }
 
-            /// What the document says of it.
+            /// Its schema for the API document.
             $vis fn object() -> utoipa::openapi::schema::Object {
                 let object = utoipa::openapi::schema::ObjectBuilder::new()
                     .description(Some(concat!($($about),+).trim()));

@@ -10,7 +10,7 @@ use super::BodyFields;
 use super::request::{FieldType, SchemaList};
 use mediagate_model::error::ErrorCode;
 
-/// A field that has to be there.
+/// A field that is required.
 pub struct RequiredField<F>(PhantomData<F>);
 
 impl<F: FieldType> FieldType for RequiredField<F> {
@@ -36,7 +36,7 @@ pub fn text(most: usize) -> ObjectBuilder {
     text.max_length(Some(most))
 }
 
-/// A text of at most so many characters.
+/// A text of at most `MOST` characters.
 pub struct TextField<const MOST: usize>;
 
 impl<const MOST: usize> FieldType for TextField<MOST> {
@@ -115,7 +115,7 @@ impl<const LEAST: i64, const MOST: i64> FieldType for IntegerField<LEAST, MOST> 
     }
 
     fn schema() -> RefOr<Schema> {
-        // The ends of i64 stand for no bound, and the document should not show them.
+        // The limits of i64 mean that there is no bound, and the document should not show them.
         let bound = |bound: i64| isize::try_from(bound).ok();
         ObjectBuilder::new()
             .schema_type(Type::Integer)

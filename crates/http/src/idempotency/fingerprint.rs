@@ -15,7 +15,7 @@ use mediagate_model::ids::IntentId;
 pub(crate) struct Fingerprint(Sha256);
 
 impl Fingerprint {
-    /// Of such an order. Its endpoint's brand makes no difference.
+    /// The fingerprint of an order of this type. The brand in its endpoint makes no difference.
     pub(crate) fn for_order<O: ApiOrder>() -> Self {
         let mut hash = Sha256::new();
         hash.update(b"POST ");
@@ -23,27 +23,26 @@ impl Fingerprint {
         Self(hash)
     }
 
-    /// Of a request with this method to this path.
+    /// The fingerprint of a request with this method to this path.
     pub(crate) fn for_path(method: &str, path: &str) -> Self {
         let mut hash = Sha256::new();
         hash.update(format!("{method} {path}"));
         Self(hash)
     }
 
-    /// That no other request has.
+    /// Makes the fingerprint unique, so that no other request has it.
     pub(crate) fn unique(mut self) -> Self {
         self.0.update(IntentId::new().to_string());
         self
     }
 
-    /// With this JSON in it; the order of members makes no difference.
+    /// Adds JSON to the fingerprint; the order of members makes no difference.
     pub(crate) fn json(mut self, value: &Value) -> Self {
         self.add(value);
         self
     }
 
-    /// An order in JSON, and its fingerprint; the share of memory is for whoever
-    /// keeps what was read.
+    /// An order in JSON, and its fingerprint; keep the share of memory as long as the order.
     pub(crate) async fn read<O: ApiOrder>(
         app: &App,
         body: JsonBody,
@@ -53,7 +52,7 @@ impl Fingerprint {
         Ok((order, fingerprint, held))
     }
 
-    /// With this file in it, by its digest.
+    /// Adds a file to the fingerprint, by its digest.
     pub(crate) fn file(mut self, digest: &[u8]) -> Self {
         self.0.update(b"f");
         self.0.update(digest);

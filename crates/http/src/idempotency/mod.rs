@@ -1,5 +1,5 @@
-//! Requests that make something: known when they come again, their answers kept
-//! and watched until they have arrived. `core/intents` has the rules.
+//! Requests that make something: repetitions are recognised, and answers are stored and watched
+//! until they have been delivered. `core/intents` has the rules.
 
 mod fingerprint;
 mod stored_answer;
@@ -51,7 +51,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
     key.transpose()
 }
 
-/// Whether an SDK says that it sent this request before.
+/// Whether an SDK marks this request as a retry.
 fn is_retry(headers: &HeaderMap) -> bool {
     let count = headers
         .get(RETRY_COUNT)
@@ -59,42 +59,42 @@ fn is_retry(headers: &HeaderMap) -> bool {
     count.is_some_and(|count| count.parse::<u32>().is_ok_and(|count| count > 0))
 }
 
-/// A caller and what it wants.
+/// A caller and its request.
 pub(super) struct IdempotentRequest<'a> {
     app: &'a App,
     context: &'a RequestContext,
     request: IntentRequest,
     /// Whether the intent must be on disk before anything is done for it.
     reserve: bool,
-    /// Why nothing is done for it at all.
+    /// Set if the request is refused before anything is done for it.
     refused: Option<Error>,
 }
 
-/// An answer, and whether it is the last word on its intent.
+/// An answer, and whether it is final for its intent.
 pub(super) struct IntentAnswer {
     pub(super) response: Response,
-    /// When it closes its intent, once it has arrived; `None` when it does not,
-    /// or when its body says so itself.
+    /// When it closes its intent, once it has been delivered; `None` if it does not close it, or if
+    /// its body does so itself.
     pub(super) close: Option<IntentCloseTime>,
-    /// Whether it is given again, byte for byte, to the next request with the
-    /// same key; a stream is told anew.
+    /// Whether it is repeated, byte for byte, for the next request with the same key; a stream is
+    /// generated again.
     pub(super) is_kept: bool,
-    /// What was made failed, and a retry makes something new.
+    /// Set if the result failed in a way that a retry makes something new.
     failed: Option<Arc<Error>>,
 }
 
-/// What was made for a request, and how far.
+/// What was made for a request, and whether it is already answered.
 pub(super) enum CreationOutcome {
-    /// Its answer is still to come.
+    /// The answer has to be built.
     Unanswered(IntentOutcome),
-    /// This is its answer, and kept together with it.
+    /// The answer, which was stored together with the result.
     Answered(StoredAnswer),
-    /// Nothing was made, and this says so: the request, sent again, is a new one.
+    /// Nothing was made, and this response says so: if the request is sent again, it is a new one.
     NothingCreated(Response),
 }
 
-/// Accepts a draft of which the answer can be told at once, by `tell`. With a
-/// key the answer is kept in the transaction that accepts it.
+/// Accepts a draft whose response can be built at once, with `tell`. With a key the answer is
+/// stored in the transaction that accepts the draft.
 pub(super) async fn accept(
     app: &App,
     context: &RequestContext,
@@ -150,9 +150,9 @@ impl<'a> IdempotentRequest<'a> {
         }
     }
 
-    /// Answers the request: `make` makes what it wants unless that was done
-    /// before, and `answer` tells of it. `answer` is handed the caller's
-    /// presence, and whether others asked before.
+    /// Answers the request: `make` carries it out unless an earlier request did, and `answer`
+    /// describes the result. `answer` gets the caller's guard, and whether the result was made by
+    /// an earlier request.
     pub(super) async fn answer(
         mut self,
         make: impl AsyncFnOnce(&IntentVisit) -> Result<CreationOutcome, Error>,
@@ -177,7 +177,7 @@ impl<'a> IdempotentRequest<'a> {
                     drop(visit);
                     self.begin().await?
                 }
-                // Of what made nothing, nothing is kept.
+                // If nothing was made, nothing is stored.
                 Err(error) if visit.made_nothing() => {
                     return Err(self.made_nothing(error));
                 }
@@ -189,12 +189,12 @@ impl<'a> IdempotentRequest<'a> {
         match begun {
             Lookup::Existing(visit, found) => self.tell_again(visit, found, answer).await,
             Lookup::Answered(stored) => replay(stored),
-            // What was ahead has failed by now.
+            // The request that came first has failed.
             Lookup::New(_) => Err(Error::Overtaken),
         }
     }
 
-    /// Tells of what an intent made; `is_known` says that others asked before.
+    /// Answers with the result of an intent; `is_known` if an earlier request made it.
     async fn respond(
         &self,
         visit: IntentVisit,
@@ -213,7 +213,7 @@ impl<'a> IdempotentRequest<'a> {
         if let Some(failed) = &answer.failed {
             self.app.intents.failed(&self.request, failed);
         }
-        // The bytes of the first answer are for those who come by its key.
+        // The exact bytes of the first answer are only for repetitions with its key.
         if answer.is_kept && self.request.idempotency_key.is_some() {
             answer.response = self.keep(&visit, answer.response).await?;
         }
@@ -226,7 +226,7 @@ impl<'a> IdempotentRequest<'a> {
         Ok(watch(answer.response, client))
     }
 
-    /// Tells of what an earlier request made.
+    /// Answers with the result of an earlier request.
     async fn tell_again(
         &self,
         visit: IntentVisit,
@@ -237,7 +237,7 @@ impl<'a> IdempotentRequest<'a> {
         self.respond(visit, found, true, answer).await
     }
 
-    /// Nothing was made: a retry of this makes something of its own.
+    /// Notes that nothing was made: a retry of this request makes something new.
     fn made_nothing(&self, error: Error) -> Error {
         self.app.intents.refused(&self.request, &error);
         error
@@ -247,8 +247,8 @@ impl<'a> IdempotentRequest<'a> {
         self.app.intents.begin(&self.request, self.reserve).await
     }
 
-    /// Keeps an answer for the next request with the same key, or gives the one
-    /// that was kept before.
+    /// Keeps an answer for the next request with the same key, or returns the one that was stored
+    /// before.
     async fn keep(&self, visit: &IntentVisit, response: Response) -> Result<Response, Error> {
         let answer = store_response(response).await?;
         let first = self.app.intents.keep_answer(visit.id(), answer).await?;
@@ -268,7 +268,7 @@ impl IntentAnswer {
         }
     }
 
-    /// The same, but told anew to who comes by its key.
+    /// The same, but generated again for repetitions with its key.
     pub(super) fn not_stored(response: impl IntoResponse, close: IntentCloseTime) -> Self {
         Self {
             is_kept: false,
@@ -286,9 +286,8 @@ impl IntentAnswer {
         }
     }
 
-    /// An error about something that was made, which closes its intent at
-    /// `close`. One that a retry can mend is not kept; one after which the task
-    /// goes on leaves its intent open.
+    /// An error about something that was made, which closes its intent at `close`. An error that a
+    /// retry can fix is not stored; one after which the task continues leaves its intent open.
     pub(super) fn error_answer(
         error: Error,
         request_id: &RequestId,

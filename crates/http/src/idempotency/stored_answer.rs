@@ -8,9 +8,9 @@ use http_body_util::BodyExt as _;
 use mediagate_model::error::Error;
 use mediagate_model::intent::StoredAnswer;
 
-/// Says that an answer is not the first one to its request.
+/// Marks an answer that repeats an earlier one.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-/// What is kept of an answer's headers.
+/// The headers of an answer that are stored.
 const STORED_HEADERS: [&str; 6] = [
     "content-type",
     "x-task-id",

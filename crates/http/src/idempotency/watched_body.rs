@@ -1,4 +1,4 @@
-//! Watched bodies: an answer is watched until it is written to the end; then the caller has it.
+//! Watched bodies: an answer is watched until it is written completely; then the caller has it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use http_body::{Frame, SizeHint};
 
 use mediagate_core::intents::ClientGuard;
 
-/// The answer, which tells the caller's presence of its end.
+/// Wraps the answer, so that its end is noted in the caller's guard.
 pub(super) fn watch(response: Response, presence: Arc<ClientGuard>) -> Response {
     response.map(|body| Body::new(WatchedBody { body, presence }))
 }

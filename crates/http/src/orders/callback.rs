@@ -32,7 +32,7 @@ impl CallbackFields {
             .into_iter()
             .filter_map(|(param, url)| Some(CallbackUrl { url: url?, param }));
         let first = named.next();
-        // Only one address is called, so a second one would be silently forgotten.
+        // Only one address is called, so a second one would be silently ignored.
         for second in named {
             let message = "Set only one of callback_url, notify_hook and webhook_url.";
             body.fault(second.param, ErrorCode::InvalidValue, message);

@@ -176,7 +176,7 @@ impl QuotableOrder for ChatOrder {
 }
 
 fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
-    // No `?` until every field was read: the caller is told all mistakes at once.
+    // No `?` until every field was read, so that the caller gets all mistakes at once.
     let cut_to = token_limit(&request);
     let provider_options = provider_options(body, &mut request);
     let callback = CallbackFields {

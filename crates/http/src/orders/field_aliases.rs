@@ -1,7 +1,7 @@
 //! Alias fields: other services' names of a video's length, its first frame and its last.
 //!
-//! They say what is made and what it costs, so each is taken or refused, never ignored. Who says
-//! one thing under several names must say the same.
+//! They determine the result and its price, so each is used or refused, never ignored. If several
+//! names of one field are set, their values must agree.
 
 use serde_json::Value;
 use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder};

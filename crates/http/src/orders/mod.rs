@@ -1,9 +1,8 @@
-//! The requests that make something, each as it is declared, read and turned into
-//! what the domain knows.
+//! The requests that make something: their declarations, and how each is read and converted to a
+//! domain type.
 //!
-//! An [`ApiOrder`] says at which endpoint it is placed and by what scope: the key check,
-//! the fingerprint by which a request is known when it comes again, quotes and the
-//! document's test have it from here.
+//! An [`ApiOrder`] defines the endpoint and the scope of an order; the key check, the fingerprint
+//! that identifies repeated requests, quotes and the document's test use them.
 
 pub mod admin;
 pub mod callback;

@@ -94,13 +94,12 @@ impl ApiOrder for MusicOrder {
         fields::read(body, |body| match task_of(body) {
             Some(task) if task != GEN_STEM => {
                 let makes_song = [GENERATE, EXTEND].contains(&task.as_str());
-                // Only songs have these fields. What another task means by them is for the provider
-                // to judge.
+                // Only songs have these fields. For other tasks, the provider interprets them.
                 let words = makes_song.then(|| SongWords::read(body));
                 Some(Self::Song(song::order(body, task, words.as_ref())))
             }
             task => {
-                // Read in any case, so that all faults are found.
+                // Always read, so that all faults are found.
                 let separation = separation::order(body, SeparationFields::read(body));
                 task.and(separation).map(Self::Separation)
             }
@@ -129,7 +128,7 @@ fn task_of(body: &BodyFields<'_>) -> Option<String> {
     } else {
         SubmitTask::read(body).task?
     };
-    // Clients of this dialect send `generate` for both, and mean `extend` by naming a clip.
+    // Clients of this dialect send `generate` for both, and mean `extend` if they name a clip.
     let goes_on = said == GENERATE && !is_absent(body, "continue_clip_id");
     Some(if goes_on { EXTEND.to_owned() } else { said })
 }

@@ -1,4 +1,4 @@
-//! The separation of a clip, as the music dialect asks for it.
+//! The separation of a clip, as ordered in the music dialect.
 
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};

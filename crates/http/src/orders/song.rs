@@ -1,4 +1,4 @@
-//! Songs, and whatever else a provider of the music dialect does.
+//! Songs, and all other tasks of the music dialect's providers.
 
 use utoipa::openapi::{RefOr, Schema};
 

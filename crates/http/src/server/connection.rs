@@ -42,12 +42,12 @@ pub(super) struct AcceptedConnection {
 }
 
 impl AcceptedConnection {
-    /// Serves until either side closes, it is idle for too long, or its place is needed.
+    /// Serves until either side closes, it is idle for too long, or its slot is needed.
     pub(super) async fn serve(self, router: Router) {
         // Responses are small and complete; delaying them to fill packets gains nothing.
         drop(self.stream.set_nodelay(true));
-        // Shared with the requests: before an order is accepted, this socket is asked whether its
-        // caller is still there (`PeerSocket`).
+        // Shared with the requests: before an order is accepted, this socket is checked for whether
+        // its caller is still connected (`PeerSocket`).
         let stream = Arc::new(self.stream);
         let (peer, line, guest) = (self.peer, PeerSocket::of(&stream), self.connection.clone());
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
@@ -56,21 +56,21 @@ impl AcceptedConnection {
         });
         let mut builder = Builder::new(TokioExecutor::new());
         builder
-            // hyper's `half_close` stays off: a caller that closes its side counts as gone, here as
-            // in `PeerSocket`.
+            // hyper's `half_close` stays off: a caller that closes its side counts as disconnected,
+            // here as in `PeerSocket`.
             .http1()
             .timer(TokioTimer::new())
-            // This is for later heads. `silence` gives the first one less time, and covers what
-            // hyper does not time: the choice of the protocol, and HTTP/2 connections without a
-            // request.
+            // This is the timeout of later heads. `silence` gives the first one less time, and
+            // covers phases without a timeout in hyper: the choice of the protocol, and HTTP/2
+            // connections without a request.
             .header_read_timeout(self.limits.idle)
-            // A connection beyond the caps ends after one response and leaves its place to the
-            // next.
+            // A connection beyond the caps ends after one response and makes room for the next.
             .keep_alive(!self.connection.is_overflow)
             .max_buf_size(BUFFER);
         builder
             // A machine that vanished sends no FIN. hyper closes the connection when a ping stays
-            // unanswered for 20 s (its default), and only then is the caller known to be gone.
+            // unanswered for 20 s (its default), and only then is it known that the caller has
+            // disconnected.
             .http2()
             .timer(TokioTimer::new())
             .keep_alive_interval(PING);
@@ -80,9 +80,9 @@ impl AcceptedConnection {
         let mut is_ending = false;
         loop {
             tokio::select! {
-                // The order matters. After the process was suspended, all of these can be ready at
-                // once, and a connection whose next request has arrived must not be closed as
-                // silent.
+                // The order matters. After the process was suspended, all of these branches can be
+                // ready at once, and a connection whose next request has arrived must not be closed
+                // as silent.
                 biased;
                 ended = &mut connection => {
                     // Peers break connections all the time, so this is not worth a warning.
@@ -94,8 +94,8 @@ impl AcceptedConnection {
                 // Only idle connections are evicted. A request that arrives just now is lost, as on
                 // any connection that its server closes.
                 () = self.connection.leave.cancelled() => return,
-                // An HTTP/2 peer gets a GOAWAY before the end, so it knows that a request that it
-                // sends now is not processed.
+                // An HTTP/2 peer gets a GOAWAY before the end, so it knows that requests sent from
+                // now on are not processed.
                 () = &mut silence => {
                     connection.as_mut().graceful_shutdown();
                     drop(tokio::time::timeout(CLOSE_TIMEOUT, &mut connection).await);
@@ -152,7 +152,7 @@ impl HttpBody for TrackedBody {
     }
 }
 
-/// Returns when nothing was requested for the allowed time.
+/// Returns when there was no request for the allowed time.
 async fn wait_idle_timeout(mut is_busy: watch::Receiver<bool>, limits: Arc<ConnectionLimits>) {
     // Only requests count. A head that trickles in byte by byte does not extend the deadline.
     let mut until = Instant::now() + limits.first_request;

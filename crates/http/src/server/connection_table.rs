@@ -1,7 +1,7 @@
 //! Connection table: counts connections in total and per peer, and makes room for a new one by
 //! closing the longest idle one.
 //!
-//! If all are busy, a few more are admitted without a place: probes are answered and other requests
+//! If all are busy, a few more are admitted beyond the caps: probes are answered and other requests
 //! refused, so that a full gateway does not look dead.
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,7 +16,7 @@ use super::ConnectionLimits;
 /// Connections admitted beyond the caps.
 const MAX_OVERFLOW: usize = 32;
 
-/// All connections.
+/// The table of all connections.
 pub(super) struct ConnectionTable {
     limits: Arc<ConnectionLimits>,
     state: Mutex<TableState>,
@@ -24,20 +24,20 @@ pub(super) struct ConnectionTable {
 
 #[derive(Default)]
 struct TableState {
-    /// Numbers guests, and times at which they became idle.
+    /// Numbers the connections, and orders the moments at which they became idle.
     clock: u64,
     connections: HashMap<u64, TableEntry>,
     admitted: ConnectionGroup,
     overflow: ConnectionGroup,
-    /// Those with a place, by address.
+    /// Connections within the caps, by address.
     peers: HashMap<IpAddr, ConnectionGroup>,
 }
 
-/// A group of guests.
+/// A group of connections.
 #[derive(Default)]
 struct ConnectionGroup {
     count: usize,
-    /// Guests without a request, by when they became idle.
+    /// Connections without a request, by when they became idle.
     idle: BTreeMap<u64, u64>,
 }
 
@@ -54,14 +54,14 @@ struct TableEntry {
 pub(super) struct Connection {
     table: Arc<ConnectionTable>,
     id: u64,
-    /// Set when others need the place.
+    /// Set when its slot is needed for others.
     pub(super) leave: CancellationToken,
-    /// Whether it has no place: see [`super::OverflowConnection`].
+    /// Whether it is beyond the caps: see [`super::OverflowConnection`].
     pub(super) is_overflow: bool,
     is_busy: watch::Sender<bool>,
 }
 
-/// A guest's request, until its response is written or abandoned.
+/// A request on a connection, until its response is written or abandoned.
 pub(super) struct ActiveRequest(Arc<Connection>);
 
 impl ConnectionTable {
@@ -84,12 +84,12 @@ impl ConnectionTable {
         };
         let peer = peer_key(peer);
         let mut state = self.state();
-        // The peer comes first: one that is at its cap may displace its own idle connections, never
-        // those of others.
+        // The peer's cap is checked first: a peer at its cap may displace its own idle connections,
+        // never those of others.
         let fits_peer = is_proxy || state.make_room_of_peer(peer, self.limits.per_peer);
         let is_seated = fits_peer && state.make_room(self.limits.max_total);
-        // With all places busy a few more are let in, so that probes get their answer and callers a
-        // 503 instead of a refused connection.
+        // If all slots are busy, a few more are admitted, so that probes get their answer and
+        // callers a 503 instead of a refused connection.
         if !is_seated && !state.make_overflow_room() {
             return None;
         }
@@ -107,8 +107,7 @@ impl ConnectionTable {
             group.count += 1;
         }
         state.connections.insert(id, entry);
-        // A connection that has not asked for anything counts as idle, so silent ones can be
-        // displaced.
+        // A connection without a request counts as idle, so silent ones can be displaced.
         state.mark_idle(id);
         Some(Arc::new(Connection {
             table: self.clone(),
@@ -149,7 +148,7 @@ impl Connection {
         ActiveRequest(self.clone())
     }
 
-    /// Watches whether the guest has a request.
+    /// A watch that shows whether the connection has a request.
     pub(super) fn is_busy(&self) -> watch::Receiver<bool> {
         self.is_busy.subscribe()
     }
@@ -210,7 +209,7 @@ impl TableState {
     }
 
     fn evict(&mut self, id: u64) {
-        // The place is free at once. The connection itself ends a moment later, and its own removal
+        // The slot is free at once. The connection itself ends a moment later, and its own removal
         // then finds nothing.
         if let Some(entry) = self.remove(id) {
             entry.leave.cancel();
@@ -233,7 +232,7 @@ impl TableState {
         Some(entry)
     }
 
-    /// The guest has become idle.
+    /// Notes that the connection has become idle.
     fn mark_idle(&mut self, id: u64) {
         // A counter, not a time: it orders the idle connections, never repeats and needs no clock.
         self.clock += 1;
@@ -262,7 +261,7 @@ impl TableState {
         self.connections.insert(id, entry);
     }
 
-    /// The groups that a guest belongs to.
+    /// The groups that a connection belongs to.
     fn groups(&mut self, entry: &TableEntry) -> impl Iterator<Item = &mut ConnectionGroup> {
         let of_peer = entry
             .is_admitted

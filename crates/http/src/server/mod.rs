@@ -1,4 +1,4 @@
-//! HTTP server: accepts connections and serves them until told to stop.
+//! HTTP server: accepts connections and serves them until shutdown.
 //!
 //! Like `axum::serve`, plus what a public server needs: caps on connections, timeouts for idle
 //! ones, and a bounded shutdown. `connection_table` decides who may connect, `connection` serves one, `stall_timeout`
@@ -42,15 +42,15 @@ pub struct ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// Limits for so many connections in total and per peer, reduced if few `files` may be open: a
-    /// quarter of them stays free for the database, media and providers.
+    /// Limits for these numbers of connections, in total and per peer, reduced if few `files` may
+    /// be open: a quarter of them stays free for the database, media and providers.
     pub fn new(in_all: usize, per_peer: usize, files: Option<u64>, proxies: Vec<IpNet>) -> Self {
         let files = files.and_then(|files| usize::try_from(files).ok());
         let room = files.map_or(usize::MAX, |files| (files - files / 4).max(8));
         let in_all = in_all.min(room);
         Self {
             max_total: in_all,
-            // One peer gets at most half, so that it cannot take every place where few files may be
+            // One peer gets at most half, so that it cannot take every slot if few files may be
             // open.
             per_peer: per_peer.min((in_all / 2).max(1)),
             proxies,

@@ -35,8 +35,9 @@ impl StallTimeoutStream {
         context: &mut Context<'_>,
         write: impl Fn(&TcpStream) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        // This goes by readiness, because `AsyncWrite` needs the stream for itself and this one is
-        // shared. Readiness may be outdated: the socket then says so, and it is awaited again.
+        // Uses readiness, because `AsyncWrite` needs exclusive access and this stream is shared.
+        // Readiness may be outdated: then the write returns `WouldBlock`, and readiness is awaited
+        // again.
         loop {
             ready!(self.stream.poll_write_ready(context))?;
             match write(&self.stream) {
@@ -52,7 +53,7 @@ impl StallTimeoutStream {
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            // Any progress starts the minute anew: a slow reader is fine, one that stopped is not.
+            // Any progress restarts the minute: a slow reader is fine, one that stopped is not.
             self.stalled = None;
             return written;
         }
@@ -109,7 +110,8 @@ impl AsyncWrite for StallTimeoutStream {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // tokio's own shutdown also needs the stream for itself. shutdown(2) does not block.
+        // tokio's own shutdown also needs exclusive access to the stream. shutdown(2) does not
+        // block.
         let done = shutdown(&*self.stream, Shutdown::Write).map_err(io::Error::from);
         Poll::Ready(done)
     }

@@ -139,7 +139,7 @@ impl MatchObject {
             MatchKind::Exact => ("exact", None, None),
             MatchKind::Watermark => ("watermark", None, None),
             MatchKind::Near { of, distance } => {
-                // A thousandth is finer than the measure.
+                // A thousandth is finer than the accuracy of the measure.
                 let distance = (f64::from(distance) * 1000.0).round() / 1000.0;
                 ("near", Some(of), Some(distance))
             }

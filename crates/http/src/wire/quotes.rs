@@ -68,7 +68,7 @@ impl QuoteObject {
     /// A quote, with the names of hosted providers or without.
     pub fn new(endpoint: String, quote: &Quote, shows_providers: bool) -> Self {
         let is_hosted = quote.routes.iter().any(|route| route.provider != EMBEDDED);
-        // The routes' own models and prices would tell who the providers are.
+        // The routes' own models and prices would reveal who the providers are.
         let routes = if is_hosted && !shows_providers {
             vec![hidden(quote)]
         } else {

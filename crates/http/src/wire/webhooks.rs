@@ -1,4 +1,4 @@
-//! Webhook endpoints, and what was sent to them.
+//! Webhook endpoints and their deliveries.
 
 use serde::Serialize;
 use utoipa::ToSchema;

@@ -1,8 +1,8 @@
 //! Files in a bucket of an S3-compatible store.
 //!
-//! Every request has a time limit, and there is a limit for how many there are at once, so that a
-//! store that is away costs callers seconds. Files are read in pieces, each by a request of its own:
-//! a slow reader holds a piece in memory, and neither a request nor a connection.
+//! Every request has a time limit, and there is a limit for how many there are at once, so that an
+//! unavailable store delays callers by seconds only. Files are read in pieces, each by a separate
+//! request: a slow reader keeps a piece in memory, but no request and no connection.
 
 use std::ops::Range;
 use std::path::Path as FsPath;
@@ -36,21 +36,21 @@ use mediagate_model::media::MediaType;
 pub(super) const PART: usize = 8 * 1024 * 1024;
 /// Requests at once.
 const MAX_REQUESTS: usize = 64;
-/// How long a request waits to be one of them.
+/// How long a request waits for a free slot.
 const PERMIT_WAIT: Duration = Duration::from_secs(1);
-/// Until a small request is answered; somebody may be waiting.
+/// Timeout of a small request, for which a caller may be waiting.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
-/// For a request without a caller, with everything that is tried again.
+/// Timeout of a request that no caller waits for, including retries.
 const LONG_TIMEOUT: Duration = Duration::from_mins(1);
-/// Until a connection is made.
+/// Timeout of connecting.
 const CONNECT: Duration = Duration::from_secs(2);
-/// For one try of a request.
+/// Timeout of one attempt of a request.
 const TRY: Duration = Duration::from_secs(30);
-/// How long a request is tried again.
+/// How long a request is retried.
 const RETRY: Duration = Duration::from_secs(20);
-/// The first piece of a file, and the others.
+/// Size of the first piece of a file, and of the others.
 const PIECES: (u64, u64) = (256 * 1024, 1024 * 1024);
-/// What is sent without asking first whether anybody is there.
+/// Bytes that are sent without first checking whether the store is available.
 const MAX_UNPROBED_BYTES: usize = 256 * 1024;
 
 #[derive(Clone)]
@@ -84,7 +84,7 @@ impl S3Bucket {
             );
         let retry = RetryConfig {
             backoff: BackoffConfig {
-                // The default of 15 seconds would take most of the time that there is for retries.
+                // The default of 15 seconds would take most of the time available for retries.
                 max_backoff: Duration::from_secs(2),
                 ..BackoffConfig::default()
             },
@@ -146,7 +146,7 @@ impl S3Bucket {
             Ok(())
         }
         .await;
-        // Parts that stay behind are paid for until the bucket's own rules remove them.
+        // Leftover parts cost money until the bucket's own rules remove them.
         if let Err(error) = copied {
             upload.abort().await;
             return Err(error);
@@ -158,9 +158,9 @@ impl S3Bucket {
         BucketUpload::new(self.clone(), name)
     }
 
-    /// By one request.
+    /// Stores an object by one request.
     pub(super) async fn put_whole(&self, name: BlobName, bytes: Bytes) -> Result<(), BlobError> {
-        // If the store is away, a small request finds that out sooner than a large upload.
+        // If the store is unavailable, a small request detects that sooner than a large upload.
         if bytes.len() > MAX_UNPROBED_BYTES && !self.0.health.answered_within(PERMIT_WAIT) {
             self.ping().await?;
         }
@@ -174,7 +174,7 @@ impl S3Bucket {
         Ok(())
     }
 
-    /// Begins a file in parts.
+    /// Begins a multipart upload.
     pub(super) async fn begin(
         &self,
         name: BlobName,
@@ -198,9 +198,10 @@ impl S3Bucket {
         Ok(())
     }
 
-    /// Forgets the parts. Where this fails they stay until the bucket's own rules remove them.
+    /// Aborts a multipart upload. If this fails, its parts stay until the bucket's own rules remove
+    /// them.
     pub(super) async fn abort_multipart(&self, parts: &mut dyn MultipartUpload) {
-        // Even if the store has just failed: nobody else knows of these parts.
+        // Even if the store has just failed: nothing else knows of these parts.
         if let Err(error) = self
             .request_ignoring_backoff("write", REQUEST_TIMEOUT, parts.abort())
             .await
@@ -211,7 +212,7 @@ impl S3Bucket {
 
     pub(super) async fn get(&self, name: BlobName) -> Result<Bytes, BlobError> {
         let path = self.path(name);
-        // Most files fit into this request, which also tells the size of the others.
+        // Most files fit into this request, which also returns the size of larger ones.
         let (first, size) = self.piece(&path, 0..PART as u64, LONG_TIMEOUT).await?;
         if first.len() as u64 == size {
             return Ok(first);
@@ -233,7 +234,7 @@ impl S3Bucket {
     ) -> Result<Option<ByteStream>, BlobError> {
         let path = self.path(name);
         let next = end.min(start + PIECES.0);
-        // Read before the response begins, because it tells whether there is a file.
+        // Read before the response begins, because it shows whether the file exists.
         let first = match self
             .read_exact(&path, start..next, limit(next - start))
             .await
@@ -254,7 +255,7 @@ impl S3Bucket {
         Ok(Some(stream::iter([Ok(first)]).chain(rest).boxed()))
     }
 
-    /// A part of a file, all of it.
+    /// A part of a file, complete.
     async fn read_exact(
         &self,
         path: &Path,
@@ -266,7 +267,7 @@ impl S3Bucket {
             return Ok(Bytes::new());
         }
         let (piece, _) = self.piece(path, range, limit).await?;
-        // What was announced has to come: an answer that is cut short must not look whole.
+        // The announced bytes must be complete: a truncated answer must not look complete.
         if piece.len() as u64 == wanted {
             Ok(piece)
         } else {
@@ -304,7 +305,7 @@ impl S3Bucket {
             ),
         ]);
         let path = self.path(name);
-        // Signing asks nothing of the store, but the credentials may have to be fetched.
+        // Signing needs no request to the store, but the credentials may have to be fetched.
         let sign = self
             .0
             .s3
@@ -325,7 +326,7 @@ impl S3Bucket {
         let deleted = self.0.s3.delete_stream(stream::iter(paths).boxed());
         let deleted = deleted.try_for_each(async |_| Ok(()));
         match self.request("delete", REQUEST_TIMEOUT, deleted).await {
-            // A file that is gone already is as it should be.
+            // A missing file is what a deletion wants.
             Ok(()) | Err(BlobError::Missing) => Ok(()),
             Err(error) => Err(error),
         }
@@ -338,7 +339,7 @@ impl S3Bucket {
         to: AssetId,
     ) -> Result<Vec<BlobName>, BlobError> {
         let folder = self.folder(&folder_name(folder));
-        // The list begins behind this name, which no file has.
+        // The list begins after this name, which no file has.
         let after = folder.clone().join(from.to_string());
         let later = self.0.s3.list_with_offset(Some(&folder), &after);
         let names = later.try_filter_map(async |file| Ok(blob_name(&file)));
@@ -372,7 +373,7 @@ impl S3Bucket {
         self.0.health.is_unavailable()
     }
 
-    /// A small text beside the files, which is no file of a caller's.
+    /// A small text next to the media files, which is not a media file itself.
     pub(super) async fn note(&self, name: &str) -> Result<String, BlobError> {
         let path = self.folder(name);
         let read = async { self.0.s3.get(&path).await?.bytes().await };
@@ -389,12 +390,12 @@ impl S3Bucket {
 
     pub(super) async fn probe(&self) {
         if !self.0.health.answered_within(REQUEST_TIMEOUT) {
-            // What came of it is noted.
+            // The outcome is recorded.
             let _ = self.ping().await;
         }
     }
 
-    /// Asks for the files of a folder that has none: that needs a bucket and the right to list it.
+    /// Lists a folder that is empty: that works only if the bucket exists and may be listed.
     async fn ping(&self) -> Result<(), BlobError> {
         let nowhere = self.folder("nowhere");
         let mut files = self.0.s3.list(Some(&nowhere));
@@ -403,14 +404,14 @@ impl S3Bucket {
         Ok(())
     }
 
-    /// Makes a request within the limits, and notes what became of it.
+    /// Makes a request within the limits, and records its outcome.
     async fn request<T>(
         &self,
         operation: &'static str,
         limit: Duration,
         request: impl Future<Output = object_store::Result<T>>,
     ) -> Result<T, BlobError> {
-        // Callers are told at once, instead of each waiting for the same.
+        // Callers get the error at once, instead of each waiting for the same timeout.
         if self.0.health.is_paused() {
             return Err(BlobError::Unavailable(
                 "it did not respond a moment ago".into(),
@@ -420,7 +421,7 @@ impl S3Bucket {
             .await
     }
 
-    /// The same, even if the store failed just now.
+    /// The same, even if the store has just failed.
     async fn request_ignoring_backoff<T>(
         &self,
         operation: &'static str,
@@ -438,7 +439,7 @@ impl S3Bucket {
                 health.note_answer();
                 return Ok(answer);
             }
-            // That there is no such file is an answer: the store works.
+            // A missing file is a valid answer: the store works.
             Ok(Err(error)) if is_no_file(&error) => {
                 health.note_answer();
                 return Err(BlobError::Missing);
@@ -472,7 +473,7 @@ fn address(endpoint: &Url, bucket: &str, path_style: bool) -> String {
     }
 }
 
-/// Has the store encrypt with its own key.
+/// Makes the store encrypt with its own key.
 fn with_store_encryption(builder: AmazonS3Builder) -> Result<AmazonS3Builder, BlobError> {
     // The builder has methods for the other kinds of encryption only.
     let key = "aws_server_side_encryption".parse::<Key>();
@@ -490,7 +491,7 @@ fn attributes(name: BlobName) -> Attributes {
     ])
 }
 
-/// Time for a request with so many bytes that somebody waits for.
+/// Timeout for a request with this many bytes for which a caller waits.
 fn limit(bytes: u64) -> Duration {
     const BYTES_PER_SECOND: u64 = 1024 * 1024;
     REQUEST_TIMEOUT + Duration::from_millis(1000 * bytes / BYTES_PER_SECOND)
@@ -500,14 +501,14 @@ fn blob_name(file: &ObjectMeta) -> Option<BlobName> {
     BlobName::parse(file.location.filename()?)
 }
 
-/// Whether the store says that there is no such file, rather than no such bucket.
+/// Whether the store reports a missing file, rather than a missing bucket.
 fn is_no_file(error: &object_store::Error) -> bool {
-    // A bucket that is missing is a wrong setting. It must not make files look removed.
+    // A missing bucket is a wrong setting. It must not make files look removed.
     matches!(error, object_store::Error::NotFound { .. })
         && !root_cause(error).contains("NoSuchBucket")
 }
 
-/// An error without what the store says besides, in which there are names and keys.
+/// An error without the store's details, which contain names and keys.
 fn redact(error: &object_store::Error) -> String {
     let cause = root_cause(error);
     let code = cause

@@ -1,7 +1,7 @@
 //! The folder mark: the file that identifies a media folder.
 //!
-//! A folder without it, or with another one's, is not the one that
-//! the records speak of. A file system that is not mounted leaves such a folder behind.
+//! A folder without the mark, or with another folder's mark, is not the one that the records refer
+//! to. An unmounted file system leaves such a folder at its mount point.
 
 use std::io::{ErrorKind, Read as _};
 use std::path::Path as FsPath;
@@ -24,7 +24,7 @@ pub fn read(folder: &FsPath) -> Option<String> {
     (!mark.is_empty()).then(|| mark.to_owned())
 }
 
-/// Puts a mark into the folder; returns the one that was first.
+/// Puts a mark into the folder; returns the one that was written first.
 pub fn write(folder: &FsPath, mark: &str) -> std::io::Result<String> {
     write_private(&folder.join(FILE), mark.as_bytes())?;
     // Read back, because another process may have written its mark first.

@@ -1,9 +1,10 @@
-//! Availability of the media store, judged by the outcomes of the requests to it.
+//! Availability of the media store, derived from the outcomes of requests to it.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long nobody asks a bucket that failed, so that callers do not each wait for the same.
+/// How long no requests are sent to a bucket that failed, so that callers do not each wait for the
+/// same timeout.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
@@ -12,24 +13,24 @@ pub(super) struct StoreHealth(Mutex<HealthState>);
 #[derive(Default)]
 struct HealthState {
     answered: Option<Instant>,
-    /// The latest failure, if nothing was answered after it was asked.
+    /// The start of the latest failed request, if no later request was answered.
     failed: Option<Instant>,
     /// The first failure since then.
     unavailable_since: Option<Instant>,
 }
 
 impl StoreHealth {
-    /// Whether it failed when it was last asked.
+    /// Whether the latest request failed.
     pub(super) fn is_unavailable(&self) -> bool {
         self.state().failed.is_some()
     }
 
-    /// Since when it has failed, if it did when it was last asked.
+    /// Since when requests have failed, if the latest one did.
     pub(super) fn unavailable_since(&self) -> Option<Instant> {
         self.state().unavailable_since
     }
 
-    /// Whether it failed just now.
+    /// Whether it has failed within the pause.
     pub(super) fn is_paused(&self) -> bool {
         self.state().failed.is_some_and(|at| at.elapsed() < PAUSE)
     }
@@ -49,8 +50,8 @@ impl StoreHealth {
         set_reachable(true);
     }
 
-    /// A request failed that was made at `asked`. Where another was answered meanwhile, it is this
-    /// request's own misfortune.
+    /// Notes that a request made at `asked` failed. If another request was answered meanwhile, the
+    /// failure only concerns this request.
     pub(super) fn note_failure(&self, asked: Instant, operation: &'static str, why: &str) {
         metrics::counter!("mediagate_media_store_failures_total", "operation" => operation)
             .increment(1);
@@ -59,7 +60,7 @@ impl StoreHealth {
             tracing::warn!(operation, why, "a request to the media store failed");
             return;
         }
-        // It was away when the request was made, not only when that failed.
+        // It was unavailable from the time the request was made, not only from its failure.
         state.unavailable_since.get_or_insert(asked);
         if state.failed.replace(Instant::now()).is_none() {
             tracing::warn!(operation, why, "the media store is unavailable");

@@ -28,7 +28,7 @@ struct FolderInner {
     /// Once the folder has been seen.
     files: OnceLock<Arc<dyn ObjectStore>>,
     folder: Arc<FsPath>,
-    /// What must be in it; `None` if any folder will do.
+    /// The mark that it must have; `None` if any folder is accepted.
     mark: Option<String>,
     health: StoreHealth,
 }
@@ -47,8 +47,8 @@ impl LocalFolder {
         self.0.health.unavailable_since()
     }
 
-    /// Fails if the folder is missing or is another one. Nothing may be made in its place, and what is not in
-    /// it is not lost.
+    /// Fails if the folder is missing or is another one. In that case nothing may be created in its
+    /// place, and missing files do not count as lost.
     pub(super) async fn probe(&self) -> Result<(), BlobError> {
         let parts = self.clone();
         // On a network file system this may take long.
@@ -91,14 +91,15 @@ impl LocalFolder {
         self.0.folder.join(path(name).as_ref())
     }
 
-    /// Does something to the folder, if it is there and still is afterwards.
+    /// Runs work on the folder; fails if the folder is missing before or afterwards.
     async fn with_folder_checked<T>(
         &self,
         work: impl Future<Output = Result<T, BlobError>>,
     ) -> Result<T, BlobError> {
         self.probe().await?;
         let done = work.await;
-        // If the folder was unmounted meanwhile, the work went into the directory beneath it.
+        // If the folder was unmounted meanwhile, the work affected the directory below the mount
+        // point.
         self.probe().await?;
         done
     }
@@ -120,7 +121,7 @@ impl LocalFolder {
             parts.check()?;
             Ok::<_, BlobError>(linked.is_ok())
         });
-        // Where no link can be made, for example from another disk, the file is copied.
+        // If no link can be made, for example from another disk, the file is copied.
         if let Ok(linked) = linked.await
             && linked?
         {
@@ -212,7 +213,7 @@ impl LocalFolder {
         }))
     }
 
-    /// A file that is not there is removed, but not while the folder is not.
+    /// A missing file counts as removed, but not if the folder is missing.
     pub(super) async fn delete_all(
         &self,
         names: impl Iterator<Item = BlobName>,
@@ -268,8 +269,9 @@ fn path(name: BlobName) -> Path {
     Path::from(format!("{}/{}", name.folder(), name.file()))
 }
 
-/// Gives a file a second name, durably. The name comes first, as nothing refers to it yet: a file system with a
-/// journal then writes both in the commit that the file's sync waits for, and the folder's finds nothing left.
+/// Gives a file a second name, durably. The name is created first, because nothing refers to it
+/// yet: a journaling file system then writes both in the commit that the sync of the file waits
+/// for, and the sync of the folder has nothing left to do.
 fn link(from: &FsPath, to: &FsPath) -> std::io::Result<()> {
     let folder = to.parent().ok_or(std::io::ErrorKind::InvalidInput)?;
     match std::fs::hard_link(from, to) {
@@ -333,7 +335,7 @@ fn read_at(mut file: &File, start: u64, length: u64) -> std::io::Result<Bytes> {
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
     file.take(length).read_to_end(&mut bytes)?;
-    // What was announced has to come: an answer that is cut short must not look whole.
+    // The announced bytes must be complete: a truncated answer must not look complete.
     if bytes.len() as u64 == length {
         Ok(bytes.into())
     } else {

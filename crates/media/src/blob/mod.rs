@@ -40,7 +40,7 @@ pub enum BlobError {
     /// The bucket does not answer, or refuses.
     #[error("media store: {0}")]
     Unavailable(String),
-    /// As many requests to the bucket are under way as are allowed.
+    /// The limit of simultaneous requests to the bucket is reached.
     #[error("media store: too many requests at once")]
     Busy,
     /// There is no such file.
@@ -65,14 +65,14 @@ fn root_cause(error: &object_store::Error) -> String {
 impl From<BlobError> for Error {
     fn from(error: BlobError) -> Self {
         match error {
-            // Retried for longer than other errors: what is in the store is not lost.
+            // Retried for longer than other errors: the data in the store is not lost.
             BlobError::Unavailable(_) | BlobError::Busy => Self::media_unavailable(error),
             error => Self::internal(error),
         }
     }
 }
 
-/// A file's bytes, as they come.
+/// A file's bytes, as a stream.
 pub type ByteStream = BoxStream<'static, Result<Bytes, BlobError>>;
 
 /// The file store. Cheap to clone.
@@ -116,16 +116,16 @@ fn folder_name(number: u8) -> String {
     format!("{number:02x}")
 }
 
-/// What is told to whoever fetches a file.
+/// The `Content-Disposition` of a file.
 pub fn disposition(id: AssetId, media: MediaType) -> String {
     format!("inline; filename=\"{id}.{}\"", media.extension())
 }
 
-/// How long a file may be kept by whoever fetched it.
+/// How long clients may cache a file.
 pub const CACHE_CONTROL: &str = "private, max-age=3600, immutable";
 
 impl BlobStore {
-    /// Opens what the settings name. A bucket is not asked yet: it may be away.
+    /// Opens the store in the settings. A bucket is not contacted yet: it may be unavailable.
     pub fn open(media: &MediaConfig, folder: &FsPath) -> Result<Self, BlobError> {
         match &media.store {
             MediaStore::Folder => Self::local(folder),
@@ -135,7 +135,8 @@ impl BlobStore {
         }
     }
 
-    /// A small text that is kept in the bucket beside the files; `None` if there is none, or no bucket.
+    /// A small text that is stored in the bucket next to the files; `None` if there is none, or no
+    /// bucket.
     pub async fn note(&self, name: &str) -> Result<Option<String>, BlobError> {
         match &self.0 {
             BlobBackend::Folder(_) => Ok(None),
@@ -147,7 +148,7 @@ impl BlobStore {
         }
     }
 
-    /// Keeps such a text, if there is a bucket.
+    /// Stores such a text, if there is a bucket.
     pub async fn keep_note(&self, name: &str, text: String) -> Result<(), BlobError> {
         match &self.0 {
             BlobBackend::Folder(_) => Ok(()),
@@ -161,7 +162,8 @@ impl BlobStore {
         Ok(Self(BlobBackend::Folder(LocalFolder::open(folder, None))))
     }
 
-    /// Files in the local folder that has this mark. While there is no such folder, the store is away.
+    /// Files in the local folder that has this mark. While there is no such folder, the store is
+    /// unavailable.
     pub fn marked(folder: &FsPath, mark: String) -> Self {
         Self(BlobBackend::Folder(LocalFolder::open(folder, Some(mark))))
     }
@@ -175,9 +177,9 @@ impl BlobStore {
         }
     }
 
-    /// Stores a temporary file, which must not change any more. In a folder it is copied only where
-    /// it is on another disk, or where the name is taken: a file of that name is replaced when this
-    /// one is complete.
+    /// Stores a temporary file, which must not change any more. In a folder it is copied only if it
+    /// is on another disk, or if the name is taken: a file of that name is replaced when this one
+    /// is complete.
     pub async fn put_file(
         &self,
         id: AssetId,
@@ -191,8 +193,8 @@ impl BlobStore {
         }
     }
 
-    /// Gives a file a second name, if it lies on this disk: it must only be read by that. `None` if
-    /// it does not, or the disk cannot do it.
+    /// Gives a file a second name, through which it must only be read. `None` if the file is not on
+    /// a local disk, or the disk does not support it.
     pub async fn hard_link(
         &self,
         id: AssetId,
@@ -205,7 +207,7 @@ impl BlobStore {
         }
     }
 
-    /// Stores a file of which nothing is kept if its bytes do not all arrive.
+    /// Stores a streamed file; if its bytes do not all arrive, nothing is kept.
     pub async fn put_stream(
         &self,
         id: AssetId,
@@ -263,7 +265,7 @@ impl BlobStore {
         self.delete_all(&[(id, media)]).await
     }
 
-    /// Removes files, at most 1000; those that do not exist do not matter.
+    /// Removes files, at most 1000; missing ones are ignored.
     pub async fn delete_all(&self, files: &[(AssetId, MediaType)]) -> Result<(), BlobError> {
         let names = files.iter().map(|&(id, media)| BlobName { id, media });
         match &self.0 {
@@ -272,8 +274,8 @@ impl BlobStore {
         }
     }
 
-    /// Files of one of the 256 folders whose ids were made in this time. The work depends on the
-    /// files of that time, in a bucket.
+    /// Files of one of the 256 folders whose ids were made in this time. In a bucket, the cost
+    /// depends on the number of files of that time.
     pub async fn made_between(
         &self,
         folder: u8,
@@ -302,7 +304,7 @@ impl BlobStore {
         }
     }
 
-    /// Whether the bucket failed when it was last asked, or the folder was missing.
+    /// Whether, at the last request, the bucket failed or the folder was missing.
     pub fn is_unavailable(&self) -> bool {
         match &self.0 {
             BlobBackend::Folder(folder) => folder.away_since().is_some(),
@@ -310,7 +312,8 @@ impl BlobStore {
         }
     }
 
-    /// Since when the bucket has failed, or the folder was missing, if it was so when it was last asked.
+    /// Since when the bucket has failed or the folder has been missing, if that was so at the last
+    /// request.
     pub fn unavailable_since(&self) -> Option<Instant> {
         match &self.0 {
             BlobBackend::Folder(folder) => folder.away_since(),
@@ -318,7 +321,7 @@ impl BlobStore {
         }
     }
 
-    /// Asks for nothing in particular, so that it is known whether the bucket answers or the folder is there.
+    /// Makes a test request, to find out whether the bucket answers or the folder exists.
     pub async fn probe(&self) {
         match &self.0 {
             BlobBackend::Folder(folder) => drop(folder.probe().await),
@@ -326,8 +329,8 @@ impl BlobStore {
         }
     }
 
-    /// Whether the folder is there. A bucket that does not answer comes back by itself; a folder that is missing
-    /// is an operator's.
+    /// Whether the folder exists. An unavailable bucket recovers by itself; a missing folder needs
+    /// an operator.
     pub async fn has_folder(&self) -> bool {
         match &self.0 {
             BlobBackend::Folder(folder) => folder.probe().await.is_ok(),

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use crate::blob::bucket::{PART, S3Bucket};
 use crate::blob::{BlobError, BlobName};
 
-/// Parts that are on their way at once; each is in memory.
+/// Parts that are uploaded at once; each is in memory.
 const PARTS: usize = 2;
 
 /// An upload. Nothing is stored before [`BucketUpload::finish`] returns; one that is dropped leaves parts
@@ -32,7 +32,7 @@ impl BucketUpload {
         }
     }
 
-    /// Adds bytes; waits while as many parts as allowed are on their way.
+    /// Adds bytes; waits while the limit of simultaneous parts is reached.
     pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
         self.buffer.extend_from_slice(bytes);
         while self.buffer.len() >= PART {
@@ -59,7 +59,7 @@ impl BucketUpload {
         Ok(())
     }
 
-    /// Waits for one of the parts on their way, if there is one.
+    /// Waits for one of the parts in flight, if there is one.
     async fn join_part(&mut self) -> Result<(), BlobError> {
         match self.in_flight.join_next().await {
             Some(Ok(sent)) => sent,
@@ -68,7 +68,7 @@ impl BucketUpload {
         }
     }
 
-    /// Completes the file; what cannot be completed is given up.
+    /// Completes the file; an upload that cannot be completed is aborted.
     pub(super) async fn finish(mut self) -> Result<(), BlobError> {
         let finished = self.complete().await;
         if finished.is_err() {
@@ -94,7 +94,7 @@ impl BucketUpload {
         }
     }
 
-    /// Gives up: forgets all bytes, here and in the bucket.
+    /// Aborts the upload: discards all bytes, here and in the bucket.
     pub(super) async fn abort(&mut self) {
         self.buffer.clear();
         // First, because a part that arrives after the abort stays in the bucket.

@@ -93,7 +93,7 @@ pub fn milliseconds(seconds: f64) -> u64 {
     (seconds * 1000.0).round() as u64
 }
 
-/// Of posters and sheets, from 1 to 100.
+/// JPEG quality of posters and sheets, from 1 to 100.
 const JPEG_QUALITY: u8 = 88;
 
 /// A finished video.
@@ -106,9 +106,9 @@ pub struct MadeVideo {
     pub width: u32,
     pub height: u32,
     pub milliseconds: u64,
-    /// What was understood of the prompt.
+    /// How the prompt was understood.
     pub direction: Vec<String>,
-    /// What it is known by.
+    /// The fingerprint by which it is recognised.
     pub fingerprint: PerceptualFingerprint,
     /// Whether it has the watermark that was asked for.
     pub is_marked: bool,

@@ -22,8 +22,8 @@ use mediagate_model::provenance::PerceptualFingerprint;
 /// Cover sizes in pixels: `image_url` and `image_large_url`.
 pub const COVER_SIDES: (u32, u32) = (512, 1024);
 
-/// Most memory needed to decode and encode a recording, beside its own bytes, which are held for
-/// formats whose tables are searched.
+/// Most memory needed to decode and encode a recording, besides its own bytes, which are kept in
+/// memory for formats whose tables are searched.
 pub const KEEPING_BYTES: u64 = 48 << 20;
 
 /// A recording as stored.
@@ -40,7 +40,7 @@ pub struct MadeClip {
     pub cover_large: Bytes,
     /// Measured length.
     pub milliseconds: u64,
-    /// What it is known by.
+    /// The fingerprint by which it is recognised.
     pub fingerprint: PerceptualFingerprint,
     /// Whether it has the watermark that was asked for.
     pub is_marked: bool,
@@ -60,7 +60,7 @@ pub enum CoverStyle {
 #[error("{message}")]
 pub struct UnreadableRecording {
     pub is_too_long: bool,
-    /// For its owner.
+    /// The message for the task's owner.
     pub message: String,
 }
 
@@ -90,8 +90,8 @@ pub enum ClipError {
     Engine(#[from] EngineError),
 }
 
-/// Converts a recording to a clip, with its file in `folder`. Blocks until it is done or `go_on`
-/// returns false.
+/// Converts a recording to a clip, with its file in `folder`. Blocks until it is done or until
+/// `go_on` returns false.
 pub fn convert_recording(
     id: &str,
     file: &Path,
@@ -115,8 +115,8 @@ pub fn convert_recording(
     Ok(writer.finish()?)
 }
 
-/// Like [`convert_recording`], for the sum of several recordings, within full scale; `None` if their rates or
-/// channels differ. Holds the sum in memory.
+/// Like [`convert_recording`], for the sum of several recordings, within full scale; `None` if
+/// their rates or channels differ. Keeps the sum in memory.
 pub fn sum(
     id: &str,
     files: &[PathBuf],
@@ -152,7 +152,7 @@ pub fn sum(
     if !go_on() {
         return Err(EngineError::Stopped.into());
     }
-    // A sum may exceed full scale, which FLAC cannot hold.
+    // A sum may exceed full scale, which FLAC cannot represent.
     for sample in sum.iter_mut().flatten() {
         *sample = sample.clamp(-1.0, 1.0);
     }

@@ -1,8 +1,8 @@
 //! Scan of a film for its fingerprint and a watermark of this deployment, and
 //! for a poster.
 //!
-//! The decoder is C++ and the film may be anybody's: a child ([`child`](super::child)) runs it in
-//! a process of its own.
+//! The decoder is C++ and the film is untrusted: it is run in a child process
+//! ([`child`](super::child)).
 
 use std::fs::File;
 use std::io::BufReader;
@@ -22,12 +22,12 @@ const WATERMARK_FRAMES: u32 = 240;
 /// From 1 to 100.
 const POSTER_QUALITY: u8 = 82;
 
-/// What a film is looked at for.
+/// Why a film is examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ScanPurpose {
-    /// Somebody asks what it is: two minutes at 25 frames a second, and the watermark.
+    /// To check an unknown film: two minutes at 25 frames a second, and the watermark.
     Check,
-    /// It is kept: how it begins, and its first frame as a poster.
+    /// To register a stored film: its beginning, and its first frame as a poster.
     Keep,
 }
 
@@ -48,16 +48,16 @@ impl ScanPurpose {
     }
 }
 
-/// What was found.
+/// The results of a scan.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilmScan {
-    /// For the registry, with the keys of a film that is kept.
+    /// For the registry, with the keys of a stored film.
     pub kept: PerceptualFingerprint,
-    /// For a search.
+    /// The fingerprint to search for.
     pub asked: PerceptualFingerprint,
     /// Key id and media id of a watermark.
     pub mark: Option<(u32, u64)>,
-    /// Why nothing, or not everything, could be looked at; for people.
+    /// Why the film could not, or not completely, be examined; for readers.
     pub why: Option<String>,
 }
 
@@ -70,7 +70,7 @@ impl FilmScan {
     }
 }
 
-/// Whether looking is worth a process: decodes nothing.
+/// Whether examining it is worth a process; decodes nothing.
 pub fn can_be_scanned(file: &Path) -> Result<(), String> {
     let file = File::open(file).map_err(|error| error.to_string())?;
     playback::check_playable(BufReader::new(file)).map_err(|error| error.to_string())
@@ -100,13 +100,13 @@ pub fn scan_film(
         if frame.number < WATERMARK_FRAMES
             && let Some(detector) = &mut detector
         {
-            // A frame of another size is no part of what was marked.
+            // A frame of another size does not belong to the marked film.
             let _ = detector.add(frame.luma, frame.stride);
         }
         // One frame a second, so that films of different rates can be compared.
         if f64::from(frame.number) >= seconds * frame.frames_per_second {
             seconds += 1.0;
-            // A frame that is too small says nothing.
+            // A frame that is too small is ignored.
             let _ = print.add(frame.luma, frame.width, frame.height, frame.stride);
         }
         print.seconds() < glance.seconds() && !watch.is_stopped()
@@ -172,7 +172,7 @@ mod tests {
         assert!(looked.why.is_none() && !looked.kept.keys.is_empty());
         let (looked, poster) = seen(b"no film");
         assert!(looked.why.is_some() && looked.kept.video.is_none() && poster.is_none());
-        // Whatever is broken, nothing worse comes of it than seeing nothing.
+        // Whatever byte is damaged, the worst result is that nothing is found.
         for at in (0..film.len()).step_by(film.len() / 100) {
             let mut broken = film.clone();
             broken[at] ^= 0xff;

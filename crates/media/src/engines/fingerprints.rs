@@ -1,4 +1,4 @@
-//! Perceptual fingerprints as they are stored, and the index keys that lead to them.
+//! Perceptual fingerprints as they are stored, and the index keys that find them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
@@ -13,18 +13,18 @@ pub const FINGERPRINT_SECONDS: usize = 60;
 /// Frames of a film that are in the index, and keys of a recording.
 const FRAMES: usize = 12;
 const WORDS: usize = 64;
-/// The same for one that is looked up.
+/// The same for a film or recording that is looked up.
 const QUERY_FRAMES: usize = 24;
 const QUERY_WORDS: usize = 128;
-/// Keys of sounds lie above those of films.
+/// Keys of recordings are greater than those of films.
 const SOUND: i64 = 1 << 40;
 
-/// Of a film that is kept.
+/// The fingerprint of a stored film.
 pub fn stored_video(print: &VideoPrint) -> PerceptualFingerprint {
     video(print, FRAMES)
 }
 
-/// Of a film that is looked up.
+/// The fingerprint of a film that is looked up.
 pub fn query_video(print: &VideoPrint) -> PerceptualFingerprint {
     video(print, QUERY_FRAMES)
 }
@@ -41,7 +41,7 @@ fn video(print: &VideoPrint, frames: usize) -> PerceptualFingerprint {
     }
 }
 
-/// How alike a kept film or recording is to one that is looked up; nothing if it is not.
+/// Compares a stored film or recording with one that is looked up; `None` if they are not similar.
 pub fn compare(
     kept: &PerceptualFingerprint,
     asked: &PerceptualFingerprint,
@@ -58,7 +58,7 @@ pub fn compare(
     Some(("sound", kept.match_within_threshold(&asked)?))
 }
 
-/// Hears how a recording begins.
+/// Fingerprints the beginning of a recording.
 pub struct FingerprintRecorder {
     rate: u32,
     mono: Vec<f32>,
@@ -72,7 +72,7 @@ impl FingerprintRecorder {
         }
     }
 
-    /// The next samples of every channel.
+    /// Adds the next samples of every channel.
     pub fn push(&mut self, piece: &[Vec<f32>]) {
         let room = (self.rate as usize * FINGERPRINT_SECONDS).saturating_sub(self.mono.len());
         let count = piece.first().map_or(0, Vec::len).min(room);
@@ -85,12 +85,12 @@ impl FingerprintRecorder {
         }
     }
 
-    /// Of a recording that is kept.
+    /// The fingerprint of a stored recording.
     pub fn stored_fingerprint(&self) -> PerceptualFingerprint {
         self.fingerprint_with(WORDS)
     }
 
-    /// Of a recording that is looked up.
+    /// The fingerprint of a recording that is looked up.
     pub fn query_fingerprint(&self) -> PerceptualFingerprint {
         self.fingerprint_with(QUERY_WORDS)
     }

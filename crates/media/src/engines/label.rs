@@ -1,4 +1,4 @@
-//! The visible label of a film: "AI" in a corner, for people.
+//! The visible label of a film: "AI" in a corner, for viewers.
 //!
 //! It is drawn after the basic one of the icons that the European Commission published with its Code
 //! of Practice: a disk with the letters in it. The upper right corner is where the Code suggests it.
@@ -10,7 +10,7 @@ pub const TEXT: &str = "Label in the upper right corner: AI. This video was made
 
 /// The icon's side in the units of its outlines.
 const SIDE: f32 = 200.0;
-/// The outlines of the letters; what lies in two of them is cut out.
+/// The outlines of the letters; the overlap of two outlines is cut out.
 const OUTLINES: [&[(f32, f32)]; 4] = [
     // The A, with its feet.
     &[
@@ -178,7 +178,7 @@ mod tests {
             let pixel = |at: f32| (at / 2.0) as usize;
             drawn.rgb()[((label.top + pixel(y)) * 900 + label.left + pixel(x)) * 3]
         };
-        // The I; a foot, the hole and the gap of the A; the disk beside it; what is outside.
+        // The I; a foot, the hole and the gap of the A; the disk next to it; what is outside.
         let found = [
             (138.0, 100.0),
             (50.0, 134.0),

@@ -26,7 +26,7 @@ pub fn embedded_models() -> Vec<Model> {
     vec![animatic_engine::model(), stems_engine::model()]
 }
 
-/// The engine of a model that is always there.
+/// The engine of an embedded model.
 pub fn engine(model: &str) -> Option<EmbeddedEngine> {
     let models = embedded_models().into_iter();
     let mut named = models.filter(|known| known.id == model);
@@ -40,28 +40,28 @@ pub fn engine(model: &str) -> Option<EmbeddedEngine> {
 #[derive(Debug, Default)]
 pub struct EngineControl {
     progress: AtomicU8,
-    /// Whether that is a guess.
+    /// Whether the progress is a guess.
     is_guess: AtomicBool,
     stop: AtomicBool,
 }
 
 impl EngineControl {
-    /// 0–99: only a task that has ended is at 100.
+    /// From 0 to 99: only a task that has ended is at 100.
     pub fn progress(&self) -> u8 {
         self.progress.load(Ordering::Relaxed)
     }
 
-    /// It has come to this percentage, at least.
+    /// Raises the progress to at least this percentage.
     pub fn raise_progress(&self, percent: u8) {
         self.raise(percent, false);
     }
 
-    /// It may have come to this percentage, by the time that passed.
+    /// Raises the progress to this percentage, as a guess from the elapsed time.
     pub fn raise_guessed_progress(&self, percent: u8) {
         self.raise(percent, true);
     }
 
-    /// Its progress, and whether that is a guess.
+    /// The progress, and whether it is a guess.
     pub fn progress_and_guess(&self) -> (u8, bool) {
         (self.progress(), self.is_guess.load(Ordering::Relaxed))
     }
@@ -73,7 +73,7 @@ impl EngineControl {
         }
     }
 
-    /// Stops the engine when nobody waits for it any more.
+    /// Stops the engine when no caller waits for it any more.
     pub fn stop_on_drop(self: &Arc<Self>) -> impl Drop + use<> {
         struct StopOnDrop(Arc<EngineControl>);
         impl Drop for StopOnDrop {

@@ -1,7 +1,7 @@
 //! MP4 probe: reads size and length of a video from its container, and checks that the file is complete.
 //!
-//! The file is untrusted: sizes in it are checked against its length, tables are summed up rather
-//! than held, and boxes are counted.
+//! The file is untrusted: sizes in it are checked against its length, tables are summed up instead
+//! of being stored, and boxes are counted.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -15,7 +15,7 @@ const TABLES: u8 = 3;
 /// Tracks whose fragment defaults are remembered.
 const TRACKS: usize = 64;
 
-/// What the container says about the video.
+/// The properties of the video according to its container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VideoProperties {
     pub width: u32,
@@ -86,7 +86,7 @@ struct Mp4Track {
     width: u32,
     height: u32,
     timescale: u64,
-    /// In the track's timescale; 0 if the fragments have it.
+    /// In the track's timescale; 0 if the fragments contain it.
     duration: u64,
     samples: u64,
 }
@@ -253,7 +253,7 @@ impl Mp4Reader {
             0 => self.sum(table, 12, count, 4)?,
             each => u64::from(each) * count,
         };
-        // A count is believed as far as the file has room for so many samples.
+        // A count is accepted only if the file has room for that many samples.
         if sum > self.size { Err(CUT) } else { Ok(count) }
     }
 
@@ -295,7 +295,7 @@ impl Mp4Reader {
 
     /// The default sample duration of a fragment.
     fn default(&self, head: Mp4Box, all: &FragmentTotals) -> Result<u32, &'static str> {
-        // Flag 0x8 says that there is a default duration, 0x1 and 0x2 which fields come before it.
+        // Flag 0x8 means that there is a default duration, 0x1 and 0x2 which fields come before it.
         let flags = self.number(head, 0)?;
         if flags & 0x8 == 0 {
             let told = all.defaults.iter().find(|(track, _)| *track == all.track);
@@ -346,7 +346,7 @@ impl Mp4Reader {
         visit: &mut dyn FnMut(&[u8]),
     ) -> Result<(), &'static str> {
         const PIECE: u64 = 4096;
-        // Before anything is read: the count is only what the file says.
+        // Checked before anything is read, because the count comes from the untrusted file.
         if of.length().saturating_sub(head) < count.saturating_mul(width) {
             return Err(BROKEN);
         }

@@ -17,7 +17,7 @@ const SEARCHED_SECONDS: usize = 180;
 /// Longest recording.
 const LONGEST_SECONDS: u32 = 3600;
 
-/// What a recording is known by.
+/// The fingerprint and watermark of a recording.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordingScan {
     pub likeness: PerceptualFingerprint,
@@ -25,7 +25,7 @@ pub struct RecordingScan {
     pub mark: Option<(u32, u64)>,
 }
 
-/// How a recording begins; `None` if it is none.
+/// Scans the beginning of a recording; `None` if the file is not a recording.
 pub fn scan_recording(
     file: &Path,
     keys: &[WatermarkKey],
@@ -37,14 +37,14 @@ pub fn scan_recording(
     };
     let (recording, scan) = clip::open(file, &limits, go_on).ok()?;
     let mut ear = FingerprintRecorder::new(scan.shape.rate);
-    // Sound of other rates holds no mark.
+    // Sound with another sample rate cannot have a watermark.
     let mut detector = SoundDetector::new(scan.shape.rate).ok();
     let seconds = detector
         .as_ref()
         .map_or(FINGERPRINT_SECONDS, |_| SEARCHED_SECONDS);
     let most = scan.shape.rate as usize * seconds;
     let mut heard = 0;
-    // An error behind what was heard does not matter.
+    // An error after the scanned part does not matter.
     drop(stems::decode::replay(
         &recording,
         &limits,

@@ -1,5 +1,5 @@
-//! Retouching of frames before they are encoded: the watermark and the label. Takes
-//! the film's fingerprint on the way, from the frames as they are encoded.
+//! Retouching of frames before they are encoded: the watermark and the label. It also takes the
+//! film's fingerprint, from the frames as they are encoded.
 
 use animatic::FramePlanes;
 use provenance::fingerprint::video::VideoPrint;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::engines::label::AiLabel;
 use crate::origin::WatermarkPayload;
 
-/// What is done to a film.
+/// The changes to make to a film's frames.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct RetouchOptions {
     pub mark: Option<WatermarkPayload>,
@@ -63,7 +63,7 @@ impl FrameRetoucher {
         }
         if frame.is_multiple_of(self.fps) {
             let (width, height) = (planes.width, planes.height);
-            // Too long or too small a film has no print.
+            // A film that is too long or too small has no fingerprint.
             let _ = self.print.add(planes.luma, width, height, width);
         }
     }

@@ -123,7 +123,7 @@ pub fn separate(
     if ended.is_ok() {
         ended = engine.finish(&mut control, &mut |stem, piece| desk.push_stem(stem, piece));
     }
-    // The engine only knows that it was stopped. This is why.
+    // The engine only knows that it was stopped. This is the reason.
     if let Some(error) = desk.failed.take() {
         return Err(error);
     }
@@ -206,7 +206,8 @@ impl StemClipWriter {
     /// Adds samples of a stem and writes what is complete. Returns whether to continue.
     fn push_stem(&mut self, stem: usize, piece: &[Vec<f32>]) -> bool {
         append(&mut self.stems[stem], piece);
-        // Stems come at different times. A rest is the mix without a stem, so both are needed.
+        // Samples of the stems arrive at different times. A rest is the mix without a stem, so both
+        // are needed.
         let lengths = self.stems.iter().chain([&self.mix]).map(|one| length(one));
         let ready = lengths.min().unwrap_or(0);
         if ready > 0
@@ -237,7 +238,7 @@ impl StemClipWriter {
                 StemTarget::Only(_) | StemTarget::Other => stem.clone(),
             });
         }
-        // Last, and the same mark in each: the parts then add up to a mix that has it too.
+        // Done last, with the same mark in each: so the sum of the parts has it too.
         for (marker, part) in self.markers.iter_mut().zip(&mut parts) {
             *part = marker.push(part);
         }
@@ -274,7 +275,7 @@ impl StemClipWriter {
     }
 }
 
-/// What marks each clip; nothing if sound of this rate holds no mark.
+/// The embedders, one for each clip; none if sound of this rate cannot have a watermark.
 fn markers(mark: WatermarkPayload, shape: &ClipShape, clips: usize) -> Vec<SoundEmbedder> {
     let Some(key) = mark.key.key() else {
         return Vec::new();
@@ -311,7 +312,7 @@ fn without(mix: &[Vec<f32>], stem: &[Vec<f32>]) -> Vec<Vec<f32>> {
 
 /// Brings every sample within full scale, which FLAC cannot exceed, without changing the sum: the
 /// excess of one part is moved to parts that have headroom. The mix itself is within full scale, so
-/// there is always enough; a watermark may lift its peaks above that, and what is too much is lost.
+/// there is always enough; a watermark may lift its peaks above that, and the excess is cut off.
 fn limit_to_full_scale(parts: &mut [Vec<Vec<f32>>]) {
     let fits = |part: &Vec<Vec<f32>>| part.iter().flatten().all(|sample| sample.abs() <= 1.0);
     if parts.iter().all(fits) {

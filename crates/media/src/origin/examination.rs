@@ -20,24 +20,24 @@ pub struct SignedAction {
     pub software: Option<String>,
 }
 
-/// All that can be told of a file.
+/// Everything that can be found out about a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileExamination {
     pub provenance: Provenance,
-    /// `None` if it is of no kind that carries marks.
+    /// `None` if files of its kind carry no marks.
     pub kind: Option<FileKind>,
     /// Signed with this deployment's own certificate, and unchanged.
     pub is_ours: bool,
     pub deeds: Vec<SignedAction>,
-    /// Titles of what it was made of.
+    /// Titles of the files it was made from.
     pub ingredients: Vec<String>,
-    /// What was asked for, where its signer states that.
+    /// The prompt, if its signer states it.
     pub prompt: Option<String>,
-    /// C2PA's codes for what does not hold.
+    /// C2PA's codes of failed checks.
     pub problems: Vec<String>,
 }
 
-/// What a file's credentials say, and whether they hold.
+/// A file's credentials, and whether they are valid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifiedCredentials {
     pub status: ProvenanceStatus,
@@ -52,8 +52,8 @@ pub struct VerifiedCredentials {
 }
 
 impl FileExamination {
-    /// What a file's marks claim; no signature is verified. Its readers are flat and hold no more of the
-    /// file than their own limits say.
+    /// Reads the claims of a file's marks; no signature is verified. The readers are not recursive
+    /// and keep only a limited part of the file in memory.
     pub fn claims(file: &Path) -> Self {
         let read = File::open(file)
             .map_err(MarksError::from)
@@ -85,18 +85,18 @@ impl FileExamination {
         OriginMarker::signs() && self.provenance.marks.contains(&ProvenanceMark::C2pa)
     }
 
-    /// With what its credentials say, or why they could not be read.
+    /// Adds the result of verifying its credentials, or why they could not be read.
     #[must_use]
     pub fn verified(mut self, verified: Result<VerifiedCredentials, String>) -> Self {
         let verified = match verified {
             Ok(verified) => verified,
             Err(why) => {
-                // The marks stay what they are: claims that nobody has verified.
+                // The marks remain unverified claims.
                 self.problems = vec![why];
                 return self;
             }
         };
-        // There were no credentials after all, so the marks are all that is known.
+        // There were no credentials after all, so only the marks are known.
         if verified.status == ProvenanceStatus::None {
             return self;
         }
@@ -115,7 +115,7 @@ impl FileExamination {
     }
 }
 
-/// What a file that was made and signed here says.
+/// Reads the provenance of a file that was made and signed here.
 pub(super) fn examine_own(file: &[u8], certificates: &str) -> FileExamination {
     let examined = FileExamination::from_marks(marks::read(Cursor::new(file)));
     if !examined.can_be_verified() {
@@ -157,8 +157,8 @@ pub fn verify(_: &[u8], _: &str) -> Result<VerifiedCredentials, String> {
     Err("this program was built without the feature `c2pa`".to_owned())
 }
 
-/// Verifies a file's credentials; `certificates` are this deployment's own. The library that does it has
-/// recursive parsers: strangers' files are verified in a child process only.
+/// Verifies a file's credentials; `certificates` are this deployment's own. The library that does
+/// it has recursive parsers: untrusted files are verified only in a child process.
 #[cfg(feature = "c2pa")]
 pub fn verify(file: &[u8], certificates: &str) -> Result<VerifiedCredentials, String> {
     use provenance::credentials::{self, CredentialsStatus, MediaFormat, TrustAnchors};

@@ -1,8 +1,8 @@
-//! Provenance of files: signs what is made here, reads what comes in, and has the keys
-//! of the watermark.
+//! Provenance of files: signs results, reads the marks of incoming files, and holds the keys of the
+//! watermark.
 //!
-//! Signing and verifying need the feature `c2pa`; without it files are kept as they are made, and
-//! marks that come in are told but not verified. It knows files and bytes, no tasks.
+//! Signing and verifying need the feature `c2pa`; without it files are stored unsigned, and marks
+//! of incoming files are reported but not verified. It knows files and bytes, but no tasks.
 
 mod examination;
 #[cfg(feature = "c2pa")]
@@ -22,12 +22,12 @@ use mediagate_model::ids::TaskId;
 use mediagate_model::provenance::Provenance;
 use mediagate_store::Store;
 
-/// Why a result was not signed, or why nothing can be.
+/// Why a result was not signed, or why signing is impossible.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SigningError(pub String);
 
-/// What kind of file is signed.
+/// The kind of file to sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SignedFormat {
     Mp4,
@@ -39,23 +39,23 @@ pub enum SignedFormat {
 /// How something was made.
 #[derive(Debug, Clone, Copy)]
 pub enum CreationMethod<'a> {
-    /// By an algorithm that was trained on nothing.
+    /// By an algorithm without training data.
     Algorithmic,
     /// By such an algorithm, from a picture of the caller's.
     AlgorithmicComposite,
     /// By a model that was trained on samples.
     Generated,
-    /// From this file, the whole of it; nothing is said to be generated.
+    /// By processing this whole file; nothing is declared as generated.
     Edited { title: &'a str, source: &'a [u8] },
 }
 
-/// What is stated of a file.
+/// The statement about a file.
 #[derive(Debug, Clone, Copy)]
 pub struct ResultStatement<'a> {
     pub title: &'a str,
-    /// What made it, as the operator shows it.
+    /// The model that made it, as the operator shows it.
     pub model: &'a str,
-    /// Who runs the model, as the operator shows it.
+    /// The provider of the model, as the operator shows it.
     pub provider: Option<&'a str>,
     pub prompt: &'a str,
     /// RFC 3339.
@@ -63,7 +63,7 @@ pub struct ResultStatement<'a> {
     pub made: CreationMethod<'a>,
 }
 
-/// A key of the watermark; also told to children, which decode in our place.
+/// A key of the watermark; also passed to child processes, which detect watermarks.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatermarkKey {
     /// 24 bits, part of each mark.
@@ -103,12 +103,12 @@ pub struct WatermarkPayload {
     pub media_id: u64,
 }
 
-/// How this deployment marks what it makes.
+/// Marks the results of this deployment.
 pub struct OriginMarker {
-    /// Of each signing secret, the newest first.
+    /// The keys of each signing secret, the newest first.
     keys: Vec<(WatermarkKey, hmac::Key)>,
     rules: ProvenanceRules,
-    /// Its own, PEM; empty if this program does not sign.
+    /// The deployment's own certificates, PEM; empty if this program does not sign.
     certificates: String,
     #[cfg(feature = "c2pa")]
     signing: signing::DeploymentSigner,
@@ -148,7 +148,7 @@ impl OriginMarker {
         cfg!(feature = "c2pa")
     }
 
-    /// Whether the certificate is one that nobody vouches for.
+    /// Whether the certificate is self-made, so that no authority vouches for it.
     pub const fn is_self_made(&self) -> bool {
         self.rules.identity.is_none()
     }
@@ -161,8 +161,8 @@ impl OriginMarker {
             .flatten()
     }
 
-    /// The mark for all stems of a task: with the same one in each, so has their sum. `None` if
-    /// stems are not watermarked.
+    /// The mark for all stems of a task: because each has the same one, their sum has it too.
+    /// `None` if stems are not watermarked.
     pub fn watermark_of_stems(&self, task: TaskId) -> Option<WatermarkPayload> {
         let is_wanted = self.rules.watermark_audio;
         is_wanted.then(|| self.watermark_payload(task)).flatten()
@@ -179,13 +179,13 @@ impl OriginMarker {
         })
     }
 
-    /// The keys that films and stems may be marked with.
+    /// The keys that the watermarks of films and stems may have been made with.
     pub fn keys(&self) -> Vec<WatermarkKey> {
         self.keys.iter().map(|(key, _)| *key).collect()
     }
 
-    /// The file with a signature in it, or as it is if this program cannot sign. Blocks; a service
-    /// that signs or stamps is waited for.
+    /// Signs a file; returns it unchanged if this program cannot sign. Blocks, also for a service
+    /// that signs or stamps.
     pub fn sign(
         &self,
         file: Vec<u8>,
@@ -207,19 +207,19 @@ impl OriginMarker {
         }
     }
 
-    /// Who signs, and whether an authority stamps it.
+    /// The signer, and whether an authority stamps its signatures.
     #[cfg(feature = "c2pa")]
     pub fn signer(&self) -> (&dyn provenance::credentials::ContentSigner, bool) {
         (self.signing.signer(), self.signing.stamps())
     }
 
-    /// Whether what is signed tells what was asked for.
+    /// Whether signed files state the prompt.
     #[cfg(feature = "c2pa")]
     pub const fn tells_prompt(&self) -> bool {
         self.rules.prompt
     }
 
-    /// What a file says that was made and signed here. Blocks.
+    /// Reads the provenance of a file that was made and signed here. Blocks.
     pub fn examine_own(&self, file: &[u8]) -> Provenance {
         examination::examine_own(file, self.certificates()).provenance
     }

@@ -1,7 +1,7 @@
 //! The self-signed certificate of an installation: created once, kept with the data.
 //!
-//! On one machine it is a file that only its owner may read; of several, in their database,
-//! encrypted by the signing secret.
+//! A single machine keeps it in a file that only its owner may read; several keep it in their
+//! database, encrypted with the signing secret.
 
 use std::path::Path;
 
@@ -16,13 +16,13 @@ use mediagate_store::Store;
 
 const NAME: &str = "Mediagate";
 const FILE: &str = "provenance.pem";
-/// Whose secret it is, for [`SecretSeal`].
+/// The owner of the secret, for [`SecretSeal`].
 const OWNER: &str = "provenance";
 /// Where the key begins, after the certificates.
 const KEY: &str = "-----BEGIN PRIVATE KEY-----";
 pub(super) const ALGORITHM: SignatureAlgorithm = SignatureAlgorithm::Es256;
 
-/// The chain that is kept, or a new one.
+/// The stored chain, or a new one.
 pub(super) fn load_or_create(
     config: &Config,
     store: &Store,
@@ -55,12 +55,12 @@ fn load_from_file(path: &Path) -> Result<String, String> {
     if !path.exists() {
         url_signer::write_private(path, generate()?.as_bytes()).map_err(said)?;
     }
-    // Another process may have been first: the file's content counts.
+    // Another process may have created it first: the file's content counts.
     std::fs::read_to_string(path).map_err(said)
 }
 
 fn load_from_database(store: &Store, seal: &SecretSeal) -> Result<String, String> {
-    // Made in any case: `keep` returns the one that was first.
+    // Always generated: `keep` returns the one that was stored first.
     let sealed = seal.encrypt(OWNER, &generate()?);
     let sealed = sealed.map_err(|error| error.to_string())?;
     let kept = store.shared_value("provenance_chain", sealed);

@@ -51,14 +51,14 @@ impl DeploymentSigner {
         &self.signer
     }
 
-    /// Whether an authority stamps what is signed.
+    /// Whether an authority stamps the signatures.
     pub(super) fn stamps(&self) -> bool {
         self.signer.timestamp.is_some()
     }
 }
 
-/// Signs a file with any signer. What it was made of is parsed by a library that has recursive parsers: a
-/// stranger's file is signed with in a child process only.
+/// Signs a file with any signer. Its source file is parsed by a library with recursive parsers: an
+/// untrusted source is used only in a child process.
 pub fn sign(
     file: &[u8],
     format: SignedFormat,

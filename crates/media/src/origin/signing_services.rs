@@ -1,7 +1,8 @@
 //! Signing and time-stamping services: the operator's own signer, and an RFC 3161 authority.
 //!
-//! A signer is posted the bytes to be signed (the COSE structure of C2PA: hashes and the claim, no
-//! part of the file) and answers with the bare signature. Blocks, on threads that may.
+//! The bytes to be signed (the COSE structure of C2PA: hashes and the claim, no part of the file)
+//! are posted to the signer, which answers with the bare signature. Blocks, so it runs on threads
+//! that may block.
 
 use std::time::Duration;
 
@@ -14,12 +15,12 @@ use url::Url;
 
 use mediagate_config::{KeyHolder, SigningIdentity};
 
-/// For one answer.
+/// Timeout of one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest answer, in bytes: time stamps carry certificates.
 const LONGEST: usize = 64 << 10;
 
-/// Asks services that the operator named.
+/// Calls the operator's services.
 pub(super) struct ServiceClient {
     out: OutboundClient,
 }
@@ -80,14 +81,14 @@ impl ServiceClient {
     }
 }
 
-/// A certificate whose key is here or there, and who stamps what it signs.
+/// A certificate with a local or remote key, and the service that stamps its signatures.
 pub(super) struct CertificateSigner {
     pub(super) signer: KeySigner,
     pub(super) timestamp: Option<Url>,
     pub(super) client: ServiceClient,
 }
 
-/// Who signs.
+/// The signer that has the key.
 pub(super) enum KeySigner {
     Local(PemSigner),
     Remote {
@@ -98,7 +99,7 @@ pub(super) enum KeySigner {
 }
 
 impl KeySigner {
-    /// Of a certificate that was checked.
+    /// A signer for a certificate that was checked.
     pub(super) fn for_identity(identity: &SigningIdentity) -> Result<Self, String> {
         let algorithm = identity.algorithm();
         let algorithm = algorithm.ok_or("the certificate's key has an unknown type")?;

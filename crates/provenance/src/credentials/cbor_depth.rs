@@ -1,12 +1,12 @@
-//! The nesting depth of a manifest's values. It is found out with a list of what is open,
-//! never by recursion, before the library parses the same bytes with recursion.
+//! The nesting depth of a manifest's values. It is determined with a list of open containers, never
+//! by recursion, before the library parses the same bytes with recursion.
 //!
 //! The library limits boxes (32), lists and maps (128), JSON (128), ingredients (200) and ASN.1
 //! (128) by itself. It does not limit tags of CBOR: a few thousand of them end the process.
 //!
-//! The same bytes are looked at that the library will look at: it is asked itself for the store of
-//! a file. In the store, boxes are found by their names wherever these stand, and not by walking
-//! from box to box: a length that the library reads differently hides nothing.
+//! The check sees the same bytes as the library: the library itself extracts the manifest store of
+//! a file. In the store, boxes are found by searching for their names at every position, and not by
+//! walking from box to box, so that a length that the library reads differently cannot hide one.
 
 use std::io::{Cursor, Read};
 
@@ -14,8 +14,8 @@ use c2pa::jumbf_io::load_jumbf_from_stream;
 
 use super::{CredentialsError, MAX_MANIFEST_BYTES, MediaFormat, container_limits};
 
-/// Lists, maps, tags and strings with CBOR in them that may lie in one another. Files of eight
-/// programs have twelve at most; a level takes up to 4 kB of a stack of 2 MB.
+/// Lists, maps, tags and strings with CBOR in them that may be nested. Files of eight programs have
+/// twelve at most; a level takes up to 4 kB of a stack of 2 MB.
 pub const MAX_CBOR_DEPTH: usize = 64;
 /// Refuses a file whose manifests the library should not parse: as credentials that are read, or
 /// as an ingredient.
@@ -27,8 +27,8 @@ pub(super) fn check(file: &[u8], format: MediaFormat) -> Result<(), CredentialsE
     // tried.
     kinds.extend(kind_by_start(file).filter(|kind| *kind != format.mime()));
     for kind in kinds {
-        // The library reads the store by this very function later. What it fails on here never
-        // reaches its parsers.
+        // The library later reads the store with this same function. Anything on which it fails
+        // here never reaches its parsers.
         if let Ok(store) = load_jumbf_from_stream(kind, &mut Cursor::new(file)) {
             check_store(&store)?;
         }
@@ -54,8 +54,8 @@ pub(super) fn check_store(store: &[u8]) -> Result<(), CredentialsError> {
     check_values(store)?;
     let (mut unpacked, mut packed) = (0, 0);
     for content in boxes(store, *b"brob") {
-        // Boxes are looked for at every byte, so false ones may overlap. Without this sum, a small
-        // store could have the same bytes unpacked again and again.
+        // Boxes are searched for at every byte, so false ones may overlap. Without this sum, a
+        // small store could have the same bytes unpacked again and again.
         packed += content.len();
         if packed > store.len() {
             return Err(CredentialsError::ManifestMalformed);
@@ -64,7 +64,7 @@ pub(super) fn check_store(store: &[u8]) -> Result<(), CredentialsError> {
         let room = MAX_MANIFEST_BYTES - unpacked;
         let mut manifest = Vec::new();
         let unpacking = brotli_decompressor::Decompressor::new(content, 4096);
-        // An error is ignored: what was unpacked before the damage is checked all the same.
+        // An error is ignored: the part unpacked before the damage is still checked.
         let _ = unpacking.take(room + 1).read_to_end(&mut manifest);
         unpacked += manifest.len() as u64;
         if unpacked > MAX_MANIFEST_BYTES {
@@ -76,8 +76,8 @@ pub(super) fn check_store(store: &[u8]) -> Result<(), CredentialsError> {
 }
 
 fn check_values(store: &[u8]) -> Result<(), CredentialsError> {
-    // Real boxes do not overlap, so each byte is looked at once, and false ones in other boxes add
-    // a little. A store that takes twice as many steps was built to waste time.
+    // Real boxes do not overlap, so each byte is checked once, and false boxes inside others add a
+    // little. A store that takes twice as many steps was built to waste time.
     let mut steps = 2 * store.len();
     for content in boxes(store, *b"cbor") {
         check_cbor(content, &mut steps)?;
@@ -93,7 +93,7 @@ fn boxes(store: &[u8], name: [u8; 4]) -> impl Iterator<Item = &[u8]> {
             return None;
         }
         match be32(*head.first_chunk::<8>()?) {
-            // A length of 64 bits follows, in which a store of this size has no need.
+            // A 64-bit length follows, which a store of this size never needs.
             1 => store.get(at + 16..),
             length => store.get(at + 8..at.checked_add(length)?),
         }
@@ -106,18 +106,17 @@ pub(super) fn be32(head: [u8; 8]) -> usize {
     u32::from_be_bytes([a, b, c, d]) as usize
 }
 
-/// Something that holds values, and is not at its end.
+/// A container of values that is not at its end.
 enum OpenContainer {
-    /// So many values are to come.
+    /// This many values follow.
     Values(u64),
-    /// Values are to come up to a break.
+    /// Values follow until a break.
     UntilBreak,
-    /// A string of bytes with a value in it; where it ends.
+    /// A byte string that contains a value; the position of its end.
     Bytes(usize),
 }
 
-/// Looks at one value, which is as much as a parser takes. Where it is malformed every parser
-/// stops, and so does this.
+/// Checks one value, as a parser would read it. Parsers stop at malformed data, and so does this.
 pub(super) fn check_cbor(bytes: &[u8], steps: &mut usize) -> Result<(), CredentialsError> {
     let mut scan = CborScan {
         bytes,
@@ -139,11 +138,11 @@ pub(super) fn check_cbor(bytes: &[u8], steps: &mut usize) -> Result<(), Credenti
     }
 }
 
-/// What was found at a place.
+/// The item at a position.
 enum ScanStep {
-    /// A value that holds no other, or a break.
+    /// A value that contains no others, or a break.
     Complete,
-    /// The beginning of one that holds others.
+    /// The beginning of one that contains others.
     ContainerStart,
     Malformed,
 }
@@ -168,8 +167,8 @@ impl<'a> CborScan<'a> {
                 let Some(content) = content.get(..length) else {
                     return self.overlong();
                 };
-                // The library parses some byte strings as CBOR of their own, with recursion again.
-                // Any that could begin a container is checked as if it were one.
+                // The library parses some byte strings as separate CBOR, with recursion again. Any
+                // that could begin a container is checked as if it were one.
                 let is_cbor = kind == BYTES && content.first().is_some_and(|byte| opens(*byte));
                 if !is_cbor {
                     self.at += length;
@@ -201,7 +200,7 @@ impl<'a> CborScan<'a> {
         Ok(ScanStep::ContainerStart)
     }
 
-    /// Up to the end of the innermost string.
+    /// The bytes up to the end of the innermost string.
     fn rest(&self) -> &'a [u8] {
         let mut strings = self.open.iter().rev();
         let end = strings.find_map(|open| match open {
@@ -212,8 +211,8 @@ impl<'a> CborScan<'a> {
         self.bytes.get(self.at..end).unwrap_or_default()
     }
 
-    /// A string ends behind what holds it. The library takes memory for all of it before it looks;
-    /// in a string of bytes, it says that this is no CBOR.
+    /// A string that extends beyond its container. The library allocates memory for all of it
+    /// before it checks the length; inside a byte string it reports that this is not CBOR.
     fn overlong(&self) -> Result<ScanStep, CredentialsError> {
         let in_string = self
             .open
@@ -226,7 +225,8 @@ impl<'a> CborScan<'a> {
         }
     }
 
-    /// Goes on behind the innermost string of bytes, or at the end. It is a whole value then.
+    /// Continues after the innermost byte string, or at the end. The string then counts as a
+    /// complete value.
     fn leave_string(&mut self) -> bool {
         while let Some(open) = self.open.pop() {
             if let OpenContainer::Bytes(end) = open {
@@ -237,7 +237,7 @@ impl<'a> CborScan<'a> {
         true
     }
 
-    /// Closes what ends with the value that was read last; whether nothing is open any more.
+    /// Closes the containers that end with the last value. Returns whether none is open any more.
     fn close(&mut self) -> bool {
         while let Some(open) = self.open.last_mut() {
             match open {
@@ -265,7 +265,7 @@ const MAP: u8 = 5;
 const TAG: u8 = 6;
 const SIMPLE: u8 = 7;
 
-/// Whether a value that begins so can hold others.
+/// Whether a value that begins with this byte can contain others.
 fn opens(first: u8) -> bool {
     matches!(first >> 5, BYTES | LIST | MAP | TAG)
 }
@@ -302,7 +302,7 @@ mod tests {
         }
     }
 
-    /// So many of these around a number.
+    /// `times` of these containers around a number.
     fn nested(opens: &[u8], times: usize, closes: &[u8]) -> Vec<u8> {
         [opens.repeat(times), vec![0], closes.repeat(times)].concat()
     }
@@ -382,7 +382,7 @@ mod tests {
             check_store(&store),
             Err(CredentialsError::ManifestTooDeep)
         ));
-        // Boxes that hold one another are not looked at again and again.
+        // Nested boxes are not checked repeatedly.
         let over = part(&[0x9f; 8].repeat(4));
         let mut around = over;
         for _ in 0..2000 {

@@ -1,5 +1,5 @@
-//! Self-made certificate chains, for operators who have none. They prove that two files come from the same
-//! installation, and not whose that is.
+//! Self-made certificate chains, for operators who have none. They prove that two files come from
+//! the same installation, but not whose it is.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
@@ -9,9 +9,9 @@ use time::{Duration, OffsetDateTime};
 
 use super::{CredentialsError, MAX_TEXT_CHARS, SignatureAlgorithm};
 
-/// The organisation in every such certificate: whoever looks at one reads it.
+/// The organisation in every such certificate, which readers of the certificate see.
 pub const SELF_MADE: &str = "Self-made certificate, verified by nobody";
-/// How long it holds: files are checked years later, and nobody renews it.
+/// How long it is valid: files are checked years later, and it is not renewed.
 const YEARS: i64 = 10;
 
 /// Certificates and key, to be kept: the key with owner-only permissions.
@@ -22,7 +22,7 @@ pub struct SelfMadeChain {
     pub key_pem: String,
 }
 
-/// Makes a chain in this name, which holds from a day before `now` (seconds since 1970).
+/// Makes a chain with this name, which is valid from a day before `now` (seconds since 1970).
 pub fn self_made(
     name: &str,
     algorithm: SignatureAlgorithm,
@@ -49,15 +49,15 @@ pub fn self_made(
         params
             .distinguished_name
             .push(DnType::OrganizationName, SELF_MADE);
-        // A reader whose clock is slow must not find the certificate not yet valid.
+        // Otherwise a reader with a slow clock would find the certificate not yet valid.
         params.not_before = now - Duration::days(1);
         params.not_after = now + Duration::days(365 * YEARS);
         // C2PA's profile of certificates requires it.
         params.use_authority_key_identifier_extension = true;
         params
     };
-    // An issuer of its own, because C2PA does not allow a signer's certificate to be signed by
-    // itself. A path length of 0 lets it issue no further issuers.
+    // A separate issuer, because C2PA does not allow a signer's certificate to be signed by itself.
+    // A path length of 0 lets it issue no further issuers.
     let mut issuer = params(&format!("{name} (issuer)"));
     issuer.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     issuer.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
@@ -67,7 +67,7 @@ pub fn self_made(
     let mut leaf = params(name);
     leaf.is_ca = IsCa::ExplicitNoCa;
     leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    // C2PA's profile requires one usage out of a short list, which this one is on.
+    // C2PA's profile requires one usage out of a short list, which includes this one.
     leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::EmailProtection];
     let own = key(algorithm).map_err(failed)?;
     let leaf = leaf.signed_by(&own, &issuer).map_err(failed)?;

@@ -1,16 +1,16 @@
-//! Limits of the parts that the library parses besides the manifest: Merkle boxes of a film, and the ID3 tag
-//! that MP3 and FLAC have in front. It does so whenever it looks for the manifest's place, before
-//! a file is signed, too.
+//! Limits of the parts that the library parses besides the manifest: Merkle boxes of a film, and
+//! the ID3 tag that MP3 and FLAC have in front. It parses them whenever it looks for the manifest's
+//! position, also before a file is signed.
 
 use super::CredentialsError;
 use super::cbor_depth::{be32, check_cbor};
 
 /// The box that C2PA puts into MP4: D8FEC3D6-1B0E-483C-9297-5828877EC481.
 const C2PA: [u8; 16] = 0xd8fe_c3d6_1b0e_483c_9297_5828_877e_c481_u128.to_be_bytes();
-/// Chapters and tables of contents in one another. A table has chapters, and both have a title and
-/// a picture.
+/// Nesting depth of chapters and tables of contents. A table has chapters, and both have a title
+/// and a picture.
 const MAX_CHAPTER_DEPTH: usize = 32;
-/// All of them: a table names 255 chapters at most.
+/// Total number of chapters: a table lists at most 255.
 const MAX_CHAPTERS: usize = 300;
 
 /// Refuses a file whose parts the library should not parse.
@@ -19,8 +19,7 @@ pub(super) fn check(file: &[u8]) -> Result<(), CredentialsError> {
     check_tag(file)
 }
 
-/// The library takes memory for as much as a string says that it has, and goes into tags by
-/// recursion.
+/// The library allocates as much memory as a string's length claims, and parses tags recursively.
 fn check_merkle(file: &[u8]) -> Result<(), CredentialsError> {
     let mut rest = file;
     while let Some((head, _)) = rest.split_first_chunk::<8>() {
@@ -36,21 +35,21 @@ fn check_merkle(file: &[u8]) -> Result<(), CredentialsError> {
         let whole = rest.get(..length).unwrap_or(rest);
         if head.ends_with(b"uuid")
             && let Some(full) = whole.get(head_length..).and_then(|b| b.strip_prefix(&C2PA))
-            // Behind version and flags.
+            // After version and flags.
             && let Some(merkle) = full.get(4..).and_then(|b| b.strip_prefix(b"merkle\0"))
         {
             let mut steps = 2 * merkle.len() + 1;
             check_cbor(merkle, &mut steps)?;
         }
-        // At least past the head, so that a false length does not stop the walk.
+        // At least past the head, so that a wrong length does not stop the loop.
         rest = rest.get(length.max(8)..).unwrap_or_default();
     }
     Ok(())
 }
 
-/// The library reads chapters in chapters by recursion, with a copy for each, and unpacks what is
-/// packed without a limit. Both are found by their names wherever they stand: how lengths are
-/// written depends on flags of the tag and of frames.
+/// The library reads nested chapters recursively, with a copy for each, and decompresses frames
+/// without a limit. Both are searched for by their names at every position: how lengths are written
+/// depends on flags of the tag and of frames.
 fn check_tag(file: &[u8]) -> Result<(), CredentialsError> {
     if !file.starts_with(b"ID3") {
         return Ok(());
@@ -61,7 +60,7 @@ fn check_tag(file: &[u8]) -> Result<(), CredentialsError> {
     let tag = tag.get(..length + 20).unwrap_or(tag);
     check_frames(tag)?;
     if tag.get(5).is_some_and(|flags| flags & 0x80 != 0) {
-        // Unsynchronisation: the tag has a zero behind every 0xff, so that no decoder takes it for
+        // Unsynchronisation: the tag has a zero after every 0xff, so that no decoder takes it for
         // sound.
         let mut last = 0;
         let plain = tag.iter().copied().filter(|byte| {
@@ -88,7 +87,7 @@ fn check_frames(tag: &[u8]) -> Result<(), CredentialsError> {
                 .iter()
                 .fold(0, |sum, byte| sum << 8 | usize::from(*byte));
             let end = at.saturating_add(10 + 2 * plain.max(syncsafe(sizes)));
-            // Chapters that end before this place do not contain it.
+            // Chapters that end before this position do not contain it.
             ends.retain(|end| *end > at);
             ends.push(end);
             chapters += 1;
@@ -103,7 +102,7 @@ fn check_frames(tag: &[u8]) -> Result<(), CredentialsError> {
     Ok(())
 }
 
-/// Whether a frame begins here that says it is compressed, with what such data begins with. No
+/// Whether a frame begins here that is flagged as compressed and starts like compressed data. No
 /// program is known to write one.
 fn is_packed(head: &[u8]) -> bool {
     let [n0, n1, n2, n3, s0, _, _, _, f0, f1, rest @ ..] = head else {
@@ -112,7 +111,7 @@ fn is_packed(head: &[u8]) -> bool {
     let named = [n0, n1, n2, n3]
         .iter()
         .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
-    // Version 2.3 and 2.4; bits that mean nothing are not set.
+    // Version 2.3 and 2.4; unused bits are not set.
     let flagged = f1 & 0x80 != 0 && f0.trailing_zeros() >= 5 && f1.trailing_zeros() >= 5
         || f1 & 0x08 != 0 && f0 & 0x8f == 0 && f1 & 0xb0 == 0;
     let begins_so = |bytes: &[u8]| match bytes {
@@ -120,12 +119,12 @@ fn is_packed(head: &[u8]) -> bool {
         [b0, b1, ..] => b0 & 0x0f == 8 && b0 >> 4 < 8 && u16::from_be_bytes([*b0, *b1]) % 31 == 0,
         _ => false,
     };
-    // A length may stand before the data.
+    // A length may precede the data.
     let zlib = begins_so(rest) || rest.get(4..).is_some_and(begins_so);
     *s0 < 16 && named && flagged && zlib
 }
 
-/// Seven bits a byte.
+/// A number with seven bits per byte.
 fn syncsafe(bytes: &[u8]) -> usize {
     bytes
         .iter()

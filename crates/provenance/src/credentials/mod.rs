@@ -1,9 +1,9 @@
-//! Content Credentials: signs files, and reports what a file's credentials say and whether
-//! they hold. It needs the feature `c2pa`.
+//! Content Credentials: signs files, and reports a file's credentials and whether they are valid.
+//! It needs the feature `c2pa`.
 //!
-//! It owns how the crate `c2pa` is asked, and the limits for what comes in. It must not know where
-//! certificates are kept, what a task is, or what time it is. No connection is opened: manifests
-//! that lie elsewhere and revocation lists are not fetched, and time stamps come by a callback.
+//! It owns the use of the crate `c2pa`, and the limits of incoming files. It must not know where
+//! certificates are stored, tasks, or the current time. No connection is opened: remote manifests
+//! and revocation lists are not fetched, and time stamps come through a callback.
 
 use c2pa::Context;
 use c2pa::http::http::{Request, Response};
@@ -29,16 +29,16 @@ pub use sign::{AssetOrigin, Ingredient, OriginStatement, SourceType, sign};
 pub use signer::{ContentSigner, PemSigner, SignFailure, SignatureAlgorithm};
 pub use signer_check::try_out;
 
-/// Bytes of a file that is signed or read.
+/// Most bytes of a file that is signed or read.
 pub const MAX_FILE_BYTES: usize = 1 << 30;
-/// Bytes of a manifest store that comes in, its ingredients' manifests included.
+/// Most bytes of an incoming manifest store, including its ingredients' manifests.
 pub const MAX_MANIFEST_BYTES: u64 = 16 << 20;
-/// Actions, problems and ingredients that are told of one manifest.
+/// Actions, problems and ingredients that are reported for one manifest.
 pub const MAX_LISTED: usize = 64;
-/// Characters of a text that is stated or told.
+/// Most characters of a text that is written or reported.
 pub const MAX_TEXT_CHARS: usize = 512;
 
-/// What kind of file is signed or read.
+/// The kind of a file that is signed or read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MediaFormat {
     Mp4,
@@ -69,15 +69,15 @@ impl MediaFormat {
 pub enum CredentialsError {
     #[error("the file has {0} bytes, more than {MAX_FILE_BYTES}")]
     FileTooLong(usize),
-    /// What came in is larger than [`MAX_MANIFEST_BYTES`].
+    /// The incoming manifest is larger than [`MAX_MANIFEST_BYTES`].
     #[error("a manifest of {0} bytes is not looked at")]
     ManifestTooLong(u64),
-    /// Values in what came in lie in one another more than [`MAX_CBOR_DEPTH`] deep.
+    /// Values in the incoming manifest are nested deeper than [`MAX_CBOR_DEPTH`].
     #[error(
         "a manifest with values more than {MAX_CBOR_DEPTH} deep in one another is not looked at"
     )]
     ManifestTooDeep,
-    /// A value in what came in reaches past what holds it, or its parts overlap.
+    /// A value in the incoming manifest extends beyond its container, or its parts overlap.
     #[error("a manifest whose parts reach past one another is not looked at")]
     ManifestMalformed,
     /// A text of the statement is longer than [`MAX_TEXT_CHARS`].
@@ -88,10 +88,10 @@ pub enum CredentialsError {
     Key(String),
     #[error("the file's parts cannot be read: {0}")]
     Marks(#[from] MarksError),
-    /// The signer, or the library, gave up.
+    /// The signer, or the library, failed.
     #[error("not signed: {0}")]
     Sign(String),
-    /// The library could not be set up: the trust anchors are not PEM, for one.
+    /// The library could not be set up: for example because the trust anchors are not PEM.
     #[error("settings: {0}")]
     Settings(String),
 }
@@ -100,7 +100,7 @@ pub enum CredentialsError {
 const METADATA: &str = "cawg.metadata";
 /// IPTC's extension schema for XMP, which has [`PROMPT`] since 2025.1.
 const IPTC: (&str, &str) = ("Iptc4xmpExt", "http://iptc.org/std/Iptc4xmpExt/2008-02-29/");
-/// What was given to the service as prompt.
+/// The property for the prompt that was given to the service.
 const PROMPT: &str = "AIPromptInformation";
 
 fn check_length(file: &[u8]) -> Result<(), CredentialsError> {
@@ -110,10 +110,11 @@ fn check_length(file: &[u8]) -> Result<(), CredentialsError> {
     Ok(())
 }
 
-/// The library's settings: nothing is fetched, nothing is drawn, nothing is added by itself.
+/// The library's settings: nothing is fetched, no thumbnails are drawn, nothing is added
+/// automatically.
 fn context(anchors: Option<&str>) -> Result<Context, CredentialsError> {
-    // Thumbnails are off, so that no part of the file goes into its manifest: an outside signer
-    // gets to see what it signs.
+    // Thumbnails are off, so that no part of the file goes into its manifest: an external signer
+    // sees what it signs.
     let mut settings = json!({
         "verify": {
             "verify_after_sign": false,
@@ -136,7 +137,7 @@ fn context(anchors: Option<&str>) -> Result<Context, CredentialsError> {
         .map_err(|error| CredentialsError::Settings(error.to_string()))
 }
 
-/// Refuses every request, whatever features of `c2pa` another crate switches on.
+/// Refuses every request, whatever features of `c2pa` other crates enable.
 struct NoHttpResolver;
 
 impl SyncHttpResolver for NoHttpResolver {

@@ -12,42 +12,42 @@ use super::{
 };
 use crate::marks::{self, MarksError};
 
-/// Whom the asker believes.
+/// The certificates that the caller trusts.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TrustAnchors<'a> {
     /// Certificates of issuers, in PEM: C2PA's trust list, the operator's own.
     pub anchors_pem: Option<&'a str>,
-    /// The operator's own certificate, in PEM as it signs.
+    /// The operator's own certificate, in PEM, as used for signing.
     pub own_pem: Option<&'a str>,
 }
 
-/// Whether credentials are there and hold.
+/// Whether there are credentials and whether they are valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CredentialsStatus {
-    /// There are none in the file.
+    /// The file has none.
     None,
     /// They are damaged, or the file was changed after it was signed.
     Invalid,
-    /// The file is as it was signed, by someone whom nobody vouches for.
+    /// The file is unchanged since it was signed, by an unknown signer.
     Valid,
-    /// The file is as it was signed, by someone whom an anchor vouches for.
+    /// The file is unchanged since it was signed, by a signer that an anchor vouches for.
     Trusted,
 }
 
-/// Who signed, by the certificate.
+/// The signer according to the certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SignerIdentity {
     pub name: Option<String>,
     pub issuer: Option<String>,
-    /// The certificate says of itself that nobody verified it.
+    /// The certificate states that it is self-made.
     pub self_made: bool,
     /// It is the operator's own certificate.
     pub own: bool,
-    /// When, by an authority's time stamp.
+    /// The time of signing, according to an authority's time stamp.
     pub time: Option<String>,
 }
 
-/// Something that was done.
+/// An action in a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestAction {
     pub action: String,
@@ -56,22 +56,22 @@ pub struct ManifestAction {
     pub digital_source_type: Option<String>,
 }
 
-/// What the active manifest says; of an invalid one it is worth nothing.
+/// The contents of the active manifest; unreliable if it is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CredentialsReport {
     pub status: CredentialsStatus,
     pub signer: Option<SignerIdentity>,
     /// The program that made the claim.
     pub generator: Option<String>,
-    /// Of the first action that has one.
+    /// The source type of the first action that has one.
     pub digital_source_type: Option<String>,
     pub actions: Vec<ManifestAction>,
-    /// Titles of what it was made of.
+    /// Titles of the files that it was made from.
     pub ingredients: Vec<String>,
-    /// What was asked for, by CAWG's metadata.
+    /// The prompt, according to CAWG's metadata.
     pub prompt: Option<String>,
-    /// Codes of C2PA's list of what does not hold; `manifest.multiple`, `manifest.tooDeep` and
-    /// `manifest.malformed` for what the library is not given.
+    /// C2PA's codes of failed checks; `manifest.multiple`, `manifest.tooDeep` and
+    /// `manifest.malformed` for files that are not given to the library.
     pub problems: Vec<String>,
 }
 
@@ -119,8 +119,8 @@ pub fn read(
         return Err(CredentialsError::ManifestTooLong(length));
     }
     if marks.manifests > 1 {
-        // The specification allows one store in a file. Which of several counts must not depend on
-        // the reader.
+        // The specification allows one store in a file. If there were several, the one that counts
+        // would depend on the reader.
         return Ok(CredentialsReport::invalid("manifest.multiple"));
     }
     match cbor_depth::check(file, format) {
@@ -169,7 +169,7 @@ fn build_report(reader: &Reader, trust: &TrustAnchors<'_>) -> CredentialsReport 
     answer
 }
 
-/// The property by its schema: the prefix may be any that is bound to that.
+/// The property is found by its schema, because the prefix may be any that is bound to it.
 fn prompt(manifest: &Manifest) -> Option<String> {
     let metadata: Value = manifest.find_assertion(METADATA).ok()?;
     let context = metadata.get("@context")?.as_object()?.iter();
@@ -215,7 +215,8 @@ fn actions(manifest: &Manifest) -> Vec<ManifestAction> {
         .map(|found| found.actions().to_vec())
         .unwrap_or_default();
     let told = found.into_iter().take(MAX_LISTED).map(|action| {
-        // As JSON, where a program's name is a text or an object, by the version of the assertion.
+        // Read as JSON, because a program's name is a text or an object, depending on the version
+        // of the assertion.
         let value = serde_json::to_value(&action).unwrap_or_default();
         let agent = value.get("softwareAgent");
         let software = agent.and_then(|agent| agent.get("name").unwrap_or(agent).as_str());
@@ -234,7 +235,7 @@ fn actions(manifest: &Manifest) -> Vec<ManifestAction> {
 
 fn short(text: &str) -> String {
     text.chars()
-        // The text is shown in terminals and on pages, and anybody may have written it.
+        // The text is shown in terminals and on pages, and is untrusted.
         .filter(|letter| !letter.is_control())
         .take(MAX_TEXT_CHARS)
         .collect()

@@ -1,4 +1,5 @@
-//! Signing of a file: what made it, from what, and when. It knows nothing of what is read back.
+//! Signing of a file with a statement of how, from what and when it was made. It knows nothing
+//! about reading.
 
 use std::io::Cursor;
 
@@ -12,18 +13,18 @@ use super::{
 };
 use crate::marks;
 
-/// What kind of source something made has, of IPTC's vocabulary.
+/// The source type of a result, from IPTC's vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SourceType {
     /// Made by a model that was trained on samples.
     TrainedAlgorithmicMedia,
-    /// Made by an algorithm that was trained on nothing.
+    /// Made by an algorithm without training data.
     AlgorithmicMedia,
-    /// Put together of several elements, at least one of them trained algorithmic media.
+    /// Composed of several elements, at least one of them trained algorithmic media.
     CompositeWithTrainedAlgorithmicMedia,
-    /// Put together of several elements, at least one of them made by generative AI.
+    /// Composed of several elements, at least one of them made by generative AI.
     CompositeSynthetic,
-    /// Put together of several elements, of which any may or may not be made by generative AI.
+    /// Composed of several elements, each of which may or may not be made by generative AI.
     Composite,
 }
 
@@ -41,12 +42,12 @@ impl SourceType {
     }
 }
 
-/// A file that something was made of.
+/// A file from which something was made.
 #[derive(Debug, Clone, Copy)]
 pub struct Ingredient<'a> {
     pub title: &'a str,
     pub format: MediaFormat,
-    /// The whole file; its own manifest is taken over.
+    /// The whole file; its own manifest is included.
     pub bytes: &'a [u8],
 }
 
@@ -55,27 +56,28 @@ pub struct Ingredient<'a> {
 pub enum AssetOrigin<'a> {
     /// `c2pa.created`.
     Created(SourceType),
-    /// `c2pa.opened` and `c2pa.edited`: nothing is said to be generated.
+    /// `c2pa.opened` and `c2pa.edited`: nothing is declared as generated.
     Edited(Ingredient<'a>),
 }
 
-/// What is stated. No field is for a person.
+/// The statement. No field identifies a person.
 #[derive(Debug, Clone, Copy)]
 pub struct OriginStatement<'a> {
     pub title: &'a str,
     /// The program that signs, and its version.
     pub generator: (&'a str, &'a str),
-    /// What made it, as the operator shows it.
+    /// The model that made it, as the operator shows it.
     pub model: &'a str,
     pub provider: Option<&'a str>,
-    /// What was asked for, where the operator wants it told.
+    /// The prompt, if the operator wants it stated.
     pub prompt: Option<&'a str>,
-    /// When, in RFC 3339.
+    /// The time, in RFC 3339.
     pub when: &'a str,
     pub origin: AssetOrigin<'a>,
 }
 
-/// The file with credentials in it. A manifest that it has stays in it, as its parent's.
+/// Returns the file with credentials in it. An existing manifest stays in it, as that of its
+/// parent.
 pub fn sign(
     file: &[u8],
     format: MediaFormat,
@@ -84,7 +86,8 @@ pub fn sign(
 ) -> Result<Vec<u8>, CredentialsError> {
     check_length(file)?;
     check_texts(statement)?;
-    // The file to be signed is parsed too, when the library looks for the manifest's place in it.
+    // The file to be signed is parsed too, when the library looks for the manifest's position in
+    // it.
     container_limits::check(file)?;
     let failed = |error: c2pa::Error| CredentialsError::Sign(error.to_string());
     let mut builder = Builder::from_context(context(None)?)
@@ -108,7 +111,7 @@ pub fn sign(
         AssetOrigin::Edited(ingredient) => {
             check_length(ingredient.bytes)?;
             check_manifest(&ingredient)?;
-            // With this intent the library adds `c2pa.opened` for the ingredient by itself.
+            // With this intent the library adds `c2pa.opened` for the ingredient automatically.
             builder.set_intent(BuilderIntent::Edit);
             let told = json!({ "title": ingredient.title, "relationship": "parentOf" });
             let bytes = &mut Cursor::new(ingredient.bytes);

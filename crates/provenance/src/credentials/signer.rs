@@ -1,13 +1,13 @@
-//! Signers: a key in PEM, or an outside service that the caller asks.
+//! Signers: a key in PEM, or an external service that the caller calls.
 
 use c2pa::{BoxedSigner, SigningAlg};
 
 use super::CredentialsError;
 
-/// Bytes that are kept free for a signature with its certificates and time stamp.
+/// Bytes that are reserved for a signature with its certificates and time stamp.
 const RESERVED_BYTES: usize = 10_240;
 
-/// How is signed.
+/// The signature algorithms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SignatureAlgorithm {
     Es256,
@@ -25,16 +25,16 @@ impl SignatureAlgorithm {
     }
 }
 
-/// Why something outside did not sign, or gave no time stamp.
+/// Why an external service did not sign, or gave no time stamp.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SignFailure(pub String);
 
-/// Signs, in this process or by asking another: an HSM, a service.
+/// Signs, in this process or through another: an HSM, a service.
 pub trait ContentSigner: Send + Sync {
     fn algorithm(&self) -> SignatureAlgorithm;
 
-    /// Certificates in DER, the signer's first, up to but without a root that verifiers know.
+    /// Certificates in DER, the signer's first, without the root, which verifiers know.
     fn certificates(&self) -> Result<Vec<Vec<u8>>, SignFailure>;
 
     /// A signature of these bytes, which are not hashed yet. ECDSA as the two numbers one after
@@ -56,8 +56,8 @@ pub struct PemSigner {
 }
 
 impl PemSigner {
-    /// Certificates, the signer's first, and a key in PKCS #8. Whether they belong together and
-    /// hold today, [`try_out`](super::try_out) tells.
+    /// Certificates, the signer's first, and a key in PKCS #8. [`try_out`](super::try_out) checks
+    /// whether they belong together and are valid today.
     pub fn new(
         certificates_pem: &str,
         key_pem: &str,
@@ -92,7 +92,7 @@ impl ContentSigner for PemSigner {
     }
 }
 
-/// Any signer, as the library wants it.
+/// Adapts any signer to the library.
 pub(super) struct C2paSigner<'a>(pub(super) &'a dyn ContentSigner);
 
 fn c2pa_error(failure: SignFailure) -> c2pa::Error {
@@ -113,8 +113,8 @@ impl c2pa::Signer for C2paSigner<'_> {
     }
 
     fn reserve_size(&self) -> usize {
-        // It must be enough before the signature exists: the file's hash leaves out the manifest's
-        // place, which cannot grow afterwards.
+        // It must suffice before the signature exists: the file's hash excludes the manifest's
+        // space, which cannot grow afterwards.
         let certificates = self.0.certificates().unwrap_or_default();
         RESERVED_BYTES + certificates.iter().map(Vec::len).sum::<usize>()
     }

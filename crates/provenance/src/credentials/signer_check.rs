@@ -1,5 +1,5 @@
-//! The signer check, before anything depends on a signer: whether key and certificates belong together,
-//! hold today, and are of a kind that C2PA allows.
+//! The signer check, before anything depends on a signer: whether key and certificates belong
+//! together, are valid today, and are of a kind that C2PA allows.
 
 use super::{
     AssetOrigin, ContentSigner, CredentialsError, CredentialsStatus, MediaFormat, OriginStatement,
@@ -14,8 +14,8 @@ const PICTURE: [u8; 67] = [
     0x4e, 0x44, 0xae, 0x42, 0x60, 0x82,
 ];
 
-/// Signs a picture of one pixel and reads it. It takes what a signature takes, an outside signer's
-/// answer and a time stamp among it.
+/// Signs a picture of one pixel and reads it back. That takes as long as a signature does,
+/// including an external signer's answer and a time stamp.
 pub fn try_out(signer: &dyn ContentSigner) -> Result<(), CredentialsError> {
     let statement = OriginStatement {
         title: "trial",

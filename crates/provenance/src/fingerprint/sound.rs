@@ -11,11 +11,11 @@ use super::PrintMatch;
 
 /// Seconds of sound in one print.
 pub const MAX_SECONDS: usize = 3600;
-/// The paper's threshold for blocks of 256, at which it reckons with one false alarm in 10^19.
+/// The paper's threshold for blocks of 256, at which it expects one false alarm in 10^19.
 pub const THRESHOLD: f32 = 0.35;
 /// Sub-fingerprints that have to overlap: the paper's block, of 3 s.
 const BLOCK: usize = 256;
-/// Samples a second that are looked at, in a frame and from one frame to the next.
+/// Samples per second, per frame, and from one frame to the next.
 const RATE: f64 = 5512.5;
 const FRAME: usize = 2048;
 const STEP: usize = 64;
@@ -24,7 +24,7 @@ const LOWEST: f32 = 300.0;
 const HIGHEST: f32 = 2000.0;
 /// Half the resampler's length in periods of the lower rate.
 const REACH: f64 = 12.0;
-/// Places of one sub-fingerprint, and offsets, that are looked at.
+/// Places of one sub-fingerprint, and offsets, that are examined.
 const MAX_PLACES: usize = 64;
 const MAX_OFFSETS: usize = 64;
 
@@ -47,7 +47,8 @@ pub enum SoundPrintError {
 }
 
 impl SoundPrint {
-    /// Of one channel; several are added up by the caller. Less than 0.4 s gives an empty print.
+    /// The print of one channel; callers add up several channels. Less than 0.4 s gives an empty
+    /// print.
     pub fn from_mono(mono: &[f32], rate: u32) -> Result<Self, SoundPrintError> {
         if !(8_000..=384_000).contains(&rate) {
             return Err(SoundPrintError::Rate(rate));
@@ -66,13 +67,13 @@ impl SoundPrint {
         })
     }
 
-    /// Its sub-fingerprints.
+    /// The fingerprint's sub-fingerprints.
     pub fn words(&self) -> &[u32] {
         &self.words
     }
 
-    /// Keys under which an index finds recordings that may be alike: one sub-fingerprint of 32,
-    /// chosen by what it is, so that an excerpt chooses the same. `most` of them at most.
+    /// Keys under which an index finds recordings that may be alike: one sub-fingerprint in 32,
+    /// chosen by its value, so that an excerpt chooses the same. `most` of them at most.
     pub fn keys(&self, most: usize) -> Vec<u32> {
         let chosen = |word: u32| word.wrapping_mul(0x9e37_79b1);
         let mut keys: Vec<u32> = self
@@ -114,8 +115,8 @@ impl SoundPrint {
         })
     }
 
-    /// Where `other` lies best on this one, among the offsets at which sub-fingerprints are the
-    /// same; nothing if there is none, or less than three seconds overlap.
+    /// The best match of `other` with this one, among the offsets at which sub-fingerprints are
+    /// equal; `None` if there is no such offset, or less than three seconds overlap.
     pub fn compare(&self, other: &Self) -> Option<PrintMatch> {
         // As in the paper, only offsets at which some word is equal are compared. Trying all would
         // cost the product of both lengths.
@@ -127,7 +128,7 @@ impl SoundPrint {
             .filter(|(_, word)| is_distinctive(**word))
         {
             let places = places.entry(*word).or_default();
-            // A held note repeats one word many times, and each would vote for another offset.
+            // A held note repeats one word many times, and each would suggest another offset.
             if places.len() < MAX_PLACES {
                 places.push(at);
             }
@@ -153,7 +154,7 @@ impl SoundPrint {
             .min_by(|a, b| a.distance.total_cmp(&b.distance))
     }
 
-    /// Whether the other recording is told to be alike.
+    /// Whether the other recording counts as similar.
     pub fn match_within_threshold(&self, other: &Self) -> Option<PrintMatch> {
         self.compare(other)
             .filter(|found| found.distance < THRESHOLD)
@@ -223,10 +224,10 @@ fn resample(samples: &[f32], rate: f64) -> Vec<f32> {
         .collect()
 }
 
-/// Values of the kernel in one period of the lower rate: finer than 16-bit sound can tell.
+/// Values of the kernel in one period of the lower rate: finer than 16-bit sound can represent.
 const FINENESS: f64 = 4096.0;
 
-/// The kernel's right half; its sines, computed anew for each sample, would take most of the time.
+/// The kernel's right half; its sines, if computed for each sample, would take most of the time.
 fn table() -> Vec<f64> {
     #[expect(
         clippy::cast_precision_loss,
@@ -239,7 +240,8 @@ fn table() -> Vec<f64> {
         .collect()
 }
 
-/// Passes up to 0.45 of the lower rate: above the highest band there is room to fall.
+/// Passes up to 0.45 of the lower rate: above the highest band there is room for the filter's
+/// slope.
 fn kernel(away: f64) -> f64 {
     let pi = std::f64::consts::PI;
     let pass = 0.9;

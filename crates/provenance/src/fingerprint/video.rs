@@ -6,28 +6,29 @@ use super::PrintMatch;
 
 /// Frames in one print: three hours.
 pub const MAX_FRAMES: usize = 10_800;
-/// Below this distance two films are told to be alike.
+/// Below this distance two films count as similar.
 pub const THRESHOLD: f32 = 0.20;
-/// Frames that have to overlap, or all of the shorter print.
+/// Frames that have to overlap, or the whole shorter print.
 const MIN_OVERLAP: usize = 3;
-/// Comparisons of hashes, whatever the lengths: beyond it offsets are tried up to a limit only.
+/// Comparisons of hashes, whatever the lengths: for longer prints, only offsets up to a limit are
+/// tried.
 const MAX_STEPS: usize = 4_000_000;
 /// Side of the small picture, and of the block of frequencies.
 const SMALL: usize = 32;
 const BLOCK: usize = 8;
-/// Bits of one key of the index, and how many keys a hash has; four bits are in none.
+/// Bits of one key of the index, and how many keys a hash has; four bits are in no key.
 const KEY_BITS: usize = 12;
 const KEYS: usize = 5;
-/// A frame whose frequencies are weaker, in levels, says nothing: it is black, or a plain colour.
+/// A frame whose frequencies are weaker, in levels, is ignored: it is black, or of one colour.
 const FLAT: f32 = 1.0;
 
-/// One hash for each second, `None` for a frame that says nothing.
+/// One hash for each second, `None` for a frame that is ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VideoPrint {
     hashes: Vec<Option<u64>>,
 }
 
-/// Why a frame or print was not taken.
+/// Why a frame or print was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum VideoPrintError {
     #[error("a frame of {width}x{height} has {needed} bytes at least, not {bytes}")]
@@ -77,8 +78,8 @@ impl VideoPrint {
     }
 
     /// Keys under which an index finds films that may be alike: parts of the hashes with their
-    /// places, of `most_frames` frames at even distances, each once. Two films that are alike
-    /// share some; ones that share some need not be alike.
+    /// places, of `most_frames` frames at even distances, each once. Similar films share some keys;
+    /// films that share keys need not be similar.
     pub fn keys(&self, most_frames: usize) -> Vec<u32> {
         let step = self.hashes.len().div_ceil(most_frames.max(1)).max(1);
         let mut keys: Vec<u32> = self
@@ -129,7 +130,7 @@ impl VideoPrint {
         })
     }
 
-    /// Where `other` lies best on this one; nothing if too few frames can be compared.
+    /// The best match of `other` with this one; `None` if too few frames can be compared.
     pub fn compare(&self, other: &Self) -> Option<PrintMatch> {
         let (a, b) = (&self.hashes, &other.hashes);
         let shorter = a.len().min(b.len());
@@ -154,14 +155,14 @@ impl VideoPrint {
             .min_by(|a, b| a.distance.total_cmp(&b.distance))
     }
 
-    /// Whether the other film is told to be alike.
+    /// Whether the other film counts as similar.
     pub fn match_within_threshold(&self, other: &Self) -> Option<PrintMatch> {
         self.compare(other)
             .filter(|found| found.distance < THRESHOLD)
     }
 }
 
-/// The part of bits that differ, and how many frames said something in both.
+/// The fraction of bits that differ, and the number of frames that have a hash in both.
 fn distance(a: &[Option<u64>], b: &[Option<u64>]) -> (f32, usize) {
     let (mut bits, mut count) = (0, 0u16);
     for (a, b) in a.iter().zip(b) {
@@ -205,7 +206,7 @@ fn hash(small: &[[f32; SMALL]; SMALL]) -> Option<u64> {
     let wave = |frequency: usize, at: usize| {
         (std::f32::consts::PI * frequency as f32 * (at as f32 + 0.5) / SMALL as f32).cos()
     };
-    // Frequencies 1 to 8 both ways, as pHash has them.
+    // Frequencies 1 to 8 both ways, as in pHash.
     let mut values = [0.0f32; BLOCK * BLOCK];
     for (index, value) in values.iter_mut().enumerate() {
         let (down, across) = (index / BLOCK + 1, index % BLOCK + 1);
@@ -227,7 +228,7 @@ fn hash(small: &[[f32; SMALL]; SMALL]) -> Option<u64> {
     let [.., low, high] = sorted.split_at(33).0 else {
         return None;
     };
-    // With the median as the limit, half of the bits are set in every hash, so unrelated frames
+    // With the median as the threshold, half of the bits are set in every hash, so unrelated frames
     // differ in about half of them.
     let median = f32::midpoint(*low, *high);
     let bits = values

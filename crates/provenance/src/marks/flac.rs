@@ -1,7 +1,7 @@
 //! FLAC: blocks of metadata. C2PA puts the manifest into an ID3 tag before the stream (A.3.4 of
 //! the specification), which `id3` reads; some programs wrote an APPLICATION block.
 //!
-//! Pictures are passed over: a cover's own marks are the cover's, not the recording's.
+//! Pictures are skipped: the marks of a cover belong to the cover, not to the recording.
 
 use std::io::{Read, Seek};
 

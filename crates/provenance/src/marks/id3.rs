@@ -6,17 +6,17 @@ use std::io::{Read, Seek};
 use super::source::{LimitedSource, until_nul};
 use super::{FileMarks, MAX_TEXT_BYTES, MarksError, origin_text};
 
-/// Bytes of a GEOB frame's head that are looked at: its type, file name and description.
+/// Bytes of a GEOB frame's head that are read: its type, file name and description.
 const HEAD: u64 = 1024;
-/// What edition 2.4 of the specification is said to ask for; what edition 2.2 does, and the C2PA
-/// library writes; what it wrote before.
+/// The MIME types of a manifest: reportedly required by edition 2.4 of the specification; required
+/// by edition 2.2 and written by the C2PA library; written by its older versions.
 const C2PA_TYPES: [&[u8]; 3] = [
     b"application/jumbf",
     b"application/c2pa",
     b"application/x-c2pa-manifest-store",
 ];
 
-/// Reads a tag, and says where it ends.
+/// Reads a tag, and returns where it ends.
 pub(super) fn read(
     source: &mut LimitedSource<impl Read + Seek>,
     start: u64,
@@ -26,7 +26,7 @@ pub(super) fn read(
     let end = source.end(start + 10, syncsafe([s0, s1, s2, s3]), source.size())?;
     let mut at = start + 10;
     if !matches!(version, 3 | 4) {
-        return Ok(end); // 2.2 has three letters a frame, and is older than all of these marks
+        return Ok(end); // 2.2 has frame ids of three letters, and is older than all of these marks
     }
     if flags & 0x40 != 0 {
         let size = source.array(at)?;
@@ -105,7 +105,7 @@ fn object(head: &[u8]) -> Option<u64> {
     Some((head.len() - rest.len()) as u64)
 }
 
-/// What follows a text that a NUL of its encoding ends.
+/// The bytes after a text that ends with a NUL in its encoding.
 fn after_text(encoding: u8, bytes: &[u8]) -> Option<&[u8]> {
     if !matches!(encoding, 1 | 2) {
         return until_nul(bytes).map(|(_, rest)| rest);
@@ -137,7 +137,7 @@ fn text(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Seven bits a byte, so that no length looks like the beginning of sound.
+/// A number with seven bits per byte, so that no length looks like the beginning of sound.
 fn syncsafe(bytes: [u8; 4]) -> u64 {
     bytes
         .iter()

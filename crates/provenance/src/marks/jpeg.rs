@@ -24,14 +24,14 @@ pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileM
             });
         };
         match kind {
-            // Filling.
+            // A fill byte.
             0xff => {
                 at += 1;
                 continue;
             }
             // The pixels, or the end.
             0xda | 0xd9 => break,
-            // Without a length.
+            // A marker without a length.
             0x01 | 0xd0..=0xd7 => {
                 at += 2;
                 continue;
@@ -65,7 +65,7 @@ fn read_segment(bytes: &[u8], marks: &mut FileMarks) {
     }
 }
 
-/// A box lies in as many segments as it takes, each with the box's own head.
+/// A box is spread over as many segments as needed, each with the box's own head.
 fn part_of_box(
     source: &mut LimitedSource<impl Read + Seek>,
     body: u64,

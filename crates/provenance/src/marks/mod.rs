@@ -1,10 +1,10 @@
-//! The marks that a file carries when it comes in: where its C2PA manifest lies, whether there is
-//! XMP or IPTC, what it calls its source.
+//! The marks that a file carries when it comes in: the position of its C2PA manifest, whether there
+//! is XMP or IPTC, and its declared source type.
 //!
-//! Nothing is verified here: whoever wrote the file can have written anything. It owns the layouts
-//! of MP4, PNG, JPEG, WAV, FLAC and MP3 as far as marks go, and their limits; it must not know how a
-//! manifest is built or signed. A file is read in pieces: what is held at once is a fixed size and
-//! never more than the file.
+//! Nothing is verified here: the writer of the file can have written anything. It owns the layouts
+//! of MP4, PNG, JPEG, WAV, FLAC and MP3 as far as needed for marks, and their limits; it must not
+//! know how a manifest is built or signed. A file is read in pieces: the memory in use has a fixed
+//! limit and never exceeds the file's size.
 
 use std::io::{self, Read, Seek};
 use std::ops::Range;
@@ -20,18 +20,18 @@ mod wav;
 
 use source::LimitedSource;
 
-/// Containers, boxes, chunks or frames that are looked at in one file.
+/// Containers, boxes, chunks or frames that are read in one file.
 pub const MAX_PARTS: u32 = 20_000;
-/// Bytes that are read of one file, whatever its size.
+/// Most bytes that are read of one file, whatever its size.
 pub const MAX_READ_BYTES: u64 = 32 << 20;
-/// Bytes of one piece of text (XMP, a comment) that are looked at.
+/// Bytes of one piece of text (XMP, a comment) that are read.
 pub const MAX_TEXT_BYTES: u64 = 1 << 20;
-/// Characters of a value that is told.
+/// Most characters of a value that is reported.
 pub const MAX_VALUE_CHARS: usize = 512;
-/// How deep boxes may lie in boxes.
+/// Deepest nesting of boxes.
 pub const MAX_DEPTH: u32 = 6;
 
-/// What kind of file it is, by its first bytes.
+/// The kind of a file, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileKind {
     /// MP4, M4A and the rest of their family.
@@ -43,28 +43,28 @@ pub enum FileKind {
     Mp3,
 }
 
-/// What a file carries. All of it is a claim of whoever wrote it.
+/// The marks of a file. All of them are unverified claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileMarks {
     pub kind: FileKind,
-    /// Bytes of the file that are its first C2PA manifest store (JUMBF, without the container's
-    /// own header). In a JPEG that has it in several segments, with the heads between them.
+    /// Bytes of the file that are its first C2PA manifest store (JUMBF, without the container's own
+    /// header). In a JPEG with several such segments, the range includes the heads between them.
     pub manifest: Option<Range<u64>>,
-    /// Manifest stores found. More than one is against the specification, and no validator takes
-    /// either.
+    /// Manifest stores found. More than one is against the specification, and no validator accepts
+    /// any of them.
     pub manifests: u32,
-    /// Where XMP says that the manifest can be fetched (`dcterms:provenance`). Never fetched here.
+    /// The URL of the manifest according to XMP (`dcterms:provenance`). Never fetched here.
     pub remote_manifest: Option<String>,
     pub xmp: bool,
     /// IPTC: a block of IIM, or properties of IPTC's in XMP.
     pub iptc: bool,
     /// EBU's broadcast extension of WAV.
     pub bext: bool,
-    /// A URI of IPTC's or C2PA's vocabulary, or what stood in its place: from XMP or a tag, else
-    /// from the last manifest in the store.
+    /// A URI of IPTC's or C2PA's vocabulary, or the value found in its place: from XMP or a tag,
+    /// otherwise from the last manifest in the store.
     pub digital_source_type: Option<String>,
-    /// What the label of China's GB 45438 says, as it stands there (JSON, by that standard).
+    /// The label of China's GB 45438, unchanged (JSON, by that standard).
     pub aigc: Option<String>,
     /// The program that wrote the file, by its own tag.
     pub software: Option<String>,
@@ -86,7 +86,7 @@ impl FileMarks {
         }
     }
 
-    /// Whether anything in it tells of an origin; a program's name alone does not.
+    /// Whether any mark states an origin; a program's name alone does not.
     pub fn has_origin_claim(&self) -> bool {
         self.manifests > 0
             || self.xmp
@@ -105,13 +105,13 @@ impl FileMarks {
 /// Why a file's marks could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum MarksError {
-    /// Not one of the kinds that are known.
+    /// Not a known kind of file.
     #[error("not MP4, PNG, JPEG, WAV, FLAC or MP3")]
     UnknownKind,
-    /// A length in it reaches past its end, or it ends early.
+    /// A length in it extends beyond its end, or it ends early.
     #[error("damaged at byte {at}: {what}")]
     Damaged { at: u64, what: &'static str },
-    /// More parts, or deeper ones, than are looked at.
+    /// More parts, or deeper ones, than the limits allow.
     #[error("too many or too deeply nested parts")]
     TooManyParts,
     /// More bytes of it would have to be read than [`MAX_READ_BYTES`].
@@ -163,8 +163,8 @@ fn read_tagged(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks
     if source.read_up_to(end, 4)? != b"fLaC" {
         return Ok(marks);
     }
-    // Both may carry marks: the tag has the manifest, the stream its own comments. The tag's come
-    // first.
+    // Both may carry marks: the tag has the manifest, the stream its own comments. Those of the tag
+    // take precedence.
     let inner = flac::read(source, end)?;
     marks.kind = FileKind::Flac;
     marks.manifests = marks.manifests.saturating_add(inner.manifests);

@@ -15,7 +15,7 @@ const C2PA: [u8; 16] = [
 const XMP: [u8; 16] = [
     0xbe, 0x7a, 0xcf, 0xcb, 0x97, 0xa9, 0x42, 0xe8, 0x9c, 0x71, 0x99, 0x94, 0x91, 0xe3, 0xaf, 0xac,
 ];
-/// Keys of `mdta` that are kept to name the items of `ilst`.
+/// Most keys of `mdta` that are remembered to name the items of `ilst`.
 const MAX_KEYS: usize = 256;
 
 struct Mp4Box {
@@ -37,7 +37,7 @@ pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileM
     Ok(marks)
 }
 
-/// The box at `at`, which moves behind it; nothing at the end of its parent.
+/// The box at `at`, which is advanced past it; `None` at the end of its parent.
 fn next(
     source: &mut LimitedSource<impl Read + Seek>,
     at: &mut u64,
@@ -77,7 +77,7 @@ fn uuid(
         let length = (body.end - inner).min(MAX_TEXT_BYTES);
         origin_text::xmp(&source.read_up_to(inner, length)?, marks);
     } else if id == C2PA {
-        // Version and flags, a purpose that a NUL ends, for a manifest an offset, the manifest.
+        // Version and flags, a NUL-terminated purpose, for a manifest an offset, the manifest.
         let head = source.read_up_to(inner, 64.min(body.end - inner))?;
         let purpose = head.get(4..).unwrap_or_default();
         if let Some(rest) = purpose
@@ -94,7 +94,7 @@ fn uuid(
     Ok(())
 }
 
-/// The boxes of a box that holds others.
+/// Reads the boxes inside a box.
 fn read_children(
     source: &mut LimitedSource<impl Read + Seek>,
     parent: &Mp4Box,

@@ -12,10 +12,10 @@ use super::{FileMarks, MAX_VALUE_CHARS, MarksError};
 /// Bytes of a manifest that are searched, from its end.
 const MAX_SEARCHED: u64 = 8 << 20;
 const PIECE: u64 = 1 << 16;
-/// Both vocabularies of source types end so.
+/// Both vocabularies of source types end like this.
 const VOCABULARY: &[u8] = b"/digitalsourcetype/";
 
-/// Takes over what a packet of XMP states.
+/// Adds the statements of an XMP packet.
 pub(super) fn xmp(bytes: &[u8], marks: &mut FileMarks) {
     marks.xmp = true;
     let text = String::from_utf8_lossy(bytes);
@@ -24,19 +24,19 @@ pub(super) fn xmp(bytes: &[u8], marks: &mut FileMarks) {
         &mut marks.digital_source_type,
         property(&text, "DigitalSourceType"),
     );
-    // The C2PA specification names the property so; its prefix may be any that is bound to
+    // The C2PA specification gives the property this name; its prefix may be any that is bound to
     // Dublin Core's terms.
     fill(
         &mut marks.remote_manifest,
         property(&text, "provenance").filter(|value| value.contains("://")),
     );
-    // The program that made it, where other tags name the one that packed it.
+    // Names the program that made the file, while other tags name the one that packed it.
     let maker = property(&text, "CreatorTool");
     marks.software = maker.or(marks.software.take());
     fill(&mut marks.aigc, property(&text, "AIGC"));
 }
 
-/// Takes over a tag of a container.
+/// Adds a tag of a container.
 pub(super) fn tag(key: &str, value: &[u8], marks: &mut FileMarks) {
     let key = key.trim().to_ascii_lowercase();
     let last = key.rsplit(['.', ':', '/']).next().unwrap_or_default();
@@ -73,7 +73,7 @@ fn displayable(value: &[u8]) -> Option<String> {
 
 /// The value of `prefix:name`, as an attribute, an element or an element's `rdf:resource`.
 fn property(text: &str, name: &str) -> Option<String> {
-    // Every try copies what follows the name, so the number of tries is limited.
+    // Every attempt copies the text after the name, so the number of attempts is limited.
     text.match_indices(name).take(64).find_map(|(at, _)| {
         let before = text.get(..at)?.chars().next_back()?;
         if before != ':' {
@@ -94,7 +94,7 @@ fn value_after(after: &str) -> Option<String> {
         return quoted(value.trim_start().strip_prefix('=')?);
     }
     if !inside.trim().is_empty() && !inside.starts_with(char::is_whitespace) {
-        return None; // another name that begins alike
+        return None; // a longer name that begins with this one
     }
     let (mut value, _) = content.split_once("</")?;
     // A list: the first entry of it.
@@ -111,7 +111,7 @@ fn quoted(value: &str) -> Option<String> {
     displayable(unescape_xml(value).as_bytes())
 }
 
-/// The five entities of XML; others stay as they are.
+/// The five entities of XML; others are not changed.
 fn unescape_xml(value: &str) -> String {
     value
         .replace("&quot;", "\"")
@@ -121,16 +121,15 @@ fn unescape_xml(value: &str) -> String {
         .replace("&amp;", "&")
 }
 
-/// The last source type that a manifest store names: its last manifest is the active one. A
-/// string of CBOR with its length before it is looked for; a compressed or redacted one is not
-/// found.
+/// The last source type in a manifest store, because its last manifest is the active one. The
+/// search is for a CBOR string with its length; a compressed or redacted one is not found.
 pub(super) fn in_manifest(
     source: &mut LimitedSource<impl Read + Seek>,
     range: Range<u64>,
 ) -> Result<Option<String>, MarksError> {
     let mut at = range.end.saturating_sub(MAX_SEARCHED).max(range.start);
     let mut found = None;
-    // A text may lie across the border of two pieces, so each begins with the end of the last. The
+    // A text may extend over two pieces, so each piece begins with the end of the previous one. The
     // texts that are found have at most 255 bytes.
     let overlap = 512;
     while at < range.end {
@@ -160,11 +159,12 @@ fn places(piece: &[u8]) -> impl Iterator<Item = usize> {
 }
 
 fn string_around(piece: &[u8], place: usize) -> Option<String> {
-    // No further back than such a text is long: a piece may name the vocabulary again and again.
+    // Searched no further back than such a text is long, because a piece may contain the vocabulary
+    // many times.
     let before = piece.get(place.saturating_sub(255)..place)?;
     let http = before.windows(4).rposition(|window| window == b"http")?;
     let http = place - before.len() + http;
-    // CBOR: a text of 24 to 255 bytes is 0x78 and its length.
+    // CBOR: a text of 24 to 255 bytes begins with 0x78 and its length.
     let [0x78, length] = *piece.get(http.checked_sub(2)?..http)? else {
         return None;
     };

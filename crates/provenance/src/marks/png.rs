@@ -27,7 +27,7 @@ pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileM
                 }
             }
             b"zTXt" => {
-                // A keyword has at most 79 bytes. What follows is compressed and not looked at.
+                // A keyword has at most 79 bytes. The rest is compressed and not read.
                 let bytes = source.read_up_to(body, length.min(80))?;
                 if let Some((b"Raw profile type iptc", _)) = until_nul(&bytes) {
                     marks.iptc = true;
@@ -35,7 +35,7 @@ pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileM
             }
             _ => {}
         }
-        at = end.saturating_add(4); // the checksum is the decoder's matter
+        at = end.saturating_add(4); // the checksum is left to the decoder
     }
     Ok(marks)
 }

@@ -61,7 +61,7 @@ impl<R: Read + Seek> LimitedSource<R> {
         Ok(bytes)
     }
 
-    /// The end of a part of `length` bytes; an error where it is past `limit`.
+    /// The end of a part of `length` bytes; an error if it is past `limit`.
     pub(super) fn end(&self, at: u64, length: u64, limit: u64) -> Result<u64, MarksError> {
         at.checked_add(length)
             .filter(|end| *end <= limit.min(self.size))
@@ -76,7 +76,7 @@ pub(super) fn be32(bytes: [u8; 4]) -> u64 {
     u64::from(u32::from_be_bytes(bytes))
 }
 
-/// What stands before the first NUL, and what after it.
+/// The bytes before the first NUL, and those after it.
 pub(super) fn until_nul(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = bytes.iter().position(|byte| *byte == 0)?;
     let (before, rest) = bytes.split_at_checked(at)?;

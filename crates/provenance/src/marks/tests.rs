@@ -13,7 +13,7 @@ fn marks(bytes: &[u8]) -> Result<FileMarks, MarksError> {
     read(Cursor::new(bytes))
 }
 
-/// What a manifest store looks like from outside: a string of CBOR among other bytes.
+/// Bytes that look like a manifest store: a string of CBOR among other bytes.
 fn manifest() -> Vec<u8> {
     let mut bytes = b"\x00\x00\x00\x80jumb...digitalSourceType\x78".to_vec();
     bytes.push(u8::try_from(TRAINED.len()).unwrap());
@@ -114,7 +114,7 @@ fn segment(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[0xff, kind][..], &size.to_be_bytes(), body].concat()
 }
 
-/// One part of a box that lies in several segments.
+/// One part of a box that is spread over several segments.
 fn part(place: u32, bytes: &[u8]) -> Vec<u8> {
     segment(
         0xeb,
@@ -133,7 +133,7 @@ fn jpeg(segments: &[Vec<u8>]) -> Vec<u8> {
     .concat()
 }
 
-/// A manifest store with its description, by which a JPEG's is known.
+/// A manifest store with its description, by which it is recognised in a JPEG.
 fn described() -> Vec<u8> {
     [
         &b"\0\0\0\x80jumb\0\0\0\x1ejumdc2pa"[..],
@@ -188,7 +188,7 @@ fn a_manifest_in_several_segments_is_one() {
     assert_eq!(found.manifests, 1);
     let range = found.manifest.unwrap();
     assert!(bytes[..usize::try_from(range.end).unwrap()].ends_with(rest));
-    // Other boxes, and the thumbnails of cameras, are none.
+    // Other boxes, and the thumbnails of cameras, are not manifests.
     let other = [&b"\0\0\0\x80jumb\0\0\0\x1ejumdjson"[..], &[0; 40]].concat();
     let found = marks(&jpeg(&[
         part(1, &other),
@@ -355,7 +355,7 @@ fn deep_and_many_boxes_are_refused() {
 
 #[test]
 fn a_vocabulary_that_is_named_again_and_again_is_not_searched_back_each_time() {
-    // Looked back to the beginning of its piece from each, this takes minutes.
+    // If each were searched back to the beginning of its piece, this would take minutes.
     let again = b"/digitalsourcetype/".repeat(200_000);
     let found = marks(&mp4(&c2pa_box(&again))).unwrap();
     assert_eq!(found.digital_source_type, None);

@@ -16,11 +16,11 @@ pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileM
         let body = at + 8;
         let mut length = u64::from(told);
         if &kind == b"data" && told == u32::MAX {
-            // RF64 tells the length elsewhere; a stream that was cut off tells none.
+            // RF64 has the length elsewhere; a stream that was cut off has none.
             length = long.unwrap_or(source.size() - body);
         }
         let end = if &kind == b"data" {
-            // A recording that was cut short is played all the same.
+            // A truncated recording can still be played.
             body.saturating_add(length).min(source.size())
         } else {
             source.end(body, length, source.size())?

@@ -8,9 +8,9 @@ const ID_BITS: usize = 24;
 const DATA_BITS: usize = ID_BITS + 40 + CHECK_BITS as usize;
 const TAIL_BITS: usize = 8;
 const STEPS: usize = DATA_BITS + TAIL_BITS;
-/// Bits that are written.
+/// Number of coded bits.
 pub(super) const CODED_BITS: usize = STEPS * 3;
-/// Of those, the first, which depend on the key's id alone.
+/// Number of leading coded bits that depend on the key's id alone.
 pub(super) const KNOWN_BITS: usize = ID_BITS * 3;
 /// The generators of greatest free distance (18) for this length, in octal (Larsen, IEEE Trans.
 /// Inf. Theory 19, 1973).
@@ -47,17 +47,17 @@ fn convolve(payload: u64) -> [bool; CODED_BITS] {
     coded
 }
 
-/// What was decoded, its check passed.
+/// A decoded mark whose check passed.
 pub(super) struct DecodedMark {
     pub(super) key_id: u32,
     pub(super) media_id: u64,
-    /// Part of the coded bits whose sign was wrong.
+    /// Fraction of the coded bits whose sign was wrong.
     pub(super) corrected: f32,
     pub(super) coded: [bool; CODED_BITS],
 }
 
-/// The likeliest mark for these values, positive for `false`; nothing if its check fails. Of the
-/// marks of `key` alone, where one is given.
+/// The most likely mark for these values, which are positive for `false`; `None` if its check
+/// fails. Only marks of `key` are considered, if it is given.
 pub(super) fn decode(soft: &[f32; CODED_BITS], key: Option<&MarkKey>) -> Option<DecodedMark> {
     let data = viterbi(soft, key);
     let payload = u64::try_from(data >> CHECK_BITS).ok()?;
@@ -86,7 +86,7 @@ pub(super) fn decode(soft: &[f32; CODED_BITS], key: Option<&MarkKey>) -> Option<
 }
 
 fn viterbi(soft: &[f32; CODED_BITS], key: Option<&MarkKey>) -> u128 {
-    // What each state's step emits, for the register that leads into it.
+    // What each state's step emits, for the register that precedes it.
     let emitted: [[f32; 3]; 2 * STATES] = std::array::from_fn(|register| {
         GENERATORS.map(|generator| {
             let odd = (register & usize::from(generator)).count_ones() % 2 == 1;

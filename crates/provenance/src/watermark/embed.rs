@@ -5,20 +5,20 @@ use super::code::encode;
 use super::pattern::{CELLS_SHORT, SIDE, VideoTileLayout};
 use super::{MIN_PSNR, MarkKey, WatermarkError, check_plane, check_size};
 
-/// Side of the squares for which one strength holds.
+/// Side of the squares that each have one strength.
 const BLOCK: usize = 16;
-/// What 1 is in the pattern.
+/// The value of 1 in the pattern.
 const UNIT: f32 = 64.0;
 /// Strengths are in 1/16 of a level of luma.
 const STEPS: f32 = 16.0;
-/// Strength where there is no texture, in levels.
+/// Strength without texture, in levels.
 const FLAT: f32 = 1.8;
 /// Added for each level of mean difference between neighbours.
 const SLOPE: f32 = 0.35;
 const STRONGEST: f32 = 4.0;
 /// Differences that are added up for one square: 32 in each of two pairs of rows.
 const DIFFERENCES_PER_SQUARE: f32 = 64.0;
-/// Part of a cell over which it turns into the next one.
+/// Fraction of a cell over which it blends into the next one.
 const SOFT: f32 = 0.6;
 
 /// Marks the frames of one film.
@@ -26,9 +26,9 @@ pub struct VideoEmbedder {
     width: usize,
     height: usize,
     pattern: Vec<i8>,
-    /// Of the pattern, in its unit squared.
+    /// The power of the pattern, in its unit squared.
     power: f32,
-    /// For each square.
+    /// The strength in each square.
     strengths: Vec<i16>,
     /// For each pixel of a row.
     spread: Vec<i16>,
@@ -106,7 +106,8 @@ impl VideoEmbedder {
         Ok(())
     }
 
-    /// Makes strengths of textures, all of them weaker where [`MIN_PSNR`] asks for it.
+    /// Computes the strengths from the textures, and weakens all of them if [`MIN_PSNR`] requires
+    /// it.
     fn set_strengths(&mut self) {
         let wanted = |texture: i16| {
             (FLAT + SLOPE * f32::from(texture) / DIFFERENCES_PER_SQUARE).min(STRONGEST)
@@ -118,8 +119,8 @@ impl VideoEmbedder {
             .sum();
         #[expect(clippy::cast_precision_loss, reason = "a million squares at most")]
         let power = squares / self.strengths.len() as f32 * self.power;
-        // Rounding adds up to a twelfth of a level squared; the squares are a mean that leaves out
-        // which part of the pattern each meets.
+        // Rounding adds up to a twelfth of a level squared; the squares are a mean that ignores
+        // which part of the pattern is in each.
         let most = 255.0f32.powi(2) / 10.0f32.powf(MIN_PSNR / 10.0) * 0.95 - 1.0 / 12.0;
         let scale = (most / power.max(f32::EPSILON)).sqrt().min(1.0) * STEPS;
         for strength in &mut self.strengths {
@@ -131,7 +132,7 @@ impl VideoEmbedder {
     }
 }
 
-/// Between which cells a row or column lies.
+/// The two cells between which a row or column lies, and the blend of them.
 struct CellBlend {
     cell: usize,
     next: usize,
@@ -161,14 +162,15 @@ fn blends(pixels: usize, cells: f32) -> Vec<CellBlend> {
         .collect()
 }
 
-/// The sum of differences between neighbours for each square of a band, in two pairs of its rows.
+/// Computes the sum of differences between neighbours for each square of a band, in two pairs of
+/// its rows.
 ///
-/// This and [`add`] run over whole rows, without squares within: so the compiler does many pixels
-/// at once.
+/// This and [`add`] run over whole rows, without inner loops over squares, so that the compiler
+/// vectorises them.
 fn textures(band: &[u8], width: usize, stride: usize, differences: &mut [u8], sums: &mut [i16]) {
     sums.fill(0);
-    // Two pairs of rows stand for the sixteen of a square; all of them would cost several times as
-    // much.
+    // Two pairs of rows represent the sixteen rows of a square; all of them would cost several
+    // times as much.
     for pair in [3, 11] {
         let mut rows = band.chunks(stride).skip(pair);
         let (Some(upper), Some(lower)) = (rows.next(), rows.next()) else {
@@ -200,7 +202,7 @@ fn add(row: &mut [u8], pattern: &[i8], strengths: &[i16]) {
     }
 }
 
-/// In levels. 64 times 64 at most; half a level is added, so that it is rounded.
+/// The change in levels. 64 times 64 at most; half a level is added, so that it is rounded.
 #[inline]
 fn change(pattern: i8, strength: i16) -> i8 {
     ((i16::from(pattern) * strength + 512) >> 10).to_le_bytes()[0].cast_signed()

@@ -8,10 +8,10 @@ use super::fourier::PlaneSpectrum;
 use super::pattern::{CELLS, SIDE, VideoTileLayout};
 use super::period::TilePeriod;
 
-/// Samples of the folded tile along a cell.
+/// Samples per cell along a side of the folded tile.
 const SAMPLES_PER_CELL: usize = 3;
 const FOLDED: usize = SIDE * SAMPLES_PER_CELL;
-/// Steps of the period around the one that was found, and how far they are apart.
+/// Number and size of the steps by which the period is varied around the one that was found.
 const TRIES: i8 = 2;
 const TRY: f32 = 0.000_5;
 /// A position must stand out this far, in standard deviations.
@@ -31,8 +31,8 @@ pub(super) fn read(
 ) -> Option<VideoMark> {
     let pilot = pilot(layout);
     let mut best: Option<(f32, usize, Vec<f32>, TilePeriod)> = None;
-    // The period was found by its repetition alone. A small error in it smears the fold, so periods
-    // beside it are tried too, and the pilot decides.
+    // The period was found by its repetition alone. A small error in it smears the fold, so
+    // neighbouring periods are tried too, and the pilot decides.
     for across in -TRIES..=TRIES {
         for down in -TRIES..=TRIES {
             let period = (
@@ -64,7 +64,7 @@ pub(super) fn read(
     })
 }
 
-/// The cosine of the angle between what was read and a tile.
+/// The cosine of the angle between the cells read and a tile.
 fn similarity(cells: &[f32; CELLS], tile: &[f32; CELLS]) -> f32 {
     let sum: f32 = cells.iter().zip(tile).map(|(cell, sign)| cell * sign).sum();
     let squares: f32 = cells.iter().map(|cell| cell * cell).sum();
@@ -127,8 +127,8 @@ fn pilot(layout: &VideoTileLayout) -> PlaneSpectrum {
     PlaneSpectrum::from_plane(&plane, FOLDED, FOLDED, FOLDED)
 }
 
-/// Where the pilot fits best, and how far that stands out. The folded tile's spectrum is
-/// flattened by half: what repeats in the picture itself has few frequencies.
+/// The position at which the pilot fits best, and how far it stands out. The folded tile's spectrum
+/// is partly flattened, because repeating parts of the picture itself have few frequencies.
 fn position(folded: &[f32], pilot: &PlaneSpectrum) -> (f32, usize) {
     let matched = PlaneSpectrum::from_plane(folded, FOLDED, FOLDED, FOLDED)
         .join(pilot, |value, pilot| {

@@ -1,16 +1,16 @@
-//! An imperceptible mark of 64 bits in a film's luma, which survives re-encoding, scaling,
-//! cropping and changes of brightness.
+//! The watermark of films: an imperceptible mark of 64 bits in a film's luma, which survives
+//! re-encoding, scaling, cropping and changes of brightness.
 //!
 //! It follows the scheme of Kalker, Depovere, Haitsma and Maes, "A Video Watermarking System for
 //! Broadcast Monitoring", Proc. SPIE 3657 (1999), known as JAWS: a spread-spectrum pattern that
 //! repeats as a tile over the frame and stays the same over time. Frames are added up, the tile's
-//! period is found in the autocorrelation, the tiles are folded into one, and its position is
-//! found by phase-only correlation. Different here: cells are wide enough for H.264, and the bits
-//! are in cells of their own with a convolutional code instead of in shifts of patterns.
+//! period is found in the autocorrelation, the tiles are folded into one, and its position is found
+//! by phase-only correlation. Different here: cells are wide enough for H.264, and the bits are in
+//! separate cells with a convolutional code instead of in shifts of patterns.
 //!
 //! It owns the pattern, the code and the detector. It must not know: how frames are made or
-//! encoded, files, accounts. It is no cryptography: who has many films marked with one secret can
-//! estimate its pattern, and then remove or forge it.
+//! encoded, files, accounts. It is not cryptographically secure: anyone who has many films marked
+//! with one secret can estimate its pattern, and then remove or forge it.
 
 mod code;
 mod embed;
@@ -24,16 +24,16 @@ mod video_detector;
 pub use embed::VideoEmbedder;
 pub use video_detector::VideoDetector;
 
-/// Shortest side of a frame that can hold the mark.
+/// Shortest side of a frame that can carry the mark.
 pub const MIN_SIDE: usize = 160;
 /// Longest side of a frame.
 pub const MAX_SIDE: usize = 8192;
-/// Longest side for one of the shortest side's length.
+/// Largest ratio of the longest side to the shortest.
 const MAX_ASPECT: usize = 4;
 /// The mark's peak signal-to-noise ratio in every frame is at least this, in dB.
 pub const MIN_PSNR: f32 = 42.0;
 
-/// Who marks: the secret makes the pattern, the id is part of what is read.
+/// The key of a deployment: the secret determines the pattern, the id is part of the mark.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct MarkKey {
     id: u32,
@@ -65,15 +65,15 @@ impl MarkKey {
 /// A mark that was read.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VideoMark {
-    /// The id of the key that was asked for; another is no mark of it.
+    /// The id of the given key; a mark with another id does not belong to it.
     pub key_id: u32,
     /// 40 bits.
     pub media_id: u64,
     /// How far the tile's position stood out, in standard deviations.
     pub score: f32,
-    /// Of the code's bits, the part that had to be corrected.
+    /// Fraction of the coded bits that had to be corrected.
     pub corrected: f32,
-    /// Columns and rows of the frame that one tile takes.
+    /// Columns and rows of the frame that one tile covers.
     pub tile: (f32, f32),
 }
 
@@ -86,10 +86,10 @@ pub enum WatermarkError {
     MediaId(u64),
     #[error("sound of {0} samples a second holds no mark")]
     Rate(u32),
-    /// Not between [`MIN_SIDE`] and [`MAX_SIDE`], or narrower than four to one.
+    /// Not between [`MIN_SIDE`] and [`MAX_SIDE`], or with a larger aspect ratio than four to one.
     #[error("frames of {width}x{height} hold no mark")]
     Size { width: usize, height: usize },
-    /// The plane is shorter than its rows, or a row than its stride says.
+    /// The plane is shorter than its rows, or a row shorter than its stride.
     #[error("a plane of {width}x{height} needs {needed} bytes and has {bytes}")]
     Plane {
         width: usize,

@@ -10,15 +10,15 @@ pub(super) const CELLS: usize = SIDE * SIDE;
 /// Cells along a frame's shortest side: 8 pixels each at 720 lines.
 pub(super) const CELLS_SHORT: usize = 90;
 
-/// Cells that carry one coded bit. Positions are found with half the pilot that this leaves; what
-/// fails first is the code.
+/// Cells that carry one coded bit. Half of the remaining pilot would suffice to find positions; the
+/// code fails first.
 const COPIES: usize = 2;
 
 /// Each cell's sign for the pilot, and its coded bit otherwise.
 pub(super) struct VideoTileLayout {
     key: MarkKey,
     signs: [f32; CELLS],
-    /// The place of each cell in a shuffled order: the first carry the bits.
+    /// The place of each cell in a shuffled order: the first of them carry the bits.
     order: [usize; CELLS],
 }
 
@@ -50,7 +50,7 @@ impl VideoTileLayout {
         tile
     }
 
-    /// What is the same in all tiles of the key: cells that depend on the media are 0.
+    /// The part that is the same in all tiles of the key; cells that depend on the media id are 0.
     pub(super) fn pilot(&self) -> [f32; CELLS] {
         let known = known_bits(&self.key);
         let mut tile = self.tile(&known);
@@ -99,7 +99,7 @@ impl SplitMix64 {
         mixed ^ mixed >> 31
     }
 
-    /// A number under `bound`, which is small enough that its bias is none to speak of.
+    /// A number under `bound`, which is so small that the bias is negligible.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         let scaled = (u128::from(self.next()) * bound as u128) >> 64;
         usize::try_from(scaled).unwrap_or(0)

@@ -1,19 +1,19 @@
-//! The tile's period, by autocorrelation: where the tile repeats, the picture resembles itself. It knows
-//! nothing of what is in the tile.
+//! The tile's period, by autocorrelation: at multiples of the period, the picture resembles itself.
+//! It knows nothing about the contents of the tile.
 
 use super::fourier::PlaneSpectrum;
 use super::pattern::{CELLS_SHORT, SIDE};
 use super::video_detector::SHORT;
 
-/// Periods that are tried further.
+/// Number of periods that are examined further.
 const CANDIDATES: usize = 6;
 /// The tile's size against that of an uncut frame: smaller where something was added around it,
 /// larger where it was cropped.
 const SMALLEST: f32 = 0.7;
 const LARGEST: f32 = 1.8;
-/// From one period to the next in the first search.
+/// Factor between neighbouring periods in the first search.
 const STEP: f32 = 1.003;
-/// How much a film may be stretched against its height.
+/// Possible horizontal stretches of a film.
 const STRETCH: [f32; 7] = [1.0, 0.99, 1.01, 0.98, 1.02, 0.97, 1.03];
 
 /// Width and height of the tile in pixels.
@@ -49,7 +49,8 @@ pub(super) fn periods(plane: &[f32], width: usize, height: usize) -> Vec<TilePer
 struct PlaneAutocorrelation {
     width: usize,
     height: usize,
-    /// Lags beyond these are not told apart from negative ones, or rest on too few pixels.
+    /// Lags beyond these cannot be distinguished from negative ones, or are based on too few
+    /// pixels.
     most: (f32, f32),
     values: Vec<f32>,
 }
@@ -73,8 +74,8 @@ impl PlaneAutocorrelation {
         }
     }
 
-    /// How much the plane resembles itself at this period's multiples, in standard deviations if
-    /// it were noise.
+    /// How much the plane resembles itself at this period's multiples, in standard deviations of
+    /// pure noise.
     fn score(&self, (x, y): TilePeriod) -> f32 {
         let (mut sum, mut count) = (0.0, 0.0f32);
         for down in 0..=8u8 {
@@ -106,7 +107,7 @@ impl PlaneAutocorrelation {
         upper * (1.0 - lower_part) + lower * lower_part
     }
 
-    /// Climbs to the best period around this one, in ever smaller steps.
+    /// Searches for the best period near this one, in decreasing steps.
     fn refine(&self, period: TilePeriod) -> (f32, TilePeriod) {
         let mut best = (self.score(period), period);
         let mut step = 0.002f32;

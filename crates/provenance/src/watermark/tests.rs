@@ -1,4 +1,4 @@
-//! Marks in moving pictures that are drawn here, and after what is done to films.
+//! Marks in drawn moving pictures, before and after typical processing of films.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -103,7 +103,7 @@ fn another_key_reads_nothing_and_neither_is_there_a_mark_without_one() {
     }
     assert_eq!(without.read(&key()), None);
     assert_eq!(with.read(&MarkKey::new(9, 99).unwrap()), None);
-    // The pattern of the right secret with another id is another's mark.
+    // The pattern of the right secret with another id is the mark of another key.
     assert_eq!(
         with.read(&MarkKey::new(9, 0x1234_5678_9abc_def0).unwrap()),
         None
@@ -140,7 +140,7 @@ fn drawn(prompt: &str) -> Vec<u8> {
 
 #[test]
 fn the_mark_stays_within_its_limit() {
-    // Noise wants the strongest mark everywhere.
+    // Noise gets the strongest mark everywhere.
     let mut state = 1u32;
     let noise: Vec<u8> = (0..WIDTH * HEIGHT)
         .map(|_| {

@@ -8,8 +8,8 @@ use super::{MarkKey, VideoMark, WatermarkError, check_plane, check_size};
 
 /// Shortest side of the small pictures.
 pub(super) const SHORT: usize = 270;
-/// What a small picture's difference from its surroundings counts for at most, in levels: edges
-/// are no mark.
+/// Limit of a pixel's difference from its surroundings, in levels, because edges are not part of a
+/// mark.
 const LIMIT: f32 = 6.0;
 /// Radius of the surroundings, in pixels of the small picture.
 const RADIUS: usize = 4;
@@ -27,7 +27,7 @@ pub struct VideoDetector {
 }
 
 impl VideoDetector {
-    /// For frames of this size.
+    /// A detector for frames of this size.
     pub fn new(width: usize, height: usize) -> Result<Self, WatermarkError> {
         check_size(width, height)?;
         let short = width.min(height);
@@ -43,7 +43,7 @@ impl VideoDetector {
         })
     }
 
-    /// Frames that were added.
+    /// Number of frames that were added.
     pub fn frames(&self) -> u32 {
         self.frames
     }
@@ -83,8 +83,8 @@ impl VideoDetector {
             })
     }
 
-    /// Means of areas. Pixels count whole: at the sizes that are allowed, that shifts an edge by
-    /// less than a pixel.
+    /// Means of areas. Whole pixels are averaged: at the allowed sizes, that shifts an edge by less
+    /// than a pixel.
     fn shrink(&self, luma: &[u8], stride: usize) -> Vec<f32> {
         let edge = |at: usize, from: usize, to: usize| at * from / to;
         let mut small = Vec::with_capacity(self.sum.len());
@@ -115,7 +115,7 @@ impl VideoDetector {
         small
     }
 
-    /// The mean of the frames, each pixel by how much its surroundings vary.
+    /// The mean of the frames, each pixel weighted by how little its surroundings vary.
     fn weighted_mean(&self) -> Vec<f32> {
         #[expect(clippy::cast_precision_loss, reason = "counts of frames")]
         let part = 1.0 / self.frames as f32;

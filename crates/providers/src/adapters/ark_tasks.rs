@@ -1,11 +1,11 @@
-//! Task format that `ModelArk` and version 2 of `MiniMax`, which is made after it, have in common.
+//! Task format that `ModelArk` and version 2 of `MiniMax`, which imitates it, have in common.
 
 use serde_json::{Value, json};
 
 use crate::order::{MediaFile, VideoSpec};
 use crate::port::jobs::status::JobStatus;
 
-/// How their tasks stand.
+/// The words for the states of their tasks.
 pub(super) const WORDS: [(&str, JobStatus); 6] = [
     ("queued", JobStatus::Queued),
     ("running", JobStatus::Running),
@@ -15,8 +15,7 @@ pub(super) const WORDS: [(&str, JobStatus); 6] = [
     ("expired", JobStatus::LOST),
 ];
 
-/// The prompt, the first and the last frame, and the references, as parts that say
-/// what they are for.
+/// The prompt, the first and the last frame, and the references, as parts with their roles.
 pub(super) fn content(video: &VideoSpec) -> Vec<Value> {
     let part = |(role, file): (&str, &MediaFile)| {
         let url = json!({"url": file.url_or_data()});

@@ -9,16 +9,14 @@
 //! GET  /tasks/{id}  {targets: [{model, status: processing │ completed │ error, output: [{link, format}], error}]}
 //! ```
 //!
-//! A task has no status of its own: it is done when each target is. Where some
-//! targets failed, the others are delivered.
+//! A task itself has no status: it is done when each target is. If some targets failed, the others
+//! are delivered.
 //!
-//! The rest of a recording is to be had beside the vocals (`instrumental`). The
-//! documents know a `residual` for other models too, "if supported", but neither
-//! for which nor under which name it comes, so none is asked for and a two-way
-//! split of another group gives that group alone. `other` is what is left
-//! without vocals, drums and bass, which is not what is left of a full split of
-//! five, so it is not asked for either. Unknown: how to call a task off, whether
-//! anything deduplicates.
+//! The rest of a recording is available only for the vocals (`instrumental`). The documents mention
+//! a `residual` for other models, "if supported", but neither for which nor under which name, so it
+//! is not requested, and a two-way split of another group returns that group alone. `other` is the
+//! rest without vocals, drums and bass, which is not the rest of a full split into five, so it is
+//! not requested either. Unknown: how to cancel a task, and whether anything deduplicates.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -109,7 +107,7 @@ impl Adapter for AudioShakeAdapter {
             .into_iter()
             .map(|model| json!({"model": model, "formats": ["wav"]}))
             .collect();
-        // The metadata is how an unclear submission is found in the dashboard.
+        // By the metadata, an unclear submission can be found in the dashboard.
         let body = json!({"assetId": id, "targets": targets, "metadata": order.key});
         Ok(AdapterStep::next(
             Call::post("submit", "/tasks", body).mark_submission(),
@@ -148,7 +146,7 @@ impl Adapter for AudioShakeAdapter {
             }
         }
         match error {
-            // Even when one has failed: what is still made is paid for, and delivered.
+            // Even when one has failed: the other targets are paid for, and delivered.
             _ if going > 0 => {
                 let share = (targets.len() - going) * 100 / targets.len();
                 Ok(AdapterStep::running(u8::try_from(share).ok()))
@@ -159,7 +157,7 @@ impl Adapter for AudioShakeAdapter {
     }
 }
 
-/// The models that make what is wanted, each once.
+/// The models for the requested stems, each once.
 fn models(work: &WorkSpec) -> Vec<&'static str> {
     let WorkSpec::Stems(stems) = work else {
         return Vec::new();
@@ -168,7 +166,7 @@ fn models(work: &WorkSpec) -> Vec<&'static str> {
     for target in &stems.targets {
         let model = match target {
             StemTarget::Without(StemGroup::Vocals) => Some("instrumental"),
-            // The group itself, so that the rest can be worked out.
+            // The group itself, so that the rest can be computed.
             StemTarget::Only(group) | StemTarget::Without(group) => model(*group),
             StemTarget::Other => None,
         };
@@ -188,7 +186,7 @@ const fn model(group: StemGroup) -> Option<&'static str> {
     })
 }
 
-/// What a completed target made.
+/// The result of a completed target.
 fn output(target: &Value) -> Option<JobOutput> {
     let what = stem_names::target(target["model"].as_str()?)?;
     let files = target["output"].as_array()?;
@@ -196,7 +194,7 @@ fn output(target: &Value) -> Option<JobOutput> {
     Some(JobOutput::stem_at(what, link))
 }
 
-/// Words of a target's error; the documents list no codes.
+/// Words in a target's error message; the documents list no codes.
 const ENDS: FailureTable = FailureTable {
     codes: &[("invalid_", ErrorClass::Unfit)],
     words: &[
@@ -214,7 +212,7 @@ fn failure(target: &Value) -> ProviderError {
     ))
 }
 
-/// `{"error": {"code", "message"}}`, or the two by themselves.
+/// `{"error": {"code", "message"}}`, or both at the top level.
 fn describe(body: &Value) -> ErrorDescription {
     let said = ErrorDescription::at(body, "/error/code", "/error/message");
     if said == ErrorDescription::default() {

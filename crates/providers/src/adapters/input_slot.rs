@@ -1,20 +1,20 @@
-//! Input slots: the members of a model's input that take a file.
+//! Input slots: the fields of a model's input that take a file.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-/// Where a file goes.
+/// The place for a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum InputSlot {
-    /// Into this member.
+    /// In this field.
     Member(Cow<'static, str>),
-    /// Into the list under this member.
+    /// Into the list in this field.
     List(Cow<'static, str>),
 }
 
 impl InputSlot {
-    /// Puts a file's address there.
+    /// Inserts a file's URL.
     pub(super) fn put(self, input: &mut Map<String, Value>, address: &str) {
         match self {
             Self::Member(name) => drop(input.insert(name.into_owned(), json!(address))),

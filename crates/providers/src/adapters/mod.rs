@@ -38,23 +38,22 @@ use crate::port::Adapter;
 use crate::secret::Secret;
 use crate::settings::{ProviderSettings, SettingsError};
 
-/// What is to be known of a protocol before it is used.
+/// The description of a protocol.
 #[derive(Debug, Clone, Copy)]
 pub struct Protocol {
     /// Its name in `protocol = "…"`.
     pub name: &'static str,
-    /// Where its provider is, when the operator does not say; `None` when
-    /// there is no such place.
+    /// Its provider's default URL; `None` if there is none.
     pub base_url: Option<&'static str>,
-    /// Names of its own options.
+    /// The names of the adapter's own options.
     pub options: &'static [&'static str],
     /// Whether it works without a credential.
     pub anonymous: bool,
-    /// Makes an adapter with these settings.
+    /// Builds an adapter with these settings.
     pub build: fn(&ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>,
 }
 
-/// Options that are one of the words that their protocol takes: they may be shown.
+/// Options whose value is one of a fixed set of words, so it may be shown.
 pub const WORD_OPTIONS: [&str; 11] = [
     "api",
     "audio",
@@ -92,8 +91,7 @@ pub static PROTOCOLS: [Protocol; 19] = [
     recipe::PROTOCOL,
 ];
 
-/// Recipes that are part of the program, each a protocol by the name of
-/// `recipe:` and its own.
+/// Recipes that are part of the program, each a protocol named `recipe:` plus its own name.
 pub static SHIPPED_RECIPES: [Protocol; 9] = recipe::SHIPPED_RECIPES;
 
 /// The protocol of this name.
@@ -108,16 +106,16 @@ fn protocol_of(entry: &KnownModel) -> Option<&'static Protocol> {
     protocol(name).or_else(|| protocol(&format!("recipe:{name}")))
 }
 
-/// What a protocol itself says of a model that is in the catalogue.
+/// A protocol's own limits of a model in the catalogue.
 pub fn limits_of(entry: &KnownModel) -> Option<ModelLimits> {
     let mut settings = ProviderSettings::new(&entry.name, entry.options.clone());
-    // Empty, or the entry itself would answer instead of the protocol.
+    // Empty, otherwise the entry itself would be returned instead of the protocol's limits.
     settings.catalogue = Arc::default();
     let adapter = (protocol_of(entry)?.build)(&settings).ok()?;
     adapter.limits(entry.kind, &entry.id)
 }
 
-/// What is wrong with an entry of the catalogue: whose it is, or what it says of its model's inputs.
+/// The fault of a catalogue entry, in its protocol or in its model's inputs.
 pub fn fault_of_entry(entry: &KnownModel) -> Option<String> {
     if protocol_of(entry).is_none() {
         return Some("has the name of no known protocol or recipe".into());
@@ -133,7 +131,7 @@ pub fn fault_of_entry(entry: &KnownModel) -> Option<String> {
     Some(format!("{}: inputs: {message}", entry.id))
 }
 
-/// The address under which a provider's paths are.
+/// The base URL of a provider's paths.
 pub fn base_url(protocol: &Protocol, settings: &ProviderSettings) -> Result<Url, SettingsError> {
     if let Some(url) = &settings.base_url {
         return Ok(url.clone());
@@ -150,8 +148,8 @@ pub fn base_url(protocol: &Protocol, settings: &ProviderSettings) -> Result<Url,
     })
 }
 
-/// What is wrong with an address that an operator gives a provider, and what to
-/// write instead, as far as that shows; `own` is the protocol's own address.
+/// A recognisable fault of a configured base URL, with a correction; `own` is the protocol's own
+/// base URL.
 pub fn fault_of_address(url: &Url, own: Option<&str>) -> Option<String> {
     let host = url.host()?;
     if url.scheme() == "http" && is_public(&host) {
@@ -195,8 +193,7 @@ pub fn fault_of_address(url: &Url, own: Option<&str>) -> Option<String> {
     })
 }
 
-/// Beginnings of keys by which they show whose they are, and the protocol that
-/// takes them.
+/// Prefixes that identify a provider's keys, with the protocol that uses them.
 const KEY_PREFIXES: [(&str, &str); 6] = [
     ("r8_", "replicate"),
     ("xai-", "xai"),
@@ -206,7 +203,7 @@ const KEY_PREFIXES: [(&str, &str); 6] = [
     ("sk_", "elevenlabs"),
 ];
 
-/// What is wrong with a credential that shows to be another provider's.
+/// The fault of a credential that evidently belongs to another provider.
 pub fn fault_of_foreign_secret(secret: &Secret, protocol: &str) -> Option<String> {
     let text = secret.expose().trim();
     let (start, of) = KEY_PREFIXES
@@ -219,7 +216,7 @@ pub fn fault_of_foreign_secret(secret: &Secret, protocol: &str) -> Option<String
     })
 }
 
-/// What is wrong with a credential whoever it is for, and what to write instead.
+/// The fault of a credential for any provider, with a correction.
 pub fn fault_of_any_secret(secret: &Secret) -> Option<&'static str> {
     let text = secret.expose().trim();
     let word = text.split_whitespace().next().unwrap_or_default();
@@ -234,7 +231,7 @@ pub fn fault_of_any_secret(secret: &Secret) -> Option<&'static str> {
     (!is_json && text.contains(char::is_whitespace)).then_some("contains a space or a line break")
 }
 
-/// Whether a host is one of the public network, by its name or address alone.
+/// Whether a host is public, judged only by its name or address.
 fn is_public(host: &url::Host<&str>) -> bool {
     const PRIVATE_SUFFIXES: [&str; 8] = [
         "localhost",
@@ -302,12 +299,12 @@ pub(crate) mod tests {
         }
     }
 
-    /// When an order was submitted whose answer was lost.
+    /// When the order with the lost answer was submitted.
     pub(crate) fn since() -> SystemTime {
         UNIX_EPOCH + Duration::from_secs(1_700_000_000)
     }
 
-    /// What the answer to an order's look-up means.
+    /// Reads the answer to an order's look-up.
     pub(crate) fn found(
         adapter: &dyn Adapter,
         order: &Order,

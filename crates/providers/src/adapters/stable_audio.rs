@@ -1,9 +1,9 @@
-//! Stable Audio 2.5, a model that several providers host: music without words,
-//! of up to 190 seconds.
+//! Stable Audio 2.5, a model that several providers host: music without vocals, of up to 190
+//! seconds.
 //!
-//! Sources: fal.ai/models/fal-ai/stable-audio-25/text-to-audio/llms.txt and the
-//! schema of version a61ac8ed on replicate.com, both as stored, read on
-//! 2026-11-23. They differ in the name of the length alone.
+//! Sources: fal.ai/models/fal-ai/stable-audio-25/text-to-audio/llms.txt and the schema of version
+//! a61ac8ed on replicate.com, both stored copies, read on 2026-11-23. They differ only in the name
+//! of the length.
 
 use serde_json::{Map, Value, json};
 
@@ -16,15 +16,15 @@ pub(super) fn is_stable_audio(model: &str) -> bool {
     model.contains("stable-audio-2")
 }
 
-/// Nobody sings, whether that is asked for or not.
+/// It is always instrumental.
 pub(super) fn limits() -> ModelLimits {
     let fields = vec!["make_instrumental", "seconds"];
     ModelLimits::Music(MusicLimits::songs(fields, Some((1, 190))))
 }
 
-/// The model's input; `length` names the member for the whole seconds.
+/// The model's input; `length` is the field for the whole seconds.
 pub(super) fn input(song: &SongSpec, length: &str) -> Map<String, Value> {
-    // Without words that are sung all texts say what it is like.
+    // Without sung lyrics, all texts describe the music.
     let said = ["gpt_description_prompt", "prompt", "tags"].map(|field| song.text(field));
     let said: Vec<&str> = said.into_iter().flatten().collect();
     let mut input = Map::from_iter([("prompt".to_owned(), json!(said.join(", ")))]);

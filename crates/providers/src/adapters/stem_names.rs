@@ -1,11 +1,11 @@
 //! Providers' names for the parts of a recording.
 //!
-//! One table for all of them: a spelling means the same wherever it was seen.
-//! A name that is not in it means nothing; nobody guesses what a file holds.
+//! One table for all of them: a spelling means the same for every provider. Unknown names are not
+//! guessed.
 
 use crate::order::{StemGroup, StemTarget, normalize_name};
 
-/// What a stem of this name holds.
+/// The stem with this name.
 pub(super) fn target(name: &str) -> Option<StemTarget> {
     let name = normalize_name(name);
     if let Some(rest) = name.strip_prefix("no ").or(name.strip_prefix("without ")) {

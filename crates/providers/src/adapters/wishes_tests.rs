@@ -1,6 +1,5 @@
-//! Tests of wishes beside a prompt, a size and a length: each is said to the
-//! providers that take it, in the words of their SDKs and pages, and offered
-//! nowhere else.
+//! Tests of the optional settings besides prompt, size and length: each is sent to the providers
+//! that support it, in the format of their SDKs and pages, and offered nowhere else.
 
 use serde_json::{Value, json};
 
@@ -9,8 +8,8 @@ use crate::limits::ModelLimits;
 use crate::order::{MediaKind, Order, PictureRole, SourcePicture, VideoSpec, WorkSpec};
 use crate::port::{Adapter, RequestBody};
 
-/// Models that leave a choice of sound: what comes when nobody chooses, and
-/// where "without" and "with" stand in the request.
+/// Models with a choice of sound: the default, and the places of "without" and "with" in the
+/// request.
 const AUDIO: [(&str, &str, bool, &str, [Value; 2]); 15] = [
     ("fal", "fal-ai/vidu/q3/text-to-video", true, "/audio", ONOFF),
     (
@@ -90,8 +89,7 @@ const AUDIO: [(&str, &str, bool, &str, [Value; 2]); 15] = [
 ];
 const ONOFF: [Value; 2] = [Value::Bool(false), Value::Bool(true)];
 
-/// Models that take pictures of what the video is about: how many, and where
-/// the second stands in the request.
+/// Models with reference pictures: how many, and the place of the second one in the request.
 const REFERENCES: [(&str, &str, usize, &str); 11] = [
     ("dashscope", "wan3.0-video", 10, "/input/media/1/url"),
     (
@@ -242,7 +240,7 @@ fn references_change_the_endpoint_where_it_is_another() {
     let call = of("fal", model).start(&order).unwrap();
     let path = format!("{:?}", call.to);
     assert!(path.contains("o3/pro/reference-to-video"), "{path}");
-    // Eight seconds are all that it makes of references, so it is not offered.
+    // With references only eight seconds are possible, so another length is not offered.
     let veo = limits(&*of("fal", "fal-ai/veo3.1"), "fal-ai/veo3.1");
     assert_eq!(veo.pictures.most_references(), 0);
     let order = wished("seedance2", |video| video.pictures = vec![reference]);

@@ -1,7 +1,7 @@
 //! `xai`: Grok Imagine videos.
 //!
-//! Sources: docs.x.ai; `@ai-sdk/xai` 5.0.12 on the wire (xAI's own Python SDK
-//! speaks gRPC and says nothing of this).
+//! Sources: docs.x.ai; `@ai-sdk/xai` 5.0.12 (its requests; xAI's own Python SDK uses gRPC and does
+//! not show this).
 //!
 //! ```text
 //! POST /videos/generations   {model, prompt, duration, …} → {request_id}
@@ -9,13 +9,12 @@
 //!                            {status: pending │ done │ failed │ expired, video: {url, respect_moderation}, progress}
 //! ```
 //!
-//! `status` may be missing once there is an address. `respect_moderation:
-//! false` means that the video was made and is withheld. The address lives for
-//! 24 hours.
+//! `status` may be missing once there is a URL. `respect_moderation: false` means that the video
+//! was made and is withheld. The URL is valid for 24 hours.
 //!
-//! Unknown: a way to call a job off, so there is none here; whether another
-//! model than 1.5 makes 1080p (the SDK's types name it and no model); the error code of refused content and of an
-//! empty account, which are known by the words of the message instead.
+//! Unknown: a way to cancel a job, so that is not supported; whether another model than 1.5 makes
+//! 1080p (the SDK's types name it and no model); the error code of refused content and of an empty
+//! account, which are recognised by the message instead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,8 +147,7 @@ impl Adapter for XaiAdapter {
         let status = text_at(&body, "/status");
         let withheld = body.pointer("/video/respect_moderation") == Some(&Value::Bool(false));
         match (status.as_deref(), url) {
-            // Before the arm for an address, because a video that was made and withheld is "done"
-            // too.
+            // Before the arm for a URL, because a video that was made and withheld is "done" too.
             (Some("done") | None, _) if withheld => Err(ProviderError::new(
                 ErrorClass::Refused,
                 "the provider's moderation blocked the video",
@@ -187,7 +185,7 @@ impl Adapter for XaiAdapter {
     }
 }
 
-/// Ticks of a dollar.
+/// Ticks per dollar.
 // docs.x.ai, "Cost Tracking", November 2026.
 const TICKS: f64 = 1e10;
 
@@ -206,8 +204,7 @@ fn describe(body: &Value) -> ErrorDescription {
 fn reclassify(error: ProviderError) -> ProviderError {
     let message = error.message.to_lowercase();
     let class = match error.class {
-        // An empty account is told of by the same statuses as a wrong key and
-        // as too many requests.
+        // An empty account has the same statuses as a wrong key and as too many requests.
         ErrorClass::Credentials | ErrorClass::RateLimited
             if message.contains("credits") || message.contains("spending limit") =>
         {
@@ -220,8 +217,8 @@ fn reclassify(error: ProviderError) -> ProviderError {
     error.with_class(class)
 }
 
-/// The codes of docs.x.ai for a deferred video; `service_unavailable` and
-/// `internal_error` may go away.
+/// The codes of docs.x.ai for a deferred video; `service_unavailable` and `internal_error` may be
+/// temporary.
 const ENDS: FailureTable = FailureTable {
     codes: &[
         ("invalid_argument", ErrorClass::Unfit),

@@ -1,5 +1,4 @@
-//! Reading the files of the catalogue: typed, complete, and explained by line
-//! where something is wrong.
+//! Reading the files of the catalogue: typed, complete, with faults reported by line.
 
 use std::path::Path;
 
@@ -49,7 +48,7 @@ const UNITS: [&str; 6] = [
     "task",
 ];
 
-/// What is wrong with a file of the catalogue.
+/// A fault in a file of the catalogue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}{}: {message}", line.map(|line| format!(":{line}")).unwrap_or_default())]
 pub struct CatalogueError {
@@ -57,7 +56,7 @@ pub struct CatalogueError {
     pub file: String,
     /// The line, counting from 1.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The error message.
     pub message: String,
 }
 
@@ -66,7 +65,7 @@ pub struct CatalogueError {
 struct CatalogueFile {
     source: String,
     date: Datetime,
-    /// The environment variable that holds the key, for lines that are printed.
+    /// The environment variable for the key, in printed configuration lines.
     key: String,
     #[serde(default)]
     model: Vec<Spanned<CatalogueEntry>>,
@@ -111,7 +110,7 @@ struct CataloguePrice {
     holds_for: Option<String>,
 }
 
-/// Says what is wrong with an entry, of which more is known elsewhere than its form.
+/// A check of an entry's content, made by another module.
 pub type EntryCheck = fn(&KnownModel) -> Option<String>;
 
 /// The models of every TOML file in a folder.
@@ -186,7 +185,7 @@ pub(super) fn file(
     Ok(models)
 }
 
-/// What holds for all models of a file.
+/// The values common to all models of a file.
 struct FileHeader<'f> {
     provider: &'f str,
     key: &'f str,
@@ -247,7 +246,7 @@ fn read_entry(head: &FileHeader<'_>, entry: CatalogueEntry) -> Result<KnownModel
     })
 }
 
-/// What follows the last slash of an id.
+/// The part of an id after its last slash.
 fn short(id: &str) -> String {
     let name = id.trim_matches('*').trim_matches('-');
     name.rsplit('/').next().unwrap_or(name).to_lowercase()
@@ -267,7 +266,7 @@ fn read_price(id: &str, price: CataloguePrice) -> Result<ListPrice, String> {
     }
     let (whole, part) = price.usd.split_once('.').unwrap_or((&price.usd, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    // Money is counted in micro-dollars, so a seventh digit could not be kept.
+    // Money is counted in micro-dollars, so a seventh digit cannot be represented.
     if !digits(whole) || !digits(part) || part.len() > 6 || whole.len() > 6 {
         return Err(format!(
             "{id}: price: usd must be a decimal such as \"0.40\""

@@ -1,17 +1,16 @@
-//! Catalogue of the models that providers sell: ids, lengths, sizes, list prices, and until
-//! when.
+//! Catalogue of the models that providers sell: ids, lengths, sizes, list prices, and retirement
+//! dates.
 //!
-//! `models/` has a TOML file for each protocol, or shipped recipe, and they are
-//! part of the binary; an operator can lay a folder of newer files over them,
-//! where an entry replaces the one of the same id. A model that is in no file is
-//! used with what every model of its protocol takes and with the operator's `limits`.
+//! `models/` has a TOML file for each protocol, or shipped recipe, and they are part of the binary;
+//! an operator can override them with a folder of newer files, in which an entry replaces the one
+//! with the same id. A model that is in no file has the common limits of its protocol and the
+//! operator's `limits`.
 //!
-//! A fact stands in one place: these files are the table that adapters read
-//! (`ProtocolCatalogue`), but for fal's endpoints (`fal/endpoints.tsv`) and for recipes, whose
-//! files describe their models themselves.
+//! Every fact is in one place: adapters read these files (`ProtocolCatalogue`), except for fal's
+//! endpoints (`fal/endpoints.tsv`) and for recipes, whose own files describe their models.
 //!
-//! A list price is what the provider asks; what a caller pays is the operator's
-//! to say, and nothing here is charged.
+//! A list price is the provider's price; the operator decides what a caller pays, and nothing here
+//! is charged.
 
 mod files;
 
@@ -27,24 +26,24 @@ use crate::order::MediaKind;
 
 pub use files::{CatalogueError, EntryCheck};
 
-/// Everything that is known, by protocol.
+/// All known models, by protocol.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Catalogue {
     models: BTreeMap<String, Vec<KnownModel>>,
 }
 
-/// A model that a provider sells.
+/// A model offered by a provider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownModel {
-    /// The protocol, or the name of the shipped recipe, that sells it.
+    /// The protocol, or the name of the shipped recipe, that offers it.
     pub provider: String,
     /// The environment variable that usually holds the key.
     pub key: String,
-    /// The provider's own name; `*` at either end stands for any rest.
+    /// The provider's own name; `*` at either end matches anything.
     pub id: String,
-    /// Other names by which it is sold, such as dated ones, with `*` as in the id.
+    /// Other names under which it is offered, such as dated ones, with `*` as in the id.
     pub aliases: Vec<String>,
-    /// A short name for people and for a gateway's callers.
+    /// A short name for display and for a gateway's callers.
     pub name: String,
     /// The family of its work.
     pub kind: MediaKind,
@@ -54,13 +53,13 @@ pub struct KnownModel {
     pub sizes: Option<Vec<(u32, u32)>>,
     /// Lengths.
     pub seconds: Option<Durations>,
-    /// The length when the request names none.
+    /// The length if the request has none.
     pub default_seconds: Option<u32>,
     /// Most source pictures that are frames.
     pub pictures: Option<usize>,
-    /// Whether it makes nothing without a picture.
+    /// Whether a picture is required.
     pub needs_picture: Option<bool>,
-    /// How many pictures of what the video is about it takes instead.
+    /// How many reference pictures it takes instead.
     pub references: Option<usize>,
     /// Whether it takes a negative prompt.
     pub negative_prompt: Option<bool>,
@@ -68,20 +67,20 @@ pub struct KnownModel {
     pub seed: Option<bool>,
     /// Whether its videos have sound.
     pub audio: Option<SoundSupport>,
-    /// Longest prompt, in the units in which the provider counts.
+    /// Longest prompt, in the provider's units.
     pub max_prompt: Option<usize>,
-    /// How it is asked, where models of one protocol differ in that; the protocol
-    /// says what can stand here.
+    /// The format of its requests, if models of one protocol differ in that; the protocol defines
+    /// the fields.
     pub inputs: Map<String, Value>,
-    /// What the provider asks for it.
+    /// The provider's list prices.
     pub prices: Vec<ListPrice>,
-    /// The first day on which it is not served any more, as `2026-10-22`.
+    /// The first day on which it is no longer available, as `2026-10-22`.
     pub retired: Option<String>,
     /// What to use in its place.
     pub instead: Option<String>,
-    /// Where this was read.
+    /// The source of this entry.
     pub source: String,
-    /// When, as `2026-11-22`.
+    /// The date, such as `2026-11-22`.
     pub date: String,
 }
 
@@ -89,13 +88,13 @@ pub struct KnownModel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SoundSupport {
-    /// They have none.
+    /// The videos have no sound.
     None,
-    /// They always have.
+    /// The videos always have sound.
     Always,
-    /// They have, unless the request says otherwise.
+    /// They have sound by default; the request can choose.
     Choice,
-    /// They have none, unless the request says otherwise.
+    /// They have none by default; the request can choose.
     #[serde(rename = "if asked")]
     IfAsked,
 }
@@ -112,23 +111,23 @@ impl SoundSupport {
     }
 }
 
-/// What a provider asks for a model.
+/// A list price of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListPrice {
     /// `second`, `video`, `megapixel_second`, `audio_minute`, `stem` or `task`.
     pub unit: String,
     /// Dollars for one, as a decimal.
     pub usd: String,
-    /// What it holds for, such as `1080p`, where not for all.
+    /// What it applies to, such as `1080p`, if not to everything.
     pub holds_for: Option<String>,
 }
 
 impl Catalogue {
-    /// What this version of the program knows.
+    /// The catalogue built into this version of the program.
     pub fn embedded() -> Arc<Self> {
         static EMBEDDED: LazyLock<Arc<Catalogue>> = LazyLock::new(|| {
             let files = files::EMBEDDED.iter();
-            // A test reads each of them, and holds them against the protocols.
+            // A test reads each of them and checks them against the protocols.
             let read = files.filter_map(|(name, text)| files::file(name, text, |_| None).ok());
             let mut catalogue = Catalogue::default();
             read.for_each(|models| catalogue.overlay(models));
@@ -137,7 +136,7 @@ impl Catalogue {
         EMBEDDED.clone()
     }
 
-    /// The same with the files of a folder laid over it, held against the protocols by
+    /// The same with the files of a folder added, which are checked against the protocols by
     /// [`fault_of_entry`](crate::adapters::fault_of_entry).
     pub fn with_folder(&self, folder: &Path, fault: EntryCheck) -> Result<Self, CatalogueError> {
         let mut all = self.clone();
@@ -162,25 +161,25 @@ impl Catalogue {
         self.models.values().flatten()
     }
 
-    /// The model that a route with this protocol names.
+    /// The model for a route with this protocol.
     pub fn find(&self, protocol: &str, model: &str) -> Option<&KnownModel> {
         let shelf = self.protocol_models(protocol);
         let names = shelf
             .iter()
             .flat_map(|known| known.names().map(move |name| (name, known)));
         let fitting = names.filter(|(name, _)| frame_size::fits(name, model));
-        // The name that leaves least open.
+        // The most specific name.
         let best = fitting.max_by_key(|(name, _)| (!name.contains('*'), name.len()));
         best.map(|(_, known)| known)
     }
 
-    /// The model that an operator names as `fal/veo-3.1`, by its short name or id.
+    /// The model for an operator's `fal/veo-3.1`, by its short name or id.
     pub fn by_name(&self, provider: &str, name: &str) -> Option<&KnownModel> {
         let mut shelf = self.protocol_models(provider).iter();
         shelf.find(|known| known.name == name || known.id == name)
     }
 
-    /// A model's limits where the protocol's own table says `own`.
+    /// A model's limits; `own` are those of the protocol's own table.
     pub fn limits(&self, protocol: &str, model: &str, own: ModelLimits) -> ModelLimits {
         match (own, self.find(protocol, model)) {
             (ModelLimits::Video(own), Some(known)) => ModelLimits::Video(known.limits(own)),
@@ -188,8 +187,7 @@ impl Catalogue {
         }
     }
 
-    /// The id that may have been meant by one that is in no file: it differs by a
-    /// slip of the pen and not by its version.
+    /// A suggestion for an unknown id: one that differs by a typing error and not by its version.
     pub fn suggestion(&self, protocol: &str, model: &str) -> Option<&str> {
         if self.find(protocol, model).is_some() {
             return None;
@@ -214,7 +212,7 @@ impl KnownModel {
         std::iter::once(self.id.as_str()).chain(aliases)
     }
 
-    /// The same with what its file leaves to the protocol: to the table of its endpoints, or to a
+    /// Adds the limits that its file leaves to the protocol: to the table of its endpoints, or to a
     /// recipe. `own` are its limits [there](crate::adapters::limits_of).
     #[must_use]
     pub fn with_protocol_limits(&self, own: Option<ModelLimits>) -> Self {
@@ -245,12 +243,12 @@ impl KnownModel {
         filled
     }
 
-    /// Whether it is not served on this day, written as `2026-11-22`.
+    /// Whether it is no longer available on this day, written as `2026-11-22`.
     pub fn is_retired(&self, day: &str) -> bool {
         self.retired.as_deref().is_some_and(|end| end <= day)
     }
 
-    /// What it may be asked for, where its protocol says `limits` of any model.
+    /// Its limits, based on the protocol's general `limits`.
     fn limits(&self, mut limits: VideoLimits) -> VideoLimits {
         if let Some(sizes) = &self.sizes {
             limits.sizes.clone_from(sizes);
@@ -267,7 +265,8 @@ impl KnownModel {
         pictures.max = self.pictures.unwrap_or(pictures.max);
         pictures.needed = self.needs_picture.unwrap_or(pictures.needed);
         match (self.pictures, self.references) {
-            // It takes no frames, so its references are its pictures and not a choice beside them.
+            // It takes no frames, so its references are its pictures and not an alternative to
+            // them.
             (Some(0), Some(most @ 1..)) => {
                 *pictures = SourcePictureLimits {
                     max: most,
@@ -306,12 +305,12 @@ impl ProtocolCatalogue {
         }
     }
 
-    /// The model that a route names.
+    /// The model of a route.
     pub(crate) fn find(&self, model: &str) -> Option<&KnownModel> {
         self.catalogue.find(self.protocol, model)
     }
 
-    /// A video model's limits; `own` are those of a model that is not known.
+    /// A video model's limits; `own` are those of an unknown model.
     pub(crate) fn video(&self, model: &str, own: VideoLimits) -> VideoLimits {
         match self.find(model) {
             Some(known) => known.limits(own),

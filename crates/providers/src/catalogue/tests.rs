@@ -58,8 +58,8 @@ fn what_is_in_the_files_can_be_asked_for() {
 
 type Wish<'a> = &'a dyn Fn(&mut VideoSpec);
 
-/// What an entry promises must be said to the provider: an order that asks for it
-/// is another one than an order that does not.
+/// Everything that an entry offers must reach the provider: a request with the setting must differ
+/// from one without it.
 #[test]
 fn what_the_files_promise_is_said() {
     let picture = |role| SourcePicture {
@@ -77,7 +77,7 @@ fn what_the_files_promise_is_said() {
             continue;
         }
         let mut order = crate::adapters::tests::video(&id);
-        // A picture may decide on the shape, and not on the fineness.
+        // A picture may decide the shape, but not the resolution.
         let first = limits.sizes[0];
         let short = |(width, height): (u32, u32)| width.min(height);
         let is_finer = |(width, height): &(u32, u32)| {
@@ -347,7 +347,7 @@ fn table() -> String {
     text
 }
 
-/// Whether every length between the first and the last is there.
+/// Whether every length between the first and the last is included.
 fn is_row(list: &[u32]) -> bool {
     list.len() > 3 && list.windows(2).all(|pair| pair[0] + 1 == pair[1])
 }

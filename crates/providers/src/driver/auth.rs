@@ -1,5 +1,5 @@
-//! Credentials, and those that are exchanged for others: kept until a minute
-//! before they end, and exchanged by one caller at a time.
+//! Credentials, and tokens that are exchanged for them: cached until a minute before they expire,
+//! and exchanged by one caller at a time.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -18,13 +18,13 @@ use crate::secret::Secret;
 /// A credential is not used in its last minute.
 const MARGIN: Duration = Duration::from_mins(1);
 
-/// What was exchanged, by the secret that it was exchanged for.
+/// Tokens, by the secret that they were exchanged for.
 #[derive(Default)]
 pub(super) struct TokenCache(Mutex<HashMap<Secret, Arc<TokenSlot>>>);
 
 #[derive(Default)]
 struct TokenSlot {
-    /// Held during an exchange, so that there is one at a time.
+    /// Locked during an exchange, so that there is one at a time.
     exchange: tokio::sync::Mutex<()>,
     token: Mutex<Option<CachedToken>>,
 }
@@ -54,7 +54,7 @@ impl TokenCache {
         slots.entry(secret.clone()).or_default().clone()
     }
 
-    /// Forgets what was exchanged for a secret; whether there was something.
+    /// Forgets the token of a secret; returns whether there was one.
     pub(super) fn forget(&self, secret: &Secret) -> bool {
         let slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = slots.get(secret);
@@ -62,7 +62,7 @@ impl TokenCache {
     }
 }
 
-/// What proves who calls.
+/// The authentication of a call.
 pub(super) enum CallCredential {
     /// These headers, with any call.
     Headers(Vec<AuthHeader>),
@@ -83,7 +83,7 @@ impl CallCredential {
     }
 }
 
-/// The time by which providers check signatures.
+/// Providers check signatures by the system time.
 #[expect(
     clippy::disallowed_methods,
     reason = "the provider checks signatures against the real time"
@@ -93,7 +93,7 @@ pub(super) fn now() -> SystemTime {
 }
 
 impl Provider {
-    /// What proves who calls; nothing when it would not be sent.
+    /// The authentication of a call; `None` if it would not be sent.
     pub(super) async fn credential(
         &self,
         secret: &Secret,
@@ -123,8 +123,8 @@ impl Provider {
             if let Some(headers) = slot.token() {
                 return Ok(headers);
             }
-            // Many calls find the token gone at the same time. One exchanges, and the others find
-            // its token when they get the lock.
+            // Many calls find the token expired at the same time. One exchanges, and the others
+            // find its token when they get the lock.
             let _alone = slot.exchange.lock().await;
             if let Some(headers) = slot.token() {
                 return Ok(headers);

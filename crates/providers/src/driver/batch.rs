@@ -1,8 +1,8 @@
-//! Many jobs in one call, for providers that answer for many at once.
+//! Polls of many jobs in one call, for providers that support it.
 //!
-//! The first poll opens a batch; those of the same credential that come until
-//! it leaves join it. The batch is a future that all of them drive, so that it
-//! goes on when one of them is given up, and ends when all are.
+//! The first poll opens a batch; polls with the same credential that come before it is sent join
+//! it. The batch is a future that all of them drive, so that it continues if one of them is
+//! dropped, and ends if all are.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ use crate::port::{AdapterStep, JobHandle};
 use crate::secret::Secret;
 use crate::trace::{self, TraceSpan};
 
-/// How long a batch waits for others.
+/// How long a batch waits for further polls.
 const WINDOW: Duration = Duration::from_millis(200);
 
 type BatchResults = Option<Arc<Vec<Result<AdapterStep, ProviderError>>>>;
@@ -33,19 +33,19 @@ pub(super) struct BatchQueues(Mutex<HashMap<Secret, Arc<BatchQueue>>>);
 #[derive(Default)]
 struct BatchQueue {
     open: Mutex<Option<OpenBatch>>,
-    /// When the next call may leave.
+    /// When the next call may be sent.
     next_at: Mutex<Option<Instant>>,
 }
 
 type BatchFuture = BoxFuture<'static, BatchResults>;
 
-/// Jobs, each with what the poll is a part of.
+/// Jobs, each with the span context of its poll.
 type BatchJobs = Arc<Mutex<Vec<(JobHandle, SpanContext)>>>;
 
 struct OpenBatch {
-    /// Empty as soon as the call has left.
+    /// Empty as soon as the call is sent.
     places: BatchJobs,
-    /// Gone when nobody waits for it any more.
+    /// Dropped when no caller waits for it any more.
     call: WeakShared<BatchFuture>,
 }
 
@@ -56,8 +56,7 @@ impl BatchQueues {
 }
 
 impl Provider {
-    /// Asks together with others; `None` when the adapter has no call for these
-    /// jobs.
+    /// Polls together with others; `None` if the adapter has no batch call for these jobs.
     pub(super) async fn poll_with_others(
         &self,
         secret: &Secret,
@@ -74,7 +73,7 @@ impl Provider {
         }))
     }
 
-    /// A place in the open batch, or in a new one.
+    /// Adds a job to the open batch, or to a new one.
     fn join(
         &self,
         queue: &Arc<BatchQueue>,
@@ -86,7 +85,7 @@ impl Provider {
         let mut open = lock(&queue.open);
         if let Some((batch, call)) = open
             .as_ref()
-            // `None` once everyone in it has given up: nobody would drive its future.
+            // `None` once all of its polls were dropped: its future would not be driven.
             .and_then(|batch| Some((batch, batch.call.upgrade()?)))
         {
             let mut places = lock(&batch.places);
@@ -101,13 +100,13 @@ impl Provider {
         let (provider, secret) = (self.clone(), secret.clone());
         let (theirs, own_queue) = (places.clone(), queue.clone());
         let call = async move { provider.send_batch(&own_queue, &secret, &theirs, due).await };
-        // Whoever drives it, it is a part of what opened it.
+        // Whichever poll drives it, its span belongs to the poll that opened it.
         let call = call.with_current_context().boxed().shared();
         *open = call.downgrade().map(|call| OpenBatch { places, call });
         (0, call)
     }
 
-    /// `due` is when the first of them should have been asked for.
+    /// `due` is when the first of them should have been polled.
     async fn send_batch(
         &self,
         queue: &BatchQueue,
@@ -117,7 +116,8 @@ impl Provider {
     ) -> BatchResults {
         tokio::time::sleep(WINDOW).await;
         let gap = self.adapter().pace().gap;
-        // A loop, because a batch that was opened when this one was full may take the time.
+        // A loop, because a batch that was opened when this one was full may take the reserved
+        // time.
         while let Some(at) = reserve(&queue.next_at, gap) {
             tokio::time::sleep_until(at).await;
         }
@@ -127,7 +127,7 @@ impl Provider {
         let handles: Vec<&JobHandle> = handles.iter().collect();
         let adapter = self.adapter();
         let call = adapter.poll_many(&handles)?;
-        // A second try would come before the gap is over.
+        // A second try would be sent before the gap is over.
         let tries = RetryPolicy {
             max_tries: if gap.is_zero() {
                 POLL_RETRIES.max_tries
@@ -148,7 +148,7 @@ impl Provider {
     }
 }
 
-/// The error of the call itself, which every job got and another try may mend.
+/// The error of the call itself, which every job got and which a retry may fix.
 fn split_common_error(
     told: Vec<Result<AdapterStep, ProviderError>>,
 ) -> Result<Vec<Result<AdapterStep, ProviderError>>, ProviderError> {
@@ -162,7 +162,7 @@ fn split_common_error(
     }
 }
 
-/// Takes the next time to call; when it is not yet, says when it is.
+/// Reserves the next call if it may be sent now; otherwise returns when it may.
 fn reserve(next_at: &Mutex<Option<Instant>>, gap: Duration) -> Option<Instant> {
     let mut next_at = lock(next_at);
     let now = Instant::now();

@@ -6,26 +6,24 @@ use std::time::Duration;
 use super::provider::ProviderRules;
 use crate::outbound::{CheckedResolver, client};
 
-/// A client for each kind of connection. None follows redirects by itself or
-/// takes a proxy from the environment: the connection goes where it was checked
-/// to go.
+/// A client for each kind of connection. None follows redirects on its own or uses a proxy from the
+/// environment: connections go only to checked addresses.
 pub(super) struct ProviderClients {
-    /// To trusted hosts; connections are kept and used again.
+    /// To trusted hosts; connections are reused.
     pub(super) calls: reqwest::Client,
-    /// To trusted hosts, a new HTTP/1.1 connection for each submission, unless the provider makes one
-    /// job of two with the same key (docs/decisions/0015): then `calls` will do. A kept
-    /// connection may have died unnoticed: then either nobody can tell whether
-    /// the request arrived, or hyper-util sends it again on another
-    /// (`retry_canceled_requests`, which reqwest cannot switch off). On a
-    /// connection that nobody used before it never does, and without HTTP/2
-    /// there are no refused streams for reqwest to repeat either.
+    /// To trusted hosts, a new HTTP/1.1 connection for each submission, unless the provider
+    /// deduplicates by key (docs/decisions/0015), in which case `calls` is used. A reused
+    /// connection may be broken: then either it is unknown whether the request arrived, or
+    /// hyper-util sends it again on another one (`retry_canceled_requests`, which reqwest cannot
+    /// disable). On a new connection that never happens, and without HTTP/2 there are no refused
+    /// streams for reqwest to repeat either.
     pub(super) submissions: reqwest::Client,
-    /// To all other hosts, which must be public. As careful as `submissions`.
+    /// To all other hosts, which must be public. With the same precautions as `submissions`.
     pub(super) untrusted: reqwest::Client,
 }
 
 impl ProviderClients {
-    /// Clients that keep these rules; says why there can be none.
+    /// Builds clients for these rules; an error if that is impossible.
     pub(super) fn new(rules: &ProviderRules) -> Result<Self, String> {
         let usual = |protocols: &[&[u8]]| client(protocols, rules.connect_timeout);
         let once = || {
@@ -34,13 +32,13 @@ impl ProviderClients {
             Ok::<_, String>(client.pool_max_idle_per_host(0))
         };
         let calls = usual(&[b"h2", b"http/1.1"])?
-            // A kept connection may die unnoticed. A ping finds that before a poll waits its whole
-            // time limit for it.
+            // A reused connection may be broken. A ping detects that before a poll waits for its
+            // whole timeout.
             .http2_keep_alive_interval(Duration::from_secs(20))
             .http2_keep_alive_timeout(Duration::from_secs(10))
             .pool_idle_timeout(Duration::from_secs(20))
             .pool_max_idle_per_host(rules.calls_at_once);
-        // Only for hosts that answers name. The operator named the trusted ones, and they may be in
+        // Only for hosts named in answers. The operator named the trusted ones, and they may be in
         // private networks.
         let resolver = CheckedResolver::new(Arc::new(rules.outbound()), true);
         let made = |client: reqwest::ClientBuilder| client.build().map_err(|why| why.to_string());

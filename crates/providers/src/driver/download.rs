@@ -1,5 +1,5 @@
-//! Download of a result into a file: within limits, whole, and resumed where the
-//! connection broke when the server can.
+//! Download of a result into a file: within limits, complete, and resumed after a broken connection
+//! if the server supports it.
 
 use std::time::Duration;
 
@@ -17,35 +17,35 @@ use crate::port::{Call, CallTarget, OutputSource};
 use crate::response::ProviderResponse;
 use crate::secret::Secret;
 
-/// Tries that bring nothing new.
+/// Most tries without new data.
 const MAX_FRUITLESS_TRIES: u32 = 3;
-/// Tries in all, when each brings a piece.
+/// Most tries in total.
 const MAX_TRIES: u32 = 20;
-/// Until the answer begins.
+/// Timeout for the beginning of the answer.
 const FIRST_BYTE: Duration = Duration::from_mins(1);
-/// For one download.
+/// Timeout of one download.
 const TOTAL_TIMEOUT: Duration = Duration::from_hours(1);
 /// The longest wait for a server that asks for one.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
-/// A result that is here.
+/// A downloaded result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DownloadedFile {
-    /// Its size.
+    /// The file's size.
     pub size_bytes: u64,
     /// SHA-256 of it, in hexadecimal.
     pub sha256: String,
-    /// The media type that the server says it has, without parameters.
+    /// The media type reported by the server, without parameters.
     pub mime: Option<String>,
 }
 
-/// Why a result is not here.
+/// Why a result could not be downloaded.
 #[derive(Debug, thiserror::Error)]
 pub enum DownloadError {
-    /// The address is past its time (401, 403, 404, 410): poll the job again.
+    /// The URL has expired (401, 403, 404, 410): poll the job again.
     #[error("the result is no longer available at its URL")]
     Expired,
-    /// Nothing is sent to its address, now or later: it leads to no public host, or is none.
+    /// Its URL is never used: it is not on a public host, or not a valid URL.
     #[error("{0}")]
     Refused(String),
     /// It is larger than allowed.
@@ -54,7 +54,7 @@ pub enum DownloadError {
         /// The limit.
         limit_bytes: u64,
     },
-    /// It did not come whole.
+    /// It did not arrive completely.
     #[error("{0}")]
     Failed(ProviderError),
     /// The file could not be written here.
@@ -63,8 +63,7 @@ pub enum DownloadError {
 }
 
 impl Driver {
-    /// Writes a result to `file`, which is empty. What breaks off is gone on
-    /// with, or fetched again.
+    /// Writes a result to `file`, which is empty. An interrupted download is resumed or restarted.
     pub async fn download(
         &self,
         provider: &Provider,
@@ -101,12 +100,12 @@ impl Driver {
     }
 }
 
-/// Whether a result that could not be fetched for this reason may be there later.
+/// Whether a result that failed with this error may be available later.
 pub fn may_come_back(error: &ProviderError) -> bool {
     error.class.is_transient() && !is_blocked(error)
 }
 
-/// Tries until the result is whole.
+/// Retries until the result is complete.
 async fn fetch(
     provider: &Provider,
     secret: &Secret,
@@ -131,7 +130,8 @@ async fn fetch(
         let Err(DownloadError::Failed(error)) = tried else {
             return tried;
         };
-        // A large file over a bad line comes in many pieces. Only tries without a piece count.
+        // A large file over a bad connection arrives in many pieces. Only tries without new data
+        // count.
         in_vain = if sink.has_resumed_past(had) {
             0
         } else {
@@ -156,15 +156,16 @@ async fn attempt(
     let status = answer.status();
     match status.as_u16() {
         200..=299 => {}
-        // Storages answer a signed address that is past its time in all of these ways.
+        // Storage services answer an expired signed URL with any of these.
         401 | 403 | 404 | 410 => return Err(DownloadError::Expired),
-        // What is here belongs to another version of the file, so the next try starts over.
+        // The data received so far belongs to another version of the file, so the next try starts
+        // over.
         412 | 416 => {
             sink.forget();
             return Err(broken_download("the result changed during the download"));
         }
         _ => {
-            // The body is left unread: it may be a large page, and the status decides.
+            // The body is not read: it may be a large page, and the status decides.
             let answer = ProviderResponse {
                 status,
                 headers: answer.headers().clone(),
@@ -195,8 +196,8 @@ async fn attempt(
     sink.check_whole()
 }
 
-/// The answer after redirects. Each hop is checked; the credential and the
-/// call's own headers stay with trusted hosts.
+/// The answer after redirects. Each redirect is checked; the credential and the call's own headers
+/// stay with trusted hosts.
 async fn open(
     provider: &Provider,
     secret: &Secret,
@@ -204,8 +205,8 @@ async fn open(
     resumption: HeaderMap,
 ) -> Result<reqwest::Response, DownloadError> {
     let mut to = provider.destination(call).map_err(|error| {
-        // The address itself is refused for good. A name or a redirect may lead elsewhere the next
-        // time, so those refusals are `Failed` and the job is asked for a fresh address.
+        // The URL itself is refused permanently. A host name or a redirect may point elsewhere the
+        // next time, so those refusals are `Failed`, and the job is polled for a new URL.
         if is_blocked(&error) {
             return DownloadError::Refused(error.message);
         }
@@ -234,7 +235,7 @@ async fn open(
         let Some(next) = next_hop(&here, &answer).map_err(|_| broken_download(nowhere))? else {
             return Ok(answer);
         };
-        // Any other call would be repeated with its body at an address that it was not meant for.
+        // Any other call would be repeated with its body at a URL that it was not meant for.
         if call.method != Method::GET {
             return Err(broken_download(nowhere));
         }

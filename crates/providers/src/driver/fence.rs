@@ -1,12 +1,10 @@
 //! The send fence: holds back an order whose sender can no longer prove that it is the one to
 //! send it.
 //!
-//! A process may stand still between the moment at which it was told to send an
-//! order and the moment at which the order leaves, and another one take the task
-//! over meanwhile. So whoever orders says until when it may leave, by the
-//! monotonic clock, and that is looked at when the connection asks for the first
-//! piece of the request's body: HTTP/1.1 writes head and body out together, so
-//! not a byte has left by then.
+//! A process may be suspended between the decision to send an order and the moment at which it is
+//! sent, and another process may take over the task meanwhile. So the sender sets a deadline by the
+//! monotonic clock, which is checked when the connection asks for the first piece of the request's
+//! body: HTTP/1.1 writes head and body together, so nothing has been sent by then.
 
 use std::error::Error as StdError;
 use std::pin::Pin;
@@ -19,30 +17,30 @@ use tokio::time::Instant;
 
 use crate::error::{ErrorClass, ProviderError};
 
-/// Until when an order may leave. The one who proves it may move that on while
-/// the order waits for its connection.
+/// Until when an order may be sent. The owner of the lease may extend it while the order waits for
+/// its connection.
 #[derive(Debug, Clone)]
 pub struct SendDeadline(Option<watch::Receiver<Instant>>);
 
 impl SendDeadline {
-    /// As long as the instant behind `until` has not come.
+    /// A deadline that is the current value of `until`.
     pub const fn from_watch(until: watch::Receiver<Instant>) -> Self {
         Self(Some(until))
     }
 
-    /// At any time: nobody else could send it.
+    /// No deadline, because no other process could send the order.
     pub const fn any_time() -> Self {
         Self(None)
     }
 
-    /// Whether the order may not leave any more.
+    /// Whether the deadline has passed.
     pub fn is_over(&self) -> bool {
         let until = self.0.as_ref();
         until.is_some_and(|until| Instant::now() >= *until.borrow())
     }
 }
 
-/// The request was held back.
+/// The request was not sent because its deadline had passed.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("the sender no longer holds the right to send this")]
 pub(super) struct DeadlinePassed;
@@ -55,12 +53,12 @@ impl From<DeadlinePassed> for ProviderError {
     }
 }
 
-/// Whether an error says that the request was held back.
+/// Whether an error means that the request was not sent because of its deadline.
 pub(super) fn is_too_late(error: &ProviderError) -> bool {
     error.code.as_deref() == Some(TOO_LATE)
 }
 
-/// Whether that is why a request failed.
+/// Whether a request failed because of its deadline.
 pub(super) fn is_deadline_passed(error: &(dyn StdError + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -72,10 +70,10 @@ pub(super) fn is_deadline_passed(error: &(dyn StdError + 'static)) -> bool {
     false
 }
 
-/// A body that gives nothing away once it is too late.
+/// A body that yields no data once the deadline has passed.
 pub(super) struct FencedBody {
     body: reqwest::Body,
-    /// Until the first piece has left.
+    /// Present until the first piece is sent.
     fence: Option<SendDeadline>,
 }
 
@@ -100,7 +98,7 @@ impl Body for FencedBody {
             return Poll::Ready(Some(Err(DeadlinePassed.into())));
         }
         let frame = Pin::new(&mut self.body).poll_frame(context);
-        // Once a piece has left, cutting off the rest would not unsend it, but make the outcome
+        // Once a piece is sent, cutting off the rest would not undo it, but make the outcome
         // unknown.
         if frame.is_ready() {
             self.fence = None;

@@ -13,27 +13,26 @@ use crate::secret::Secret;
 /// Most calls of one look-up: pages of a list.
 const PAGES: usize = 5;
 
-/// What a look-up found.
+/// The result of a look-up.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LookupResult {
-    /// The jobs that may be the order's, oldest first, those of unknown age
-    /// last, each once. Where one carries the order's key ([`MatchCertainty::Certain`])
-    /// there are only such. Of likely ones the caller has to leave out those
-    /// that it knows as the jobs of other submissions.
+    /// The jobs that may be the order's, oldest first, those of unknown age last, each once. If one
+    /// has the order's key ([`MatchCertainty::Certain`]), only such jobs are included. Of likely
+    /// matches, the caller has to exclude those that it knows as jobs of other submissions.
     pub jobs: Vec<FoundJob>,
 }
 
 impl LookupResult {
-    /// The job that is the order's beyond doubt.
+    /// The job that is certainly the order's.
     pub fn certain(&self) -> Option<&FoundJob> {
         let first = self.jobs.first();
         first.filter(|job| job.identity == MatchCertainty::Certain)
     }
 
-    /// Takes the jobs of a page in; whether no further page is needed.
+    /// Adds the jobs of a page; returns true if no further page is needed.
     fn add_page(&mut self, page: Vec<FoundJob>) -> bool {
         for job in page {
-            // While pages are read the list grows, and jobs move to the next.
+            // The list may grow while it is read, which moves jobs to the next page.
             if !self.jobs.iter().any(|known| known.handle == job.handle) {
                 self.jobs.push(job);
             }
@@ -49,13 +48,12 @@ impl LookupResult {
 }
 
 impl Driver {
-    /// Looks for the job of an order that was submitted at `since` (the gateway's
-    /// clock) and whose answer was lost. `None` where the provider cannot be
-    /// asked. Nothing is submitted; calls are repeated as polls are, and at most
-    /// five pages are read.
+    /// Searches for the job of an order that was submitted at `since` (the gateway's clock) and
+    /// whose answer was lost. `None` if the provider does not support that. Nothing is submitted;
+    /// calls are retried like polls, and at most five pages are read.
     ///
-    /// After an error nobody knows more than before: ask again when its class
-    /// is passing ([`crate::ErrorClass::is_transient`]).
+    /// After an error nothing more is known than before: retry if its class is temporary
+    /// ([`crate::ErrorClass::is_transient`]).
     pub async fn find(
         &self,
         provider: &Provider,
@@ -85,7 +83,7 @@ async fn find_jobs(
             return Err(ProviderError::unreadable("a look-up must not submit a job"));
         }
         let read = |asked: &_, answer: &_| adapter.read_lookup(order, since, asked, answer);
-        // Few tries, as for a poll: whoever looks for a job looks again later anyway.
+        // Few tries, as for a poll, because a look-up is repeated later anyway.
         let page = provider
             .call_with_retries(secret, &call, POLL_RETRIES, read)
             .await?;
@@ -96,7 +94,7 @@ async fn find_jobs(
         }
     }
     // Lists usually begin with the newest. Times may be whole seconds, and the sort is stable, so
-    // the reversed list decides within a second.
+    // the reversed list determines the order within a second.
     lookup.jobs.reverse();
     lookup
         .jobs

@@ -1,4 +1,4 @@
-//! Host patterns: a provider's own hosts, those that are shown its credential.
+//! Host patterns: the hosts that belong to a provider and may receive its credential.
 
 use url::Url;
 
@@ -17,8 +17,8 @@ impl HostPattern {
             Some(name) => (name, true),
             None => (text, false),
         };
-        // Parsed twice. The parser drops a scheme's usual port, so an unknown scheme tells whether
-        // one was written. It brings a name into its one form only for schemes that it knows.
+        // Parsed twice. The parser drops a scheme's usual port, so an unknown scheme is used to see
+        // whether a port was written. It normalises a name only for schemes that it knows.
         let url = Url::parse(&format!("other://{name}")).map_err(|_| wrong())?;
         let usual = Url::parse(&format!("https://{name}")).map_err(|_| wrong())?;
         let bare = url.path().is_empty() && url.query().is_none() && url.username().is_empty();
@@ -44,7 +44,7 @@ impl HostPattern {
         };
         if self.subdomains {
             let before = host.strip_suffix(self.name.as_str());
-            // The dot counts: `evilhost.com` ends with `host.com` too.
+            // The dot must match: `evilhost.com` ends with `host.com` too.
             before.is_some_and(|before| before.ends_with('.') && before.len() > 1)
         } else {
             host == self.name

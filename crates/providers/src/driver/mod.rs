@@ -1,24 +1,23 @@
 //! All the I/O for all protocols: sends what adapters describe.
 //!
 //! ```text
-//! provider   a provider as configured: adapter, address, trust
-//! clients    its connections
-//! send       one call over the wire; what a broken connection proves
-//! step       a call that may be repeated, until its answer was read
+//! provider   a configured provider: adapter, base URL, trusted hosts
+//! clients    its HTTP clients
+//! send       sends one call; what a broken connection proves
+//! step       sends a repeatable call until its answer was read
 //! auth       credentials, and those that are exchanged for others
-//! submit     an order up to the one call that costs, which is sent once
-//! fence      until when that one may leave
-//! poll       how a job stands           batch      … many jobs in one call
+//! submit     an order, up to the one call that costs, which is sent once
+//! fence      the deadline for sending that call
+//! poll       the state of a job          batch      … of many jobs in one call
 //! find       the job of a submission whose answer was lost
-//! download   a result into a file       sink       … that file
-//! hosts      which hosts are a provider's own
-//! redact     what nobody may read       schedule   when to ask again
+//! download   a result into a file        sink       … that file
+//! hosts      which hosts belong to a provider
+//! redact     removes secrets from texts  schedule   when to poll again
 //! ```
 //!
-//! What it never does: send a paid submission a second time (but where the
-//! provider itself makes one job of two), show a credential to a host that is
-//! not the provider's, or connect to a private address that an answer named.
-//! It keeps nothing of a job between two calls: that is the [`JobHandle`]'s part.
+//! What it never does: send a paid submission a second time (except if the provider deduplicates),
+//! send a credential to a host that is not the provider's, or connect to a private address from an
+//! answer. It keeps no state of a job between two calls; that is in the [`JobHandle`].
 
 mod auth;
 mod batch;
@@ -75,8 +74,8 @@ impl Driver {
         }
     }
 
-    /// Calls a job off; whether it provably is. `Ok(false)` when the provider
-    /// cannot.
+    /// Cancels a job; returns whether it is provably cancelled. `Ok(false)` if the provider cannot
+    /// do that.
     pub async fn cancel(
         &self,
         provider: &Provider,
@@ -89,7 +88,7 @@ impl Driver {
         let adapter = provider.adapter();
         provider
             .call_with_retries(secret, &call, step::FREE_CALL_RETRIES, |_, answer| {
-                // A 429 or a 5xx is asked again. Any other answer is the adapter's to judge.
+                // A 429 or a 5xx is retried. Any other answer is evaluated by the adapter.
                 let status = answer.status.as_u16();
                 if status == 429 || status >= 500 {
                     return Err(answer.failure(|_| crate::error::ErrorDescription::default()));
@@ -100,7 +99,7 @@ impl Driver {
             .map_err(|error| redact::error(error, secret))
     }
 
-    /// Whether the provider's host takes connections now. Nothing is sent.
+    /// Whether the provider's host accepts connections now. No request is sent.
     pub async fn reachable(&self, provider: &Provider) -> bool {
         let url = provider.base_url();
         let port = url.port_or_known_default().unwrap_or(443);

@@ -14,28 +14,28 @@ use crate::secret::Secret;
 /// Longest status word that is shown.
 const MAX_WORD_CHARS: usize = 60;
 
-/// How a job stands.
+/// The state of a job.
 #[derive(Debug)]
 pub enum PollOutcome {
-    /// It is not done.
+    /// The job is not done.
     Running {
-        /// How far it is, 0–100, where the provider says.
+        /// Its progress, 0–100, if the provider reports it.
         progress: Option<u8>,
-        /// When the provider wants to be asked next.
+        /// When the provider asks to be polled next.
         poll_after: Option<Duration>,
         /// A status word that the adapter does not know.
         unknown_word: Option<String>,
     },
-    /// It is done.
+    /// The job is done.
     Done(Vec<JobOutput>),
 }
 
 impl Driver {
-    /// Asks how a job stands. Where the provider answers for many at once, the
-    /// jobs that are asked for at about the same time share a call.
+    /// Polls a job. If the provider supports batches, jobs that are polled at about the same time
+    /// share a call.
     ///
-    /// After an error that is not the job's end ([`ProviderError::ends_job`]) the
-    /// job stands as before: ask again.
+    /// After an error that is not the job's end ([`ProviderError::ends_job`]) the job's state is
+    /// unchanged: poll again.
     pub async fn poll(
         &self,
         provider: &Provider,
@@ -47,8 +47,8 @@ impl Driver {
             .await
     }
 
-    /// A poll that should leave at `due`; how much later it does is counted. When
-    /// the job has ended, `watch` is told what it cost, where the provider says so.
+    /// A poll that should be sent at `due`; its delay is recorded. When the job has ended, `watch`
+    /// gets its cost, if the provider reports it.
     pub async fn poll_due(
         &self,
         provider: &Provider,
@@ -70,8 +70,8 @@ impl Driver {
             } => {
                 let unknown_word =
                     unknown_word.map(|word| redact::short(&word, secret, MAX_WORD_CHARS));
-                // It ends no job, so the operator has to learn of an end that the adapter does not
-                // know.
+                // An unknown word does not end a job, so the operator must be able to notice a
+                // final status that the adapter does not know.
                 if let Some(word) = &unknown_word {
                     tracing::debug!(provider = provider.name(), word, "unknown status word");
                     metrics::counter!("mediagate_upstream_unknown_words_total", "provider" => provider.name().to_owned())
@@ -83,7 +83,7 @@ impl Driver {
                     unknown_word,
                 })
             }
-            // A mistake of the adapter. Unclear, so that the job stands as before.
+            // A bug in the adapter. The error is unclear, so the job's state is unchanged.
             AdapterStep::Submitted { .. } | AdapterStep::Next(_) => Err(ProviderError::unreadable(
                 "a poll must not lead to another submission",
             )),
@@ -105,7 +105,7 @@ async fn poll_job(
         None
     };
     let first = match batched {
-        // What follows for one job, such as fetching its result, is no longer shared.
+        // Further calls for one job, such as fetching its result, are not shared.
         Some(Ok(AdapterStep::Next(next))) => *next,
         Some(told) => return told,
         None => adapter.poll(handle)?,

@@ -21,29 +21,29 @@ use crate::port::model_names::is_plain_path;
 use crate::port::{Adapter, Call, CallTarget};
 use crate::settings::{ProviderSettings, SettingsError};
 
-/// Longest address of a result that is handed on, in characters.
+/// Longest address of a result's URL that is passed on, in characters.
 const LONGEST_LINK: usize = 2_000;
-/// Longest address that is asked, in bytes: what servers take at most.
+/// Longest URL of a call, in bytes, as accepted by servers.
 const LONGEST_ADDRESS: usize = 8_000;
 
-/// What the operator allows beyond what is allowed anyway.
+/// The operator's rules for a provider's connections.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProviderRules {
-    /// Hosts beside the provider's own that may be sent the credential and may
-    /// be in private networks: `host`, `*.host` or `host:port`. Without a port
-    /// it is the scheme's usual one.
+    /// Hosts besides the provider's own that may be sent the credential and may be in private
+    /// networks: `host`, `*.host` or `host:port`. Without a port, the scheme's default port is
+    /// meant.
     pub hosts: Vec<String>,
-    /// Networks that answers may lead into though they are not public.
+    /// Non-public networks that URLs in answers may point to.
     pub allow_networks: Vec<IpNet>,
     /// Most bytes of a result.
     pub max_result_bytes: u64,
-    /// Until a connection stands, name lookup and TLS included.
+    /// Timeout of connecting, including name lookup and TLS.
     pub connect_timeout: Duration,
-    /// For a call that is answered at once; large bodies get more.
+    /// Timeout of a call that is answered at once; large bodies get more.
     pub short_timeout: Duration,
-    /// For a call that is answered when the work is done.
+    /// Timeout of a call that is answered when the work is done.
     pub work_timeout: Duration,
-    /// Between two pieces of an answer.
+    /// Timeout between two pieces of an answer.
     pub idle_timeout: Duration,
     /// Submissions in flight at once.
     pub submissions_at_once: usize,
@@ -69,7 +69,7 @@ impl Default for ProviderRules {
 }
 
 impl ProviderRules {
-    /// The rules for addresses that answers name.
+    /// The rules for URLs in answers.
     pub(super) fn outbound(&self) -> outbound::OutboundRules {
         outbound::OutboundRules {
             allow_networks: self.allow_networks.clone(),
@@ -96,7 +96,7 @@ struct ProviderInner {
     batches: BatchQueues,
 }
 
-/// Where a call goes, checked.
+/// The checked destination of a call.
 #[derive(Debug)]
 pub(super) struct CallDestination {
     pub(super) url: Url,
@@ -149,12 +149,12 @@ impl Provider {
         &self.0.name
     }
 
-    /// Its protocol.
+    /// The provider's protocol.
     pub fn adapter(&self) -> &dyn Adapter {
         self.0.adapter.as_ref()
     }
 
-    /// The address under which its paths are.
+    /// The base URL of its paths.
     pub fn base_url(&self) -> &Url {
         &self.0.base_url
     }
@@ -163,12 +163,12 @@ impl Provider {
         &self.0.rules
     }
 
-    /// Places for submissions.
+    /// The slots for submissions.
     pub(super) fn submissions(&self) -> &Semaphore {
         &self.0.submissions
     }
 
-    /// Places for all other calls.
+    /// Permits for all other calls.
     pub(super) fn calls(&self) -> &Semaphore {
         &self.0.calls
     }
@@ -190,8 +190,8 @@ impl Provider {
         }
     }
 
-    /// The client for the call that is sent once; or as often as need be, with one key, where the
-    /// provider makes one job of that.
+    /// The client for submissions, which are sent only once unless the provider deduplicates by
+    /// key.
     pub(super) fn submission_client(&self, trusted: bool) -> &reqwest::Client {
         if trusted && self.0.adapter.deduplicates() {
             &self.0.clients.calls
@@ -202,7 +202,7 @@ impl Provider {
         }
     }
 
-    /// The address of a call, with its query.
+    /// The URL of a call, with its query.
     pub(super) fn destination(&self, call: &Call) -> Result<CallDestination, ProviderError> {
         let mut url = self.address(&call.to)?;
         if !call.query.is_empty() {
@@ -211,7 +211,7 @@ impl Provider {
         self.check(url)
     }
 
-    /// An address that is trusted, or at least may be public.
+    /// Checks that a URL is trusted, or at least may be public.
     pub(super) fn check(&self, url: Url) -> Result<CallDestination, ProviderError> {
         let own = url.origin() == self.0.base_url.origin();
         // A listed host over plain http gets no credential if the provider itself is reached over
@@ -220,7 +220,7 @@ impl Provider {
         let listed = as_secret && self.0.trusted.iter().any(|pattern| pattern.matches(&url));
         let trusted = own || listed;
         if !trusted {
-            // What a name resolves to is checked when it is connected to, by the client's resolver.
+            // The addresses of a name are checked by the client's resolver when it connects.
             AddressGuard::new(&self.0.outbound)
                 .check_url(&literal(&url))
                 .map_err(|why| blocked(why.to_string()))?;
@@ -228,8 +228,8 @@ impl Provider {
         Ok(CallDestination { url, trusted })
     }
 
-    /// The address of a result as it may be handed to a caller: absolute, and one that would be fetched
-    /// here. Says why it may not.
+    /// The URL of a result as it may be passed to a caller: absolute, and one that this gateway
+    /// would fetch. The error gives the reason why it may not.
     pub fn link(&self, address: &str) -> Result<Url, String> {
         let address = address.trim();
         let call = Call::get("link", "").with_target(CallTarget::Address(address.to_owned()));
@@ -237,12 +237,12 @@ impl Provider {
         if to.url.as_str().chars().count() > LONGEST_LINK {
             return Err(format!("its URL is longer than {LONGEST_LINK} characters"));
         }
-        // The guard refuses this, but trusted hosts do not pass the guard.
+        // The guard refuses this, but trusted hosts are not checked by the guard.
         if !to.url.username().is_empty() || to.url.password().is_some() {
             return Err(AddressRefusal::Credential.to_string());
         }
         // A relative address may name a host without a scheme, as `//host/path` does. Only an
-        // absolute one may lead away from the provider.
+        // absolute one may point away from the provider.
         let leads_away = to.url.origin() != self.0.base_url.origin();
         if leads_away && Url::parse(address).is_err() {
             return Err(AddressRefusal::Scheme.to_string());
@@ -250,13 +250,13 @@ impl Provider {
         Ok(to.url)
     }
 
-    /// The same, with what its name means now.
+    /// The same, including a check of the addresses to which its name resolves now.
     pub async fn known_link(&self, address: &str) -> Result<Url, String> {
         let url = self.link(address)?;
         let is_trusted = self.check(url.clone()).is_ok_and(|to| to.trusted);
         if !is_trusted {
-            // Nothing is connected to here, so no resolver checks the name. It is looked up for
-            // that.
+            // Nothing is connected to here, so no resolver checks the name. So it is looked up
+            // here.
             let guard = AddressGuard::new(&self.0.outbound);
             let checked = guard.check_host(&url).await;
             checked.map_err(|why| why.to_string())?;
@@ -267,14 +267,16 @@ impl Provider {
     fn address(&self, target: &CallTarget) -> Result<Url, ProviderError> {
         let base = &self.0.base_url;
         let root = base.origin().ascii_serialization();
-        // Models' names come from callers and ids from answers. Neither may lead to another call.
+        // Models' names come from callers and ids from answers. Neither may change which call is
+        // made.
         if let CallTarget::Path(path) | CallTarget::Root(path) = target
             && !is_plain_path(path)
         {
             let what = "a name in the request would change the path of the URL";
             return Err(ProviderError::new(ErrorClass::Rejected, what));
         }
-        // The parser drops tabs and line breaks, so what is checked would not be what was written.
+        // The parser drops tabs and line breaks, so the checked text would differ from the
+        // original.
         if let CallTarget::Address(address) = target
             && (address.len() > LONGEST_ADDRESS || address.trim().contains(char::is_control))
         {
@@ -286,7 +288,7 @@ impl Provider {
                 Url::parse(&format!("{base}{}", slashed(path)))
             }
             CallTarget::Root(path) => Url::parse(&format!("{root}{}", slashed(path))),
-            // A relative one counts from the root.
+            // A relative one is resolved from the root.
             CallTarget::Address(address) => Url::parse(&root).and_then(|root| root.join(address)),
         };
         let url = parsed.map_err(|_| blocked("the provider returned an invalid URL"))?;
@@ -299,19 +301,19 @@ impl Provider {
     }
 }
 
-/// With the address of this machine in place of its name, which means nothing else anywhere.
+/// Replaces the name `localhost`, which has no other meaning anywhere, by its address.
 fn literal(url: &Url) -> Cow<'_, Url> {
     let host = url.host_str().unwrap_or_default().trim_end_matches('.');
     let mut url = Cow::Borrowed(url);
     if host == "localhost" || host.ends_with(".localhost") {
-        // An address that has a host may have another.
+        // Cannot fail for a URL that has a host.
         let _ = url.to_mut().set_host(Some("127.0.0.1"));
     }
     url
 }
 
-/// Nothing is sent to this address. It may be the operator's to allow, so that
-/// a job that is paid for is not given up for it.
+/// The error for a URL to which nothing is sent. The operator may still allow it, so a paid job is
+/// not given up because of it.
 pub(super) fn blocked(why: impl Into<String>) -> ProviderError {
     ProviderError::new(ErrorClass::Unavailable, why).with_code("blocked_address")
 }

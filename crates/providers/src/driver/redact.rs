@@ -1,5 +1,5 @@
-//! Redaction of text that a provider wrote: cuts out the credential
-//! and its parts, what looks like a key, addresses, paths of files.
+//! Redaction of text that a provider wrote: removes the credential and its parts, strings that look
+//! like keys, URLs, and file paths.
 //!
 //! Providers quote requests in their errors, and their errors reach callers,
 //! logs and the console.
@@ -15,10 +15,10 @@ const MAX_CODE_CHARS: usize = 100;
 const MIN_SECRET_PART: usize = 6;
 /// A run of characters as long as this may be a key.
 const MIN_KEY_CHARS: usize = 32;
-/// In place of what was cut.
+/// Replaces removed text.
 const REDACTED: &str = "…";
 
-/// The error with nothing in it that nobody may read.
+/// The error without secret text.
 #[must_use]
 pub fn error(mut error: ProviderError, secret: &Secret) -> ProviderError {
     error.message = short(&error.message, secret, MAX_MESSAGE_CHARS);
@@ -26,7 +26,7 @@ pub fn error(mut error: ProviderError, secret: &Secret) -> ProviderError {
     error
 }
 
-/// The text with nothing in it that nobody may read, and not long.
+/// The text without secrets, shortened.
 pub fn redact(text: &str, secret: &Secret) -> String {
     short(text, secret, MAX_MESSAGE_CHARS)
 }
@@ -45,7 +45,7 @@ pub fn short(text: &str, secret: &Secret, most: usize) -> String {
     format!("{kept}{REDACTED}")
 }
 
-/// Control characters and what makes text run backwards become spaces.
+/// Replaces control characters and bidirectional marks by spaces.
 fn one_line(text: &str) -> String {
     let hidden = |c: char| {
         c.is_control()
@@ -68,7 +68,8 @@ fn without_secret(text: &str, secret: &Secret) -> String {
     let mut all: Vec<&str> = parts
         .chain((!secret.is_empty()).then_some(secret))
         .collect();
-    // The longest first: cut out of a longer one, a shorter part would leave the rest of it.
+    // The longest first: otherwise, removing a shorter part first would leave the rest of a longer
+    // one.
     all.sort_by_key(|part| std::cmp::Reverse(part.len()));
     let mut text = text.to_owned();
     for part in all {
@@ -77,7 +78,7 @@ fn without_secret(text: &str, secret: &Secret) -> String {
     text
 }
 
-/// `scheme://…` up to what cannot be in an address.
+/// Removes `scheme://…` up to the first character that cannot be in a URL.
 fn without_addresses(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -94,7 +95,7 @@ fn without_addresses(text: &str) -> String {
     out
 }
 
-/// Goes through the runs of characters of which keys and paths are made.
+/// Removes keys and paths, by examining runs of the characters that they consist of.
 fn without_keys(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -152,7 +153,7 @@ fn is_key(run: &str) -> bool {
     run.len() >= MIN_KEY_CHARS && mixed * 2 >= run.len()
 }
 
-/// Digits, or letters in words of a usual length (`CamelCase` too).
+/// Digits, or letters in words of ordinary length (`CamelCase` too).
 fn is_word(piece: &str) -> bool {
     if piece.chars().all(|c| c.is_ascii_digit()) {
         return piece.len() < MIN_KEY_CHARS;

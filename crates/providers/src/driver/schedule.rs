@@ -1,10 +1,9 @@
-//! Poll schedule: the time at which a job is asked for again.
+//! Poll schedule: when a job is polled next.
 //!
-//! What a model's jobs took, with those that are still open, says when one is
-//! likely to end: between the time that a tenth of them were quicker than and the
-//! one that a tenth were slower than. Within that span the wait is a sixteenth of
-//! it; before and after, it is a quarter of the time that the job has taken, or of
-//! the distance to the span, whichever is less:
+//! The durations of a model's earlier jobs, including those still open, predict when one is likely
+//! to end: between their 10th and 90th percentile. Within that span the wait is a sixteenth of it;
+//! before and after, it is a quarter of the job's age, or of the distance to the span, whichever is
+//! less:
 //!
 //! ```text
 //! wait   ceiling ┤       ╱‾‾╲                  ╱‾‾‾‾
@@ -14,31 +13,28 @@
 //!                             early median late
 //! ```
 //!
-//! So a job is asked for rarely while nobody expects an end, and ever more
-//! rarely when it is overdue. What is lost by asking late is about a sixteenth of
-//! the span, a quarter of what the guess was wrong by outside of it, and never
-//! more than about a quarter of the job's own length (or the floor). A job that
-//! ends as all others did is asked for about
-//! `median / ceiling + 8 × ln(ceiling / floor) + 8` times. Where nothing is
-//! known, the wait just grows.
+//! So a job is polled rarely while its end is not expected, and less and less often when it is
+//! overdue. The delay in noticing the end is about a sixteenth of the span, outside of it a quarter
+//! of the error of the prediction, and never more than about a quarter of the job's own duration
+//! (or the floor). A job with a typical duration is polled about `median / ceiling + 8 × ln(ceiling
+//! / floor) + 8` times. Without data, the wait just grows.
 //!
-//! What the provider itself asks for goes before all this, from the floor to
-//! twice the ceiling. After failures the wait doubles with each, up to the
-//! ceiling. Jitter of ±10 % spreads jobs that began together.
+//! The provider's own request takes precedence, within the floor and twice the ceiling. After
+//! failures the wait doubles with each, up to the ceiling. Jitter of ±10 % spreads jobs that began
+//! together.
 
 use std::time::Duration;
 
 use crate::error::ProviderError;
 use crate::port::PollPace;
 
-/// A provider whose answers say that a job is not there or has come to nothing,
-/// and are not the job's record, is asked this often, over this long at least,
-/// before it is believed.
+/// If answers that are not the job's record say that a job does not exist or has failed, they are
+/// accepted only after this many polls over at least this time.
 const MOST_DOUBTS: u32 = 4;
 const DOUBTED_FOR: Duration = Duration::from_mins(1);
 
-/// How often, and since when, answers that are not a job's record have said that
-/// there is no such job or that it came to nothing.
+/// How often, and since when, answers that are not a job's record have said that the job does not
+/// exist or has failed.
 #[derive(Debug, Default)]
 pub struct EndDoubt {
     since: Option<Duration>,
@@ -46,20 +42,20 @@ pub struct EndDoubt {
 }
 
 impl EndDoubt {
-    /// Notes what the polls of a job bring, `elapsed` after the provider took
-    /// it. Whether they are believed by now.
+    /// Notes the result of a poll, `elapsed` after the provider accepted the job. Returns whether
+    /// the answers are accepted now.
     pub fn note(&mut self, elapsed: Duration, error: Option<&ProviderError>) -> bool {
         match error {
-            // Any good answer ends the doubt: only one that is never contradicted is believed.
+            // Any successful answer resets the doubt: only uncontradicted answers are accepted.
             None => *self = Self::default(),
             Some(error) if error.may_end_job() => {
                 let since = *self.since.get_or_insert(elapsed);
                 self.times += 1;
-                // Both are needed: quick polls may all fall into one short fault, and a few slow
-                // ones may each meet one.
+                // Both are needed: quick polls may all fall into one short outage, and a few slow
+                // ones may each meet a different one.
                 return self.times >= MOST_DOUBTS && elapsed.saturating_sub(since) >= DOUBTED_FOR;
             }
-            // A call that failed says nothing of the job, neither for the doubt nor against it.
+            // A failed call proves nothing about the job, neither for nor against the doubt.
             Some(_) => {}
         }
         false
@@ -76,28 +72,28 @@ pub struct DurationQuantiles {
     pub late: Duration,
 }
 
-/// What was seen of a job during a time in which jobs were watched.
+/// The observation of a job during a time window.
 #[derive(Debug, Clone, Copy)]
 pub struct DurationSample {
-    /// How long it had taken when the watch began, or nothing.
+    /// Its age when the window began, or zero.
     pub from: Duration,
-    /// How long it had taken when it ended or was last seen.
+    /// Its age when it ended or was last seen.
     pub until: Duration,
     pub has_ended: bool,
 }
 
 impl DurationQuantiles {
-    /// From jobs in no order; none where none has ended.
+    /// Computed from jobs in any order; `None` if none has ended.
     ///
-    /// Jobs that are still open count for as long as they have been. Else, of jobs that began
-    /// together the short ones, which end first, would make all look short. This is the estimator
-    /// of Nelson (1969) and Aalen (1978): of those that were seen at an age, the share that ended
-    /// at it. An age that nothing reached yet is taken for the longest seen.
+    /// Open jobs count with their present age. Otherwise, of jobs that began together, the short
+    /// ones, which end first, would make all look short. This is the estimator of Nelson (1969) and
+    /// Aalen (1978): of those that were seen at an age, the share that ended at it. A percentile
+    /// that no job has reached yet is replaced by the longest age seen.
     pub fn from_samples(mut jobs: Vec<DurationSample>) -> Option<Self> {
         let mut begun: Vec<Duration> = jobs.iter().map(|job| job.from).collect();
         begun.sort_unstable();
-        // At one age the ended come first: a job that is still open at that age counts among those
-        // that could have ended at it.
+        // At equal ages, ended jobs come first: a job that is still open at that age counts among
+        // those that could have ended at it.
         jobs.sort_unstable_by_key(|job| (job.until, !job.has_ended));
         let longest = jobs.last()?.until;
         let mut begun = begun.into_iter().peekable();
@@ -128,7 +124,7 @@ impl DurationQuantiles {
         })
     }
 
-    /// From this time to the span in which jobs are likely to end.
+    /// The distance from this age to the span in which jobs are likely to end.
     fn distance(&self, elapsed: Duration) -> Duration {
         let before = self.early.saturating_sub(elapsed);
         before.max(elapsed.saturating_sub(self.late))
@@ -141,11 +137,11 @@ impl DurationQuantiles {
 
 /// The wait before the next poll.
 ///
-/// * `elapsed`: since the provider took the order, until now.
-/// * `lengths`: of the model's jobs, when some were seen.
-/// * `asked`: the provider's own wish.
-/// * `failures`: polls in a row that brought no answer.
-/// * `jitter`: something random from 0 to 1.
+/// * `elapsed`: since the provider accepted the order, until now.
+/// * `lengths`: durations of the model's jobs, if known.
+/// * `asked`: the wait that the provider asked for.
+/// * `failures`: polls in a row without an answer.
+/// * `jitter`: a random number from 0 to 1.
 pub fn next_poll(
     pace: &PollPace,
     elapsed: Duration,
@@ -164,15 +160,15 @@ pub fn next_poll(
             .min(ceiling),
     };
     if let Some(asked) = asked {
-        // A wish is met late rather than early.
+        // A requested wait is exceeded rather than undercut.
         let longest = ceiling.saturating_mul(2);
         let wait = asked.min(longest).max(backoff).mul_f64(1.0 + jitter / 10.0);
         return wait.clamp(floor, longest);
     }
-    // Until jobs were seen, nothing is known but how long this one has taken.
+    // Without other jobs, only this one's age is known.
     let wait = lengths.map_or(elapsed / 4, |lengths| {
-        // A quarter of the job's own age is the most, however long others took: this may be a short
-        // one.
+        // At most a quarter of the job's own age, however long others took, because this may be a
+        // short one.
         let outside = lengths.distance(elapsed) / 4;
         outside.max(lengths.span() / 16).min(elapsed / 4)
     });
@@ -194,7 +190,7 @@ mod tests {
         )
     }
 
-    /// All jobs took so long.
+    /// Quantiles if all jobs took this long.
     fn all(length: Duration) -> DurationQuantiles {
         DurationQuantiles {
             early: length,
@@ -203,7 +199,8 @@ mod tests {
         }
     }
 
-    /// Asks until the job has ended; how often, and how late the end was seen.
+    /// Polls until the job has ended; returns the number of polls and the delay in noticing the
+    /// end.
     fn watch(
         pace: &PollPace,
         lengths: DurationQuantiles,
@@ -352,8 +349,8 @@ mod tests {
     }
 
     proptest! {
-        /// Jobs of 40 to 80 s begin ten a second; those that ended in the last seconds are known, and
-        /// those that are open.
+        /// Ten jobs of 40 to 80 s begin per second; those that ended in the last seconds and those
+        /// still open are known.
         #[test]
         fn a_short_look_at_many_jobs_sees_how_long_they_are(
             look in 5_u64..200,

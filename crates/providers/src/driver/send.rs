@@ -1,4 +1,4 @@
-//! One call over the wire, and what a broken connection proves.
+//! Sends one call, and decides what a broken connection proves.
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ use crate::port::{Call, CallEffect, FormPart, OutgoingCall, RequestBody, Timeout
 use crate::response::ProviderResponse;
 use crate::trace;
 
-/// A slow line gets this much longer for a body: 500 kB a second.
+/// A body extends the timeout by its size at 500 kB per second, for slow connections.
 const BODY_BYTES_PER_SECOND: u64 = 500_000;
 
 /// A call without an answer.
 #[derive(Debug)]
 pub(super) struct SendError {
     pub(super) error: ProviderError,
-    /// Whether the provider may have received it. `false` is proof that it did
-    /// not: there was no connection, or none was tried.
+    /// Whether the provider may have received it. `false` is proof that it did not: no connection
+    /// was made or tried.
     pub(super) reached: bool,
 }
 
@@ -44,8 +44,8 @@ impl SendError {
     }
 
     fn from_reqwest(error: &reqwest::Error) -> Self {
-        // The resolver's refusal comes as a connect error. It is told first, because no retry helps
-        // it.
+        // The resolver's refusal appears as a connect error. It is checked first, because no retry
+        // helps.
         if let Some(why) = AddressRefusal::cause_of(error) {
             return Self::unsent(blocked(why.to_string()));
         }
@@ -53,7 +53,7 @@ impl SendError {
             return Self::unsent(DeadlinePassed.into());
         }
         if error.is_connect() {
-            // Name lookup, TCP or TLS: no byte of the request has left.
+            // Name lookup, TCP or TLS: no byte of the request was sent.
             let what = "the provider cannot be reached";
             return Self::unsent(ProviderError::new(ErrorClass::Unavailable, what));
         }
@@ -61,24 +61,24 @@ impl SendError {
             let what = "the request cannot be encoded";
             return Self::unsent(ProviderError::new(ErrorClass::Rejected, what));
         }
-        // Everything else may have happened after the request left, so it proves nothing.
+        // Everything else may have happened after the request was sent, so it proves nothing.
         Self::lost("the connection to the provider was lost before its response arrived")
     }
 }
 
-/// Told of the part of the answer that has come.
+/// Called with the part of the answer received so far.
 pub(super) type ProgressCallback<'a> = &'a (dyn Fn(&[u8]) + Send + Sync);
 
-/// A request that is ready to leave.
+/// A request that is ready to be sent.
 pub(super) struct PreparedRequest {
     request: reqwest::RequestBuilder,
     total_timeout: Duration,
-    /// Whether it tells which trace it belongs to: the provider itself is told, and nobody else.
+    /// Whether it has trace headers: only requests to the provider itself do.
     carries_trace: bool,
 }
 
 impl PreparedRequest {
-    /// The same, but it does not leave once it is too late.
+    /// The same request, but it is not sent after the deadline.
     pub(super) fn with_deadline(self, fence: &SendDeadline) -> Result<Self, SendError> {
         // Saves the connection, and is the only check for a request without a body.
         if fence.is_over() {
@@ -96,15 +96,14 @@ impl PreparedRequest {
         })
     }
 
-    /// The request, for those who read its answer themselves.
+    /// The request, for code that reads the answer itself.
     pub(super) fn into_request(self) -> reqwest::RequestBuilder {
         self.request
     }
 }
 
 impl Provider {
-    /// Puts a call into the form in which it leaves. `credential` goes along
-    /// only to trusted hosts.
+    /// Builds the request for a call. `credential` is sent only to trusted hosts.
     pub(super) fn prepare(
         &self,
         call: &Call,
@@ -125,7 +124,7 @@ impl Provider {
             headers.insert(header_name(name)?, value(text)?);
         }
         if call.with_credential && to.trusted {
-            // Signed last: the signature covers the body as it leaves.
+            // Signed last: the signature covers the body as it is sent.
             let leaving = OutgoingCall {
                 method: &call.method,
                 url: &to.url,
@@ -181,8 +180,8 @@ impl Provider {
                 .map_err(|error| SendError::from_reqwest(&error))?;
             self.read(answer, limit_bytes, progress).await
         };
-        // A connection that is not made fails earlier, by `connect_timeout`. When this limit is
-        // over the request may have left, so the call counts as lost and not as unsent.
+        // A failed connection ends earlier, by `connect_timeout`. When this limit is over, the
+        // request may have been sent, so the call counts as lost and not as unsent.
         let answered = tokio::time::timeout(in_all, exchange).await;
         answered.unwrap_or_else(|_| {
             Err(SendError::lost(
@@ -199,7 +198,7 @@ impl Provider {
     ) -> Result<ProviderResponse, SendError> {
         let (status, headers) = (answer.status(), answer.headers().clone());
         trace::set_attribute("http.response.status_code", i64::from(status.as_u16()));
-        // An answer that is not read to its end is a lost one: it may have named a job.
+        // An answer that is not read to its end counts as lost: it may have contained a job's id.
         let too_long = || SendError::lost("the provider's response is too large");
         let length = answer.content_length();
         if length.is_some_and(|length| length > limit_bytes) {
@@ -250,7 +249,7 @@ enum RequestContent {
 }
 
 impl RequestContent {
-    /// What is signed; a form that is still to be written has none.
+    /// The bytes to sign; empty for a form, which is encoded while it is sent.
     fn as_bytes(&self) -> &[u8] {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -269,7 +268,8 @@ fn body(body: &RequestBody) -> Result<(RequestContent, u64), ProviderError> {
             Bytes::from(form.extend_pairs(fields).finish())
         }
         RequestBody::Multipart(parts) => {
-            // Field names as they are: servers do not decode the ones that reqwest would encode.
+            // Field names are not encoded: servers do not decode the ones that reqwest would
+            // encode.
             let mut form = multipart::Form::new().percent_encode_noop();
             let mut size = 0;
             for part in parts {

@@ -1,4 +1,4 @@
-//! The file that a result is written to, and what is known of what is in it.
+//! The file that a result is written to, and the facts about its content.
 
 use std::fmt::Write as _;
 use std::io::SeekFrom;
@@ -13,18 +13,18 @@ use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _, BufWriter};
 
 use super::download::{DownloadError, DownloadedFile, broken_download};
 
-/// The file, and what is known of what is in it.
+/// The file, and the facts about its content.
 pub(super) struct DownloadSink<'a> {
     file: BufWriter<&'a mut File>,
     limit_bytes: u64,
     size: u64,
     hash: Sha256,
     mime: Option<String>,
-    /// Size that it must reach, where the server said.
+    /// The size that it must reach, if the server declared it.
     expected: Option<u64>,
-    /// What proves that a later part belongs to this one.
+    /// The validator that proves that a later part belongs to this one.
     validator: Option<HeaderValue>,
-    /// Whether the latest answer went on with what was here.
+    /// Whether the latest answer continued the existing content.
     resumed: bool,
 }
 
@@ -42,12 +42,12 @@ impl<'a> DownloadSink<'a> {
         }
     }
 
-    /// Begins anew, with what an answer says of its body.
+    /// Starts over, with the size and validator of a new answer.
     pub(super) async fn restart(
         &mut self,
         answer: Option<(&HeaderMap, Option<u64>)>,
     ) -> Result<(), DownloadError> {
-        // Each of these goes to a blocking thread. A file that is still empty is spared that.
+        // Each of these goes to a blocking thread. An empty file needs none of them.
         if self.size > 0 {
             self.file.flush().await.map_err(DownloadError::Local)?;
             let file = self.file.get_mut();
@@ -67,14 +67,14 @@ impl<'a> DownloadSink<'a> {
         Ok(())
     }
 
-    /// Goes on with what is here, if the answer's part is the next one of the
-    /// same whole.
+    /// Continues the existing content, if the answer's part is the next one of the same file.
     pub(super) fn resume(
         &mut self,
         headers: &HeaderMap,
         length: Option<u64>,
     ) -> Result<(), DownloadError> {
-        // A server may ignore which part was asked for. Only the one that begins exactly here fits.
+        // A server may ignore the requested range. Only a part that begins exactly here can be
+        // used.
         let next = range(headers).filter(|(start, _)| self.size > 0 && *start == self.size);
         let Some((_, whole)) = next else {
             self.forget();
@@ -92,19 +92,19 @@ impl<'a> DownloadSink<'a> {
         Ok(())
     }
 
-    /// Bytes that are here.
+    /// Bytes received so far.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Whether the latest answer brought more of what was here before it.
+    /// Whether the latest answer added data to a resumed download.
     pub(super) fn has_resumed_past(&self, had: u64) -> bool {
         self.resumed && self.size > had
     }
 
-    /// As much is here as the server said there is.
+    /// Checks that the file has the declared size.
     pub(super) fn check_whole(&self) -> Result<(), DownloadError> {
-        // An answer without a length of its own may end early and look whole.
+        // An answer without a length may end early and look complete.
         if self.expected.is_some_and(|expected| expected != self.size) {
             return Err(broken_download(
                 "the result is shorter than its stated length",
@@ -113,16 +113,17 @@ impl<'a> DownloadSink<'a> {
         Ok(())
     }
 
-    /// What is here is worth nothing.
+    /// Marks the content so far as unusable.
     pub(super) fn forget(&mut self) {
         self.validator = None;
     }
 
-    /// Headers that ask for the rest of what is here.
+    /// Headers that request the rest.
     pub(super) fn resumption(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         let range = HeaderValue::from_str(&format!("bytes={}-", self.size));
-        // Without a validator the parts of two versions could be joined, so all is fetched anew.
+        // Without a validator the parts of two versions could be joined, so everything is fetched
+        // again.
         if let (Some(validator), Ok(range), 1..) = (&self.validator, range, self.size) {
             headers.insert(RANGE, range);
             headers.insert(IF_RANGE, validator.clone());
@@ -163,8 +164,7 @@ impl<'a> DownloadSink<'a> {
     }
 }
 
-/// Where a part begins, and the size of the whole where that is known: 5 and 10
-/// of `bytes 5-9/10`.
+/// The beginning of a part, and the total size if it is known: 5 and 10 of `bytes 5-9/10`.
 fn range(headers: &HeaderMap) -> Option<(u64, Option<u64>)> {
     let text = headers.get(CONTENT_RANGE)?.to_str().ok()?;
     let (part, whole) = text.strip_prefix("bytes ")?.split_once('/')?;
@@ -172,10 +172,10 @@ fn range(headers: &HeaderMap) -> Option<(u64, Option<u64>)> {
     Some((start, whole.trim().parse().ok()))
 }
 
-/// A strong `ETag`, else the time of the last change where that is strong.
+/// A strong `ETag`, otherwise the time of the last change if that is strong.
 fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
-    // A weak tag also stands for other bytes of the same meaning (RFC 9110, 8.8.1), so it cannot
-    // prove that two parts belong together.
+    // A weak tag may also belong to other bytes with the same meaning (RFC 9110, 8.8.1), so it
+    // cannot prove that two parts belong together.
     let strong = headers
         .get(ETAG)
         .filter(|tag| !tag.as_bytes().starts_with(b"W/"));

@@ -1,5 +1,4 @@
-//! A call that may be repeated, until its answer was read; and the chain of
-//! them that a poll is.
+//! Repeatable calls with retries, and chains of such calls, of which polls consist.
 
 use std::time::Duration;
 
@@ -14,18 +13,18 @@ use crate::response::ProviderResponse;
 use crate::secret::Secret;
 use crate::trace::TraceSpan;
 
-/// How often a call is sent, and how long it is waited for in between.
+/// How often a call is sent, and the waits in between.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RetryPolicy {
     pub(super) max_tries: u32,
-    /// A provider that asks for a longer wait gets none: its answer stands.
+    /// If a provider asks for a longer wait, there is no retry, and its answer is final.
     pub(super) longest_wait: Duration,
-    /// When the first call should leave; how late it is is counted.
+    /// When the first call should be sent; its delay is recorded.
     pub(super) due: Option<Instant>,
 }
 
 impl RetryPolicy {
-    /// The same, with a time at which to leave.
+    /// The same, with a time at which to send it.
     pub(super) const fn due(self, at: Instant) -> Self {
         Self {
             due: Some(at),
@@ -34,28 +33,27 @@ impl RetryPolicy {
     }
 }
 
-/// For calls of which somebody waits for the outcome.
+/// For calls for whose outcome a caller waits.
 pub(super) const FREE_CALL_RETRIES: RetryPolicy = RetryPolicy {
     max_tries: 3,
     longest_wait: Duration::from_mins(1),
     due: None,
 };
 
-/// For polls: the next one comes anyway.
+/// For polls: the next one follows anyway.
 pub(super) const POLL_RETRIES: RetryPolicy = RetryPolicy {
     max_tries: 2,
     longest_wait: Duration::from_secs(2),
     due: None,
 };
 
-/// Calls that one poll, or the part of a submission before or after the call
-/// that costs, may lead to.
+/// Most calls in the chain of one poll, or before or after the paid call of a submission.
 const CHAIN: usize = 100;
 /// Time for all of them.
 const CHAIN_TIME: Duration = Duration::from_mins(10);
 
 impl Provider {
-    /// Sends a free call, again if that may help, and reads its answer.
+    /// Sends a free call, retries it if that may help, and reads its answer.
     pub(super) async fn call_with_retries<T>(
         &self,
         secret: &Secret,
@@ -82,16 +80,16 @@ impl Provider {
             let Err(error) = result else {
                 return result;
             };
-            // An exchanged credential may be revoked before its time. One fresh exchange tells that
-            // from a secret that is wrong, and does not use up a try. Without an exchanged one
-            // `forget` is false.
+            // An exchanged credential may be revoked before its time. One new exchange
+            // distinguishes that from a wrong secret, and does not count as a try. If there was no
+            // exchanged credential, `forget` is false.
             if error.class == ErrorClass::Credentials && !fresh && self.tokens().forget(secret) {
                 fresh = true;
                 tried -= 1;
                 continue;
             }
             let wait = backoff(tried).max(error.retry_after.unwrap_or_default());
-            // A wait that is too long is not cut short: the provider would only say no again. The
+            // A wait that is too long is not cut short: the provider would only refuse again. The
             // caller gets the error with its `retry_after` and decides.
             let hopeless = !error.class.is_transient() || is_blocked(&error);
             if hopeless || tried >= tries.max_tries || wait > tries.longest_wait {
@@ -115,8 +113,8 @@ impl Provider {
         let prepared = self
             .prepare(call, to, &credential)
             .map_err(SendError::unsent)?;
-        // After the credential, because an exchange is a call too and takes a permit of its own.
-        // Calls that hold permits while they wait for an exchange could keep all permits from it.
+        // After the credential, because an exchange is a call too and takes its own permit. Calls
+        // that hold permits while they wait for an exchange could keep all permits from it.
         let _permit = self.calls().acquire().await;
         if let Some(due) = due {
             metrics::histogram!("mediagate_upstream_poll_lag_seconds", "provider" => self.name().to_owned())
@@ -125,7 +123,7 @@ impl Provider {
         self.send(prepared, call.limit_bytes, None).await
     }
 
-    /// Follows calls until one leads to something else.
+    /// Follows a chain of calls until a step is not another call.
     pub(super) async fn follow(
         &self,
         secret: &Secret,
@@ -188,7 +186,7 @@ pub(super) struct OngoingCall {
     pub(super) span: TraceSpan,
 }
 
-/// The calls that led here, so that they end.
+/// The length and age of a chain of calls, to limit both.
 #[derive(Debug)]
 pub(super) struct CallChain {
     length: usize,
@@ -205,8 +203,8 @@ impl Default for CallChain {
 }
 
 impl CallChain {
-    /// Goes on from a call to the next. The same call again is a wait for the
-    /// provider, so it is made after a while, even if it names none.
+    /// Adds the next call to the chain. A repetition of the same call means waiting for the
+    /// provider, so it is delayed even if it has no delay.
     pub(super) async fn add(
         &mut self,
         provider: &Provider,
@@ -214,8 +212,8 @@ impl CallChain {
         next: &Call,
     ) -> Result<(), ProviderError> {
         self.length += 1;
-        // Answers that lead in circles would otherwise keep the caller forever. The error is
-        // unclear, because it says nothing of the job.
+        // Otherwise circular answers would keep the caller forever. The error is unclear, because
+        // it proves nothing about the job.
         if self.length > CHAIN || self.since.elapsed() > CHAIN_TIME {
             let what = "the provider requires too many follow-up calls";
             return Err(ProviderError::new(ErrorClass::Unclear, what));
@@ -228,8 +226,8 @@ impl CallChain {
     }
 }
 
-/// An error with what it rests on, where the adapter does not say: a record comes
-/// with a success.
+/// Sets the basis of an error if the adapter did not: a success status means that it is the job's
+/// record.
 pub(super) fn with_default_basis(answer: &ProviderResponse, error: ProviderError) -> ProviderError {
     let by_status = if answer.status.is_success() {
         ErrorBasis::Record
@@ -240,7 +238,7 @@ pub(super) fn with_default_basis(answer: &ProviderResponse, error: ProviderError
     error.with_basis(basis)
 }
 
-/// The wait that a call asks for before it is sent.
+/// Waits for a call's delay before it is sent.
 pub(super) async fn delay(call: &Call) {
     if let Some(delay) = call.delay {
         tokio::time::sleep(delay).await;
@@ -253,12 +251,12 @@ pub(super) fn backoff(tried: u32) -> Duration {
     usual.mul_f64(0.5 + jitter())
 }
 
-/// Something between 0 and 1.
+/// A random number between 0 and 1.
 fn jitter() -> f64 {
     getrandom::u32().map_or(0.5, |number| f64::from(number) / f64::from(u32::MAX))
 }
 
-/// An address that is not allowed stays so.
+/// Whether a URL is not allowed, which retries do not change.
 pub(super) fn is_blocked(error: &ProviderError) -> bool {
     error.code.as_deref() == Some("blocked_address")
 }

@@ -1,5 +1,5 @@
-//! Submission of an order: the calls before the one that costs, that one, once, and the
-//! calls after it.
+//! Submission of an order: the free calls before, the paid call, which is sent once, and the calls
+//! after it.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -20,53 +20,51 @@ use crate::port::{Adapter, AdapterStep, Call, CallContext, CallEffect, JobHandle
 use crate::response::ProviderResponse;
 use crate::secret::Secret;
 
-/// How often a submission is repeated where the provider makes one job of all.
+/// How often a submission is repeated if the provider deduplicates.
 const REPEATS: u32 = 3;
 /// The longest wait for a provider that asks for one.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
-/// The provider took the order.
+/// The provider accepted the order.
 #[derive(Debug)]
 pub enum OrderAcceptance {
-    /// It works on it.
+    /// The provider works on it.
     Job {
         /// Names the job.
         handle: JobHandle,
-        /// When the provider wants to be asked first.
+        /// When the provider asks to be polled first.
         poll_after: Option<Duration>,
     },
-    /// It is done already.
+    /// The order is already done.
     Done(Vec<JobOutput>),
 }
 
-/// Why an order was not taken, or nobody can tell.
+/// Why an order was not accepted, or its outcome is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum SubmitError<E> {
-    /// The intent was not kept, so nothing was sent.
+    /// The intent could not be stored, so nothing was sent.
     #[error("the intent to submit was not recorded")]
     Intent(E),
-    /// A call before the submission failed, or the order cannot be put into a
-    /// call: nothing was submitted.
+    /// A call before the submission failed, or the order cannot be expressed as a call: nothing was
+    /// submitted.
     #[error("before the submission: {0}")]
     BeforeSubmission(ProviderError),
-    /// Held back: by the time at which it could leave, it could not be proved any
-    /// more that it may.
+    /// Not sent: when it was ready, its deadline had passed.
     #[error("not sent: the time limit had passed")]
     TooLate,
-    /// Provably not taken: the provider said no, or was not reached.
+    /// Provably not accepted: the provider rejected it, or was not reached.
     #[error("rejected: {0}")]
     Refused(ProviderError),
-    /// Taken, and it failed.
+    /// Accepted, and it failed.
     #[error("accepted, then failed: {0}")]
     Failed(ProviderError),
-    /// Sent, and nobody can tell whether it was taken.
+    /// Sent, and it is unknown whether it was accepted.
     #[error("it is unknown whether it was accepted: {0}")]
     Unclear(ProviderError),
 }
 
-/// What a provider tells beside the outcome: how far a submission is whose answer
-/// is streamed, and what the job cost. Shared: one end is given to the driver, the
-/// other reads.
+/// Facts besides the outcome: the progress of a streamed submission, and the cost of the job. It is
+/// shared: the driver writes, the other side reads.
 #[derive(Debug, Clone, Default)]
 pub struct ProgressWatch(Arc<WatchState>);
 
@@ -82,7 +80,7 @@ impl ProgressWatch {
         Self::default()
     }
 
-    /// How far it is, 0–100; it never falls.
+    /// The progress, 0–100; it never decreases.
     pub fn progress(&self) -> Option<u8> {
         self.0.progress.load(Ordering::Relaxed).checked_sub(1)
     }
@@ -94,8 +92,8 @@ impl ProgressWatch {
             .fetch_max(progress.min(100) + 1, Ordering::Relaxed);
     }
 
-    /// Does the work, and shows how far it is whenever it has gone on. Progress is told while an
-    /// answer is read, so nothing has to look for it in between.
+    /// Runs the work, and reports progress whenever it changes. Progress changes while an answer is
+    /// read, so no polling is needed.
     pub async fn run_with_progress<T>(
         &self,
         work: impl Future<Output = T>,
@@ -112,12 +110,12 @@ impl ProgressWatch {
         go_on.await
     }
 
-    /// What the provider says that the job cost, once it has ended.
+    /// The cost that the provider reported, once the job has ended.
     pub fn cost(&self) -> Option<ProviderCost> {
         self.0.cost.get().copied()
     }
 
-    /// Looks for the cost in an answer, when it is the one that ended the job.
+    /// Reads the cost from an answer if that answer ended the job.
     pub(super) fn record_cost(
         &self,
         adapter: &dyn Adapter,
@@ -130,17 +128,17 @@ impl ProgressWatch {
         };
         // A figure in an earlier answer may be an estimate.
         if let Some(cost) = has_ended.then(|| adapter.cost(answer)).flatten() {
-            // The first word stands: a job ends once.
+            // The first value is kept, because a job ends once.
             let _ = self.0.cost.set(cost);
         }
     }
 }
 
 impl Driver {
-    /// Sends the order's calls. Before the one marked [`CallEffect::Submission`]
-    /// leaves, `intent` is awaited; when it errs, nothing is sent, and later than
-    /// it says neither. That call is sent once. Only where the provider itself makes one job of two, an
-    /// unclear outcome is asked for again, with the order's key.
+    /// Sends the order's calls. Before the one marked [`CallEffect::Submission`] is sent, `intent`
+    /// is awaited; if it fails, or after the deadline that it returns, nothing is sent. That call
+    /// is sent once. Only if the provider deduplicates, it is repeated after an unclear outcome,
+    /// with the order's key.
     pub async fn submit<E>(
         &self,
         provider: &Provider,
@@ -189,32 +187,32 @@ impl OrderSubmission<'_> {
             .run_preliminary_calls(first.map_err(SubmitError::BeforeSubmission)?)
             .await;
         let call = call.map_err(SubmitError::BeforeSubmission)?;
-        // The operator's members are for the order alone. Calls before it have other bodies.
+        // The operator's extra fields are only for the order. Calls before it have other bodies.
         let call = call.with_extra(&self.order.extra);
         // Whatever can fail without a connection fails before the intent is written. With the
-        // intent on disk, a crash leaves an order of which nobody knows whether it was sent.
+        // intent on disk, a crash leaves an order of which it is unknown whether it was sent.
         let ready = self
             .prepare_submission(&call)
             .await
             .map_err(SubmitError::BeforeSubmission)?;
-        // On disk before a byte leaves: after a crash the order is looked up and not sent again.
+        // On disk before a byte is sent: after a crash the order is looked up and not sent again.
         let fence = intent().await.map_err(SubmitError::Intent)?;
         let step = self.send_once(&call, ready, &fence).await?;
         self.follow_submission(&call, step).await
     }
 
-    /// The free calls up to the one that costs.
+    /// Makes the free calls before the paid one.
     async fn run_preliminary_calls(&self, mut call: Call) -> Result<Call, ProviderError> {
         let mut chain = CallChain::default();
         while call.effect == CallEffect::Free {
             let step = self.free_call(&call).await?;
             let next = match step {
                 AdapterStep::Next(next) => *next,
-                // An upload that the provider still processes. `chain.add` waits before it is asked
-                // again.
+                // An upload that the provider still processes. `chain.add` waits before it is
+                // polled again.
                 AdapterStep::Running { .. } => call.clone(),
-                // A mistake of the adapter: the call had no intent, so a crash would have lost a
-                // paid job.
+                // A bug in the adapter: the call had no intent, so a crash would have lost a paid
+                // job.
                 AdapterStep::Submitted { .. } | AdapterStep::Done { .. } => {
                     let what = "a free call cannot submit a job";
                     return Err(ProviderError::unreadable(what));
@@ -245,15 +243,15 @@ impl OrderSubmission<'_> {
         read
     }
 
-    /// The submission, ready to leave, with its place among those in flight.
+    /// The submission, ready to be sent, with its permit.
     async fn prepare_submission(&self, call: &Call) -> Result<ReadySubmission<'_>, ProviderError> {
         delay(call).await;
         let to = self.provider.destination(call)?;
         let wanted = call.with_credential && to.trusted;
         let credential = self.provider.credential(self.secret, wanted).await?;
         let prepared = self.provider.prepare(call, to, &credential)?;
-        // The place is taken here, before the intent is written: the wait for it may be long, and
-        // would widen the window in which a crash leaves the outcome unknown.
+        // The permit is acquired here, before the intent is written: the wait for it may be long,
+        // and would widen the window in which a crash leaves the outcome unknown.
         Ok(ReadySubmission {
             prepared,
             credential,
@@ -261,7 +259,7 @@ impl OrderSubmission<'_> {
         })
     }
 
-    /// Sends the call that costs.
+    /// Sends the paid call.
     async fn send_once<E>(
         &self,
         call: &Call,
@@ -274,7 +272,7 @@ impl OrderSubmission<'_> {
             credential,
             _permit,
         } = ready;
-        // A repetition is safe only where the provider makes one job of both.
+        // A repetition is safe only if the provider deduplicates.
         let mut doubt = match self.send(call, prepared, fence).await {
             Err(SubmitError::Unclear(error)) if self.adapter().deduplicates() => error,
             told => return told,
@@ -283,15 +281,15 @@ impl OrderSubmission<'_> {
         // accepted the first submission, so the outcome stays unclear.
         for repeat in 1..=REPEATS {
             let wait = backoff(repeat + 1).max(doubt.retry_after.unwrap_or_default());
-            // Cut and not obeyed, unlike other waits: giving up would leave the order unconfirmed,
-            // and to ask too early costs nothing.
+            // Shortened, unlike other waits: giving up would leave the order unconfirmed, and
+            // trying too early costs nothing.
             tokio::time::sleep(wait.min(LONGEST_WAIT)).await;
-            // Built anew: sending consumes a request, and a signature is made for one moment.
+            // Built again: sending consumes a request, and a signature is made for one moment.
             let again = self.provider.destination(call);
             let again = again.and_then(|to| self.provider.prepare(call, to, &credential));
             let Ok(again) = again else { break };
             match self.send(call, again, fence).await {
-                // The first one left in time. `TooLate` would claim that nothing was sent.
+                // The first one was sent in time. `TooLate` would claim that nothing was sent.
                 Err(SubmitError::TooLate) => break,
                 Err(SubmitError::Unclear(error) | SubmitError::Refused(error)) => {
                     doubt = error.with_class(ErrorClass::Unclear);
@@ -335,14 +333,15 @@ impl OrderSubmission<'_> {
                 self.provider.tokens().forget(self.secret);
             }
             match error.class {
-                // Before the next arm: what was held back was not reached either.
+                // Before the next arm: a request that was not sent did not reach the provider
+                // either.
                 _ if is_too_late(&error) => SubmitError::TooLate,
-                // Proof without any answer: no byte of the request left.
+                // Proof without any answer: no byte of the request was sent.
                 _ if !reached => SubmitError::Refused(error),
                 ErrorClass::Refused if error.basis == Some(ErrorBasis::Record) => {
                     SubmitError::Failed(error)
                 }
-                // `outcome` has made every unproved "no" unclear, so this one is proved.
+                // `outcome` has made every unproved rejection unclear, so this one is proved.
                 class if class.is_refusal() => SubmitError::Refused(error),
                 ErrorClass::Failed | ErrorClass::Unfit | ErrorClass::Lost => {
                     SubmitError::Failed(error)
@@ -352,9 +351,8 @@ impl OrderSubmission<'_> {
         })
     }
 
-    /// What the answer to the submission means. An error that says no counts as
-    /// a "no" only where the protocol's table has it, and never where the answer
-    /// names a job.
+    /// Evaluates the answer to the submission. An error counts as a rejection only if it is in the
+    /// protocol's table, and never if the answer contains a job's id.
     fn outcome(
         &self,
         asked: &CallContext,
@@ -370,8 +368,8 @@ impl OrderSubmission<'_> {
                 error.class,
                 ErrorClass::Failed | ErrorClass::Unfit | ErrorClass::Lost
             );
-        // An id means that the order was accepted, even beside an error. Only the record of a job
-        // that has ended need not be followed.
+        // An id means that the order was accepted, even together with an error. Only the record of
+        // a job that has ended need not be followed.
         if !is_end && let Some(handle) = adapter.named_job(self.order, asked, answer) {
             tracing::warn!(
                 provider = self.provider.name(),
@@ -397,13 +395,13 @@ impl OrderSubmission<'_> {
             ErrorClass::Refused if answer.status.is_success() => {
                 error.with_basis(ErrorBasis::Record)
             }
-            // No document proves this "no", so the order must not go elsewhere.
+            // No document proves this rejection, so the order must not be sent elsewhere.
             class if class.is_refusal() => error.with_class(ErrorClass::Unclear),
             _ => error,
         })
     }
 
-    /// What came of the submission, followed to its end.
+    /// The result of the submission, after following all further calls.
     async fn follow_submission<E>(
         &self,
         call: &Call,
@@ -423,7 +421,7 @@ impl OrderSubmission<'_> {
                     return Err(unclear("a job must not be submitted twice"));
                 }
                 AdapterStep::Running { .. } if call.effect == CallEffect::Free => call.clone(),
-                // Without an id nobody can ask for the job, and it may be paid for.
+                // Without an id the job cannot be polled, and it may be paid for.
                 AdapterStep::Running { .. } => {
                     return Err(unclear(
                         "the provider accepted the job but returned no job id",

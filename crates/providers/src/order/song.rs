@@ -1,5 +1,5 @@
-//! A song as the music dialect describes it, and what that means to providers
-//! that ask for a description and the words apart.
+//! A song in the fields of the music dialect, and its conversion for providers that need separate
+//! description and lyrics.
 
 use serde_json::{Map, Value};
 
@@ -12,9 +12,8 @@ pub struct SongSpec {
     pub task: String,
     /// The other fields as the caller sent them.
     pub fields: Map<String, Value>,
-    /// The recordings of the clips that fields name, by field. One that the
-    /// provider has goes by its id there; any other has to be given first, and
-    /// the field holds the id that it then gets.
+    /// The recordings of the clips that fields name, by field. A recording that the provider has is
+    /// referred to by its id; any other has to be uploaded first, and the field gets its new id.
     pub uploads: Vec<(String, SourceRecording)>,
 }
 
@@ -25,18 +24,18 @@ impl SongSpec {
         text.map(str::trim).filter(|text| !text.is_empty())
     }
 
-    /// Whether nobody shall sing.
+    /// Whether it is instrumental.
     pub fn is_instrumental(&self) -> bool {
         self.fields.get("make_instrumental") == Some(&Value::Bool(true))
     }
 
-    /// How long it shall be.
+    /// The requested length.
     pub fn seconds(&self) -> Option<f64> {
         self.fields.get("seconds").and_then(Value::as_f64)
     }
 
-    /// The words that are sung. `prompt` holds them where something else says
-    /// what the song is like, as in the dialect's custom mode.
+    /// The lyrics. They are in `prompt` if another field describes the song, as in the dialect's
+    /// custom mode.
     pub fn lyrics(&self) -> Option<&str> {
         if self.is_instrumental() {
             return None;
@@ -46,8 +45,7 @@ impl SongSpec {
         self.text("lyrics").or_else(in_prompt)
     }
 
-    /// What the song is like: the description and the style; `prompt` where it
-    /// does not hold the words.
+    /// The description and the style of the song; also `prompt` if it does not contain the lyrics.
     pub fn description(&self) -> String {
         let lyrics = self.lyrics();
         let prompt = self.text("prompt").filter(|text| lyrics != Some(text));

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The IPv4 address inside an IPv6 one that merely wraps it.
+/// The IPv4 address embedded in an IPv6 address.
 pub(super) fn embedded_v4(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -15,7 +15,7 @@ pub(super) fn embedded_v4(address: IpAddr) -> IpAddr {
                 [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
                     wrapped(high, low)
                 }
-                // Not `::` and `::1`, which are addresses of their own.
+                // Not `::` and `::1`, which are separate addresses.
                 [0, 0, 0, 0, 0, 0, high, low] if high != 0 => wrapped(high, low),
                 [0x2002, high, low, ..] => wrapped(high, low),
                 _ => address,
@@ -53,7 +53,7 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
 
 fn is_public_v6(ip: Ipv6Addr) -> bool {
     let [first, second, ..] = ip.segments();
-    // Only 2000::/3 is handed out as global unicast; parts of it are special.
+    // Only 2000::/3 is assigned for global unicast; parts of it are special.
     let global = (0x2000..0x4000).contains(&first);
     let special = match first {
         0x2001 => second < 0x0200 || second == 0x0db8, // protocols, Teredo; documentation

@@ -1,4 +1,4 @@
-//! Clients that connect to checked addresses only, and keep their connections.
+//! Clients that connect to checked addresses only, and reuse their connections.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -12,22 +12,23 @@ use url::Url;
 
 use super::{AddressGuard, AddressRefusal, OutboundRules};
 
-/// The way out by rules. Cheap to clone; its connections are used again.
+/// An HTTP client for outbound connections under the rules. Cheap to clone; its connections are
+/// reused.
 #[derive(Debug, Clone)]
 pub struct OutboundClient {
     rules: Arc<OutboundRules>,
-    /// For ports that any public host may be asked at.
+    /// For ports that are allowed at any public host.
     usual: reqwest::Client,
-    /// For all others: only the allowed networks.
+    /// For all others: only to the allowed networks.
     unusual: reqwest::Client,
 }
 
 impl OutboundClient {
-    /// Keeps these rules; says why it cannot.
+    /// Builds a client for these rules, or returns why that is impossible.
     pub fn new(rules: OutboundRules, connect_timeout: Duration) -> Result<Self, String> {
         let rules = Arc::new(rules);
-        // A resolver is told the name alone. Whether the port is usual is decided by which of the
-        // two clients is used.
+        // A resolver only gets the name. The choice between the two clients decides whether the
+        // port is an allowed one.
         let made = |usual_port| {
             let resolver = CheckedResolver::new(rules.clone(), usual_port);
             client(&[b"h2", b"http/1.1"], connect_timeout)?
@@ -43,8 +44,8 @@ impl OutboundClient {
         })
     }
 
-    /// The way out by a proxy that looks names up itself, and must keep the same rules for
-    /// them; addresses that are literal are checked here all the same.
+    /// A client through a proxy that resolves names itself, and must apply the same rules to them;
+    /// literal addresses are still checked here.
     pub fn through_proxy(
         proxy: &Url,
         rules: OutboundRules,
@@ -64,13 +65,12 @@ impl OutboundClient {
         })
     }
 
-    /// What can be told of an address before its name is looked up.
+    /// Checks a URL as far as possible before its name is resolved.
     pub fn check(&self, url: &Url) -> Result<(), AddressRefusal> {
         AddressGuard::new(&self.rules).check_url(url)
     }
 
-    /// A request to an address that may be asked, as far as can be told before
-    /// its name is looked up.
+    /// A request to a URL, which is checked as far as possible before its name is resolved.
     pub fn request(
         &self,
         method: reqwest::Method,
@@ -100,14 +100,14 @@ pub fn client(
     Ok(reqwest::Client::builder()
         .tls_backend_preconfigured(tls(protocols)?)
         .redirect(Policy::none())
-        // A proxy of the environment would look names up itself, past the checked resolver.
+        // A proxy of the environment would resolve names itself, bypassing the checked resolver.
         .no_proxy()
         .connect_timeout(connect_timeout)
         .tcp_keepalive(Duration::from_secs(30))
         .user_agent(concat!("mediagate/", env!("CARGO_PKG_VERSION"))))
 }
 
-/// Looks names up and gives an address only when all of the name's are allowed.
+/// Resolves names, and returns addresses only if all addresses of the name are allowed.
 #[derive(Debug, Clone)]
 pub struct CheckedResolver {
     rules: Arc<OutboundRules>,
@@ -115,7 +115,7 @@ pub struct CheckedResolver {
 }
 
 impl CheckedResolver {
-    /// Keeps these rules, for ports that they allow or for all others.
+    /// A resolver for these rules, for ports that they allow or for all others.
     pub fn new(rules: Arc<OutboundRules>, usual_port: bool) -> Self {
         Self { rules, usual_port }
     }
@@ -125,7 +125,8 @@ impl CheckedResolver {
         found: impl IntoIterator<Item = SocketAddr>,
     ) -> Result<Vec<SocketAddr>, AddressRefusal> {
         let guard = AddressGuard::new(&self.rules);
-        // One private address refuses the name: which of them is connected to is not ours to say.
+        // One private address is enough to refuse the name, because the choice among the addresses
+        // cannot be controlled here.
         let checked = found.into_iter().map(|address| {
             guard.check_address(address.ip(), self.usual_port)?;
             Ok(address)

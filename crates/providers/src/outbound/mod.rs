@@ -1,14 +1,12 @@
-//! The way out to addresses that somebody else named: a caller, or a provider's
-//! answer. One set of rules, so that none of them becomes a way into the
-//! operator's network.
+//! Outbound connections to URLs from others: from a caller, or from a provider's answer. They share
+//! one set of rules, so that none of them gives access to the operator's network.
 //!
-//! The connection goes to exactly the addresses that were checked: literal ones
-//! before it is opened ([`AddressGuard::check_url`]), names in the client's own look-up
-//! ([`CheckedResolver`]), so that a name that means something else a moment later
-//! leads nowhere else. Nobody follows redirects but [`next_hop`]'s callers, each
-//! of whom checks again.
+//! The connection goes to exactly the addresses that were checked: literal ones before it is opened
+//! ([`AddressGuard::check_url`]), names in the client's own look-up ([`CheckedResolver`]), so that
+//! a name that resolves differently a moment later has no effect. Redirects are followed only by
+//! [`next_hop`]'s callers, each of which checks again.
 //!
-//! Knows nothing of what is fetched, or of who may be shown a credential.
+//! It knows nothing about what is fetched, or which hosts may receive a credential.
 
 mod address;
 mod client;
@@ -26,28 +24,28 @@ pub use client::{CheckedResolver, OutboundClient, client};
 
 /// Redirects followed at most.
 pub const REDIRECTS: usize = 3;
-/// For one look-up of a name that is only handed on.
+/// Timeout for resolving the name of a URL that is only passed on.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What the operator allows.
+/// The operator's rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OutboundRules {
     /// Networks that are allowed although they are not public, any port.
     pub allow_networks: Vec<IpNet>,
-    /// Ports that public addresses may name; any when `None`.
+    /// Ports that public addresses may use; any if `None`.
     pub allow_ports: Option<Vec<u16>>,
 }
 
-/// Why nothing is sent to an address. The texts are for whoever named it.
+/// Why nothing is sent to a URL. The messages are for the one who gave it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressRefusal {
-    /// It is no http or https.
+    /// It is neither http nor https.
     #[error("only http and https URLs are allowed")]
     Scheme,
-    /// It holds a user or a password.
+    /// It contains a user or a password.
     #[error("a URL with credentials is not allowed")]
     Credential,
-    /// It names no host.
+    /// It has no host.
     #[error("the URL has no host")]
     NoHost,
     /// One of the host's addresses is not public.
@@ -65,12 +63,12 @@ pub struct AddressGuard<'a> {
 }
 
 impl<'a> AddressGuard<'a> {
-    /// Keeps these rules.
+    /// A client that follows these rules.
     pub const fn new(rules: &'a OutboundRules) -> Self {
         Self { rules }
     }
 
-    /// What can be told without a look-up.
+    /// Checks a URL as far as possible without resolving its name.
     pub fn check_url(&self, url: &Url) -> Result<(), AddressRefusal> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(AddressRefusal::Scheme);
@@ -80,7 +78,7 @@ impl<'a> AddressGuard<'a> {
         }
         let address = match url.host() {
             None => return Err(AddressRefusal::NoHost),
-            // The resolver asks about each of its addresses.
+            // The resolver checks each of its addresses.
             Some(Host::Domain(_)) => return Ok(()),
             Some(Host::Ipv4(ip)) => IpAddr::V4(ip),
             Some(Host::Ipv6(ip)) => IpAddr::V6(ip),
@@ -88,8 +86,8 @@ impl<'a> AddressGuard<'a> {
         self.check_address(address, self.is_usual_port(url))
     }
 
-    /// The same, with what its name means now. A name that nobody knows here leads nowhere from here,
-    /// and passes.
+    /// The same, including the addresses to which its name resolves now. A name that cannot be
+    /// resolved here passes, because it cannot be reached from here.
     pub async fn check_host(self, url: &Url) -> Result<(), AddressRefusal> {
         self.check_url(url)?;
         let Some(Host::Domain(name)) = url.host() else {
@@ -101,19 +99,19 @@ impl<'a> AddressGuard<'a> {
         found.try_for_each(|address| self.check_address(address.ip(), usual_port))
     }
 
-    /// Whether any public host may be asked at this port.
+    /// Whether this port is allowed at any public host.
     fn is_usual_port(self, url: &Url) -> bool {
         let port = url.port_or_known_default().unwrap_or(0);
         let allowed = self.rules.allow_ports.as_ref();
         allowed.is_none_or(|ports| ports.contains(&port))
     }
 
-    /// Whether a connection may go there, to a port that is usual or not.
+    /// Checks whether a connection to this address is allowed, on an allowed port or not.
     fn check_address(self, address: IpAddr, usual_port: bool) -> Result<(), AddressRefusal> {
         let address = embedded_v4(address);
         let mut networks = self.rules.allow_networks.iter();
-        // Before the check of the port: in a network that the operator names, any port may be
-        // meant.
+        // Before the check of the port: in a network that the operator allows, every port is
+        // allowed.
         if networks.any(|network| network.contains(&address)) {
             Ok(())
         } else if !is_public(address) {
@@ -127,20 +125,20 @@ impl<'a> AddressGuard<'a> {
 }
 
 impl AddressRefusal {
-    /// The refusal at the bottom of a client's error, where there is one.
+    /// The refusal that caused a client's error, if there is one.
     pub fn cause_of(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
         let mut causes = std::iter::successors(Some(error), |error| error.source());
         causes.find_map(|cause| cause.downcast_ref::<Self>().copied())
     }
 }
 
-/// Said of an answer that redirects to nothing that is an address.
+/// The error for an answer that redirects to an invalid URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the server redirects to an invalid URL")]
 pub struct BadRedirect;
 
-/// Where an answer from `here` redirects to, not checked yet; `None` when it is
-/// an answer.
+/// The URL to which an answer from `here` redirects, not checked yet; `None` if it is not a
+/// redirect.
 pub fn next_hop(here: &Url, answer: &reqwest::Response) -> Result<Option<Url>, BadRedirect> {
     if !answer.status().is_redirection() {
         return Ok(None);

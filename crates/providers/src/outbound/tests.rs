@@ -108,8 +108,8 @@ async fn a_name_is_as_good_as_the_worst_of_its_addresses() {
     assert_eq!(unusual_port.check([mixed[0]]), Err(AddressRefusal::Port));
 }
 
-/// What a name means is asked for once for each connection, in the look-up that
-/// the connection is made by: there is no moment between check and use.
+/// A name is resolved once per connection, and the connection uses the checked result: there is no
+/// gap between check and use.
 #[tokio::test]
 async fn a_name_that_changes_its_meaning_leads_nowhere_else() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -118,7 +118,7 @@ async fn a_name_that_changes_its_meaning_leads_nowhere_else() {
     for rules in [usual(), OutboundRules::default()] {
         let out = OutboundClient::new(rules, Duration::from_secs(5)).unwrap();
         let url = Url::parse(&format!("http://localhost:{port}/")).unwrap();
-        // The name passes as far as can be told of a name.
+        // The name passes the check without resolution.
         let request = out.request(reqwest::Method::GET, &url).unwrap();
         let error = request.send().await.unwrap_err();
         assert_eq!(

@@ -8,13 +8,13 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What sending a call does at the provider.
+/// The effect of a call at the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallEffect {
-    /// Nothing that costs: it may be sent again.
+    /// It costs nothing and may be repeated.
     Free,
-    /// The provider may take the order: sent once.
+    /// The provider may accept the order: it is sent once.
     Submission,
 }
 
@@ -28,60 +28,58 @@ pub enum TimeoutClass {
     Work,
 }
 
-/// Where a call goes.
+/// The target of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallTarget {
-    /// A path under the provider's base address, with a slash in front.
+    /// A path below the provider's base URL, with a slash in front.
     Path(String),
     /// A path from the root of the provider's host.
     Root(String),
-    /// An address that the settings or an answer named. The credential goes
-    /// along only to the provider's own hosts.
+    /// A URL from the settings or an answer. The credential is sent only to the provider's own
+    /// hosts.
     Address(String),
 }
 
 /// A described HTTP request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Call {
-    /// Which step this is; comes back in [`CallContext`].
+    /// The name of this step; returned in [`CallContext`].
     pub stage: Cow<'static, str>,
-    /// What the next step needs beside the order; comes back in [`CallContext`].
+    /// Data that the next step needs besides the order; returned in [`CallContext`].
     pub memo: Value,
     /// The method.
     #[serde(with = "method")]
     pub method: Method,
-    /// Where to.
+    /// The call's target.
     pub to: CallTarget,
-    /// Query members.
+    /// Query parameters.
     pub query: Vec<(String, String)>,
-    /// Headers beside the credential and the content type.
+    /// Headers besides the credential and the content type.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: RequestBody,
     /// What it does at the provider.
     pub effect: CallEffect,
-    /// Whether the credential goes along.
+    /// Whether the credential is sent.
     pub with_credential: bool,
     /// How long it may take.
     pub patience: TimeoutClass,
-    /// Most bytes of the answer. For a [`OutputSource::Call`](super::OutputSource::Call) the operator's limit
-    /// for results holds instead.
+    /// Most bytes of the answer. For a [`OutputSource::Call`](super::OutputSource::Call) the
+    /// operator's limit for results applies instead.
     pub limit_bytes: u64,
-    /// How long to wait before it is sent, for hops that ask again until
-    /// something is ready.
+    /// How long to wait before it is sent, for steps that poll until something is ready.
     pub delay: Option<Duration>,
 }
 
-/// Most bytes of an answer that only tells something.
+/// Most bytes of an answer without results.
 pub const MAX_ANSWER_BYTES: u64 = 8_000_000;
 
 /// Most bytes of a result.
 pub const MAX_RESULT_BYTES: u64 = 1_000_000_000;
 
 impl Call {
-    /// A call with the credential, to a path under the base address, that may
-    /// be repeated.
+    /// A call with the credential, to a path below the base URL, that may be repeated.
     pub fn new(
         stage: impl Into<Cow<'static, str>>,
         method: Method,
@@ -113,14 +111,14 @@ impl Call {
         Self::new(stage, Method::POST, path).with_body(RequestBody::Json(body))
     }
 
-    /// Goes elsewhere than to a path under the base address.
+    /// Sets a target other than a path below the base URL.
     #[must_use]
     pub fn with_target(mut self, target: CallTarget) -> Self {
         self.to = target;
         self
     }
 
-    /// Marks the call by which the provider takes the order.
+    /// Marks the call with which the order is submitted.
     #[must_use]
     pub const fn mark_submission(mut self) -> Self {
         self.effect = CallEffect::Submission;
@@ -134,8 +132,8 @@ impl Call {
         self
     }
 
-    /// Merges these into the body: objects in objects, anything else in the
-    /// place of what is there. In a form each is a field.
+    /// Merges these into the body: objects are merged, anything else is replaced. In a form each
+    /// becomes a field.
     #[must_use]
     pub fn with_extra(mut self, extra: &Map<String, Value>) -> Self {
         let text = |value: &Value| match value {
@@ -174,14 +172,14 @@ impl Call {
         self
     }
 
-    /// Adds a query member.
+    /// Adds a query parameter.
     #[must_use]
     pub fn with_query(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.query.push((name.into(), value.into()));
         self
     }
 
-    /// Remembers something for the step that reads the answer.
+    /// Stores data for the step that reads the answer.
     #[must_use]
     pub fn with_memo(mut self, memo: Value) -> Self {
         self.memo = memo;
@@ -195,8 +193,8 @@ impl Call {
         self
     }
 
-    /// Waits for work that is done while the connection is open, and takes an
-    /// answer of up to `limit_bytes`.
+    /// Sets the timeout for work that is done while the connection is open, and a limit of
+    /// `limit_bytes` for the answer.
     #[must_use]
     pub const fn with_long_timeout(mut self, limit_bytes: u64) -> Self {
         self.patience = TimeoutClass::Work;
@@ -204,14 +202,14 @@ impl Call {
         self
     }
 
-    /// Is sent only after this while.
+    /// Delays the call.
     #[must_use]
     pub const fn with_delay(mut self, delay: Duration) -> Self {
         self.delay = Some(delay);
         self
     }
 
-    /// What the adapter is told of this call beside its answer.
+    /// The data about this call that the adapter gets with its answer.
     pub fn context(&self) -> CallContext {
         CallContext {
             stage: self.stage.clone(),
@@ -220,7 +218,7 @@ impl Call {
     }
 }
 
-/// Merges objects into objects; anything else takes the place of what is there.
+/// Merges objects into objects; anything else replaces the existing value.
 pub fn merge(into: &mut Map<String, Value>, extra: &Map<String, Value>) {
     for (name, value) in extra {
         match (into.get_mut(name), value) {
@@ -256,11 +254,11 @@ mod method {
     }
 }
 
-/// A request's body. Only one without files can be written down.
+/// A request's body. Only one without files can be serialised.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestBody {
-    /// None.
+    /// No body.
     Empty,
     /// JSON.
     Json(Value),
@@ -274,7 +272,7 @@ pub enum RequestBody {
     Bytes {
         /// The content.
         bytes: Bytes,
-        /// Its media type.
+        /// The body's media type.
         mime: Cow<'static, str>,
     },
 }
@@ -284,9 +282,9 @@ pub enum RequestBody {
 pub enum FormPart {
     /// A field.
     Text {
-        /// Its name.
+        /// The field's name.
         name: String,
-        /// Its value.
+        /// The field's value.
         value: String,
     },
     /// A file.
@@ -295,9 +293,9 @@ pub enum FormPart {
         name: String,
         /// The file's name.
         file_name: String,
-        /// Its media type.
+        /// The part's media type.
         mime: Cow<'static, str>,
-        /// Its content.
+        /// The part's content.
         bytes: Bytes,
     },
 }

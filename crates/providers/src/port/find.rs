@@ -1,9 +1,9 @@
-//! Looking for the job of a submission whose answer was lost.
+//! Search for the job of a submission whose answer was lost.
 //!
-//! The question is which of the provider's jobs is ours: others may have
-//! ordered the same, on the same account too. [`MatchCertainty`] says how a match was
-//! told. That there is none proves nothing: lists may lag behind, end early or
-//! leave things out, and the job may be found later.
+//! The question is which of the provider's jobs belongs to our order: others may have placed an
+//! equal order, even with the same account. [`MatchCertainty`] says how certain a match is. Finding
+//! none proves nothing: lists may lag behind, end early or be incomplete, and the job may be found
+//! later.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,42 +13,40 @@ use super::step::JobHandle;
 /// How far the provider's clock may be behind.
 pub const SKEW: Duration = Duration::from_mins(1);
 
-/// How a job was told from others.
+/// How certain a match is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchCertainty {
-    /// The provider gives back [`Order::key`](crate::Order::key), which nobody
-    /// else has.
+    /// The job contains [`Order::key`](crate::Order::key), which is unique.
     Certain,
-    /// What was ordered is the same, as far as the provider repeats it, the
-    /// prompt and the model at least, and the time fits. It may be the job of
-    /// another submission with the same order, or of somebody else who has the
-    /// account.
+    /// The content is the same, as far as the job contains it, at least the prompt and the model,
+    /// and the time matches. It may be the job of another submission of the same order, or of
+    /// another user of the account.
     Likely,
 }
 
 /// A job that may be the order's.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundJob {
-    /// As the submission's answer would have named it.
+    /// The handle that the submission's answer would have given.
     pub handle: JobHandle,
-    /// When the provider took it, by its own clock, where it says.
+    /// When the provider accepted it, by its own clock, if known.
     pub created_at: Option<SystemTime>,
-    /// How it was told from others.
+    /// How certain the match is.
     pub identity: MatchCertainty,
 }
 
-/// What the answer to a look-up says.
+/// The contents of the answer to a look-up.
 #[derive(Debug, Clone, Default)]
 pub struct LookupPage {
     /// The jobs in this answer that may be the order's, in any order.
     pub jobs: Vec<FoundJob>,
-    /// The call for the next page; `None` when this was the last, or when no
-    /// later one can have it.
+    /// The call for the next page; `None` if this was the last, or if no later one can contain the
+    /// job.
     pub next: Option<Box<Call>>,
 }
 
 impl LookupPage {
-    /// These, and no further page.
+    /// A page with these jobs, and no further page.
     pub fn jobs(jobs: impl IntoIterator<Item = FoundJob>) -> Self {
         Self {
             jobs: jobs.into_iter().collect(),
@@ -56,7 +54,7 @@ impl LookupPage {
         }
     }
 
-    /// Goes on with another page, where there is one.
+    /// Adds the call for the next page, if there is one.
     #[must_use]
     pub fn with_next_page(mut self, next: Option<Call>) -> Self {
         self.next = next.map(Box::new);
@@ -65,7 +63,7 @@ impl LookupPage {
 }
 
 impl FoundJob {
-    /// A job that carries the order's key; how old it is plays no part.
+    /// A job with the order's key; its age does not matter.
     pub const fn certain(handle: JobHandle, created_at: Option<SystemTime>) -> Self {
         Self {
             handle,

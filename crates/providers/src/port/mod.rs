@@ -7,15 +7,15 @@
 //! poll(handle) ─► Call ─► polled(handle, asked, answer)   ─► Next(call) … ─► Running │ Done
 //! ```
 //!
-//! When the answer to a submission is lost, and where the provider can be asked:
+//! If the answer to a submission is lost and the provider supports a look-up:
 //!
 //! ```text
 //! find(order, since) ─► Call ─► found(order, since, asked, answer) ─► Found{jobs, next page}
 //! ```
 //!
-//! Calls before the one marked [`CallEffect::Submission`] (uploads) may be repeated
-//! freely and are, after a crash, from the start. What must survive a crash
-//! once the provider took the order is in the [`JobHandle`].
+//! Calls before the one marked [`CallEffect::Submission`] (uploads) may be repeated freely, and
+//! after a crash they are, from the start. Data that must survive a crash after the provider
+//! accepted the order is in the [`JobHandle`].
 
 mod call;
 pub mod find;
@@ -52,20 +52,20 @@ pub use step::{AdapterStep, ClipFacts, JobHandle, JobOutput, OutputKind, OutputS
 /// A provider's protocol. No function here does I/O, reads a clock or draws a
 /// random number.
 pub trait Adapter: fmt::Debug + Send + Sync {
-    /// What a model may be asked for; `None` when the protocol does no work of
-    /// this kind. A model that the adapter does not know by name gets what most
-    /// of the provider's models offer; the operator can say otherwise.
+    /// The limits of a model; `None` if the protocol does no work of this kind. An unknown model
+    /// gets the limits that most of the provider's models have; the operator can override them.
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits>;
 
-    /// Which names a caller may have sent as a model's, where a route hands on
-    /// what its caller wrote.
+    /// Which model names of callers may be sent, if a route passes on the caller's name.
     fn model_names(&self) -> ModelNames {
         ModelNames::ANY
     }
 
-    /// Which settings the provider reads out of the text of a prompt for this model; `prompt` finds them.
+    /// Which settings the provider would read from the text of a prompt for this model; `prompt`
+    /// finds them.
     fn prompt_settings(&self, model: &str) -> &'static [&'static str] {
-        // By the model's name at any provider: resellers pass the prompt on to the same model.
+        // Decided by the model's name at any provider, because resellers pass the prompt on to the
+        // same model.
         if model.to_ascii_lowercase().contains("seedance") {
             prompt_settings::SEEDANCE
         } else {
@@ -73,21 +73,21 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         }
     }
 
-    /// What is wrong with a route to this model, and what to write instead, as
-    /// far as that shows without asking the provider.
+    /// A fault of a route to this model, with a correction, as far as it can be detected without
+    /// calling the provider.
     fn fault_of_model(&self, kind: MediaKind, model: &str) -> Option<String> {
         let _ = (kind, model);
         None
     }
 
-    /// What is wrong with a credential, as far as its form tells.
+    /// A fault in the format of a credential.
     fn fault_of_secret(&self, secret: &Secret) -> Option<&'static str> {
         let _ = secret;
         None
     }
 
-    /// Whether a size can be said to the provider as it is, so that another one
-    /// is not what comes.
+    /// Whether the provider's format can express a size exactly, so that the result has no other
+    /// size.
     fn can_express_size(&self, model: &str, size: (u32, u32)) -> bool {
         let _ = (model, size);
         true
@@ -96,20 +96,19 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     /// How the provider wants to be polled.
     fn pace(&self) -> PollPace;
 
-    /// Where the provider is, when the options decide it and the operator does
-    /// not say; else [`crate::Protocol::base_url`] holds.
+    /// The provider's base URL, if the options determine it and the operator sets none; otherwise
+    /// [`crate::Protocol::base_url`] applies.
     fn base_url(&self) -> Option<&str> {
         None
     }
 
-    /// What proves who calls, for a call to the provider itself.
+    /// The authentication of a call to the provider itself.
     fn authorize(&self, secret: &Secret, now: SystemTime) -> Result<Authorization, ProviderError> {
         let _ = now;
         Ok(Authorization::bearer(secret))
     }
 
-    /// The headers and their lifetime that the answer to an
-    /// [`Authorization::Exchange`] brings.
+    /// Reads the headers and their lifetime from the answer to an [`Authorization::Exchange`].
     fn read_exchange(
         &self,
         asked: &CallContext,
@@ -121,8 +120,8 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         ))
     }
 
-    /// The shape of the provider's jobs; the functions about submissions and
-    /// jobs go by it where an adapter has none of its own.
+    /// The description of the provider's jobs; the default implementations of the functions about
+    /// submissions and jobs use it.
     fn job(&self) -> Option<&JobApi> {
         None
     }
@@ -130,8 +129,8 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     /// The first call for an order.
     fn start(&self, order: &Order) -> Result<Call, ProviderError>;
 
-    /// What the answer to a call means, up to and including the submission.
-    /// Every status comes here.
+    /// Reads the answer to a call, up to and including the submission. It gets answers of every
+    /// status.
     fn read_submission(
         &self,
         order: &Order,
@@ -145,20 +144,20 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         }
     }
 
-    /// What proves that a submission was not taken; whatever is in no row of it
-    /// proves nothing.
+    /// The table of answers that prove that a submission was not accepted; other answers prove
+    /// nothing.
     fn refusals(&self) -> Vec<RefusalRule<'_>>;
 
-    /// The job that the answer to a submission names, whatever else it says: an
-    /// order that has a job was taken, even if the status says otherwise.
+    /// The job in the answer to a submission, whatever else it contains: an order with a job was
+    /// accepted, whatever the status.
     fn named_job(
         &self,
         order: &Order,
         asked: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
-        // An id in the body means the same under every status, so the reader of submissions is
-        // asked what it would find under a 200.
+        // An id in the body means the same under every status, so the reader of submissions is used
+        // as if the status were 200.
         let mut good = answer.clone();
         good.status = StatusCode::OK;
         match self.read_submission(order, asked, &good) {
@@ -167,16 +166,15 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         }
     }
 
-    /// The call that asks how a job stands. Protocols that answer a submission
-    /// with the result have none.
+    /// The call that polls a job. Protocols that answer a submission with the result have none.
     fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
         let job = self.job().ok_or_else(no_jobs)?;
         Ok(job.poll(handle))
     }
 
-    /// What the answer to a poll, or to a call that followed from it, means.
-    /// Every status comes here: some providers tell of a failed job by one. An
-    /// unknown status word is [`AdapterStep::Running`] with `unknown_word` set.
+    /// Reads the answer to a poll, or to a call that followed it. It gets answers of every status:
+    /// some providers report a failed job by one. An unknown status word is
+    /// [`AdapterStep::Running`] with `unknown_word` set.
     fn read_poll(
         &self,
         handle: &JobHandle,
@@ -188,22 +186,21 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         job.read_poll(handle, answer)
     }
 
-    /// What the provider says that a job cost, in the answer that told its end,
-    /// good or bad. An estimate is none.
+    /// The cost of a job, from the answer with its end, whether good or bad. Estimates do not
+    /// count.
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         let _ = answer;
         None
     }
 
-    /// One call for several jobs, for providers that answer for many at once;
-    /// [`PollPace::batch`] says how many.
+    /// One call for several jobs, for providers that support it; [`PollPace::batch`] is the
+    /// maximum.
     fn poll_many(&self, handles: &[&JobHandle]) -> Option<Call> {
         let _ = handles;
         None
     }
 
-    /// What the answer to [`Adapter::poll_many`] means for each job, in their
-    /// order.
+    /// Reads the answer to [`Adapter::poll_many`] for each job, in order.
     fn read_poll_many(
         &self,
         handles: &[&JobHandle],
@@ -216,41 +213,40 @@ pub trait Adapter: fmt::Debug + Send + Sync {
             .collect()
     }
 
-    /// The call that calls a job off; `None` where the provider has no such thing.
+    /// The call that cancels a job; `None` if the provider does not support that.
     fn cancel(&self, handle: &JobHandle) -> Option<Call> {
         self.job()?.cancel(handle)
     }
 
-    /// What the answer to a cancellation means: whether the job is called off.
+    /// Whether the answer to a cancellation proves that the job is cancelled.
     fn confirms_cancellation(&self, handle: &JobHandle, answer: &ProviderResponse) -> bool {
         let _ = handle;
         answer.status.is_success()
     }
 
-    /// How far a job is, read from the part of a streamed answer that has come.
+    /// The progress of a job, from the part of a streamed answer received so far.
     fn progress_of_part(&self, body_so_far: &[u8]) -> Option<u8> {
         let _ = body_so_far;
         None
     }
 
-    /// Whether the provider itself makes one job of two submissions with the
-    /// same [`Order::key`], so that an unclear one may be repeated.
+    /// Whether the provider deduplicates submissions with the same [`Order::key`], so that an
+    /// unclear one may be repeated.
     fn deduplicates(&self) -> bool {
         false
     }
 
-    /// The call that looks for the job of a submission which left at `since`
-    /// and whose answer was lost: by the order's key, or the first page of a
-    /// list. `None` where the provider has no such thing, or where nothing in
-    /// it would tell this order's job from others.
+    /// The call that searches for the job of a submission that was sent at `since` and whose answer
+    /// was lost: by the order's key, or the first page of a list. `None` if the provider does not
+    /// support that, or if nothing in it would identify this order's job.
     fn find(&self, order: &Order, since: SystemTime) -> Option<Call> {
         let _ = (order, since);
         None
     }
 
-    /// What the answer to a look-up means: the jobs in it that are the order's,
-    /// or may be, and the next page. Every status comes here. Likely jobs that
-    /// are older than `since` (with [`find::SKEW`]) are left out.
+    /// Reads the answer to a look-up: the jobs in it that are or may be the order's, and the next
+    /// page. It gets answers of every status. Likely jobs that are older than `since` (with
+    /// [`find::SKEW`]) are left out.
     fn read_lookup(
         &self,
         order: &Order,
@@ -262,16 +258,15 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         Err(ProviderError::unreadable("no look-up was started"))
     }
 
-    /// Hosts beside the provider's own that may be sent the credential and
-    /// may be in private networks, such as `rest.fal.ai`; `*.` stands for any
-    /// subdomain, `:port` for another port than the scheme's usual one. Other
-    /// hosts are followed too, when they are public, without the credential.
+    /// Hosts besides the provider's own that may receive the credential and may be in private
+    /// networks, such as `rest.fal.ai`; `*.` matches any subdomain, `:port` gives a port other than
+    /// the scheme's default. URLs at other public hosts are used too, without the credential.
     fn hosts(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// The error of asking for a job where there are none.
+/// The error for polling with a protocol without jobs.
 fn no_jobs() -> ProviderError {
     ProviderError::new(ErrorClass::Lost, "this provider has no jobs")
 }
@@ -279,13 +274,13 @@ fn no_jobs() -> ProviderError {
 /// How a provider wants to be polled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PollPace {
-    /// Never more often for one job.
+    /// The shortest interval for one job.
     pub floor: Duration,
-    /// Never more rarely.
+    /// The longest interval between polls.
     pub ceiling: Duration,
-    /// Time that a job of this provider usually takes, until some were seen.
+    /// The usual duration of a job of this provider, until some were measured.
     pub usual: Duration,
-    /// Jobs asked for in one call; 1 where each is asked for alone.
+    /// Jobs polled in one call; 1 if each is polled separately.
     pub batch: usize,
     /// Least time between two batch calls of one credential.
     pub gap: Duration,
@@ -303,8 +298,8 @@ impl PollPace {
         }
     }
 
-    /// The same for so many jobs at once: the bounds rise so far that no more
-    /// than `most` calls a second come of them.
+    /// The same for this number of jobs at once: the bounds are raised so that there are at most
+    /// `most` calls per second.
     #[must_use]
     pub fn for_many(self, jobs: u32, most: u32) -> Self {
         let batch = u32::try_from(self.batch).unwrap_or(u32::MAX).max(1);
@@ -320,14 +315,14 @@ impl PollPace {
 /// A header's name and value.
 pub type AuthHeader = (&'static str, String);
 
-/// What proves who calls.
+/// The authentication of a call.
 pub enum Authorization {
     /// Send these headers.
     Headers(Vec<AuthHeader>),
-    /// Sign each call as it leaves.
+    /// Sign each call before it is sent.
     Sign(Box<dyn CallSigner>),
     /// Send this call first (without authorization) and give its answer to
-    /// [`Adapter::read_exchange`]; what it brings is kept for its lifetime.
+    /// [`Adapter::read_exchange`]; the result is cached for its lifetime.
     Exchange(Box<Call>),
 }
 
@@ -340,7 +335,7 @@ impl Authorization {
         )])
     }
 
-    /// A header that holds the key as it is.
+    /// A header with the plain key.
     pub fn header(name: &'static str, secret: &Secret) -> Self {
         Self::Headers(vec![(name, secret.expose().to_owned())])
     }

@@ -1,31 +1,30 @@
-//! Names of models that somebody beyond the operator can influence: a route for
-//! `*` hands on what its caller wrote, and some protocols put it into a path.
+//! Model names that others than the operator can influence: a route for `*` passes on the caller's
+//! name, and some protocols put it into a path.
 //!
-//! A name that passes is sent as it is. Nothing in it can be read as another
-//! path, so the name that the gateway looked up is the one that the provider
-//! gets.
+//! A name that passes is sent unchanged. Nothing in it can be read as another path, so the name
+//! that the gateway looked up is the one that the provider gets.
 
 use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Which names a provider can be sent as a model's.
+/// Which model names can be sent to a provider.
 ///
-/// Always: 1 to 200 of `A-Z a-z 0-9 . _ : / @ -`, no segment empty, and no two
-/// dots in a row. An adapter narrows that to what its provider's names look like.
+/// Always: 1 to 200 of `A-Z a-z 0-9 . _ : / @ -`, no segment empty, and no two dots in a row. An
+/// adapter restricts that to the form of its provider's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelNames {
     /// Most segments between slashes.
     pub most_segments: usize,
-    /// Whether a colon may be in a name; not where it leads to a verb or to a
-    /// version that is sent in the name's place.
+    /// Whether a colon may be in a name; not if it separates a verb, or a version that is sent
+    /// instead of the name.
     pub colons: bool,
     /// Segments that mean something else to the provider.
     pub reserved: &'static [&'static str],
 }
 
 impl ModelNames {
-    /// Whatever the alphabet allows.
+    /// Any name in this alphabet.
     pub const ANY: Self = Self {
         most_segments: usize::MAX,
         colons: true,
@@ -66,8 +65,8 @@ pub fn encode_path(name: &str) -> Cow<'_, str> {
     utf8_percent_encode(name, PATH_CHARS).into()
 }
 
-/// Whether a path stays where it is written: no segment, decoded as often as a
-/// server may, leads elsewhere, and nothing ends it early.
+/// Whether a path means what is written: no segment, even if decoded repeatedly, changes the path,
+/// and nothing ends it early.
 pub(crate) fn is_plain_path(path: &str) -> bool {
     let path = path.split_once('?').map_or(path, |(path, _)| path);
     if path.contains(['\\', '#']) || path.contains("//") || path.contains(char::is_control) {
@@ -95,7 +94,7 @@ const LONGEST: usize = 200;
 mod tests {
     use super::*;
 
-    /// Ways out of a path that were once sent.
+    /// Path traversals that were once possible.
     const WAYS_OUT: [&str; 18] = [
         "veo-x/../../billing/x?y=1",
         "veo-x/%2e%2e/billing",

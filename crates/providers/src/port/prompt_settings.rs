@@ -1,7 +1,7 @@
-//! Settings that a provider reads out of the text of a prompt. One that costs or changes what is made would
-//! be made and not be paid for, so no prompt with such a setting is sent.
+//! Settings that a provider reads from the text of a prompt. A setting that changes the result or
+//! its cost would bypass the price, so no prompt with such a setting is sent.
 
-/// What Seedance reads, by whichever provider: `--dur 5`, in the long form or the short one.
+/// The settings that Seedance reads, at any provider: `--dur 5`, in the long form or the short one.
 pub const SEEDANCE: &[&str] = &[
     "resolution",
     "rs",
@@ -23,7 +23,7 @@ pub const SEEDANCE: &[&str] = &[
     "service_tier",
 ];
 
-/// The first of these settings that stands in a prompt: behind two hyphens, in any case of letters.
+/// The first of these settings in a prompt: after two hyphens, in upper or lower case.
 pub fn setting_in(prompt: &str, names: &[&'static str]) -> Option<&'static str> {
     if names.is_empty() {
         return None;

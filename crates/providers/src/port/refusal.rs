@@ -1,22 +1,21 @@
-//! Proofs that a provider did not take an order: a table for each protocol.
+//! Proofs that a provider did not accept an order: a table for each protocol.
 //!
-//! An order whose submission was refused goes to another route, or to the same
-//! one once more. So an answer is a refusal only where a document names its
-//! status, or its code, as one. All else proves nothing: a 502, 503 or 504 may
-//! come from a proxy that lost the answer of a request that was taken, and a 408,
-//! 425 or 499 from one that gave up waiting for it.
+//! An order whose submission was refused is sent to another route, or to the same one again. So an
+//! answer is a refusal only if a document lists its status, or its code, as one. Everything else
+//! proves nothing: a 502, 503 or 504 may come from a proxy that lost the answer of an accepted
+//! request, and a 408, 425 or 499 from one that gave up waiting for it.
 
 use crate::error::ProviderError;
 use crate::frame_size;
 use crate::response::ProviderResponse;
 
-/// A row of the table: answers that prove that nothing was taken.
+/// A row of the table: answers that prove that nothing was accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusalRule<'a> {
     /// Any of these statuses.
     pub statuses: Vec<u16>,
-    /// Any of these codes ([`ProviderError::code`]), which may have `*` at either
-    /// end for any rest; when empty, the status alone proves it.
+    /// Any of these codes ([`ProviderError::code`]), which may have `*` at either end; if empty,
+    /// the status alone proves it.
     pub codes: Vec<&'a str>,
     /// The document that says so.
     pub source: &'a str,
@@ -36,7 +35,7 @@ impl<'a> RefusalRule<'a> {
         }
     }
 
-    /// Codes in the body of an answer that is a success by its status.
+    /// Codes in the body of an answer with a success status.
     pub fn error_codes(codes: impl IntoIterator<Item = &'a str>, source: &'a str) -> Self {
         Self {
             statuses: vec![200, 201, 202],
@@ -45,7 +44,7 @@ impl<'a> RefusalRule<'a> {
         }
     }
 
-    /// Whether this answer, which reads as this error, is such a one.
+    /// Whether this answer, with the error read from it, matches this row.
     pub fn is_proved_by(&self, answer: &ProviderResponse, error: &ProviderError) -> bool {
         let code = error.code.as_deref();
         let is_named =

@@ -1,4 +1,4 @@
-//! Calls that prove who sends them by a signature over what they say.
+//! Calls that are authenticated by a signature over their content.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -9,23 +9,23 @@ use url::Url;
 use super::AuthHeader;
 use crate::error::ProviderError;
 
-/// A call as it leaves.
+/// A call as it is sent.
 #[derive(Debug, Clone, Copy)]
 pub struct OutgoingCall<'a> {
-    /// Its method.
+    /// The call's method.
     pub method: &'a Method,
-    /// Where it goes, with its query.
+    /// Its URL, with the query.
     pub url: &'a Url,
     /// The media type of its body.
     pub mime: Option<&'a str>,
-    /// Its body.
+    /// The call's body.
     pub body: &'a [u8],
-    /// When.
+    /// The time of signing.
     pub now: SystemTime,
 }
 
 /// Signs calls.
 pub trait CallSigner: fmt::Debug + Send + Sync {
-    /// The headers that prove who sends it.
+    /// The headers that authenticate it.
     fn sign(&self, call: &OutgoingCall<'_>) -> Result<Vec<AuthHeader>, ProviderError>;
 }

@@ -1,4 +1,4 @@
-//! Steps that an answer leads to, and outputs of jobs.
+//! The next steps after an answer, and outputs of jobs.
 
 use std::time::Duration;
 
@@ -10,14 +10,13 @@ use super::call::Call;
 use crate::error::{ErrorBasis, ErrorClass, ProviderError};
 use crate::order::{SongSpec, StemTarget};
 
-/// What names a job at its provider; kept with the task, so that a restart
-/// goes on where the process ended.
+/// Identifies a job at its provider; stored with the task, so that work continues after a restart.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JobHandle(pub Value);
 
 impl JobHandle {
-    /// Text under a member of the handle; empty when there is none.
+    /// The text in a field of the handle; empty if there is none.
     pub fn text(&self, member: &str) -> &str {
         self.0
             .get(member)
@@ -25,8 +24,8 @@ impl JobHandle {
             .unwrap_or_default()
     }
 
-    /// What the job makes, where that is one thing: the song whose facts are in
-    /// the member `song`, else a video.
+    /// The kind of the job's output, if there is one output: the song whose facts are in the field
+    /// `song`, otherwise a video.
     pub fn output_kind(&self) -> OutputKind {
         let facts = self.0.get("song").cloned();
         let facts = facts.and_then(|facts| serde_json::from_value(facts).ok());
@@ -34,32 +33,32 @@ impl JobHandle {
     }
 }
 
-/// What comes next.
+/// The step that follows a response.
 #[derive(Debug, Clone)]
 pub enum AdapterStep {
     /// Another call, after its [`Call::delay`]. The same call again (stage,
     /// target and memo) without a delay is sent after [`PollPace::floor`](super::PollPace::floor).
     Next(Box<Call>),
-    /// The provider took the order.
+    /// The provider accepted the order.
     Submitted {
-        /// Names the job from now on.
+        /// Identifies the job from now on.
         handle: JobHandle,
-        /// When the provider wants to be asked first.
+        /// When the provider asks to be polled first.
         poll_after: Option<Duration>,
     },
-    /// The job is not done. As what a free call before or after the submission
-    /// leads to: the same call again after a while.
+    /// The job is not done. As the step after a free call before or after the submission, it means
+    /// the same call again after a while.
     Running {
-        /// How far it is, 0–100, where the provider says.
+        /// Its progress, 0–100, if the provider reports it.
         progress: Option<u8>,
-        /// When the provider wants to be asked next.
+        /// When the provider asks to be polled next.
         poll_after: Option<Duration>,
         /// A status word that this adapter does not know.
         unknown_word: Option<String>,
     },
     /// The job is done.
     Done {
-        /// What it made, at least one thing.
+        /// Its outputs, at least one.
         outputs: Vec<JobOutput>,
     },
 }
@@ -70,7 +69,7 @@ impl AdapterStep {
         Self::Next(Box::new(call))
     }
 
-    /// The provider took the order.
+    /// The provider accepted the order.
     pub const fn submitted(handle: Value) -> Self {
         Self::Submitted {
             handle: JobHandle(handle),
@@ -78,7 +77,7 @@ impl AdapterStep {
         }
     }
 
-    /// Not done.
+    /// The job is not done.
     pub const fn running(progress: Option<u8>) -> Self {
         Self::Running {
             progress,
@@ -87,8 +86,7 @@ impl AdapterStep {
         }
     }
 
-    /// Not done as far as anyone can tell: the provider says a word that no
-    /// document has.
+    /// Not known to be done: the status word is undocumented.
     pub fn unknown(word: impl Into<String>) -> Self {
         Self::Running {
             progress: None,
@@ -97,8 +95,8 @@ impl AdapterStep {
         }
     }
 
-    /// Done, with what was made. Nothing made is a failure, if it stays so: the
-    /// result may come later than the word.
+    /// Done, with these outputs. No output is a failure, if that persists: the result may appear
+    /// later than the status word.
     pub fn done(outputs: Vec<JobOutput>) -> Result<Self, ProviderError> {
         if outputs.is_empty() {
             let message = "the provider reports success but returned no result";
@@ -110,41 +108,40 @@ impl AdapterStep {
     }
 }
 
-/// Something that was made. What names a result can be written down and read
-/// again; what is the result itself cannot.
+/// An output of a job. A reference to a result can be serialised; the result itself cannot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobOutput {
-    /// What it is.
+    /// The kind of the output.
     pub what: OutputKind,
-    /// Where it is to be had.
+    /// Where to get it.
     pub source: OutputSource,
 }
 
 impl JobOutput {
-    /// What is at an address.
+    /// The output at a URL.
     pub fn at(what: OutputKind, url: impl Into<String>) -> Self {
         let source = OutputSource::Address(url.into());
         Self { what, source }
     }
 
-    /// The video at an address.
+    /// The video at a URL.
     pub fn video_at(url: impl Into<String>) -> Self {
         Self::at(OutputKind::Video, url)
     }
 
-    /// A stem at an address.
+    /// A stem at a URL.
     pub fn stem_at(target: StemTarget, url: impl Into<String>) -> Self {
         Self::at(OutputKind::Stem(target), url)
     }
 
-    /// A song whose provider keeps no record of it.
+    /// A song without a record at its provider.
     pub fn song(song: &SongSpec, model: &str, source: OutputSource) -> Self {
         let what = OutputKind::Clip(Box::new(ClipFacts::from_song(song, model)));
         Self { what, source }
     }
 }
 
-/// What was made.
+/// The kinds of outputs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputKind {
@@ -158,12 +155,12 @@ pub enum OutputKind {
     Persona {
         /// Its id at the provider.
         id: String,
-        /// The record as it came.
+        /// The unchanged record.
         record: Value,
     },
 }
 
-/// A clip of the music dialect as its provider tells of it.
+/// A clip of the music dialect as its provider describes it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClipFacts {
     /// Its id at the provider.
@@ -172,20 +169,20 @@ pub struct ClipFacts {
     pub task_id: Option<String>,
     /// Display name.
     pub title: String,
-    /// The part that it holds, when it is a stem.
+    /// Its stem, if it is one.
     pub stem: Option<StemTarget>,
     /// Style, as `metadata.tags`.
     pub tags: String,
     /// Lyrics or prompt, as `metadata.prompt`.
     pub prompt: String,
-    /// Address of the provider's own video; empty when there is none.
+    /// URL of the provider's own video; empty if there is none.
     pub video_url: String,
     /// The provider's name for the model that made it.
     pub model_name: String,
 }
 
 impl ClipFacts {
-    /// Those of a song whose provider keeps no record of it.
+    /// The facts of a song without a record at its provider.
     pub fn from_song(song: &SongSpec, model: &str) -> Self {
         let text = |field| song.text(field).unwrap_or_default().to_owned();
         Self {
@@ -200,19 +197,18 @@ impl ClipFacts {
     }
 }
 
-/// Where a result is to be had.
+/// Where to get a result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputSource {
-    /// At an address that needs no credential. When it has expired, polling
-    /// again gives a fresh one.
+    /// At a URL that needs no credential. When it has expired, polling again returns a new one.
     Address(String),
-    /// By this call.
+    /// The content is fetched by this call.
     Call(Box<Call>),
-    /// Here.
+    /// The content is already here.
     #[serde(skip)]
     Bytes(Bytes),
-    /// Nowhere: there are facts only.
+    /// Nowhere: there are only facts.
     Nothing,
 }
 

@@ -1,27 +1,30 @@
-//! The simulator's own API, under `/_`, for those who are not in its process.
+//! The simulator's own API, under `/_`, for programs outside its process.
 //!
 //! ```text
-//! GET    /_/health      {"ok": true}: it is there
-//! POST   /_/reset       back to the beginning
-//! GET    /_/faults      what is ordered and has not struck yet
-//! POST   /_/faults      an Order: {"fault": …, "provider"?, "role"?, "after"?, "times"?}
-//! DELETE /_/faults      calls them off
-//! POST   /_/plan        a Plan: {"queued"?, "running"?, "polls"?, "end"?}; with ?provider= for one
-//! GET    /_/journal     what was received; with ?provider= by one
-//! PUT    /_/journal     true or false: whether requests are written down
+//! GET    /_/health      {"ok": true} if it runs
+//! POST   /_/reset       restores the initial state
+//! GET    /_/faults      the faults that have not occurred yet
+//! POST   /_/faults      adds a FaultOrder: {"fault": …, "provider"?, "role"?, "after"?, "times"?}
+//! DELETE /_/faults      removes them
+//! POST   /_/plan        sets a JobPlan: {"queued"?, "running"?, "polls"?, "end"?};
+//!                       with ?provider= for one
+//! GET    /_/journal     the received requests; with ?provider= those of one
+//! PUT    /_/journal     true or false: whether requests are recorded
 //! DELETE /_/journal     empties it
-//! GET    /_/jobs        what was ordered; with ?provider= of one
+//! GET    /_/jobs        the ordered jobs; with ?provider= those of one
 //!
 //! GET    /_/proxies     the TCP proxies, each with its number, address and traffic
-//! POST   /_/proxies     a new one: {"to": "127.0.0.1:5432", "listen"?}
-//! GET    /_/proxies/N   one
-//! PUT    /_/proxies/N   a Network: {"up"?, "down"?: {"delay"?, "bytes_per_second"?, "held"?}, "refuses"?}
-//! POST   /_/proxies/N/cuts     a Cut: {"bytes", "side"?, "after"?, "times"?, "passes"?, "then"?}
-//! DELETE /_/proxies/N/cuts     calls off those that have not struck
+//! POST   /_/proxies     adds one: {"to": "127.0.0.1:5432", "listen"?}
+//! GET    /_/proxies/N   one of them
+//! PUT    /_/proxies/N   sets a NetworkState:
+//!                       {"up"?, "down"?: {"delay"?, "bytes_per_second"?, "held"?}, "refuses"?}
+//! POST   /_/proxies/N/cuts     adds a ConnectionCut:
+//!                              {"bytes", "side"?, "after"?, "times"?, "passes"?, "then"?}
+//! DELETE /_/proxies/N/cuts     removes those that have not taken effect
 //! POST   /_/proxies/N/reset    resets its open connections
-//! POST   /_/proxies/N/release  lets connections go on that a cut holds
-//! POST   /_/proxies/N/heal     a network without a fault, and no cuts
-//! DELETE /_/proxies/N   takes it away
+//! POST   /_/proxies/N/release  lets connections continue that a cut holds
+//! POST   /_/proxies/N/heal     removes all network faults and cuts
+//! DELETE /_/proxies/N   removes it
 //! ```
 
 use std::sync::Arc;
@@ -43,7 +46,7 @@ mod proxies;
 
 pub(crate) use proxies::ProxyRegistry;
 
-/// Whom a call is about.
+/// The provider of a call.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProviderQuery {
@@ -128,7 +131,7 @@ async fn jobs(
     axum::Json(jobs.iter().map(crate::Job::to_json).collect())
 }
 
-/// Reads a body, whatever its media type says, and does something with it.
+/// Reads a body, whatever its media type says, and applies it.
 pub(crate) fn apply_body<T: DeserializeOwned>(body: &Bytes, then: impl FnOnce(T)) -> Response {
     match read(body) {
         Ok(value) => {
@@ -139,7 +142,7 @@ pub(crate) fn apply_body<T: DeserializeOwned>(body: &Bytes, then: impl FnOnce(T)
     }
 }
 
-/// What a body says, or the answer that refuses it.
+/// The parsed body, or the answer that refuses it.
 #[expect(
     clippy::result_large_err,
     reason = "the answer is made to be sent, once"

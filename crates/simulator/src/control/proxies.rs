@@ -1,4 +1,4 @@
-//! Proxies for those who are not in the simulator's process, under `/_/proxies`.
+//! Proxies for programs outside the simulator's process, under `/_/proxies`.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use crate::fault::{ConnectionCut, FaultProxy, NetworkState};
 pub(crate) struct ProxyRegistry(Mutex<Vec<Option<Arc<FaultProxy>>>>);
 
 impl ProxyRegistry {
-    /// Keeps a proxy until it is taken away; its number.
+    /// Keeps a proxy until it is removed; returns its number.
     pub(crate) fn keep(&self, proxy: FaultProxy) -> usize {
         let mut all = self.lock();
         // A removed proxy leaves its place empty, so a number never means another proxy later.
@@ -42,7 +42,7 @@ impl ProxyRegistry {
     }
 }
 
-/// What a new proxy is to be.
+/// The settings of a new proxy.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProxyRequest {

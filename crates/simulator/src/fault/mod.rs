@@ -1,5 +1,5 @@
-//! Faults on order: at a simulated provider, by the request
-//! ([`FaultOrder`]), and on the network between two programs, by the byte ([`FaultProxy`]).
+//! Faults on request: at a simulated provider, by the request ([`FaultOrder`]), and on the network
+//! between two programs, by the byte ([`FaultProxy`]).
 
 mod order;
 mod proxy;

@@ -1,31 +1,31 @@
-//! Faults of a simulated provider, and the orders for them.
+//! Faults of a simulated provider, and requests for them.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What a request is for, as its model declares it.
+/// The role of a request, as its model declares it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestRole {
-    /// It orders something that is paid for.
+    /// It submits a paid order.
     Submit,
-    /// It asks how a job stands.
+    /// It polls a job.
     Poll,
     /// It lists jobs.
     Find,
     /// It fetches a finished file.
     Download,
-    /// It hands a file over.
+    /// It uploads a file.
     Upload,
-    /// It calls a job off.
+    /// It cancels a job.
     Cancel,
-    /// Anything else.
+    /// Any other call.
     Other,
 }
 
-/// Something that goes wrong on order. In JSON times are milliseconds:
-/// `{"latency": 500}`, `"drop_after"`, `{"status": {"status": 429, "retry_after": 2}}`.
+/// A fault that occurs on request. In JSON times are milliseconds: `{"latency": 500}`,
+/// `"drop_after"`, `{"status": {"status": 429, "retry_after": 2}}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fault {
@@ -43,8 +43,7 @@ pub enum Fault {
         #[serde(default)]
         bare: bool,
     },
-    /// Nothing is done; the answer is this, as of anything that stands before the
-    /// provider.
+    /// Nothing is done; this is the answer, as from a proxy in front of the provider.
     Says {
         /// The status.
         status: u16,
@@ -54,9 +53,9 @@ pub enum Fault {
         /// The body, as it is.
         body: String,
     },
-    /// Everything is done; the answer is this status all the same.
+    /// Everything is done; the answer still has this status.
     StatusAfter(u16),
-    /// Everything is done; the answer is the provider's own under this status.
+    /// Everything is done; the answer is the provider's own, with this status.
     UnderStatus(u16),
     /// The request is read and the connection closed; nothing is done.
     DropBefore,
@@ -64,28 +63,28 @@ pub enum Fault {
     DropAfter,
     /// The connection is reset in the middle of the answer's body.
     DropInBody,
-    /// The connection is closed in the middle of the answer's body, politely:
-    /// only the length that was announced tells that something is missing.
+    /// The connection is closed in the middle of the answer's body, without a reset: only the
+    /// announced length shows that something is missing.
     Truncated,
-    /// A submission is answered with the answer to the one before it at the
-    /// same address of the same provider, so that two submissions have one job between them, and
-    /// nothing is done for the second. Before there was one, nothing goes wrong.
+    /// A submission is answered with the answer to the one before it at the same address of the
+    /// same provider, so that two submissions share one job, and nothing is done for the second.
+    /// The first submission is not affected.
     Duplicate,
-    /// A poll says a status word that no document has.
+    /// A poll returns an undocumented status word.
     UnknownWord,
-    /// A result's address is past its time.
+    /// A result's URL has expired.
     Expired,
     /// An answer comes in eight pieces, this long before each.
     Slow(#[serde(with = "milliseconds")] Duration),
-    /// A result is an HTML page that calls itself a video.
+    /// A result is an HTML page that claims to be a video.
     Lying,
-    /// A result is this film and not the simulator's own, which nothing is marked in.
+    /// A result is this film instead of the simulator's own, which is not marked.
     Another(Vec<u8>),
 }
 
 impl Fault {
-    /// Whether it means anything for a request of this kind. One that does not
-    /// waits for the next that it does mean something for.
+    /// Whether it has an effect on a request of this role. If not, it waits for the next request on
+    /// which it has one.
     pub const fn concerns(&self, role: RequestRole) -> bool {
         // A fault that cannot show in this answer would be used up without effect, and the test
         // that ordered it would pass without having tested anything.
@@ -98,22 +97,22 @@ impl Fault {
     }
 }
 
-/// A fault, and the requests that it strikes.
+/// A fault, and the requests that it affects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FaultOrder {
-    /// What goes wrong.
+    /// The fault that occurs.
     pub fault: Fault,
-    /// The provider, by its protocol's name; any when left out.
+    /// The provider, by its protocol's name; any if omitted.
     #[serde(default)]
     pub provider: Option<String>,
-    /// What the request is for; anything when left out.
+    /// The role of the request; any if omitted.
     #[serde(default)]
     pub role: Option<RequestRole>,
-    /// How many such requests pass unharmed before.
+    /// How many such requests pass first.
     #[serde(default)]
     pub after: u32,
-    /// How many it strikes.
+    /// How many requests it affects.
     #[serde(default = "once")]
     pub times: u32,
 }
@@ -123,7 +122,7 @@ const fn once() -> u32 {
 }
 
 impl FaultOrder {
-    /// Strikes the next request, whatever it is.
+    /// Affects the next request of any kind.
     pub const fn new(fault: Fault) -> Self {
         Self {
             fault,

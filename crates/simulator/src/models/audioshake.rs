@@ -146,7 +146,7 @@ fn task(request: &SimulatedRequest, job: &Job) -> Value {
 }
 
 fn download(request: &SimulatedRequest) -> SimulatedReply {
-    // Links lead to a bucket, to which the service's key must not be shown.
+    // Links point to a bucket, which must not receive the service's key.
     if request.expired || !request.header("x-api-key").is_empty() {
         return SimulatedReply::json(403, &json!("AccessDenied: Request has expired"))
             .with_header("content-type", "text/plain");

@@ -1,5 +1,5 @@
-//! `chat-video`: two resellers under one roof. Models named `mediagate-…` answer
-//! as Mediagate does, all others with words and a link in them.
+//! `chat-video`: two kinds of resellers. Models named `mediagate-…` answer as Mediagate does, all
+//! others with text that contains a link.
 
 use std::time::Duration;
 
@@ -40,8 +40,8 @@ fn complete(request: &SimulatedRequest) -> SimulatedReply {
     if prompt.contains("forbidden") {
         return error(400, "content_policy", "The prompt is against the rules.");
     }
-    // As at Mediagate, a key that was seen joins the job that it made. A lost answer can then be
-    // asked for again without a second job.
+    // As with Mediagate, a known key joins the job that it made. So a lost answer can be requested
+    // again without a second job.
     let key = request.header("idempotency-key");
     let name = format!("chat-video/{key}");
     let known = request.world.file(&name).filter(|_| !key.is_empty());
@@ -77,7 +77,7 @@ fn complete(request: &SimulatedRequest) -> SimulatedReply {
     }
 }
 
-/// What is wrong with a request.
+/// The fault of a request.
 fn fault(members: &Map<String, Value>, mediagate: bool) -> Option<String> {
     let known = ["model", "messages", "stream", "user"];
     let stray = members
@@ -135,7 +135,7 @@ fn prompt(body: &Value) -> String {
         .collect()
 }
 
-/// The time until the video is there.
+/// The time until the video is ready.
 fn remaining_time(job: &Job) -> Duration {
     let needed = job.plan.queued + job.plan.running;
     // A caller who joins an earlier job waits only for the rest. The two milliseconds make sure
@@ -177,12 +177,12 @@ fn finish_reason(job: &Job) -> &'static str {
     }
 }
 
-/// The end of a reseller's words.
+/// The final text of a reseller.
 fn words(request: &SimulatedRequest, job: &Job) -> String {
     match job.plan.end {
         PlannedEnd::Success => {
             // Resellers mix progress, an id and the same link twice into one text. An adapter has
-            // to find the link in that.
+            // to find the link in it.
             let url = url(request, job);
             format!(
                 "> Task created: `veo3:{}`\n> 100%\n\n[▶ watch]({url}) | [⏬ download]({url})",
@@ -190,8 +190,7 @@ fn words(request: &SimulatedRequest, job: &Job) -> String {
             )
         }
         PlannedEnd::Failure | PlannedEnd::Unfit => {
-            // A failure is a sentence under status 200. That there is no link in it is all that
-            // tells.
+            // A failure is a sentence with status 200. Only the missing link shows that it is one.
             "The generation failed, your balance was not charged.".to_owned()
         }
         PlannedEnd::Refusal | PlannedEnd::Empty => String::new(),
@@ -232,14 +231,14 @@ fn reseller_events(request: &SimulatedRequest, job: &Job) -> Vec<(Duration, Stri
     ));
     let mut events = vec![
         (Duration::ZERO, role),
-        // A comment, by which servers keep a connection alive. It is no event.
+        // A comment, with which servers keep a connection alive. It is not an event.
         (Duration::ZERO, ": ping\n\n".to_owned()),
     ];
     for percent in [10, 45, 80] {
         events.push((step, said(&format!("> {percent}.5%\n"))));
     }
     let words = words(request, job);
-    // In two pieces, so that a link which is read from a single chunk is a broken one.
+    // In two pieces, so that a link read from a single chunk is incomplete.
     let middle = (0..=words.len() / 2)
         .rev()
         .find(|at| words.is_char_boundary(*at))
@@ -267,7 +266,7 @@ fn own_events(request: &SimulatedRequest, job: &Job) -> Vec<(Duration, String)> 
         (step, shown("running", 50)),
     ];
     if let Some(error) = failure(job) {
-        // As at Mediagate, nothing follows an error: no stop and no [DONE].
+        // As with Mediagate, nothing follows an error: no stop and no [DONE].
         events.push((step, event(&error)));
         return events;
     }

@@ -76,12 +76,12 @@ fn generate(request: &SimulatedRequest) -> SimulatedReply {
             && is_address(&item["url"])
     };
     // Each generation has its own form: `kf2v` models another path, versions from 2.7 on a list of
-    // `media`, and earlier ones a member for the picture.
+    // `media`, and earlier ones a field for the picture.
     let fits = if model.contains("kf2v") {
         false
     } else if is_new(model) {
-        // A film of a picture has its shape, so a `ratio` beside one is refused. Without a picture
-        // it is needed.
+        // A film from a picture has its shape, so a `ratio` with one is refused. Without a picture
+        // it is required.
         let pictured = !media.is_empty();
         is_input(input, &["prompt", "negative_prompt", "media"])
             && has_only(
@@ -124,7 +124,7 @@ fn between_frames(request: &SimulatedRequest) -> SimulatedReply {
     submit(request, fits)
 }
 
-/// The provider's own SDK sends two members more than are documented.
+/// The provider's own SDK sends two fields more than are documented.
 fn is_input(input: &Value, members: &[&str]) -> bool {
     let own = ["function", "extend_prompt"];
     let function = &input["function"];
@@ -184,7 +184,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     }
     let id = request.param("id");
     let Some(job) = request.world.poll_job(id) else {
-        // An id that is unknown, or older than a day, is no 404: it has a status of its own.
+        // An id that is unknown, or older than a day, is not a 404: it has its own status.
         return answer(&json!({"task_id": id, "task_status": "UNKNOWN"}));
     };
     let mut output = json!({"task_id": id, "submit_time": "2026-11-21 20:00:00.000"});
@@ -232,7 +232,7 @@ fn cancel(request: &SimulatedRequest) -> SimulatedReply {
     }
     let id = request.param("id");
     match request.world.job(id).map(|job| job.phase()) {
-        // Only a task that waits can be cancelled. One that runs goes on and is charged.
+        // Only a task that waits can be cancelled. A running one continues and is charged.
         Some(JobPhase::Queued) => {
             request.world.cancel(id);
             SimulatedReply::json(200, &json!({"request_id": "r"}))

@@ -111,7 +111,7 @@ fn compose(request: &SimulatedRequest) -> SimulatedReply {
     reply.with_delay(job.plan.queued + job.plan.running)
 }
 
-/// A ZIP archive that stores its files as they are.
+/// A ZIP archive that stores its files uncompressed.
 fn archive(files: &[(String, Bytes)]) -> Bytes {
     let short = |number: usize| u16::try_from(number).unwrap_or(u16::MAX).to_le_bytes();
     let long = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
@@ -147,7 +147,7 @@ fn archive(files: &[(String, Bytes)]) -> Bytes {
     archive.into()
 }
 
-/// CRC-32 as ZIP has it.
+/// CRC-32 as used by ZIP.
 fn checksum(bytes: &[u8]) -> u32 {
     // 0xedb88320 is the polynomial of CRC-32 with its bits reversed, for a register that shifts
     // right.

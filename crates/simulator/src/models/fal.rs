@@ -45,7 +45,7 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
     },
 };
 
-/// Checks an input and says what is wrong with it.
+/// Checks an input and returns its fault.
 type InputCheck = fn(&Map<String, Value>) -> Option<String>;
 
 const ENDPOINTS: [(&str, InputCheck); 8] = [
@@ -241,8 +241,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     )
 }
 
-/// Files are addresses, data URLs of up to a megabyte or so, or what was
-/// uploaded before.
+/// Files are URLs, data URLs of up to about a megabyte, or files uploaded before.
 fn files(request: &SimulatedRequest, input: &Map<String, Value>) -> Option<String> {
     let own = format!("{}/stored/", request.base);
     let mut urls = input.iter().filter(|(name, _)| name.ends_with("_url"));
@@ -277,7 +276,7 @@ fn status(request: &SimulatedRequest) -> SimulatedReply {
         JobPhase::Running(_) => {
             SimulatedReply::json(202, &json!({"status": "IN_PROGRESS", "logs": []}))
         }
-        // COMPLETED only says that nothing more happens. Whether there is a result, `error` tells.
+        // COMPLETED only means that nothing more happens. `error` shows whether there is a result.
         JobPhase::Cancelled => SimulatedReply::json(
             200,
             &json!({"status": "COMPLETED", "error": "Request was cancelled", "error_type": "client_cancelled"}),
@@ -294,10 +293,10 @@ fn status(request: &SimulatedRequest) -> SimulatedReply {
     }
 }
 
-/// What the status of a job that came to nothing tells, with its kind.
+/// The error in the status of a failed job, with its kind.
 fn error_of(job: &Job, end: PlannedEnd) -> Option<(&'static str, &'static str)> {
     match end {
-        // A wrong input fails before anything is made, whatever end was planned.
+        // A wrong input fails before anything is made, whatever its planned end.
         _ if job.memo["fault"].is_string() => Some(("Validation failed", "value_error")),
         _ if is_forbidden(job) => Some(("Content flagged", "content_policy_violation")),
         PlannedEnd::Refusal => Some(("Content flagged", "content_policy_violation")),
@@ -398,7 +397,7 @@ fn cancel(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = application_job(request, false) else {
         return detail(404, "Request not found");
     };
-    // 202 promises no more than an attempt. fal may finish the job all the same.
+    // 202 promises no more than an attempt. fal may finish the job anyway.
     if request.world.cancel(&job.id) {
         return SimulatedReply::json(202, &json!({"status": "CANCELLATION_REQUESTED"}));
     }

@@ -11,7 +11,7 @@ use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{JobPhase, PlannedEnd};
 
-/// The pair that is known here.
+/// The only known pair of keys.
 const ID: &str = "simulated-id";
 const KEY: &str = "simulated-key";
 
@@ -56,7 +56,7 @@ fn mac(key: &[u8], text: &str) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
-/// Whether the call is signed as it should be.
+/// Whether the call is signed correctly.
 fn is_signed(request: &SimulatedRequest) -> bool {
     let proof = request.header("authorization");
     let date = proof
@@ -79,7 +79,7 @@ fn is_signed(request: &SimulatedRequest) -> bool {
         hex(&Sha256::digest(canonical))
     );
     // TC3-HMAC-SHA256 derives a key for the day and the service, so that the secret itself signs
-    // nothing. The date is that of the caller, not of a clock here.
+    // nothing. The date is the caller's, not that of the clock here.
     let mut key = mac(format!("TC3{KEY}").as_bytes(), date);
     for word in ["vclm", "tc3_request"] {
         key = mac(&key, word);

@@ -1,4 +1,4 @@
-//! `kie`: kie.ai's jobs: errors under status 200 too, and the result as JSON in a text.
+//! `kie`: kie.ai's jobs: errors with status 200 too, and the result as JSON in a string.
 
 use serde_json::{Value, json};
 
@@ -92,7 +92,7 @@ fn record(request: &SimulatedRequest) -> SimulatedReply {
         "fail"
     };
     let state = match job.phase() {
-        // There are two words for waiting. Polls see both.
+        // There are two words for waiting, and polls see both.
         JobPhase::Queued if job.polls == 1 => "waiting",
         JobPhase::Queued => "queuing",
         JobPhase::Running(_) => "generating",
@@ -108,7 +108,7 @@ fn record(request: &SimulatedRequest) -> SimulatedReply {
             failed("500", "Internal error")
         }
         JobPhase::Ended(PlannedEnd::Unfit) => failed("422", "The image is too small"),
-        // A refusal has no code of its own, so only its words tell it from a failure.
+        // A refusal has no separate code, so only its message distinguishes it from a failure.
         JobPhase::Ended(PlannedEnd::Refusal) => failed("", "The content was flagged as sensitive"),
     };
     data["state"] = json!(if request.unknown_word {
@@ -132,7 +132,7 @@ fn download(request: &SimulatedRequest) -> SimulatedReply {
     )
 }
 
-/// Every answer comes under status 200.
+/// Every answer has status 200.
 fn envelope(code: u16, message: &str, data: &Value) -> SimulatedReply {
     SimulatedReply::json(200, &json!({"code": code, "msg": message, "data": data}))
 }

@@ -1,5 +1,4 @@
-//! `kie-suno`: Suno's music by kie.ai: two clips an order, errors under status
-//! 200 too.
+//! `kie-suno`: Suno's music at kie.ai: two clips per order, errors with status 200 too.
 
 use serde_json::{Value, json};
 
@@ -34,7 +33,7 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
 };
 
 const MODELS: [&str; 6] = ["V4", "V4_5", "V4_5PLUS", "V4_5ALL", "V5", "V5_5"];
-/// Members of an order in custom mode, and those of the simple one.
+/// Fields of an order in custom mode, and those of the simple one.
 const CUSTOM: [&str; 11] = [
     "prompt",
     "style",
@@ -49,7 +48,7 @@ const CUSTOM: [&str; 11] = [
     "continueAt",
 ];
 
-/// Takes a file, of whose name there is one.
+/// Accepts a file; a later one with the same name replaces it.
 fn upload(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return envelope(401, "You do not have access permissions", &Value::Null);
@@ -72,7 +71,7 @@ fn upload(request: &SimulatedRequest) -> SimulatedReply {
 /// A song like an uploaded one.
 fn cover(request: &SimulatedRequest) -> SimulatedReply {
     let address = request.body["uploadUrl"].as_str().unwrap_or_default();
-    // The service fetches the recording itself, so only what was uploaded before can be covered.
+    // The service fetches the recording itself, so only uploaded recordings can be covered.
     if request.world.file(address).is_none() {
         return envelope(413, "File fetch failed", &Value::Null);
     }
@@ -87,8 +86,8 @@ fn submit_song(request: &SimulatedRequest, own: &[&'static str]) -> SimulatedRep
     let body = &request.body;
     let custom = body["customMode"] == true;
     let sung = body["instrumental"] == false;
-    // Custom mode sings the words that it is given. The simple mode knows a description alone, and
-    // writes the words itself.
+    // In custom mode the given lyrics are sung. The simple mode only takes a description, and
+    // writes the lyrics itself.
     let needed: &[&str] = match (custom, sung) {
         (true, true) => &["prompt", "style", "title"],
         (true, false) => &["style", "title"],
@@ -194,7 +193,7 @@ fn record(request: &SimulatedRequest) -> SimulatedReply {
     };
     let mut data = json!({"taskId": id, "type": "GENERATE", "response": null, "errorCode": null, "errorMessage": null});
     let phase = match job.phase() {
-        // Words are looked at while the service works, so the order is accepted first.
+        // Lyrics are checked while the service works, so the order is accepted first.
         JobPhase::Ended(_) if is_forbidden(&job) => JobPhase::Ended(PlannedEnd::Refusal),
         phase => phase,
     };
@@ -204,8 +203,8 @@ fn record(request: &SimulatedRequest) -> SimulatedReply {
     };
     let status = match phase {
         JobPhase::Queued => "PENDING",
-        // These two are on the way: the lyrics are written, and then the first of two clips is
-        // done. Only SUCCESS alone is the end.
+        // These two words are intermediate: the lyrics are written, and then the first of two clips
+        // is done. Only SUCCESS is the end.
         JobPhase::Running(share) if share < 0.5 => "TEXT_SUCCESS",
         JobPhase::Running(_) => "FIRST_SUCCESS",
         JobPhase::Ended(PlannedEnd::Success) => {
@@ -254,7 +253,7 @@ fn download(request: &SimulatedRequest) -> SimulatedReply {
     SimulatedReply::file("audio/mpeg", media::audio(2_000, 294.0))
 }
 
-/// Every answer comes under status 200.
+/// Every answer has status 200.
 fn envelope(code: u16, message: &str, data: &Value) -> SimulatedReply {
     SimulatedReply::json(200, &json!({"code": code, "msg": message, "data": data}))
 }

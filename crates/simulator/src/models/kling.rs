@@ -52,10 +52,10 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
 
 /// The access key of the only account.
 pub const ACCESS_KEY: &str = "simulated-access";
-/// Its secret key.
+/// The simulated secret key.
 pub const SECRET_KEY: &str = "simulated-secret";
 
-/// Whether the bearer is a JWT of the account that holds now.
+/// Whether the bearer is a JWT of the account that is valid now.
 fn is_known(request: &SimulatedRequest) -> bool {
     let is_signed = || {
         let (signed, signature) = request.bearer()?.rsplit_once('.')?;
@@ -70,8 +70,8 @@ fn is_known(request: &SimulatedRequest) -> bool {
         let (header, claims) = (read(header)?, read(claims)?);
         let now = request.unix_seconds(Instant::now());
         let holds = claims["nbf"].as_u64()? <= now && claims["exp"].as_u64()? > now;
-        // A token holds for 30 minutes. The ten seconds more are for an `nbf` that lies a little in
-        // the past, because clocks differ.
+        // A token is valid for 30 minutes. The ten extra seconds are for an `nbf` that lies a
+        // little in the past, because clocks differ.
         let lives = claims["exp"].as_u64()? - claims["nbf"].as_u64()?;
         let ours =
             header["alg"] == "HS256" && header["typ"] == "JWT" && claims["iss"] == ACCESS_KEY;
@@ -92,7 +92,7 @@ fn from_image(request: &SimulatedRequest) -> SimulatedReply {
     let body = &request.body;
     let is_picture = |value: &Value| {
         let text = value.as_str().unwrap_or_default();
-        // Kling takes bare base64. A `data:` URL does not decode and is refused.
+        // Kling accepts plain base64. A `data:` URL does not decode and is refused.
         let raw = STANDARD.decode(text).is_ok_and(|bytes| !bytes.is_empty());
         text.starts_with("https://") || raw
     };
@@ -133,7 +133,7 @@ fn submit(
     if !model.starts_with("kling-v") {
         return error(404, 1203, "The model does not exist");
     }
-    // Kling wants the length as text and refuses a JSON number.
+    // Kling requires the length as a string and refuses a JSON number.
     let seconds: u32 = body["duration"]
         .as_str()
         .and_then(|text| text.parse().ok())
@@ -177,8 +177,8 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         return error(401, 1002, "Authorization is invalid");
     }
     let id = request.param("id");
-    // The path takes the id or the `external_task_id` that the caller chose. By the latter a task
-    // is found whose submission went unanswered.
+    // The path takes the id or the `external_task_id` that the caller chose. By the latter, the
+    // task of an unanswered submission is found.
     let job = request
         .world
         .poll_job(id)
@@ -233,7 +233,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     envelope(&data)
 }
 
-/// The task that its caller gave this name.
+/// The task with this `external_task_id`.
 fn job_by_external_id(request: &SimulatedRequest, name: &str) -> Option<Job> {
     let jobs = request.world.jobs("kling");
     let found = jobs

@@ -29,7 +29,7 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
     },
 };
 
-/// What every splitter knows.
+/// The stems of every splitter.
 const STEMS: [&str; 6] = [
     "vocals",
     "drum",
@@ -38,7 +38,7 @@ const STEMS: [&str; 6] = [
     "electric_guitar",
     "acoustic_guitar",
 ];
-/// What `phoenix` knows beside them.
+/// The stems that only `phoenix` has.
 const PHOENIX: [&str; 3] = ["synthesizer", "strings", "wind"];
 
 fn denied(request: &SimulatedRequest) -> Option<SimulatedReply> {
@@ -98,7 +98,7 @@ fn multistem(request: &SimulatedRequest) -> SimulatedReply {
     split(request, json!({"labels": labels}))
 }
 
-/// Takes an order once for each key.
+/// Accepts one order for each key.
 fn split(request: &SimulatedRequest, memo: Value) -> SimulatedReply {
     if let Some(reply) = denied(request) {
         return reply;
@@ -199,7 +199,7 @@ fn task(request: &SimulatedRequest, job: &Job) -> Value {
         JobPhase::Ended(PlannedEnd::Empty) => {
             json!({"status": "success", "result": {"duration": 2, "tracks": []}})
         }
-        // `error` is an object here and a text below, as the service has it.
+        // `error` is an object here and a string below, as in the service.
         JobPhase::Ended(PlannedEnd::Failure | PlannedEnd::Unfit) => {
             json!({"status": "error", "error": {"code": "inference_error", "detail": "Unable to detect the stem", "id": "1"}})
         }

@@ -1,4 +1,4 @@
-//! `ltx`: Lightricks' jobs, asked for at the path by which they were ordered.
+//! `ltx`: Lightricks' jobs, polled at the path at which they were ordered.
 
 use serde_json::json;
 
@@ -75,7 +75,7 @@ fn poll(request: &SimulatedRequest) -> SimulatedReply {
     }
     let id = request.param("id");
     let job = request.world.poll_job(id);
-    // A job is known only at the path by which it was ordered, so that path is part of its handle.
+    // A job is found only at the path at which it was ordered, so that path is part of its handle.
     let Some(job) = job.filter(|job| job.memo == request.param("way")) else {
         return error(404, "not_found_error", "There is no such job");
     };

@@ -38,7 +38,7 @@ fn is_one_of(value: &Value, words: &[&str]) -> bool {
     value.as_str().is_some_and(|word| words.contains(&word))
 }
 
-/// A member that the API does not have.
+/// A field that the API does not have.
 fn unknown_member(body: &Value, members: &[&str]) -> Option<SimulatedReply> {
     let Some(fields) = body.as_object() else {
         return Some(error(422, "The body is no JSON object"));
@@ -119,7 +119,7 @@ fn agents(request: &SimulatedRequest) -> SimulatedReply {
 
 fn is_reference(frame: &Value) -> bool {
     let text = |member: &str| frame[member].as_str().unwrap_or_default();
-    // Inline media is bare base64 with its media type beside it. A `data:` URL is refused.
+    // Inline media is bare base64 with a separate media type. A `data:` URL is refused.
     match (text("url"), text("data")) {
         (url, "") => url.starts_with("https://"),
         ("", data) => !data.starts_with("data:") && text("media_type").starts_with("image/"),
@@ -185,7 +185,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         return error(401, "Invalid API key");
     }
     let job = request.world.poll_job(request.param("id"));
-    // What was deleted is gone. There is no word for a cancelled generation.
+    // A deleted generation is gone. There is no word for a cancelled generation.
     let Some(job) = job.filter(|job| job.phase() != JobPhase::Cancelled) else {
         return error(404, "Generation not found");
     };
@@ -217,7 +217,7 @@ fn list(request: &SimulatedRequest) -> SimulatedReply {
 fn object(request: &SimulatedRequest, job: &Job) -> Value {
     let agents = job.memo == AGENTS;
     let phase = match job.phase() {
-        // Agents looks at the content while it works. Dream Machine has refused such an order
+        // Agents checks the content while it works. Dream Machine has refused such an order
         // already.
         JobPhase::Ended(_) if agents && is_forbidden(&job.input) => {
             JobPhase::Ended(PlannedEnd::Refusal)
@@ -245,7 +245,7 @@ fn object(request: &SimulatedRequest, job: &Job) -> Value {
             Some("The output was moderated"),
         ),
     };
-    // Each poll signs the address anew, so an address that expired is replaced by polling again.
+    // Each poll returns a newly signed URL, so an expired one is replaced by polling again.
     let url = (phase == JobPhase::Ended(PlannedEnd::Success)).then(|| {
         let signature = request.world.number();
         format!(
@@ -264,7 +264,7 @@ fn object(request: &SimulatedRequest, job: &Job) -> Value {
         body["output"] = json!(output.as_slice());
     } else {
         body["generation_type"] = json!("video");
-        // Dream Machine repeats the order, prompt included, so a lost submission can be found,
+        // Dream Machine returns the order, including the prompt, so a lost submission can be found,
         // though not with certainty.
         body["request"] = json!(job.input);
         body["request"]["generation_type"] = json!("video");

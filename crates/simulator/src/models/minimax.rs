@@ -113,7 +113,7 @@ fn submit_v1(request: &SimulatedRequest) -> SimulatedReply {
         _ => false,
     };
     let known = model.starts_with("MiniMax-Hailuo-") || first_generation;
-    // These models make videos of pictures only, and refuse a prompt alone.
+    // These models make videos from pictures only, and refuse a prompt alone.
     let with_picture = model.ends_with("-Fast") || model.starts_with("I2V");
     let pictured = (first.is_null() && !with_picture || is_address(first))
         && (last.is_null() || is_address(last) && model == "MiniMax-Hailuo-02")
@@ -154,7 +154,7 @@ fn compose(request: &SimulatedRequest) -> SimulatedReply {
     let known = late || matches!(body["model"].as_str(), Some("music-1.5" | "music-2.0"));
     let lyrics = body["lyrics"].as_str().unwrap_or_default();
     let sings = (1..=3_500).contains(&lyrics.chars().count());
-    // From 2.5 on a model can write the lyrics itself or leave the singing out. Earlier ones need
+    // From 2.5 on a model can write the lyrics itself or make an instrumental. Earlier ones need
     // lyrics.
     let wordless = late && (body["is_instrumental"] == true || body["lyrics_optimizer"] == true);
     let told = prompt(body).chars().count() <= 2_000 && body["output_format"] == "url";
@@ -178,7 +178,7 @@ fn compose(request: &SimulatedRequest) -> SimulatedReply {
         PlannedEnd::Failure | PlannedEnd::Unfit => error_v1(1000, "unknown error"),
     };
     // Songs have no job: the answer is the result, so the connection stays open while the song is
-    // made. A song whose answer is lost is paid for and gone.
+    // made. A song whose answer is lost is paid for but lost.
     reply.with_delay(job.plan.queued + job.plan.running)
 }
 
@@ -201,7 +201,7 @@ fn get_v1(request: &SimulatedRequest) -> SimulatedReply {
         return success(json!({"task_id": id, "status": "Polishing"}));
     }
     let status = match job.phase() {
-        // Version 1 has two words for waiting. Polls see both.
+        // Version 1 has two words for waiting. Polls return both.
         JobPhase::Queued if job.polls == 1 => "Preparing",
         JobPhase::Queued => "Queueing",
         JobPhase::Running(_) => "Processing",
@@ -213,8 +213,8 @@ fn get_v1(request: &SimulatedRequest) -> SimulatedReply {
         JobPhase::Ended(PlannedEnd::Empty) => "Success",
         JobPhase::Ended(PlannedEnd::Failure) | JobPhase::Cancelled => "Fail",
         JobPhase::Ended(end @ (PlannedEnd::Refusal | PlannedEnd::Unfit)) => {
-            // A failed task may bring the code of its own error in `base_resp`, where otherwise the
-            // code of the poll is.
+            // A failed task may have the code of its own error in `base_resp`, which otherwise has
+            // the code of the poll.
             let told = match end {
                 PlannedEnd::Unfit => json!({"status_code": 2013, "status_msg": "invalid params"}),
                 _ => json!({"status_code": 1027, "status_msg": "output new_sensitive"}),
@@ -230,7 +230,7 @@ fn file(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error_v1(1004, "login fail: please carry the API key");
     }
-    // Version 1 answers a poll with the id of a file. Its address takes this second call.
+    // Version 1 answers a poll with the id of a file. Its URL needs this second call.
     let file = request.query.get("file_id").map_or("", String::as_str);
     let job = file
         .strip_prefix("file")
@@ -304,7 +304,7 @@ fn get_v2(request: &SimulatedRequest) -> SimulatedReply {
     let job = request.world.poll_job(request.param("id"));
     let Some(job) = job.filter(|job| job.memo == "v2") else {
         // Version 2 reports an unknown task as a server error, according to users; no document says
-        // so. Only the message tells it from a real one.
+        // so. Only the message distinguishes it from a real one.
         return error_v2(500, "server_error", "task not found");
     };
     let mut task = json!({"id": job.id, "model": job.input["model"]});
@@ -347,7 +347,7 @@ fn delete_v2(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = request.world.job(id).filter(|job| job.memo == "v2") else {
         return error_v2(500, "server_error", "task not found");
     };
-    // Only a task that waits can be cancelled. One that runs goes on and is charged.
+    // Only a waiting task can be cancelled. A running one continues and is charged.
     let action = match job.phase() {
         JobPhase::Queued => {
             request.world.cancel(id);
@@ -392,13 +392,13 @@ fn download(request: &SimulatedRequest) -> SimulatedReply {
     )
 }
 
-/// An answer that says success.
+/// A success.
 fn success(mut body: Value) -> SimulatedReply {
     body["base_resp"] = json!({"status_code": 0, "status_msg": "success"});
     SimulatedReply::json(200, &body).with_header("trace-id", "0f3a")
 }
 
-/// An error, which comes under status 200.
+/// An error, which has status 200.
 fn error_v1(code: u32, message: &str) -> SimulatedReply {
     let body = json!({"task_id": "", "base_resp": {"status_code": code, "status_msg": message}});
     // MiniMax's support asks for this id, so error messages have to end with it.

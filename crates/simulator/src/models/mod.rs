@@ -1,8 +1,8 @@
 //! The providers, one file each; this file is their table.
 //!
-//! A model is a [`ProviderModel`]: a name and a router whose paths are those of the
-//! provider, below its base address. Each route says what it is for by
-//! [`SimulatedSite::route`], which also writes the request down and lets faults strike.
+//! A model is a [`ProviderModel`]: a name and a router whose paths are those of the provider, below
+//! its base address. Each route declares its role through [`SimulatedSite::route`], which also
+//! journals the request and applies faults.
 
 pub mod audioshake;
 pub mod chat_video;
@@ -44,7 +44,7 @@ pub struct ProviderModel {
     pub routes: fn(SimulatedSite) -> SimulatedSite,
 }
 
-/// Every provider.
+/// The models of all providers.
 pub const MODELS: [ProviderModel; 27] = [
     openai_videos::MODEL,
     chat_video::MODEL,

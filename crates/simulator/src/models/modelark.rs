@@ -74,8 +74,8 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         "watermark",
         "safety_identifier",
     ];
-    // The provider's own SDK sends every member that it knows, and null for those that are unset.
-    // So only members with a value count.
+    // The provider's own SDK sends every known field, with null for those that are unset. So only
+    // fields with a value count.
     let known = body.as_object().is_some_and(|fields| {
         let mut set = fields.iter().filter(|(_, value)| !value.is_null());
         set.all(|(key, _)| members.contains(&key.as_str()))
@@ -180,7 +180,7 @@ fn list(request: &SimulatedRequest) -> SimulatedReply {
     SimulatedReply::json(200, &json!({"items": items, "total": total}))
 }
 
-/// What is shown of a task; its prompt is not.
+/// The public view of a task, without its prompt.
 fn task(request: &SimulatedRequest, job: &Job) -> Value {
     let created = request.unix_seconds(job.accepted_at);
     let mut body = json!({
@@ -188,7 +188,7 @@ fn task(request: &SimulatedRequest, job: &Job) -> Value {
         "resolution": job.input["resolution"], "ratio": job.input["ratio"],
         "duration": job.input["duration"],
     });
-    // As in ModelArk's own answer there is no prompt here. The seed is the only member by which a
+    // As in ModelArk's own answer there is no prompt here. The seed is the only field by which a
     // lost submission can be found.
     if let Some(seed) = job.input["seed"].as_i64() {
         body["seed"] = json!(seed);
@@ -244,8 +244,8 @@ fn delete(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = request.world.job(id) else {
         return error(404, "ResourceNotFound", "The task does not exist.");
     };
-    // Only a task that waits can be cancelled. One that runs goes on and is charged, and one that
-    // has ended is merely deleted.
+    // Only a waiting task can be cancelled. A running one continues and is charged, and one that
+    // has ended is only deleted.
     match job.phase() {
         JobPhase::Queued => {
             request.world.cancel(id);

@@ -1,5 +1,5 @@
-//! `mureka`: songs from words, from a description, without a voice, and from a
-//! song that was made before.
+//! `mureka`: songs from lyrics, from a description, without a voice, and from a song that was made
+//! before.
 
 use serde_json::{Map, Value, json};
 
@@ -23,7 +23,7 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
     },
 };
 
-/// Paths, the members that must be there, and those that may be.
+/// Paths, their required fields, and their optional ones.
 const ORDERS: [(&str, &[&str], &[&str]); 4] = [
     ("/v1/song/generate", &["lyrics"], &["prompt"]),
     ("/v1/song/easy-generate", &["prompt"], &["styles"]),
@@ -68,7 +68,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     SimulatedReply::json(200, &task_object(request, &job, "preparing"))
 }
 
-/// What is wrong with an order.
+/// The fault of an order.
 fn fault(path: &str, body: &Map<String, Value>) -> Option<String> {
     let order = ORDERS.iter().find(|(known, ..)| *known == path);
     let (_, needed, known) = order?;
@@ -148,7 +148,7 @@ fn task_object(request: &SimulatedRequest, job: &Job, status: &str) -> Value {
             task["choices"] = json!([{"index": 0, "id": format!("song-{}", job.id), "url": url("song.mp3"),
                 "flac_url": url("song.flac"), "duration": 2_000}]);
         }
-        // There are no codes. Only the words tell a refusal from a failure.
+        // There are no codes. Only the message distinguishes a refusal from a failure.
         JobPhase::Ended(PlannedEnd::Failure) => task["failed_reason"] = json!("internal error"),
         JobPhase::Ended(PlannedEnd::Unfit) => {
             task["failed_reason"] = json!("invalid lyrics format");

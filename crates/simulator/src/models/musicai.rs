@@ -1,5 +1,5 @@
-//! `musicai`: music.ai. What a workflow makes is in its slug: `two`, `six`, or
-//! anything else for four stems.
+//! `musicai`: music.ai. The slug of a workflow determines its stems: `two`, `six`, or anything else
+//! for four stems.
 
 use serde_json::{Map, Value, json};
 
@@ -31,7 +31,7 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
     },
 };
 
-/// The key stands in the header as it is, without a scheme.
+/// The header contains the plain key, without a scheme.
 fn denied(request: &SimulatedRequest) -> Option<SimulatedReply> {
     let key = request.header("authorization");
     (key.is_empty() || key.contains(' '))
@@ -56,7 +56,7 @@ fn grant(request: &SimulatedRequest) -> SimulatedReply {
 fn put(request: &SimulatedRequest) -> SimulatedReply {
     let url = format!("{}/bucket/{}?download", request.base, request.param("id"));
     let known = request.world.file(&url).is_some();
-    // The bucket is signed into the address and refuses the service's key.
+    // The bucket's URL is signed, and the bucket refuses the service's key.
     if !known || !request.header("authorization").is_empty() || request.bytes.is_empty() {
         return SimulatedReply::json(403, &json!("AccessDenied"))
             .with_header("content-type", "text/plain");
@@ -76,8 +76,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         }
     }
     let url = body["params"]["inputUrl"].as_str().unwrap_or_default();
-    // The address for download is given out before the upload, so only a finished upload makes it
-    // usable.
+    // The download URL is returned before the upload, so only a finished upload makes it usable.
     if request.world.file(url) != Some(json!(true)) {
         return error(400, "BAD_REQUEST", "params.inputUrl cannot be fetched");
     }
@@ -91,7 +90,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         return reply;
     }
     let job = request.world.poll_job(request.param("id"));
-    // A job that was removed is gone. There is no word for a cancelled one.
+    // A removed job is gone. There is no word for a cancelled one.
     let Some(job) = job.filter(|job| job.phase() != JobPhase::Cancelled) else {
         return error(404, "NOT_FOUND", "There is no such job");
     };
@@ -154,7 +153,7 @@ fn result(request: &SimulatedRequest, job: &Job) -> Value {
         ((*name).to_owned(), json!(url))
     };
     let mut result: Map<String, Value> = names.iter().map(address).collect();
-    // Workflows also return values that are no files, and adapters have to skip them.
+    // Workflows also return values that are not files, and adapters have to skip them.
     result.insert("tempo".into(), json!("120"));
     Value::Object(result)
 }

@@ -58,8 +58,8 @@ fn key(request: &SimulatedRequest) -> String {
     format!("openai-videos key {}", request.header("idempotency-key"))
 }
 
-/// The job of an earlier request with the same `Idempotency-Key`. `OpenAI`
-/// ignores the header; servers that speak its protocol may not.
+/// The job of an earlier request with the same `Idempotency-Key`. `OpenAI` ignores the header;
+/// servers with its protocol may not.
 fn earlier_job(request: &SimulatedRequest) -> Option<Job> {
     if request.header("idempotency-key").is_empty() {
         return None;
@@ -133,7 +133,7 @@ fn delete(request: &SimulatedRequest) -> SimulatedReply {
 
 fn seconds(job: &Job) -> u32 {
     let asked = &job.input["seconds"];
-    // A form has nothing but text. JSON clients of some servers send a number.
+    // A form contains only text. JSON clients of some servers send a number.
     let number = asked.as_u64().and_then(|number| u32::try_from(number).ok());
     number.or_else(|| asked.as_str()?.parse().ok()).unwrap_or(4)
 }
@@ -161,7 +161,7 @@ fn object(request: &SimulatedRequest, job: &Job) -> Value {
             50.0,
             json!({"code": "moderation_blocked", "message": "The output was blocked."}),
         ),
-        // The API has no word for a video that was deleted while it was made.
+        // The API has no word for a video that was deleted while it was being made.
         JobPhase::Cancelled => (
             "failed",
             50.0,

@@ -1,4 +1,4 @@
-//! `openrouter`: `OpenRouter`'s video API, as the types of `@openrouter/sdk` have it.
+//! `openrouter`: `OpenRouter`'s video API, according to the types of `@openrouter/sdk`.
 
 use serde_json::{Value, json};
 
@@ -78,7 +78,8 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         return error(400, "Invalid request parameters");
     }
     if prompt.contains("forbidden") {
-        // 403 also means a key without permission. Only the message tells a refusal of content.
+        // 403 also means a key without permission. Only the message identifies a refusal of
+        // content.
         return error(403, "The input was flagged by moderation");
     }
     let id = request.world.uuid();
@@ -104,7 +105,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         JobPhase::Queued => "pending",
         JobPhase::Running(_) => "in_progress",
         JobPhase::Ended(PlannedEnd::Success) => {
-            // The address is not signed and does not expire. It wants the key instead.
+            // The URL is not signed and does not expire. It requires the key instead.
             let url = format!("{}/videos/{id}/content?index=0", request.base);
             body["unsigned_urls"] = json!([url]);
             body["usage"] = json!({"cost": 0.5, "is_byok": false});
@@ -112,7 +113,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         }
         JobPhase::Ended(PlannedEnd::Empty) => "completed",
         JobPhase::Ended(PlannedEnd::Failure) => {
-            // OpenRouter has no codes for failures. Their words are all that tells them apart.
+            // OpenRouter has no codes for failures. Only their messages distinguish them.
             body["error"] = json!("The provider failed");
             "failed"
         }

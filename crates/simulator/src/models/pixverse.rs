@@ -1,5 +1,5 @@
-//! `pixverse`: pictures first, then a job, whose status is a number. A mark that was used before
-//! uploads no second picture.
+//! `pixverse`: pictures first, then a job, whose status is a number. A trace id that was used
+//! before uploads no second picture.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
     },
 };
 
-/// What is wrong with the headers.
+/// The fault of the headers.
 fn auth_error(request: &SimulatedRequest) -> Option<SimulatedReply> {
     if request.header("api-key").is_empty() {
         return Some(envelope(10_001, "API-KEY is missing", &Value::Null));
@@ -89,7 +89,7 @@ fn from_two(request: &SimulatedRequest) -> SimulatedReply {
     submit(request, &[], &["first_frame_img", "last_frame_img"])
 }
 
-/// What every order may say.
+/// The fields of every order.
 const COMMON_MEMBERS: [&str; 7] = [
     "model",
     "prompt",
@@ -161,7 +161,7 @@ fn result(request: &SimulatedRequest) -> SimulatedReply {
         }
         JobPhase::Ended(PlannedEnd::Empty) => 1,
         JobPhase::Ended(PlannedEnd::Refusal) => 7,
-        // PixVerse gives no reason, so a wrong order cannot be told from a failure.
+        // PixVerse gives no reason, so a wrong order cannot be distinguished from a failure.
         JobPhase::Ended(PlannedEnd::Failure | PlannedEnd::Unfit) => 8,
         JobPhase::Cancelled => 6,
     };
@@ -169,7 +169,7 @@ fn result(request: &SimulatedRequest) -> SimulatedReply {
     envelope(0, "Success", &told)
 }
 
-/// Every answer comes under status 200.
+/// Every answer has status 200.
 fn envelope(code: i64, message: &str, told: &Value) -> SimulatedReply {
     SimulatedReply::json(
         200,

@@ -1,4 +1,4 @@
-//! Results of jobs, as more than one provider hands them out.
+//! Results of jobs, as several providers deliver them.
 
 use serde_json::json;
 
@@ -6,8 +6,8 @@ use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{Job, JobPhase, PlannedEnd};
 
-/// A file of the job `{id}` that succeeded: a tone of its own for each `.wav`, else
-/// a film of so many seconds.
+/// A file of the job `{id}` that succeeded: a different tone for each `.wav`, otherwise a film of
+/// this many seconds.
 pub(super) fn named_file(
     request: &SimulatedRequest,
     refusal: &str,
@@ -28,8 +28,7 @@ pub(super) fn named_file(
     SimulatedReply::file("video/mp4", media::video(seconds(&job).unwrap_or(5)))
 }
 
-/// The film of the job `{id}`, at an address that is signed by this member of its
-/// query.
+/// The film of the job `{id}`, at a URL that is signed by this query parameter.
 pub(super) fn signed_film(request: &SimulatedRequest, signature: &str) -> SimulatedReply {
     let job = request.world.job(request.param("id"));
     let signed = request.query.contains_key(signature);
@@ -39,7 +38,7 @@ pub(super) fn signed_film(request: &SimulatedRequest, signature: &str) -> Simula
     }
 }
 
-/// The seconds of an order that says them as a number.
+/// The seconds of an order that has them as a number.
 pub(super) fn duration(job: &Job) -> Option<u32> {
     u32::try_from(job.input["duration"].as_u64()?).ok()
 }

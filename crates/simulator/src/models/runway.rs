@@ -129,7 +129,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if model.is_empty() || prompt.is_empty() || prompt.encode_utf16().count() > longest {
         return error(400, "model or promptText is missing or too long.");
     }
-    // Kling 2.5 takes the shape of its picture. A `ratio` beside one is an error, not a wish.
+    // Kling 2.5 takes the shape of its picture. A `ratio` with one is an error.
     let shaped_by_picture = model == "kling2.5_turbo_pro" && !body["promptImage"].is_null();
     let ratio = body["ratio"].as_str();
     let fits = match ratio {
@@ -189,14 +189,13 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         }
     }
     let (status, more) = match phase {
-        // THROTTLED means that the task waits for other tasks of the account. It is no error, so
-        // waiting is reported under both words in turn.
+        // THROTTLED means that the task waits for other tasks of the account. It is not an error,
+        // so waiting is reported with both words in turn.
         JobPhase::Queued if job.polls % 2 == 0 => ("THROTTLED", json!({})),
         JobPhase::Queued => ("PENDING", json!({})),
         JobPhase::Running(share) => ("RUNNING", json!({"progress": share})),
         JobPhase::Ended(PlannedEnd::Success) => {
-            // Each poll signs the address anew. An address that expired is replaced by polling
-            // again.
+            // Each poll returns a newly signed URL. An expired one is replaced by polling again.
             let token = request.world.number();
             let url = format!("{}/outputs/{}/video.mp4?_jwt={token}", request.base, job.id);
             ("SUCCEEDED", json!({"output": [url]}))
@@ -223,7 +222,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     SimulatedReply::json(200, &body)
 }
 
-/// Content is looked at while the task runs.
+/// Content is checked while the task runs.
 fn phase(job: &Job) -> JobPhase {
     let prompt = job.input["promptText"].as_str().unwrap_or_default();
     match job.phase() {
@@ -282,7 +281,7 @@ fn store(request: &SimulatedRequest) -> SimulatedReply {
     let has_file = form["file"]["bytes"].as_u64().is_some_and(|size| size > 0);
     let known = request.world.file(&uri).is_some();
     // The form fields are the signature. S3 refuses a request that carries an Authorization header
-    // as well, and the API key must not be shown to a storage.
+    // as well, and the API key must not be sent to a storage service.
     if !request.header("authorization").is_empty() || !signed || !has_file || !known {
         return denied();
     }

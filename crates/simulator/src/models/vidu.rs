@@ -1,4 +1,4 @@
-//! `vidu`: one path for each way to begin, one shape of task.
+//! `vidu`: one path for each kind of start, one format of tasks.
 
 use serde_json::{Value, json};
 
@@ -76,8 +76,8 @@ fn submit(
         let image = image.as_str().unwrap_or_default();
         image.starts_with("https://") || image.starts_with("data:image/")
     });
-    // Frames decide the shape, so an aspect ratio beside them is refused. Without frames it is
-    // needed.
+    // Frames decide the shape, so an aspect ratio with them is refused. Without frames it is
+    // required.
     let fits = body.as_object().is_some_and(|fields| {
         fields
             .keys()
@@ -114,11 +114,11 @@ fn creations(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = request.world.poll_job(id) else {
         return error(404, "TaskNotFound");
     };
-    // What failed is refunded: its credits are 0.
+    // A failed task is refunded: its credits are 0.
     let failed =
         |code: &str| json!({"state": "failed", "err_code": code, "credits": 0, "creations": []});
     let mut told = match job.phase() {
-        // There are two words for waiting. Polls see both.
+        // There are two words for waiting. Polls return both.
         JobPhase::Queued if job.polls == 1 => json!({"state": "created", "creations": []}),
         JobPhase::Queued => json!({"state": "queueing", "creations": []}),
         JobPhase::Running(_) => json!({"state": "processing", "creations": []}),
@@ -131,7 +131,7 @@ fn creations(request: &SimulatedRequest) -> SimulatedReply {
         JobPhase::Ended(PlannedEnd::Failure) => failed("InternalServiceFailure"),
         JobPhase::Ended(PlannedEnd::Unfit) => failed("ImageFormatInvalid"),
         JobPhase::Ended(PlannedEnd::Refusal) => failed("CreationPolicyViolation"),
-        // There is no word for cancelled. A code under "failed" says it.
+        // There is no word for cancelled. It is a code under "failed".
         JobPhase::Cancelled => failed("UserCancelled"),
     };
     told["id"] = json!(id);
@@ -143,7 +143,7 @@ fn creations(request: &SimulatedRequest) -> SimulatedReply {
 
 fn cancel(request: &SimulatedRequest) -> SimulatedReply {
     let id = request.param("id");
-    // Vidu wants the id in the body too.
+    // Vidu requires the id in the body too.
     if request.body["id"] != id {
         return error(400, "FieldLacking");
     }

@@ -48,8 +48,8 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         .is_some_and(|fields| fields.keys().all(|key| MEMBERS.contains(&key.as_str())));
     let image = body["image"].as_str().unwrap_or_default();
     let pictured = image.starts_with("https://") || image.starts_with("data:image/");
-    // A text-to-video model refuses a picture: the same maker has another model, with a path of its
-    // own, for pictures.
+    // A text-to-video model refuses a picture: the same maker has another model, with a separate
+    // path, for pictures.
     let fits = known
         && body["duration"]
             .as_u64()
@@ -83,7 +83,7 @@ fn result(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = request.world.poll_job(id) else {
         return error(404, "prediction not found");
     };
-    // A failure arrives under code 200 like everything else, and only its words say why.
+    // A failure has code 200 like everything else, and only its message gives the reason.
     let mut data = json!({"id": id, "outputs": [], "error": ""});
     let status = match job.phase() {
         JobPhase::Queued => "created",

@@ -53,7 +53,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     SimulatedReply::json(200, &json!({"request_id": job.id}))
 }
 
-/// What is wrong with an order.
+/// The fault of an order.
 fn fault(body: &Value) -> Option<String> {
     let members = body.as_object()?;
     if let Some(name) = members
@@ -151,7 +151,7 @@ fn finished_body(request: &SimulatedRequest, job: &Job, respects: bool) -> Value
     let video = json!({"url": url, "duration": seconds(job), "respect_moderation": respects});
     let mut body = json!({"video": video, "model": job.input["model"], "progress": 100,
         "usage": {"cost_in_usd_ticks": u64::from(seconds(job)) * TICKS_A_SECOND}});
-    // A finished answer may lack the status, as here every other one does. The video tells that it
+    // A finished answer may lack the status, as here every other one does. The video shows that it
     // is done.
     if job.polls.is_multiple_of(2) {
         body["status"] = json!("done");

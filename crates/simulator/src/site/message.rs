@@ -12,10 +12,10 @@ use crate::fault::RequestRole;
 use crate::media;
 use crate::world::{Job, World};
 
-/// Answers a request; the simulator itself never waits.
+/// Answers a request; it never waits.
 pub type RouteHandler = fn(&SimulatedRequest) -> SimulatedReply;
 
-/// A route, as a request that takes it finds it.
+/// A route with its state.
 #[derive(Clone)]
 pub(crate) struct Route {
     pub(crate) provider: &'static str,
@@ -27,12 +27,12 @@ pub(crate) struct Route {
     pub(super) last_submission: LastSubmission,
 }
 
-/// The base address that the last submission reached, and the answer.
+/// The base URL of the last submission, and its answer.
 pub(super) type LastSubmission = Arc<Mutex<Option<(Arc<str>, SimulatedReply)>>>;
 
 impl Route {
-    /// The answer to the last submission, if it reached the same base address: an answer may name a
-    /// job's own addresses, and a provider is not reached at one host with those of another.
+    /// The answer to the last submission, if it was sent to the same base URL: an answer may
+    /// contain URLs of a job, which must have the same host.
     pub(crate) fn last_submission(&self, base: &str) -> Option<SimulatedReply> {
         let last = self.last_submission.lock();
         let last = last.unwrap_or_else(PoisonError::into_inner);
@@ -41,7 +41,7 @@ impl Route {
     }
 
     pub(crate) fn keep_submission(&self, base: &Arc<str>, reply: &SimulatedReply) {
-        // A refusal made no job that another submission could be given.
+        // A refusal made no job that another submission could share.
         if self.role == RequestRole::Submit && reply.status.is_success() {
             let mut last = self.last_submission.lock();
             let last = last.as_deref_mut().map_err(|_| ());
@@ -52,7 +52,7 @@ impl Route {
     }
 }
 
-/// A request, whole and parsed.
+/// A complete, parsed request.
 pub struct SimulatedRequest {
     /// The method.
     pub method: Method,
@@ -64,27 +64,27 @@ pub struct SimulatedRequest {
     pub headers: HeaderMap,
     /// The parsed body, as in [`crate::ReceivedRequest::body`].
     pub body: Value,
-    /// The body as it came, but empty for multipart.
+    /// The raw body; empty for multipart.
     pub bytes: Bytes,
-    /// The provider's base address by the name that the caller used, such as
+    /// The provider's base URL with the host that the caller used, such as
     /// `http://127.0.0.1:4000/fal`.
     pub base: Arc<str>,
     /// Jobs, journal and faults.
     pub world: Arc<World>,
-    /// The answer shall hold a status word that no document has.
+    /// The answer must contain an undocumented status word.
     pub unknown_word: bool,
-    /// The result's address is past its time.
+    /// The result's URL has expired.
     pub expired: bool,
     pub(crate) params: HashMap<String, String>,
 }
 
 impl SimulatedRequest {
-    /// A part of the path; empty when there is none of this name.
+    /// A part of the path; empty if there is none of this name.
     pub fn param(&self, name: &str) -> &str {
         self.params.get(name).map_or("", String::as_str)
     }
 
-    /// A header's text; empty when there is none.
+    /// A header's text; empty if there is none.
     pub fn header(&self, name: &str) -> &str {
         self.headers
             .get(name)
@@ -99,10 +99,11 @@ impl SimulatedRequest {
             .filter(|key| !key.is_empty())
     }
 
-    /// The video of the job that the path names as `id`, at an address that this
-    /// member of the query signs and that expires.
+    /// The video of the job `{id}` in the path, at a URL that is signed by this query parameter and
+    /// expires.
     pub fn signed_video(&self, by: &str) -> SimulatedReply {
-        // A storage looks at the signature and its age. What state the job is in, it does not know.
+        // A storage service checks the signature and its age. It does not know the state of the
+        // job.
         let job = self.world.job(self.param("id"));
         let is_signed = self.query.contains_key(by);
         let Some(job) = job.filter(|_| is_signed && !self.expired) else {
@@ -113,7 +114,7 @@ impl SimulatedRequest {
         SimulatedReply::file("video/mp4", media::video(seconds))
     }
 
-    /// A number of the query; `usual` when there is none.
+    /// A number of the query; `usual` if there is none.
     pub fn number(&self, name: &str, usual: usize) -> usize {
         let text = self.query.get(name);
         text.and_then(|text| text.parse().ok()).unwrap_or(usual)
@@ -165,8 +166,8 @@ impl SimulatedRequest {
         then.duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 
-    /// The jobs of a page, the newest first, and whether there are more: those
-    /// of a provider that `wanted` lets through, `limit` of them from `offset`.
+    /// The jobs of a page, the newest first, and whether there are more: the jobs of a provider
+    /// that `wanted` accepts, `limit` of them from `offset`.
     pub fn page(
         &self,
         provider: &str,
@@ -183,7 +184,7 @@ impl SimulatedRequest {
     }
 }
 
-/// What a model answers.
+/// The reply of a model.
 #[derive(Debug, Clone)]
 pub struct SimulatedReply {
     pub(crate) status: StatusCode,
@@ -232,7 +233,7 @@ impl SimulatedReply {
         reply.with_header("content-type", mime)
     }
 
-    /// The same under another status.
+    /// The same with another status.
     #[must_use]
     pub fn with_status(mut self, status: u16) -> Self {
         self.status = Self::empty(status).status;
@@ -248,7 +249,7 @@ impl SimulatedReply {
         self
     }
 
-    /// Sends it only after a while, the connection staying open.
+    /// Delays it, while the connection stays open.
     #[must_use]
     pub fn with_delay(mut self, pause: Duration) -> Self {
         self.after = pause;

@@ -1,4 +1,4 @@
-//! A provider's routes, and all that is between HTTP and its model.
+//! A provider's routes, and everything between HTTP and its model.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) use message::Route;
 pub use message::{RouteHandler, SimulatedReply, SimulatedRequest};
 pub(crate) use wire::{ConnectionReset, DropConnection, LIMIT};
 
-/// A provider's routes in the making.
+/// A builder of a provider's routes.
 pub struct SimulatedSite {
     name: &'static str,
     scheme: &'static str,
@@ -41,16 +41,15 @@ impl SimulatedSite {
         }
     }
 
-    /// The provider's own form of an error, for a status that a fault orders
-    /// and for paths that it does not have. Routes that are added after have it.
+    /// Sets the provider's own format of errors, for statuses of faults and for unknown paths. It
+    /// applies to routes added afterwards.
     #[must_use]
     pub fn error(mut self, body: fn(u16) -> Value) -> Self {
         self.error = body;
         self
     }
 
-    /// Adds a route below the provider's base: `{name}` is one segment,
-    /// `{*name}` all that follow.
+    /// Adds a route below the provider's base: `{name}` is one segment, `{*name}` the rest.
     #[must_use]
     pub fn route(
         mut self,
@@ -73,7 +72,8 @@ impl SimulatedSite {
         self
     }
 
-    /// Adds a route of which a header says what it is for: its value, and what then.
+    /// Adds a route whose role depends on a header: the header's values, with their roles and
+    /// handlers.
     #[must_use]
     pub fn route_by(
         mut self,
@@ -84,7 +84,7 @@ impl SimulatedSite {
     ) -> Self {
         let method = Method::from_bytes(method.as_bytes()).unwrap_or_default();
         let filter = MethodFilter::try_from(method).unwrap_or(MethodFilter::GET);
-        // An unknown action has a route too, so that it is in the journal and faults can strike it.
+        // An unknown action has a route too, so that it is in the journal and faults apply to it.
         let other = self.route_for(RequestRole::Other, |_| SimulatedReply::empty(404));
         let ways = ways.map(|(value, role, handler)| (value, self.route_for(role, handler)));
         let service = move |request: axum::extract::Request| {
@@ -111,8 +111,8 @@ impl SimulatedSite {
         }
     }
 
-    /// All routes, and an answer in the provider's form for paths and methods
-    /// that it does not have: they are in the journal too.
+    /// All routes, and an answer in the provider's form for unknown paths and methods, which are in
+    /// the journal too.
     pub(crate) fn into_router(self) -> Router {
         let error = self.error;
         let service = move |route: Route, status: u16| {

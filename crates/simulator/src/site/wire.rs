@@ -1,5 +1,4 @@
-//! HTTP transport of the models: reads requests, writes the journal, lets faults
-//! strike, sends replies.
+//! HTTP transport of the models: reads requests, writes the journal, applies faults, sends replies.
 
 #![expect(
     clippy::disallowed_methods,
@@ -29,7 +28,7 @@ pub(crate) const LIMIT: usize = 300_000_000;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DropConnection;
 
-/// Goes along with each request: once set, its connection ends with a reset.
+/// Attached to each request: once set, its connection ends with a reset.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConnectionReset(Arc<AtomicBool>);
 
@@ -54,15 +53,16 @@ pub(crate) async fn serve(
     let Some(mut request) = read(&route, params, request).await else {
         return unreadable();
     };
-    // The body was read first: a request that breaks off must not use a fault up.
+    // The body was read first: an incomplete request must not use up a fault.
     let fault = route.world.fault(route.provider, route.role);
     request.unknown_word = fault == Some(Fault::UnknownWord);
     request.expired = fault == Some(Fault::Expired);
-    // Before the fault acts. The journal has what arrived, even if nothing was done about it.
+    // Before the fault acts. The journal contains every request that arrived, even if nothing was
+    // done about it.
     record(&route, &request);
     match fault {
         // Faults differ in whether the handler runs. If it does, the job exists and is paid for,
-        // whatever the caller is told.
+        // whatever the answer.
         Some(Fault::DropBefore) => drop_connection(),
         Some(Fault::Status {
             status,
@@ -85,7 +85,7 @@ pub(crate) async fn serve(
             body,
         }) => {
             // A proxy in front of a provider answers with HTML pages. With the wrong media type
-            // this would be another fault.
+            // this would be a different fault.
             let mime = if body.starts_with('<') {
                 "text/html"
             } else {
@@ -100,8 +100,8 @@ pub(crate) async fn serve(
         Some(Fault::UnderStatus(status)) => {
             send_whole(answer(&route, &request).with_status(status)).await
         }
-        // As behind a proxy that lost the provider's answer: the job exists, and the status denies
-        // it.
+        // As behind a proxy that lost the provider's answer: the job exists, although the status
+        // denies it.
         Some(Fault::StatusAfter(status)) => {
             answer(&route, &request);
             send_whole(SimulatedReply::empty(status)).await
@@ -112,7 +112,7 @@ pub(crate) async fn serve(
         }
         Some(Fault::Lying) => {
             answer(&route, &request);
-            // Status and media type are right, so only the bytes can give it away.
+            // Status and media type are right, so only the bytes reveal it.
             let page = "<html><body>Not what you asked for</body></html>";
             send_whole(SimulatedReply::file("video/mp4", page)).await
         }
@@ -142,7 +142,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// Answers a request that no route is for; it is written down.
+/// Answers and journals a request without a route.
 pub(crate) async fn refuse(
     route: &Route,
     request: axum::extract::Request,
@@ -191,8 +191,8 @@ async fn read(
         // HTTP/2 has no Host field. The authority is in the URI instead.
         None => uri.authority().map_or("", |host| host.as_str()),
     };
-    // Addresses in answers repeat the host that the caller used, so that they also work through a
-    // proxy or under another name.
+    // URLs in answers have the host that the caller used, so that they also work through a proxy or
+    // under another name.
     let base = format!("{}://{host}/{}", route.scheme, route.provider);
     let mime = headers
         .get(header::CONTENT_TYPE)
@@ -232,7 +232,8 @@ fn parse(mime: &str, bytes: &Bytes) -> Value {
         let form = decode(&String::from_utf8_lossy(bytes));
         return json!(form);
     }
-    // Films and recordings are known by their length alone. Their bytes would fill the journal.
+    // Films and recordings are represented only by their length. Their bytes would fill the
+    // journal.
     serde_json::from_slice(bytes).unwrap_or_else(|_| json!({"bytes": bytes.len()}))
 }
 
@@ -272,7 +273,7 @@ fn decode(query: &str) -> HashMap<String, String> {
 
 type BodyPieces = Vec<(Duration, Bytes)>;
 
-/// The reply as its model meant it.
+/// Sends the reply as its model returned it.
 async fn send_whole(mut reply: SimulatedReply) -> Response {
     match std::mem::replace(&mut reply.body, ReplyBody::Pieces(Vec::new())) {
         ReplyBody::Whole(bytes) => send(reply, Body::from(bytes)).await,
@@ -289,14 +290,14 @@ async fn send_slowly(reply: SimulatedReply, pause: Duration) -> Response {
     send(reply, stream(pieces, BodyEnding::Whole)).await
 }
 
-/// Half of the reply.
+/// Sends half of the reply.
 async fn send_half(reply: SimulatedReply, ending: BodyEnding) -> Response {
     let (reply, mut pieces) = split_body(reply);
     pieces.truncate(pieces.len() / 2);
     send(reply, stream(pieces, ending)).await
 }
 
-/// Pieces, of a length that is announced where the model's reply announces it.
+/// A body of pieces, with an announced length if the model's reply has one.
 fn split_body(mut reply: SimulatedReply) -> (SimulatedReply, BodyPieces) {
     let pieces = match std::mem::replace(&mut reply.body, ReplyBody::Pieces(Vec::new())) {
         ReplyBody::Pieces(pieces) => pieces,
@@ -326,16 +327,16 @@ async fn send(reply: SimulatedReply, body: Body) -> Response {
     answer
 }
 
-/// Time in which what was sent leaves the process, before the connection ends.
+/// Time for sent data to leave the process before the connection ends.
 const FLUSH_DELAY: Duration = Duration::from_millis(20);
 
 /// How a body ends.
 enum BodyEnding {
-    /// As it should.
+    /// The response is sent correctly.
     Whole,
-    /// The connection is closed before it is whole.
+    /// The connection is closed before it is complete.
     Closed,
-    /// The connection is reset before it is whole.
+    /// The connection is reset before it is complete.
     Reset(ConnectionReset),
 }
 
@@ -351,8 +352,8 @@ fn stream(pieces: BodyPieces, ending: BodyEnding) -> Body {
         if matches!(ending, BodyEnding::Whole) {
             return;
         }
-        // hyper may hold the last piece in its buffer. If the connection ended now, how much of the
-        // body arrives would be chance.
+        // hyper may hold the last piece in its buffer. If the connection ended now, a random part
+        // of the body would arrive.
         tokio::time::sleep(FLUSH_DELAY).await;
         if let BodyEnding::Reset(reset) = ending {
             // Before the error: hyper drops the connection as soon as it sees that.

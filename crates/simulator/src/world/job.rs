@@ -1,4 +1,4 @@
-//! Jobs: how one goes, and where it stands.
+//! Jobs: their plans and their states.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,23 +8,23 @@ use serde_json::{Value, json};
 
 use crate::fault::milliseconds;
 
-/// How a job goes. In JSON times are milliseconds, and what is left out is as
-/// by default: `{"running": 2000, "end": "failure"}`.
+/// The plan of a job. In JSON times are milliseconds, and omitted values have their defaults:
+/// `{"running": 2000, "end": "failure"}`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct JobPlan {
     /// Time in the queue.
     #[serde(with = "milliseconds")]
     pub queued: Duration,
-    /// Time at work.
+    /// The time for which the job runs.
     #[serde(with = "milliseconds")]
     pub running: Duration,
-    /// How many polls find it unfinished, even if the time is over: so a test sees
-    /// it at work however slow the machine is.
+    /// How many polls find it unfinished, even if the time is over, so that a test sees it running
+    /// however slow the machine is.
     pub polls: u32,
-    /// How it ends.
+    /// The outcome of the job.
     pub end: PlannedEnd,
-    /// Whether a result of several pieces comes without its drums (`fal` alone).
+    /// Whether a result of several pieces lacks its drums (only `fal`).
     pub incomplete: bool,
 }
 
@@ -44,68 +44,68 @@ impl Default for JobPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlannedEnd {
-    /// With what was ordered.
+    /// With the ordered result.
     Success,
-    /// It could not be made.
+    /// The job fails.
     Failure,
-    /// The order is at fault: ordered again it would end so again.
+    /// The job fails because of the order: a repetition would fail again.
     Unfit,
     /// The content is against the rules.
     Refusal,
-    /// It says that it is done and delivers nothing.
+    /// The job is reported as done but has no result.
     Empty,
 }
 
-/// Where a job stands.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum JobPhase {
-    /// It waits.
+    /// The job waits.
     Queued,
-    /// It is at work; the share that is done, 0–1.
+    /// It is running; the finished fraction, 0–1.
     Running(f64),
-    /// It ended.
+    /// The job ended.
     Ended(PlannedEnd),
-    /// It was called off.
+    /// It was cancelled.
     Cancelled,
 }
 
-/// A job that a provider took.
+/// A job that a provider accepted.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// Its id, unique over all providers, as the model that made it formed it.
+    /// Its id, unique over all providers, in the format of its provider.
     pub id: String,
     /// The provider, by its protocol's name.
     pub provider: &'static str,
-    /// The request's parsed body (multipart fields as a JSON object); shared, as
-    /// it may hold pictures and is looked at by every poll.
+    /// The request's parsed body (multipart fields as a JSON object); shared, because it may
+    /// contain pictures and is read by every poll.
     pub input: Arc<Value>,
-    /// What else the model wants to remember: the operation, the path, ….
+    /// Other data of the model: the operation, the path, ….
     pub memo: Value,
-    /// How it goes.
+    /// The planned course of the job.
     pub plan: JobPlan,
-    /// When it was taken.
+    /// When it was accepted.
     pub accepted_at: Instant,
-    /// When it was called off.
+    /// When it was cancelled.
     pub cancelled_at: Option<Instant>,
-    /// How often it was asked for.
+    /// How often it was polled.
     pub polls: u32,
 }
 
 impl Job {
-    /// Where it stands now.
+    /// Its present state.
     pub fn phase(&self) -> JobPhase {
         if self.cancelled_at.is_some() {
             return JobPhase::Cancelled;
         }
-        // The phase follows from the age whenever somebody asks. No timer runs, so thousands of
-        // open jobs cost nothing.
+        // The phase is computed from the age on demand. No timer runs, so thousands of open jobs
+        // cost nothing.
         let age = self.accepted_at.elapsed();
         match age.checked_sub(self.plan.queued) {
             None => JobPhase::Queued,
             Some(at_work) if at_work < self.plan.running => {
                 JobPhase::Running(at_work.as_secs_f64() / self.plan.running.as_secs_f64())
             }
-            // `polls` counts the present question already, hence `<=`.
+            // `polls` already counts the present poll, hence `<=`.
             Some(_) if self.polls <= self.plan.polls && self.plan.polls > 0 => {
                 JobPhase::Running(f64::from(self.polls) / f64::from(self.plan.polls + 1))
             }

@@ -19,7 +19,7 @@ pub use job::{Job, JobPhase, JobPlan, PlannedEnd};
 pub struct ReceivedRequest {
     /// The provider, by its protocol's name.
     pub provider: &'static str,
-    /// What it was for.
+    /// Its role.
     pub role: RequestRole,
     /// The method.
     pub method: Method,
@@ -27,10 +27,9 @@ pub struct ReceivedRequest {
     pub path: String,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body parsed: JSON as it is, multipart and forms as an object whose
-    /// files are `{"file_name", "mime", "bytes": length}` and in which a name
-    /// that comes more than once has a list, anything else as
-    /// `{"bytes": length}`, nothing as null.
+    /// The parsed body: JSON unchanged, multipart and forms as an object whose files are
+    /// `{"file_name", "mime", "bytes": length}` and in which a repeated name has a list, anything
+    /// else as `{"bytes": length}`, nothing as null.
     pub body: Value,
 }
 
@@ -64,13 +63,13 @@ pub struct World {
     journal: Mutex<Vec<ReceivedRequest>>,
     keeps_journal: AtomicBool,
     faults: Mutex<Vec<FaultOrder>>,
-    /// Lets a request see without a lock that nothing goes wrong.
+    /// Shows without a lock that there are no faults.
     has_faults: AtomicBool,
     plans: Mutex<JobPlans>,
     next: AtomicU64,
 }
 
-/// Jobs are kept in this many parts, so that polls do not wait for each other.
+/// Jobs are stored in this many parts, so that polls do not wait for each other.
 const SHARDS: usize = 16;
 
 #[derive(Debug, Default)]
@@ -119,7 +118,7 @@ impl World {
         format!("00000000-0000-4000-8000-{:012x}", self.number())
     }
 
-    /// How jobs go from now on, at every provider.
+    /// Sets the plan of new jobs at every provider.
     pub fn set_plan(&self, plan: JobPlan) {
         *lock(&self.plans) = JobPlans {
             common: plan,
@@ -127,18 +126,18 @@ impl World {
         };
     }
 
-    /// How jobs go from now on at one provider.
+    /// Sets the plan of new jobs at one provider.
     pub fn set_plan_of(&self, provider: &str, plan: JobPlan) {
         lock(&self.plans).own.insert(provider.to_owned(), plan);
     }
 
-    /// How jobs go at a provider.
+    /// The plan of new jobs at a provider.
     pub fn plan(&self, provider: &str) -> JobPlan {
         let plans = lock(&self.plans);
         plans.own.get(provider).copied().unwrap_or(plans.common)
     }
 
-    /// A provider takes an order: from here on it is paid for.
+    /// A provider accepts an order: from here on it is paid for.
     pub fn accept(
         &self,
         provider: &'static str,
@@ -156,14 +155,14 @@ impl World {
             cancelled_at: None,
             polls: 0,
         };
-        // Counted apart from the jobs: one that is deleted later was paid for all the same, and
-        // tests of double payment look at this number.
+        // Counted separately from the jobs, because a job that is deleted later was paid for, too,
+        // and tests of double payment check this number.
         *lock(&self.accepted_counts).entry(provider).or_default() += 1;
         self.shard(&job.id).insert(job.id.clone(), job.clone());
         job
     }
 
-    /// The job, counting that it was asked for.
+    /// The job; counts the poll.
     pub fn poll_job(&self, id: &str) -> Option<Job> {
         let mut jobs = self.shard(id);
         let job = jobs.get_mut(id)?;
@@ -176,12 +175,12 @@ impl World {
         self.shard(id).get(id).cloned()
     }
 
-    /// Every job of a provider, in the order in which it took them.
+    /// Every job of a provider, in the order of acceptance.
     pub fn jobs(&self, provider: &str) -> Vec<Job> {
         self.jobs_that(|job| job.provider == provider)
     }
 
-    /// Every job, in the order in which they were taken.
+    /// Every job, in the order of acceptance.
     pub fn all_jobs(&self) -> Vec<Job> {
         self.jobs_that(|_| true)
     }
@@ -192,13 +191,13 @@ impl World {
             let jobs = lock(shard);
             found.extend(jobs.values().filter(|job| wanted(job)).cloned());
         }
-        // Hash maps have no order, but a provider's list has. The id decides between jobs of one
-        // instant.
+        // Hash maps have no order, but a provider's list has. The id decides between jobs of the
+        // same instant.
         found.sort_by(|a, b| (a.accepted_at, &a.id).cmp(&(b.accepted_at, &b.id)));
         found
     }
 
-    /// How many orders a provider took, those included that it forgot.
+    /// How many orders a provider accepted, including forgotten ones.
     pub fn accepted_count(&self, provider: &str) -> usize {
         lock(&self.accepted_counts)
             .get(provider)
@@ -206,7 +205,7 @@ impl World {
             .unwrap_or_default()
     }
 
-    /// Calls a job off that has not ended; whether it was.
+    /// Cancels a job that has not ended; returns whether it did.
     pub fn cancel(&self, id: &str) -> bool {
         match self.shard(id).get_mut(id) {
             Some(job) if !matches!(job.phase(), JobPhase::Ended(_) | JobPhase::Cancelled) => {
@@ -222,12 +221,12 @@ impl World {
         self.shard(id).remove(id);
     }
 
-    /// Keeps facts of something that was handed over, by its id.
+    /// Stores facts about an uploaded file, by its id.
     pub fn keep_file(&self, id: impl Into<String>, facts: Value) {
         lock(&self.files).insert(id.into(), facts);
     }
 
-    /// What was kept of a file.
+    /// The stored facts about a file.
     pub fn file(&self, id: &str) -> Option<Value> {
         lock(&self.files).get(id).cloned()
     }
@@ -242,22 +241,21 @@ impl World {
         lock(&self.journal).clear();
     }
 
-    /// Whether requests are written down: they are, unless told otherwise.
-    /// Under load the journal would only grow.
+    /// Switches the journal on or off; it is on by default. Under load the journal would only grow.
     pub fn set_journal(&self, on: bool) {
         self.keeps_journal.store(on, Ordering::Relaxed);
     }
 
-    /// Writes a request down, if requests are.
+    /// Journals a request, if the journal is on.
     pub fn record(&self, received: impl FnOnce() -> ReceivedRequest) {
         if self.keeps_journal.load(Ordering::Relaxed) {
-            // Built only if it is kept: copies of headers and bodies would weigh on benchmarks.
+            // Built only if it is kept: copies of headers and bodies would slow down benchmarks.
             let received = received();
             lock(&self.journal).push(received);
         }
     }
 
-    /// Orders a fault for the next `times` requests that it concerns.
+    /// Adds a fault for the next `times` matching requests.
     pub fn order_fault(
         &self,
         fault: Fault,
@@ -273,7 +271,7 @@ impl World {
         });
     }
 
-    /// Orders a fault.
+    /// Adds a fault to inject.
     pub fn place(&self, order: FaultOrder) {
         let mut faults = lock(&self.faults);
         faults.push(order);
@@ -281,18 +279,18 @@ impl World {
         self.has_faults.store(true, Ordering::Release);
     }
 
-    /// What is ordered and has not struck as often as it should.
+    /// The faults that are still pending.
     pub fn fault_orders(&self) -> Vec<FaultOrder> {
         lock(&self.faults).clone()
     }
 
-    /// Calls all faults off.
+    /// Removes all faults.
     pub fn clear_faults(&self) {
         lock(&self.faults).clear();
     }
 
-    /// The first ordered fault that strikes this request, used up once. Those
-    /// that wait for their request to come by count this one.
+    /// The first pending fault that applies to this request, used once. Faults that wait for a
+    /// later request count this one.
     pub fn fault(&self, provider: &str, role: RequestRole) -> Option<Fault> {
         if !self.has_faults.load(Ordering::Acquire) {
             return None;
@@ -303,8 +301,8 @@ impl World {
             if !order.concerns(provider, role) {
                 continue;
             }
-            // Every order that this request concerns counts it, whichever strikes. Otherwise "after
-            // two polls" would mean something else while another fault is around.
+            // Every matching fault counts this request, whichever applies. Otherwise "after two
+            // polls" would mean something else while another fault is around.
             if order.after > 0 {
                 order.after -= 1;
             } else if struck.is_none() && order.times > 0 {
@@ -317,8 +315,8 @@ impl World {
         struck
     }
 
-    /// Back to the beginning: no jobs, files, journal, faults or plans, and
-    /// numbers from 1 again, so that the same requests get the same ids.
+    /// Resets everything: no jobs, files, journal, faults or plans, and numbers from 1 again, so
+    /// that the same requests get the same ids.
     pub fn reset(&self) {
         for shard in &self.jobs {
             lock(shard).clear();

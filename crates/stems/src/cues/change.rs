@@ -1,7 +1,7 @@
 //! Temporal cues of bins and frames: attacks, decays, peaks, brightness.
 //!
-//! The measures are those of onset detection (Bello et al., "A tutorial on onset detection in
-//! music signals", 2005), squashed by `tanh` so that no single one can run away.
+//! The measures are those of onset detection (Bello et al., "A tutorial on onset detection in music
+//! signals", 2005), squashed by `tanh` so that no single one can dominate.
 
 use super::row::{CueRow, at};
 use crate::parallel::{CancelCheck, WorkCancelled};
@@ -18,7 +18,7 @@ pub(super) struct ChangeCues {
     frames: Vec<FrameChange>,
 }
 
-/// What is said of a frame as a whole.
+/// The changes of a whole frame.
 #[derive(Clone, Copy, Default)]
 struct FrameChange {
     loudness: f32,
@@ -27,7 +27,7 @@ struct FrameChange {
     tilt: f32,
 }
 
-/// How many frames back and forth a change is looked for: 70 ms.
+/// How many frames back and forth are searched for a change: 70 ms.
 const REACH: isize = 3;
 
 impl ChangeCues {

@@ -34,11 +34,11 @@ mod place {
     pub(super) const VOICE_ON: usize = VOICE + 1;
     pub(super) const BASS: usize = VOICE + 2;
     pub(super) const BASS_ON: usize = VOICE + 3;
-    /// What repeats in the voice, in all else, and in the drums.
+    /// The repeating parts of the voice, of everything else, and of the drums.
     pub(super) const REPEAT_V: usize = VOICE + 4;
     pub(super) const REPEAT_I: usize = VOICE + 5;
     pub(super) const REPEAT_D: usize = VOICE + 6;
-    /// Harmonic share of what is not drums, and what lasts in the bass.
+    /// Harmonic share of everything but drums, and the sustained part of the bass.
     pub(super) const HARMONIC: usize = VOICE + 7;
     pub(super) const SUSTAIN: usize = VOICE + 8;
     /// How likely the bin's stereo image is under each stem's usual one.
@@ -216,8 +216,8 @@ impl<'a> EstimateCues<'a> {
         let (left, right) = (self.spectra[0].row(t), self.spectra[1].row(t));
         for k in 0..MAIN.bins() {
             let likely = self.places.likelihoods(k, [left[k], right[k]]);
-            // Only the differences between stems matter. The mean of the four says how odd the bin
-            // is for all of them.
+            // Only the differences between stems matter. The mean of the four shows how untypical
+            // the bin is for all of them.
             let usual = likely.iter().sum::<f32>() * 0.25;
             for (stem, likely) in likely.iter().enumerate() {
                 let x = (likely - usual) * 0.25;
@@ -259,7 +259,7 @@ fn softened(x: f32) -> f32 {
     x / (1.0 + x.abs())
 }
 
-/// The root of each asked stem's part of a frame's energy, mean of the 21 frames around.
+/// The root of each measured stem's part of a frame's energy, mean of the 21 frames around.
 fn frame_parts(amplitude: &SpectralPlane, shares: &StemShares) -> Vec<[f32; MEASURED_STEMS]> {
     let frames = amplitude.rows();
     let mut smooth = vec![[0.0; MEASURED_STEMS]; frames];

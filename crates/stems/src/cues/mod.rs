@@ -2,9 +2,9 @@
 //!
 //! Thirty-one numbers a bin, all from classical work on separation, all scaled to about -1..1:
 //! where it lies in frequency, where it sits in the stereo image (`stereo`), whether it is a line
-//! in time or in frequency (`harmonic`), how it comes and goes (`change`), whether it comes back
+//! in time or in frequency (`harmonic`), its attack and decay (`change`), whether it repeats
 //! (`repeat`), and whether it belongs to the sung melody or the bass line (`pitch`). This module
-//! measures and never judges: what the numbers mean for the stems is up to the nets.
+//! only measures: the nets interpret the numbers.
 
 mod estimate_cues;
 mod mix_cues;

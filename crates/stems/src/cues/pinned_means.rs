@@ -1,7 +1,7 @@
 //! A test that the cues stay what the nets were trained on.
 //!
-//! Weights are only right for the very cues that they learned from. Whoever changes a cue must
-//! train anew, and this test says so.
+//! Weights are only valid for exactly the cues that they were trained on. After a change of a cue
+//! the nets must be retrained; this test fails to show that.
 
 use super::{CueRow, EstimateCues, MixCues, SECOND_COUNT};
 use crate::parallel::CancelCheck;

@@ -17,7 +17,7 @@ use crate::parallel::{CancelCheck, WorkCancelled};
 use crate::plane::{SpectralPlane, running_mean};
 use crate::stft::MAIN;
 
-/// What a line may do and how it looks in the spectrum.
+/// The possible movements of a line and its appearance in the spectrum.
 #[derive(Clone, Copy)]
 struct LineModel {
     low_hz: f32,
@@ -28,7 +28,7 @@ struct LineModel {
     decay: f32,
     /// Cost of moving by a semitone.
     per_semitone: f32,
-    /// What a frame without a pitch is worth.
+    /// The score of a frame without a pitch.
     silence: f32,
     /// Cost of starting and of ending.
     switch: f32,
@@ -233,7 +233,7 @@ fn salience(
                     let h = f32::from(h);
                     weight
                         // The octave above the true pitch has only real harmonics, but also peaks
-                        // half-way between them. Subtracting those places keeps it from winning.
+                        // half-way between them. Subtracting those places prevents its selection.
                         * (value_between_bins(&white, h * pitch) - 0.45 * value_between_bins(&white, (h - 0.5) * pitch))
                 })
                 .sum();
@@ -244,8 +244,8 @@ fn salience(
         .map(|t| raw.row(t).iter().copied().fold(0.0, f32::max))
         .collect();
     tops.sort_unstable_by(f32::total_cmp);
-    // The upper quartile of the frames' best stands for a frame with a clear pitch. The costs of
-    // `LineModel` count in it, whatever the clip's level is.
+    // The upper quartile of the frames' best scores represents a frame with a clear pitch. The
+    // costs of `LineModel` count in it, whatever the clip's level is.
     let usual = tops
         .get(tops.len() * 3 / 4)
         .copied()
@@ -275,7 +275,7 @@ fn best_path(
     let mut from = vec![0u16; frames * (count + 1)];
     for t in 0..frames {
         stop.check()?;
-        // Any further move costs the same, so only the best state has to be asked for jumps.
+        // Any further move costs the same, so only the best state has to be considered for jumps.
         let best = arg_max(&score[..count]);
         let from = &mut from[t * (count + 1)..(t + 1) * (count + 1)];
         let mut next = vec![0.0; count + 1];

@@ -10,7 +10,7 @@ use crate::stft::MAIN;
 pub(super) struct RepetitionCues {
     /// The repeating part of the magnitude, 0..1.
     pub(super) all: SpectralPlane,
-    /// The same, where only hits are looked at.
+    /// The same, for percussive sound only.
     pub(super) percussive: SpectralPlane,
 }
 
@@ -34,8 +34,8 @@ impl RepetitionCues {
 }
 
 /// The median of the `count` most similar frames over the frame itself, at most 1, and less where
-/// the frame is not much above `floor`. Frames nearer than half of `gap` are not asked: every
-/// sound resembles itself a moment ago.
+/// the frame is not much above `floor`. Frames nearer than half of `gap` are excluded, because
+/// every sound resembles itself a moment before.
 pub(super) fn repeating(
     amplitude: &SpectralPlane,
     count: usize,
@@ -50,13 +50,13 @@ pub(super) fn repeating(
             .map(|pick| amplitude.row(pick).to_vec())
             .collect();
         let Some(median) = median_of(&mut picks) else {
-            // A clip too short to repeat says neither yes nor no.
+            // In a clip that is too short to repeat, the cue is neutral.
             row.fill(0.5);
             return;
         };
         for ((out, m), a) in row.iter_mut().zip(median).zip(amplitude.row(t)) {
-            // The paper takes the lesser of median and mixture: what repeats cannot be louder than
-            // what is there.
+            // The paper takes the lesser of median and mixture: the repeating part cannot be louder
+            // than the whole.
             *out = if *a > 0.0 {
                 (m / (a + floor)).min(a / (a + floor))
             } else {
@@ -123,7 +123,7 @@ fn similar(features: &SpectralPlane, t: usize, count: usize, gap: usize) -> Vec<
         let Some(pick) = likeness.iter().position(|&x| x >= best) else {
             break;
         };
-        // The frames beside a pick resemble it anyway and would take the places of other moments.
+        // Frames next to a pick resemble it anyway and would displace other moments.
         picks.push(pick);
         let end = likeness.len().min(pick + MIN_PICK_DISTANCE + 1);
         likeness[pick.saturating_sub(MIN_PICK_DISTANCE)..end].fill(f32::NEG_INFINITY);

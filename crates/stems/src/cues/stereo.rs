@@ -1,7 +1,8 @@
 //! Stereo position of a bin, between left and right.
 //!
 //! C. Avendano, "Frequency-domain source identification and manipulation in stereo mixes", 2003:
-//! voices are mixed to the centre nearly always, so what both channels share alike is a candidate.
+//! voices are mixed to the centre nearly always, so the part common to both channels is a
+//! candidate.
 
 use crate::parallel::{CancelCheck, WorkCancelled};
 use crate::plane::{SpectralPlane, running_mean};
@@ -50,8 +51,8 @@ impl StereoImage {
     }
 }
 
-/// Root of the difference signal's share of the power, 0..1, from what `centre` says:
-/// `|S|^2 = (P - cross) / 2` and `|M|^2 + |S|^2 = P`.
+/// Root of the difference signal's share of the power, 0..1, from `centre`: `|S|^2 = (P - cross) /
+/// 2` and `|M|^2 + |S|^2 = P`.
 pub(super) fn side(centre: f32) -> f32 {
     ((1.0 - centre) * 0.5).max(0.0).sqrt()
 }

@@ -30,7 +30,7 @@ impl Default for DecodeLimits {
     }
 }
 
-/// Why bytes could not be decoded. The messages are for the one who sent them.
+/// Why bytes could not be decoded. The messages are for their sender.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {

@@ -1,16 +1,16 @@
 //! Start and end of the sound in an MPEG-4 file.
 //!
-//! AAC encoders put silence in front and behind. The file says how much, in an edit list or in
-//! the comment that iTunes writes, but the demultiplexer does not apply either. This reads just
-//! those few fields, and whether the sound is encrypted; it is no second demultiplexer, and anything
-//! odd means "no trimming known".
+//! AAC encoders put silence in front and behind. The file says how much, in an edit list or in the
+//! comment that iTunes writes, but the demultiplexer does not apply either. This reads just those
+//! few fields, and whether the sound is encrypted; it is not a second demultiplexer, and anything
+//! unexpected means "no trimming known".
 
 /// The part of the decoded samples that belongs to the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SampleSpan {
     /// Samples to drop at the start.
     pub(super) start: u64,
-    /// Samples to keep after that, when the file says.
+    /// Samples to keep after that, if the file states it.
     pub(super) length: Option<u64>,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn span(file: &[u8], rate: u32) -> Option<SampleSpan> {
     }
     let (length, start) = first_edit(path(track, &[*b"edts", *b"elst"])?)?;
     // The edit's length counts in the movie's coarse units (often milliseconds) while the media's
-    // own duration is exact: they mean the same end when they differ by no more than one unit.
+    // own duration is exact: they mean the same end if they differ by no more than one unit.
     let unit = u64::from(scale.div_ceil(movie_scale));
     let edit = u128::from(length) * u128::from(scale) / u128::from(movie_scale);
     let edit = u64::try_from(edit).ok()?;
@@ -50,7 +50,7 @@ pub(super) fn span(file: &[u8], rate: u32) -> Option<SampleSpan> {
     Some(SampleSpan { start, length })
 }
 
-/// Whether the first sound track is locked: bought in a store and tied to an account.
+/// Whether the first sound track is encrypted: bought in a store and tied to an account.
 pub(super) fn is_encrypted(file: &[u8]) -> bool {
     let locked = |trak| {
         let entry = path(trak, &[*b"mdia", *b"minf", *b"stbl", *b"stsd"])?.get(12..16)?;
@@ -90,7 +90,7 @@ fn itunes_span(moov: &[u8]) -> Option<SampleSpan> {
     let at = moov.windows(name.len()).position(|w| w == name)?;
     let value = &moov[at + name.len()..];
     let data = value.windows(4).take(64).position(|w| w == b"data")?;
-    // Behind the name: four bytes of type and four of language.
+    // After the name: four bytes of type and four of language.
     let text = value.get(data + 12..)?;
     let text = std::str::from_utf8(&text[..text.len().min(72)]).ok()?;
     let mut words = text

@@ -82,5 +82,5 @@ impl From<Vec<u8>> for Recording {
 /// Enough to detect the kind.
 const HEAD: u64 = 64 * 1024;
 
-/// The size of a tag behind the sound.
+/// The size of a tag after the sound.
 const TAG: u64 = 128;

@@ -116,8 +116,8 @@ pub(super) fn read(
 
 /// The length in an MP3 file's first frame, if there is one. The demultiplexer ends the sound there
 /// or, without it, at a guess from the first bit rates, which is wrong for variable rates and for
-/// concatenated files. So it is told to read on, and the end is cut off only if what follows is no
-/// more than encoder padding.
+/// concatenated files. So it is configured to read on, and the end is cut off only if the rest is
+/// no more than encoder padding.
 struct AnnouncedLength {
     length: Option<u64>,
     padding: u64,
@@ -131,7 +131,7 @@ impl AnnouncedLength {
         }
     }
 
-    /// The part that is the recording of `frames` samples behind the encoder's delay.
+    /// The part with the recording of `frames` samples, after the encoder's delay.
     fn span(&self, frames: u64) -> Option<mp4::SampleSpan> {
         let length = self.length?;
         let behind = frames.saturating_sub(length);
@@ -185,7 +185,7 @@ fn damaged(format: AudioFormat, reason: &str) -> DecodeError {
     }
 }
 
-/// How decoding the packets went. A stream cut from a longer one has a bad packet or two at either
+/// Counts of good and bad packets. A stream cut from a longer one has a bad packet or two at either
 /// end and is still usable; one that fails everywhere is not.
 #[derive(Default)]
 struct PacketCounts {

@@ -80,9 +80,9 @@ fn wav(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
         let padded = u64::from(size) + u64::from(size & 1);
         match &kind {
             b"data" => {
-                // The length of a stream of unknown length stays as it is.
+                // The length of a stream of unknown length is not changed.
                 if announced != u32::MAX {
-                    // The length must match what is left, or the reader expects chunks behind the
+                    // The length must match the rest, otherwise the reader expects chunks after the
                     // end.
                     let kept = u64::from(announced).saturating_sub(skipped);
                     let kept = u32::try_from(kept).unwrap_or(u32::MAX);
@@ -110,7 +110,7 @@ fn wav(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
     Err(invalid(TOO_MANY))
 }
 
-/// The mark and the block that tells of the stream.
+/// The magic number and the STREAMINFO block.
 fn flac(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
     const STREAM_INFO: usize = 34;
     let mut mark = [0; 4];
@@ -209,7 +209,7 @@ fn count_boxes(body: &[u8], depth: usize, left: &mut usize) -> bool {
     true
 }
 
-/// A header of our own, followed by the rest of a file.
+/// A generated header, followed by the rest of a file.
 struct StrippedMedia<'a> {
     head: Vec<u8>,
     rest: Box<dyn MediaSource + 'a>,

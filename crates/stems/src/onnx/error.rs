@@ -11,7 +11,7 @@ pub enum ModelError {
     Field {
         /// The field: `mdx.n_fft`.
         field: String,
-        /// What is wrong.
+        /// The problem with the file.
         reason: String,
     },
     /// A file cannot be read.

@@ -21,11 +21,10 @@ pub(super) fn read_text(folder: &Path, file: &str, limit: u64) -> Result<String,
     String::from_utf8(bytes).map_err(|_| ModelError::file(file, "is not UTF-8 text"))
 }
 
-/// Reads a regular file that lies in the folder, wherever links lead.
+/// Reads a regular file that lies in the folder, even through links.
 fn read_at_most(folder: &Path, file: &str, limit: u64) -> Result<Vec<u8>, ModelError> {
     let failed = |e: std::io::Error| ModelError::file(file, e);
-    // Links are followed before the check: a link that leads out of the folder would pass it by
-    // name.
+    // Links are followed before the check: a link out of the folder would pass a check of its name.
     let inside = fs::canonicalize(folder).map_err(failed)?;
     let path = fs::canonicalize(folder.join(file)).map_err(failed)?;
     if !path.starts_with(&inside) {

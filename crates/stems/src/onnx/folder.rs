@@ -1,7 +1,7 @@
 //! The models folder: which models its files make, found again cheaply when files change.
 //!
 //! A model is a `NAME.toml` with the graphs that it names, or a lone `NAME.onnx` that UVR's table
-//! knows. One that cannot be used is an answer of its own and hides no other.
+//! knows. One that cannot be used is reported separately and hides no other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,14 +16,14 @@ use super::model::SeparationModel;
 use super::runtime::RuntimeOptions;
 use super::uvr::{self, UvrTable};
 
-/// A folder that is looked through again and again.
+/// A folder that is scanned repeatedly.
 #[derive(Debug)]
 pub struct ModelFolder {
     path: PathBuf,
     options: RuntimeOptions,
     /// The only model to load, if not all.
     only_model: Option<String>,
-    /// What became of each model's files, by the name of its manifest or lone graph.
+    /// The outcome for each model's files, by the name of its manifest or lone graph.
     cached_models: BTreeMap<String, CachedModel>,
 }
 
@@ -33,7 +33,7 @@ struct CachedModel {
     outcome: Result<Arc<SeparationModel>, ModelError>,
 }
 
-/// What tells an old file from a new one of the same name.
+/// Distinguishes an old file from a new one with the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileStamp {
     file: String,
@@ -47,11 +47,11 @@ struct FileStamp {
 pub struct RefusedModel {
     /// The name of its manifest or lone graph; `.` is the folder itself.
     pub file: String,
-    /// Why.
+    /// The error for this file.
     pub error: ModelError,
 }
 
-/// The most manifests and graphs that are looked at.
+/// The most manifests and graphs that are read.
 const MAX_FILES: usize = 256;
 
 impl ModelFolder {
@@ -74,8 +74,8 @@ impl ModelFolder {
         }
     }
 
-    /// Loads what is new or has changed, forgets what is gone, and returns all models in the order
-    /// of their files' names. Files that are as they were cost no more than a look at their dates.
+    /// Loads new and changed models, forgets removed ones, and returns all models in the order of
+    /// their files' names. Unchanged files only cost a check of their dates.
     pub fn scan(&mut self) -> Vec<Result<Arc<SeparationModel>, RefusedModel>> {
         let files = match self.files() {
             Ok(files) => files,
@@ -174,7 +174,7 @@ impl ModelFolder {
         self.load(file, manifest, &[uvr::TABLE_FILE])
     }
 
-    /// The model of a manifest, loaded unless all its files are as they were.
+    /// The model of a manifest, loaded unless all its files are unchanged.
     fn load(
         &self,
         file: &str,

@@ -27,7 +27,7 @@ impl StemFormulas {
             .filter(|s| !remainder(s))
             .collect();
         if told_apart.is_empty() {
-            // A lone instrumental tells the vocals apart, as what it leaves.
+            // A lone instrumental also gives the vocals, as the remainder.
             let instrumental = estimates.contains(&Stem::Instrumental);
             told_apart = vec![if instrumental {
                 Stem::Vocals

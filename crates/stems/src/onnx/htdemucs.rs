@@ -2,8 +2,8 @@
 //!
 //! S. Rouard, F. Massa & A. Défossez, "Hybrid Transformers for Music Source Separation", 2023. The
 //! published net contains a complex Fourier transform, which ONNX lacks, so that two kinds of
-//! graphs exist: those that compute it by other means, and those that leave it to us and take and
-//! give spectra beside waveforms.
+//! graphs exist: those that compute it by other means, and those that leave it to this program,
+//! with spectra as additional inputs and outputs.
 
 use super::error::ModelError;
 use super::manifest::{HtDemucsSettings, PortNames, StftPlacement};
@@ -35,7 +35,7 @@ pub(super) struct HtDemucs {
     external_stft: Option<ExternalStft>,
 }
 
-/// What is needed where the transform is ours.
+/// Data for graphs whose transform is computed here.
 #[derive(Debug)]
 struct ExternalStft {
     transform: CentredStft,
@@ -155,7 +155,7 @@ impl HtDemucs {
         let wanted = [wanted, (outside.output, &spectra[..])];
         let made = self.net.run(&given, &wanted, stop)?;
         let [waveforms, spectra] = &made[..] else {
-            // INVARIANT: `run` gives as many as were wanted.
+            // INVARIANT: `run` returns as many as were requested.
             return Err(SeparateError::Model("an output is missing".into()));
         };
         let channels = map(2 * stems, stop, |number| {

@@ -78,7 +78,7 @@ pub struct HtDemucsSettings {
     pub segment: usize,
     /// The part of a segment that overlaps the next.
     pub overlap: f64,
-    /// Where the Fourier transform is done; `None` to tell from the graph's inputs.
+    /// Where the Fourier transform is done; `None` to infer it from the graph's inputs.
     pub stft: Option<StftPlacement>,
     /// Names of the graph's ports, if their ranks are ambiguous.
     pub ports: PortNames,
@@ -90,7 +90,7 @@ pub struct HtDemucsSettings {
 pub enum StftPlacement {
     /// By the graph: waveforms in and out.
     Inside,
-    /// By us: a waveform and a spectrum in and out.
+    /// By this program: a waveform and a spectrum in and out.
     Outside,
 }
 
@@ -102,9 +102,9 @@ pub struct PortNames {
     pub waveform_input: Option<String>,
     /// The input that takes the spectrum.
     pub spectrum_input: Option<String>,
-    /// The output that holds the waveforms.
+    /// The output with the waveforms.
     pub waveform_output: Option<String>,
-    /// The output that holds the spectra.
+    /// The output with the spectra.
     pub spectrum_output: Option<String>,
 }
 
@@ -117,7 +117,7 @@ pub struct OpenUnmixSettings {
     pub n_fft: usize,
     /// Samples from one frame to the next.
     pub hop: usize,
-    /// Frames in one segment, where the graph leaves that open.
+    /// Frames in one segment, if the graph does not fix that.
     pub frames: Option<usize>,
     /// The part of a segment that overlaps the next.
     pub overlap: f64,
@@ -476,7 +476,7 @@ fn check_transform(kind: &str, n_fft: usize, hop: usize) -> Result<(), ModelErro
             format!("is {n_fft}, but must be even"),
         ));
     }
-    // From two frames over each sample on, their squared windows never sum to nothing.
+    // From two frames over each sample on, their squared windows never sum to zero.
     check_range(&format!("{kind}.hop"), hop, n_fft / 64, n_fft / 2)
 }
 

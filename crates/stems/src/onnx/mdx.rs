@@ -13,10 +13,10 @@ use super::stitch::{SegmentFade, SegmentPlan};
 use crate::SeparateError;
 use crate::parallel::{CancelCheck, map};
 
-/// The peak to which a clip is scaled, so that quiet ones fare no worse than loud ones.
+/// The peak to which a clip is scaled, so that quiet ones are separated as well as loud ones.
 pub(super) const PEAK: f32 = 0.9;
 
-/// Bins from 0 Hz up that the graph must not hear.
+/// Bins from 0 Hz up that are silenced in the graph's input.
 const SILENT_BINS: usize = 3;
 
 #[derive(Debug)]
@@ -54,13 +54,13 @@ impl MdxNet {
             ..
         } = self.settings;
         let (segment, trim) = (hop * (dim_t - 1), n_fft / 2);
-        // What a chunk gives that its reflected edges did not touch.
+        // The part of a chunk that is not affected by its reflected edges.
         let kept = segment - 2 * trim;
         SegmentPlan {
             segment,
             step: super::stitch::step(segment, overlap),
             lead: trim,
-            // UVR's padding, so that the last chunk ends as these models are used to.
+            // UVR's padding, so that the last chunk ends as in these models' usual use.
             total: trim + frames + (kept + trim - frames % kept),
             frames,
             fade: if overlap > 0.0 {

@@ -1,9 +1,9 @@
 //! Separation models of the operator: ONNX graphs of three published families.
 //!
-//! A graph does not say how its spectra were made, so a [`ModelManifest`] beside it does; a
-//! [`ModelFolder`] finds both, and a [`SeparationModel`] separates as the built-in engine does: the
-//! same clips in, the same stems out, the same exact sums. The runtime is a library that is loaded
-//! when it is first needed; nothing is ever downloaded.
+//! A graph does not contain how its spectra were made, so a [`ModelManifest`] next to it does; a
+//! [`ModelFolder`] finds both, and a [`SeparationModel`] separates as the built-in engine does:
+//! with the same inputs, outputs and exact sums. The runtime is a library that is loaded when it is
+//! first needed; nothing is ever downloaded.
 //!
 //! ```text
 //! clip -> 44.1 kHz stereo -> overlapping segments -> spectra -> graph -> spectra -> stitched

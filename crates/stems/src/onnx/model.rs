@@ -30,14 +30,14 @@ enum LoadedFamily {
 }
 
 impl SeparationModel {
-    /// Loads the graphs that `manifest` names from `folder`, checks them against it, and runs
-    /// them on silence once.
+    /// Loads the graphs of `manifest` from `folder`, checks them against it, and runs them on
+    /// silence once.
     pub fn load(
         folder: &Path,
         manifest: ModelManifest,
         options: &RuntimeOptions,
     ) -> Result<Self, ModelError> {
-        // Before files are read, which may be large.
+        // Checked before files are read, which may be large.
         runtime::environment(options)?;
         let open = |graph: &GraphFile| open(folder, graph, options);
         let (family, estimates) = match &manifest.kind {
@@ -73,7 +73,7 @@ impl SeparationModel {
         Ok(model)
     }
 
-    /// Loads the model of one manifest file; its graphs lie in the same folder.
+    /// Loads the model of one manifest file; its graphs are in the same folder.
     pub fn open(manifest: &Path, options: &RuntimeOptions) -> Result<Self, ModelError> {
         let name = manifest.file_name().and_then(|name| name.to_str());
         let (Some(name), Some(folder)) = (name, manifest.parent()) else {
@@ -93,23 +93,23 @@ impl SeparationModel {
         &self.manifest.name
     }
 
-    /// What was read of it, or made up from UVR's table.
+    /// Its manifest, read from a file or generated from UVR's table.
     pub fn manifest(&self) -> &ModelManifest {
         &self.manifest
     }
 
-    /// The stems that it can tell apart. [`Stem::Other`] and [`Stem::Instrumental`] are not among
-    /// them where they are what is left.
+    /// The stems that it can separate, without [`Stem::Other`] and [`Stem::Instrumental`] if they
+    /// are remainders.
     pub fn separable_stems(&self) -> &[Stem] {
         &self.formulas.separable
     }
 
-    /// All stems that it can be asked for, remainders included.
+    /// All stems that it offers, including remainders.
     pub fn offered(&self) -> &[Stem] {
         &self.formulas.offered
     }
 
-    /// How a clip of so many samples at 44.1 kHz is cut into segments.
+    /// The division into segments of a clip with this many samples at 44.1 kHz.
     pub(super) fn plan(&self, frames: usize) -> SegmentPlan {
         match &self.family {
             LoadedFamily::Mdx(mdx) => mdx.plan(frames),
@@ -118,11 +118,11 @@ impl SeparationModel {
         }
     }
 
-    /// What the clip's samples have to be brought to: this is subtracted, then multiplied.
+    /// The scaling of a clip's samples: the first value is subtracted, then the second multiplied.
     pub(super) fn scale(&self, shape: ClipShape) -> (f32, f32) {
         match &self.family {
             LoadedFamily::Mdx(_) => (0.0, mdx::PEAK / shape.peak),
-            // As the published code does: by the mean and the deviation of the mono mix.
+            // As in the published code: by the mean and the deviation of the mono mix.
             LoadedFamily::HtDemucs(_) => (shape.mean, 1.0 / shape.deviation.max(1e-8)),
             LoadedFamily::OpenUnmix(_) => (0.0, 1.0),
         }
@@ -141,7 +141,8 @@ impl SeparationModel {
         }
     }
 
-    /// The graph's word on its outputs is not enough: sizes may be open, values may be anything.
+    /// Runs the graph once on silence. Its declared outputs are not sufficient: sizes may be
+    /// dynamic, and values arbitrary.
     fn run_on_silence(&self) -> Result<(), ModelError> {
         // A plan for an endless clip has full segments; Open-Unmix shortens them for short clips.
         let silence = vec![0.0; self.plan(usize::MAX / 4).segment];
@@ -156,7 +157,7 @@ impl SeparationModel {
     }
 }
 
-/// Reads a graph and hands it to the runtime, if it is the file that the manifest means.
+/// Reads a graph and passes it to the runtime, if its digest matches the manifest.
 fn open(
     folder: &Path,
     graph: &GraphFile,

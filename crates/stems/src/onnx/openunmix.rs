@@ -15,7 +15,7 @@ use super::wiener_refine;
 use crate::parallel::{CancelCheck, fill_rows, map};
 use crate::{SeparateError, Stem};
 
-/// Frames in a segment where neither graph nor manifest says: 30 seconds.
+/// Frames in a segment if neither graph nor manifest sets it: 30 seconds.
 const FRAMES: usize = 1_292;
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl OpenUnmix {
         } = self.settings;
         let mut segment = hop * (self.frames - 1);
         if self.any_length && frames < segment {
-            // A short clip need not be filled up with silence.
+            // A short clip need not be padded with silence.
             segment = frames.max(2 * n_fft);
         }
         SegmentPlan {
@@ -122,8 +122,8 @@ impl OpenUnmix {
         }
         drop(magnitudes);
         if wiener {
-            // Without a graph for the rest, what the stems leave over takes part in the filter as
-            // one more source. Otherwise it would be shared out among them.
+            // Without a graph for the rest, the remainder of the stems is used in the filter as one
+            // more source. Otherwise it would be distributed among them.
             let complete = self.settings.graphs.contains_key(&Stem::Other);
             wiener_refine::refine(&mix, &mut stems, bins, complete, stop)?;
         }
@@ -143,7 +143,7 @@ fn with_phase(magnitudes: &[f32], mix: &[Complex32], bins: usize) -> Vec<Complex
     let value = |(i, x): (usize, &Complex32)| {
         let magnitude = magnitudes[(i % bins) * frames + i / bins];
         let norm = x.norm();
-        // A silent bin has no phase to take over.
+        // A silent bin has no phase to use.
         if norm > 0.0 {
             x * (magnitude / norm)
         } else {

@@ -28,7 +28,7 @@ pub struct RuntimeOptions {
 
 static ENVIRONMENT: Mutex<Option<Environment>> = Mutex::new(None);
 
-/// Loads the library once, or says why it cannot be loaded.
+/// Loads the library once, or returns why it cannot be loaded.
 pub(super) fn environment(options: &RuntimeOptions) -> Result<Environment, ModelError> {
     let mut slot = locked(&ENVIRONMENT);
     if let Some(environment) = &*slot {
@@ -154,7 +154,7 @@ impl GraphSession {
         })
     }
 
-    /// Runs the graph and returns the wanted outputs in order. All values are finite.
+    /// Runs the graph and returns the requested outputs in order. All values are finite.
     pub(super) fn run(
         &self,
         given: &[InputTensor<'_>],
@@ -162,8 +162,8 @@ impl GraphSession {
         stop: CancelCheck<'_>,
     ) -> Result<Vec<Vec<f32>>, SeparateError> {
         stop.check()?;
-        // A cancelled run fails with a message of the runtime's own. The second check turns that
-        // into a cancellation.
+        // A cancelled run fails with the runtime's own message. The second check turns that into a
+        // cancellation.
         let made = catch_panics(|| self.run_watched(given, wanted, stop));
         stop.check()?;
         made.map_err(SeparateError::Model)
@@ -185,7 +185,7 @@ impl GraphSession {
         let outputs = std::thread::scope(|scope| {
             // Ends when `running` is dropped.
             let (running, ended) = channel::<()>();
-            // A running graph cannot ask whether to stop, so another thread asks, and terminates
+            // A running graph cannot check for cancellation, so another thread does, and terminates
             // it.
             let options = &options;
             scope.spawn(move || {
@@ -214,7 +214,7 @@ impl GraphSession {
                     "its output `{name}` has shape {dims:?} instead of {shape:?}"
                 ));
             }
-            // A single value that is no number would spread over everything that overlaps it.
+            // A single NaN would spread over everything that overlaps it.
             if !values.iter().all(|x| x.is_finite()) {
                 return Err(format!(
                     "its output `{name}` holds values that are no numbers"

@@ -17,8 +17,8 @@ use crate::separate::gather;
 use crate::stft::RATE;
 use crate::{Audio, ClipShape, SeparateError, SeparationControl, SeparationEngine, Stem, StemSink};
 
-/// Separates a clip that arrives and leaves piece by piece, by a model; like
-/// [`BlockSeparator`](crate::BlockSeparator) for the built-in engine. Memory does not grow with the clip.
+/// Separates a clip piece by piece with a model; like [`BlockSeparator`](crate::BlockSeparator) for
+/// the built-in engine. Memory does not grow with the clip.
 pub struct ModelSeparator {
     model: Arc<SeparationModel>,
     shape: ClipShape,
@@ -30,11 +30,11 @@ pub struct ModelSeparator {
     received: usize,
     /// The mix from the first sample that is not written yet.
     mix: Vec<Vec<f32>>,
-    /// Estimates of the same stretch as far as they are finished, by estimate and channel.
+    /// Estimates of the same stretch as far as they are complete, by estimate and channel.
     estimates: Vec<Vec<Vec<f32>>>,
 }
 
-/// How much of what [`ModelSeparator::push`] gets is taken at a time, in seconds.
+/// How much of the input of [`ModelSeparator::push`] is processed at a time, in seconds.
 const PIECE_SECONDS: usize = 4;
 
 impl ModelSeparator {
@@ -51,7 +51,7 @@ impl ModelSeparator {
             .filter_map(|stem| model.formulas.formula(*stem));
         let formulas: Vec<StemFormula> = formulas.collect();
         let estimates = model.formulas.estimates.len();
-        // Nothing in this clip, or nothing that single precision could scale; or nothing asked.
+        // The clip is silent, or too quiet to scale in single precision, or no stems are requested.
         let idle = shape.peak < 1e-25 || shape.frames == 0 || wanted.is_empty();
         let pairs = (0..shape.channels).step_by(2);
         let pairs = pairs.map(|first| first..shape.channels.min(first + 2));
@@ -106,7 +106,7 @@ impl ModelSeparator {
         self.write(write)
     }
 
-    /// Writes of every wanted stem what all its estimates are finished for.
+    /// Writes the part of every requested stem for which all its estimates are complete.
     fn write(&mut self, write: &mut StemSink<'_>) -> Result<(), SeparateError> {
         let finished = self.estimates.iter().flatten().map(Vec::len).min();
         let finished = finished.unwrap_or(0).min(self.mix[0].len());
@@ -118,8 +118,8 @@ impl ModelSeparator {
                 .map(|c| match formula {
                     StemFormula::Estimate(i) => self.estimates[*i][c][..finished].to_vec(),
                     StemFormula::Without(all) => {
-                        // Subtracted at the clip's own rate, as the last step: the sum is the mix
-                        // whatever the model did.
+                        // Subtracted at the clip's own rate, as the last step: the sum is the mix,
+                        // whatever the model returned.
                         let mut left = self.mix[c][..finished].to_vec();
                         for i in all {
                             let part = left.iter_mut().zip(&self.estimates[*i][c]);
@@ -180,10 +180,10 @@ impl SeparationEngine for ModelSeparator {
     }
 }
 
-/// One channel or two on their way through the model, which wants two.
+/// One or two channels going through the model, which needs two.
 struct ChannelLane {
     channels: Range<usize>,
-    /// Subtracted, then multiplied.
+    /// The value to subtract, and the factor to multiply by afterwards.
     scale: (f32, f32),
     to_model: Vec<RateConverter>,
     stitch: SegmentStitcher,
@@ -219,7 +219,7 @@ impl ChannelLane {
         }
     }
 
-    /// Takes the next samples of all channels of the clip, and its end when this is it.
+    /// Takes the next samples of all channels of the clip, and with `last` its end.
     fn push(&mut self, piece: &[Vec<f32>], last: bool) {
         let (offset, gain) = self.scale;
         let inlet = self.stitch.inlet();
@@ -237,14 +237,14 @@ impl ChannelLane {
                 .for_each(|x| *x = (*x - offset) * gain);
         }
         if mono {
-            // The model wants two channels, so a mono clip is heard on both.
+            // The model needs two channels, so a mono clip is used for both.
             let [left, right] = inlet;
             let known = right.len();
             right.extend_from_slice(&left[known..]);
         }
     }
 
-    /// Does one segment, if all of it is there.
+    /// Processes one segment, if all of it has arrived.
     fn process_segment(
         &mut self,
         model: &SeparationModel,
@@ -286,7 +286,7 @@ impl ChannelLane {
 }
 
 impl SeparationModel {
-    /// Separates `mix` and returns the `wanted` stems in the order asked for, like
+    /// Separates `mix` and returns the `wanted` stems in the requested order, like
     /// [`separate`](crate::separate()). Channels beyond two are separated pair by pair.
     pub fn separate(
         self: &Arc<Self>,

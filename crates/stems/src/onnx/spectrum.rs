@@ -99,7 +99,7 @@ impl CentredStft {
         let mut sum = vec![0.0f32; self.synthesis_gain.len().max(self.n_fft / 2 + self.length)];
         for t in 0..self.frames() {
             fill(t, &mut spectrum);
-            // The transform insists that these two are real, as they are for every real sound.
+            // The transform requires that these two are real, as they are for every real sound.
             spectrum[0].im = 0.0;
             spectrum[self.n_fft / 2].im = 0.0;
             let done = self
@@ -121,7 +121,7 @@ impl CentredStft {
     }
 }
 
-/// A sound with so many samples more on each side, mirrored about its first and last one. The
+/// A sound extended by this many samples on each side, mirrored about its first and last one. The
 /// sound is longer than either.
 pub(super) fn reflect(sound: &[f32], before: usize, after: usize) -> Vec<f32> {
     let mut padded = Vec::with_capacity(before + sound.len() + after);
@@ -156,7 +156,7 @@ pub(super) fn to_tensor(
     Ok(tensor)
 }
 
-/// The lowest bins of frame `t` of one channel, from a tensor as [`to_tensor`] makes it.
+/// The lowest bins of frame `t` of one channel, from a tensor in the layout of [`to_tensor`].
 pub(super) fn from_tensor(
     tensor: &[f32],
     channel: usize,

@@ -1,7 +1,7 @@
 //! The segment stitcher: cuts a stereo sound into overlapping segments and joins the results.
 //!
 //! Segments are weighted by a window, added, and divided by the sum of the windows. The sound
-//! comes and goes in pieces; only what a segment may still need is kept.
+//! arrives and leaves in pieces; only the samples that a segment may still need are kept.
 
 use super::stereo::StereoSound;
 
@@ -14,14 +14,14 @@ pub(super) struct SegmentPlan {
     pub(super) step: usize,
     /// Silence before the sound, which is cut off again.
     pub(super) lead: usize,
-    /// The sound with silence before and behind it.
+    /// The sound with silence before and after it.
     pub(super) total: usize,
     /// The sound.
     pub(super) frames: usize,
     pub(super) fade: SegmentFade,
 }
 
-/// How segments are weighted, and where a last one that is too short stands in its segment.
+/// How segments are weighted, and the position of a short last one in its segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SegmentFade {
     /// Not at all; at the start.
@@ -43,12 +43,12 @@ impl SegmentPlan {
         number * self.step
     }
 
-    /// How many of its samples lie in the padded sound.
+    /// How many of its samples are in the padded sound.
     fn covered(&self, number: usize) -> usize {
         self.segment.min(self.total - self.start(number))
     }
 
-    /// How many of its samples lie before those.
+    /// How many of its samples are before those.
     fn leading_samples(&self, number: usize) -> usize {
         match self.fade {
             SegmentFade::None | SegmentFade::Hann => 0,
@@ -58,7 +58,7 @@ impl SegmentPlan {
         }
     }
 
-    /// Where its first sample lies in the sound itself; below zero there is silence.
+    /// The position of its first sample in the sound itself; below zero there is silence.
     fn input_start(&self, number: usize) -> isize {
         self.start(number).cast_signed()
             - self.leading_samples(number).cast_signed()
@@ -89,7 +89,7 @@ impl SegmentPlan {
     }
 }
 
-/// Samples from the start of one segment to the next, of which they share that part.
+/// Samples from the start of one segment to the next, which overlap by this fraction.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -100,7 +100,7 @@ pub(super) fn step(segment: usize, overlap: f64) -> usize {
     (((1.0 - overlap) * segment as f64) as usize).max(1)
 }
 
-/// The work on one sound.
+/// The state of the work on one sound.
 pub(super) struct SegmentStitcher {
     plan: SegmentPlan,
     /// The next segment's number.
@@ -125,7 +125,7 @@ impl SegmentStitcher {
         }
     }
 
-    /// The samples of the sound that are next; it must not get more than it was made for.
+    /// The buffer for the next samples; it must not get more samples than planned.
     pub(super) fn inlet(&mut self) -> &mut StereoSound {
         &mut self.sound
     }
@@ -155,7 +155,7 @@ impl SegmentStitcher {
         }))
     }
 
-    /// Takes what was made of that segment, and gives what no later segment changes.
+    /// Adds the results of that segment, and returns the samples that no later segment changes.
     pub(super) fn add(&mut self, stems: &[StereoSound]) -> Vec<StereoSound> {
         let plan = self.plan;
         let (covered, before) = (plan.covered(self.next), plan.leading_samples(self.next));
@@ -173,7 +173,7 @@ impl SegmentStitcher {
         } else {
             plan.start(self.next)
         };
-        // What lies in the silence around the sound is cut off.
+        // The padding around the sound is cut off.
         let sound = |at: usize| at.clamp(plan.lead, plan.lead + plan.frames);
         let from = sound(start).saturating_sub(start);
         let to = sound(end).saturating_sub(start);

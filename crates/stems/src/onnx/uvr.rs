@@ -22,7 +22,7 @@ pub(super) const MAX_BYTES: u64 = 4 * 1024 * 1024;
 /// How much of a file's end is hashed.
 const HASHED_BYTES: usize = 10_000 * 1_024;
 
-/// The hash that UVR knows a file by, in lower-case hexadecimal.
+/// The hash by which UVR identifies a file, in lower-case hexadecimal.
 #[must_use]
 pub fn hash(file: &[u8]) -> String {
     let tail = &file[file.len().saturating_sub(HASHED_BYTES)..];
@@ -45,14 +45,14 @@ struct UvrEntry {
 }
 
 impl UvrTable {
-    /// Reads the table's text. One entry that is not understood spoils no other.
+    /// Reads the table's text. An entry that is not understood does not affect others.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         serde_json::from_str(text)
             .map(Self)
             .map_err(|e| ModelError::field(TABLE_FILE, e.to_string()))
     }
 
-    /// What a manifest would say of `file`, which has this [`hash`].
+    /// The manifest for `file`, which has this [`hash`].
     pub fn manifest(&self, file: &str, hash: &str) -> Result<ModelManifest, ModelError> {
         let field = |name: &str| format!("{TABLE_FILE}.{hash}{name}");
         let Some(entry) = self.0.get(hash) else {
@@ -105,7 +105,8 @@ impl UvrTable {
     }
 }
 
-/// A model's name from its file's: without the ending, and `-` for what a name may not hold.
+/// A model's name from its file's: without the ending, and with `-` for characters that a name may
+/// not contain.
 fn name(file: &str) -> String {
     let stem = file.strip_suffix(".onnx").unwrap_or(file);
     let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);

@@ -2,28 +2,28 @@
 //!
 //! The local Gaussian model of the built-in engine's filter (N. Q. K. Duong, E. Vincent & R.
 //! Gribonval 2010; A. A. Nugraha et al. 2016), one round, for any number of stems whose estimates
-//! need not sum to the mix. Where no stem stands for all the rest, what they leave over takes part as
-//! one more.
+//! need not sum to the mix. If no stem represents the whole rest, the remainder is used as one
+//! more.
 
 use realfft::num_complex::Complex32;
 
 use crate::parallel::{CancelCheck, WorkCancelled, map};
 use crate::wiener::SpatialCovariance;
 
-/// Frames over which a stem is taken to stand in one place.
+/// Frames over which a stem is assumed to have one position.
 const BLOCK: usize = 300;
 
-/// How much of each stem comes from all sides alike.
+/// The part of each stem assumed to come from all directions.
 const DIFFUSE_SHARE: f32 = 0.05;
 
-/// Keeps the sum invertible where all stems stand in one place.
+/// Keeps the sum invertible if all stems have the same position.
 const NOISE: f32 = 1e-3;
 
 type StereoSpectra = [Vec<Complex32>; 2];
 type StereoBin = [Complex32; 2];
 
-/// Refines the stems' spectra, which hold `bins` values for each frame, as the mix's do. `complete`
-/// stems are meant to be the whole mix.
+/// Refines the stems' spectra, which have `bins` values for each frame, like the mix's. With
+/// `complete`, the stems sum to the whole mix.
 pub(super) fn refine(
     mix: &StereoSpectra,
     stems: &mut [StereoSpectra],
@@ -58,8 +58,7 @@ fn refine_bin(
     places: impl Iterator<Item = usize> + Clone,
 ) -> Vec<StereoBin> {
     let sources = stems.len() + usize::from(!complete);
-    // The estimates in one frame, and what they leave over if they are not meant to be the whole
-    // mix.
+    // The estimates in one frame, and the remainder if they do not sum to the whole mix.
     let estimates = |i: usize| {
         let mut values: Vec<StereoBin> = stems.iter().map(|stem| bin_at(stem, i)).collect();
         if !complete {
@@ -90,7 +89,7 @@ fn refine_bin(
         if half < 1e-20 {
             values.fill(StereoBin::default());
         } else {
-            // Powers relative to the mix's keep the inverse well scaled for quiet and loud alike.
+            // Powers relative to the mix's keep the inverse well scaled for quiet and loud frames.
             let shares: Vec<f32> = values.iter().map(|v| 0.5 * power(*v) / half).collect();
             let mut sum = SpatialCovariance::white(NOISE);
             let places = covariances.iter().zip(&shares);

@@ -25,7 +25,7 @@ record! {
     }
 }
 
-/// A parcel as its label says it.
+/// The label of a parcel.
 #[derive(Debug, PartialEq)]
 struct Label {
     text: String,

@@ -1,8 +1,8 @@
 //! One connection to Postgres, used by one thread, with a timeout on every wait.
 //!
 //! The driver's own blocking client waits forever for a server that has stopped. This one gives up
-//! at a deadline; what the server did with the last statement is then unknown, so the session is
-//! broken and the connection is closed.
+//! at a deadline; the outcome of the last statement is then unknown, so the session is broken and
+//! the connection is closed.
 
 pub mod notify_channel;
 pub(crate) mod server;
@@ -22,8 +22,8 @@ use crate::StoreError;
 use crate::pg_session::server::PostgresServer;
 
 /// How long a statement may wait for a lock, in milliseconds.
-// Shorter than the statement timeout, so that a conflict is reported as one and the write is tried
-// again.
+// Shorter than the statement timeout, so that a conflict is reported as such and the write is
+// retried.
 pub(crate) const LOCK_MS: u32 = 1500;
 /// The server's statement timeout; does not apply to COMMIT.
 pub(crate) const STATEMENT_MS: u32 = 2500;
@@ -41,7 +41,7 @@ pub struct PgSession {
     pending_sql: String,
     /// The transaction's id, once known.
     transaction: Option<String>,
-    /// Names this run of this server: see [`PgSession::read_server_run`].
+    /// Identifies this run of this server: see [`PgSession::read_server_run`].
     server_run: String,
     /// Whether a transaction is open.
     is_open: bool,
@@ -53,7 +53,7 @@ pub struct PgSession {
     last_used: Instant,
 }
 
-/// What went wrong on a session since the last call of [`PgSession::trouble`].
+/// The kind of trouble on a session since the last call of [`PgSession::trouble`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionTrouble {
     Refused,
@@ -65,22 +65,23 @@ pub(crate) enum SessionTrouble {
     Lost,
 }
 
-/// A transaction by its id, in the run of the server that gave it. A server that crashed, or a standby in
-/// its place, goes on counting from what is on its disk: an id whose transaction was lost is given again.
+/// A transaction's id, with the run of the server that assigned it. A server that crashed, or a
+/// standby in its place, continues to count from the state on its disk, so the id of a lost
+/// transaction is assigned again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TransactionRef {
     pub(crate) id: String,
     pub(crate) server_run: String,
 }
 
-/// How a COMMIT ended.
+/// The outcome of a COMMIT.
 pub(crate) enum CommitOutcome {
     /// On disk, and on the synchronous standby if there is one.
     Committed,
     /// The server refused; everything is rolled back.
     Refused(StoreError),
-    /// Unknown; the transaction's id will tell. `warned` means that it is on the server's disk, but
-    /// perhaps not on the standby's.
+    /// Unknown; it can be looked up by the transaction's id. `warned` means that it is on the
+    /// server's disk, but perhaps not on the standby's.
     InDoubt {
         transaction: TransactionRef,
         warned: bool,
@@ -144,8 +145,8 @@ impl PgSession {
         self.deadline = deadline;
     }
 
-    /// Finds out which run of which server this is. A server that goes on after a crash of one of its
-    /// processes is the same program, but has lost its statistics.
+    /// Finds out which run of which server this is. A server that continues after a crash of one of
+    /// its processes is still the same program, but has lost its statistics.
     pub(crate) fn read_server_run(&mut self) -> Result<(), StoreError> {
         let sql =
             "SELECT CONCAT(pg_postmaster_start_time(), ' ', stats_reset) FROM pg_stat_bgwriter";
@@ -155,7 +156,7 @@ impl PgSession {
         Ok(())
     }
 
-    /// The run of the server that this connection was opened to.
+    /// The run of the server to which this connection was opened.
     pub(crate) fn server_run(&self) -> &str {
         &self.server_run
     }
@@ -169,7 +170,7 @@ impl PgSession {
         self.last_used.elapsed()
     }
 
-    /// Whether it answers.
+    /// Whether the server answers.
     pub(crate) fn answers(&mut self) -> bool {
         self.script(";").is_ok()
     }
@@ -187,7 +188,7 @@ impl PgSession {
         )
     }
 
-    /// What went wrong since the last call; a broken session stays broken.
+    /// The trouble since the last call; a broken session stays broken.
     pub(crate) fn trouble(&mut self) -> Option<SessionTrouble> {
         let trouble = self.trouble;
         if !self.is_broken() {
@@ -203,13 +204,13 @@ impl PgSession {
     }
 
     /// Begins a transaction together with its first statement. It sets its own timeouts, so that
-    /// they hold behind a pooler too. `turn` is an advisory lock shared by writers of the same
+    /// they also apply behind a pooler. `turn` is an advisory lock shared by writers of the same
     /// rows.
     pub(crate) fn begin(&mut self, turn: Option<i32>) {
         self.transaction = None;
         // A role or a database may be set to commit before the data is on disk, so that is raised.
-        // The id of the transaction is asked for because it alone tells what became of a COMMIT
-        // whose answer is lost.
+        // The id of the transaction is read because only it allows the outcome of a COMMIT with a
+        // lost answer to be looked up.
         self.send_ahead(&format!(
             "BEGIN; SELECT set_config('lock_timeout', '{LOCK_MS}', true), \
              set_config('statement_timeout', '{STATEMENT_MS}', true), \
@@ -224,10 +225,10 @@ impl PgSession {
 
     /// Begins a read-only transaction with this time limit.
     ///
-    /// Lists are planned for their own values: a plan for any value knows neither how many rows an
-    /// optional condition leaves nor how many an account has. By the default cost of a random read
-    /// an idle account's page would be looked for among everybody's newest tasks, all of them; and
-    /// compiling a statement takes longer than any of them runs.
+    /// Lists are planned for their own values: a generic plan considers neither how many rows an
+    /// optional condition selects nor how many an account has. With the default cost of a random
+    /// read, an idle account's page would be searched for among all tasks of all accounts; and JIT
+    /// compilation of a statement takes longer than running it.
     pub(crate) fn begin_reading(&mut self, limit: Duration) {
         self.send_ahead(&format!(
             "BEGIN READ ONLY; SET LOCAL statement_timeout = {}; SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS}; \
@@ -261,7 +262,7 @@ impl PgSession {
         }
     }
 
-    /// Sends what was waiting for the next statement.
+    /// Sends the SQL that was waiting for the next statement.
     pub(crate) fn flush(&mut self) -> Result<(), StoreError> {
         if self.pending_sql.is_empty() {
             return Ok(());
@@ -282,7 +283,7 @@ impl PgSession {
             server_run: self.server_run.clone(),
         });
         self.deadline = deadline;
-        // A server that stops waiting for its standby commits all the same, with a warning. Only a
+        // A server that stops waiting for its standby commits anyway, with a warning. Only a
         // warning of this COMMIT counts.
         self.warned.store(false, Ordering::Release);
         self.pending_sql.push_str("COMMIT;");
@@ -297,7 +298,7 @@ impl PgSession {
                 self.write_accepted = Some(true);
                 CommitOutcome::Committed
             }
-            // The COMMIT may have arrived, so only the server can tell.
+            // The COMMIT may have arrived, so only the server knows the outcome.
             (Err(error), Some(transaction)) if self.is_broken() => {
                 tracing::warn!(%error, transaction = transaction.id, "unknown whether a transaction was committed");
                 CommitOutcome::InDoubt {
@@ -375,14 +376,15 @@ impl PgSession {
         let limited = async { tokio::time::timeout_at(deadline, exchange).await };
         let answered = self.runtime.block_on(limited);
         self.last_used = Instant::now();
-        // What the server did with the statement is not known, so the session is not used again.
+        // The outcome of the statement is unknown, so the session is not used again.
         let (first, answer) = answered.map_err(|_| {
             self.trouble = Some(SessionTrouble::TimedOut);
             StoreError::TimedOut
         })?;
         let ends = ahead.ends_with("COMMIT;") || ahead == "ROLLBACK;";
         self.is_open = ahead.contains("BEGIN") || (self.is_open && !ends);
-        // An error in the SQL that was sent ahead is the cause of the one behind it.
+        // An error in the SQL that was sent ahead is the cause of the error of the statement after
+        // it.
         let said = first.map_err(|error| self.note_error(error))?;
         if let Some(transaction) = said.iter().find_map(transaction_id) {
             self.transaction = Some(transaction);
@@ -397,7 +399,7 @@ impl PgSession {
             SqlState::IO_ERROR,
             SqlState::READ_ONLY_SQL_TRANSACTION,
         ];
-        // A process whose database takes no writes is not ready.
+        // A process whose database accepts no writes is not ready.
         if error.code().is_some_and(|code| unwritable.contains(code)) {
             self.write_accepted = Some(false);
         }
@@ -406,7 +408,8 @@ impl PgSession {
         }
         let error = StoreError::from(error);
         if matches!(error, StoreError::Pooler) {
-            // Where one is lost, the others may be lost or belong to another process.
+            // If one prepared statement is lost, the others may be lost or belong to another
+            // process.
             self.statements.clear();
             tracing::error!(%error, "a prepared statement was lost behind the pooler");
         }

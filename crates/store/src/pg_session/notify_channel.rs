@@ -10,20 +10,21 @@ use tokio_postgres::{AsyncMessage, Client};
 
 use crate::StoreError;
 
-/// Timeout for telling something.
+/// Timeout of a notification.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What a connection sends by itself.
+/// The messages that a connection sends without being asked.
 pub(crate) type MessageStream =
     Pin<Box<dyn Stream<Item = Result<AsyncMessage, tokio_postgres::Error>> + Send>>;
 
-/// A connection only for telling and hearing. What is told is lost when nobody listens.
+/// A connection only for sending and receiving notifications. A notification is lost if no
+/// connection listens.
 pub struct NotifyChannel {
     client: Client,
     mail: ChannelInbox,
 }
 
-/// What arrives on a connection.
+/// The messages of a connection.
 struct ChannelInbox {
     messages: MessageStream,
     received: VecDeque<String>,
@@ -40,7 +41,7 @@ impl NotifyChannel {
         Ok(Self { client, mail })
     }
 
-    /// Tells all processes, this one too.
+    /// Notifies all processes, including this one.
     pub async fn notify(&mut self, text: &str) -> Result<(), StoreError> {
         let values: [(&(dyn ToSql + Sync), Type); 1] = [(&text, Type::TEXT)];
         let told = self
@@ -49,7 +50,7 @@ impl NotifyChannel {
         self.mail.read_until_answered(told).await.map(drop)
     }
 
-    /// Waits for the next text.
+    /// Waits for the next notification.
     pub async fn next_message(&mut self) -> Result<String, StoreError> {
         loop {
             if let Some(text) = self.mail.received.pop_front() {
@@ -74,7 +75,7 @@ impl ChannelInbox {
         }
     }
 
-    /// The answer to a request, which comes only while messages are read.
+    /// Waits for the answer to a request, which arrives only while messages are read.
     async fn read_until_answered<T>(
         &mut self,
         request: impl Future<Output = Result<T, tokio_postgres::Error>>,

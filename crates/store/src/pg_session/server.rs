@@ -25,7 +25,7 @@ const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(10), Duration:
 pub(crate) struct PostgresServer(Arc<ServerInner>);
 
 struct ServerInner {
-    /// One per host.
+    /// The settings of each host.
     hosts: Vec<Config>,
     /// The host that answered last.
     latest: AtomicUsize,
@@ -46,8 +46,8 @@ impl PostgresServer {
         })))
     }
 
-    /// Connects to the first host that answers and fits, starting with the last good one. A host
-    /// that hangs costs only its timeout.
+    /// Connects to the first suitable host that answers, starting with the last good one. A host
+    /// that does not answer costs only its timeout.
     pub(crate) fn connect(&self) -> Result<PgSession, StoreError> {
         let hosts = &self.0.hosts;
         let first = self.0.latest.load(Ordering::Relaxed);
@@ -64,7 +64,7 @@ impl PostgresServer {
         Err(refused)
     }
 
-    /// A connection that the caller's runtime drives, to the first host that answers and fits.
+    /// A connection that the caller's runtime drives, to the first suitable host that answers.
     pub(crate) async fn open_channel(&self) -> Result<NotifyChannel, StoreError> {
         let mut refused = StoreError::TimedOut;
         for host in &self.0.hosts {

@@ -1,10 +1,9 @@
 //! Commits in doubt: their outcome is unknown until the server reports it.
 //!
 //! A COMMIT whose answer is lost may have succeeded, be waiting for a standby, or never have
-//! arrived. The server keeps the outcome under the transaction's id; a thread asks until it knows,
-//! and only then are the writes answered. After a crash or a fail-over the id may have been given
-//! again: then nobody can tell whether "committed" is said of this transaction, and its writes stay
-//! in doubt.
+//! arrived. The server keeps the outcome under the transaction's id; a thread asks until it is
+//! known, and only then are the writes answered. After a crash or a fail-over the id may have been
+//! assigned again: then "committed" may refer to another transaction, and the writes stay in doubt.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,11 +16,11 @@ use crate::pg_session::server::PostgresServer;
 use crate::pg_session::{CommitOutcome, PgSession, TransactionRef};
 use crate::postgres::write_group::QueuedWrite;
 
-/// With this many in doubt no more writes are started.
+/// With this many commits in doubt, no more writes are started.
 const MAX_UNRESOLVED: usize = 32;
-/// How often an open doubt is asked about.
+/// The pause between two look-ups of a commit in doubt.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Timeout of each such question.
+/// Timeout of each look-up.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Cheap to clone.
@@ -36,7 +35,7 @@ struct DoubtState {
 
 struct UnresolvedCommit {
     transaction: TransactionRef,
-    /// It is on the server's disk, but perhaps not on the standby's.
+    /// The commit is on the server's disk, but perhaps not on the standby's.
     warned: bool,
     pieces: Vec<QueuedWrite>,
 }
@@ -81,7 +80,7 @@ impl DoubtQueue {
         self.lock_open().len() >= MAX_UNRESOLVED
     }
 
-    /// Nobody is waiting any longer.
+    /// Stops the look-ups, because no caller is waiting any longer.
     pub(super) fn close(&self) {
         self.0.is_closed.store(true, Ordering::Release);
         self.0.wake.notify_all();
@@ -115,12 +114,12 @@ impl DoubtQueue {
             drop(open);
             for (transaction, warned) in questions {
                 match query_fate(server, &mut session, &transaction, warned) {
-                    // It still runs or waits for the standby, and is asked about again.
+                    // It still runs or waits for the standby, and is looked up again.
                     Ok(CommitFate::Open) => {}
                     Ok(fate) => self.resolve(&transaction, fate),
                     Err(error) => {
                         tracing::warn!(%error, transaction = transaction.id, "cannot query the outcome of a transaction");
-                        // Another host may be the primary by now.
+                        // Another host may be the primary now.
                         session = None;
                     }
                 }
@@ -174,8 +173,8 @@ fn query_fate(
         Ok(rows) => rows
             .first()
             .and_then(|row| row.try_get::<_, String>(0).ok()),
-        // `pg_xact_status` rejects an id that was not given yet. This server took over without the
-        // transaction, which is lost.
+        // `pg_xact_status` rejects an id that was not assigned yet. So this server took over
+        // without the transaction, which is lost.
         Err(StoreError::Postgres(error))
             if error.code() == Some(&SqlState::INVALID_PARAMETER_VALUE) =>
         {
@@ -185,11 +184,11 @@ fn query_fate(
     };
     let is_same_run = session.server_run() == transaction.server_run;
     match said.as_deref() {
-        // After a crash the id may have been given to another transaction.
+        // After a crash the id may have been assigned to another transaction.
         Some("committed") if !is_same_run => Ok(CommitFate::Unknown),
         Some("committed") if warned => flush_standby(session),
         Some("committed") => Ok(CommitFate::Committed),
-        // Certain in any run: the id of a commit that is on disk is not given again.
+        // Certain in any run: the id of a commit that is on disk is not assigned again.
         Some("aborted") => Ok(CommitFate::Aborted),
         _ => Ok(CommitFate::Open),
     }

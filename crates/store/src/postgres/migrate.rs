@@ -9,7 +9,8 @@ use mediagate_model::database::MigrationMode;
 
 /// Timeout of the whole migration.
 const LIMIT: Duration = Duration::from_hours(1);
-/// A step that waits longer for a table backs off: while it waits, nobody else gets to that table.
+/// A step that waits longer for a table backs off: while it waits, it blocks all others from that
+/// table.
 const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = 3000; SET LOCAL statement_timeout = 0;
     SET LOCAL idle_in_transaction_session_timeout = 0;
     SELECT pg_advisory_xact_lock(7304283110)";

@@ -1,12 +1,12 @@
 //! Postgres: a few connections, each with its own thread.
 //!
 //! Statements are the same plain functions as on `SQLite`, so they block, and every wait has a
-//! timeout: each caller hears within 5 s whether its work was done. The exception is a COMMIT whose
-//! answer is lost ([`in_doubt`]): that write is answered when its outcome is known.
+//! timeout: each caller learns within 5 s whether its work was done. The exception is a COMMIT
+//! whose answer is lost ([`in_doubt`]): that write is answered when its outcome is known.
 //!
-//! [`pooler`] finds out whether the server can be used at all, [`pg_session`](crate::pg_session) opens
-//! connections and holds one, [`queue`] assigns work to threads, [`write_group`] runs writes that share a
-//! commit, [`pending_work`] is a piece of work.
+//! [`pooler`] finds out whether the server can be used at all, [`pg_session`](crate::pg_session)
+//! opens and wraps connections, [`queue`] assigns work to threads, [`write_group`] runs writes that
+//! share a commit, [`pending_work`] is a piece of work.
 
 mod in_doubt;
 mod migrate;
@@ -35,11 +35,12 @@ use mediagate_model::database::DatabaseOptions;
 /// Work that waits longer for a connection is refused.
 const MAX_QUEUE_TIME: Duration = Duration::from_secs(2);
 /// Timeout of a read, or of the statements of a group of writes.
-// Longer than the server's statement timeout: its refusal comes first, and the connection lives on.
+// Longer than the server's statement timeout: its refusal comes first, and the connection stays
+// usable.
 const WORK_TIMEOUT: Duration = Duration::from_secs(3);
 /// Timeout of a long read.
 const LONG_READ_TIMEOUT: Duration = Duration::from_mins(1);
-/// After this long unused a connection is tested first.
+/// A connection that was idle for this long is tested before use.
 const MAX_UNTESTED_IDLE: Duration = Duration::from_secs(30);
 
 /// Whether a server error is temporary: it is stopping, starting, full, overloaded or a standby, or
@@ -57,8 +58,8 @@ pub(super) fn is_unavailable(code: &SqlState) -> bool {
         .contains(code)
 }
 
-/// Whether an error says that a statement was prepared on another connection than this one: nobody but a pooler
-/// changes them.
+/// Whether an error shows that a statement was prepared on another connection: only a pooler
+/// switches connections.
 pub(super) fn is_pooler_error(code: &SqlState) -> bool {
     [
         SqlState::INVALID_SQL_STATEMENT_NAME,
@@ -131,8 +132,8 @@ impl PostgresBackend {
         })
     }
 
-    /// Runs `work` in a transaction; writes of one turn run in order and share commits. Returns
-    /// when it is known whether it was committed.
+    /// Runs `work` in a transaction; writes with the same number run in order and share commits.
+    /// Returns when it is known whether it was committed.
     pub(super) async fn write<T, E>(
         &self,
         turn: WriteOrder,
@@ -152,7 +153,7 @@ impl PostgresBackend {
         answered.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// A connection of its own, see [`NotifyChannel`].
+    /// A separate connection, see [`NotifyChannel`].
     pub(super) async fn notify_channel(
         &self,
         direct: Option<&str>,
@@ -187,7 +188,7 @@ impl PostgresBackend {
 pub(super) enum WriteOrder {
     /// On any free connection.
     Any,
-    /// After, and together with, writes of the same number in any process.
+    /// After, and together with, writes with the same number in any process.
     Serial(i32),
     /// At once, on the heartbeat's connection.
     Heartbeat,
@@ -255,7 +256,7 @@ impl ConnectionThread {
                 session.roll_back();
                 drop(session.flush());
             }
-            // After a panic nobody knows what is open on the connection.
+            // After a panic the connection may be in any state.
             self.keep(has_panicked);
             if !is_lost || is_last || has_panicked {
                 return look.reply(Ok(()));
@@ -277,7 +278,7 @@ impl ConnectionThread {
         }
     }
 
-    /// Writes these in one transaction; returns those to be written again, each on its own.
+    /// Writes these in one transaction; returns those to be retried separately.
     fn write_group(
         &mut self,
         first: QueuedWrite,
@@ -286,7 +287,8 @@ impl ConnectionThread {
         let started = Instant::now();
         let doubts = self.doubts.clone();
         let Ok(session) = self.session(started + self.work_timeout) else {
-            // The server cannot be reached. The others of the group would only wait for the same.
+            // The server cannot be reached. The others of the group would only wait for the same
+            // failure.
             for piece in iter::once(first).chain(iter::from_fn(more).take(GROUP)) {
                 piece.reply(Err(StoreError::Lost));
             }
@@ -305,7 +307,7 @@ impl ConnectionThread {
         let mut kept = self.session.take().filter(PgSession::is_usable);
         if let Some(session) = &mut kept {
             session.set_deadline(deadline);
-            // A firewall may have dropped it without a word. A write would notice that only at its
+            // A firewall may have dropped it silently. A write would notice that only at its
             // deadline.
             if session.idle_time() > MAX_UNTESTED_IDLE && !session.answers() {
                 kept = None;

@@ -7,12 +7,12 @@ use tokio::sync::oneshot;
 use crate::pg_session::PgSession;
 use crate::{Conn, StoreError};
 
-/// Statements that somebody waits for.
+/// Statements for which a caller waits.
 pub(super) trait PendingWork: Send {
     /// Runs them, possibly for the second time. Returns whether to keep the changes; `Err` if the
     /// work panicked, which must not end the thread.
     fn run(&mut self, session: &mut PgSession) -> Result<bool, ()>;
-    /// Answers with the result of the last run, or with the error that ended it.
+    /// Sends the result of the last run, or with the error that ended it.
     fn reply(self: Box<Self>, done: Result<(), StoreError>);
 }
 
@@ -57,13 +57,13 @@ where
 
     fn reply(self: Box<Self>, done: Result<(), StoreError>) {
         let result = match (done, self.result) {
-            // The work's own error says more.
+            // The work's own error is more informative.
             (Err(_), Some(Err(error))) => Err(error),
             (Err(error), _) => Err(error.into()),
             (Ok(()), Some(result)) => result,
             (Ok(()), None) => return,
         };
-        // Fails if the caller has gone.
+        // Fails if the caller has left.
         drop(self.answer.send(result));
     }
 }

@@ -1,7 +1,8 @@
 //! Detection of a connection pooler in transaction mode between this process and Postgres.
 //!
-//! It gives each transaction any of its connections, and so loses the statements that were prepared on another one,
-//! or, worse, runs what another process prepared under the same name. `PgBouncer` from 1.21 on can keep them.
+//! It runs each transaction on any of its connections, and so loses the statements that were
+//! prepared on another one, or, worse, runs what another process prepared under the same name.
+//! `PgBouncer` from 1.21 on can keep them.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use crate::pg_session::server::PostgresServer;
 const LIMIT: Duration = Duration::from_secs(5);
 /// How long a statement may wait for a connection of the pooler.
 const WAIT: Duration = Duration::from_millis(1500);
-/// Others may have taken a connection in between.
+/// Other clients may have taken a connection in between.
 const TRIES: usize = 2;
 
 /// Fails if prepared statements do not survive.
@@ -23,7 +24,7 @@ pub(super) fn check(server: &PostgresServer) -> Result<(), StoreError> {
     let mut other = match server.connect() {
         Ok(other) => other,
         Err(StoreError::Pooler) => return Err(StoreError::Pooler),
-        // There is no second connection now. A statement that gets lost is noticed when it is used.
+        // There is no second connection now. A lost statement is noticed when it is used.
         Err(_) => return Ok(()),
     };
     other.set_deadline(Instant::now() + LIMIT);

@@ -26,7 +26,7 @@ struct QueueState {
     reads: VecDeque<(Instant, Box<dyn PendingWork>)>,
     long_reads: VecDeque<(Instant, Box<dyn PendingWork>)>,
     writes: VecDeque<QueuedWrite>,
-    /// Turns with a group being written.
+    /// Turns whose group is being written.
     turns: HashSet<i32>,
     long_reads_running: usize,
     is_closed: bool,
@@ -72,7 +72,8 @@ impl WorkQueue {
 
     pub(super) fn push_write(&self, piece: QueuedWrite) -> Result<(), StoreError> {
         let mut state = self.state();
-        // While many commits are in doubt the database takes nothing, and more would only pile up.
+        // While many commits are in doubt the database accepts nothing, and further writes would
+        // only queue up.
         if state.writes.len() >= MAX_WAITING || self.doubts.are_too_many() {
             return Err(StoreError::Busy);
         }
@@ -107,13 +108,13 @@ impl WorkQueue {
         state.writes.remove(at)
     }
 
-    /// The group of this turn is written; the next one may start.
+    /// Notes that the group of this turn is written, so that the next one may start.
     pub(super) fn end_turn(&self, turn: i32) {
         self.state().turns.remove(&turn);
         self.wake.notify_one();
     }
 
-    /// A long read has ended.
+    /// Notes that a long read has ended.
     pub(super) fn end_long_read(&self) {
         self.state().long_reads_running -= 1;
         self.wake.notify_one();
@@ -134,8 +135,8 @@ impl QueueState {
     /// The oldest job that can be done now.
     fn take(&mut self) -> Option<QueuedJob> {
         self.refuse_late();
-        // A second group of the same turn would only wait for the first one's locks, and keep a
-        // connection from others.
+        // A second group of the same turn would only wait for the first one's locks, and occupy a
+        // connection.
         let write = self
             .writes
             .iter()
@@ -162,7 +163,7 @@ impl QueueState {
         None
     }
 
-    /// Refuses work that has waited too long, while its caller is still listening.
+    /// Refuses work that has waited too long, while its caller still waits.
     fn refuse_late(&mut self) {
         let is_late = |since: Instant| since.elapsed() > MAX_QUEUE_TIME;
         for looks in [&mut self.reads, &mut self.long_reads] {

@@ -3,10 +3,10 @@
 //! A commit waits for the disk, and for a standby. So the waiting writes of one turn run in one
 //! transaction, each in its own savepoint, and are committed once; none is answered before. A
 //! failing write rolls back only itself. A write that met a lock conflict, or was lost with its
-//! connection before the commit, is tried once more on its own.
+//! connection before the commit, is retried once separately.
 //!
 //! A group grows while it is written: its first write may wait long for other processes that have
-//! the turn, and what comes meanwhile need not wait for the turn once more.
+//! the turn, and writes that arrive meanwhile need not wait for the turn again.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ pub(super) const GROUP: usize = 32;
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(3);
 /// A write that has waited longer than this is not tried again.
 const MAX_RETRY_AGE: Duration = Duration::from_secs(2);
-/// A group with less time left takes no more writes: if it is late, all of them are.
+/// A group with less time left accepts no more writes: if it is late, all of them are.
 const MIN_TIME_LEFT: Duration = Duration::from_secs(1);
 
 pub(super) struct QueuedWrite {
@@ -73,8 +73,8 @@ impl QueuedWrite {
     }
 }
 
-/// Writes `first` and what `more` has of its turn, in one transaction; returns what is to be written
-/// again, each on its own.
+/// Writes `first` and the writes of its turn from `more`, in one transaction; returns those to be
+/// retried separately.
 pub(super) fn write(
     session: &mut PgSession,
     first: QueuedWrite,
@@ -136,7 +136,7 @@ pub(super) fn write(
     again
 }
 
-/// Nothing of this write is kept.
+/// Answers a write of which nothing is kept.
 fn refuse(
     piece: QueuedWrite,
     ran: Result<bool, ()>,

@@ -1,8 +1,8 @@
-//! The operator's list of tasks, of every account.
+//! The operator's list of the tasks of all accounts.
 //!
-//! Without a condition that an index of all tasks serves, the newest tasks are read, as many as a page
-//! may be found among if what is wanted is not rare. Where that is not enough, each account's own list
-//! is asked, by its indexes, and the pages are merged.
+//! Without a condition for which there is an index of all tasks, a limited number of the newest
+//! tasks is read: enough for a page if matching tasks are not rare. If that is not enough, each
+//! account's own list is queried by its indexes, and the pages are merged.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, TaskId};
 use mediagate_model::task::{MediaKind, Task, TaskState};
 
-/// Tasks that are read before every account is asked.
+/// Number of tasks that are read before the accounts are queried one by one.
 const MAX_SCANNED: i64 = 2000;
 
 /// A list in either direction; the condition that selects the index is spliced in.
@@ -42,7 +42,8 @@ macro_rules! list {
     };
 }
 
-/// A page of the tasks of all accounts. The filter's terms are ignored: words belong to an account.
+/// A page of the tasks of all accounts. The filter's terms are ignored: terms differ from account
+/// to account.
 pub fn page_of_all(
     conn: &mut Conn<'_>,
     filter: &TaskFilter,
@@ -54,8 +55,8 @@ pub fn page_of_all(
         && filter.model.is_none()
         && filter.key.is_none()
         && filter.error.is_none();
-    // What an index finds is complete. Otherwise only the newest tasks are read, among which a rare
-    // match may be missing.
+    // The result of an index is complete. Otherwise only the newest tasks are read, among which a
+    // rare match may be missing.
     let most = if is_open || is_plain || filter.id.is_some() {
         i64::MAX
     } else {
@@ -75,8 +76,8 @@ pub fn page_of_all(
     })
 }
 
-/// Of an account with such tasks. Postgres may read all tasks at once instead; not so of a subquery with
-/// an offset.
+/// Whether an account has such tasks. The subquery has an offset because Postgres might otherwise
+/// read all tasks at once.
 macro_rules! has {
     ($number:literal, $column:literal) => {
         concat!(
@@ -91,7 +92,7 @@ macro_rules! has {
     };
 }
 
-/// The accounts that have something of each kind that is asked for, if not in one task.
+/// The accounts that have a match for each of the conditions, not necessarily in the same task.
 fn accounts_with(conn: &mut Conn<'_>, filter: &TaskFilter) -> Result<Vec<AccountId>, StoreError> {
     let key = filter.key.map(|key| key.to_string());
     conn.all(
@@ -143,8 +144,8 @@ fn is_all_read(
     Ok(count.unwrap_or(0) < MAX_SCANNED)
 }
 
-/// A page of the tasks of all accounts that have what is searched; each account has `terms` of its own
-/// for it. The filter's are ignored.
+/// A page of the tasks of all accounts that match a search; each account has its own `terms` for
+/// it. The filter's terms are ignored.
 pub fn search_of_all(
     conn: &mut Conn<'_>,
     filter: &TaskFilter,
@@ -156,7 +157,7 @@ pub fn search_of_all(
     let searches: Vec<(AccountId, Vec<i64>)> =
         searches.filter(|(_, terms)| !terms.is_empty()).collect();
     let asked = searches.iter().flat_map(|(_, terms)| terms.iter().copied());
-    // One statement for all accounts leaves out most of them, which have no such words.
+    // One statement for all accounts excludes most of them, which have no such words.
     let known = existing_terms(conn, &asked.collect::<Vec<i64>>())?;
     let searches = searches
         .into_iter()
@@ -170,7 +171,7 @@ pub fn search_of_all(
     })
 }
 
-/// Those of the terms that some task has.
+/// The terms that at least one task has.
 fn existing_terms(conn: &mut Conn<'_>, terms: &[i64]) -> Result<HashSet<i64>, StoreError> {
     let sql = conn.dialect(
         "SELECT asked.value FROM json_each(?1) AS asked
@@ -183,7 +184,7 @@ fn existing_terms(conn: &mut Conn<'_>, terms: &[i64]) -> Result<HashSet<i64>, St
     Ok(known.into_iter().collect())
 }
 
-/// The pages of several accounts as one.
+/// Merges the pages of several accounts.
 fn merge_pages<T>(
     conn: &mut Conn<'_>,
     each: impl IntoIterator<Item = T>,

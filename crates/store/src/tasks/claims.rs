@@ -1,4 +1,4 @@
-//! Claims: how a worker takes, holds, postpones and releases a task.
+//! Claims: a worker claims, holds, postpones and releases a task.
 
 use crate::columns::TableRecord as _;
 use crate::{Conn, StoreError};
@@ -50,7 +50,7 @@ pub fn models_waiting(conn: &mut Conn<'_>, due: Timestamp) -> Result<Vec<String>
     Ok(models)
 }
 
-/// How many tasks are due and held by nobody, up to `most`.
+/// The number of tasks that are due and not claimed, up to `most`.
 pub fn count_waiting(conn: &mut Conn<'_>, now: Timestamp, most: u32) -> Result<u32, StoreError> {
     let sql = "SELECT COUNT(*) FROM (
         SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND due_at <= ?1 LIMIT ?2
@@ -70,7 +70,7 @@ pub fn waiting(
     due: Timestamp,
     most: u32,
 ) -> Result<Vec<Task>, StoreError> {
-    // A task that is locked is being claimed or cancelled, and waits no longer.
+    // A locked task is being claimed or cancelled, so it no longer waits.
     let sql = conn.dialect(
         concat!(
             "SELECT ", columns!(), " FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
@@ -85,8 +85,9 @@ pub fn waiting(
     conn.all(sql, &values, Task::from_row)
 }
 
-/// Claims up to `most` tasks of a model for hosted providers in this state, the longest due first, whosever turn it is.
-/// They stay in it until [`mark_running`](super::mark_running).
+/// Claims up to `most` tasks of a model for hosted providers in this state, the longest due first,
+/// regardless of the accounts' turns. They stay in this state until
+/// [`mark_running`](super::mark_running).
 pub fn claim_upstream(
     conn: &mut Conn<'_>,
     owner: &str,
@@ -121,7 +122,8 @@ pub fn claim_upstream(
     conn.all(sql, &values, Task::from_row)
 }
 
-/// Claims up to `most` tasks of a model that a provider has, or may have: they take no place that somebody waits for.
+/// Claims up to `most` tasks of a model that a provider has, or may have: they need no slot that
+/// other tasks wait for.
 pub fn claim_sent(
     conn: &mut Conn<'_>,
     owner: &str,
@@ -154,7 +156,8 @@ pub fn claim_sent(
     conn.all(sql, &values, Task::from_row)
 }
 
-/// Locks a task: nobody else can take it, end it or begin a submission for it before this transaction ends.
+/// Locks a task: no other process can claim it, end it or begin a submission for it before this
+/// transaction ends.
 pub fn lock(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {
     // `SQLite` has one writer at a time.
     let sql = conn.dialect(
@@ -165,8 +168,8 @@ pub fn lock(conn: &mut Conn<'_>, id: TaskId) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Locks an open task that `owner` holds: nobody else can take or end it before this transaction
-/// ends. Returns whether `owner` holds it.
+/// Locks an open task that `owner` holds: no other process can claim or end it before this
+/// transaction ends. Returns whether `owner` holds it.
 pub fn lock_held(conn: &mut Conn<'_>, id: TaskId, owner: &str) -> Result<bool, StoreError> {
     // `SQLite` has one writer at a time, so reading in its transaction is enough.
     let sql = conn.dialect(
@@ -247,7 +250,7 @@ pub fn set_deaths(
     Ok(changed == 1)
 }
 
-/// Releases a task, to be claimed by anyone from `due` on.
+/// Releases a task; any worker may claim it from `due` on.
 pub fn release(
     conn: &mut Conn<'_>,
     id: TaskId,

@@ -1,8 +1,9 @@
-//! Fair queuing between accounts whose tasks wait for the same places.
+//! Fair queuing between accounts whose tasks wait for the same slots.
 //!
-//! The next place goes to the account that holds the fewest of them; among those to the one whose last turn was longest
-//! ago, and then to the one whose task has been due longest. Within an account the task that has been due longest goes
-//! first. An account that waits alone has all places.
+//! The next slot goes to the account that holds the fewest of them; among equals to the one whose
+//! last turn was longest ago, and then to the one whose task has been due longest. Within an
+//! account the task that has been due longest goes first. An account that waits alone gets all
+//! slots.
 
 use std::collections::HashMap;
 
@@ -15,23 +16,23 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::AccountId;
 use mediagate_model::task::Task;
 
-/// Tasks that wait for the same places.
+/// Tasks that wait for the same slots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FairQueue {
-    /// The same in every process.
+    /// The queue's name, the same in every process.
     pub name: String,
-    /// Every model whose tasks take these places.
+    /// Every model whose tasks use these slots.
     pub models: Vec<String>,
 }
 
 /// The name of the queue of all embedded engines.
 const ENGINES: &str = "engines";
 
-/// What an account has waiting of one model, or for the engines.
+/// An account's waiting tasks of one model, or for the engines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct WaitingAccount {
     account: AccountId,
-    /// Position of the model among those that are claimed.
+    /// Index of the model in the list of models to claim.
     model: usize,
     /// Number of the account's last turn; 0 if it had none.
     last_turn: i64,
@@ -39,7 +40,7 @@ struct WaitingAccount {
     due_at: i64,
 }
 
-/// Who waits, in the order of their next turns, and who holds how many places.
+/// The waiting accounts in the order of their next turns, and how many slots each holds.
 #[derive(Debug, Default)]
 struct QueueContest {
     waiting: Vec<WaitingAccount>,
@@ -56,7 +57,7 @@ pub fn claim(
     lock_queue(conn, ENGINES);
     let waiting = waiting_for_engines(conn, models, now)?;
     for WaitingAccount { account, .. } in QueueContest::among(conn, waiting, models)?.waiting {
-        // None if somebody has locked all its tasks, to cancel them.
+        // None if all its tasks are locked, because they are being cancelled.
         if let Some(task) = claim_of_account(conn, owner, models, account, now)? {
             append_event(conn, task.id)?;
             note_turn(conn, ENGINES, account)?;
@@ -66,8 +67,9 @@ pub fn claim(
     Ok(None)
 }
 
-/// Claims tasks for hosted providers that have yet to be sent, in turn: at most `places` of a queue, and of each model at
-/// most what is named with it. They stay in their state until [`mark_running`](super::mark_running).
+/// Claims unsent tasks for hosted providers, by turns of the accounts: at most `places` of a queue,
+/// and of each model at most the number given with it. They stay in their state until
+/// [`mark_running`](super::mark_running).
 pub fn claim_in_turn(
     conn: &mut Conn<'_>,
     owner: &str,
@@ -81,8 +83,8 @@ pub fn claim_in_turn(
     for (number, (model, _)) in rooms.iter().enumerate() {
         waiting.extend(waiting_for_provider(conn, queue, (number, model), now)?);
     }
-    // Counted for all models of the queue: those that this process does not claim use the same
-    // places.
+    // Counted for all models of the queue: tasks of models that this process does not claim use the
+    // same slots.
     let mut contest = QueueContest::among(conn, waiting, &to_json(&queue.models)?)?;
     let mut claimed = Vec::new();
     let mut served = Vec::new();
@@ -107,8 +109,8 @@ pub fn claim_in_turn(
                     served.push(waits.account);
                 }
             }
-            // An account that had fewer tasks than its share is out. The rest of its share is
-            // shared out again.
+            // An account that had fewer tasks than its share leaves the contest. The rest of its
+            // share is distributed again.
             if count == share {
                 contest.waiting.push(waits);
             }
@@ -128,7 +130,7 @@ impl QueueContest {
     ) -> Result<Self, StoreError> {
         let mut accounts = waiting.iter().map(|waits| waits.account);
         let first = accounts.next();
-        // An account that waits alone gets all places, whatever it holds.
+        // An account that waits alone gets all slots, however many it holds.
         let is_contested = accounts.any(|account| Some(account) != first);
         let held = if is_contested {
             places_held(conn, models)?
@@ -144,14 +146,14 @@ impl QueueContest {
         Ok(contest)
     }
 
-    /// Who is least in this has the next turn.
+    /// The account with the lowest rank has the next turn.
     fn rank(&self, waits: &WaitingAccount) -> (u32, i64, i64) {
         let held = self.held.get(&waits.account).copied().unwrap_or(0);
         (held, waits.last_turn, waits.due_at)
     }
 
-    /// How many places each of those that wait gets if it has as many tasks: one place after the other goes to whose turn
-    /// it is, while its model has places left.
+    /// How many slots each waiting account gets if it has enough tasks: the slots are given out one
+    /// by one, each to the account whose turn it is, as long as its model has slots left.
     fn share_out(&self, left: &[u32], places: u32) -> Vec<u32> {
         let mut left = left.to_vec();
         let mut shares = vec![0; self.waiting.len()];
@@ -175,8 +177,8 @@ impl QueueContest {
     }
 }
 
-/// Other processes wait with their claims from this queue until this transaction ends: two of them would think that it
-/// is the same account's turn.
+/// Makes other processes wait with their claims from this queue until this transaction ends.
+/// Otherwise two of them would give the same account a turn.
 fn lock_queue(conn: &mut Conn<'_>, queue: &str) {
     // FNV-1a: the same in every process and version.
     let hash = queue.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -185,14 +187,14 @@ fn lock_queue(conn: &mut Conn<'_>, queue: &str) {
     conn.advisory_lock(i64::from_ne_bytes(hash.to_ne_bytes()));
 }
 
-/// Begins to claim from a queue: what is read of it from now on, other processes do not change before this transaction
-/// ends.
+/// Begins to claim from a queue: from now on other processes do not change it before this
+/// transaction ends.
 pub fn enter_queue(conn: &mut Conn<'_>, queue: &FairQueue) {
     lock_queue(conn, &queue.name);
 }
 
-/// The accounts with tasks for embedded engines that nobody holds. Of each account only the first task is read, however
-/// many wait.
+/// The accounts with tasks for embedded engines that are not claimed. Of each account only the
+/// first task is read, however many wait.
 fn waiting_for_engines(
     conn: &mut Conn<'_>,
     models: &str,
@@ -233,7 +235,8 @@ fn waiting_for_engines(
     Ok(due(waiting, 0))
 }
 
-/// The same of a hosted model, of tasks that no provider has, or may have. `model` is its name and position.
+/// The accounts with tasks of a hosted model that no provider has, or may have. `model` is its name
+/// and position.
 fn waiting_for_provider(
     conn: &mut Conn<'_>,
     queue: &FairQueue,
@@ -267,7 +270,7 @@ fn waiting_for_provider(
     Ok(due(waiting, number))
 }
 
-/// Those with a task that is due.
+/// Keeps the accounts with a task that is due.
 fn due(waiting: Vec<(AccountId, i64, Option<i64>)>, model: usize) -> Vec<WaitingAccount> {
     let waiting = waiting
         .into_iter()
@@ -282,7 +285,8 @@ fn due(waiting: Vec<(AccountId, i64, Option<i64>)>, model: usize) -> Vec<Waiting
     waiting.collect()
 }
 
-/// How many tasks of these models, a JSON array, each account has at work. Those that wait for the operator have no place.
+/// How many tasks of these models, a JSON array, each account has in progress. Tasks that wait for
+/// the operator use no slot.
 fn places_held(conn: &mut Conn<'_>, models: &str) -> Result<HashMap<AccountId, u32>, StoreError> {
     let sql = conn.dialect(
         "SELECT account_id, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0 AND name <> ?2)
@@ -297,8 +301,8 @@ fn places_held(conn: &mut Conn<'_>, models: &str) -> Result<HashMap<AccountId, u
     Ok(held.into_iter().collect())
 }
 
-/// How many tasks of each of a queue's models are held by a process that has yet to send them: by none if they wait for the
-/// operator.
+/// How many tasks of each of a queue's models are held by a process that has yet to send them:
+/// tasks that wait for the operator are not held by any.
 pub fn count_unsent(
     conn: &mut Conn<'_>,
     queue: &FairQueue,
@@ -394,9 +398,9 @@ fn claim_of_model(
     conn.all(sql, &values, Task::from_row)
 }
 
-/// The account had a turn.
+/// Records that the account had a turn.
 fn note_turn(conn: &mut Conn<'_>, queue: &str, account: AccountId) -> Result<(), StoreError> {
-    // Under the lock of the queue, so that no two turns have the same number.
+    // This runs under the lock of the queue, so that no two turns have the same number.
     conn.execute(
         "INSERT INTO turns (queue, account_id, number)
          VALUES (?1, ?2, (SELECT COALESCE(MAX(number), 0) + 1 FROM turns WHERE queue = ?1))

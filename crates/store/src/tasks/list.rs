@@ -1,8 +1,8 @@
 //! Lists of an account's tasks: filters, search and pages.
 //!
-//! A list is read in the order of ids, by the index of the condition that the fewest tasks meet; the
-//! other conditions are checked for each row. How many meet one is counted only up to a limit, so
-//! finding out costs little.
+//! A list is read in the order of ids, by the index of the condition that the fewest tasks meet;
+//! the other conditions are checked for each row. The number of tasks that meet a condition is
+//! counted only up to a limit, so choosing the index is cheap.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use mediagate_model::task::{MediaKind, Task, TaskPayload, TaskState};
 /// Which tasks to list.
 #[derive(Debug, Clone, Default)]
 pub struct TaskFilter {
-    /// Only this kind.
+    /// Only tasks of this kind.
     pub kind: Option<MediaKind>,
     /// Only in this state.
     pub state: Option<TaskState>,
@@ -28,22 +28,22 @@ pub struct TaskFilter {
     pub key: Option<KeyId>,
     /// Only those that ended with this code.
     pub error: Option<ErrorCode>,
-    /// Only those that this provider took.
+    /// Only those that this provider accepted.
     pub provider: Option<String>,
-    /// Only those accepted then or later.
+    /// Only those accepted at this time or later.
     pub since: Option<Timestamp>,
-    /// Only those accepted before.
+    /// Only those accepted before this time.
     pub until: Option<Timestamp>,
     /// Only those with all of these terms ([`search_terms`]).
     pub terms: Vec<i64>,
-    /// Only this one.
+    /// Only the task with this id.
     pub id: Option<TaskId>,
     /// Without those deleted from the Videos API's list.
     pub without_deleted: bool,
 }
 
-/// A term that the task must have, if it is given. Postgres may read all tasks with a term at once
-/// instead, which are many of a common one; not so of a subquery with an offset.
+/// A term that the task must have, if one is given. The subquery has an offset because Postgres
+/// might otherwise read all tasks with the term at once, which are many if it is common.
 macro_rules! term {
     ($id:literal, $number:literal) => {
         concat!(
@@ -59,9 +59,10 @@ macro_rules! term {
 }
 
 /// A list in either direction. The condition that selects the index is spliced into the text: a
-/// planner uses no index for a condition that may be NULL, nor for an expression, lest Postgres, which
-/// sees the values, takes another index. So is the far end of the page, if there is one: with both
-/// ends, `SQLite` takes every index of the account for equally good.
+/// planner uses no index for a condition that may be NULL. The other conditions are expressions,
+/// for which no index is used, so that Postgres, which sees the values, does not choose another
+/// index. The far end of the page, if there is one, is spliced in as well: given both ends,
+/// `SQLite` considers every index of the account equally good.
 macro_rules! list {
     ($way:expr, words) => {
         // A cross join keeps SQLite to this order of the tables. The other terms are looked up
@@ -146,17 +147,17 @@ pub fn page(
         .chain(std::iter::repeat(None))
         .take(search_terms::MAX_QUERY_TERMS);
     let mut terms: Vec<Option<i64>> = terms.collect();
-    // The first term selects the rows, so it has to be the rarest.
+    // The first term selects the rows, so it has to be the rarest one.
     terms.swap(0, rarest);
     values.extend(terms.into_iter().map(SqlValue::from));
     values.push(filter.provider.as_ref().into());
     conn.all(sql, &values, Task::from_row)
 }
 
-/// Sorts before every id, and after.
+/// Texts that sort before, and after, every id.
 const ENDS: (&str, &str) = ("", "g");
 
-/// Between which ids a page lies, both exclusive.
+/// The ids between which a page lies, both exclusive.
 pub(super) struct IdBounds {
     pub(super) from: String,
     pub(super) to: String,
@@ -164,10 +165,10 @@ pub(super) struct IdBounds {
 
 impl IdBounds {
     pub(super) fn new(filter: &TaskFilter, page: PageQuery<TaskId>) -> Self {
-        /// How far the clocks of the processes that make ids may be apart.
+        /// Maximum difference between the clocks of the processes that generate ids.
         const MAX_CLOCK_SKEW: Duration = Duration::from_hours(2);
-        // Ids begin with the time at which they were made, so a span of time is a range of ids. The
-        // exact times are checked for each row.
+        // Ids begin with the time at which they were generated, so a span of time is a range of
+        // ids. The exact times are checked for each row.
         let after = page.after.map(|id| id.to_string());
         let since = filter
             .since
@@ -186,7 +187,7 @@ impl IdBounds {
         );
         if let Some(id) = filter.id {
             let id = id.to_string();
-            // Right before and right after this one id.
+            // The bounds are directly before and directly after this one id.
             from = from.max(id.chars().take(id.len() - 1).collect());
             to = to.min(format!("{id}g"));
         }
@@ -203,7 +204,7 @@ impl IdBounds {
     }
 }
 
-/// Sorts before the ids that are made at this time or later.
+/// A text that sorts before the ids generated at this time or later.
 pub(crate) fn first_id(time: Timestamp) -> String {
     // A UUID of version 7 begins with 48 bits of milliseconds (RFC 9562).
     let milliseconds = u64::try_from(time.micros() / 1000).unwrap_or(0);
@@ -212,7 +213,8 @@ pub(crate) fn first_id(time: Timestamp) -> String {
     format!("{high}-{low}")
 }
 
-/// The part of a filter that an index serves; the rest is checked per row. In order of preference.
+/// The part of a filter for which an index is used; the rest is checked per row. Variants are in
+/// order of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum IndexChoice {
     Words,
@@ -225,10 +227,10 @@ enum IndexChoice {
     Nothing,
 }
 
-/// How far rows are counted; further where all conditions have so many.
+/// Limits up to which rows are counted; the second one if all conditions reach the first.
 const COUNT_LIMITS: [i64; 2] = [1000, 20_000];
 
-/// Counts the tasks that meet a condition and are newer than an id, up to either number.
+/// Counts the tasks that meet a condition and are newer than an id, up to one of the two limits.
 macro_rules! count {
     ($condition:literal) => {
         count!("tasks WHERE account_id = ?1 AND ", $condition, " AND id > ?3")
@@ -246,7 +248,7 @@ const WITH_TERM: [&str; 2] = count!(
     " AND task_id > ?2 AND task_id < ?3"
 );
 
-/// The condition that the fewest tasks meet, and the position of the term if it is one.
+/// The condition that the fewest tasks meet, and the index of the term if it is a term.
 fn choose_index(
     conn: &mut Conn<'_>,
     account: &str,
@@ -302,8 +304,8 @@ fn choose_index(
         }
         if let Some((fewest, by, position)) = counts.into_iter().min() {
             found = (by, position);
-            // If all conditions reach the first limit, the counts cannot be compared and are taken
-            // further.
+            // If all conditions reach the first limit, the counts cannot be compared, so the
+            // counting continues.
             if fewest < most {
                 break;
             }
@@ -312,7 +314,7 @@ fn choose_index(
     Ok(found)
 }
 
-/// Keeps the words of a task; again is the same.
+/// Stores the words of a task; repeating the call changes nothing.
 pub(super) fn keep_words(
     conn: &mut Conn<'_>,
     id: TaskId,

@@ -1,4 +1,4 @@
-//! Check of each ledger entry against the task, key and account that it names.
+//! Check of each ledger entry against the task, key and account that it refers to.
 
 use std::str::FromStr as _;
 
@@ -53,16 +53,17 @@ fn ordered(
     })
 }
 
-/// When an entry was written, and its id.
+/// The time at which an entry was written, and its id.
 type EntryPosition = (i64, String);
 
-/// The entries after this time and id: where the page ends, if it is not empty, and what is wrong with them.
+/// Checks the entries after this time and id. Returns the position of the page's last entry, if
+/// there is one, and the mismatches.
 pub(super) fn page(
     conn: &mut Conn<'_>,
     (at, id): (i64, &str),
 ) -> Result<(Option<EntryPosition>, Vec<Mismatch>), StoreError> {
     let mut found = Vec::new();
-    // Looked up one by one: of joins Postgres makes ones that read all tasks.
+    // Looked up one by one, because Postgres would plan joins that read all tasks.
     let places = conn.all(
         concat!("SELECT ", columns!(), "
          FROM (SELECT id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, created_at, counted_at
@@ -82,7 +83,7 @@ pub(super) fn page(
     Ok((places.into_iter().max(), found))
 }
 
-/// An entry with what it names.
+/// An entry with the rows that it refers to.
 struct EntryRecord {
     id: String,
     account: String,
@@ -94,13 +95,13 @@ struct EntryRecord {
     credit: MicroDollars,
     created_at: i64,
     counted_at: Option<i64>,
-    /// Its account, if there is one.
+    /// The entry's account, if it exists.
     known_account: Option<String>,
-    /// The account of its key.
+    /// The account of the entry's key.
     keys_account: Option<String>,
-    /// `None` where there is no such task.
+    /// `None` if there is no such task.
     task_facts: Option<EntryTask>,
-    /// When the entry was written that ended its task's hold.
+    /// When the entry was written that ended its task's reservation.
     settled_at: Option<i64>,
 }
 
@@ -141,7 +142,7 @@ impl EntryRecord {
             faults.push(format!("it has {amounts} and names no task"));
             return faults;
         };
-        // The id is what keeps a task from having two entries of a kind.
+        // The id prevents a task from having two entries of one kind.
         if self.id != format!("{task}:{}", self.kind) {
             faults.push(format!(
                 "its id does not say that it is the {} of task {task}",
@@ -164,7 +165,7 @@ impl EntryRecord {
         )
     }
 
-    /// Whose it is must be whose its task is.
+    /// The entry must have the same owner as its task.
     fn owner_faults(&self, task: &str, of: &EntryTask) -> Vec<String> {
         let mut faults = Vec::new();
         if self.account != of.account {
@@ -190,7 +191,7 @@ impl EntryRecord {
         faults
     }
 
-    /// What it moves, and when, must fit its kind and its task.
+    /// The amount and time of the entry must fit its kind and its task.
     fn amount_faults(&self, kind: EntryKind, of: &EntryTask) -> Vec<String> {
         let mut faults = Vec::new();
         let none = MicroDollars::ZERO;

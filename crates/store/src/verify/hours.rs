@@ -1,8 +1,9 @@
 //! Check of the hourly sums against the daily sums, which are checked against the entries themselves.
 //!
-//! Sums of hours began with a later version than those of days, and counted what was there: of work
-//! whose records had been removed by then they know nothing. They must therefore lie between what
-//! there still is and the day's sum, which is one figure as long as nothing was removed.
+//! Hourly sums were introduced in a later version than daily sums, and were computed from the
+//! records that existed then, without work whose records had been removed. They must therefore lie
+//! between the sum of the remaining records and the day's sum. These two are equal as long as
+//! nothing was removed.
 
 use super::sums::counted_entries;
 use super::{Mismatch, RetentionBounds, day_name};
@@ -16,7 +17,7 @@ use mediagate_model::money::MicroDollars;
 /// Hours per day.
 pub(super) const HOURS: i64 = 24;
 
-/// What the hours of a day do not say as the day does.
+/// The differences between the hourly sums of a day and the day's sums.
 pub(super) fn of_day(
     conn: &mut Conn<'_>,
     day: i64,
@@ -24,15 +25,15 @@ pub(super) fn of_day(
 ) -> Result<Vec<Mismatch>, StoreError> {
     let mut found = spent_mismatches(conn, day)?;
     found.extend(count_mismatches(conn, day)?);
-    // It needs all records, and would only repeat what was found above.
+    // This check needs all records, and would only repeat the mismatches found above.
     if found.is_empty() && bounds.is_exact_day(day) {
         found.extend(outcome_mismatches(conn, day)?);
     }
     Ok(found)
 }
 
-/// Each hour by who made it and how it ended, against the tasks and entries themselves: they say it too where the
-/// day's sums do not.
+/// Compares the sums of each hour, by maker and outcome, with the tasks and entries themselves,
+/// which contain these two although the day's sums do not.
 fn outcome_mismatches(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
     let first_instant = day.saturating_mul(DAY_MICROS);
     conn.all(
@@ -160,7 +161,7 @@ fn count_mismatches(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, Stor
     )
 }
 
-/// An hour's name in a mismatch.
+/// The hour as it is named in a mismatch.
 pub(super) fn hour_name(hour: i64) -> String {
     Timestamp::from_micros(hour.saturating_mul(HOUR_MICROS)).rfc3339()
 }

@@ -1,4 +1,4 @@
-//! Check of kept intents against the tasks that they lead a repeated request to.
+//! Check of stored intents against the tasks with which repeated requests are answered.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use mediagate_model::intent::IntentResult;
 /// Intents per page.
 const PAGE: i64 = 500;
 
-/// An intent as its row says it.
+/// The row of an intent.
 struct IntentRow {
     id: String,
     account: String,
@@ -32,7 +32,8 @@ record! {
     }
 }
 
-/// The intents after this id: the last of the page, if it is not empty, and what is wrong with them.
+/// Checks the intents after this id. Returns the last id of the page, if it is not empty, and the
+/// mismatches.
 pub(super) fn page(
     conn: &mut Conn<'_>,
     after: &str,
@@ -85,7 +86,7 @@ pub(super) fn page(
     Ok((last, found))
 }
 
-/// The account and key of each of these tasks that is there; `ids` is a JSON list.
+/// The account and key of each of these tasks that exists; `ids` is a JSON list.
 fn owners(conn: &mut Conn<'_>, ids: &str) -> Result<HashMap<String, (String, String)>, StoreError> {
     let sql = conn.dialect(
         "SELECT id, account_id, key_id FROM tasks WHERE id IN (SELECT value FROM json_each(?1))",

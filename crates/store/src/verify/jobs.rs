@@ -1,4 +1,4 @@
-//! Check of payments to providers, as the hourly sums have them, against the jobs themselves.
+//! Check of payments to providers, as recorded in the hourly sums, against the jobs themselves.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use mediagate_model::money::MicroDollars;
 use mediagate_model::price::{Bill, Tariff};
 use mediagate_model::submission::{JobCost, classify_job_cost};
 
-/// What jobs cost together.
+/// The total cost of some jobs.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct JobCosts {
     made: i64,
@@ -28,16 +28,16 @@ record! {
     }
 }
 
-/// What the jobs of an hour cost that the rows themselves tell.
+/// The cost of an hour's jobs according to their own rows.
 #[derive(Debug, Default)]
 struct HourCosts {
     summed: JobCosts,
     jobs: JobCosts,
-    /// How much one of them made is written nowhere.
+    /// Whether the quantity of at least one of them was not recorded.
     is_vague: bool,
 }
 
-/// What a sum is of.
+/// The key by which costs are summed.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct JobGroup {
     hour: i64,
@@ -59,7 +59,7 @@ record! {
     }
 }
 
-/// A submission that is over, with what its task says of its price.
+/// An ended submission, with the part of its task that determines its price.
 struct EndedJob {
     ended_at: i64,
     account: String,
@@ -96,7 +96,7 @@ record! {
     }
 }
 
-/// The sums of the hours of a day that are not those of the jobs that ended in them.
+/// Finds the hourly sums of a day that differ from those of the jobs that ended in these hours.
 pub(super) fn of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
     let mut groups: BTreeMap<JobGroup, HourCosts> = BTreeMap::new();
     conn.all(
@@ -160,7 +160,7 @@ pub(super) fn of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, Sto
 }
 
 impl EndedJob {
-    /// The sum that it counts in.
+    /// The sum to which it belongs.
     fn group(&self) -> JobGroup {
         JobGroup {
             hour: self.ended_at.div_euclid(HOUR_MICROS),
@@ -187,7 +187,7 @@ impl JobCosts {
 impl HourCosts {
     fn add(&mut self, job: &EndedJob) {
         let why = (job.error_class.as_deref(), job.error_message.as_deref());
-        // Nobody fetched the result of a cancelled task, so its size is taken from the order.
+        // The result of a cancelled task was not fetched, so its size is taken from the order.
         let is_late = why == (Some("cancelled"), Some("made"));
         let is_made = job.state == "ended" && (why.0.is_none() || is_late);
         let tariff = parsed::<Tariff>(job.tariff.as_deref());
@@ -200,7 +200,8 @@ impl HourCosts {
         let price = price.filter(|_| is_made);
         self.is_vague |= price.is_some() && quantity.is_none();
         let declared = price.map(|price| price.cost_of(quantity.unwrap_or_default()));
-        // The same rule wrote the sums, so a difference is a row that was lost or counted twice.
+        // The sums were written by the same rule, so a difference means that a row was lost or
+        // counted twice.
         match classify_job_cost(job.cost.clone(), declared, is_made) {
             JobCost::Made(cost) => self.jobs.made += cost.get(),
             JobCost::Wasted(cost) => self.jobs.wasted += cost.get(),

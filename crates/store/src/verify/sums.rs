@@ -6,8 +6,8 @@ use crate::usage::DAY_MICROS;
 use crate::{Conn, StoreError};
 use mediagate_model::money::MicroDollars;
 
-/// The open tasks of an account, which are few, and those that were cancelled while their provider went
-/// on: money of any other that is held is a mismatch of its own.
+/// The open tasks of an account, which are few, and those that were cancelled while their provider
+/// continued. Money that is reserved for any other task is a separate mismatch.
 macro_rules! may_hold {
     () => {
         "(SELECT key_id, money, reserved_micros, 1 AS is_open FROM tasks
@@ -18,7 +18,8 @@ macro_rules! may_hold {
     };
 }
 
-/// Entries that count between `?2` and `?3`: those that were written then, and corrections of what ended then.
+/// Entries that count between `?2` and `?3`: those written in this time, and corrections of tasks
+/// that ended in it.
 macro_rules! counted_entries {
     ($columns:literal) => {
         concat!(
@@ -33,7 +34,7 @@ macro_rules! counted_entries {
     };
 }
 
-/// An account's sums against its tasks and days.
+/// Compares an account's sums with its tasks and days.
 pub(super) fn of_account(conn: &mut Conn<'_>, id: &str) -> Result<Vec<Mismatch>, StoreError> {
     let found = conn.one(
         concat!("SELECT held_micros,
@@ -54,7 +55,7 @@ pub(super) fn of_account(conn: &mut Conn<'_>, id: &str) -> Result<Vec<Mismatch>,
     Ok(found.into_iter().flatten().flatten().collect())
 }
 
-/// Sums and counts of an account's keys.
+/// Checks the sums and counts of an account's keys.
 pub(super) fn of_keys(conn: &mut Conn<'_>, account: &str) -> Result<Vec<Mismatch>, StoreError> {
     let found = conn.all(
         concat!("SELECT k.id, k.held_micros, CAST(COALESCE(o.held, 0) AS BIGINT), k.spent_micros,
@@ -84,7 +85,7 @@ pub(super) fn of_keys(conn: &mut Conn<'_>, account: &str) -> Result<Vec<Mismatch
     Ok(found.into_iter().flatten().flatten().collect())
 }
 
-/// Whether a sum, and the sum of its entries behind it, differ.
+/// Whether a sum differs from the sum of its entries.
 fn differ(
     fields: &mut FieldReader<'_, '_>,
     what: &'static str,
@@ -99,7 +100,7 @@ fn differ(
     }))
 }
 
-/// A day's sums against its entries and the tasks that ended on it.
+/// Compares a day's sums with its entries and the tasks that ended on it.
 pub(super) fn of_day(
     conn: &mut Conn<'_>,
     day: i64,
@@ -110,10 +111,10 @@ pub(super) fn of_day(
     Ok(found)
 }
 
-/// A day's spent and credit sums against its entries.
+/// Compares a day's spending and credits with its entries.
 fn money_of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
     let first_instant = day.saturating_mul(DAY_MICROS);
-    // The entries of removed tasks are gone. `past_micros` is what they were of the sum.
+    // The entries of removed tasks no longer exist. `past_micros` is their part of the sum.
     conn.all(
         concat!(
             "SELECT account_id, key_id, CAST(SUM(spent) AS BIGINT), CAST(SUM(entries_spent) AS BIGINT),
@@ -153,7 +154,8 @@ fn money_of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreErr
     )
 }
 
-/// A day's counts against the tasks that ended on it. Where records were removed (not `is_exact`), there may be fewer.
+/// Compares a day's counts with the tasks that ended on it. If records were removed (not
+/// `is_exact`), there may be fewer tasks.
 fn counts_of_day(
     conn: &mut Conn<'_>,
     day: i64,

@@ -16,7 +16,7 @@ mod submissions;
 
 use submissions::SubmissionRow;
 
-/// An entry of the ledger as its row says it.
+/// The row of a ledger entry.
 struct EntryRow {
     kind: String,
     held: MicroDollars,
@@ -31,7 +31,7 @@ record! {
     }
 }
 
-/// A task as its row says it.
+/// The row of a task.
 struct TaskRow {
     id: String,
     provider: String,
@@ -62,7 +62,7 @@ record! {
     }
 }
 
-/// What a statement reads of the tasks `t` that `$which` selects, with `$rest` joined to them.
+/// The statement that reads the tasks `t` selected by `$which`, with `$rest` joined to them.
 macro_rules! of_tasks {
     ($columns:expr, $rest:literal, $which:literal) => {
         concat!(
@@ -103,7 +103,7 @@ struct TaskStatements {
     submissions: &'static str,
 }
 
-/// What is wrong with the tasks after an id, up to another.
+/// Finds the mismatches of the tasks after one id, up to another.
 pub(super) fn between_ids(
     conn: &mut Conn<'_>,
     after: &str,
@@ -113,7 +113,8 @@ pub(super) fn between_ids(
     check(conn, &statements, &[after.into(), last.into()])
 }
 
-/// What is wrong with the tasks that ended after one, up to another; each is a time and an id.
+/// Finds the mismatches of the tasks that ended after one position, up to another; each position is
+/// a time and an id.
 pub(super) fn between_ends(
     conn: &mut Conn<'_>,
     ((at, id), (last_at, last)): ((i64, &str), (i64, &str)),
@@ -216,7 +217,7 @@ impl TaskRow {
             TaskState::from_str(&self.state),
             ChargeState::from_str(&self.money),
         );
-        // Rows are read as text here, so that a value that nobody knows is a finding and no error.
+        // Rows are read as text here, so that an unknown value is a mismatch and not an error.
         let (Ok(state), Ok(money)) = known else {
             return vec![format!(
                 "{:?} is no state, or {:?} none of money",
@@ -254,8 +255,8 @@ impl TaskRow {
         faults
     }
 
-    /// Whether the entries are those that the task's state requires; adjustments are the operator's
-    /// own, and never give back more than was paid.
+    /// Whether the entries are those that the task's state requires; the operator may make any
+    /// adjustments that do not refund more than was paid.
     fn adds_up(&self, state: TaskState, money: ChargeState, entries: &EntrySums) -> bool {
         use TaskState::{Cancelled, Failed, Queued, Running, Succeeded};
         let ends = (entries.settles, entries.releases);
@@ -292,7 +293,8 @@ impl TaskRow {
         }
     }
 
-    /// The bill must say what was charged, and the prices from when the task was accepted lead to both.
+    /// The bill must contain the charged amount, and both must follow from the prices at the time
+    /// when the task was accepted.
     fn price_faults(&self, money: ChargeState, sent: &[SubmissionRow]) -> Vec<String> {
         let mut faults = Vec::new();
         let tariff = self.tariff.as_deref().map(serde_json::from_str::<Tariff>);
@@ -337,7 +339,7 @@ impl TaskRow {
                 bill.cost
             ));
         }
-        // The price is that of the route that took the task.
+        // The price is that of the route that accepted the task.
         let made = sent.iter().rev().find(|one| one.state != "refused");
         let price = tariff.as_ref().map(|tariff| {
             made.map_or(tariff.price, |made| {

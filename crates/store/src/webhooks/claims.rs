@@ -19,7 +19,7 @@ pub struct DeliveryCandidate {
     pub lane: String,
 }
 
-/// Where more can be sent.
+/// The lanes and accounts to which more can be sent.
 #[derive(Clone)]
 pub struct SendCapacity {
     pub lanes: LanesWithRoom,
@@ -40,7 +40,7 @@ record! {
     }
 }
 
-/// The statement for lanes that are, or are not, in the list.
+/// The statement that selects lanes that are, or are not, in the list.
 macro_rules! due {
     ($is_in:literal; sqlite) => {
         concat!(
@@ -63,7 +63,7 @@ macro_rules! due {
     };
 }
 
-/// Up to `most` deliveries that are due and have room, the longest due first.
+/// Up to `most` deliveries that are due and within their limits, the longest due first.
 pub fn candidates(
     conn: &mut Conn<'_>,
     room: &SendCapacity,
@@ -91,7 +91,8 @@ pub fn candidates(
     conn.all(sql, &values, DeliveryCandidate::from_row)
 }
 
-/// Frees what is claimed by `owner` but is none of these: the answer to its claim was lost.
+/// Frees deliveries that are claimed by `owner` but not among these: the answer to their claim was
+/// lost.
 pub fn free_others(
     conn: &mut Conn<'_>,
     owner: &str,
@@ -113,7 +114,7 @@ record! {
         account: "d.account_id",
         endpoint: "d.endpoint_id",
         event: "d.event_id",
-        // An endpoint that was deleted after the claim: nothing is sent to it.
+        // If the endpoint was deleted after the claim, nothing is sent to it.
         url: Option::unwrap_or_default("COALESCE(d.url, p.url)"),
         body: "COALESCE(d.body, e.body)",
         scheme: scheme("p.scheme"),
@@ -130,12 +131,12 @@ fn scheme(of_endpoint: Option<SignatureScheme>) -> SignatureScheme {
     of_endpoint.unwrap_or(SignatureScheme::Hmac)
 }
 
-/// A delivery that was claimed, and what decides whether it is sent.
+/// A claimed delivery, and the facts that determine whether it is sent.
 struct DeliveryClaim {
     due: DueDelivery,
-    /// Of its endpoint.
+    /// The key of its endpoint.
     key: Option<KeyId>,
-    /// Which task is told of.
+    /// The task that the delivery is about.
     task: Option<String>,
 }
 
@@ -162,8 +163,9 @@ macro_rules! claims {
     };
 }
 
-/// Claims those of these deliveries that nobody else has claimed, with all that it takes to try them.
-/// One whose endpoint's key may not see what it tells of, or not any more, is held instead.
+/// Claims those of these deliveries that no other process has claimed. Returns them with everything
+/// that an attempt needs. If the endpoint's key may not, or no longer, see what the delivery
+/// reports, the delivery is held instead.
 pub fn claim(
     conn: &mut Conn<'_>,
     owner: &str,
@@ -179,7 +181,8 @@ pub fn claim(
                       WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?2 AS TEXT) AS json))))
                       AND state = 'waiting' AND lease_owner IS NULL FOR UPDATE SKIP LOCKED) RETURNING id",
     );
-    // In `SQLite` RETURNING knows only the table that changes, so the rest is read afterwards.
+    // In `SQLite` RETURNING can only read the table that is changed, so the rest is read
+    // afterwards.
     let taken = conn.all(take, &[owner.into(), (&ids).into()], |row| row.text(0))?;
     let taken = to_json(&taken)?;
     let read = conn.dialect(
@@ -193,8 +196,8 @@ pub fn claim(
     Ok(claimed)
 }
 
-/// Those that may be sent, by the key of their endpoint and whether a task is told of; the others are
-/// held.
+/// Keeps the deliveries that may be sent, judging by the key of their endpoint and whether they are
+/// about a task; holds the others.
 fn hold_withheld(
     conn: &mut Conn<'_>,
     claims: Vec<DeliveryClaim>,

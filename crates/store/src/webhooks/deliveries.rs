@@ -1,5 +1,5 @@
-//! Events and their deliveries. A delivery changes by compare-and-set: who tries it holds it under
-//! its process's lease, as tasks are held (`store/workers.rs`).
+//! Events and their deliveries. A delivery changes by compare-and-set: the process that attempts it
+//! holds it under its lease, as it holds tasks (`store/workers.rs`).
 
 use crate::columns::insert;
 use crate::{Conn, StoreError};
@@ -11,7 +11,7 @@ pub use super::claims::{
     DeliveryCandidate, LanesWithRoom, SendCapacity, candidates, claim, free_others,
 };
 
-/// Writes an event down. Returns false if its task has one already.
+/// Inserts an event. Returns false if its task already has one.
 pub fn insert_event(conn: &mut Conn<'_>, event: &WebhookEvent) -> Result<bool, StoreError> {
     let inserted = insert!(conn, "webhook_events" {
         "id": event.id,
@@ -24,14 +24,14 @@ pub fn insert_event(conn: &mut Conn<'_>, event: &WebhookEvent) -> Result<bool, S
     Ok(inserted == 1)
 }
 
-/// A delivery to write down, due at once unless it is held.
+/// A delivery to insert, due at once unless it is held.
 pub struct NewDelivery<'a> {
     pub id: DeliveryId,
     pub event: &'a WebhookEvent,
     pub to: &'a DeliveryTarget,
-    /// What shares its limit of requests in flight.
+    /// The lane: deliveries in it share a limit of requests in flight.
     pub lane: &'a str,
-    /// Instead of the event's.
+    /// Sent instead of the event's body.
     pub body: Option<&'a str>,
     pub state: DeliveryState,
 }
@@ -60,7 +60,8 @@ pub fn insert(conn: &mut Conn<'_>, new: &NewDelivery<'_>) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Writes a try down and what it means for its delivery, which `owner` must hold. Returns whether it did.
+/// Records an attempt and its effect on the delivery, which `owner` must hold. Returns whether
+/// `owner` held it.
 pub fn record_attempt(
     conn: &mut Conn<'_>,
     id: DeliveryId,
@@ -82,7 +83,7 @@ pub fn record_attempt(
             ended.then(|| attempt.at.micros()).into(),
         ],
     )?;
-    // It was given up, or another process holds it and records its own attempt.
+    // The delivery was given up, or another process holds it and records its own attempt.
     if changed == 0 {
         return Ok(false);
     }
@@ -98,7 +99,7 @@ pub fn record_attempt(
     Ok(true)
 }
 
-/// Puts a lane's waiting deliveries off until then.
+/// Postpones a lane's waiting deliveries until the given time.
 pub fn pause(conn: &mut Conn<'_>, lane: &str, until: Timestamp) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE webhook_deliveries SET due_at = ?2
@@ -108,8 +109,8 @@ pub fn pause(conn: &mut Conn<'_>, lane: &str, until: Timestamp) -> Result<(), St
     Ok(())
 }
 
-/// Makes waiting deliveries due now whose wait began, by the clock, after `now` and some: the clock was set
-/// back since. Returns how many.
+/// Makes waiting deliveries due now if, by their timestamps, their wait began clearly after `now`,
+/// which means that the clock was set back since. Returns how many.
 pub fn pull_forward(
     conn: &mut Conn<'_>,
     after: Timestamp,
@@ -124,7 +125,8 @@ pub fn pull_forward(
     )
 }
 
-/// Holds what waits for an endpoint that was disabled; one that is being tried is left to its outcome.
+/// Holds the waiting deliveries of an endpoint that was disabled, but not one that is being
+/// attempted.
 pub fn hold(conn: &mut Conn<'_>, endpoint: EndpointId, now: Timestamp) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE webhook_deliveries SET state = 'held', ended_at = ?2
@@ -134,7 +136,8 @@ pub fn hold(conn: &mut Conn<'_>, endpoint: EndpointId, now: Timestamp) -> Result
     Ok(())
 }
 
-/// Gives up what waits for an endpoint that is deleted, and notes its address with all its deliveries.
+/// Gives up the waiting deliveries of an endpoint that is deleted, and records its URL in all its
+/// deliveries.
 pub fn fail_all_of_endpoint(
     conn: &mut Conn<'_>,
     endpoint: EndpointId,
@@ -154,8 +157,8 @@ pub fn fail_all_of_endpoint(
     Ok(())
 }
 
-/// Makes a delivery due now, with all its tries before it again. Returns false for one that is being
-/// tried at this moment.
+/// Makes a delivery due now, with its full number of attempts again. Returns false if it is being
+/// attempted at the moment.
 pub fn redeliver(conn: &mut Conn<'_>, id: DeliveryId, now: Timestamp) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE webhook_deliveries SET state = 'waiting', tried_before = attempts, due_at = ?2, ended_at = NULL
@@ -165,7 +168,8 @@ pub fn redeliver(conn: &mut Conn<'_>, id: DeliveryId, now: Timestamp) -> Result<
     Ok(changed == 1)
 }
 
-/// Makes an endpoint's failed and held deliveries of events since then due now. Returns how many.
+/// Makes an endpoint's failed and held deliveries of events since a given time due now. Returns how
+/// many.
 pub fn recover(
     conn: &mut Conn<'_>,
     endpoint: EndpointId,
@@ -183,7 +187,7 @@ pub fn recover(
     )
 }
 
-/// How many deliveries are due.
+/// The number of due deliveries.
 pub fn count_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<i64, StoreError> {
     let count = conn.one(
         "SELECT COUNT(*) FROM webhook_deliveries WHERE state = 'waiting' AND lease_owner IS NULL AND due_at <= ?1",

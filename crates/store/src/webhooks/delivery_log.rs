@@ -68,7 +68,7 @@ pub fn by_id(
     )
 }
 
-/// Whose a delivery is.
+/// The account that a delivery belongs to.
 pub fn account_of(conn: &mut Conn<'_>, id: DeliveryId) -> Result<Option<AccountId>, StoreError> {
     conn.one(
         "SELECT account_id FROM webhook_deliveries WHERE id = ?1",
@@ -126,7 +126,7 @@ pub fn of_task(
     )
 }
 
-/// The latest 50 tries of a delivery, in their order.
+/// The latest 50 attempts of a delivery, in order.
 pub fn attempts(conn: &mut Conn<'_>, id: DeliveryId) -> Result<Vec<DeliveryAttempt>, StoreError> {
     let mut latest = conn.all(
         concat!(
@@ -141,9 +141,9 @@ pub fn attempts(conn: &mut Conn<'_>, id: DeliveryId) -> Result<Vec<DeliveryAttem
     Ok(latest)
 }
 
-/// Deletes up to `most` deliveries that were delivered before `delivered`, and as many that failed or
-/// are held since before `failed`, with their tries, and events that nobody else is sent. Returns how
-/// many.
+/// Deletes up to `most` deliveries that were delivered before `delivered`, and as many that failed
+/// or were held before `failed`, with their attempts, and events that have no other delivery.
+/// Returns how many.
 pub fn forget(
     conn: &mut Conn<'_>,
     delivered: Timestamp,

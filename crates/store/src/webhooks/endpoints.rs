@@ -1,4 +1,4 @@
-//! Endpoints of accounts, and the secrets that their callbacks are signed with.
+//! Endpoints of accounts, and the secrets with which callbacks are signed.
 
 use crate::columns::{
     FieldValue, FromColumn, TableRecord as _, ToColumn, insert, record, saturated,
@@ -36,7 +36,7 @@ impl FromColumn for Vec<EventType> {
         column: &'static str,
     ) -> Result<Option<Self>, StoreError> {
         let names: Option<Vec<String>> = row.json_or_null(at, column)?;
-        // A name that this version does not know is one that it never sends.
+        // Names that this version does not know are ignored: it never sends such events.
         let known = |name: &String| name.parse().ok();
         Ok(names.map(|names| names.iter().filter_map(known).collect()))
     }
@@ -65,7 +65,7 @@ pub fn insert(conn: &mut Conn<'_>, new: &WebhookEndpoint) -> Result<(), StoreErr
     Ok(())
 }
 
-/// How many endpoints an account has.
+/// The number of an account's endpoints.
 pub fn count(conn: &mut Conn<'_>, account: AccountId) -> Result<i64, StoreError> {
     let count = conn.one(
         "SELECT COUNT(*) FROM webhook_endpoints WHERE account_id = ?1",
@@ -147,7 +147,7 @@ pub fn all(conn: &mut Conn<'_>) -> Result<Vec<WebhookEndpoint>, StoreError> {
     )
 }
 
-/// Changes what its owner may change. One that is enabled begins anew, without a history of failures.
+/// Changes the fields that the owner may change. Enabling an endpoint resets its count of failures.
 pub fn update(conn: &mut Conn<'_>, changed: &WebhookEndpoint) -> Result<(), StoreError> {
     let (events, key) = (changed.events.to_column()?, changed.key.to_column()?);
     conn.execute(
@@ -184,7 +184,7 @@ pub fn delete(conn: &mut Conn<'_>, id: EndpointId) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A try succeeded: earlier failures no longer count.
+/// Records a successful attempt: earlier failures no longer count.
 pub fn note_success(conn: &mut Conn<'_>, id: EndpointId) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE webhook_endpoints SET failures = 0, failing_since = NULL WHERE id = ?1 AND failures > 0",
@@ -193,7 +193,7 @@ pub fn note_success(conn: &mut Conn<'_>, id: EndpointId) -> Result<(), StoreErro
     Ok(())
 }
 
-/// A try failed. Returns the endpoint as it is now, unless it has been deleted.
+/// Records a failed attempt. Returns the updated endpoint, unless it has been deleted.
 pub fn note_failure(
     conn: &mut Conn<'_>,
     id: EndpointId,
@@ -235,13 +235,13 @@ pub fn account_secrets(
     )
 }
 
-/// Sets them for an account that has none. Returns those that it has.
+/// Sets these keys for an account that has none. Returns the account's keys.
 pub fn first_account_secrets(
     conn: &mut Conn<'_>,
     account: AccountId,
     fresh: &str,
 ) -> Result<Option<String>, StoreError> {
-    // Inserted and read back, so that processes that do this together use the same keys.
+    // Inserted and read back, so that processes that do this at the same time use the same keys.
     conn.execute(
         "INSERT INTO webhook_secrets (account_id, secrets) VALUES (?1, ?2) ON CONFLICT (account_id) DO NOTHING",
         &[(&account.to_string()).into(), fresh.into()],

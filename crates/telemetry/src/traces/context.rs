@@ -1,8 +1,9 @@
-//! Trace context (W3C Trace Context), as callers send it and as tasks keep it.
+//! Trace context (W3C Trace Context), as callers send it and as it is stored with tasks.
 //!
-//! Of a caller's context only the ids are taken, so that its trace goes on here. Whether it is kept
-//! is the operator's share to decide, for whoever sends it may be anybody: the caller can only ask
-//! that it be not. What other systems wrote into `tracestate` is nobody's business further on.
+//! Only the ids of a caller's context are used, so that its trace continues here. Whether the trace
+//! is recorded depends on the operator's sampling rate, because the caller may be untrusted; it can
+//! only request that the trace is not recorded. The contents of `tracestate`, written by other
+//! systems, are not passed on.
 
 use opentelemetry::Context;
 use opentelemetry::propagation::Extractor;
@@ -11,7 +12,7 @@ use opentelemetry::trace::{SpanContext, TraceContextExt as _, TraceFlags, TraceS
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use reqwest::header::HeaderMap;
 
-/// The header that names a trace.
+/// The `traceparent` header.
 struct TraceparentCarrier<'a> {
     parent: &'a str,
 }
@@ -27,7 +28,7 @@ impl Extractor for TraceparentCarrier<'_> {
 }
 
 impl TraceparentCarrier<'_> {
-    /// Empty if the header is not what it must be.
+    /// The context in the header; empty if the header is not well-formed.
     fn context(&self) -> Context {
         if !is_well_formed(self.parent) {
             return Context::new();
@@ -36,8 +37,8 @@ impl TraceparentCarrier<'_> {
     }
 }
 
-/// The caller's trace; empty if it names none or more than one. If the caller has it sampled, `is_kept`
-/// decides whether it is here.
+/// The caller's trace context; empty if its headers contain none or more than one. If the caller
+/// samples its trace, `is_kept` decides whether it is recorded here.
 pub(super) fn context_from_headers(headers: &HeaderMap, is_kept: impl FnOnce() -> bool) -> Context {
     let mut parents = headers.get_all("traceparent").iter();
     let (Some(parent), None) = (parents.next(), parents.next()) else {
@@ -65,7 +66,7 @@ pub(super) fn context_from_stored(text: Option<&str>) -> Context {
     TraceparentCarrier { parent }.context()
 }
 
-/// The trace of what is done now, to be stored with a task.
+/// The `traceparent` of the current span, to be stored with a task.
 pub fn current_traceparent() -> Option<String> {
     if !super::is_on() {
         return None;
@@ -76,7 +77,8 @@ pub fn current_traceparent() -> Option<String> {
     parent.to_str().ok().map(ToOwned::to_owned)
 }
 
-/// As the standard has it; the propagator is less strict with lengths, and takes signs for digits.
+/// Whether the header follows the standard; the propagator is less strict about lengths, and
+/// accepts signs as digits.
 fn is_well_formed(parent: &str) -> bool {
     let mut parts = parent.split('-');
     let mut is_hex = |length| {

@@ -1,8 +1,8 @@
-//! Export of spans to the collector, from a thread of its own: whoever ends a span puts it into a queue
-//! or, if that is full, loses it, and never waits.
+//! Export of spans to the collector, from a separate thread. Ending a span puts it into a queue or,
+//! if that is full, drops it, and never waits.
 //!
-//! As OTLP over HTTP has it, a batch is sent again while the collector is away or busy, and given up
-//! when it says no.
+//! As OTLP over HTTP requires, a batch is sent again while the collector is unavailable or busy,
+//! and dropped when the collector refuses it.
 
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -26,22 +26,22 @@ use url::Url;
 
 use crate::counters;
 
-/// Spans that may wait, about 8 MB.
+/// Maximum number of waiting spans, about 8 MB.
 const QUEUE: usize = 8192;
 /// Spans in one request.
 const BATCH: usize = 512;
-/// How long a batch gathers.
+/// How long spans are collected into one batch.
 const GATHER: Duration = Duration::from_secs(1);
-/// For one request.
+/// Timeout of one request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Pauses before a batch is sent again, at first and at most.
+/// Shortest and longest pause before a batch is sent again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
-/// How long a batch is tried.
+/// How long to try to send a batch.
 const RETRY_LIMIT: Duration = Duration::from_mins(1);
-/// For everything that still waits when the process ends.
+/// Time limit for sending the remaining spans when the process ends.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where ended spans go.
+/// The queue for ended spans.
 #[derive(Debug)]
 pub(super) struct SpanQueue(mpsc::Sender<SpanData>);
 
@@ -63,7 +63,7 @@ impl SpanProcessor for SpanQueue {
     }
 }
 
-/// The thread that sends; dropped, it sends the rest and ends.
+/// The sending thread. When dropped, it sends the remaining spans and ends.
 pub(super) struct ExporterThread {
     closing: CancellationToken,
     thread: Option<JoinHandle<()>>,
@@ -73,19 +73,19 @@ impl Drop for ExporterThread {
     fn drop(&mut self) {
         self.closing.cancel();
         if let Some(thread) = self.thread.take() {
-            // It ends within `LAST`, and has logged what went wrong.
+            // It ends within `LAST`, and has already logged any errors.
             let _ = thread.join();
         }
     }
 }
 
-/// Starts the thread; says why it cannot.
+/// Starts the thread. Fails with the reason why it cannot.
 pub(super) fn start(url: Url, resource: &Resource) -> Result<(SpanQueue, ExporterThread), String> {
     let client = providers::outbound::client(&[b"h2", b"http/1.1"], TIMEOUT)?
         .timeout(TIMEOUT)
         .build()
         .map_err(|error| error.to_string())?;
-    // A runtime of its own: the program's ends first, and the last spans are sent after that.
+    // A separate runtime: the program's runtime ends first, and the last spans are sent after that.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -108,13 +108,13 @@ pub(super) fn start(url: Url, resource: &Resource) -> Result<(SpanQueue, Exporte
     Ok((SpanQueue(to), ExporterThread { closing, thread }))
 }
 
-/// What became of a try.
+/// The outcome of an attempt.
 enum ExportOutcome {
-    /// The collector has it, but for so many spans.
+    /// The collector accepted the batch, except this many spans.
     Accepted { refused: usize },
-    /// It says no, and would again.
+    /// It refused the batch, and would do so again.
     Refused(String),
-    /// It cannot take it now. What it said of when, if it did.
+    /// It cannot accept the batch now. With the requested waiting time, if it sent one.
     Unavailable(String, Option<Duration>),
 }
 
@@ -124,7 +124,7 @@ struct SpanSender {
     client: reqwest::Client,
     url: Url,
     resource: ResourceAttributesWithSchema,
-    /// Whether the last request came to nothing; said once.
+    /// Whether the last request failed; logged only once.
     is_unavailable: bool,
 }
 
@@ -151,7 +151,7 @@ impl SpanSender {
         let mut batch = Vec::new();
         tokio::select! {
             _ = self.from.recv_many(&mut batch, BATCH) => {}
-            // A closed queue still hands out what it holds, and then says that it is empty.
+            // A closed queue still returns the spans it contains, and then that it is empty.
             () = self.closing.cancelled() => self.from.close(),
         }
         let until = Instant::now() + GATHER;
@@ -172,7 +172,7 @@ impl SpanSender {
         (!batch.is_empty()).then_some(batch)
     }
 
-    /// Sends a batch until it is taken, refused, or given up.
+    /// Sends a batch until it is accepted, refused, or dropped after too long.
     async fn deliver(&mut self, batch: Vec<SpanData>) {
         let (count, since) = (batch.len(), Instant::now());
         let request = ExportTraceServiceRequest {
@@ -198,7 +198,7 @@ impl SpanSender {
             };
             self.note(&why);
             let wait = pause.max(asked.unwrap_or_default());
-            // A batch that cannot be sent is given up, or all that comes after it would be lost as
+            // A batch that cannot be sent is dropped. Otherwise all later spans would be lost as
             // well.
             if self.closing.is_cancelled() || since.elapsed() + wait > RETRY_LIMIT {
                 counters::spans("lost", count);
@@ -206,14 +206,14 @@ impl SpanSender {
             }
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                // The process is ending, so the last try is made at once.
+                // The process is ending, so the last attempt is made at once.
                 () = self.closing.cancelled() => {}
             }
             pause = (pause * 2).min(PAUSES.1);
         }
     }
 
-    /// Says once that nothing is taken.
+    /// Logs once that the collector accepts nothing.
     fn note(&mut self, why: &str) {
         if !std::mem::replace(&mut self.is_unavailable, true) {
             tracing::warn!(why, "the trace collector does not accept spans");
@@ -225,12 +225,13 @@ impl SpanSender {
         let request = request.header(CONTENT_TYPE, "application/x-protobuf");
         let answer = match request.send().await {
             Ok(answer) => answer,
-            // Its address stays out of the log.
+            // The collector's URL must not appear in the log.
             Err(error) => return ExportOutcome::Unavailable(error.without_url().to_string(), None),
         };
         let status = answer.status();
         match status.as_u16() {
-            // OTLP: a collector may take a part of a batch. What it refused must not be sent again.
+            // OTLP: a collector may accept part of a batch. The spans that it refused must not be
+            // sent again.
             200..=299 => {
                 let body = answer.bytes().await.unwrap_or_default();
                 ExportOutcome::Accepted {
@@ -247,7 +248,7 @@ impl SpanSender {
     }
 }
 
-/// How many spans of a batch were not taken, by the answer to it.
+/// The number of refused spans of a batch, according to the response.
 fn rejected(body: &[u8]) -> usize {
     let answer = ExportTraceServiceResponse::decode(body);
     let partial = answer.ok().and_then(|answer| answer.partial_success);

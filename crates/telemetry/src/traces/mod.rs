@@ -1,9 +1,10 @@
-//! Traces: spans of a request from its arrival to its webhook, which a collector gets over
-//! OTLP. Off unless `[telemetry] otlp` names one; nothing is read, stored or sent on then.
+//! Traces: spans of a request from its arrival to its webhook, which a collector gets over OTLP.
+//! Off unless `[telemetry] otlp` contains one; if off, no trace context is read, stored or passed
+//! on.
 //!
-//! A trace goes on in other processes and after a restart: the caller's context comes with its
-//! request (`context`), is stored with the task, and goes to providers and to receivers of webhooks.
-//! How spans leave is in `export`.
+//! A trace continues in other processes and after a restart: the caller's context comes with its
+//! request (`context`), is stored with the task, and is sent to providers and to receivers of
+//! webhooks. `export` sends the spans.
 
 mod context;
 mod export;
@@ -28,10 +29,10 @@ pub use context::current_traceparent;
 
 /// Whether this process traces.
 static IS_ON: AtomicBool = AtomicBool::new(false);
-/// The share of traces that are kept.
+/// The fraction of traces that are recorded.
 static SHARE: OnceLock<f64> = OnceLock::new();
 
-/// Exports until it is dropped, and then what still waits, within a few seconds.
+/// Exports spans. When dropped, it sends the remaining spans within a few seconds and stops.
 #[must_use]
 pub struct TraceGuard(
     #[expect(dead_code, reason = "its drop sends the rest")] Option<export::ExporterThread>,
@@ -61,13 +62,14 @@ pub fn start(config: &Config) -> Result<TraceGuard, ConfigError> {
     Ok(TraceGuard(Some(exporter)))
 }
 
-/// What every span says of this process; `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` add to it.
+/// The attributes of this process that every span has; `OTEL_SERVICE_NAME` and
+/// `OTEL_RESOURCE_ATTRIBUTES` add to them.
 fn resource() -> Resource {
     let mut resource = Resource::builder().with_attributes([
         KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
         KeyValue::new("service.instance.id", AssetId::new().to_string()),
     ]);
-    // The SDK reads this variable by itself, and a name that is set here would win over it.
+    // The SDK reads this variable by itself, and a name set here would override it.
     if std::env::var_os("OTEL_SERVICE_NAME").is_none() {
         resource = resource.with_service_name("mediagate");
     }
@@ -78,19 +80,21 @@ pub(crate) fn is_on() -> bool {
     IS_ON.load(Ordering::Relaxed)
 }
 
-/// Whether a trace that a caller began is kept. By chance: the caller chose its id.
+/// Whether a trace that a caller began is recorded. Decided at random, not by its id, because the
+/// caller chose that.
 fn is_sampled() -> bool {
     let share = SHARE.get().copied().unwrap_or(0.0);
     let mut bits = [0; 4];
-    // Without randomness nothing is kept.
+    // Without randomness nothing is recorded.
     let drawn = getrandom::fill(&mut bits).map_or(1.0, |()| {
         f64::from(u32::from_le_bytes(bits)) / f64::from(u32::MAX)
     });
-    // A draw can be 1.0, which is below no share; yet with a share of 1.0 all are kept.
+    // The random number can be 1.0, which is not below any fraction; yet with a fraction of 1.0 all
+    // traces are recorded.
     share >= 1.0 || drawn < share
 }
 
-/// A request, until its answer begins. `route` is the path as the API declares it.
+/// A span for a request, until its response begins. `route` is the path as the API declares it.
 pub fn request(
     headers: &HeaderMap,
     method: &str,
@@ -100,7 +104,7 @@ pub fn request(
     if !is_on() {
         return TraceSpan::none();
     }
-    // A method is any word: callers must not name spans.
+    // A method may be any word, and callers must not choose the names of spans.
     let known = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
     let known = known.into_iter().find(|known| *known == method);
     let method = known.unwrap_or("_OTHER");
@@ -118,7 +122,7 @@ pub fn request(
     span
 }
 
-/// The request was answered.
+/// Records the status with which the request was answered.
 pub fn record_status(request: &TraceSpan, status: u16) {
     request.set("http.response.status_code", i64::from(status));
     if status >= 500 {
@@ -126,7 +130,7 @@ pub fn record_status(request: &TraceSpan, status: u16) {
     }
 }
 
-/// A task while a process has it, from its claim on.
+/// A span for a task while a process works on it, from its claim on.
 pub fn run_span(task: &Task) -> TraceSpan {
     if !is_on() {
         return TraceSpan::none();
@@ -143,7 +147,7 @@ pub fn run_span(task: &Task) -> TraceSpan {
     span
 }
 
-/// A try to deliver a webhook.
+/// A span for an attempt to deliver a webhook.
 pub fn webhook(due: &DueDelivery) -> TraceSpan {
     if !is_on() {
         return TraceSpan::none();
@@ -155,7 +159,7 @@ pub fn webhook(due: &DueDelivery) -> TraceSpan {
     span
 }
 
-/// Names the trace in log lines about what it is of.
+/// Adds the trace id to log lines of the span.
 pub fn record_trace_id(line: &tracing::Span, of: &TraceSpan) {
     if let Some(id) = of.trace_id() {
         line.record("trace_id", tracing::field::display(id));

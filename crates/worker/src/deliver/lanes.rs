@@ -1,10 +1,11 @@
-//! Concurrency limits of webhook delivery, by receiver, account and process; and the pauses of
-//! receivers that answer nothing.
+//! Concurrency limits of webhook delivery, by receiver, account and process; and pauses for
+//! receivers that do not answer.
 //!
 //! A lane is one receiver: an endpoint, or the callbacks of an account to one host. Five failures
-//! in a row pause it, so that a dead one costs a try now and then and not its queue. One that has
-//! taken nothing yet, or has been silent for a moment, is sent less at once, and all of those
-//! together no more than half of what the process sends: a hundred dead ones leave room.
+//! in a row pause it, so that a dead receiver costs an occasional attempt and not one for each
+//! delivery in its queue. A receiver that has not accepted anything yet, or has not answered for a
+//! short time, gets fewer requests at once, and all such receivers together at most half of the
+//! requests of the process, so that a hundred dead ones leave capacity for the others.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,23 +15,23 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::ids::{AccountId, DeliveryId};
 use mediagate_store::webhooks::deliveries::{DeliveryCandidate, LanesWithRoom, SendCapacity};
 
-/// At once, by this process.
+/// Maximum number of requests at once by this process.
 pub(super) const MAX_IN_FLIGHT: usize = 500;
-/// At once, for an account.
+/// Maximum number of requests at once for an account.
 const MAX_PER_ACCOUNT: usize = 50;
-/// At once, to a receiver that answers.
+/// Maximum number of requests at once to a receiver that answers.
 const MAX_PER_LANE: usize = 10;
-/// At once, to one of which that is not known.
+/// Maximum number of requests at once to a receiver that is not known to answer.
 const MAX_PER_UNPROVEN_LANE: usize = 2;
-/// At once, to all of those.
+/// Maximum number of requests at once to all such receivers.
 const MAX_UNPROVEN: usize = MAX_IN_FLIGHT / 2;
-/// A receiver that answered nothing for so long is silent.
+/// A receiver that has not answered for this long counts as silent.
 const SILENT_AFTER: Duration = Duration::from_secs(2);
 /// Failures in a row that pause a lane.
 const FAILURES: u32 = 5;
-/// The first and the longest pause.
+/// The shortest and the longest pause.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(30), Duration::from_mins(5));
-/// Lanes that are remembered; beyond that those that rest are forgotten.
+/// Maximum number of lanes in memory; with more, idle lanes are dropped.
 const MAX_REMEMBERED_LANES: usize = 20_000;
 
 #[derive(Default)]
@@ -38,26 +39,26 @@ pub(super) struct ReceiverLanes {
     known: HashMap<String, ReceiverLane>,
     accounts: HashMap<AccountId, usize>,
     places: HashMap<DeliveryId, LanePlace>,
-    /// Places of lanes that were not known to answer.
+    /// The number of slots in use by lanes that were not known to answer.
     unknown: usize,
 }
 
 struct LanePlace {
     lane: String,
     account: AccountId,
-    /// Whether the lane was known to answer.
+    /// Whether the lane was known to answer when the slot was taken.
     is_known: bool,
 }
 
 struct ReceiverLane {
     in_flight: usize,
-    /// It took something.
+    /// Whether the receiver has accepted a request.
     answers: bool,
-    /// The latest outcome, or the first try since it was idle.
+    /// The time of the latest outcome, or of the first attempt since the lane was idle.
     heard_at: Timestamp,
-    /// In a row.
+    /// The number of failures in a row.
     failures: u32,
-    /// In a row.
+    /// The number of pauses in a row.
     pauses: u32,
     paused_until: Option<Timestamp>,
 }
@@ -87,7 +88,7 @@ impl ReceiverLane {
 }
 
 impl ReceiverLanes {
-    /// Where there is room; `None` if there is none.
+    /// The lanes and accounts with capacity left; `None` if there are none.
     pub(super) fn room(&self, now: Timestamp) -> Option<SendCapacity> {
         if self.places.len() >= MAX_IN_FLIGHT {
             return None;
@@ -112,12 +113,12 @@ impl ReceiverLanes {
         })
     }
 
-    /// From the claim until the outcome is written.
+    /// The deliveries in flight, from their claim until their outcome is written.
     pub(super) fn in_flight(&self) -> Vec<DeliveryId> {
         self.places.keys().copied().collect()
     }
 
-    /// Takes a place, if there is one and the delivery has none.
+    /// Takes a slot for the delivery, if one is free and it has none yet.
     pub(super) fn take(&mut self, candidate: &DeliveryCandidate, now: Timestamp) -> bool {
         let account = self.accounts.get(&candidate.account);
         let lane = self.known.get(&candidate.lane);
@@ -133,7 +134,8 @@ impl ReceiverLanes {
         *self.accounts.entry(candidate.account).or_default() += 1;
         let lane = self.known.entry(candidate.lane.clone());
         let lane = lane.or_insert_with(|| ReceiverLane::new(now));
-        // An idle receiver has not been silent. Its silence begins with this request.
+        // An idle receiver does not count as silent. The time without an answer begins with this
+        // request.
         if lane.in_flight == 0 {
             lane.heard_at = now;
         }
@@ -148,8 +150,8 @@ impl ReceiverLanes {
         true
     }
 
-    /// A try is over; its place is given back once that is written. Returns how long its lane pauses,
-    /// if it does from now on.
+    /// Records the outcome of an attempt; its slot is freed once the outcome is written. Returns
+    /// the length of the lane's pause, if one begins now.
     pub(super) fn record_outcome(
         &mut self,
         tried: &AttemptOutcome,
@@ -180,7 +182,7 @@ impl ReceiverLanes {
         let Some(place) = self.places.remove(&id) else {
             return;
         };
-        // As it was counted: the receiver may have become known since.
+        // Uses the state at the time of counting: the receiver may have become known since.
         self.unknown -= usize::from(!place.is_known);
         if let Some(lane) = self.known.get_mut(&place.lane) {
             lane.in_flight = lane.in_flight.saturating_sub(1);
@@ -242,7 +244,7 @@ mod tests {
         }
     }
 
-    /// Takes places in a lane; how many there were.
+    /// Takes slots in a lane. Returns how many were available.
     fn taken(lanes: &mut ReceiverLanes, account: AccountId, lane: &str, now: Timestamp) -> usize {
         (0..20)
             .filter(|_| lanes.take(&candidate(account, lane), now))
@@ -306,7 +308,7 @@ mod tests {
         let room = lanes.room(now).unwrap();
         assert!(matches!(room.lanes, LanesWithRoom::Only(known) if known == ["alive"]));
         assert_eq!(taken(&mut lanes, alive, "alive", now), MAX_PER_LANE);
-        // One that falls silent is sent no more than one that nobody knows.
+        // A receiver that becomes silent gets no more requests than an unknown one.
         let (other, later) = (AccountId::new(), now.plus(SILENT_AFTER * 2));
         let mut lanes = ReceiverLanes::default();
         answer(&mut lanes, other, "silent", now);

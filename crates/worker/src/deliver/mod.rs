@@ -1,8 +1,8 @@
-//! Webhook delivery: claims deliveries that are due under this process's lease, posts
-//! them, and writes the outcomes in batches.
+//! Webhook delivery: claims deliveries that are due under this process's lease, posts them, and
+//! records the outcomes in batches.
 //!
-//! At least once: a process that dies between the answer and the write has the delivery sent again
-//! by another one, with the same `webhook-id`.
+//! Delivery is at least once: if a process dies between the answer and the write, another process
+//! sends the delivery again, with the same `webhook-id`.
 
 mod lanes;
 
@@ -30,12 +30,12 @@ use mediagate_store::StoreError;
 use mediagate_store::webhooks::deliveries;
 use mediagate_telemetry::traces;
 
-/// Deliveries that are looked at for one claim.
+/// Maximum number of deliveries considered for one claim.
 const CANDIDATE_LIMIT: u32 = 1000;
-/// Outcomes in one write.
+/// Maximum number of outcomes in one write.
 const BATCH: usize = 200;
 
-/// What is being sent by this process.
+/// The state of this process's webhook delivery.
 struct WebhookSender {
     crew: Arc<WorkerContext>,
     lanes: Mutex<ReceiverLanes>,
@@ -78,14 +78,14 @@ pub(super) async fn deliver(crew: Arc<WorkerContext>, tracker: TaskTracker) {
     }
 }
 
-/// Claims what is due and has room.
+/// Claims deliveries that are due and within the limits.
 async fn claim(
     post: &WebhookSender,
     in_doubt: &mut bool,
 ) -> Result<(Arc<Lease>, Vec<DueDelivery>), Error> {
     let app = &post.crew.app;
     let lease = post.crew.runs.lease();
-    // The claim whose answer was lost may hold deliveries that nobody sends.
+    // The claim whose answer was lost may hold deliveries that are not being sent.
     if *in_doubt {
         let known = post.with_lanes(|lanes| lanes.in_flight());
         let owner = lease.name.clone();
@@ -114,7 +114,7 @@ async fn claim(
     Ok((lease, claimed?))
 }
 
-/// Takes places for deliveries that are due.
+/// Takes slots for due deliveries.
 async fn choose(post: &WebhookSender) -> Result<Vec<DeliveryId>, Error> {
     let app = &post.crew.app;
     let mut chosen = Vec::new();
@@ -129,7 +129,7 @@ async fn choose(post: &WebhookSender) -> Result<Vec<DeliveryId>, Error> {
         let found = match found.await {
             Ok(found) => found,
             Err(error) if chosen.is_empty() => return Err(error.into()),
-            // The claim goes on with those chosen so far, and gives their places back if it fails.
+            // The claim continues with those chosen so far, and frees their slots if it fails.
             Err(_) => return Ok(chosen),
         };
         let seen = found.len();
@@ -138,7 +138,7 @@ async fn choose(post: &WebhookSender) -> Result<Vec<DeliveryId>, Error> {
             let taken = found.iter().filter(|candidate| lanes.take(candidate, now));
             chosen.extend(taken.map(|candidate| candidate.id));
         });
-        // A full page may consist of one busy lane, with others behind it.
+        // A full page may consist of a single busy lane, with other lanes after it.
         if seen < CANDIDATE_LIMIT as usize || chosen.len() == before {
             return Ok(chosen);
         }
@@ -159,12 +159,12 @@ impl WebhookSender {
             "failed"
         };
         metrics::counter!("mediagate_webhooks_attempts_total", "outcome" => outcome).increment(1);
-        // Fails only when the process is going down; the lease then frees the delivery.
+        // Fails only when the process is stopping; the delivery is freed when the lease ends.
         let _ = self.outcomes.send((lease, tried)).await;
     }
 }
 
-/// Tries a delivery once.
+/// Makes one delivery attempt.
 async fn attempt(app: &App, due: DueDelivery) -> AttemptOutcome {
     let (at, start) = (app.clock.now(), Instant::now());
     let delay = at.since(due.due_at);
@@ -230,7 +230,7 @@ async fn sign(app: &App, due: &DueDelivery) -> Result<[(&'static str, String); 3
     ])
 }
 
-/// Writes outcomes, as many at once as have come.
+/// Records outcomes, all available ones in one write.
 async fn write_down(
     post: Arc<WebhookSender>,
     mut outcomes: mpsc::Receiver<(Arc<Lease>, AttemptOutcome)>,
@@ -251,8 +251,8 @@ async fn write_down(
         });
         write(app, &batch, &pauses).await;
         crash::point("delivery-written");
-        // Not before the outcome is on disk: what has no place counts as claimed by mistake, and
-        // would be freed and sent again.
+        // Not before the outcome is on disk: a delivery without a slot counts as claimed by
+        // mistake, and would be freed and sent again.
         post.with_lanes(|lanes| {
             for (_, tried) in batch.drain(..) {
                 lanes.release(tried.due.id);
@@ -262,7 +262,7 @@ async fn write_down(
     }
 }
 
-/// The process stops and everything that was being sent has been written down.
+/// Waits until the process stops and the outcomes of all requests are recorded.
 async fn wait_until_drained(post: &WebhookSender) {
     post.crew.stop.cancelled().await;
     while !post.with_lanes(|lanes| lanes.in_flight().is_empty()) {
@@ -270,7 +270,7 @@ async fn wait_until_drained(post: &WebhookSender) {
     }
 }
 
-/// Retries until it is written, or until others hold these deliveries.
+/// Retries until it is written, or until other processes hold these deliveries.
 async fn write(app: &App, batch: &[(Arc<Lease>, AttemptOutcome)], pauses: &[(String, Duration)]) {
     let mut wait = Duration::from_millis(250);
     let shared: Arc<[(Arc<str>, AttemptOutcome)]> = batch
@@ -293,7 +293,7 @@ async fn write(app: &App, batch: &[(Arc<Lease>, AttemptOutcome)], pauses: &[(Str
             }
             Ok(())
         });
-        // The receivers have been asked. Until that is recorded, the webhooks would be sent again.
+        // The requests have been sent. Until that is recorded, the webhooks would be sent again.
         let Err(error) = written.await else { return };
         tracing::error!(inside = ?error.internal_cause(), "cannot record sent webhooks; trying again");
         tokio::select! {
@@ -304,14 +304,14 @@ async fn write(app: &App, batch: &[(Arc<Lease>, AttemptOutcome)], pauses: &[(Str
     }
 }
 
-/// Every lease that these were claimed under has been lost.
+/// Waits until every lease under which these were claimed has been lost.
 async fn wait_until_leases_lost(batch: &[(Arc<Lease>, AttemptOutcome)]) {
     for (lease, _) in batch {
         lease.wait_lost().await;
     }
 }
 
-/// Counts what is due, for the metric.
+/// Counts the due deliveries, for the metric.
 pub(super) async fn count(app: &App) {
     let now = app.clock.now();
     let due: Result<i64, StoreError> = app

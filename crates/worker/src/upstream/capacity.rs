@@ -1,6 +1,6 @@
-//! Capacity for provider jobs: by a route, and with one credential of a
-//! provider, at once and in a minute. Counted in the database, so that all
-//! processes together keep the limits, and given to accounts in turn.
+//! Capacity for provider jobs: the limits of a route, and of one credential of a provider, on jobs
+//! at once and per minute. Jobs are counted in the database, so that all processes together stay
+//! within the limits, and slots are given to accounts in turn.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ struct SubmissionCounts {
 }
 
 impl SubmissionCounts {
-    /// Those that have a limit.
+    /// Reads the counts for which there is a limit.
     fn read(
         conn: &mut Conn<'_>,
         provider: &str,
@@ -42,18 +42,18 @@ impl SubmissionCounts {
         Ok(counts)
     }
 
-    /// Places left by this route with this credential.
+    /// Slots left for this route with this credential.
     fn capacity(&self, route: &Route, site: &ProviderSite, credential: &str) -> u32 {
         self.route_capacity(route)
             .min(self.credential_capacity(site, credential))
     }
 
-    /// Places left by this route with any credential.
+    /// Slots left for this route, regardless of the credential.
     fn route_capacity(&self, route: &Route) -> u32 {
         let of_route = |rows: &[(String, String, u32)]| {
             let rows = rows
                 .iter()
-                // A route that hands on names may have sent any model of the provider.
+                // A route that passes names through may have sent any model of the provider.
                 .filter(|row| row.0 == route.model || route.model == PASS_THROUGH_MODEL);
             rows.map(|row| row.2).sum::<u32>()
         };
@@ -63,7 +63,7 @@ impl SubmissionCounts {
         ])
     }
 
-    /// Places left with this credential by any route.
+    /// Slots left for this credential, regardless of the route.
     fn credential_capacity(&self, site: &ProviderSite, credential: &str) -> u32 {
         let with_credential = |rows: &[(String, String, u32)]| {
             let rows = rows.iter().filter(|row| row.1 == credential);
@@ -75,7 +75,7 @@ impl SubmissionCounts {
         ])
     }
 
-    /// Places left with all credentials of a provider.
+    /// Slots left for all credentials of a provider together.
     fn site_capacity(&self, site: &ProviderSite) -> u32 {
         let credentials = site.credentials.iter();
         let left = credentials.map(|credential| self.credential_capacity(site, &credential.id));
@@ -83,7 +83,7 @@ impl SubmissionCounts {
     }
 }
 
-/// What is left by the tightest of these limits and what is used of each.
+/// The remainder under the tightest of these limits, given each limit and its use.
 fn least_left(limits: [(Option<u32>, u32); 2]) -> u32 {
     let left = limits
         .into_iter()
@@ -91,7 +91,7 @@ fn least_left(limits: [(Option<u32>, u32); 2]) -> u32 {
     left.min().unwrap_or(u32::MAX)
 }
 
-/// What has to be counted for a route.
+/// Which counts are needed for a route.
 #[derive(Debug, Clone, Copy)]
 struct CountScope {
     open: bool,
@@ -111,12 +111,13 @@ impl CountScope {
     }
 }
 
-/// Whether a model has a route here that takes any number of jobs.
+/// Whether a model has a route here without a limit on jobs.
 pub(super) fn is_unlimited(app: &App, model: &str) -> bool {
     LocalRoutes::for_model(app, model).is_unlimited()
 }
 
-/// The queue of a model: that of all models which are made at one provider alone, if its own limits are for all of them.
+/// The queue of a model. It is shared by all models that are only made at one provider, if that
+/// provider has limits for all of them together.
 pub(super) fn queue_of(app: &App, model: &str) -> FairQueue {
     let catalog = app.models.catalog.load();
     let sites = app.models.upstream.sites();
@@ -142,7 +143,7 @@ pub(super) fn queue_of(app: &App, model: &str) -> FairQueue {
     }
 }
 
-/// A model's routes in this process, as the settings had them when a claim began.
+/// A model's routes in this process, according to the settings when a claim began.
 pub(super) struct LocalRoutes(Vec<(Route, Arc<ProviderSite>)>);
 
 impl LocalRoutes {
@@ -156,19 +157,19 @@ impl LocalRoutes {
         Self(here.collect())
     }
 
-    /// Whether one of them takes any number of jobs.
+    /// Whether one of them has no limit on jobs.
     fn is_unlimited(&self) -> bool {
         let mut routes = self.0.iter();
         routes.any(|(route, site)| !CountScope::for_route(route, site).has_limits())
     }
 
-    /// Whether it can be made here.
+    /// Whether the model can be made by this process.
     pub(super) const fn can_run(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// Places left for tasks of the model, and for tasks of its queue, at providers. What has been claimed and not been sent
-    /// has none yet.
+    /// Slots left at providers for tasks of the model, and for tasks of its queue. Tasks that are
+    /// claimed but not sent use none yet.
     fn room(&self, conn: &mut Conn<'_>, now: Timestamp) -> Result<(u32, u32), StoreError> {
         let (mut of_model, mut of_queue) = (0_u32, 0_u32);
         let mut providers = HashSet::new();
@@ -202,7 +203,7 @@ pub(super) struct ModelDemand {
     pub(super) max_tasks: u32,
 }
 
-/// Claims tasks of a queue for providers that have room for them, in turn.
+/// Claims tasks of a queue for providers that have free slots, by turns of the accounts.
 pub(super) fn claim(
     conn: &mut Conn<'_>,
     owner: &str,
@@ -210,7 +211,7 @@ pub(super) fn claim(
     models: &[ModelDemand],
     now: Timestamp,
 ) -> Result<Vec<Task>, StoreError> {
-    // Without a free slot here a claim would only keep other processes from the queue.
+    // Without a free slot here a claim would only block other processes from the queue.
     if models.iter().all(|demand| demand.max_tasks == 0) {
         return Ok(Vec::new());
     }
@@ -241,7 +242,7 @@ pub(super) fn claim(
     store::tasks::claim_in_turn(conn, owner, queue, &rooms, places, now)
 }
 
-/// Whether one more job fits; asked in the transaction that writes the intent.
+/// Whether one more job fits into the limits; checked in the transaction that writes the intent.
 pub(super) fn fits(
     conn: &mut Conn<'_>,
     route: &Route,
@@ -253,7 +254,7 @@ pub(super) fn fits(
     if !counted.has_limits() {
         return Ok(true);
     }
-    // Without the lock two processes could both count the last place as free.
+    // Without the lock two processes could both count the last slot as free.
     store::submissions::lock_provider(conn, &route.provider)?;
     let counts = SubmissionCounts::read(conn, &route.provider, counted, now)?;
     Ok(counts.capacity(route, site, &credential.id) > 0)

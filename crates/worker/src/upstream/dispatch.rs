@@ -1,5 +1,5 @@
-//! Dispatcher of tasks for hosted providers: takes those that wait, as many as there is room
-//! for, and new ones in the transaction that accepts them.
+//! Dispatcher of tasks for hosted providers: claims waiting tasks, as many as there are slots for,
+//! and new ones in the transaction that accepts them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -24,15 +24,15 @@ use mediagate_model::task::{Task, TaskState};
 use mediagate_store as store;
 use mediagate_store::tasks::FairQueue;
 
-/// Most tasks of one model that are taken up again at once.
+/// Maximum number of tasks of one model that are resumed at once.
 const BATCH: u32 = 200;
-/// Time between two looks, at least. Each order for a model with limits rings, at every process; a look costs
-/// a commit, and one sees what all of them ordered.
+/// Minimum time between two polls of the queues. Each order for a model with limits rings the bell
+/// of every process. A poll costs a commit, and one poll finds the tasks of many orders.
 const SPACING: Duration = Duration::from_millis(20);
-/// Pause after the database did not answer.
+/// Pause after the database failed to answer.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Takes tasks for as long as the process runs.
+/// Claims tasks for as long as the process runs.
 pub(crate) async fn dispatch(crew: Arc<WorkerContext>, tracker: TaskTracker) {
     if crew.until_registered().await.is_none() {
         return;
@@ -43,7 +43,7 @@ pub(crate) async fn dispatch(crew: Arc<WorkerContext>, tracker: TaskTracker) {
         tracker,
         places,
     });
-    // Weak, because the app owns this closure and the desk holds the app.
+    // Weak, because the app owns this closure and the dispatcher holds the app.
     let weak = Arc::downgrade(&desk);
     crew.app
         .process
@@ -60,7 +60,7 @@ pub(crate) async fn dispatch(crew: Arc<WorkerContext>, tracker: TaskTracker) {
                 }
             }
             Err(error) => {
-                // The queues were marked as empty before the look failed.
+                // The queues were marked as empty before the poll failed.
                 desk.places.assume_queued();
                 tracing::error!(inside = ?error.internal_cause(), "cannot claim tasks for providers");
                 crew.pause(RETRY_PAUSE).await;
@@ -84,25 +84,27 @@ struct Dispatcher {
     places: SubmitSlots,
 }
 
-/// How a task comes to be run here.
+/// The circumstances under which a task is started here.
 struct RunStart {
     lease: Arc<Lease>,
-    /// Until a provider has taken it; those that one has need none.
+    /// The submission slot, held until a provider has accepted the task; a task that a provider
+    /// already has needs none.
     place: Option<OwnedSemaphorePermit>,
     /// Whether nothing was ever submitted for it.
     is_new: bool,
 }
 
 impl Dispatcher {
-    /// Claims tasks that are about to be accepted, if they would be started at once: where only a
-    /// look at the database tells whether there is room, they wait for that.
+    /// Claims tasks that are about to be accepted, if they can be started at once. If only the
+    /// database can show whether there is a slot, they wait for the next poll.
     fn claim(self: Arc<Self>, tasks: &[Task]) -> Option<TaskClaim> {
         let WorkerContext {
             app, runs, stop, ..
         } = &*self.crew;
         let model = &tasks.first()?.model;
         let lease = runs.lease();
-        // Without a proved lease nothing may be sent, and another process would have to free these.
+        // Without a confirmed lease nothing may be sent, and another process would have to free
+        // these tasks.
         if stop.is_cancelled() || !runs.is_registered() || !lease.is_valid() {
             return None;
         }
@@ -112,7 +114,7 @@ impl Dispatcher {
             return None;
         }
         let mut reserved = places.reserve(tasks.len())?;
-        // Before the tasks are in the database, so that `compare` does not take them for forgotten.
+        // Before the tasks are in the database, so that `compare` does not treat them as forgotten.
         let expected = runs.expect(tasks);
         let owner = lease.name.clone();
         Some(TaskClaim::new(owner, move |tasks| {
@@ -128,12 +130,12 @@ impl Dispatcher {
         }))
     }
 
-    /// Takes what there is room for; whether there may be more at once.
+    /// Claims as many tasks as there are slots for. Returns whether there may be more.
     async fn take_all(&self) -> Result<bool, Error> {
         let crew = &self.crew;
         let now = crew.app.clock.now();
-        // Before the database is read: a task that is accepted meanwhile marks its queue again, and
-        // this must not undo it.
+        // Before the database is read: a task that is accepted meanwhile marks its queue as
+        // non-empty again, and that must not be undone.
         self.places.clear_queued();
         let models = crew
             .app
@@ -145,7 +147,7 @@ impl Dispatcher {
         for (model, has_begun) in models {
             let routes = LocalRoutes::for_model(&crew.app, &model);
             if !routes.can_run() && !has_begun {
-                // Another process may have the model. Tasks that nobody can run fail after ten
+                // Another process may have the model. Tasks that no process can run fail after ten
                 // minutes.
                 continue;
             }
@@ -165,8 +167,8 @@ impl Dispatcher {
         Ok(more)
     }
 
-    /// Takes tasks of a queue: what a provider has, whatever room is left, and what there is room for of the rest. Whether
-    /// there may be more of the former.
+    /// Claims tasks of a queue: all that a provider has, regardless of free slots, and as many of
+    /// the others as there are slots for. Returns whether there may be more of the former.
     async fn take(
         &self,
         queue: FairQueue,
@@ -187,8 +189,8 @@ impl Dispatcher {
                 begun.push((model.clone(), routes.can_run()));
             }
             if routes.can_run() {
-                // Held before the claim, so that new tasks do not take these slots meanwhile.
-                // Whoever gives one back rings.
+                // Reserved before the claim, so that new tasks do not take these slots meanwhile.
+                // Freeing one rings the bell.
                 let places = self.places.for_model(&model).hold(u32::MAX);
                 let most = places.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
                 let most = u32::try_from(most).unwrap_or(u32::MAX);
@@ -210,10 +212,10 @@ impl Dispatcher {
             .store
             .write(move |conn| -> Result<_, Error> {
                 let mut sent = Vec::new();
-                // What a provider may have comes first and needs no free place: its job goes on and
-                // costs money whether or not somebody follows it.
+                // Tasks that a provider may have come first and need no free slot: their jobs
+                // continue and cost money whether or not they are followed.
                 for (model, has_route) in &begun {
-                    // Tasks without a route are claimed too, so that they come to an end.
+                    // Tasks without a route are claimed too, so that they end.
                     sent.extend(if *has_route {
                         store::tasks::claim_sent(conn, &by, model, BATCH, now)?
                     } else {
@@ -233,7 +235,7 @@ impl Dispatcher {
         } in wanted.iter()
         {
             let of_model = new.iter().filter(|task| task.model == *model).count();
-            // All slots were used, so more may be waiting. New tasks must not pass them.
+            // All slots were used, so more may be waiting. New tasks must not overtake them.
             if u32::try_from(of_model).is_ok_and(|count| count >= *most) {
                 self.places.for_model(model).queue();
             }
@@ -279,15 +281,15 @@ impl Dispatcher {
             };
             let (outcome, closing) = job.run(place).await;
             if !Box::pin(crew.end(&task, &run, outcome, closing)).await {
-                // The acceptance was to be written with the end of the task, which did not happen
-                // here.
+                // The acceptance should have been written with the end of the task, but this
+                // process did not end it.
                 job.write_pending_acceptance().await;
             }
             if let Some(shown) = job.end_seen_at.get() {
                 metrics::histogram!("mediagate_upstream_settle_seconds", "model" => task.model.clone())
                     .record(shown.elapsed());
             }
-            // The provider has room for another job.
+            // The provider has a free slot for another job.
             crew.app.bell.ring_for_upstream();
         };
         self.tracker

@@ -1,5 +1,5 @@
-//! Polling of a job until it ends, as often as its provider wants and its model's
-//! usual time suggests.
+//! Polling of a job until it ends, at intervals that depend on its provider's wishes and its
+//! model's usual duration.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ use mediagate_core::domain::tasks;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::submission::SubmissionState;
 
-/// The progress that is guessed for providers that tell none ends here.
+/// Upper bound of the progress that is guessed for providers that report none.
 const GUESS: f64 = 90.0;
-/// Pauses before results are fetched anew.
+/// Pauses before results are fetched again.
 const FETCHES: [Duration; 10] = [
     Duration::from_millis(500),
     Duration::from_secs(1),
@@ -34,19 +34,20 @@ const FETCHES: [Duration; 10] = [
     Duration::from_mins(2),
     Duration::from_mins(2),
 ];
-/// How many of them, a minute in all, a job is worth that can be asked for its
-/// result anew: one that still leads nowhere has none.
+/// The number of these pauses, a minute in total, for a job that can be polled for a fresh result
+/// URL: after that the result counts as missing.
 const JOB_FETCH_RETRIES: usize = 7;
-/// How often a host that does not answer is asked in all, which takes more than an
-/// hour: what is paid for is not thrown away for an outage.
+/// Maximum number of requests to a host that does not answer, which take more than an hour: a
+/// result that was paid for is not lost because of an outage.
 const MAX_HOST_RETRIES: usize = 40;
-/// How often a file that came whole and is broken is fetched in all, within a minute.
+/// Maximum number of downloads of a file that arrives completely but is broken, all within a
+/// minute.
 const MAX_CORRUPT_FETCHES: usize = 8;
-/// Pause before results are stored again that could not be written here.
+/// Pause before another attempt to store results that could not be written here.
 const STORE_RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 impl HostedTask<'_> {
-    /// Follows a job to its end and stores what it made.
+    /// Follows a job to its end and stores its results.
     pub(super) async fn follow(&self, mut taken: AcceptedJob) -> RunEnding {
         let ended = match taken.result.clone() {
             // The result is only in this process's memory. Neither a cancellation nor a shutdown
@@ -81,8 +82,8 @@ impl HostedTask<'_> {
         }
     }
 
-    /// Fetches results that have no job to be asked for: from where they are, as
-    /// long as there is hope.
+    /// Fetches results that do not belong to a job that could be polled: from their URLs, until the
+    /// retries are used up.
     async fn fetch(
         &self,
         taken: &AcceptedJob,
@@ -111,25 +112,27 @@ impl HostedTask<'_> {
         let (mut failures, mut tries) = (0, FetchRetries::with_limit(JOB_FETCH_RETRIES));
         let mut asked = taken.poll_after;
         let mut doubt = EndDoubt::default();
-        // The time limit counts only what this process has watched, by a clock that nobody sets.
-        // The wall clock may be wrong, and the job may have ended well while the gateway was down.
+        // The time limit counts only the time during which this process followed the job, by the
+        // monotonic clock. The wall clock may be wrong, and the job may have ended well while the
+        // gateway was down.
         let watched = Instant::now();
         let mut is_asked = false;
         loop {
             let elapsed = app.clock.now().since(taken.accepted_at);
-            // Asked at least once, so that a job that ended during a long pause is not given up.
+            // The job is polled at least once, so that one that ended during a long pause is not
+            // given up.
             if is_asked && watched.elapsed() > taken.site.config.job_limit {
                 return Err(FollowError::OutOfTime);
             }
             let lengths = tasks::usual_lengths(app, &self.task.model).await;
-            // They only set the rhythm of polls, so an error does not matter.
+            // They only determine the intervals between polls, so an error does not matter.
             let lengths = lengths.ok().flatten();
             let pace = pace.for_many(taken.site.open_jobs(), taken.site.config.max_polls);
             let mut pause = next_poll(&pace, elapsed, lengths, asked.take(), failures, random());
             if std::mem::take(&mut taken.is_resumed) {
                 // After a restart all jobs are resumed at once, and any of them may have ended.
-                // Each is asked for as soon as the provider's limits allow, spread over the
-                // shortest interval.
+                // Each is polled as soon as the provider's limits allow, spread over the shortest
+                // interval.
                 pause = pace.floor.mul_f64(random());
             }
             let due = Instant::now() + pause;
@@ -138,7 +141,7 @@ impl HostedTask<'_> {
             taken.refresh(&app.models.upstream);
             let (site, secret) = (&taken.site, &taken.credential.secret);
             let (driver, watch) = (&app.models.upstream.driver, ProgressWatch::new());
-            // Boxed, as are the calls below: thousands of jobs sleep here and few poll at the same
+            // Boxed, as are the calls below: thousands of jobs wait here and few poll at the same
             // time, so the sleeping future should be small.
             let polled =
                 Box::pin(driver.poll_due(&site.provider, secret, handle, due, &watch)).await;
@@ -173,8 +176,8 @@ impl HostedTask<'_> {
                         Ok(made) => return Ok(made),
                         Err(error) => error,
                     };
-                    // The URL has expired or the file is broken. The next poll asks the provider
-                    // for it again.
+                    // The URL has expired or the file is broken. The next poll requests a new one
+                    // from the provider.
                     let Some(pause) = tries.pause_after(&error) else {
                         return Err(follow_error(error));
                     };
@@ -221,28 +224,29 @@ impl HostedTask<'_> {
     }
 }
 
-/// What a poll leads to.
+/// The next step after a poll.
 #[derive(Debug)]
 enum PollStep {
-    /// The job goes on.
+    /// The job continues.
     Wait {
-        /// In percent, at most 99; guessed where the provider tells none.
+        /// In percent, at most 99; guessed if the provider reports none.
         progress: u8,
         is_guess: bool,
-        /// When the provider wants to be asked again.
+        /// The pause that the provider wants before the next poll.
         poll_after: Option<Duration>,
         unknown_word: Option<String>,
     },
-    /// It made this.
+    /// The job has these results.
     Store(Vec<JobOutput>),
-    /// It made nothing.
+    /// The job failed.
     Fail(ProviderError),
-    /// The provider could not be asked.
+    /// The provider could not be polled.
     Retry(ProviderError),
 }
 
-/// `is_believed` says that the provider has for long said nothing but that there is no such
-/// job, or that it came to nothing; `usual` is what jobs of the model take.
+/// Determines the next step. `is_believed` if the provider has reported for long enough, without
+/// exception, that there is no such job or that it failed; `usual` is the usual duration of the
+/// model's jobs.
 fn next(
     polled: Result<PollOutcome, ProviderError>,
     is_believed: bool,
@@ -262,22 +266,22 @@ fn next(
             unknown_word,
         },
         Ok(PollOutcome::Done(outputs)) => PollStep::Store(outputs),
-        // Any other error may come from a proxy, or from one machine of the provider that does not
-        // know the job. It does not end a job that is paid for.
+        // Any other error may come from a proxy, or from a machine of the provider that does not
+        // know the job. Such an error does not end a job that has been paid for.
         Err(error) if is_believed || error.ends_job() => PollStep::Fail(error),
         Err(error) => PollStep::Retry(error),
     }
 }
 
-/// Why a job brought nothing.
+/// Why a job had no result.
 enum FollowError {
-    /// It failed for this reason.
+    /// The job failed for this reason.
     JobFailed(RunOutcome, ProviderError),
-    /// It did not end within `job_limit`.
+    /// The job did not end within `job_limit`.
     OutOfTime,
 }
 
-/// How often results were fetched in vain.
+/// The number of failed attempts to fetch results.
 struct FetchRetries {
     max_failures: usize,
     failures: usize,
@@ -295,13 +299,14 @@ impl FetchRetries {
         }
     }
 
-    /// When to try again; `None` when there is no hope.
+    /// The pause before the next attempt; `None` if there should be none.
     fn pause_after(&mut self, error: &ResultError) -> Option<Duration> {
         match error {
-            // The trouble is in this gateway. A result that is paid for is not given up for it.
+            // The error is in this gateway. A result that was paid for is not given up because of
+            // it.
             ResultError::Internal(_) => return Some(STORE_RETRY_PAUSE),
             ResultError::Useless(_) | ResultError::ForbiddenAddress(_) => return None,
-            // Counted on its own: that a host is down says nothing about the result.
+            // Counted separately: an outage of the host says nothing about the result.
             ResultError::Unavailable(_) => {
                 let pause = FETCHES[self.unavailable.min(FETCHES.len() - 1)];
                 self.unavailable += 1;
@@ -316,8 +321,8 @@ impl FetchRetries {
     }
 }
 
-/// The job was watched for as long as the operator allows. It may end well yet, and is paid for then:
-/// ordering it again would pay for two, so no client is told to.
+/// The ending of a job that was followed for as long as the operator allows. It may still succeed
+/// and cost money: a second order would be paid for as well, so clients must not retry.
 fn timeout_ending(taken: &AcceptedJob) -> RunEnding {
     let message = "The provider did not finish the job within the operator's time limit. Nothing was charged.";
     let mut submission = taken.submission.clone();
@@ -327,10 +332,10 @@ fn timeout_ending(taken: &AcceptedJob) -> RunEnding {
     (outcome, closing)
 }
 
-/// The results cannot be had.
+/// The error for results that cannot be fetched.
 fn follow_error(error: ResultError) -> FollowError {
     let (code, message, why) = match error {
-        // No client is told to retry: a second order would be paid for and fail in the same way.
+        // The failure is not retryable: a second order would be paid for and fail in the same way.
         ResultError::ForbiddenAddress(why) => (
             ErrorCode::ProviderRejected,
             format!("The URL of the provider's result is not allowed: {why}. Nothing was charged."),
@@ -363,7 +368,7 @@ fn job_close(taken: &AcceptedJob, error: Option<ProviderError>) -> SubmissionClo
     }
 }
 
-/// What share of the usual time is over, as a percentage.
+/// The share of the usual duration that has passed, as a percentage.
 fn guess(elapsed: Duration, usual: Duration) -> u8 {
     let share = elapsed.as_secs_f64() / usual.as_secs_f64().max(0.001);
     #[expect(

@@ -1,5 +1,5 @@
-//! A task of a hosted provider while this process works on it, and what the steps of
-//! that hand to each other. Knows none of the steps.
+//! A task of a hosted provider while this process works on it, and the types that the steps of this
+//! work share. Does not depend on any of the steps.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -18,74 +18,76 @@ use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_model::task::Task;
 use mediagate_store::submissions::JobAcceptance;
 
-/// A task that this process holds, and what it takes to work on it.
+/// A task that this process holds, with everything needed to work on it.
 pub(super) struct HostedTask<'a> {
     pub(super) crew: &'a WorkerContext,
     pub(super) task: &'a Task,
     pub(super) run: &'a TaskRun,
-    /// Whether nothing was ever submitted for it, for certain.
+    /// Whether it is certain that nothing was ever submitted for the task.
     pub(super) is_new: bool,
     /// When a poll first showed that the job has ended.
     pub(super) end_seen_at: OnceLock<Instant>,
-    /// A provider's "yes" that is written with the end of the task.
+    /// A provider's acceptance that is written with the end of the task.
     pub(super) pending_acceptance: OnceLock<PendingAcceptance>,
 }
 
-/// A provider took the submission and brought this; the database does not know it yet.
+/// A provider's acceptance of a submission, with its results, that is not yet in the database.
 pub(super) struct PendingAcceptance {
     pub(super) submission: SubmissionId,
     pub(super) provider: String,
     pub(super) brought: JobAcceptance,
 }
 
-/// A submission that a provider took.
+/// A submission that a provider accepted.
 pub(super) struct AcceptedJob {
-    /// As it was when it was made or taken up.
+    /// The submission as it was when it was created or resumed.
     pub(super) submission: Submission,
     pub(super) site: Arc<ProviderSite>,
     pub(super) credential: Arc<ProviderCredential>,
     pub(super) route_model: String,
     pub(super) accepted_at: Timestamp,
     pub(super) result: Result<JobHandle, Vec<JobOutput>>,
-    /// Whether that is on disk.
+    /// Whether the acceptance is on disk.
     pub(super) is_persisted: bool,
-    /// What the submission is in the database.
+    /// The submission's state in the database.
     pub(super) state: SubmissionState,
-    /// What the provider says that the job cost.
+    /// The job's cost as reported by the provider.
     pub(super) cost: Option<ProviderCost>,
-    /// When the provider wants to be asked first.
+    /// The pause that the provider wants before the first poll.
     pub(super) poll_after: Option<Duration>,
-    /// Whether another run had it before: nobody knows when it was asked for last.
+    /// Whether another run had it before, so that the time of the last poll is unknown.
     pub(super) is_resumed: bool,
     pub(super) _open: OpenJob,
 }
 
-/// How working on a task ended.
+/// The outcome of the work on a task.
 pub(super) type RunEnding = (RunOutcome, Option<SubmissionClose>);
 
 impl AcceptedJob {
-    /// The provider as the settings have it now, if it is still where and with what the job was made.
+    /// Updates the provider from the current settings, if it still has the URL and the credential
+    /// with which the job was made.
     pub(super) fn refresh(&mut self, upstream: &Upstream) {
         let sites = upstream.sites();
         let site = sites.get(self.site.provider.name());
         let credential = site.and_then(|site| site.credential_of(&self.submission));
-        // If they are gone from the settings, the job goes on with those that it was made with.
+        // If they were removed from the settings, the job continues with those with which it was
+        // made.
         if let (Some(site), Some(credential)) = (site, credential) {
             (self.site, self.credential) = (site.clone(), credential.clone());
         }
     }
 }
 
-/// What came of offering the task to a provider.
+/// The outcome of offering the task to a provider.
 pub(super) enum RouteAttempt {
     Accepted(Box<AcceptedJob>),
     Declined(DeclineReason),
 }
 
-/// Why sending did not come to an [`RouteAttempt`].
+/// Why sending did not result in a [`RouteAttempt`].
 pub(super) enum SendFailure {
     Ended(RunEnding),
-    /// Nobody saw whether the provider took it, for this reason.
+    /// It is unknown whether the provider accepted the order, for this reason.
     Unclear(String),
 }
 
@@ -95,36 +97,36 @@ impl From<RunEnding> for SendFailure {
     }
 }
 
-/// Why a route did not take the task.
+/// Why a route did not accept the task.
 pub(super) enum DeclineReason {
-    /// It is down, busy, or being tried by another task.
+    /// The route is down, busy, or being tried with another task.
     Closed,
-    /// It has no room.
+    /// The route has no free slot.
     Full,
-    /// Its provider took nothing, and another may.
+    /// Its provider refused, and another one may accept.
     Refused(ProviderError),
 }
 
-/// A submission and what it was sent with.
+/// A submission, with the provider, credential and order of its request.
 #[derive(Clone, Copy)]
 pub(super) struct SentOrder<'a> {
     pub(super) site: &'a Arc<ProviderSite>,
     pub(super) credential: &'a Arc<ProviderCredential>,
     pub(super) order: &'a Order,
     pub(super) submission: &'a Submission,
-    /// Whether this run makes the submission and has yet to write it down. If
-    /// not, its row exists already, and the order is repeated or looked for.
+    /// Whether this run creates the submission and has not recorded it yet. If not, its row already
+    /// exists, and the order is repeated or looked for.
     pub(super) is_own: bool,
 }
 
 pub(super) fn internal_ending(error: &Error) -> RunEnding {
     tracing::error!(inside = ?error.internal_cause(), "cannot work on a task");
-    // The database or the files are in trouble, not the task.
+    // The error is in the database or the files, not in the task.
     (RunOutcome::RetryLater(Duration::from_secs(2)), None)
 }
 
-/// Nobody can tell whether the provider took it: nothing is charged, and
-/// nothing is sent again. It may be looked for at the provider later.
+/// It cannot be determined whether the provider accepted the order: nothing is charged, and nothing
+/// is sent again. It may be looked for at the provider later.
 pub(super) fn unconfirmed(
     submission: &Submission,
     why: &str,
@@ -133,7 +135,7 @@ pub(super) fn unconfirmed(
     metrics::counter!("mediagate_submissions_unconfirmed_total").increment(1);
     tracing::error!(submission_id = %submission.id, why, "submission unconfirmed");
     let message = "It is unknown whether the provider accepted the task, so it was not sent again. Nothing was charged.";
-    // A submission that is closed already keeps its state.
+    // A submission that is already closed keeps its state.
     let closing = submission.state.is_open().then(|| SubmissionClose {
         id: submission.id,
         from: submission.state,
@@ -148,7 +150,7 @@ pub(super) fn unconfirmed(
     )
 }
 
-/// A provider's error as the caller is told of it.
+/// A provider's error as it is reported to the caller.
 pub(super) fn failure(error: &ProviderError) -> RunOutcome {
     let said = error.message.trim_end_matches('.');
     match error.class {

@@ -1,12 +1,11 @@
 //! Submission records: written before and after the one request that costs.
 //!
-//! An order is sent only by the process that holds its task at the instant of the
-//! intent, which a lock on the task's row makes sure of, and only while that
-//! process can prove that it still does. What comes of it is written only while
-//! nobody else has written what came of it.
+//! An order is sent only by the process that holds its task at the instant of the intent, which a
+//! lock on the task's row ensures, and only while that process can prove that it still does. The
+//! outcome is written only if no other process has written one.
 //!
-//! Nobody else knows what this process knows of its order, so a database that is
-//! away is waited for; and where a commit is in doubt, what it wrote is looked for.
+//! No other process knows the outcome, so this one waits if the database is unavailable; and if a
+//! commit is in doubt, it reads whether the commit took effect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,14 +27,14 @@ use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_store::submissions::JobAcceptance;
 use mediagate_store::{self as store, Conn, StoreError};
 
-/// Pause before something is written once more.
+/// Pause before a write is repeated.
 const WRITE_RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// Why nothing was sent.
 pub(super) enum IntentError {
-    /// The task ended, is somebody else's, or has been sent already.
+    /// The task ended, belongs to another process, or has already been sent.
     Gone,
-    /// The route has no room after all.
+    /// The route has no free slot after all.
     Full,
     /// The database.
     Internal(Error),
@@ -57,20 +56,20 @@ impl IntentError {
     }
 }
 
-/// What became of a provider's "yes".
+/// The result of recording a provider's acceptance.
 enum AcceptanceOutcome {
-    /// It is written down, and its job is this run's to follow.
+    /// It is recorded, and this run has to follow its job.
     Recorded,
     /// It came too late: the task has ended as unconfirmed.
     RecordedLate,
-    /// It came too late, and the submission is known to be something else.
+    /// It came too late, and the submission already has this other state.
     Surplus(SubmissionState),
 }
 
 impl HostedTask<'_> {
-    /// Makes it durable that a request is about to leave, if there is room, the
-    /// task is still this process's, and nothing else was sent for it that is not
-    /// provably refused. Answers with until when it may leave.
+    /// Records durably that a request is about to be sent, if there is a free slot, this process
+    /// still holds the task, and every earlier submission for it was provably refused. Returns the
+    /// deadline for sending it.
     pub(super) async fn intend(
         &self,
         route: &Route,
@@ -84,8 +83,8 @@ impl HostedTask<'_> {
         let model = app.models.catalog.load().with_id(&self.task.model).cloned();
         let now = app.clock.now();
         let intend = move |conn: &mut Conn<'_>| -> Result<(), IntentError> {
-            // The lock lasts until the commit. In between nobody can cancel the task or take it
-            // over.
+            // The lock lasts until the commit. Until then no other process can cancel the task or
+            // take it over.
             if !store::tasks::lock_held(conn, task, &owner)? {
                 return Err(IntentError::Gone);
             }
@@ -97,12 +96,12 @@ impl HostedTask<'_> {
                 // An earlier run of this closure wrote it, in a commit whose answer was lost.
                 return Ok(());
             }
-            // Anything but a proven refusal may be a job that is paid for.
+            // Anything but a proven refusal may be a job that has to be paid for.
             let is_refused = |before: &Submission| before.state == SubmissionState::Refused;
             if !before.as_ref().is_none_or(is_refused) {
                 return Err(IntentError::Gone);
             }
-            // The claim counted the places without this lock, so its count may be out of date.
+            // The claim counted the slots without this lock, so its count may be out of date.
             if !capacity::fits(conn, &route, &site, &credential, now)? {
                 return Err(IntentError::Full);
             }
@@ -117,8 +116,8 @@ impl HostedTask<'_> {
             Ok(())
         };
         match app.store.write(intend.clone()).await {
-            // The row may be on disk. If this run gave up now, everybody would take the order for
-            // sent, so it finds out what was written.
+            // The row may be on disk. If this run gave up now, all processes would consider the
+            // order as sent, so it finds out what was written.
             Err(IntentError::Internal(error)) if error.outcome_unknown() => {
                 self.write_until_certain(intend).await?;
             }
@@ -145,11 +144,12 @@ impl HostedTask<'_> {
         }
     }
 
-    /// Nothing is repeated for a task that is somebody else's by now: that one
-    /// may be about to learn that the first time was refused.
+    /// Confirms that this process still holds the task. A request is not repeated if another
+    /// process holds it now: that one may be about to learn that the first request was refused.
     pub(super) async fn confirm_held(&self) -> Result<SendDeadline, IntentError> {
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
-        // A write transaction, because only a lock keeps the task from being taken over meanwhile.
+        // A write transaction, because only a lock prevents the task from being taken over
+        // meanwhile.
         let held = self
             .crew
             .app
@@ -164,8 +164,9 @@ impl HostedTask<'_> {
         }
     }
 
-    /// This process stood still, and nothing has left. Where nobody else may have
-    /// sent it either, the submission is over and the task due again.
+    /// Closes a submission whose request was not sent because this process was suspended for too
+    /// long. If no other process may have sent it either, the submission is closed and the task
+    /// becomes due again.
     pub(super) async fn close_held_back(
         &self,
         site: &ProviderSite,
@@ -180,8 +181,8 @@ impl HostedTask<'_> {
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
         let repeats = site.provider.adapter().deduplicates();
         let now = self.crew.app.clock.now();
-        // Only this process knows that nothing left. Unless it says so, the outcome counts as
-        // unknown.
+        // Only this process knows that nothing was sent. Unless it records that, the outcome counts
+        // as unknown.
         let written = self.write_until_certain(move |conn| {
             // With a provider that deduplicates, a process that took the task over may have sent
             // the request with the same key.
@@ -198,19 +199,19 @@ impl HostedTask<'_> {
         }
     }
 
-    /// Writes down that the provider took it. As long as the database does not
-    /// take that, it is tried again: the job must not be lost. One that cannot be
-    /// followed any more is told to the operator.
+    /// Records that the provider accepted the submission. Retries as long as the database fails:
+    /// the job must not be lost. If the job can no longer be followed, that is logged for the
+    /// operator.
     pub(super) async fn write_accepted(
         &self,
         id: SubmissionId,
         provider: &str,
         brought: JobAcceptance,
     ) -> Result<Timestamp, RunEnding> {
-        // The time of the provider's answer. The commit may come much later if the database is
-        // away.
+        // The time of the provider's answer. The commit may be much later if the database is
+        // unavailable.
         let now = self.crew.app.clock.now();
-        // Tried again whatever the error is: nobody else knows that this job exists.
+        // Retried whatever the error is: no other process knows that this job exists.
         let yes = loop {
             let brought = brought.clone();
             let written = self
@@ -228,8 +229,8 @@ impl HostedTask<'_> {
         };
         let state = match yes {
             AcceptanceOutcome::Recorded => return Ok(now),
-            // This run closed it: in a commit whose answer was lost, or beside a task that was
-            // cancelled.
+            // This run closed it: in a commit whose answer was lost, or together with a task that
+            // was cancelled.
             AcceptanceOutcome::Surplus(SubmissionState::Ended)
                 if self.pending_acceptance.get().is_some() =>
             {
@@ -246,17 +247,19 @@ impl HostedTask<'_> {
         Err((RunOutcome::Stopped, None))
     }
 
-    /// The task was not ended by this run: what a provider made for it is written down all the same.
+    /// Records a pending acceptance if this run did not end the task, so that the provider's job is
+    /// recorded nevertheless.
     pub(super) async fn write_pending_acceptance(&self) {
         if let Some(untold) = self.pending_acceptance.get() {
             let (id, brought) = (untold.submission, untold.brought.clone());
-            // An error means that the job can no longer be followed. The operator was told of it.
+            // An error means that the job can no longer be followed. This was logged for the
+            // operator.
             let _ = self.write_accepted(id, &untold.provider, brought).await;
         }
     }
 
-    /// Writes down that the provider took nothing. Returns false when that is no
-    /// longer this process's to say.
+    /// Records that the provider refused the submission. Returns false if this process may no
+    /// longer decide that.
     pub(super) async fn write_refused(
         &self,
         id: SubmissionId,
@@ -267,7 +270,7 @@ impl HostedTask<'_> {
         let at = self.crew.app.clock.now();
         let refused = move |conn: &mut Conn<'_>| {
             // A process that took the task over may have repeated the request with the same key and
-            // been accepted. Once the task has ended, nobody repeats it.
+            // been accepted. Once the task has ended, no process repeats it.
             let held = store::tasks::lock_held(conn, task, &owner)?;
             let now = store::tasks::by_id_any_account(conn, task)?;
             if !held && now.is_some_and(|task| !task.state.is_terminal()) {
@@ -287,8 +290,8 @@ impl HostedTask<'_> {
 }
 
 impl HostedTask<'_> {
-    /// Notes that the provider took nothing before anything was submitted. Only for whoever asks
-    /// what was tried: nothing depends on it.
+    /// Records that the provider refused before anything was submitted. This only documents the
+    /// attempt: nothing depends on it.
     pub(super) async fn note_refused(&self, refused: &Submission, error: &ProviderError) {
         let (class, message) = (error.class.name(), error.message.clone());
         let (refused, owner) = (refused.clone(), self.run.lease.name.clone());
@@ -318,15 +321,15 @@ fn write_acceptance(
         }
         return Ok(AcceptanceOutcome::Recorded);
     }
-    // The task was given up as unconfirmed meanwhile. Its caller keeps that answer, and the job is
+    // The task was meanwhile given up as unconfirmed. Its caller keeps that result, and the job is
     // recorded for the operator.
     if store::submissions::mark_found(conn, id, brought, now)? {
         return Ok(AcceptanceOutcome::RecordedLate);
     }
     let is = store::submissions::by_id(conn, id)?;
     let state = is.as_ref().map_or(SubmissionState::Unclear, |is| is.state);
-    // Written before by a commit whose answer was lost, or by another process to
-    // whom the provider named the same job.
+    // Written before by a commit whose answer was lost, or by another process to which the provider
+    // reported the same job.
     let is_known = is.is_some_and(|is| is.handle == brought.handle);
     Ok(match state {
         SubmissionState::Accepted if is_known => AcceptanceOutcome::Recorded,

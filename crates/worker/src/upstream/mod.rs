@@ -1,23 +1,24 @@
-//! Tasks for hosted providers: from waiting for room, over one submission, to
-//! files in the store.
+//! Tasks for hosted providers: from waiting for a slot, through one submission, to files in the
+//! store.
 //!
 //! ```text
-//! dispatch  takes waiting tasks, as many as there is room for, and new ones as they are accepted
-//! places    how many tasks of a model are submitted at once
-//! room      how many jobs a route and a credential take
-//! job       a task while it is worked on; what the steps hand to each other
-//! recover   goes on where an earlier run left off
-//! submit    routes in order, one submission, never a second
-//! intent    what is written before and after it
-//! resolve   what became of one whose answer nobody saw
-//! follow    polls until the job ends
-//! stray     jobs that go on although their task was cancelled
-//! order     a task as the provider's order
-//! results   what was made: fetched, checked, stored
+//! dispatch      claims waiting tasks, as many as there are slots for, and new ones when accepted
+//! submit_slots  how many tasks of a model are submitted at once
+//! capacity      how many jobs a route and a credential may have
+//! hosted_task   a task while it is worked on, and the types that the steps share
+//! recover       continues where an earlier run stopped
+//! submit        routes in order, one submission, never a second
+//! intent        the submission's records, written before and after its request
+//! resolve       submissions with an unknown outcome
+//! follow        polls until the job ends
+//! stray         jobs that continue although their task was cancelled
+//! order         a task as the provider's order
+//! results       results: downloaded, checked, stored
+//! signed_urls   expiry of signed URLs
 //! ```
 //!
-//! What a crash may interrupt is on disk before it happens: a submission's row
-//! before its request leaves, the job's handle before it is polled.
+//! Each step is recorded on disk before a crash can interrupt it: a submission's row before its
+//! request is sent, the job's handle before it is polled.
 
 mod capacity;
 mod dispatch;
@@ -43,9 +44,10 @@ use hosted_task::{HostedTask, RunEnding};
 
 impl HostedTask<'_> {
     async fn run(&self, place: Option<OwnedSemaphorePermit>) -> RunEnding {
-        // Boxed, because submitting needs a large future and most of a job's life comes after it.
+        // Boxed, because submitting needs a large future and most of a job's time comes after it.
         let taken = Box::pin(self.ensure_accepted()).await;
-        // A slot is for submitting. While this job runs, another task may be submitted.
+        // The slot is only needed for submitting. While this job runs, another task may be
+        // submitted.
         drop(place);
         self.crew.app.bell.ring_for_upstream();
         match taken {

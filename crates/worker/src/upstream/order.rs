@@ -1,5 +1,5 @@
-//! A task as a provider's order: media loaded from the store, this gateway's
-//! ids replaced by the provider's own.
+//! A task as a provider's order: media loaded from the store, this gateway's ids replaced by the
+//! provider's.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use mediagate_model::retry;
 use mediagate_model::task::{SeparationMode, SongJob, StemsJob, Task, TaskPayload, VideoJob};
 use mediagate_store as store;
 
-/// An order, and the credential that it must be sent with.
+/// An order, and the credential with which it must be sent.
 pub(super) struct PreparedOrder {
     pub(super) order: Order,
     pub(super) credential: Option<Arc<ProviderCredential>>,
@@ -32,9 +32,9 @@ pub(super) struct PreparedOrder {
 pub(super) enum OrderError {
     /// A source was removed.
     Gone(&'static str),
-    /// The route cannot hand on the name that the caller used.
+    /// The route cannot pass on the model name that the caller used.
     UnknownName,
-    /// The database or the files.
+    /// The database or the files failed.
     Internal(Error),
 }
 
@@ -44,7 +44,7 @@ impl From<Error> for OrderError {
     }
 }
 
-/// The order for this route.
+/// Builds the order for this route.
 pub(super) async fn build(
     app: &App,
     task: &Task,
@@ -67,7 +67,7 @@ pub(super) async fn build(
         .ok_or(OrderError::UnknownName)?;
     Ok(PreparedOrder {
         order: Order {
-            // Set by whoever makes the submission, whose id it is.
+            // Set when the submission is created: it is the submission's id.
             key: String::new(),
             model: model.to_owned(),
             work,
@@ -77,7 +77,7 @@ pub(super) async fn build(
     })
 }
 
-/// What goes into the provider's request besides: the operator's word last.
+/// Additional fields for the provider's request: the operator's are applied last.
 fn extra(task: &Task, route: &Route) -> Map<String, Value> {
     let mut extra = match &task.payload {
         TaskPayload::VideoV1(job) => job.provider_options.clone(),
@@ -123,8 +123,8 @@ async fn video(app: &App, job: &VideoJob, route: &Route) -> Result<VideoSpec, Or
     })
 }
 
-/// What is said of the sound: what the caller chose, and what was priced where
-/// this route would do otherwise by itself.
+/// The audio field of the request: the caller's choice, or the priced choice if this route's
+/// default differs from it.
 fn audio(job: &VideoJob, route: &Route) -> Option<bool> {
     let ModelLimits::Video(VideoLimits {
         audio: Some(usual), ..
@@ -158,8 +158,8 @@ async fn stems(
     };
     let full = match job.stem_task {
         SeparationMode::Twelve => true,
-        // If the provider does not return the rest, all parts are ordered and the rest is their
-        // sum.
+        // If the provider does not return the remainder, all parts are ordered and the remainder is
+        // their sum.
         SeparationMode::Two => !job.outputs.iter().all(|(_, target)| match target {
             StemTarget::Only(group) | StemTarget::Without(group) => rest_is_given(group),
             StemTarget::Other => false,
@@ -200,7 +200,7 @@ async fn song(
         if let Some(known) = &recording.upstream {
             put(&mut song.fields, field, &known.clip_id);
             if let (0, Some(task_id)) = (number, &known.task_id) {
-                // It leads the provider to the account that owns the clip.
+                // With it the provider finds the account that owns the clip.
                 song.fields
                     .insert("task_id".into(), Value::from(task_id.as_str()));
             }
@@ -219,7 +219,7 @@ async fn song(
     Ok((song, credential))
 }
 
-/// Puts an id where a field such as `cover_clip_id` or `mashup_clip_ids[1]` says.
+/// Sets an id at the path given by a field such as `cover_clip_id` or `mashup_clip_ids[1]`.
 fn put(fields: &mut Map<String, Value>, field: &str, id: &str) {
     let place = field
         .strip_suffix(']')
@@ -237,8 +237,8 @@ fn put(fields: &mut Map<String, Value>, field: &str, id: &str) {
     }
 }
 
-/// A clip's recording: what the route's provider calls it when it made it,
-/// with the credential that knows it; else its content.
+/// A clip's recording: if the route's provider made it, the provider's id with the credential that
+/// it belongs to; else its content.
 async fn recording(
     app: &App,
     clip: &Clip,
@@ -248,7 +248,7 @@ async fn recording(
     let known: Option<&ClipUpstream> = clip
         .upstream
         .as_ref()
-        // Without an id the provider does not know the clip, and gets its content.
+        // Without an id the provider does not know the clip, so its content is sent.
         .filter(|upstream| upstream.provider == route.provider && !upstream.clip_id.is_empty());
     let file = match file(app, audio, "recording").await? {
         Some(file) => file,

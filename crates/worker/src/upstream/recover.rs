@@ -1,4 +1,4 @@
-//! Recovery of submissions: goes on where another process, or an earlier run, left off.
+//! Recovery of submissions: continues where another process, or an earlier run, stopped.
 
 use std::time::Duration;
 
@@ -16,16 +16,17 @@ use mediagate_model::error::Error;
 use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_store as store;
 
-/// Past this age nothing is repeated with its key: providers keep keys for a day.
+/// After this age no request is repeated with its key: providers remember keys for a day.
 const MAX_REPEAT_AGE: Duration = Duration::from_hours(12);
-/// Shortest and longest pause before a task is looked at once more whose provider the settings do not have.
+/// Shortest and longest pause before a task is examined again if its provider is not in the
+/// settings.
 const MIN_REST_PAUSE: Duration = Duration::from_secs(5);
 const MAX_REST_PAUSE: Duration = Duration::from_mins(1);
-/// Pause before a provider is tried again that nobody reached.
+/// Pause before an unreachable provider is tried again.
 const UNREACHED: Duration = Duration::from_secs(1);
 
 impl HostedTask<'_> {
-    /// Has a provider take the task, or finds that one did.
+    /// Submits the task until a provider accepts it, or finds that one already did.
     pub(super) async fn ensure_accepted(&self) -> Result<AcceptedJob, RunEnding> {
         // Accepted and claimed by this process in one transaction, so a lookup would find nothing.
         if self.is_new {
@@ -46,14 +47,14 @@ impl HostedTask<'_> {
             .await?)
     }
 
-    /// Goes on where another process, or an earlier run, left off.
+    /// Continues where another process, or an earlier run, stopped.
     async fn resume(&self, submission: Submission) -> Result<AcceptedJob, RunEnding> {
         match submission.state {
             SubmissionState::Refused => self.submit().await,
             SubmissionState::Accepted => match result_of(&submission) {
                 Some(result) => self.take_up(submission, result),
-                // The provider's answer was the result itself and is lost. A second order would be
-                // paid for again.
+                // The provider's answer was the result itself and is lost. A second order would
+                // have to be paid for again.
                 None => Err(unconfirmed(
                     &submission,
                     "the process ended before the result was stored",
@@ -77,8 +78,9 @@ impl HostedTask<'_> {
         result: Result<JobHandle, Vec<JobOutput>>,
     ) -> Result<AcceptedJob, RunEnding> {
         let Some((site, credential)) = self.crew.app.models.upstream.find_maker(&submission) else {
-            // A job is asked for only where and with what it was ordered. The task waits until the
-            // settings have that again, or until the operator gives it up.
+            // A job is polled only at the URL and with the credential with which it was ordered.
+            // The task waits until the settings contain these again, or until the operator gives it
+            // up.
             return Err((RunOutcome::RetryLater(self.pause_of(&submission)), None));
         };
         tracing::info!(provider = %submission.provider, "job resumed");
@@ -98,8 +100,7 @@ impl HostedTask<'_> {
         })
     }
 
-    /// Goes on with a submission whose outcome nobody saw, because the process
-    /// died.
+    /// Continues with a submission whose outcome is unknown because the process died.
     async fn recover(&self, submission: Submission) -> Result<AcceptedJob, RunEnding> {
         const WHY: &str = "the process ended while it was being sent";
         let made_by = self.crew.app.models.upstream.find_maker(&submission);
@@ -145,17 +146,17 @@ impl HostedTask<'_> {
         if !site.provider.adapter().deduplicates() {
             return self.resolve(sent, WHY).await;
         }
-        // Repeating is safe here: the provider makes one job of two requests with the same key.
+        // Repeating is safe here: the provider deduplicates requests with the same key.
         match self.send_or_find(&route, sent).await? {
             RouteAttempt::Accepted(taken) => Ok(*taken),
-            // A passing error proves nothing. The row stays as it is, and the next run repeats the
-            // request.
+            // A temporary error proves nothing. The row is left unchanged, and the next run repeats
+            // the request.
             RouteAttempt::Declined(DeclineReason::Refused(error))
                 if error.class.is_transient() && age < REPETITION =>
             {
                 Err((RunOutcome::RetryLater(UNREACHED), None))
             }
-            // A refusal now does not tell what the provider did with the first request.
+            // A refusal now does not show what the provider did with the first request.
             RouteAttempt::Declined(_) => Err(unconfirmed(
                 &submission,
                 "the provider rejected the repeated request",
@@ -164,13 +165,13 @@ impl HostedTask<'_> {
         }
     }
 
-    /// How long a task rests whose submission the settings do not match.
+    /// How long a task is postponed if the settings do not match its submission.
     fn pause_of(&self, submission: &Submission) -> Duration {
         let since = submission.accepted_at.unwrap_or(submission.created_at);
         pause(self.crew.app.clock.now().since(since))
     }
 
-    /// The route of the task's model that was taken, while the settings have it.
+    /// The route by which the task was submitted, if it is still in the settings.
     fn route(&self, provider: &str, route_model: &str) -> Option<Route> {
         let catalog = self.crew.app.models.catalog.load();
         let model = catalog.with_id(&self.task.model)?;
@@ -178,14 +179,15 @@ impl HostedTask<'_> {
     }
 }
 
-/// How long a task rests whose provider the settings do not have: a tenth of the time since it was taken.
-/// What another process may have soon is looked at soon, and thousands that wait for an operator cost little.
+/// How long a task is postponed if its provider is not in the settings: a tenth of the time since
+/// its submission. A recent task, which another process may soon be able to run, is examined soon,
+/// and thousands of tasks that wait for an operator cost little.
 fn pause(age: Duration) -> Duration {
     (age / 10).clamp(MIN_REST_PAUSE, MAX_REST_PAUSE)
 }
 
-/// Where the result of an accepted submission is to be had: from a job, or at
-/// once. `None` when nothing of it was written down.
+/// Where the result of an accepted submission can be obtained: from a job, or directly. `None` if
+/// neither was recorded.
 fn result_of(submission: &Submission) -> Option<Result<JobHandle, Vec<JobOutput>>> {
     if let Some(handle) = &submission.handle {
         return Some(Ok(handle.clone()));

@@ -1,10 +1,8 @@
-//! Submissions of which nobody saw the outcome: the process died, or the answer
-//! was lost.
+//! Submissions with an unknown outcome: the process died, or the answer was lost.
 //!
-//! Where the provider makes one job of two submissions with one key, it is sent
-//! again. Else it is looked for at the provider, where that can be asked. Else,
-//! and when it is not found, the task ends: nothing is charged, and nothing is
-//! sent again.
+//! If the provider deduplicates submissions by key, it is sent again. Else, if the provider offers
+//! a way to search for it, it is looked up there. Otherwise, and if it is not found, the task ends:
+//! nothing is charged, and nothing is sent again.
 
 use std::time::{Duration, SystemTime};
 
@@ -22,35 +20,35 @@ use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_store as store;
 use mediagate_store::submissions::JobAcceptance;
 
-/// How long a submission may be repeated where the provider makes one job of
-/// both: well within the day for which keys are kept.
+/// How long a submission may be repeated if the provider deduplicates: much less than the day for
+/// which keys are remembered.
 pub(super) const REPETITION: Duration = Duration::from_hours(1);
-/// Pause before it is repeated once more.
+/// Pause before the next repetition.
 const REPEAT_PAUSE: Duration = Duration::from_secs(2);
-/// Pauses before each look at what the provider has: its lists may lag behind.
+/// Pauses before each look-up at the provider: its lists may lag behind.
 const LOOKUP_PAUSES: [Duration; 4] = [
     Duration::from_millis(500),
     Duration::from_millis(1500),
     Duration::from_secs(3),
     Duration::from_secs(5),
 ];
-/// Jobs and submissions that are compared are no further apart.
+/// Maximum time between a job and a submission that may belong to it.
 const MATCH_WINDOW: Duration = Duration::from_mins(10);
 /// When an unclear submission is first looked for again.
 const FIRST_RECHECK: Duration = Duration::from_mins(1);
 
-/// What a look at the provider shows.
+/// The result of a look-up at the provider.
 pub(super) enum JobLookup {
     /// This job is the submission's.
     Found(JobHandle),
-    /// Nothing that can be told from others, yet.
+    /// No job that can be distinguished from others, so far.
     Unknown,
-    /// The provider cannot be asked.
+    /// The provider has no way to look up jobs.
     CannotAsk,
 }
 
 impl HostedTask<'_> {
-    /// Finds out what became of a submission: its job, or nothing that could be told.
+    /// Finds the outcome of a submission: its job, or that it cannot be determined.
     pub(super) async fn resolve(
         &self,
         sent: SentOrder<'_>,
@@ -58,8 +56,8 @@ impl HostedTask<'_> {
     ) -> Result<AcceptedJob, RunEnding> {
         let app = &self.crew.app;
         let (id, created_at) = (sent.submission.id, sent.submission.created_at);
-        // Nothing has to be searched for: `recover` repeats the request under its key, which leads
-        // to the job if there is one.
+        // No search is needed: `recover` repeats the request under its key, which returns the job
+        // if there is one.
         if sent.site.provider.adapter().deduplicates() {
             return Err(if app.clock.now().since(created_at) < REPETITION {
                 (RunOutcome::RetryLater(REPEAT_PAUSE), None)
@@ -79,7 +77,7 @@ impl HostedTask<'_> {
                 Ok(JobLookup::Found(handle)) => {
                     let accepted_at = app.clock.now();
                     // False if another submission with the same content got this job first. The
-                    // search goes on then.
+                    // search continues then.
                     if self.accept_found(sent, handle.clone()).await? {
                         tracing::warn!(submission_id = %id, "the provider had accepted the submission: its job was found");
                         return Ok(AcceptedJob {
@@ -112,13 +110,13 @@ impl HostedTask<'_> {
         Err(unconfirmed(
             sent.submission,
             why,
-            // The caller gets an answer now. The search goes on for the operator, who may be
+            // The caller gets an answer now. The search continues for the operator, who may be
             // charged.
             Some(app.clock.now().plus(FIRST_RECHECK)),
         ))
     }
 
-    /// The submission has this job. Returns false when another one was first.
+    /// Records that the submission has this job. Returns false if another submission got it first.
     async fn accept_found(
         &self,
         sent: SentOrder<'_>,
@@ -136,7 +134,8 @@ impl HostedTask<'_> {
         let accepted = app
             .store
             .write(move |conn| -> Result<bool, Error> {
-                // Two equal orders may find the same job at the same moment. Only one may have it.
+                // Two identical orders may find the same job at the same moment. Only one may have
+                // it.
                 store::submissions::lock_provider(conn, &provider)?;
                 if store::submissions::is_known(conn, &provider, &handle, since)? {
                     return Ok(false);
@@ -148,7 +147,7 @@ impl HostedTask<'_> {
     }
 }
 
-/// Looks for a submission's job at its provider.
+/// Looks up a submission's job at its provider.
 pub(super) async fn look(app: &App, sent: SentOrder<'_>) -> Result<JobLookup, ProviderError> {
     let submission = sent.submission;
     let driver = &app.models.upstream.driver;
@@ -157,7 +156,7 @@ pub(super) async fn look(app: &App, sent: SentOrder<'_>) -> Result<JobLookup, Pr
     let Some(lookup) = driver.find(provider, secret, sent.order, since).await? else {
         return Ok(JobLookup::CannotAsk);
     };
-    // It carries the key of this order, which nobody else has used.
+    // The job carries the key of this order, which no other order has used.
     if let Some(job) = lookup.certain() {
         return Ok(JobLookup::Found(job.handle.clone()));
     }
@@ -174,12 +173,12 @@ pub(super) async fn look(app: &App, sent: SentOrder<'_>) -> Result<JobLookup, Pr
         let unknown = store::submissions::count_unknown_since(conn, &name, &model, near)?;
         Ok((free, unknown))
     });
-    // Without the database nobody can tell which of these jobs belong to other orders.
+    // Without the database it cannot be determined which of these jobs belong to other orders.
     let Ok((free, unknown)) = compared.await else {
         return Ok(JobLookup::Unknown);
     };
-    // These jobs cannot be told apart. If there are no more of them than unresolved submissions of
-    // ours, they all count as ours, and any submission may have any of them.
+    // These jobs cannot be distinguished. If there are no more of them than unresolved submissions
+    // of ours, they all count as ours, and any submission may be assigned any of them.
     let is_ours = free.len() <= usize::try_from(unknown).unwrap_or(usize::MAX);
     Ok(match free.into_iter().next() {
         Some(handle) if is_ours => JobLookup::Found(handle),
@@ -192,15 +191,15 @@ fn system_time(at: Timestamp) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_micros(micros)
 }
 
-/// How long after a submission it is looked for again, late finds included.
+/// When a submission is looked up again, depending on its age; a job may appear late.
 const RECHECK_SCHEDULE: [(Duration, Duration); 3] = [
     (Duration::from_hours(1), Duration::from_mins(10)),
     (Duration::from_hours(6), Duration::from_hours(1)),
     (Duration::from_hours(24), Duration::from_hours(6)),
 ];
 
-/// Looks for unclear submissions whose tasks have ended. One whose job turns up
-/// is told to the operator, who pays for it; its caller does not.
+/// Looks for unclear submissions whose tasks have ended. If a job turns up, that is logged for the
+/// operator, who has to pay for it; the caller does not pay.
 pub(crate) async fn recheck_unclear(app: &App) -> Result<(), Error> {
     const MOST: u32 = 20;
     let now = app.clock.now();
@@ -245,7 +244,7 @@ pub(crate) async fn recheck_unclear(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
-/// The job of an unclear submission, if the provider shows it by now.
+/// The job of an unclear submission, if the provider lists it now.
 async fn look_late(app: &App, submission: &Submission) -> Result<Option<JobHandle>, Error> {
     let id = submission.task;
     let task = app
@@ -278,7 +277,7 @@ async fn look_late(app: &App, submission: &Submission) -> Result<Option<JobHandl
     match look(app, sent).await {
         Ok(JobLookup::Found(handle)) => Ok(Some(handle)),
         Ok(_) => Ok(None),
-        // It is looked for again later.
+        // It is looked up again later.
         Err(error) => {
             tracing::debug!(class = error.class.name(), message = %error.message, "cannot search for a job");
             Ok(None)

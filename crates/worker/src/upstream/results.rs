@@ -1,5 +1,5 @@
-//! Provider results: fetched whole, checked by their bytes, and stored,
-//! before the task succeeds.
+//! Provider results: downloaded completely, checked by their content, and stored, before the task
+//! succeeds.
 
 use std::sync::Arc;
 
@@ -34,19 +34,19 @@ use mediagate_model::task::{
     VideoOutput,
 };
 
-/// Why a result is not in the store.
+/// Why a result could not be stored.
 pub(super) enum ResultError {
     /// Its host did not answer, or cannot serve it now.
     Unavailable(String),
-    /// It was not fetched whole; polling again may give a fresh address.
+    /// It was not downloaded completely; polling again may return a new URL.
     Incomplete(String),
-    /// What was fetched is broken; another time it may be whole.
+    /// The downloaded file is broken; another download may be intact.
     Broken(String),
-    /// It is not what it should be, and never will.
+    /// It is not the expected kind of content, and another download would not change that.
     Useless(String),
-    /// Nobody is sent to where it is.
+    /// Its URL is forbidden for downloads and for callers.
     ForbiddenAddress(String),
-    /// The database or the files.
+    /// The database or the files failed.
     Internal(Error),
 }
 
@@ -54,7 +54,7 @@ impl From<MarkError> for ResultError {
     fn from(error: MarkError) -> Self {
         match error {
             MarkError::Internal(error) => Self::Internal(error),
-            // A service that signs may answer later.
+            // The signing service may answer later.
             MarkError::NotSigned(why) => {
                 Self::Unavailable(format!("the result was not signed: {why}"))
             }
@@ -68,7 +68,7 @@ impl From<Error> for ResultError {
     }
 }
 
-/// Fetches, checks and stores what was made.
+/// Downloads, checks and stores the results.
 pub(super) async fn keep(
     app: &App,
     task: &Task,
@@ -141,7 +141,8 @@ async fn video(
     taken: &AcceptedJob,
     pieces: Vec<Piece>,
 ) -> Result<RunOutput, ResultError> {
-    // The caller is sent to this URL, so it has to pass the rules for what is fetched here.
+    // The caller is sent to this URL, so it has to pass the same rules as URLs that are fetched
+    // here.
     if let Some((job, url)) = link_of(&taken.site, task, &pieces) {
         let url = taken.site.provider.known_link(url).await;
         return Ok(link_output(
@@ -155,7 +156,7 @@ async fn video(
         .ok_or_else(|| ResultError::Useless("it contains no video".into()))?;
     let fetched = fetch(app, taken, &piece.source).await?;
     let (parts, path) = (app.clone(), fetched.path.clone());
-    // Before anything is stored: a broken file can still be downloaded again.
+    // Checked before anything is stored: a broken file can still be downloaded again.
     let read = move |place: &WorkSlot| {
         let film = mp4_probe::measure(&path)?;
         Ok::<_, &str>((film, marking::read_provenance(&parts, &path, place.watch())))
@@ -179,7 +180,7 @@ async fn video(
     };
     let output = TaskResult::VideoV1(VideoOutput {
         video: video.id,
-        // Drawn later, when nobody waits.
+        // The poster is made later, when no caller waits for it.
         poster: None,
         sheet: None,
         width: film.width,
@@ -199,7 +200,7 @@ async fn video(
     })
 }
 
-/// The film's address, if it is to stay there, with the job that it was made for.
+/// The film's URL, if it is to stay at the provider, with the job for which it was made.
 pub(super) fn link_of<'a>(
     site: &ProviderSite,
     task: &'a Task,
@@ -218,7 +219,8 @@ pub(super) fn link_of<'a>(
     }
 }
 
-/// A film that stays where it is. Nothing of it is measured: what was ordered is charged.
+/// The output of a film that stays at the provider. It is not measured: the ordered quantity is
+/// charged.
 fn link_output(job: &VideoJob, url: String) -> RunOutput {
     let output = TaskResult::LinkV1(LinkOutput {
         expires_at_micros: signed_urls::expiry(&url).map(Timestamp::micros),
@@ -236,10 +238,10 @@ fn link_output(job: &VideoJob, url: String) -> RunOutput {
     RunOutput::new(output, quantity)
 }
 
-/// Recordings of providers may be longer than those of callers.
+/// Maximum length of a provider's recording, which may be longer than a caller's.
 const LONGEST_SECONDS: u32 = 3600;
 
-/// Puts a recording into the form in which clips are kept.
+/// Converts a recording to the form in which clips are stored.
 async fn clip(
     app: &App,
     account: AccountId,
@@ -268,7 +270,8 @@ async fn clip_of(
     };
     let engines = app.engines.clone();
     let keep = move |place: &WorkSlot| {
-        // The files are removed on drop. They must last until the work ends, even if nobody waits.
+        // The files are removed on drop. They must exist until the work ends, even if the future
+        // that waits for it is dropped.
         let _sources = sources;
         child::clip_of(&engines, recordings, place.watch())
     };
@@ -299,7 +302,8 @@ async fn stems(
     job: &StemsJob,
     pieces: Vec<Piece>,
 ) -> Result<RunOutput, ResultError> {
-    // All parts are fetched first, because a rest that the provider does not return is their sum.
+    // All parts are fetched first, because a remainder that the provider does not return is their
+    // sum.
     let mut parts: Vec<FetchedStem> = Vec::new();
     for piece in pieces {
         let (target, upstream) = match &piece.what {
@@ -331,7 +335,7 @@ async fn stems(
             made.missing_clips.push(*id);
             continue;
         };
-        // Content Credentials name one source. For a computed rest that is its first part.
+        // Content Credentials refer to one source. For a computed remainder that is its first part.
         let source = given.or(parts.first()).map(|part| part.1.path.clone());
         let source = source.ok_or_else(|| Error::internal("a stem of nothing"))?;
         let facts = facts(app, task, taken, &job.title);
@@ -350,7 +354,7 @@ async fn stems(
         }
         ids.push(*id);
     }
-    // Without the wanted track the rest is not what was asked for.
+    // Without the requested track the remainder is not the requested result.
     let wanted = job
         .outputs
         .first()
@@ -363,7 +367,7 @@ async fn stems(
     }
     let (parts, parts_asked) = (ids.len() as u64, job.outputs.len() as u64);
     made.quantity = WorkQuantity {
-        // If stems are missing, only a share of the recording's length is paid for.
+        // If stems are missing, only a share of the recording's length is charged.
         milliseconds: job.milliseconds * parts / parts_asked,
         pixels: 0,
         parts,
@@ -382,7 +386,7 @@ async fn stems(
 /// A stem that was fetched.
 type FetchedStem = (StemTarget, FetchedFile, Option<ClipUpstream>);
 
-/// Everything but one group, as the sum of all other parts.
+/// Computes the remainder without one group, as the sum of all other parts.
 async fn rest(
     app: &App,
     account: AccountId,
@@ -398,11 +402,11 @@ async fn rest(
         StemTarget::Other => true,
         StemTarget::Without(_) => false,
     });
-    // Without `Other` the sum would lack everything that belongs to no group.
+    // Without `Other` the sum would lack all sounds that belong to no group.
     if !parts.iter().any(|part| part.0 == StemTarget::Other) {
         return Ok(None);
     }
-    // A sum is held in memory as a whole, while a single recording is read in pieces.
+    // A sum is completely in memory, while a single recording is read in pieces.
     let mut memory = clip::KEEPING_BYTES + DecodeLimits::default().max_bytes as u64;
     let mut sources = Vec::new();
     for (_, fetched, _) in others {
@@ -430,7 +434,7 @@ async fn songs(
             continue;
         };
         let fetched = fetch(app, taken, &piece.source).await?;
-        // A provider may return more clips than were ordered. They are kept as well.
+        // A provider may return more clips than were ordered. They are stored as well.
         let id = promised.next().unwrap_or_else(|| {
             let id = ClipId::new();
             made.more_clips.push(songs::clip(task, id, &job.title));
@@ -468,7 +472,7 @@ async fn songs(
     Ok(made)
 }
 
-/// What a recording is signed with.
+/// The facts that are signed into a recording.
 fn facts(app: &App, task: &Task, taken: &AcceptedJob, title: &str) -> SigningFacts {
     let shows = app.models.catalog.load().shows_providers();
     let provider = shows.then(|| taken.site.provider.name().to_owned());
@@ -476,7 +480,7 @@ fn facts(app: &App, task: &Task, taken: &AcceptedJob, title: &str) -> SigningFac
 }
 
 fn upstream_of(taken: &AcceptedJob, facts: &providers::port::ClipFacts) -> ClipUpstream {
-    // Callers get this URL unchanged, so one that they may not be sent to is left out.
+    // Callers get this URL unchanged, so a forbidden one is omitted.
     let video_url = taken.site.provider.link(&facts.video_url);
     ClipUpstream {
         provider: taken.site.provider.name().to_owned(),

@@ -1,4 +1,4 @@
-//! Expiry of signed URLs, as far as the address tells it.
+//! Expiry of signed URLs, as far as the URL contains it.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use url::Url;
 
 use mediagate_model::clock::Timestamp;
 
-/// What signed addresses say of their time, each host in its own words:
+/// The time until which a signed URL is valid, from parameters that differ by host:
 ///
-/// * `X-Amz-Date` and `X-Amz-Expires`, and the same of Google, Alibaba and Volcano: when it was
-///   signed, and for how many seconds;
+/// * `X-Amz-Date` and `X-Amz-Expires`, and their equivalents of Google, Alibaba and Volcano: the
+///   time of signing, and the validity in seconds;
 /// * `Expires`: Unix seconds (older signatures of S3 and Google, `CloudFront`, Alibaba);
 /// * `se`: RFC 3339 (shared access signatures of Azure).
 pub(super) fn expiry(url: &str) -> Option<Timestamp> {
     let url = Url::parse(url).ok()?;
     let (mut signed, mut seconds) = (None, None);
     for (name, value) in url.query_pairs() {
-        // Hosts differ in the case of these names, for example `X-Amz-Date` and `x-oss-date`.
+        // Hosts write these names in different cases, for example `X-Amz-Date` and `x-oss-date`.
         match name.to_ascii_lowercase().as_str() {
             "expires" => return Some(Timestamp::from_seconds(value.parse().ok()?)),
             "se" => return Timestamp::parse(&value),

@@ -1,7 +1,6 @@
-//! Jobs that go on at a provider although their task was cancelled: called off
-//! where the provider can, else followed to their end, and their money settled
-//! by the operator's policy. None is forgotten, whoever cancelled it and
-//! whatever dies in between.
+//! Jobs that continue at a provider although their task was cancelled: they are cancelled there if
+//! the provider can, else followed to their end, and their money is settled by the operator's
+//! policy. None is forgotten, regardless of who cancelled it and which process dies in between.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,21 +24,21 @@ use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_model::task::Task;
 use mediagate_store as store;
 
-/// Most strays that are taken at once.
+/// Maximum number of strays that are claimed at once.
 const BATCH: u32 = 100;
-/// Pause before one is looked at again whose provider the settings do not have.
+/// Pause before a stray is examined again if its provider is not in the settings.
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
 
-/// How the job of a cancelled task ended.
+/// The outcome of a cancelled task's job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StrayOutcome {
-    /// The provider called it off.
+    /// The provider cancelled the job.
     CalledOff,
-    /// The provider made it all the same.
+    /// The provider completed the job nevertheless.
     Completed,
-    /// The provider failed at it, or lost it.
+    /// The job failed, or the provider lost it.
     Failed,
-    /// Nobody can tell.
+    /// It is unknown how the job ended.
     Unknown,
 }
 
@@ -54,7 +53,7 @@ impl StrayOutcome {
     }
 }
 
-/// Takes the strays that nobody follows; whether there may be more at once.
+/// Claims strays that no process follows. Returns whether there may be more.
 pub(super) async fn take_all(
     crew: &Arc<WorkerContext>,
     tracker: &TaskTracker,
@@ -118,8 +117,7 @@ async fn release_stray(
     }
 }
 
-/// Follows a stray to its end; when it is to be looked at again, where that is
-/// not reached.
+/// Follows a stray to its end. If the end is not reached, returns when to examine it again.
 async fn follow(
     crew: &Arc<WorkerContext>,
     submission: &Submission,
@@ -136,20 +134,20 @@ async fn follow(
             close(crew, submission, &task, StrayOutcome::Completed, None).await?;
             return Ok(None);
         }
-        // The answer was lost, or was the result itself: there is no job to ask for.
+        // The answer was lost, or was the result itself: there is no job to poll.
         close(crew, submission, &task, StrayOutcome::Unknown, None).await?;
         return Ok(None);
     };
     let Some((site, credential)) = app.models.upstream.find_maker(submission) else {
-        // A job is asked for only where and with what it was ordered. It waits until the settings
-        // have that again, or until the operator gives it up.
+        // A job is polled only at the URL and with the credential with which it was ordered. It
+        // waits until the settings contain these again, or until the operator gives it up.
         return Ok(Some(RETRY_PAUSE));
     };
     let driver = &app.models.upstream.driver;
     let off = driver
         .cancel(&site.provider, &credential.secret, handle)
         .await;
-    // Anything but a confirmation leaves open whether the job goes on.
+    // Without a confirmation it is unknown whether the job continues.
     if matches!(off, Ok(true)) {
         crash::point("job-called-off");
         close(crew, submission, &task, StrayOutcome::CalledOff, None).await?;
@@ -164,11 +162,11 @@ async fn follow(
         close(crew, submission, &task, end, watch.cost()).await?;
         return Ok(None);
     }
-    // This process stops. Another one may take the job at once.
+    // This process is stopping. Another one may claim the job at once.
     Ok(Some(Duration::ZERO))
 }
 
-/// Polls until the job ends; `None` when this process ends before.
+/// Polls until the job ends; `None` if this process stops before.
 async fn poll(
     crew: &WorkerContext,
     submission: &Submission,
@@ -181,8 +179,8 @@ async fn poll(
     let pace = site.provider.adapter().pace();
     let since = submission.accepted_at.unwrap_or(submission.created_at);
     let (mut failures, mut asked, mut doubt) = (0, None, EndDoubt::default());
-    // Counted as in the polling of tasks: only what this process has watched, by a clock that
-    // nobody sets.
+    // As in the polling of tasks, only the time during which this process followed the job counts,
+    // by the monotonic clock.
     let (watched, mut is_asked) = (Instant::now(), false);
     loop {
         let elapsed = app.clock.now().since(since);
@@ -199,7 +197,7 @@ async fn poll(
         let polled = driver.poll_due(&site.provider, &credential.secret, handle, due, watch);
         let polled = Box::pin(polled).await;
         is_asked = true;
-        // Some providers forget a job that was called off, and then say that there is none.
+        // Some providers forget a cancelled job, and then report that it does not exist.
         let is_believed = doubt.note(watched.elapsed(), polled.as_ref().err());
         match polled {
             Ok(PollOutcome::Running { poll_after, .. }) => (failures, asked) = (0, poll_after),
@@ -213,7 +211,7 @@ async fn poll(
     }
 }
 
-/// The job is over: so is its submission, and the money of its task.
+/// Closes the submission of an ended job, and settles the money of its task.
 async fn close(
     crew: &WorkerContext,
     submission: &Submission,
@@ -229,7 +227,7 @@ async fn close(
         StrayOutcome::Unknown => SubmissionState::Unclear,
         _ => SubmissionState::Ended,
     };
-    // One transaction: the submission is closed once, and the money moves with it.
+    // In one transaction, so that the submission is closed once, together with the money.
     let closed = app
         .store
         .write(move |conn| -> Result<bool, Error> {
@@ -246,7 +244,7 @@ async fn close(
                 StrayOutcome::Unknown => tasks::JobOutcome::Unknown,
             };
             let is_closed = tasks::settle_job(conn, &task, job, now)?;
-            // Nobody fetched the result, so its size is taken from the order.
+            // The result was not fetched, so its size is taken from the order.
             let asked = task.tariff.as_ref().map(|tariff| tariff.asked);
             let made = (end == StrayOutcome::Completed).then(|| asked.unwrap_or_default());
             costs::record_job_cost(conn, &task, closed, cost, made, now)?;
@@ -262,8 +260,8 @@ async fn close(
     Ok(())
 }
 
-/// What a caller pays who cancelled too late, where the operator charges for it:
-/// the whole order, as nobody fetches what was made.
+/// The bill for a caller that cancelled too late, if the operator charges for that: the whole
+/// order, because the result is not fetched.
 fn bill(task: &Task, submission: &Submission) -> Bill {
     let tariff = task.tariff.as_ref();
     let price =
@@ -282,8 +280,8 @@ fn bill(task: &Task, submission: &Submission) -> Bill {
     }
 }
 
-/// Gives back what is still held for cancelled tasks that no provider works on:
-/// the process died, or the provider refused, after the caller had cancelled.
+/// Releases money that is still reserved for cancelled tasks on which no provider works: the
+/// process died, or the provider refused, after the caller had cancelled.
 pub(crate) async fn release_left_over(app: &App) -> Result<(), Error> {
     let left = app.store.read(store::tasks::cancelled_and_held).await?;
     let now = app.clock.now();
@@ -291,7 +289,7 @@ pub(crate) async fn release_left_over(app: &App) -> Result<(), Error> {
         app.store
             .write(move |conn| -> Result<(), Error> {
                 let last = store::submissions::latest(conn, task.id)?;
-                // A submission that is open settles the money when its job ends.
+                // If the submission is open, the money is settled when its job ends.
                 if last.is_none_or(|last| !last.state.is_open()) {
                     ledger::close(conn, &task, None, now)?;
                 }

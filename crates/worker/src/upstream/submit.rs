@@ -1,5 +1,5 @@
-//! One task, one submission: routes are tried in their order until one takes
-//! it, and another is tried only when it is certain that none before did.
+//! One task, one submission: routes are tried in order until one accepts it, and the next one is
+//! tried only if it is certain that no earlier one did.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,34 +24,34 @@ use mediagate_model::ids::SubmissionId;
 use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_store::submissions::JobAcceptance;
 
-/// Pauses between rounds over all routes, while none takes the task.
+/// Pauses between rounds over all routes, while none accepts the task.
 const ROUNDS: [Duration; 4] = [
     Duration::from_millis(500),
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(4),
 ];
-/// How long a task waits for providers that say that it is too much right now.
+/// How long a task waits for providers that report overload.
 const BUSY_TIMEOUT: Duration = Duration::from_mins(10);
-/// Pause before a full route is looked at again.
+/// Pause before a full route is tried again.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
 
-/// What is in the database of a provider's "yes".
+/// The part of a provider's acceptance that is in the database.
 struct PersistedAcceptance {
     at: Timestamp,
-    /// Whether what it brought is.
+    /// Whether its handle or results are in the database.
     is_persisted: bool,
-    /// Of the submission.
+    /// The submission's state.
     state: SubmissionState,
 }
 
 impl HostedTask<'_> {
-    /// Finds a route that takes the task.
+    /// Finds a route that accepts the task.
     pub(super) async fn submit(&self) -> Result<AcceptedJob, RunEnding> {
         let upstream = &self.crew.app.models.upstream;
         let (app, account) = (&self.crew.app, self.task.account);
-        // A provider that already has the sources comes first, and a persona is known at one only:
-        // without this lookup it would have no route at all.
+        // A provider that already has the sources comes first, and a persona is known only to one
+        // provider: without this look-up the task would have no route at all.
         let known_at = routing::source_provider(app, account, &self.task.payload)
             .await
             .map_err(|error| internal_ending(&error))?;
@@ -66,8 +66,8 @@ impl HostedTask<'_> {
                     RouteAttempt::Declined(DeclineReason::Closed | DeclineReason::Refused(_)) => {}
                 }
             }
-            // A place may be minutes away. The task waits in the queue, so that accounts keep
-            // taking turns and no submission slot is held.
+            // It may take minutes until a slot is free. The task waits in the queue, so that
+            // accounts keep taking turns and no submission slot is held.
             if full {
                 return Err((RunOutcome::RetryLater(FULL_PAUSE), None));
             }
@@ -101,7 +101,7 @@ impl HostedTask<'_> {
         ))
     }
 
-    /// The routes that can do the task, in the order in which it tries them.
+    /// The routes that can do the task, in the order in which they are tried.
     fn routes(&self, known_at: Option<&str>) -> Result<Vec<(Route, Arc<ProviderSite>)>, RunEnding> {
         let app = &self.crew.app;
         let catalog = app.models.catalog.load();
@@ -126,7 +126,7 @@ impl HostedTask<'_> {
         Ok(able)
     }
 
-    /// Tries one route, with the credential that has the least to do first.
+    /// Tries one route, beginning with the credential that has the fewest open jobs.
     async fn try_route(
         &self,
         route: &Route,
@@ -137,8 +137,8 @@ impl HostedTask<'_> {
             return Ok(RouteAttempt::Declined(DeclineReason::Closed));
         }
         let mut passed = DeclineReason::Full;
-        // From here on every outcome is reported to the breaker. A trial without a report would
-        // block the route until it times out.
+        // From here on every outcome is reported to the breaker. An unreported trial would block
+        // the route until the trial times out.
         let order = order::build(&self.crew.app, self.task, route, site).await;
         let prepared = match order {
             Ok(prepared) => prepared,
@@ -183,8 +183,8 @@ impl HostedTask<'_> {
                 accepted_at: None,
             };
             let order = Order {
-                // The id of the row is the idempotency key at the provider. After a crash another
-                // process can repeat the request under the same key.
+                // The id of the row is used as the idempotency key at the provider. After a crash
+                // another process can repeat the request under the same key.
                 key: submission.id.to_string(),
                 ..prepared.order.clone()
             };
@@ -211,7 +211,8 @@ impl HostedTask<'_> {
                 }
             }
         }
-        // Judged once, after all credentials: one bad key among several is no failure of the route.
+        // Reported once, after all credentials were tried: one bad key among several is not a
+        // failure of the route.
         if let DeclineReason::Refused(error) = &passed {
             let now = self.crew.app.clock.now();
             // The next order would fail for the same reason, so one failure is enough.
@@ -226,7 +227,7 @@ impl HostedTask<'_> {
         Ok(RouteAttempt::Declined(passed))
     }
 
-    /// Sends the order, and finds out what became of it when nobody saw that.
+    /// Sends the order, and finds out its outcome if that is unclear.
     pub(super) async fn send_or_find(
         &self,
         route: &Route,
@@ -242,11 +243,11 @@ impl HostedTask<'_> {
         }
     }
 
-    /// Nobody saw whether the provider took the order.
+    /// Handles an order if it is unknown whether the provider accepted it.
     fn unclear(&self, route: &Route, error: ProviderError) -> SendFailure {
         let app = &self.crew.app;
         // Such an order may be paid for and lost. It counts as a failure, so that the breaker opens
-        // before many more are.
+        // before many more orders are lost.
         let now = app.clock.now();
         app.models
             .upstream
@@ -255,8 +256,8 @@ impl HostedTask<'_> {
         SendFailure::Unclear(error.message)
     }
 
-    /// Sends the order; one that is not this run's own is repeated with its key. Once
-    /// the request has left, nothing interrupts this.
+    /// Sends the order; one that this run did not create is repeated with its key. Once the request
+    /// has been sent, nothing interrupts this.
     async fn send(&self, route: &Route, sent: SentOrder<'_>) -> Result<RouteAttempt, SendFailure> {
         let app = &self.crew.app;
         let SentOrder {
@@ -266,11 +267,11 @@ impl HostedTask<'_> {
             submission,
             is_own: is_new,
         } = sent;
-        // Counted before the request leaves, so that orders sent at the same time choose different
+        // Counted before the request is sent, so that orders sent at the same time choose different
         // credentials.
         let (open, id) = (credential.open(), submission.id);
         // The driver awaits this after everything that can fail without a connection, and before
-        // the request that costs money. The row is then on disk before anything can be paid for.
+        // the request that costs money. The row is then on disk before any cost can arise.
         let intent = async || {
             if is_new {
                 self.intend(route, site, credential, submission.clone())
@@ -299,28 +300,28 @@ impl HostedTask<'_> {
                     .breaker(route, CircuitBreaker::end_trial);
                 return Err(self.close_held_back(site, id, is_new).await.into());
             }
-            // That a repetition was refused, or did not even leave, does not prove that the first
+            // A repetition that was refused, or was not even sent, does not prove that the first
             // request was refused, so nothing is recorded.
             Err(SubmitError::BeforeSubmission(error) | SubmitError::Refused(error)) if !is_new => {
                 return Ok(RouteAttempt::Declined(DeclineReason::Refused(error)));
             }
             Err(SubmitError::BeforeSubmission(error)) => {
-                // The intent comes later, so there is no row yet. This one only tells what was
-                // tried.
+                // The intent comes later, so there is no row yet. This row only documents the
+                // attempt.
                 self.note_refused(submission, &error).await;
                 return Ok(self.handle_refusal(route, error)?);
             }
             Err(SubmitError::Refused(error)) => {
-                // On disk before another route is tried: `intend` sends nothing while an earlier
-                // submission is not known to be refused.
+                // The refusal is on disk before another route is tried: `intend` allows nothing to
+                // be sent unless all earlier submissions are known to be refused.
                 return match self.write_refused(id, &error).await {
                     Ok(true) => Ok(self.handle_refusal(route, error)?),
                     Ok(false) => Err((RunOutcome::Stopped, None).into()),
                     Err(halt) => Ok(halt.into_attempt()?),
                 };
             }
-            // The provider took the order and may charge for it, so no other route is tried. The
-            // route itself works.
+            // The provider accepted the order and may charge for it, so no other route is tried.
+            // The route itself works.
             Err(SubmitError::Failed(error)) => {
                 app.models
                     .upstream
@@ -364,8 +365,8 @@ impl HostedTask<'_> {
         })))
     }
 
-    /// Writes down that the provider took it, and what it brought. Where all that is left to do is to
-    /// write the result, that is done once, with the end of the task.
+    /// Records that the provider accepted the submission, with its handle or results. If nothing
+    /// but the result remains to be written, both are written together with the end of the task.
     async fn record_acceptance(
         &self,
         route: &Route,
@@ -376,19 +377,20 @@ impl HostedTask<'_> {
         let made = result.as_ref().err();
         let brought = JobAcceptance {
             handle: result.as_ref().ok().cloned(),
-            // Results that came as bytes in the answer do not serialize and cannot be recorded.
+            // Results that came as bytes in the answer cannot be serialised and recorded.
             results: made.and_then(|outputs| serde_json::to_value(outputs).ok()),
             cost,
         };
         let (submission, provider) = (sent.submission.id, route.provider.clone());
-        // A link that callers may not get takes the usual path, on which storing it fails the task.
+        // A link that callers may not get is handled in the usual way, in which storing it fails
+        // the task.
         let is_link = |made: &Vec<JobOutput>| {
             let link = results::link_of(sent.site, self.task, made);
             link.is_some_and(|(_, url)| sent.site.provider.link(url).is_ok())
         };
         if made.is_some_and(is_link) {
-            // All that is left is to write the link, so the acceptance is written with the end of
-            // the task: one commit instead of two. After a crash in between the outcome counts as
+            // Only the link remains to be written, so the acceptance is written with the end of the
+            // task: one commit instead of two. After a crash in between the outcome counts as
             // unknown.
             let untold = PendingAcceptance {
                 submission,
@@ -413,7 +415,7 @@ impl HostedTask<'_> {
         })
     }
 
-    /// The provider took nothing: another route may, or the caller is told.
+    /// Handles a refusal: another route is tried, or the error is reported to the caller.
     fn handle_refusal(
         &self,
         route: &Route,
@@ -424,7 +426,7 @@ impl HostedTask<'_> {
         if error.class.allows_fail_over() || error.class == ErrorClass::Unclear {
             return Ok(RouteAttempt::Declined(DeclineReason::Refused(error)));
         }
-        // The provider works; it is the request that it does not like.
+        // The provider works; it refuses this particular request.
         self.crew
             .app
             .models

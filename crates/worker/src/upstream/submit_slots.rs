@@ -1,5 +1,5 @@
-//! Submission slots: how many tasks of a model this process submits at once, and whether others wait; new
-//! ones do not pass them.
+//! Submission slots: how many tasks of a model this process submits at once, and whether other
+//! tasks wait; new tasks do not overtake these.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The places of every model.
+/// The submission slots of all models.
 pub(super) struct SubmitSlots {
     /// For each model.
     slots_per_model: usize,
     models: Mutex<HashMap<String, Arc<ModelSlots>>>,
 }
 
-/// The places of one model.
+/// The submission slots of one model.
 pub(super) struct ModelSlots {
     free: Arc<Semaphore>,
-    /// Whether there may be tasks of it that nobody has claimed.
+    /// Whether there may be unclaimed tasks of the model.
     has_queue: AtomicBool,
 }
 
@@ -36,20 +36,20 @@ impl SubmitSlots {
         }
         let places = Arc::new(ModelSlots {
             free: Arc::new(Semaphore::new(self.slots_per_model)),
-            // Tasks of an earlier process may be waiting. The first look will tell.
+            // Tasks of an earlier process may be waiting. The first poll will show that.
             has_queue: AtomicBool::new(true),
         });
         models.insert(model.to_owned(), places.clone());
         places
     }
 
-    /// The queues of all models are about to be looked at: what is claimed of those that are found
-    /// says whether more is left.
+    /// Marks all queues as empty before they are polled: the claims from the queues that are found
+    /// show whether tasks remain.
     pub(super) fn clear_queued(&self) {
         self.mark(false);
     }
 
-    /// The look failed: nobody knows who waits.
+    /// Marks all queues as possibly non-empty after a failed poll.
     pub(super) fn assume_queued(&self) {
         self.mark(true);
     }
@@ -63,17 +63,18 @@ impl SubmitSlots {
 }
 
 impl ModelSlots {
-    /// Up to so many places, for tasks that are about to be claimed: new ones do not get them meanwhile.
+    /// Reserves up to this many slots for tasks that are about to be claimed, so that new tasks do
+    /// not get them meanwhile.
     pub(super) fn hold(&self, most: u32) -> Option<OwnedSemaphorePermit> {
         let free = u32::try_from(self.free.available_permits()).unwrap_or(u32::MAX);
-        // Others may take permits between the two calls, so fewer are tried then.
+        // Other tasks may take permits between the two calls, so fewer are tried then.
         let mut counts = (1..=most.min(free)).rev();
         counts.find_map(|count| self.free.clone().try_acquire_many_owned(count).ok())
     }
 
-    /// Places for new tasks, unless others came first.
+    /// Reserves slots for new tasks, unless other tasks came first.
     pub(super) fn reserve(&self, tasks: usize) -> Option<OwnedSemaphorePermit> {
-        // A new task must not pass tasks that wait in the database.
+        // A new task must not overtake tasks that wait in the database.
         if self.has_queue.load(Ordering::Relaxed) {
             return None;
         }
@@ -86,7 +87,7 @@ impl ModelSlots {
         places
     }
 
-    /// Tasks of it wait to be claimed.
+    /// Records that tasks of the model wait to be claimed.
     pub(super) fn queue(&self) {
         self.has_queue.store(true, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
 //! The voices: one per kind of ambience, each from noise and pings.
 //!
 //! `weather` holds air and water that falls, `water` the sea and the brook, `place` what lives or
-//! burns or drives. Levels inside a voice balance its parts; between voices `loudness` does.
+//! burns or drives. Levels inside a voice balance its parts; `loudness` balances the voices.
 
 mod place;
 mod water;

@@ -15,7 +15,7 @@ pub(super) struct BirdsVoice {
     notes: ToneBank,
 }
 
-/// A bird: sings a phrase of its own kind of notes, then listens.
+/// A bird: sings a phrase of notes typical of it, then pauses.
 struct BirdSinger {
     hertz: f32,
     pan: f32,
@@ -191,7 +191,7 @@ impl FireVoice {
 
 impl AmbienceVoice for FireVoice {
     fn next(&mut self) -> StereoSample {
-        // Crackles come in flurries: each makes another soon after likelier.
+        // Crackles come in flurries: each one makes another soon after it more likely.
         let rate = if self.crackle[0] + self.crackle[1] > 0.01 {
             60.0
         } else {

@@ -1,4 +1,4 @@
-//! An operator's changes of keys: issue, change, rotate, revoke. Each leaves an entry in the audit
+//! An operator's changes to keys: issue, change, rotate, revoke. Each leaves an entry in the audit
 //! log.
 
 use std::time::Duration;
@@ -28,18 +28,19 @@ const LONGEST_GRACE: Duration = Duration::from_hours(30 * 24);
 #[derive(Debug)]
 pub struct IssuedKey {
     pub record: KeyRecord,
-    /// Told once; nothing that is kept holds it.
+    /// Returned once; it is stored nowhere.
     pub secret: Option<Secret>,
-    /// What was begun with it, after a rotation or a revocation.
+    /// Its sessions and webhook endpoints, after a rotation or a revocation.
     pub dependents: Option<KeyDependents>,
 }
 
-/// What outlives a request with a key: what ends with it, and what an operator may want to end.
+/// Things created with a key that outlive the request: some end with the key, others an operator
+/// may want to end.
 #[derive(Debug)]
 pub struct KeyDependents {
     /// Sessions, all of which ended.
     pub sessions_ended: i64,
-    /// Webhook endpoints that are told what the key may see, as they were.
+    /// Webhook endpoints of the key, as they were before the change.
     pub webhooks: Vec<WebhookEndpoint>,
     pub webhooks_end: KeyEndAction,
 }
@@ -91,7 +92,7 @@ pub async fn issue(
         .await
 }
 
-/// Adds a key and says so.
+/// Adds a key and logs it.
 pub(super) fn insert(
     conn: &mut Conn<'_>,
     by: &ChangeAuthor,
@@ -124,7 +125,7 @@ fn issued(
     })
 }
 
-/// What to change of a key; `None` leaves it, `Some(None)` removes the limit.
+/// Changes to a key; `None` leaves it, `Some(None)` removes the limit.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KeyChanges {
     pub name: Option<String>,
@@ -175,7 +176,7 @@ pub async fn change(
             } = valid(conn, id, now)?;
             let before = audit_value(&key, &account);
             change.apply(&mut key);
-            // A period without a budget would come into force unnoticed with the next budget.
+            // A period without a budget would silently apply to the next budget.
             if key.budget.is_none() {
                 key.budget_period = None;
             }
@@ -187,8 +188,8 @@ pub async fn change(
         .await
 }
 
-/// Gives a key another secret. The one before is accepted for `grace`, and the one before that no
-/// longer. Sessions end at once; the key's webhook endpoints go on unless `ends_webhooks`.
+/// Gives a key another secret. The previous secret is accepted for `grace`, and any older one no
+/// longer. Sessions end at once; the key's webhook endpoints stay active unless `ends_webhooks`.
 pub async fn rotate(
     app: &App,
     operation: OperatorAction<'_, IssuedKey>,
@@ -216,7 +217,7 @@ pub async fn rotate(
             };
             // Before the sessions are deleted below, as it counts them.
             let ties = KeyDependents::end_dependents(conn, (key.account, id), end, by, now)?;
-            // Whoever has a session signed in with the former secret, which may have leaked.
+            // The user of a session signed in with the former secret, which may have leaked.
             store::sessions::delete_of_key(conn, id)?;
             let after =
                 json!({"prefix": prefix, "former_until": until.rfc3339(), "ties": ties.audit_value()});
@@ -231,7 +232,7 @@ pub async fn rotate(
 }
 
 /// Revokes a key from its next request on; one that was revoked before stays as it is. Its sessions
-/// end, and its webhook endpoints are told nothing any more: they are disabled, or deleted if
+/// end, and its webhook endpoints receive nothing any more: they are disabled, or deleted if
 /// `ends_webhooks`. Returns it, and whether it was valid.
 pub async fn revoke(
     app: &App,

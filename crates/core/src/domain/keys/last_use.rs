@@ -1,10 +1,10 @@
-//! Writing of the last use of keys.
+//! Records when keys were last used.
 
 use crate::app::App;
 use mediagate_model::error::Error;
 use mediagate_store::accounts;
 
-/// Writes when keys were used, as far as that is due.
+/// Writes when keys were used, if it is due.
 pub async fn note_uses(app: &App) -> Result<(), Error> {
     loop {
         let due = app.caches.key_usage.due();

@@ -36,8 +36,8 @@ pub(super) async fn create(
     if !matches!(limits, Some(ModelLimits::Music(music)) if music.personas) {
         return Ok(None);
     }
-    // Clips belong to the account behind a credential. With another one the provider does not know
-    // the root clip.
+    // At the provider, clips belong to the account of the credential. With another credential the
+    // provider does not know the root clip.
     let Some(credential) = site.credential(&root.credential) else {
         return Ok(None);
     };
@@ -57,12 +57,12 @@ pub(super) async fn create(
             &order,
             &ProgressWatch::default(),
             async || {
-                // On disk before the request leaves, so that it is not sent again after a crash.
-                // Fails if another request has taken the intent over.
+                // On disk before the request is sent, so that it is not sent again after a crash.
+                // Fails if another request has taken over the intent.
                 record.sent(true).await?;
                 crash::point("persona-intended");
-                // It may leave only while this process counts as alive. After that, others may act
-                // for its callers.
+                // It may be sent only while this process counts as alive. After that, other
+                // processes may act for its callers.
                 Ok::<_, Error>(app.server.send_before())
             },
         )
@@ -72,11 +72,12 @@ pub(super) async fn create(
         Ok(OrderAcceptance::Done(outputs)) => outputs,
         Ok(OrderAcceptance::Job { .. }) => return Err(Error::internal("a persona that is a job")),
         Err(error) => {
-            // Provably nothing was made: the mark is taken back, so that a repeat may try again.
+            // Provably nothing was made: the mark is removed, so that a repetition may try again.
             if !matches!(error, SubmitError::Unclear(_))
                 && let Err(error) = record.sent(false).await
             {
-                // The mark stays, so for a while a repeat is told that the outcome is unknown.
+                // The mark stays, so for a while a repetition is answered that the outcome is
+                // unknown.
                 tracing::warn!(inside = ?error.internal_cause(), "cannot record the failure of a persona");
             }
             return Err(refused(error));

@@ -1,5 +1,5 @@
-//! Checks a file: what it says of itself, our watermark, and whether the registry knows it or
-//! something like it. Who made what is told only to the account that did.
+//! Checks a file: its own provenance information, our watermark, and whether the registry has the
+//! file or a similar one. Only the account that made a result learns that it did.
 
 use std::collections::HashMap;
 
@@ -21,8 +21,7 @@ use mediagate_store as store;
 
 /// Largest file that is checked.
 pub const LIMIT_BYTES: u64 = 200_000_000;
-/// Entries of the registry that are looked at for one part of a fingerprint, that are compared,
-/// and that are told.
+/// Limits on registry entries: read for one part of a fingerprint, compared, and reported.
 const MOST_WITH_PART: u32 = 500;
 const MOST_COMPARED: usize = 32;
 const MOST_TOLD: usize = 8;
@@ -35,22 +34,22 @@ pub struct ProvenanceReport {
     pub examined: FileExamination,
     /// Whether a watermark of this deployment was read.
     pub is_marked: bool,
-    /// What the registry knows, the surest first.
+    /// Matching registry entries, the most certain first.
     pub matches: Vec<RegistryMatch>,
-    /// What could not be looked at; for people.
+    /// Notes for readers about checks that could not be made.
     pub notes: Vec<String>,
 }
 
-/// An entry of the registry that fits.
+/// A matching entry of the registry.
 #[derive(Debug)]
 pub struct RegistryMatch {
     pub kind: MatchKind,
     pub print: ResultFingerprint,
-    /// Whether the asker's own account made it.
+    /// Whether the account that asks made it.
     pub is_own: bool,
 }
 
-/// How an entry fits.
+/// How an entry matches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum MatchKind {
     /// The file is the result, byte for byte.
@@ -66,7 +65,7 @@ pub enum MatchKind {
     },
 }
 
-/// Fetches a file to be checked, by the rules for callers' addresses.
+/// Fetches a file to be checked, by the rules for callers' URLs.
 pub async fn fetch(app: &AppParts, turn: AccountId, address: &str) -> Result<TempPath, Error> {
     let _turn = app.limits.fetches.wait(turn, 1).await;
     let spool = app.config.spool_path();
@@ -86,7 +85,7 @@ pub async fn fetch(app: &AppParts, turn: AccountId, address: &str) -> Result<Tem
     })
 }
 
-/// Checks a file for an account, or for somebody without one, at the turn of `turn`.
+/// Checks a file for an account, or for a caller without one, when it is the turn of `turn`.
 pub async fn check(
     app: &App,
     asker: Option<AccountId>,
@@ -148,7 +147,8 @@ async fn inspect_file(app: &App, turn: AccountId, file: TempPath) -> Result<File
         let (keys, certificates) = (origin.keys(), origin.certificates());
         let checked = child::check(&parts.engines, &file, keys, certificates, place.watch());
         let mut notes = Vec::new();
-        // A file at which its child dies is a finding about the file, and no error of the gateway.
+        // If a file crashes its child process, that is a finding about the file and not an error of
+        // the gateway.
         let checked = checked.unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot check a file");
             let why = "the check needed too many resources or crashed".to_owned();
@@ -198,7 +198,7 @@ async fn inspect_file(app: &App, turn: AccountId, file: TempPath) -> Result<File
     room.work(turn, WorkKind::Check, memory, work).await?
 }
 
-/// What fits, the surest first.
+/// The matches, the most certain first.
 fn find(
     conn: &mut store::Conn<'_>,
     sha256: &str,
@@ -247,7 +247,7 @@ fn add(
     }
 }
 
-/// Ids of the entries that share most parts with what is asked for.
+/// Ids of the entries that share the most parts with the given fingerprint.
 fn candidates(
     conn: &mut store::Conn<'_>,
     asked: &PerceptualFingerprint,

@@ -1,4 +1,4 @@
-//! Marks what is made here before it is hashed and kept, and tells what came in.
+//! Marks results before they are hashed and stored, and reads the marks of files that come in.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use mediagate_model::provenance::{
 };
 use mediagate_model::task::Task;
 
-/// What a file is signed with, beside how it was made.
+/// The facts with which a file is signed, besides how it was made.
 #[derive(Debug, Clone)]
 pub struct SigningFacts {
-    /// At whose turn it is signed.
+    /// The account whose turn is used for signing.
     pub account: AccountId,
     pub title: String,
     pub model: String,
-    /// As the operator shows it.
+    /// The provider's name, if the operator shows it.
     pub provider: Option<String>,
     pub prompt: String,
 }
@@ -61,10 +61,10 @@ impl From<MarkError> for Error {
     }
 }
 
-/// How a clip came to be.
+/// How a clip was made.
 #[derive(Debug, Clone)]
 pub enum ClipSource {
-    /// From this recording, without anything generated.
+    /// By processing this recording, without anything generated.
     Edited(Arc<tempfile::TempPath>),
     /// By a hosted model, in this file.
     Generated(Arc<tempfile::TempPath>),
@@ -83,8 +83,8 @@ pub struct RenderedFilm {
     pub is_from_words: bool,
 }
 
-/// Signs a film that was made here, with `more` marks than a signature, and its pictures, which
-/// name the film.
+/// Signs a film that was made here, with the marks `more` besides the signature, and its pictures,
+/// which name the film.
 pub async fn sign_film(
     app: &App,
     facts: SigningFacts,
@@ -122,7 +122,8 @@ pub async fn sign_film(
     room.work(account, WorkKind::Result, memory, sign).await?
 }
 
-/// What a stranger's file says of its origin; its credentials are read in a child. Blocks.
+/// Reads what an untrusted file states about its origin; its credentials are read in a child
+/// process. Blocks.
 pub fn read_provenance(app: &AppParts, file: &Path, watch: &EngineControl) -> Provenance {
     let examined = FileExamination::claims(file);
     if !examined.can_be_verified() {
@@ -133,7 +134,7 @@ pub fn read_provenance(app: &AppParts, file: &Path, watch: &EngineControl) -> Pr
     examined.verified(verified).provenance
 }
 
-/// Signs the poster of a film that somebody else made and that lies at `film`.
+/// Signs the poster of a film that was made elsewhere and is stored at `film`.
 pub async fn sign_poster(
     app: &App,
     facts: SigningFacts,
@@ -188,8 +189,8 @@ pub async fn sign_avatar(
     room.work(account, WorkKind::Result, memory, sign).await?
 }
 
-/// Signs a clip and its covers; what its record tells. An upload is signed only to carry on the
-/// credentials that it came with.
+/// Signs a clip and its covers, and returns the provenance for its record. An upload is signed only
+/// to continue the credentials that it came with.
 pub async fn sign_clip(
     app: &App,
     facts: SigningFacts,
@@ -217,7 +218,7 @@ pub async fn sign_clip(
     room.work(account, WorkKind::Result, memory, sign).await?
 }
 
-/// Signs a file that was made of a stranger's, in a child. Blocks.
+/// Signs a file that was made from an untrusted one, in a child process. Blocks.
 #[cfg(feature = "c2pa")]
 fn sign_edited(
     app: &AppParts,
@@ -288,7 +289,7 @@ fn sign_clip_files(
     };
     if let Some(signed) = signed {
         std::fs::write(&clip.flac, signed).map_err(inside)?;
-        // Signing changed the file, and the record is of what is stored.
+        // Signing changed the file, and the record must describe the stored file.
         (clip.size_bytes, clip.sha256) = clip::digest(&clip.flac).map_err(inside)?;
     }
     for cover in [&mut clip.cover, &mut clip.cover_large] {
@@ -299,8 +300,8 @@ fn sign_clip_files(
             .sign(cover.to_vec(), SignedFormat::Png, &stated)?;
         *cover = Bytes::from(signed);
     }
-    // The record of a stem tells what the stem itself carries now; that of a song or an upload
-    // tells what came in.
+    // The record of a stem describes the marks that the stem itself now has; that of a song or an
+    // upload describes the marks of the file that came in.
     let tells = match made {
         ClipSource::Edited(_) if is_edited => read_provenance(app, &clip.flac, watch),
         ClipSource::Edited(_) | ClipSource::Generated(_) | ClipSource::Uploaded(_) => came_in,
@@ -309,7 +310,8 @@ fn sign_clip_files(
 }
 
 impl SigningFacts {
-    /// Of a task. `provider` is `None` if the operator hides it, or there is none.
+    /// The facts of a task's result. `provider` is `None` if the operator hides it, or there is
+    /// none.
     pub fn of_task(task: &Task, title: &str, provider: Option<String>, prompt: &str) -> Self {
         Self {
             account: task.account,

@@ -1,4 +1,4 @@
-//! Provenance: what is made here is marked, and anybody's file can be checked for those marks.
+//! Provenance: results are marked, and any file can be checked for these marks.
 
 pub mod check;
 pub mod marking;

@@ -1,10 +1,10 @@
-//! Post-processing of films that providers made, once their tasks are over: what they are known by, and a
-//! poster of each.
+//! Post-processing of films that providers made, once their tasks are over: their fingerprints, and
+//! a poster of each.
 //!
-//! It takes a child process, so nobody waits for it; many are looked at by one child. A film that was
-//! not looked at stays on the list, whatever happens. One that cannot be looked at for a fault of the
-//! database, the files or the child's start is passed over, tried again after longer and longer
-//! pauses, and in the end known by its digest alone.
+//! It takes a child process, so no caller waits for it; one child examines many films. A film that
+//! was not examined stays on the list, whatever happens. If the database, the files or the start of
+//! the child fails, the film is skipped and retried after increasing pauses; in the end it is
+//! identified by its digest alone.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,23 +26,24 @@ use mediagate_model::provenance::{PerceptualFingerprint, ResultFingerprint};
 use mediagate_model::task::{Task, TaskResult, VideoOutput};
 use mediagate_store as store;
 
-/// Most films that are read from the list at once, and looked at by one child.
+/// Most films that are read from the list at once, and examined by one child.
 const BATCH: u32 = 20;
-/// A child is given no further film once those it has are so large: with a bucket, they are fetched.
+/// A child gets no further film once its films have this total size: with a bucket, they have to be
+/// fetched.
 const FETCHED_BYTES: u64 = 256 << 20;
-/// Most films of one visit, so that stopping is not held up.
+/// Most films per run, so that shutdown is not delayed.
 const MAX_FILMS: usize = 100;
-/// Memory of a child that looks at one: some frames of 4K.
+/// Memory of a child that examines one film: some frames of 4K.
 const LOOKING_BYTES: u64 = 128 << 20;
 
-/// How often a process tries to look at a film, and the pause after the first failure; each further
-/// one is four times as long, so that the last try comes six hours after the first.
+/// How often a process tries to examine a film, and the pause after the first failure; each further
+/// one is four times as long, so that the last attempt is six hours after the first.
 const TRIES: u32 = 6;
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// Looks at the latest films that nobody has looked at.
+/// Examines the latest films that were not examined yet.
 pub async fn look_at_films(app: &App) -> Result<(), Error> {
-    // Without the folder every film would count as missed, and be given up in the end.
+    // Without the folder every film would count as failed, and finally be given up.
     if !app.blobs.has_folder().await {
         return Ok(());
     }
@@ -65,13 +66,13 @@ pub async fn look_at_films(app: &App) -> Result<(), Error> {
     Ok(())
 }
 
-/// A film that is to be looked at, and its file.
+/// A film that is to be examined, and its file.
 struct FetchedFilm {
     print: ResultFingerprint,
     file: Arc<TempPath>,
 }
 
-/// As many of the next films as one child is given.
+/// The next films, as many as one child gets.
 async fn fetch(
     app: &App,
     due: &mut impl Iterator<Item = ResultFingerprint>,
@@ -86,7 +87,7 @@ async fn fetch(
                 let file = Arc::new(file);
                 some.push(FetchedFilm { print, file });
             }
-            // The file is gone, so there is nothing to look at. This takes it off the list.
+            // The file is gone, so there is nothing to examine. This takes it off the list.
             Ok(None) => keep(app, &print, PerceptualFingerprint::default(), None).await?,
             Err(error) => record_miss(app, &print, &error).await?,
         }
@@ -94,7 +95,7 @@ async fn fetch(
     Ok(some)
 }
 
-/// Looks at films, in one child.
+/// Examines films, in one child.
 async fn look_at(app: &App, films: Vec<FetchedFilm>) -> Result<(), Error> {
     if films.is_empty() {
         return Ok(());
@@ -105,7 +106,7 @@ async fn look_at(app: &App, films: Vec<FetchedFilm>) -> Result<(), Error> {
         let files: Vec<&Path> = files.iter().map(|file| &***file).collect();
         child::scan_films(&engines, &files, place.watch())
     };
-    // The films belong to many accounts, so the work takes nobody's turn.
+    // The films belong to many accounts, so the work uses no account's turn.
     let (account, room) = (AccountId::nobody(), &app.limits.media_work);
     let seen = room
         .work(account, WorkKind::Result, LOOKING_BYTES, look)
@@ -128,13 +129,13 @@ async fn look_at(app: &App, films: Vec<FetchedFilm>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether there is a film to be looked at.
+/// Whether there is a film to be examined.
 pub async fn is_any_due(app: &App) -> bool {
     due(app, &mut None).await.is_ok_and(|due| !due.is_empty())
 }
 
-/// The next films that nobody has looked at and that are not to be left alone for now; moves
-/// `before` behind them.
+/// The next films that were not examined yet and are not waiting for a retry; moves `before` past
+/// them.
 async fn due(app: &App, before: &mut Option<AssetId>) -> Result<Vec<ResultFingerprint>, Error> {
     loop {
         let from = *before;
@@ -155,7 +156,7 @@ async fn due(app: &App, before: &mut Option<AssetId>) -> Result<Vec<ResultFinger
     }
 }
 
-/// Notes that a film could not be looked at; one that never can is given up.
+/// Notes that a film could not be examined; after the last attempt it is given up.
 async fn record_miss(app: &App, print: &ResultFingerprint, error: &Error) -> Result<(), Error> {
     let misses = &app.caches.misses;
     let tries = misses.get(&print.id).map_or(0, |(tries, _)| tries) + 1;
@@ -172,7 +173,7 @@ async fn record_miss(app: &App, print: &ResultFingerprint, error: &Error) -> Res
     Ok(())
 }
 
-/// Keeps what was seen of a film.
+/// Stores the results for a film.
 async fn note(
     app: &App,
     film: &FetchedFilm,
@@ -235,7 +236,7 @@ async fn poster_of(
     stored.await.map(Some)
 }
 
-/// Writes what was seen, and gives the task its poster if it has none and still has its film.
+/// Writes the results, and gives the task its poster if it has none and still has its film.
 async fn keep(
     app: &App,
     print: &ResultFingerprint,
@@ -247,7 +248,7 @@ async fn keep(
     let written = app
         .store
         .write_for(print.account, move |conn| -> Result<bool, Error> {
-            // Another process looked at it first. The poster that was stored here is removed below.
+            // Another process examined it first. The poster that was stored here is removed below.
             if !store::fingerprints::set_fingerprint(conn, id, &likeness)? {
                 return Ok(false);
             }

@@ -1,5 +1,5 @@
-//! Jobs that the operator gives up: their provider, its address or its key is gone from the settings for
-//! good, so that nobody can ask what became of them.
+//! Jobs that the operator gives up: their provider, its address or its key is gone from the
+//! settings for good, so that their outcome cannot be looked up.
 
 use crate::app::App;
 use crate::domain::audit::ChangeAuthor;
@@ -11,12 +11,12 @@ use mediagate_model::submission::SubmissionState;
 use mediagate_model::task::Task;
 use mediagate_store as store;
 
-/// Cancels the task if it has not ended, and asks for its job no more: nothing is charged, and what it cost
-/// the operator is not known.
+/// Cancels the task if it has not ended, and stops polling its job: nothing is charged, and the
+/// operator's cost is unknown.
 pub async fn abandon(app: &App, id: TaskId, by: ChangeAuthor) -> Result<Task, Error> {
     let task = tasks::by_id_any_account(app, id).await?;
     let account = task.account;
-    // A transaction of its own. If the next one fails, the task is cancelled and the command can be
+    // A separate transaction. If the next one fails, the task is cancelled and the command can be
     // repeated.
     if !task.state.is_terminal() {
         tasks::cancel(app, account, id, Some(by)).await?;
@@ -34,7 +34,7 @@ pub async fn abandon(app: &App, id: TaskId, by: ChangeAuthor) -> Result<Task, Er
             };
             let why = Some(("abandoned", "the operator abandoned the job"));
             let (from, to) = (open.state, SubmissionState::Unclear);
-            // Whoever follows the job may have closed it first, with its real outcome.
+            // The process that follows the job may have closed it first, with its real outcome.
             if let Some(closed) = store::submissions::close(conn, open.id, from, to, why, now)? {
                 tasks::settle_job(conn, &task, JobOutcome::Unknown, now)?;
                 costs::record_job_cost(conn, &task, closed, None, None, now)?;

@@ -1,4 +1,4 @@
-//! Cancelling a task, and who pays for what its provider makes all the same.
+//! Cancelling a task, and who pays if its provider finishes the job anyway.
 //!
 //! | a provider may be at work on it | at once | when its job is over |
 //! |---|---|---|
@@ -6,7 +6,8 @@
 //! | yes, `charge` | the hold stays | what was made is charged, the rest released |
 //! | yes, `refund` | the hold is released, and counts against the account's allowance of the day | what was made counts, the rest no longer |
 //!
-//! Beyond the allowance `refund` is as `charge`: a provider's work that nobody pays for has a bound.
+//! Beyond the allowance, `refund` works like `charge`, so that the unpaid work of providers is
+//! limited.
 
 use serde_json::json;
 
@@ -26,29 +27,29 @@ use mediagate_store::tasks::TaskEnding;
 use mediagate_store::{self as store, Conn};
 use mediagate_telemetry::counters;
 
-/// The operator's rules for a task that its provider may go on with.
+/// The operator's rules for a task whose job its provider may continue.
 #[derive(Debug, Clone, Copy)]
 struct CancelRules {
     policy: CancelPolicy,
-    /// The most that may be given back to an account a day for jobs that go on.
+    /// The most that may be refunded to an account per day for jobs that continue.
     allowance: MicroDollars,
 }
 
-/// What becomes of a cancelled task's hold.
+/// What to do with a cancelled task's hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HoldDecision {
-    /// It ends: nothing was sent.
+    /// Released, because nothing was sent.
     Released,
-    /// It ends, and counts against the allowance.
+    /// Released, and counted against the allowance.
     Forgiven,
-    /// It stays until the provider's job is over.
+    /// Kept until the provider's job is over.
     Kept,
-    /// The same, because the allowance is used up.
+    /// Kept in the same way, because the allowance is used up.
     KeptBeyondAllowance,
 }
 
-/// Cancels a task. It is cancelled when this returns; a worker that runs it stops soon after and
-/// can no longer write a result. `by` is the operator who cancels it, for the audit log.
+/// Cancels a task. When this returns, the task is cancelled; a worker that runs it stops soon after
+/// and can no longer write a result. `by` is the operator who cancels it, for the audit log.
 pub async fn cancel(
     app: &App,
     account: AccountId,
@@ -65,13 +66,13 @@ pub async fn cancel(
         .store
         .write_for(account, move |conn| -> Result<Task, Error> {
             // A worker that is about to send this task's order waits for this lock, or has its
-            // submission on disk: then it is seen here.
+            // submission on disk: then it is visible here.
             store::tasks::lock(conn, id)?;
             let task = store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)?;
             let hold = decide(conn, &task, rules, now)?;
             let ending = ending(&task, hold);
-            // Without a lease: a caller may end what a worker holds. The worker finds the lease
-            // gone and discards its result.
+            // Without a lease: a caller may end a task that a worker holds. The worker then finds
+            // that it lost the lease and discards its result.
             if !endings::end(conn, &parts, &task, None, &ending, now, |_| {
                 Ok::<_, Error>(())
             })? {
@@ -89,15 +90,16 @@ pub async fn cancel(
     crash::point("task-cancelled");
     counters::task_ended(&task, TaskState::Cancelled);
     tracing::info!(task_id = %id, money = task.money.name(), "task cancelled");
-    // After the commit, so that whoever wakes finds the task cancelled: its worker, whoever follows
-    // its job, and the sender of webhooks.
+    // After the commit, so that everyone who is woken finds the task cancelled: its worker, the
+    // process that follows its job, and the sender of webhooks.
     app.bell.call_off(id);
     app.bell.ring_for_upstream();
     app.bell.ring_for_deliveries();
     Ok(task)
 }
 
-/// Decides about the hold of a task that is being cancelled, and counts it where it is given back.
+/// Decides about the hold of a task that is being cancelled, and counts it against the allowance if
+/// it is refunded.
 fn decide(
     conn: &mut Conn<'_>,
     task: &Task,
@@ -105,8 +107,8 @@ fn decide(
     now: Timestamp,
 ) -> Result<HoldDecision, Error> {
     let last = store::submissions::latest(conn, task.id)?;
-    // A submission is on disk before its request leaves, so without an open one no provider is at
-    // work.
+    // A submission is on disk before its request is sent, so without an open one no provider works
+    // on the task.
     let is_at_work = last.is_some_and(|last| last.state.is_open());
     if !is_at_work || task.money != ChargeState::Held || task.state.is_terminal() {
         return Ok(HoldDecision::Released);
@@ -168,14 +170,14 @@ fn ending(task: &Task, hold: HoldDecision) -> TaskEnding {
     }
 }
 
-/// How the job of a cancelled task ended.
+/// The outcome of a cancelled task's job.
 #[derive(Debug, Clone, Copy)]
 pub enum JobOutcome<'a> {
-    /// It was made all the same; this is what it costs by our price, `None` for a free task.
+    /// The result was made anyway; this is its cost by our price, `None` for a free task.
     Made(Option<&'a Bill>),
-    /// The provider called it off, or failed at it.
+    /// The provider cancelled the job, or it failed.
     NotMade,
-    /// Nobody can tell.
+    /// It is unknown how the job ended.
     Unknown,
 }
 
@@ -194,8 +196,9 @@ pub fn settle_job(
     if task.money == ChargeState::Held {
         return ledger::close(conn, task, bill, now);
     }
-    // The job's real cost replaces the reservation in the count: nothing if it made nothing. If
-    // that stays unknown, all of it keeps counting, or the allowance would be no bound.
+    // The job's real cost replaces the reservation in the count: nothing if it made nothing. If the
+    // cost stays unknown, the whole reservation keeps counting, otherwise the allowance would limit
+    // nothing.
     let is_forgiven = task.state == TaskState::Cancelled && task.money == ChargeState::Released;
     if is_forgiven && !matches!(end, JobOutcome::Unknown) {
         let cost = bill.map_or(MicroDollars::ZERO, |bill| bill.cost);

@@ -1,5 +1,5 @@
 //! Waiting for a task: for its end, or for its next event. Listens first, then looks, then sleeps
-//! until the bell.
+//! until the bell rings.
 
 use std::time::Duration;
 
@@ -26,17 +26,17 @@ pub async fn wait(
         .await
 }
 
-/// Somebody who waits for a task's end, and hears of it from when this is made.
+/// Waits for a task's end; listens to its bell from construction on.
 pub struct TaskWaiter {
     account: AccountId,
     pub id: TaskId,
     listener: TaskListener,
-    /// The last event that is known, before anything was looked at.
+    /// The last event that is known before the first look-up.
     known: Option<u32>,
 }
 
 impl TaskWaiter {
-    /// For a task that is about to be accepted: it is not looked at before something is heard of it.
+    /// For a task that is about to be accepted: it is not looked up before its bell rings.
     pub fn for_new_task(app: &AppParts, task: &Task) -> Self {
         Self::listen(app, task.account, task.id, Some(task.event_seq))
     }
@@ -56,7 +56,7 @@ impl TaskWaiter {
         let deadline = tokio::time::Instant::now() + limit;
         loop {
             let known = self.known.take();
-            // A task that is just being accepted, or was just read, is not looked at before the
+            // A task that is just being accepted, or was just read, is not looked up before the
             // next sleep.
             let seq = if let Some(seq) = known {
                 seq
@@ -65,7 +65,7 @@ impl TaskWaiter {
                     .store
                     .read(move |conn| store::tasks::state_and_seq(conn, id, account));
                 let (state, seq) = read.await?.ok_or_else(not_found)?;
-                // Looked at once more after the deadline, so that an end whose ring was lost is not
+                // Looked up once more after the deadline, so that an end whose ring was lost is not
                 // missed.
                 if state.is_terminal() || tokio::time::Instant::now() >= deadline {
                     return get(app, account, id).await;
@@ -114,7 +114,7 @@ pub async fn next_events(
         }
         tokio::select! {
             // Measured by the newest event that was read. The task's own number may already count
-            // one that this look missed.
+            // an event that this read missed.
             () = listener.changed(newest) => {}
             () = app.process.closing.cancelled() => return Err(Error::shutting_down().with_task(id)),
         }

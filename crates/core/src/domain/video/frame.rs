@@ -10,13 +10,13 @@ pub struct FrameShape {
 }
 
 impl FrameShape {
-    /// Whether nothing was specified.
+    /// Whether nothing is specified.
     pub const fn is_unspecified(self) -> bool {
         self.resolution.is_none() && self.aspect_ratio.is_none()
     }
 
     /// The best match among the sizes on offer, of which the first is the default. The picture's
-    /// orientation decides if the frame leaves it open.
+    /// orientation decides if the frame does not specify one.
     pub fn best_match(
         self,
         sizes: &[(u32, u32)],

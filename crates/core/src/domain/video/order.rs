@@ -1,4 +1,4 @@
-//! A video order, independent of the API it came by.
+//! A video order, independent of the API that it came through.
 
 use serde_json::{Map, Value};
 
@@ -31,7 +31,7 @@ pub struct VideoOrder {
     pub audio: Option<bool>,
     /// With a label that people see.
     pub label: bool,
-    /// Determines everything that the prompt leaves open.
+    /// The random seed.
     pub seed: Option<u64>,
     /// What the video must not show.
     pub negative_prompt: Option<String>,
@@ -43,9 +43,10 @@ pub struct VideoOrder {
     pub count: u32,
     /// The caller's id for its end user.
     pub user: Option<String>,
-    /// Whether it is a chat that an interface holds on its own, for a title, tags or the like.
+    /// Whether it is a request that a chat interface sends on its own, for a title, tags or the
+    /// like.
     pub is_housekeeping: bool,
-    /// Who is called when it ends.
+    /// URL that is called when the task ends.
     pub callback: Option<CallbackUrl>,
     /// The API's field names.
     pub params: ParamNames,
@@ -74,8 +75,8 @@ impl VideoOrder {
         frames.chain(&self.references)
     }
 
-    /// The requested size, if offered; `None` if the order leaves it open or asks for one that is
-    /// not offered.
+    /// The requested size, if offered; `None` if the order specifies none or one that is not
+    /// offered.
     pub fn best_size(
         &self,
         sizes: &[(u32, u32)],

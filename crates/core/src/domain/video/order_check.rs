@@ -47,14 +47,15 @@ pub fn fits(app: &AppParts, route: &Route, job: &VideoJob) -> bool {
         && job.prompt.chars().count() <= offered.max_prompt
 }
 
-/// What a route's provider would read out of a prompt as a setting, past what is ordered and paid for.
+/// Text in a prompt that a route's provider would interpret as a setting, bypassing the order and
+/// its price.
 fn setting_in(app: &AppParts, route: &Route, text: &str) -> Option<&'static str> {
     let sites = app.models.upstream.sites();
     let adapter = sites.get(&route.provider)?.provider.adapter();
     prompt_settings::setting_in(text, adapter.prompt_settings(&route.model))
 }
 
-/// Whether so many pictures are accepted; [`refusals`] says why not.
+/// Whether this number of pictures is accepted; [`refusals`] gives the reason if not.
 fn takes(offered: &VideoLimits, frames: usize, end: bool, references: usize) -> bool {
     let pictures = &offered.pictures;
     let shares_place = pictures.purpose == PicturePurpose::References;
@@ -98,7 +99,8 @@ pub(super) fn check(app: &App, model: &Model, order: &VideoOrder) -> Result<(), 
             if refused.is_empty() {
                 return Ok(());
             }
-            // Only the first route's faults are told. Those of several could contradict each other.
+            // Only the first route's faults are returned. Those of several could contradict each
+            // other.
             first.get_or_insert(refused);
         }
         faults = first.unwrap_or_default();
@@ -110,7 +112,7 @@ pub(super) fn check(app: &App, model: &Model, order: &VideoOrder) -> Result<(), 
     }
 }
 
-/// What in an order is not offered.
+/// The faults of an order: what it asks for that is not offered.
 pub(super) fn refusals(
     model: &str,
     offered: &VideoLimits,
@@ -187,7 +189,7 @@ fn missing_size(offered: &VideoLimits, order: &VideoOrder) -> Option<&'static st
     if frame.is_unspecified() || frame.best_match(&offered.sizes, None).is_some() {
         return None;
     }
-    // Tells which of the two fields cannot be met.
+    // Determines which of the two fields cannot be satisfied.
     let shape_alone = super::FrameShape {
         resolution: None,
         ..frame
@@ -260,7 +262,7 @@ fn blocked_options(model: &Model, options: &Map<String, Value>) -> Vec<FieldErro
         .collect()
 }
 
-/// Collects dotted names that `pass` contains neither themselves nor by a parent.
+/// Collects dotted names of which `pass` contains neither the name itself nor a parent.
 fn collect_blocked(
     pass: &[String],
     above: &str,

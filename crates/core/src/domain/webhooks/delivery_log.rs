@@ -14,7 +14,7 @@ use mediagate_store::{self as store, StoreError};
 
 /// How long a delivery is kept after it was delivered.
 const DELIVERED_TTL: Duration = Duration::from_hours(7 * 24);
-/// Deleted in one write.
+/// Deliveries that are deleted in one write.
 const BATCH: u32 = 1000;
 
 /// For an id that is malformed or not the account's.
@@ -31,7 +31,7 @@ pub async fn endpoint_page(
     state: Option<DeliveryState>,
     page: PageQuery<DeliveryId>,
 ) -> Result<(Vec<Delivery>, bool), Error> {
-    // The list goes by the endpoint alone, so this is what keeps other accounts out.
+    // The list is selected only by the endpoint, so this check keeps other accounts out.
     webhooks::get(app, account, endpoint).await?;
     let (limit, one_more) = (page.limit, page.with_one_more());
     let read = app
@@ -55,7 +55,7 @@ pub async fn task_deliveries(
     Ok(read.await?)
 }
 
-/// A delivery with its latest tries.
+/// A delivery with its latest attempts.
 pub async fn get(
     app: &Ctx,
     account: AccountId,
@@ -88,8 +88,8 @@ pub async fn test(
     Ok(delivery)
 }
 
-/// Sends a delivery again, whatever became of it; one that is being tried at this moment is left to
-/// that try.
+/// Sends a delivery again, whatever its state; if it is being sent at this moment, that attempt
+/// counts.
 pub async fn redeliver(
     app: &AppParts,
     account: AccountId,
@@ -100,7 +100,7 @@ pub async fn redeliver(
         .store
         .write_for(account, move |conn| -> Result<Delivery, Error> {
             let delivery = delivery_log::by_id(conn, id, account)?.ok_or_else(not_found)?;
-            // The log outlives the endpoint, but there is nobody left to send to.
+            // The log outlives the endpoint, but a deleted endpoint has no address to send to.
             if let Some(endpoint) = delivery.endpoint
                 && endpoints::by_id(conn, endpoint, account)?.is_none()
             {
@@ -114,8 +114,8 @@ pub async fn redeliver(
     Ok(delivery)
 }
 
-/// Sends an endpoint again what failed or was held of the events since then. Returns how many
-/// deliveries that are.
+/// Resends to an endpoint the deliveries since `since` that failed or were held. Returns how many
+/// those are.
 pub async fn recover(
     app: &AppParts,
     account: AccountId,
@@ -134,7 +134,7 @@ pub async fn recover(
     Ok(count)
 }
 
-/// Deletes deliveries and events whose time is over.
+/// Deletes deliveries and events whose retention time is over.
 pub async fn forget_old(app: &Ctx) -> Result<(), Error> {
     let (delivered, failed) = (
         app.clock.cutoff(DELIVERED_TTL),

@@ -1,4 +1,4 @@
-//! Webhook events, written in the transaction that makes them happen.
+//! Webhook events, written in the transaction of the change that they report.
 
 use serde::Serialize;
 use url::Url;
@@ -30,7 +30,8 @@ struct EventBody<T> {
     data: T,
 }
 
-/// A task has ended, and everything of its end is written: who listens is told.
+/// Notifies the listeners of a task that has ended; called after everything else about its end is
+/// written.
 pub fn task_ended(
     conn: &mut Conn<'_>,
     app: &App,
@@ -60,7 +61,7 @@ pub fn task_ended(
     Ok(())
 }
 
-/// Where this gateway is reached by whoever ordered the task.
+/// The gateway's URL as the client that ordered the task sees it.
 fn origin(app: &Ctx, task: &Task) -> String {
     let known = app
         .config
@@ -88,15 +89,15 @@ fn job_record(
     text.transpose().map_err(Error::internal)
 }
 
-/// An endpoint that is told of an event.
+/// An endpoint that receives an event.
 struct ListeningEndpoint {
     endpoint: WebhookEndpoint,
-    /// Where its delivery begins.
+    /// The initial state of its delivery.
     state: DeliveryState,
 }
 
-/// The endpoints of an account that are told of such an event: those that want it and whose key may
-/// see it. While one is disabled, or its key is no longer valid, its deliveries are held.
+/// The endpoints of an account that receive such an event: those that subscribed to it and whose
+/// key may see it. While one is disabled, or its key is no longer valid, its deliveries are held.
 fn listening(
     conn: &mut Conn<'_>,
     account: AccountId,
@@ -114,8 +115,8 @@ fn listening(
             Some(id) => accounts::key_by_id(conn, id)?,
         };
         let clearance = DeliveryClearance::for_key(key.as_ref(), of_task, now);
-        // A valid key without the scope gets nothing, now or later. For one that is no longer valid
-        // it is held: another key may take the endpoint over and recover it.
+        // A valid key without the scope gets nothing, now or later. If the key is no longer valid,
+        // the delivery is held: another key may take over the endpoint and recover it.
         if clearance == DeliveryClearance::Withheld
             && key.as_ref().is_some_and(|key| key.is_valid_at(now))
         {
@@ -131,7 +132,7 @@ fn listening(
     Ok(listeners)
 }
 
-/// An endpoint was disabled by the gateway: the account's other endpoints are told.
+/// Notifies the account's other endpoints that the gateway disabled one.
 pub fn endpoint_disabled(
     conn: &mut Conn<'_>,
     disabled: &WebhookEndpoint,
@@ -153,7 +154,7 @@ pub fn endpoint_disabled(
     insert_deliveries(conn, &event, &listening)
 }
 
-/// An event that only this endpoint is sent, on request. Returns its delivery.
+/// Adds a test event for this endpoint only. Returns its delivery.
 pub fn insert_test_event(
     conn: &mut Conn<'_>,
     endpoint: &WebhookEndpoint,
@@ -226,7 +227,7 @@ fn call_back(
     url: &str,
     body: Option<&str>,
 ) -> Result<(), Error> {
-    // Callbacks to one host share a lane, so that a dead one holds up no other.
+    // Callbacks to one host share a queue, so that a dead host delays no other.
     let host = Url::parse(url).ok();
     let host = host.as_ref().and_then(Url::host_str).unwrap_or_default();
     let delivery = NewDelivery {

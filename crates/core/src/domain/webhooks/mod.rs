@@ -1,9 +1,9 @@
 //! Webhooks: endpoints that an account registers, the secrets that it checks signatures with, and
 //! the callbacks that its requests name.
 //!
-//! `events` writes down what happened, in the transaction that makes it happen; `outcome` says what
-//! a try means; `delivery_log` is what was sent, and sends it again; `signing_keys` signs. The worker's `deliver`
-//! does the sending.
+//! `events` records an event in the transaction that causes it; `outcome` evaluates a delivery
+//! attempt; `delivery_log` lists deliveries and resends them; `signing_keys` signs. The worker's
+//! `deliver` does the sending.
 
 pub mod delivery_log;
 pub mod events;
@@ -31,12 +31,13 @@ use signing_keys::SigningKeys;
 /// Most endpoints of an account.
 pub const MAX_ENDPOINTS: i64 = 20;
 
-/// Whose a secret is, for its encryption: an endpoint's, or an account's for callbacks.
+/// The owner of a secret, which its encryption depends on: an endpoint's, or an account's for
+/// callbacks.
 pub fn owner_of(account: AccountId, endpoint: Option<EndpointId>) -> String {
     endpoint.map_or_else(|| account.to_string(), |endpoint| endpoint.to_string())
 }
 
-/// An address that a request wants called, and the field that names it.
+/// A callback URL in a request, and the field that contains it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallbackUrl {
     pub url: String,
@@ -44,7 +45,7 @@ pub struct CallbackUrl {
 }
 
 impl CallbackUrl {
-    /// The address, if it may be called.
+    /// The URL, if it may be called.
     pub fn check(self, app: &AppParts) -> Result<String, Error> {
         check_url(app, &self.url, self.param)?;
         Ok(self.url)
@@ -69,7 +70,7 @@ pub struct NewEndpoint {
     pub scheme: SignatureScheme,
 }
 
-/// Registers an endpoint. Returns it with what its receiver checks signatures with.
+/// Registers an endpoint. Returns it with the key with which its receiver checks signatures.
 pub async fn create(
     app: &App,
     caller: &Caller,
@@ -131,8 +132,8 @@ fn prepare(
 }
 
 fn insert(conn: &mut Conn<'_>, endpoint: &WebhookEndpoint, by: &ChangeAuthor) -> Result<(), Error> {
-    // Counted where it is inserted, in the account's turn, so that two requests cannot both be the
-    // last.
+    // Counted where it is inserted, with the account locked, so that two requests cannot both take
+    // the last place.
     if endpoints::count(conn, endpoint.account)? >= MAX_ENDPOINTS {
         let message = format!("An account can have at most {MAX_ENDPOINTS} webhook endpoints.");
         return Err(Error::plain(ErrorCode::LimitReached, message));
@@ -148,7 +149,7 @@ fn insert(conn: &mut Conn<'_>, endpoint: &WebhookEndpoint, by: &ChangeAuthor) ->
     )
 }
 
-/// An endpoint as the audit log has it. Its address is told without a query, which may hold a secret.
+/// An endpoint for the audit log. Its URL is shown without the query, which may hold a secret.
 fn audit_value(endpoint: &WebhookEndpoint) -> Value {
     let events = endpoint.events.as_ref();
     json!({
@@ -189,7 +190,7 @@ pub async fn list(
     Ok((found, has_more))
 }
 
-/// What to change of an endpoint; `None` leaves it.
+/// Changes to an endpoint; `None` leaves it.
 #[derive(Debug, Clone, Default)]
 pub struct EndpointChanges {
     pub url: Option<String>,
@@ -199,8 +200,8 @@ pub struct EndpointChanges {
     pub enabled: Option<bool>,
 }
 
-/// Changes an endpoint. Whoever gives it another address, or enables one whose key is no longer valid,
-/// is who it is told for from then on.
+/// Changes an endpoint. A key that gives it another URL, or enables it after its own key became
+/// invalid, becomes its key: from then on the endpoint receives what that key may see.
 pub async fn change(
     app: &AppParts,
     account: AccountId,
@@ -219,8 +220,8 @@ pub async fn change(
             let (was_enabled, before) = (endpoint.enabled, audit_value(&endpoint));
             let is_elsewhere = change.url.as_ref().is_some_and(|url| *url != endpoint.url);
             let is_enabled = change.enabled == Some(true);
-            // Whoever names the address is who gets the events, so from now on they are what that
-            // key may see.
+            // The key that sets the URL decides who gets the events, so from now on they are
+            // limited to what that key may see.
             if is_elsewhere || (is_enabled && !has_valid_key(conn, &endpoint, now)?) {
                 endpoint.key = by.key_id();
             }
@@ -232,8 +233,8 @@ pub async fn change(
                 endpoint.disabled_why = endpoint.disabled_why.filter(|_| !endpoint.enabled);
             }
             endpoints::update(conn, &endpoint)?;
-            // What waits must not arrive by surprise when it is enabled again; `recover` sends it
-            // on request.
+            // Waiting deliveries must not arrive unexpectedly when it is enabled again; `recover`
+            // sends them on request.
             if was_enabled && !endpoint.enabled {
                 deliveries::hold(conn, id, now)?;
             }
@@ -256,7 +257,7 @@ fn has_valid_key(
     Ok(key.is_some_and(|key| key.is_valid_at(now)))
 }
 
-/// Deletes an endpoint; what waits for it is given up. Returns what it was.
+/// Deletes an endpoint; its waiting deliveries are dropped. Returns the deleted endpoint.
 pub async fn delete(
     app: &Ctx,
     account: AccountId,
@@ -286,18 +287,18 @@ fn remove(
     by.note(conn, "webhook.delete", &endpoint.id, changed, now)
 }
 
-/// What becomes of a key's endpoints when it is revoked or rotated.
+/// What happens to a key's endpoints when it is revoked or rotated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyEndAction {
-    /// They are deleted.
+    /// The key's dependents are deleted.
     Delete,
-    /// They are disabled, for another key to take over: what they would be sent is held.
+    /// They are disabled until another key takes them over; meanwhile their deliveries are held.
     Disable,
-    /// They go on.
+    /// The key's dependents continue to exist.
     Keep,
 }
 
-/// Does this with the endpoints of a key. Returns what they were, oldest first.
+/// Applies `action` to the endpoints of a key. Returns them as they were before, oldest first.
 pub fn end_key_endpoints(
     conn: &mut Conn<'_>,
     (account, key): (AccountId, KeyId),
@@ -337,8 +338,8 @@ pub async fn rotate(
         .write_for(account, move |conn| -> Result<_, Error> {
             let endpoint = endpoints::by_id(conn, id, account)?.ok_or_else(not_found)?;
             let owner = owner_of(account, Some(id));
-            // Opened in the transaction, so that of two rotations at once the second builds on the
-            // first.
+            // Decrypted in the transaction, so that of two simultaneous rotations the second builds
+            // on the first.
             let keys = SigningKeys::unseal(&parts, &owner, &endpoint.secrets)?.rotated(now)?;
             endpoints::set_secrets(conn, id, &keys.seal(&parts, &owner)?)?;
             by.note(conn, "webhook.rotate", &id, (None, None), now)?;
@@ -348,7 +349,8 @@ pub async fn rotate(
     store::await_commit(written).await
 }
 
-/// What an endpoint's receiver checks signatures with, where that is no secret.
+/// The public key with which an endpoint's receiver checks signatures; `None` if the scheme has a
+/// secret instead.
 pub fn public_key(app: &AppParts, endpoint: &WebhookEndpoint) -> Result<Option<Secret>, Error> {
     if endpoint.scheme != SignatureScheme::Ed25519 {
         return Ok(None);
@@ -372,7 +374,8 @@ pub async fn account_keys(app: &App, account: AccountId) -> Result<SigningKeys, 
         .store
         .write(move |conn| endpoints::first_account_secrets(conn, account, &fresh));
     let sealed = store::await_commit(written).await?;
-    // Two processes may make the first keys at once. Both go on with those that were written first.
+    // Two processes may make the first keys at once. Both continue with those that were written
+    // first.
     let sealed = sealed.ok_or_else(|| Error::internal("no secret for callbacks"))?;
     SigningKeys::unseal(app, &owner, &sealed)
 }
@@ -390,8 +393,8 @@ pub async fn rotate_account(
     let written = app
         .store
         .write_for(account, move |conn| -> Result<SigningKeys, Error> {
-            // Read in the transaction that writes: of two rotations at once, the second one
-            // replaces the first one's key, which its caller may use until then.
+            // Read in the transaction that writes: of two simultaneous rotations, the second one
+            // replaces the first one's key.
             let sealed = endpoints::account_secrets(conn, account)?
                 .ok_or_else(|| Error::internal("no secret for callbacks"))?;
             let keys = SigningKeys::unseal(&parts, &owner, &sealed)?.rotated(now)?;

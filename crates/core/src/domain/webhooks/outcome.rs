@@ -1,4 +1,4 @@
-//! The outcome of a delivery attempt: for its delivery, and for the endpoint that it went to.
+//! The outcome of a delivery attempt: its effect on the delivery and on the endpoint.
 
 use std::time::Duration;
 
@@ -11,29 +11,29 @@ use mediagate_model::webhook::{
 use mediagate_store::Conn;
 use mediagate_store::webhooks::{deliveries, endpoints};
 
-/// An endpoint that did nothing but fail for so long, and so often, is disabled.
+/// An endpoint that only failed for this long, and at least this often, is disabled.
 const DISABLE_AFTER: Duration = Duration::from_hours(5 * 24);
 const FAILURES: u32 = 10;
-/// The receiver wants no more.
+/// The status of a receiver that wants no more events.
 const GONE: u16 = 410;
 
-/// A try of a delivery.
+/// An attempt of a delivery.
 #[derive(Debug, Clone)]
 pub struct AttemptOutcome {
     pub due: DueDelivery,
     pub attempt: DeliveryAttempt,
     /// How long the receiver asked to wait.
     pub retry_after: Option<Duration>,
-    /// From 0 to 1, for the next pause.
+    /// A random number from 0 to 1, for the next pause.
     pub chance: f64,
 }
 
-/// Writes a try down. Does nothing for a delivery that `owner` no longer holds.
+/// Records an attempt. Does nothing for a delivery that `owner` no longer holds.
 pub fn write(conn: &mut Conn<'_>, owner: &str, tried: &AttemptOutcome) -> Result<(), Error> {
     let (due, attempt) = (&tried.due, &tried.attempt);
     let (state, due_at) = next(tried);
-    // This process lost its lease, and another one sends the delivery now. That one's outcome
-    // counts.
+    // This process lost its lease, and another one sends the delivery now. The outcome of that
+    // process counts.
     if !deliveries::record_attempt(conn, due.id, owner, attempt, state, due_at)? {
         return Ok(());
     }
@@ -54,28 +54,28 @@ pub fn write(conn: &mut Conn<'_>, owner: &str, tried: &AttemptOutcome) -> Result
         (endpoint.enabled, endpoint.disabled_why) = (false, Some(why));
         events::endpoint_disabled(conn, &endpoint, attempt.at)?;
     }
-    // Also if it was disabled while this delivery was in flight: only now that it is put back can
-    // it be held.
+    // Also if it was disabled while this delivery was in flight: the delivery can only be held now
+    // that it is pending again.
     if !endpoint.enabled {
         deliveries::hold(conn, id, attempt.at)?;
     }
     Ok(())
 }
 
-/// The delivery's state after the try, and when it is due if it waits.
+/// The delivery's state after the attempt, and when it is due if it stays pending.
 fn next(tried: &AttemptOutcome) -> (DeliveryState, Timestamp) {
     let (due, attempt) = (&tried.due, &tried.attempt);
     if attempt.error.is_none() {
         return (DeliveryState::Delivered, attempt.at);
     }
     match (attempt.status, due.endpoint) {
-        // 410 disables the endpoint. This delivery is put back for a moment, so that it is held
-        // with the others and can be recovered with them.
+        // 410 disables the endpoint. This delivery becomes pending again, so that it is held with
+        // the others and can be recovered with them.
         (Some(GONE), Some(_)) => return (DeliveryState::Waiting, attempt.at),
         (Some(GONE), None) => return (DeliveryState::Failed, attempt.at),
         _ => {}
     }
-    // One that was sent again by hand gets the full schedule once more.
+    // A delivery that was resent by hand gets the full schedule once more.
     let tries = attempt.number.saturating_sub(due.earlier_attempts);
     match pause_after(tries, tried.retry_after, tried.chance) {
         Some(pause) => (DeliveryState::Waiting, attempt.at.plus(pause)),

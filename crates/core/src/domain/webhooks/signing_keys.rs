@@ -16,7 +16,7 @@ use mediagate_model::error::Error;
 use mediagate_model::secret::Secret;
 use mediagate_model::webhook::SignatureScheme;
 
-/// How long the key before the newest is still signed with.
+/// How long the key before the newest still signs.
 const OVERLAP: Duration = Duration::from_hours(24);
 
 /// The keys of one receiver, the newest first.
@@ -27,7 +27,7 @@ pub struct SigningKeys(Vec<SigningKey>);
 struct SigningKey {
     /// 32 bytes in base64.
     seed: String,
-    /// Until when it is used; the newest has no end. Microseconds.
+    /// Until when it is used; `None` for the newest. Microseconds.
     until: Option<i64>,
 }
 
@@ -67,7 +67,7 @@ impl SigningKeys {
         serde_json::from_str(&plain).map_err(Error::internal)
     }
 
-    /// What the receiver checks signatures with: `whsec_…`, or the public half, `whpk_…`.
+    /// The key with which the receiver checks signatures: `whsec_…`, or the public half, `whpk_…`.
     pub fn verification_key(&self, scheme: SignatureScheme) -> Result<Secret, Error> {
         let newest = self.0.first().ok_or_else(|| Error::internal("no key"))?;
         let seed = newest.seed()?;
@@ -88,8 +88,8 @@ impl SigningKeys {
         body: &str,
         now: Timestamp,
     ) -> Result<String, Error> {
-        // The standard's text. With the time in it, a receiver can reject a delivery that somebody
-        // recorded and sends again.
+        // The signed text is defined by the standard. With the time in it, a receiver can reject a
+        // delivery that was recorded and sent again.
         let signed = format!("{message}.{seconds}.{body}");
         let in_use = |key: &&SigningKey| key.until.is_none_or(|until| now.micros() < until);
         let signatures = self.0.iter().filter(in_use).map(|key| {

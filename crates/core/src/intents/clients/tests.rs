@@ -1,4 +1,4 @@
-//! Tests of the table of clients, from an arrival to what is written down.
+//! Tests of the table of clients, from arrival to the written record.
 
 use super::*;
 use crate::intents::IntentCloseTime;
@@ -99,7 +99,7 @@ async fn a_closed_connection_is_waited_for_until_it_is_noticed_or_answered() {
         assert!(waits.is_err());
         drop(client);
     }
-    // Whoever has its answer may go.
+    // A client that has its answer may disconnect.
     second.written();
     all.changed();
     noticed.await;

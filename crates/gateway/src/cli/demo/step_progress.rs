@@ -1,5 +1,5 @@
-//! Progress of a demo step while it works: a bar on a terminal, elsewhere its name. On standard
-//! error, so that results alone are on standard output.
+//! Progress of a demo step while it works: a bar on a terminal, elsewhere its name. Written to
+//! standard error, so that standard output has only results.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::cli::output::{can_draw, draw, note};
 
-/// How often to look how far it is.
+/// How often the progress is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(150);
 /// Cells of a bar, and the columns before it.
 const CELLS: usize = 24;
 const NAME_WIDTH: usize = 44;
 
-/// Who can tell how far the newest task of a kind is.
+/// Polls the progress of the newest task of a kind.
 pub(super) struct StepProgress {
     pub(super) client: reqwest::Client,
     pub(super) base: String,
@@ -22,7 +22,7 @@ pub(super) struct StepProgress {
 }
 
 impl StepProgress {
-    /// Does the work, and shows how far it is.
+    /// Runs the work and shows its progress.
     pub(super) async fn step<T, E>(
         &self,
         name: &str,
@@ -43,8 +43,8 @@ impl StepProgress {
                     return done;
                 }
                 () = tokio::time::sleep(POLL_INTERVAL) => {
-                    // The work is not polled meanwhile, which does no harm: it is a call, and
-                    // another task serves its connection.
+                    // The work is not polled meanwhile, which does no harm: it is an HTTP call, and
+                    // another async task drives its connection.
                     if let Some(kind) = kind {
                         draw(&line(name, self.progress(kind).await));
                     }
@@ -53,7 +53,7 @@ impl StepProgress {
         }
     }
 
-    /// Of the newest task, in per cent; 0 while there is none.
+    /// The progress of the newest task, in per cent; 0 while there is none.
     async fn progress(&self, kind: &str) -> u64 {
         let address = format!("{}/v1/tasks?limit=1&kind={kind}", self.base);
         // Only for the bar: if something is wrong, the step itself reports it.

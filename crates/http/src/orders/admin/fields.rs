@@ -149,7 +149,7 @@ impl<T: ListItem> FieldType for ListField<T> {
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<Vec<T>> {
         let items = body.array(name, MAX_ITEMS)?;
-        // An empty list would not mean none: a new key without scopes has the usual ones.
+        // An empty list would not mean none: a new key without scopes has the default ones.
         if items.is_empty() {
             let message = "Must have at least one item, or be omitted.";
             body.fault(name, ErrorCode::InvalidValue, message);

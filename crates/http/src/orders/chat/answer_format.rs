@@ -1,7 +1,7 @@
 //! Answer format: the fields of a chat that say what kind of answer is wanted.
 //!
-//! A film is no call of a tool, no JSON and no sound: who insists on one of these is refused before
-//! anything is made, and no repetition would change it.
+//! A film is not a tool call, not JSON and not audio: a request that insists on one of these is
+//! refused before anything is made, with an error that is not retried.
 
 use serde_json::{Map, Value};
 use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder, ObjectBuilder, Type};
@@ -59,8 +59,8 @@ impl FieldType for ToolChoice {
                 return None;
             }
         };
-        // A film cannot be a tool call. Agent libraries would ask again, and each try would be a
-        // paid film.
+        // A film cannot be a tool call. Agent libraries would retry, and each try would be a paid
+        // film.
         if !matches!(choice, Some("none" | "auto")) {
             let message = "Must be \"none\" or \"auto\": a video model cannot call tools.";
             body.fault(name, ErrorCode::UnsupportedValue, message);
@@ -101,8 +101,7 @@ impl FieldType for ResponseFormat {
                 return None;
             }
         };
-        // Libraries for structured output send this by default and ask again when the answer is not
-        // JSON.
+        // Libraries for structured output send this by default and retry if the answer is not JSON.
         if kind != Some("text") {
             let message = "Must be {\"type\": \"text\"}: a video model responds with a URL.";
             body.fault(name, ErrorCode::UnsupportedValue, message);

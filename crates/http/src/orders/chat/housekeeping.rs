@@ -1,8 +1,8 @@
-//! Housekeeping chats that an interface holds on its own: it asks for a title, for tags, for what comes
-//! next.
+//! Housekeeping requests that a chat interface sends on its own, for a title, tags or follow-up
+//! questions.
 //!
-//! They are known by the wording that these interfaces send unless somebody wrote another one
-//! (`docs/chat-interfaces.md` lists them), and by nothing less: a director may write anything.
+//! They are recognised by the default wording of these interfaces (`docs/chat-interfaces.md` lists
+//! them), and only by the complete wording, because a prompt for a film may contain anything.
 
 use mediagate_model::task::ConversationMessage;
 
@@ -43,7 +43,7 @@ const USER_WORDINGS: [&str; 17] = [
     // Chatbox.
     "based on the chat history, give this conversation a name",
     "based on the chat history, give this conversation a title",
-    // Cherry Studio, where a model takes no message of the system.
+    // Cherry Studio, for models without a system message.
     "summarize the given session as a 10-word title",
     "将给定的对话总结为一个10字以内的标题",
 ];
@@ -88,7 +88,7 @@ fn is_task(text: &str, start: &str) -> bool {
         .iter()
         .any(|wording| task.starts_with(wording));
     // Operators can reword these tasks. A reworded one still quotes the chat's history and asks for
-    // JSON, which no order of a video does.
+    // JSON, which no order for a video does.
     is_known || (text.contains("<chat_history>") && text.contains("JSON"))
 }
 

@@ -134,7 +134,7 @@ impl FieldType for MessageList {
             let message = "Must contain a prompt or an image.";
             body.fault_at(param, ErrorCode::InvalidValue, message);
         }
-        // Messages after the order are checked, but did not lead to it.
+        // Messages after the order are checked, but are not part of it.
         said.retain(|(at, _)| *at < index);
         Some(ChatPrompt {
             prompt: text,

@@ -165,7 +165,7 @@ pub struct LedgerMismatch {
 
 impl LedgerCheck {
     pub fn new(wrong: &[Mismatch], [entries, tasks, keys, accounts]: [i64; 4]) -> Self {
-        // One fault in the code can show in every row. The first ones are enough to find it.
+        // One bug can cause a mismatch in every row. The first ones are enough to find it.
         const MOST: usize = 1000;
         let mismatches = wrong.iter().take(MOST).map(|one| LedgerMismatch {
             what: one.what,

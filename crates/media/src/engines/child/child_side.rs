@@ -29,8 +29,8 @@ const INTERVAL: Duration = Duration::from_millis(200);
 /// Most files that are open at once.
 const OPEN_FILES: u64 = 256;
 
-/// Runs the job on standard input and reports on standard output. If it never reports an end, the
-/// job counts as dead.
+/// Runs the job on standard input and reports on standard output. If it exits without reporting an
+/// end, the job counts as failed.
 pub fn serve() -> io::Result<()> {
     let mut order = String::new();
     io::stdin().lock().read_line(&mut order)?;
@@ -46,7 +46,7 @@ pub fn serve() -> io::Result<()> {
     let watch = Arc::new(EngineControl::default());
     let (done, ends) = mpsc::channel();
     let (job, folder, watching) = (order.job, order.folder, watch.clone());
-    // On its own thread, so that progress is reported while it computes.
+    // On a separate thread, so that progress is reported while it computes.
     std::thread::Builder::new().spawn(move || {
         // Fails only if the loop below has ended.
         let _ = done.send(job.run(&folder, &watching));
@@ -68,7 +68,7 @@ pub fn serve() -> io::Result<()> {
 fn die_with_parent(parent: u32) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    // For a parent that died before this call the kernel sends nothing.
+    // If the parent died before this call, the kernel sends no signal.
     let is_there = getppid().is_some_and(|id| id.as_raw_pid().cast_unsigned() == parent);
     if is_there {
         Ok(())
@@ -110,12 +110,13 @@ pub(super) fn say(word: &ChildMessage) -> io::Result<()> {
 }
 
 impl ChildJob {
-    /// Whether nobody waits for it, or can well wait, so that everything else comes first.
+    /// Whether no caller waits for the job, or the wait does not matter, so that all other work
+    /// comes first.
     const fn can_wait(&self) -> bool {
         matches!(self, Self::Look { .. } | Self::Check { .. })
     }
 
-    /// Whether it asks its parent for something on its way.
+    /// Whether it asks its parent for something while it runs.
     pub(super) const fn asks(&self) -> bool {
         match self {
             Self::Picture { decodes, .. } => *decodes,
@@ -125,12 +126,13 @@ impl ChildJob {
         }
     }
 
-    /// What it reads and writes.
+    /// The files that it reads and writes.
     fn files<'a>(&'a self, folder: &'a Path) -> ConfinedFiles<'a> {
         let read = match self {
             Self::Video { picture, .. } => picture.iter().map(PathBuf::as_path).collect(),
             Self::Look { films, .. } => films.iter().map(PathBuf::as_path).collect(),
-            // The operator's own model, whose library may lie, and load others from, anywhere.
+            // The operator's own model, whose library may be anywhere and may load others from
+            // anywhere.
             Self::Stems { model: Some(_), .. } => vec![Path::new("/")],
             Self::Stems { source, .. } => vec![source.as_path()],
             Self::Clip(recordings) => recordings.sources.iter().map(PathBuf::as_path).collect(),
@@ -212,7 +214,8 @@ fn open(model: &OwnModel) -> Result<ModelGraphs, EngineError> {
         .ok_or_else(|| EngineError::Broken(format!("{} cannot be loaded", model.name)))
 }
 
-/// What a picture is, by its header; and whether it can be decoded, for which memory is asked for first.
+/// The facts about a picture from its header; and whether it can be decoded, for which memory is
+/// requested first.
 fn probe_picture(file: &Path, decodes: bool) -> Result<ChildMessage, EngineError> {
     let limits = PictureLimits::default();
     let bytes = std::fs::read(file).map_err(engine_failure)?;
@@ -233,13 +236,13 @@ fn probe_picture(file: &Path, decodes: bool) -> Result<ChildMessage, EngineError
         Err(error) => return bad(error),
     };
     if decodes {
-        // The parent answers when so much memory is free for all decoders together.
+        // The parent answers when this much memory is free in the budget of all decoders.
         say(&ChildMessage::Needs(
             info.decoding_bytes + bytes.len() as u64,
         ))
         .map_err(engine_failure)?;
         let answered = io::stdin().lock().read_line(&mut String::new());
-        // The parent has closed the input: nobody waits any more.
+        // The parent has closed the input: it no longer waits.
         if answered.map_err(engine_failure)? == 0 {
             return Err(EngineError::Stopped);
         }

@@ -1,14 +1,14 @@
 //! Confinement of a child by Landlock and seccomp: it can read the files that its order names, write in its own
 //! folder, and compute. No network, no other process, no other file.
 //!
-//! Landlock guards files (Linux 5.13) and TCP (6.7), seccomp the rest. Where the kernel has neither, a
-//! child runs without them; docs/security.md says so. Both hold for the calling thread and for those
-//! that it starts, so this is called while there is only one.
+//! Landlock restricts files (Linux 5.13) and TCP (6.7), seccomp the rest. If the kernel has
+//! neither, a child runs without them; docs/security.md says so. Both apply to the calling thread
+//! and for those that it starts, so this is called while there is only one.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::confine;
 
-/// What an order needs to touch.
+/// The files that an order needs.
 #[derive(Debug, Default)]
 pub(super) struct ConfinedFiles<'a> {
     pub(super) read: Vec<&'a std::path::Path>,
@@ -36,10 +36,10 @@ mod linux {
 
     use super::ConfinedFiles;
 
-    /// What is refused by name; an older kernel refuses less of it.
+    /// The newest version of Landlock that is used; an older kernel refuses less.
     const LANDLOCK_ABI: ABI = ABI::V6;
 
-    /// Calls that fail with EPERM. `io_uring` does calls that no filter sees.
+    /// Calls that fail with EPERM. `io_uring` makes calls that no filter sees.
     const REFUSED_CALLS: [i64; 37] = [
         libc::SYS_socket,
         libc::SYS_socketpair,
@@ -80,15 +80,15 @@ mod linux {
         libc::SYS_settimeofday,
     ];
 
-    /// Takes from the calling thread what its order does not need. Fails only where the kernel could do it
-    /// and did not.
+    /// Removes from the calling thread all rights that its order does not need. Fails only if the
+    /// kernel supports the confinement but refused it.
     pub(in crate::engines::child) fn confine(files: &ConfinedFiles<'_>) -> io::Result<()> {
         guard_files(files).map_err(io::Error::other)?;
         guard_calls()
     }
 
     fn guard_files(files: &ConfinedFiles<'_>) -> Result<(), RulesetError> {
-        // Best effort is the library's default: an older kernel guards what it can.
+        // Best effort is the library's default: an older kernel restricts what it can.
         Ruleset::default()
             .handle_access(AccessFs::from_all(LANDLOCK_ABI))?
             .handle_access(AccessNet::from_all(LANDLOCK_ABI))?
@@ -107,7 +107,7 @@ mod linux {
     }
 
     fn guard_calls() -> io::Result<()> {
-        // For other processors the library can make no filter.
+        // The library has no filters for other processors.
         let Ok(machine) = TargetArch::try_from(std::env::consts::ARCH) else {
             return Ok(());
         };
@@ -163,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// What it sees from inside: only threads of the test are confined.
+    /// Runs `look` in a confined thread: only threads of the test are confined.
     fn inside<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> T {
         std::thread::spawn(look).join().unwrap()
     }
@@ -196,7 +196,7 @@ mod tests {
             assert!(std::net::UdpSocket::bind("127.0.0.1:0").is_err_and(denied));
             assert!(Command::new("/bin/true").spawn().is_err());
         });
-        // The rest of the process is as it was.
+        // The rest of the process is not confined.
         assert!(std::fs::read("/etc/passwd").is_ok());
     }
 }

@@ -1,11 +1,11 @@
 //! The launcher of child processes, which keeps one ready.
 //!
-//! A child takes one order. After each start another child is started ahead, so that an order finds
-//! a process that has been linked and waits for its input. It ends when nothing was ordered for a
-//! while: a gateway that makes nothing holds no second process.
+//! A child runs one order. After each start another child is started in advance, so that the next
+//! order finds a process that is already linked and waits for its input. That child exits if no
+//! order comes for a while, so that an idle gateway has no second process.
 //!
 //! On Linux a child dies with the *thread* that started it, so all are started by one thread, which
-//! lives as long as anybody has the [`ChildLauncher`].
+//! lives as long as the [`ChildLauncher`] is in use.
 
 use std::fs::File;
 use std::io;
@@ -22,7 +22,7 @@ use super::ChildLimits;
 /// Environment variables passed to a child: library paths.
 const VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "ORT_DYLIB_PATH"];
 
-/// How long a child waits for an order before it ends.
+/// How long a child waits for an order before it exits.
 const KEPT_READY: Duration = Duration::from_mins(1);
 
 /// Starts children of this program. Cheap to clone.
@@ -34,18 +34,18 @@ struct LauncherInner {
     program: PathBuf,
     spool: PathBuf,
     limits: ChildLimits,
-    /// Of the thread that starts children, once there is one.
+    /// Requests to the thread that starts children, once it exists.
     requests: Mutex<Option<Sender<LaunchReply>>>,
 }
 
-/// Where a started child is sent.
+/// The channel for a started child.
 type LaunchReply = SyncSender<io::Result<LaunchedChild>>;
 
 /// A child, killed on drop.
 #[derive(Debug)]
 pub(super) struct LaunchedChild {
     pub(super) process: Child,
-    /// Its standard error.
+    /// The child's standard error.
     pub(super) stderr_file: File,
 }
 
@@ -58,8 +58,8 @@ impl Drop for LaunchedChild {
 }
 
 impl ChildLauncher {
-    /// For `program`, whose children's folders are made in `spool`. The limits are those of the
-    /// built-in engines.
+    /// A launcher of children of `program`, whose folders are created in `spool`. The limits are
+    /// those of the built-in engines.
     pub fn new(program: PathBuf, spool: PathBuf, limits: ChildLimits) -> Self {
         Self(Arc::new(LauncherInner {
             program,
@@ -78,7 +78,7 @@ impl ChildLauncher {
         self.0.limits
     }
 
-    /// A child that waits for its order: the one that is ready, or a new one. Blocks.
+    /// Takes a child that waits for its order: the prepared one, or a new one. Blocks.
     pub(super) fn take(&self) -> io::Result<LaunchedChild> {
         let (reply, started) = sync_channel(1);
         let mut requests = self
@@ -91,7 +91,7 @@ impl ChildLauncher {
             none => none.insert(self.0.begin()?),
         };
         thread.send(reply).map_err(io::Error::other)?;
-        // Others can ask while this child starts.
+        // Others can request a child while this one starts.
         drop(requests);
         started.recv().map_err(io::Error::other)?
     }
@@ -108,7 +108,7 @@ impl LauncherInner {
     }
 }
 
-/// Hands out children until nobody has the launcher any more.
+/// Provides children until the launcher is dropped.
 fn serve(program: &Path, spool: &Path, requests: &Receiver<LaunchReply>) {
     let mut ready: Option<LaunchedChild> = None;
     loop {
@@ -124,16 +124,16 @@ fn serve(program: &Path, spool: &Path, requests: &Receiver<LaunchReply>) {
         // A child that waited may have been killed, for example when memory was short.
         let child = ready.take_if(is_alive);
         let child = child.map_or_else(|| start(program, spool), Ok);
-        // Fails if whoever asked is gone. The child is then dropped, which kills it.
+        // Fails if the requester is gone. The child is then dropped, which kills it.
         let _ = reply.send(child);
-        // Started after the reply, so that nobody waits for it. If this fails, the next request
+        // Started after the reply, so that no caller waits for it. If this fails, the next request
         // tries again and reports it.
         ready = start(program, spool).ok();
     }
 }
 
 fn start(program: &Path, spool: &Path) -> io::Result<LaunchedChild> {
-    // A file instead of a pipe: a pipe that nobody reads would fill up and stop the child.
+    // A file instead of a pipe: a pipe that is not read would fill up and stop the child.
     let complaints = tempfile::tempfile_in(spool)?;
     let mut command = Command::new(program);
     command

@@ -1,12 +1,13 @@
-//! Engines in a child of this program (`mediagate engine`): what an encoder or a decoder does to its
-//! memory ends the child, never the process that holds everybody's money.
+//! Engines in a child of this program (`mediagate engine`): memory corruption in an encoder or a
+//! decoder can only crash the child, never the gateway itself.
 //!
-//! `launcher` starts children. The parent (`parent_side`) writes a `ChildOrder` to the child's standard
-//! input. The child (`child_side`) limits itself, gives up what the order does not need (`confinement`), runs
-//! the job, leaves its files in its own folder and writes `ChildMessage`s to standard output, one per line.
-//! The last of them says how it ended. File names follow from the job and are not sent. `untrusted_media` is
-//! the parent's side for what strangers hand in: pictures, recordings, credentials.
-//! A child that looks at films looks at several, as starting costs more than looking.
+//! `launcher` starts children. The parent (`parent_side`) writes a `ChildOrder` to the child's
+//! standard input. The child (`child_side`) limits its resources, gives up the rights that the
+//! order does not need (`confinement`), runs the job, leaves its files in its own folder and writes
+//! `ChildMessage`s to standard output, one per line. The last of them contains the outcome. File
+//! names follow from the job and are not sent. `untrusted_media` is the parent's side for untrusted
+//! input: pictures, recordings, credentials. A child that examines films examines several, because
+//! starting it costs more than examining one.
 
 mod child_side;
 mod confinement;
@@ -55,7 +56,7 @@ enum ChildJob {
         picture: Option<PathBuf>,
         touch: RetouchOptions,
     },
-    /// Films that are kept.
+    /// Examines stored films.
     Look { films: Vec<PathBuf> },
     Stems {
         job: StemsJob,
@@ -63,17 +64,17 @@ enum ChildJob {
         model: Option<OwnModel>,
         mark: Option<WatermarkPayload>,
     },
-    /// A picture is told what it is, and decoded whole if that is asked for.
+    /// Identifies a picture, and decodes it completely if `decodes`.
     Picture { file: PathBuf, decodes: bool },
-    /// A recording becomes a clip; of several their sum does.
+    /// Converts a recording, or the sum of several, to a clip.
     Clip(ClipSources),
-    /// A file that somebody asks about.
+    /// Checks the provenance of a file.
     Check {
         file: PathBuf,
         keys: Vec<WatermarkKey>,
         certificates: String,
     },
-    /// What a file's credentials say.
+    /// Verifies a file's credentials.
     Verify { file: PathBuf, certificates: String },
     #[cfg(feature = "c2pa")]
     Sign(SignOrder, signing::PublicSigner),
@@ -82,14 +83,14 @@ enum ChildJob {
 /// Recordings that become one clip.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClipSources {
-    /// For the cover.
+    /// The id, from which the cover is drawn.
     pub clip: ClipId,
     pub sources: Vec<PathBuf>,
     pub most_seconds: u32,
     pub picture: CoverStyle,
 }
 
-/// What a picture is.
+/// The facts about a picture.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PictureFacts {
     /// The usual extension of its file's name.
@@ -103,14 +104,14 @@ pub struct PictureFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BadPicture {
     pub is_too_large: bool,
-    /// For its owner.
+    /// The message for the task's owner.
     pub message: String,
 }
 
-/// What was seen and heard of a file that somebody asks about.
+/// The findings about a checked file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileCheck {
-    /// Of its credentials, if it has any that this program can verify.
+    /// The verification of its credentials, if it has any that this program can verify.
     pub verified: Option<Result<VerifiedCredentials, String>>,
     pub looked: FilmScan,
     pub heard: Option<RecordingScan>,
@@ -133,7 +134,7 @@ pub struct ChildLimits {
     pub memory: Option<u64>,
     /// CPU seconds of all threads together.
     pub cpu: Option<u64>,
-    /// Bytes of a file that it writes.
+    /// Maximum size of a file that it writes, in bytes.
     pub file: Option<u64>,
 }
 
@@ -145,14 +146,14 @@ impl ChildLimits {
         file: Some(4 << 30),
     };
 
-    /// For looking at films.
+    /// For examining films.
     const FILM_SCANS: Self = Self {
         memory: Some(2 << 30),
         cpu: Some(20),
         file: Some(1 << 30),
     };
 
-    /// For the media of strangers: what the decoders' own limits allow, and some.
+    /// For untrusted media: what the decoders' own limits allow, plus a margin.
     const MEDIA: Self = Self {
         memory: Some(2 << 30),
         cpu: Some(120),
@@ -181,13 +182,14 @@ enum ChildMessage {
         likeness: PerceptualFingerprint,
         is_marked: bool,
     },
-    /// What was seen of the next film; how many bytes its poster has, which come next in [`STILLS`].
+    /// The findings about the next film, and the size of its poster, which is the next one in
+    /// [`STILLS`].
     Looked(FilmScan, Option<u64>),
-    /// All films were looked at.
+    /// All films were examined.
     Seen,
     /// The clips, in the job's order, are in [`flac`] and [`cover`] files.
     Clips(Vec<ClipFiles>),
-    /// It is about to need so many bytes, and waits for a line of its input.
+    /// The child will need this many bytes, and waits for a line on its input.
     Needs(u64),
     Picture(PictureFacts),
     BadPicture(BadPicture),
@@ -195,10 +197,10 @@ enum ChildMessage {
     Unreadable(UnreadableRecording),
     Checked(Box<FileCheck>),
     Verified(Result<VerifiedCredentials, String>),
-    /// Bytes that are to be signed; it waits for a line of its input.
+    /// Bytes that are to be signed; the child waits for a line on its input.
     #[cfg(feature = "c2pa")]
     ToSign(Vec<u8>),
-    /// A request for a time stamp; the same.
+    /// A request for a time stamp; the child waits in the same way.
     #[cfg(feature = "c2pa")]
     ToStamp(Vec<u8>),
     /// The file is in [`SIGNED`].
@@ -220,7 +222,7 @@ struct ClipFiles {
 }
 
 impl ChildMessage {
-    /// Whether there is more to come.
+    /// Whether more messages follow.
     const fn is_interim(&self) -> bool {
         match self {
             Self::Looked(..) | Self::Needs(_) => true,
@@ -236,7 +238,7 @@ const SIGNED: &str = "signed";
 const VIDEO: &str = "video.mp4";
 const POSTER: &str = "poster.jpg";
 const SHEET: &str = "sheet.jpg";
-/// Posters one after the other: a file for each costs more than the poster.
+/// Posters in one file, one after the other: a file for each would cost more than the poster.
 const STILLS: &str = "stills";
 
 fn flac(number: usize) -> String {

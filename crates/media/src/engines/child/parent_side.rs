@@ -31,7 +31,7 @@ const POLL_INTERVAL: Timespec = Timespec {
 /// Longest line accepted from a child, and most of its standard error that is logged.
 const LONGEST: usize = 4 * 1024 * 1024;
 const MAX_LOGGED_STDERR: u64 = 1024;
-/// Largest poster, in bytes, that is taken from one.
+/// Largest poster, in bytes, that is accepted from one.
 const LARGEST: u64 = 32 << 20;
 
 /// Like [`make`](crate::engines::animatic_engine::make), in a child.
@@ -73,11 +73,11 @@ pub fn make_video(
     })
 }
 
-/// What was seen of a film, and a poster, JPEG, if its first frame can be decoded.
+/// The findings about a film, and a poster, JPEG, if its first frame can be decoded.
 pub type ScannedFilm = (FilmScan, Option<Vec<u8>>);
 
-/// Looks at how films begin that are kept, in a child; what was seen of each, in their order. Of one
-/// at which the child dies nothing was.
+/// Examines the beginnings of stored films in a child; returns the findings about each, in order. A
+/// film that crashes the child has no findings.
 pub fn scan_films(
     launcher: &ChildLauncher,
     films: &[&Path],
@@ -111,10 +111,11 @@ pub fn scan_films(
         match run_job_with(launcher, job, ChildLimits::FILM_SCANS, watch, &mut hear) {
             Ok((_, ChildMessage::Seen)) if heard == left.len() => {}
             Ok((_, word)) => return Err(EngineError::Broken(format!("a child said {word:?}"))),
-            // If it died at a later film, that one is the first of the next child and has all its
-            // time and memory.
+            // If it crashed at a later film, that film is the first of the next child and has all
+            // of that child's time and memory.
             Err(EngineError::Died(why)) => {
-                // At the first film it had all of them, so it is the film that cannot be decoded.
+                // At the first film it had all its time and memory, so it is the film that cannot
+                // be decoded.
                 if heard == 0 {
                     tracing::warn!(%why, "video analysis crashed its process");
                     all[*first] = Some(nothing("its frames cannot be decoded".into()));
@@ -170,7 +171,7 @@ pub(super) fn take(
     number: usize,
     clip: ClipFiles,
 ) -> io::Result<MadeClip> {
-    // Out of the child's folder, which is removed once its files were taken.
+    // Moved out of the child's folder, which is removed afterwards.
     let kept = NamedTempFile::new_in(launcher.spool())?.into_temp_path();
     std::fs::rename(folder.join(flac(number)), &kept)?;
     Ok(MadeClip {
@@ -196,11 +197,11 @@ pub(super) fn run_job(
     run_job_with(launcher, job, limits, watch, hear)
 }
 
-/// Takes what a child says before its end, and its folder; the answer is a line of its input.
+/// Handles an interim message of a child, given its folder; the answer is a line for its input.
 type MessageHandler<'a> =
     &'a mut dyn FnMut(&Path, ChildMessage) -> Result<Option<String>, EngineError>;
 
-/// The same, following what the child says on its way.
+/// Like [`run_job`], with a handler for the child's interim messages.
 pub(super) fn run_job_with(
     launcher: &ChildLauncher,
     job: ChildJob,
@@ -289,7 +290,7 @@ fn listen(
                 last => return Ok(Some(last)),
             }
         }
-        // A child that a stranger's file has taken over could send without end.
+        // A child that was compromised by an untrusted file could send endless output.
         if heard.len() > LONGEST {
             return Err(EngineError::Broken("a child talks nonsense".into()));
         }

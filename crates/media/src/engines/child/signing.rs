@@ -1,6 +1,6 @@
-//! Signing, in a child, of results made from a caller's file: that file becomes a part of what is stated, for
-//! which a library with recursive parsers reads it. The key stays with the parent: the child says what is to
-//! be signed, or stamped, and is told the signature.
+//! Signing, in a child, of results made from a caller's file: that file becomes an ingredient, for
+//! which a library with recursive parsers reads it. The key stays with the parent: the child sends
+//! the bytes to sign or stamp, and receives the signature.
 
 use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use crate::engines::clip::engine_failure;
 use crate::engines::{EngineControl, EngineError};
 use crate::origin::{self, CreationMethod, ResultStatement, SignedFormat, SigningError};
 
-/// A file that is to be signed, and what is stated of it.
+/// A file to be signed, and the statement about it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SignOrder {
     pub file: PathBuf,
     pub format: SignedFormat,
-    /// What it was made of.
+    /// The file that it was made from.
     pub source: PathBuf,
     pub title: String,
     pub model: String,
@@ -31,7 +31,7 @@ pub struct SignOrder {
     pub when: String,
 }
 
-/// A signer as far as a child knows it.
+/// The public part of a signer, for a child.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct PublicSigner {
     algorithm: AlgorithmName,
@@ -50,7 +50,7 @@ enum AlgorithmName {
 /// What the parent answers: the signature or stamp, or why there is none.
 type SignAnswer = Result<Vec<u8>, String>;
 
-/// Signs the file; what it is then.
+/// Signs the file and returns its provenance.
 pub fn sign(
     launcher: &ChildLauncher,
     order: SignOrder,
@@ -145,7 +145,7 @@ impl ContentSigner for PublicSigner {
     }
 }
 
-/// Asks the parent.
+/// Requests the signature from the parent.
 fn request_signature(word: &ChildMessage) -> Result<Vec<u8>, SignFailure> {
     let failed = |error: &dyn std::fmt::Display| SignFailure(error.to_string());
     say(word).map_err(|error| failed(&error))?;

@@ -5,8 +5,8 @@ use super::{ChildLauncher, ChildLimits, scan_films};
 use crate::engines::EngineControl;
 use crate::engines::film_scan::FilmScan;
 
-/// A child that sees each film with its name, and dies at those that are called bad. One that is given no order
-/// leaves no trace.
+/// A child that reports each film by its name, and dies at those named bad. A child without an
+/// order leaves no trace.
 fn child(folder: &Path) -> ChildLauncher {
     let program = folder.join("child");
     let looked = serde_json::to_string(&FilmScan::nothing("NAME")).unwrap();
@@ -49,7 +49,8 @@ fn a_film_that_kills_the_child_keeps_no_other_from_being_seen() {
         assert_eq!(why, expected);
     }
     assert_ne!(why[1], "none.mp4", "it was not worth a child");
-    // All; from the first bad one on, which dies at once; its next, up to the second; that; the rest.
+    // The children's orders: all films; those from the first bad one on, which dies at once; the
+    // following ones up to the second bad one; that one; the rest.
     let started = std::fs::read_to_string(folder.path().join("started")).unwrap();
     assert_eq!(started.lines().count(), 5);
 }

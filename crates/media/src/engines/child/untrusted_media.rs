@@ -1,6 +1,6 @@
-//! Untrusted media, the parent's side: pictures, recordings, and files that somebody asks about.
-//! Blocks. A child that dies at one has found it unusable: whatever was wrong with it, its owner is told
-//! that it cannot be read.
+//! Untrusted media, the parent's side: pictures, recordings, and files to be checked. Blocks. If a
+//! child dies while reading a file, the file counts as unusable: whatever the cause, its owner is
+//! gets the error that it cannot be read.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use crate::engines::clip::{ClipError, MadeClip};
 use crate::engines::{EngineControl, EngineError};
 use crate::origin::WatermarkKey;
 
-/// What is told of media at which a child died.
+/// The error for media that crashed a child.
 const UNDECODABLE: &str = "it cannot be decoded";
 
-/// What a picture is; if `decodes`, every pixel of it can be decoded. `reserve` is called, and what it
-/// returns is held, before memory is needed for that.
+/// Identifies a picture; if `decodes`, also checks that every pixel can be decoded. Before that,
+/// `reserve` is called for the memory, and its result is kept until the memory is free again.
 pub fn probe_picture<Held>(
     launcher: &ChildLauncher,
     file: &Path,
@@ -32,7 +32,7 @@ pub fn probe_picture<Held>(
     let mut held = None;
     let mut hear = |_: &Path, word| match word {
         ChildMessage::Needs(bytes) => {
-            // Held until the child has ended, when the memory is free again.
+            // Kept until the child has ended, when the memory is free again.
             held = Some(reserve(bytes));
             Ok(Some(String::new()))
         }
@@ -85,7 +85,7 @@ pub fn clip_of(
     }
 }
 
-/// What is to be seen and heard of a file.
+/// Checks a file.
 pub fn check(
     launcher: &ChildLauncher,
     file: &Path,
@@ -104,7 +104,7 @@ pub fn check(
     }
 }
 
-/// What a file's credentials say.
+/// Verifies a file's credentials.
 pub fn verify(
     launcher: &ChildLauncher,
     file: &Path,

@@ -8,7 +8,7 @@ use stems::{ClipShape, SeparateError, SeparationEngine, Stem};
 use super::{FolderListing, folder_listing};
 use mediagate_model::catalog::Model;
 
-/// The models folder, of which nothing can be used.
+/// The models folder, whose models cannot be used.
 pub struct InstalledModels {
     path: PathBuf,
     is_reported: AtomicBool,
@@ -18,7 +18,7 @@ pub struct InstalledModels {
 pub enum ModelGraphs {}
 
 impl InstalledModels {
-    /// The folder need not exist; nothing is read yet.
+    /// The folder need not exist; it is not read yet.
     pub fn new(path: &Path, _library: Option<PathBuf>) -> Self {
         Self {
             path: path.to_owned(),
@@ -50,7 +50,7 @@ impl InstalledModels {
         folder_listing(&self.path)
     }
 
-    /// The models to offer: none.
+    /// The models to offer, which are none.
     pub fn models(&self) -> Vec<Model> {
         Vec::new()
     }
@@ -62,7 +62,7 @@ impl InstalledModels {
 }
 
 impl ModelGraphs {
-    /// Separates a recording of this shape.
+    /// A separator for a recording of this shape.
     pub fn separator(
         &self,
         _shape: ClipShape,

@@ -26,7 +26,7 @@ pub struct InstalledModels {
 pub struct ModelGraphs(Arc<onnx::SeparationModel>);
 
 impl ModelGraphs {
-    /// Separates a recording of this shape.
+    /// A separator for a recording of this shape.
     pub fn separator(
         &self,
         shape: ClipShape,
@@ -38,7 +38,7 @@ impl ModelGraphs {
 }
 
 impl InstalledModels {
-    /// The folder need not exist; nothing is read yet.
+    /// The folder need not exist; it is not read yet.
     pub fn new(path: &Path, library: Option<PathBuf>) -> Self {
         let options = RuntimeOptions {
             library,
@@ -52,7 +52,7 @@ impl InstalledModels {
         }
     }
 
-    /// The graphs of one model, read anew; `None` if it cannot be loaded.
+    /// The graphs of one model, freshly loaded; `None` if it cannot be loaded.
     pub fn load_one(path: &Path, library: Option<PathBuf>, name: &str) -> Option<ModelGraphs> {
         let options = RuntimeOptions {
             library,

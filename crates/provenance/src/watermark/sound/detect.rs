@@ -1,5 +1,5 @@
-//! The sound detector: reads the mark in what is left of each band's loudness after its
-//! surroundings are taken off, folded into one tile.
+//! The sound detector: reads the mark from each band's loudness minus that of its surroundings,
+//! folded into one tile.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::super::{MarkKey, WatermarkError};
 use super::layout::SoundTileLayout;
 use super::{BANDS, RATES, STEP, STEPS, SoundMark, bands, window_length};
 
-/// Seconds that are heard at most.
+/// Most seconds that are analysed.
 pub const MAX_SECONDS: usize = 600;
 /// Positions of a step at which the tile may begin.
 const POSITIONS_PER_STEP: usize = 8;
@@ -21,13 +21,13 @@ const DECODED_POSITIONS: usize = 4;
 /// Surroundings of a cell: steps to either side, and bands.
 const AROUND_STEPS: f32 = 1.5;
 const AROUND_BANDS: usize = 8;
-/// What a cell counts for at most, in dB: attacks are no mark.
+/// Limit of a cell's value, in dB, because attacks are not part of a mark.
 const LIMIT: f32 = 6.0;
-/// Steps to either side over which a band's restlessness is measured, which weighs it; and what is
-/// added to that, in dB squared.
+/// Steps to either side over which a band's variance is measured, which determines its weight; and
+/// the constant added to it, in dB squared.
 const RESTLESS_STEPS: f32 = 6.0;
 const RESTLESSNESS_FLOOR: f32 = 0.3;
-/// What is softer than the mean by this part is silence.
+/// Energy below this fraction of the mean counts as silence.
 const SILENCE: f32 = 1e-7;
 
 /// Collects sound and reads the mark in it.
@@ -38,7 +38,7 @@ pub struct SoundDetector {
     forward: Arc<dyn Fft<f32>>,
     scratch: Vec<Complex32>,
     waiting: Vec<f32>,
-    /// Of each window, of each band.
+    /// The energy of each band in each window.
     energies: Vec<[f32; BANDS]>,
 }
 
@@ -64,7 +64,7 @@ impl SoundDetector {
         })
     }
 
-    /// The next samples of every channel; what comes after [`MAX_SECONDS`] is not heard.
+    /// Adds the next samples of every channel; those after [`MAX_SECONDS`] are ignored.
     pub fn push_samples(&mut self, piece: &[Vec<f32>]) {
         let count = piece.first().map_or(0, Vec::len);
         let from = self.waiting.len();
@@ -124,7 +124,7 @@ impl SoundDetector {
                     ..found
                 });
             }
-            // Neighbouring positions are the same place, so they are not tried as well.
+            // Neighbouring positions are nearly the same, so they are not tried too.
             for near in 0..POSITIONS_PER_STEP {
                 let near = (at + POSITIONS + near - POSITIONS_PER_STEP / 2) % POSITIONS;
                 if let Some(score) = scores.get_mut(near) {
@@ -135,8 +135,8 @@ impl SoundDetector {
         None
     }
 
-    /// How far the likeliest position stands out, in standard deviations: what chance alone gives
-    /// can be seen in sound that is not marked.
+    /// How far the likeliest position stands out, in standard deviations: unmarked sound shows what
+    /// chance alone gives.
     pub fn score(&self, key: &MarkKey) -> f32 {
         let scores = scores(&self.folded(), &SoundTileLayout::for_key(key));
         let squares: f32 = scores.iter().map(|score| score * score).sum();
@@ -150,15 +150,15 @@ impl SoundDetector {
         self.window.len() / 4
     }
 
-    /// What is left of the loudness, one window on the other, and a step's windows added up: for
-    /// each position what the tile's first row would find there.
+    /// The weighted loudness folded into one tile, with the windows of a step added up: for each
+    /// position, the values that the tile's first row would have there.
     fn folded(&self) -> Vec<[f32; BANDS]> {
         let values = self.weighted_loudness();
         let mut fine = vec![[0.0f32; BANDS]; POSITIONS];
         let unit = STEP.0 * u64::from(self.rate);
         for (number, row) in values.iter().enumerate() {
-            // The window's start stands for its middle. A constant shift does not matter, as the
-            // tile's beginning is searched for anyway.
+            // The window's start is used in place of its middle. A constant shift does not matter,
+            // as the tile's beginning is searched for anyway.
             let sample = (number * self.hop()) as u64;
             let position =
                 (sample * STEP.1 * POSITIONS_PER_STEP as u64 + unit / 2) / unit % POSITIONS as u64;
@@ -181,7 +181,7 @@ impl SoundDetector {
         steps.collect()
     }
 
-    /// The loudness of each band in dB without its surroundings, by how restless the band is.
+    /// The loudness of each band in dB minus its surroundings, weighted by the band's variance.
     fn weighted_loudness(&self) -> Vec<[f32; BANDS]> {
         #[expect(
             clippy::cast_precision_loss,
@@ -218,7 +218,7 @@ impl SoundDetector {
         weighed.collect()
     }
 
-    /// The windows of so many steps.
+    /// The number of windows in this many steps.
     fn windows(&self, steps: f32) -> usize {
         #[expect(
             clippy::cast_precision_loss,
@@ -264,7 +264,7 @@ fn decoded(soft: &[f32; CODED_BITS]) -> Option<SoundMark> {
     })
 }
 
-/// A row without what is around it in time and then in frequency, within [`LIMIT`].
+/// A row minus its surroundings in time and then in frequency, limited to [`LIMIT`].
 fn subtract_surroundings(row: &[f32; BANDS], around: &[f32; BANDS]) -> [f32; BANDS] {
     let mut left = [0.0; BANDS];
     for ((left, value), around) in left.iter_mut().zip(row).zip(around) {

@@ -1,7 +1,7 @@
 //! The sound embedder: marks sound piece by piece.
 //!
 //! Windows that overlap by half, each filtered in its spectrum and added up again. The filter has
-//! no phase, so two channels pass as the real and the imaginary part of one signal.
+//! zero phase, so two channels are processed as the real and the imaginary part of one signal.
 
 use std::sync::Arc;
 
@@ -26,18 +26,18 @@ pub struct SoundEmbedder {
     scratch: Vec<Complex32>,
     /// Of each pair of channels.
     pairs: Vec<ChannelPair>,
-    /// Windows that were filtered, and samples of a channel that came in and went out.
+    /// Number of windows filtered, and of samples received and returned per channel.
     windows: u64,
     samples_in: u64,
     samples_out: u64,
 }
 
 struct ChannelPair {
-    /// What came in and was not in the second half of a window yet.
+    /// Samples received that were not in the second half of a window yet.
     waiting: Vec<Complex32>,
-    /// The half that came before that, which went through one window.
+    /// The half before that, which went through one window.
     before: Vec<Complex32>,
-    /// Its mark so far.
+    /// The change to that half so far.
     tail: Vec<Complex32>,
 }
 
@@ -87,8 +87,8 @@ impl SoundEmbedder {
         })
     }
 
-    /// Takes the next samples of every channel, and gives those that are marked: all but the last
-    /// 46 ms or so.
+    /// Takes the next samples of every channel, and returns the marked ones: all but about the last
+    /// 46 ms.
     pub fn push(&mut self, piece: &[Vec<f32>]) -> Vec<Vec<f32>> {
         let count = piece.iter().map(Vec::len).min().unwrap_or(0);
         let channels = piece.chunks(2);
@@ -125,7 +125,7 @@ impl SoundEmbedder {
         out
     }
 
-    /// Filters the next window and gives the half that is complete.
+    /// Filters the next window and returns the half that is complete.
     fn step(&mut self, out: &mut [Vec<f32>]) {
         let length = self.window.len();
         let half = length / 2;
@@ -146,8 +146,8 @@ impl SoundEmbedder {
                 *sample *= window;
             }
             let (first, second) = frame.split_at(half);
-            // The frames hold only the change. The sound itself is passed on and never transformed,
-            // so frequencies without a cell stay as they are.
+            // The frames contain only the change. The sound itself is passed on and never
+            // transformed, so frequencies without a cell stay as they are.
             let marked = pair.before.iter().zip(&pair.tail).zip(first);
             let marked = marked.map(|((sample, tail), mark)| sample + tail + mark);
             let take = usize::try_from(count).unwrap_or(0);
@@ -175,7 +175,7 @@ impl SoundEmbedder {
     }
 }
 
-/// Leaves of a spectrum what is added to the sound.
+/// Reduces a spectrum to the change that is added to the sound.
 fn filter(frame: &mut [Complex32], bands: &[Option<usize>], row: Option<&[f32]>) {
     let row = row.unwrap_or_default();
     #[expect(clippy::cast_precision_loss, reason = "at most 8192")]
@@ -183,7 +183,8 @@ fn filter(frame: &mut [Complex32], bands: &[Option<usize>], row: Option<&[f32]>)
     let length = frame.len();
     for (bin, band) in bands.iter().enumerate() {
         let gain = band.and_then(|band| row.get(band)).unwrap_or(&0.0) * depth;
-        // The negative frequency is filtered alike; 0 and half the rate are their own.
+        // The negative frequency is filtered in the same way; 0 and half the rate are their own
+        // mirrors.
         let mirrored = (length - bin) % length;
         if let Some(value) = frame.get_mut(bin) {
             *value *= gain;

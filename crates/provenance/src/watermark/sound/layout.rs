@@ -5,15 +5,16 @@ use super::super::code::CODED_BITS;
 use super::super::pattern::SplitMix64;
 use super::CELLS;
 
-/// Cells that carry one coded bit; what is left is the pilot, a fifth of the tile.
+/// Cells that carry one coded bit; the rest is the pilot, a fifth of the tile.
 const REPEATED: usize = 8;
-/// Makes the tile another one than that of films marked with the same secret.
+/// Makes the tile differ from that of films marked with the same secret.
 const SOUND: u64 = 0x736f_756e_6400_0001;
 
 pub(super) struct SoundTileLayout {
     /// A sign for each cell, step by step.
     signs: Vec<f32>,
-    /// The cells in a shuffled order: the first carry the bits, one after the other, then again.
+    /// The cells in a shuffled order: the first of them carry the bits, one after the other,
+    /// repeatedly.
     order: Vec<usize>,
 }
 

@@ -1,16 +1,16 @@
-//! An imperceptible mark of 64 bits in sound, which survives lossy coding, resampling, changes of
-//! loudness and cuts.
+//! The watermark of sound: an imperceptible mark of 64 bits in sound, which survives lossy coding,
+//! resampling, changes of loudness and cuts.
 //!
 //! It is spread spectrum in the logarithmic magnitudes of a short-time spectrum, after D. Kirovski
 //! and H. S. Malvar, "Spread-Spectrum Watermarking of Audio Signals", IEEE Trans. Signal Processing
 //! 51 (2003): time and frequency are divided into cells, each of which is made a little louder or
-//! softer by a secret sign, and the detector correlates what is left of the magnitudes after their
-//! surroundings are taken off. Different here: the cells repeat as a tile, as in the mark of films,
-//! so that a long recording is folded into one tile and its position is found by a pilot; the bits
-//! have the same code as those of films.
+//! softer by a secret sign, and the detector correlates the magnitudes minus those of their
+//! surroundings. Different here: the cells repeat as a tile, as in the mark of films, so that a
+//! long recording is folded into one tile and its position is found by a pilot; the bits have the
+//! same code as those of films.
 //!
-//! What is done to a recording is a filter that changes with time and knows nothing of what it
-//! filters. So marked parts add up to their mix with the same mark, where all have the same one.
+//! Marking a recording applies a filter that changes with time but does not depend on the
+//! recording. So if all parts of a mix have the same mark, they add up to the mix with that mark.
 //!
 //! It owns the tile, the filter and the detector. It must not know: files, codecs, accounts.
 
@@ -25,17 +25,17 @@ pub use embed::SoundEmbedder;
 
 /// How much louder or softer a cell becomes, as a part of its amplitude: 0.51 and 0.54 dB.
 const DEPTH: f32 = 0.06;
-/// Hertz at which the cells begin, and of each of them.
+/// Lowest frequency of the cells, and the width of each, in hertz.
 const LOWEST: f32 = 300.0;
 const BAND: f32 = 160.0;
-/// Cells over frequency, up to 7980 Hz.
+/// Number of cells over frequency, up to 7980 Hz.
 const BANDS: usize = 48;
-/// Steps of the tile over time.
+/// Number of steps of the tile over time.
 const STEPS: usize = 55;
 /// One lasts 16/125 s, so that a tile lasts 7.04 s.
 const STEP: (u64, u64) = (16, 125);
 const CELLS: usize = BANDS * STEPS;
-/// Samples a second that can be marked.
+/// Sample rates that can be marked.
 const RATES: std::ops::RangeInclusive<u32> = 16_000..=192_000;
 
 /// A mark that was read from sound.
@@ -46,7 +46,7 @@ pub struct SoundMark {
     pub media_id: u64,
     /// How far the tile's position stood out, in standard deviations.
     pub score: f32,
-    /// Of the code's bits, the part that had to be corrected.
+    /// Fraction of the coded bits that had to be corrected.
     pub corrected: f32,
 }
 

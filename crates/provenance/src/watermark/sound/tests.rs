@@ -1,4 +1,4 @@
-//! Marks in a tune that is made here, and after what is done to sound.
+//! Marks in a synthesised tune, before and after typical processing of sound.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -17,7 +17,7 @@ fn key() -> MarkKey {
     MarkKey::new(0x00be_efed, 0x1234_5678_9abc_def0).unwrap()
 }
 
-/// Voices with a little breath at the even seeds, a beat of noise at the odd ones.
+/// Slightly noisy voices for even seeds, a beat of noise for odd ones.
 fn tune(seed: u32, seconds: u32) -> Vec<f32> {
     let note = |number: u32| {
         let mixed = (seed * 1000 + number).wrapping_mul(2_654_435_761) >> 16;
@@ -114,7 +114,7 @@ fn another_key_reads_nothing_and_neither_is_there_a_mark_without_one() {
     detector.push_samples(&marked(&plain, RATE));
     assert!(detector.read(&key()).is_some());
     assert_eq!(detector.read(&MarkKey::new(9, 99).unwrap()), None);
-    // The tile of the right secret with another id is another's mark.
+    // The tile of the right secret with another id is the mark of another key.
     let same_tile = MarkKey::new(9, 0x1234_5678_9abc_def0).unwrap();
     assert_eq!(detector.read(&same_tile), None);
     assert!(detector.score(&key()) > 1.5 * detector.score(&MarkKey::new(9, 99).unwrap()));

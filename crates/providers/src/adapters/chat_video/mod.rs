@@ -1,22 +1,20 @@
-//! `chat-video`: videos out of chat completions, as many resellers sell them,
-//! and as another Mediagate answers.
+//! `chat-video`: videos by chat completions, as offered by many resellers and by other Mediagate
+//! installations.
 //!
-//! Sources: public documentation of several resellers (medium sure); Mediagate's
-//! own answers.
+//! Sources: public documentation of several resellers (medium certainty); Mediagate's own answers.
 //!
 //! ```text
-//! POST /chat/completions   {model, messages, stream} → words, and in the end a link
+//! POST /chat/completions   {model, messages, stream} → text, and at the end a link
 //! ```
 //!
-//! The answer to the submission is the result: there is no job, so nothing can
-//! be asked again or called off, and a connection that breaks leaves nobody
-//! knowing. With the option `idempotency` the same submission may be
-//! sent again and joins the first.
+//! The answer to the submission is the result: there is no job, so nothing can be polled or
+//! cancelled, and after a broken connection the outcome is unknown. With the option `idempotency`
+//! the same submission may be sent again and joins the first.
 //!
-//! Unknown, and taken on the safe side: error codes other than those in
-//! [`reclassify`] leave the outcome open once anything shows that the order was
-//! taken; an answer that ends without saying so is no answer, even with a link
-//! in it. Words without a link are a failure, as resellers mean them.
+//! Unknown, so the safe choice is made: error codes other than those in [`reclassify`] leave the
+//! outcome open once there is any sign that the order was accepted; an answer without its final
+//! event is incomplete, even with a link in it. Text without a link is a failure, as resellers mean
+//! it.
 
 mod reply;
 mod reply_text;
@@ -61,17 +59,17 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
 
 #[derive(Debug)]
 struct ChatVideoAdapter {
-    /// Some resellers answer in no other way, and only so is there progress.
+    /// Some resellers only support streams, and only streams report progress.
     stream: bool,
-    /// Whether the server keeps `Idempotency-Key`s.
+    /// Whether the server supports `Idempotency-Key`.
     deduplicates: bool,
-    /// Whether the server knows Mediagate's `video` object.
+    /// Whether the server supports Mediagate's `video` object.
     extension: bool,
 }
 
 impl Adapter for ChatVideoAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
-        // Two pictures are the first frame and the last on models named so.
+        // For models with this suffix, two pictures are the first frame and the last.
         let pictures = if model.ends_with("-fl") || model.contains("-fl-") {
             2
         } else {
@@ -87,7 +85,7 @@ impl Adapter for ChatVideoAdapter {
             ];
             (sizes, Durations::Range { min: 1, max: 60 })
         } else {
-            // Chat has no field for either: what comes is the model's choice.
+            // Chat has no field for either: the model chooses them.
             (vec![(1280, 720)], Durations::Only(vec![8]))
         };
         (kind == MediaKind::Video).then(|| {
@@ -142,7 +140,8 @@ impl Adapter for ChatVideoAdapter {
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         if !answer.status.is_success() {
-            // Whoever names a task has accepted the order, so the error is not a rejection.
+            // A server that returns a task id has accepted the order, so the error is not a
+            // rejection.
             let taken = answer.header("x-task-id").is_some()
                 || answer
                     .json()
@@ -161,7 +160,7 @@ impl Adapter for ChatVideoAdapter {
         let reply = ParsedCompletion::from_events(body_so_far);
         let said =
             reply_text::percent(&reply.text).or_else(|| reply_text::percent(&reply.thoughts));
-        // Mediagate sends a number, resellers write a percentage into the text.
+        // Mediagate sends a number, resellers put a percentage into the text.
         reply.progress.max(said)
     }
 }
@@ -199,8 +198,7 @@ fn options(video: &VideoSpec) -> Value {
     options
 }
 
-/// Servers that stream without having been asked to, or the other way round,
-/// are read all the same.
+/// Streams that were not requested, and plain answers to a requested stream, are read too.
 fn is_events(answer: &ProviderResponse) -> bool {
     let mime = answer.header("content-type").unwrap_or_default();
     let body = answer.body.trim_ascii_start();
@@ -226,7 +224,7 @@ fn read(reply: ParsedCompletion) -> Result<AdapterStep, ProviderError> {
         error.code = said.code;
         return Err(reclassify(error, reply.accepted));
     }
-    // A chunk with the address as a value of its own came whole.
+    // A chunk that contains the URL as a separate field is complete.
     if let Some(url) = reply.video {
         return AdapterStep::done(vec![JobOutput::video_at(url)]);
     }
@@ -251,7 +249,7 @@ fn read(reply: ParsedCompletion) -> Result<AdapterStep, ProviderError> {
     }
 }
 
-/// `{"error": {"code", "message"}}`; some put the kind into `type` alone.
+/// `{"error": {"code", "message"}}`; some only have the kind, in `type`.
 fn describe(body: &Value) -> ErrorDescription {
     let said = ErrorDescription::at(body, "/error/code", "/error/message");
     match said.code {
@@ -260,7 +258,7 @@ fn describe(body: &Value) -> ErrorDescription {
     }
 }
 
-/// `taken` tells that the provider took the order before it said this.
+/// `taken` if the provider accepted the order before this error.
 fn reclassify(error: ProviderError, taken: bool) -> ProviderError {
     let class = match error.code.as_deref() {
         Some(
@@ -271,7 +269,7 @@ fn reclassify(error: ProviderError, taken: bool) -> ProviderError {
             ErrorClass::Unfit
         }
         Some("cancelled") => ErrorClass::Lost,
-        // Another Mediagate: the job goes on there.
+        // Another Mediagate, where the job continues.
         Some("still_running" | "submission_unconfirmed") => ErrorClass::Unclear,
         Some("insufficient_quota" | "insufficient_user_quota" | "budget_exceeded") => {
             ErrorClass::Account
@@ -280,7 +278,7 @@ fn reclassify(error: ProviderError, taken: bool) -> ProviderError {
         Some("rate_limit_exceeded" | "too_many_tasks") => ErrorClass::RateLimited,
         _ => error.class,
     };
-    // Whoever took it cannot take it back by these words.
+    // A provider that accepted the order cannot reject it any more with this error.
     error.with_class(if taken && !class.ends_job() {
         ErrorClass::Unclear
     } else {

@@ -4,12 +4,12 @@ use serde_json::Value;
 
 use crate::response::{percent_at, text_at};
 
-/// What a completion says.
+/// The contents of a completion.
 #[derive(Debug, Default)]
 pub(super) struct ParsedCompletion {
     /// The assistant's words.
     pub(super) text: String,
-    /// Thoughts, in which some gateways report progress.
+    /// The reasoning text, in which some gateways report progress.
     pub(super) thoughts: String,
     /// The address in `message.video`, which Mediagate adds for programs.
     pub(super) video: Option<String>,
@@ -19,16 +19,16 @@ pub(super) struct ParsedCompletion {
     pub(super) error: Option<Value>,
     /// Progress as Mediagate counts it.
     pub(super) progress: Option<u8>,
-    /// Whether the answer is whole.
+    /// Whether the answer is complete.
     pub(super) ended: bool,
-    /// Whether anything shows that the order was taken.
+    /// Whether there is any sign that the order was accepted.
     pub(super) accepted: bool,
-    /// Whether there was anything of a completion at all.
+    /// Whether there was any choice at all.
     pub(super) has_choices: bool,
 }
 
 impl ParsedCompletion {
-    /// Reads events as far as they have come.
+    /// Reads the events received so far.
     pub(super) fn from_events(body: &[u8]) -> Self {
         let body = String::from_utf8_lossy(body);
         let mut reply = Self::default();
@@ -44,8 +44,8 @@ impl ParsedCompletion {
                 data.push_str(more.trim_start());
             }
         }
-        // Some servers leave out the blank line at the very end; half an event
-        // is no JSON.
+        // Some servers leave out the blank line at the very end; an incomplete event is not valid
+        // JSON.
         reply.event(&data);
         reply
     }

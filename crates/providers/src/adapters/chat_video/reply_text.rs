@@ -1,21 +1,20 @@
-//! Reading an assistant's words: the link to the video, and
-//! percentages.
+//! Reading an assistant's text: the link to the video, and percentages.
 
 use url::Url;
 
-/// Ends of paths that are videos.
+/// Extensions of videos.
 const VIDEOS: [&str; 6] = [".mp4", ".webm", ".mov", ".m4v", ".mkv", ".avi"];
 
-/// Ends of paths that are something else, though a video may be near.
+/// Extensions of other files, which may be next to a video.
 const OTHER_EXTENSIONS: [&str; 8] = [
     ".png", ".jpg", ".jpeg", ".gif", ".webp", ".html", ".htm", ".json",
 ];
 
-/// Parts of paths under which gateways keep videos.
+/// Parts of paths under which gateways store videos.
 const VIDEO_PATHS: [&str; 4] = ["/video", "/media/", "/generations/", "/files/"];
 
-/// The link to the video: the last address with the extension of one, else the
-/// last with a path like one, else the last link in Markdown.
+/// The link to the video: the last URL with a video's extension, otherwise the last with a video's
+/// path, otherwise the last link in Markdown.
 pub(super) fn link(text: &str) -> Option<String> {
     let all = addresses(text);
     let last = |fits: fn(&Url) -> bool| all.iter().rev().find(|found| fits(&found.url));
@@ -38,7 +37,7 @@ pub(super) fn percent(text: &str) -> Option<u8> {
         let start = number
             .trim_end_matches(|digit: char| digit.is_ascii_digit() || digit == '.')
             .len();
-        // Only the whole part: "37.5%".
+        // Only the integer part: "37.5%".
         let whole = number[start..].split('.').next()?;
         whole.parse().ok().filter(|percent| *percent <= 100)
     })
@@ -73,14 +72,14 @@ fn addresses(text: &str) -> Vec<TextLink<'_>> {
         .collect()
 }
 
-/// Whether an address in running text ends at this character.
+/// Whether a URL in running text ends at this character.
 fn ends(character: char) -> bool {
     character.is_whitespace()
         || matches!(
             character,
             ')' | '(' | '<' | '>' | '[' | ']' | '{' | '}' | '"' | '\'' | '`' | '|' | '\\' | '^'
         )
-        // Sentences of other scripts follow an address without a blank.
+        // In other scripts, text follows a URL without a space.
         || !character.is_ascii()
 }
 

@@ -1,4 +1,4 @@
-//! Stored graphs and the places in them that an order's values are put at.
+//! Stored graphs, and the places in them where an order's values are inserted.
 //!
 //! A graph is what `ComfyUI` exports as "API format": `{"3": {"class_type",
 //! "inputs"}, …}`. A place is `node.member.member`, such as `6.inputs.text`.
@@ -14,7 +14,7 @@ use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
 use crate::order::{Order, PictureRole, VideoSpec};
 use crate::settings::{ProviderSettings, SettingsError};
 
-/// Sizes that graphs with free width and height may be asked for.
+/// Sizes offered for graphs with free width and height.
 const USUAL_SIZES: [(u32, u32); 7] = [
     (832, 480),
     (480, 832),
@@ -29,7 +29,7 @@ const USUAL_SIZES: [(u32, u32); 7] = [
 #[derive(Debug)]
 pub(super) struct WorkflowSet {
     by_model: BTreeMap<String, WorkflowGraph>,
-    /// For every model that has none of its own.
+    /// For every model without its own graph.
     general: Option<WorkflowGraph>,
 }
 
@@ -106,7 +106,7 @@ impl PatchPoints {
 }
 
 impl WorkflowSet {
-    /// Reads `graph`, `graphs`, `patch` and `fps`, and the files that they name.
+    /// Reads `graph`, `graphs`, `patch` and `fps`, and the files that they refer to.
     pub(super) fn read(settings: &ProviderSettings) -> Result<Self, SettingsError> {
         let options = &settings.options;
         let patch = options.get("patch");
@@ -121,7 +121,7 @@ impl WorkflowSet {
             Some(Value::Object(graphs)) => {
                 for (model, graph) in graphs {
                     let key = format!("graphs.{model}");
-                    // `{ graph = …, patch = …, fps = … }` where the places differ.
+                    // `{ graph = …, patch = …, fps = … }` if the places differ.
                     let own = graph.as_object().filter(|own| own.contains_key("graph"));
                     let graph = match own {
                         Some(own) => WorkflowGraph::read_own(&key, own, patch, fps)?,
@@ -145,20 +145,20 @@ impl WorkflowSet {
         self.by_model.get(model).or(self.general.as_ref())
     }
 
-    /// Whether a graph takes pictures.
+    /// Whether any graph takes pictures.
     pub(super) fn accepts_pictures(&self) -> bool {
         let all = self.by_model.values().chain(&self.general);
         all.into_iter().any(|graph| graph.places.image.is_set())
     }
 
-    /// What a model's graph may be asked for; `None` when it has no graph.
+    /// The limits of a model's graph; `None` if it has none.
     pub(super) fn limits(&self, model: &str) -> Option<ModelLimits> {
         self.for_model(model)
             .map(|graph| ModelLimits::Video(graph.limits()))
     }
 
-    /// The model's graph with an order's values in it. `pictures` are by the
-    /// names that the server gave them.
+    /// The model's graph with an order's values in it. `pictures` have the names that the server
+    /// gave them.
     pub(super) fn fill(
         &self,
         order: &Order,
@@ -316,7 +316,7 @@ impl WorkflowGraph {
             },
             default_seconds: 5,
             pictures: SourcePictureLimits {
-                // The picture that is stored in the graph is nobody's wish.
+                // The picture stored in the graph is not what a caller wants.
                 needed: places.image.is_set(),
                 ..SourcePictureLimits::frames(pictures)
             },
@@ -327,8 +327,8 @@ impl WorkflowGraph {
         }
     }
 
-    /// Width and height as they are stored: at the patched places, else at the
-    /// first node that has both.
+    /// The stored width and height: at the patched places, otherwise in the first node that has
+    /// both.
     fn own_size(&self) -> Option<(u32, u32)> {
         let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
         let patched = |place: &PatchPoint| number(self.nodes.pointer(place.0.first()?)?);
@@ -349,7 +349,7 @@ impl WorkflowGraph {
             found.map(|(_, name)| json!(name))
         };
         let places = &self.places;
-        // Where a place needs it, `check` has made sure that it is set.
+        // If a place needs it, `check` has ensured that it is set.
         let fps = self.fps.unwrap_or(1);
         // A film of n seconds has one frame more than n times the rate: video
         // models count 4n + 1 or 8n + 1.
@@ -374,7 +374,7 @@ impl WorkflowGraph {
             let Some(value) = value else { continue };
             for pointer in &place.0 {
                 if let Some(slot) = graph.pointer_mut(pointer) {
-                    // What is text there stays text.
+                    // A string in the graph stays a string.
                     *slot = match &value {
                         Value::Number(number) if slot.is_string() => json!(number.to_string()),
                         value => value.clone(),
@@ -386,8 +386,8 @@ impl WorkflowGraph {
     }
 }
 
-/// A seed for an order that names none. `ComfyUI` answers a graph that it has
-/// run already from its cache, so the stored seed would give one video to all.
+/// A seed for an order without one. `ComfyUI` answers a repeated graph from its cache, so the
+/// stored seed would give every order the same video.
 fn seed_of(key: &str) -> u64 {
     let digest = Sha256::digest(key.as_bytes());
     let bytes = digest.iter().take(6);

@@ -1,15 +1,15 @@
-//! `comfyui`: a `ComfyUI` server, one's own or in Comfy Cloud, that runs a
-//! stored graph with the order's values put at named places ([`graph`]).
+//! `comfyui`: a `ComfyUI` server, self-hosted or in Comfy Cloud, that runs a stored graph with the
+//! order's values inserted ([`graph`]).
 //!
-//! Sources: the server of late 2025 and frontend 1.58.1, read as source; Comfy
-//! Cloud's documentation (the same calls with `X-API-Key`). `api = "v2"` speaks
-//! the newer jobs API instead ([`v2`]).
+//! Sources: the server of late 2025 and frontend 1.58.1, read as source; Comfy Cloud's
+//! documentation (the same calls with `X-API-Key`). `api = "v2"` uses the newer jobs API instead
+//! ([`v2`]).
 //!
 //! ```text
 //! POST /api/upload/image       the picture, first → {name, subfolder, type}
 //! POST /api/prompt             {prompt: GRAPH, client_id, prompt_id?} → {prompt_id, node_errors}
 //! GET  /api/history/{id}       {} until it ended, then {"{id}": {outputs, status}}
-//! GET  /api/queue              {queue_running, queue_pending}: tells waiting from lost
+//! GET  /api/queue              {queue_running, queue_pending}: distinguishes waiting from lost
 //! GET  /api/view               the bytes of an output
 //! POST /api/jobs/{id}/cancel   waiting or running (newer servers)
 //! POST /api/queue              {delete: [id]}, waiting only (`cancel = "queue"`)
@@ -17,15 +17,14 @@
 //!
 //! Every route also exists without `/api`; Comfy Cloud has them only with it.
 //!
-//! Newer servers take the job's id from its caller (`prompt_id`): the order's
-//! key. There a lost submission is found for certain, in the history or in the
-//! queue. An older server gives an id of its own, and a server that was started
-//! again knows nothing, so that not finding it proves nothing.
+//! Newer servers accept the job's id from the caller (`prompt_id`): the order's key is used. There
+//! a lost submission is certainly found, in the history or in the queue. An older server assigns
+//! its own id, and a restarted server has forgotten all jobs, so a job that is not found proves
+//! nothing.
 //!
-//! Unknown: what the server does with a `prompt_id` that it has already, so a
-//! submission is never repeated; how it words a refusal of content (only hosted
-//! nodes refuse any), so the word of the newer API is looked for; what the
-//! cancellation answers, so a 2xx is believed.
+//! Unknown: what the server does with a `prompt_id` that it already has, so a submission is never
+//! repeated; how it words a refusal of content (only hosted nodes refuse any), so the newer API's
+//! word is searched for; what a cancellation returns, so a 2xx counts as success.
 
 mod graph;
 mod record;
@@ -59,8 +58,8 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     build,
 };
 
-/// Reads the graphs, which may be files: the one place of this adapter that
-/// does, when the settings are read.
+/// Reads the graphs, which may be files. This is the only file access of this adapter; it happens
+/// when the settings are read.
 fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
     let graphs = WorkflowSet::read(settings)?;
     let cancels_by_queue = settings.word("cancel", &["jobs", "queue"])? == "queue";
@@ -115,8 +114,8 @@ impl Adapter for ComfyUiAdapter {
             names.push(json!(stored_name(&body)?));
             return Ok(AdapterStep::next(self.after_uploads(order, names)?));
         }
-        // A graph of which only some outputs are wrong is taken, and then
-        // answered with an id beside the errors.
+        // A graph of which only some outputs are wrong is accepted, and then answered with an id
+        // and the errors.
         if text_at(&body, "/prompt_id").is_none() {
             let said = describe(&body);
             if let Some(message) = said.message {
@@ -153,7 +152,7 @@ impl Adapter for ComfyUiAdapter {
             None if !body.is_object() => Err(ProviderError::unreadable(
                 "the server's history cannot be read",
             )),
-            // A server that was restarted has forgotten both, so asking again would not help.
+            // A server that was restarted has forgotten both, so polling again would not help.
             None if asked.stage == "history again" => Err(ProviderError::new(
                 ErrorClass::Lost,
                 "the job is neither in the server's queue nor in its history",
@@ -172,12 +171,12 @@ impl Adapter for ComfyUiAdapter {
     }
 
     fn confirms_cancellation(&self, _: &JobHandle, answer: &ProviderResponse) -> bool {
-        // The queue says 200 whether the job was there or not.
+        // The queue answers 200 whether or not it has the job.
         answer.status.is_success() && !self.cancels_by_queue
     }
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
-        // Any other key was not sent as `prompt_id`, so the server chose an id that nobody knows.
+        // Any other key was not sent as `prompt_id`, so the server chose an unknown id.
         is_uuid(&order.key).then(|| history("find", &handle_for(order)))
     }
 
@@ -191,7 +190,7 @@ impl Adapter for ComfyUiAdapter {
         let body = answer.success(describe)?;
         let handle = handle_for(order);
         let (is_there, next) = match asked.stage.as_ref() {
-            // In the order of a poll and for the same reason: it may end between two calls.
+            // In the same order as a poll, because the job may end between two calls.
             "find in queue" => {
                 let again = history("find again", &handle);
                 (is_queued(&body, &order.key)?, Some(again))
@@ -220,7 +219,7 @@ fn handle_for(order: &Order) -> JobHandle {
 
 fn queue(stage: &'static str) -> Call {
     let mut call = Call::get(stage, "/api/queue");
-    // Every waiting graph is in it, whole.
+    // The answer contains every waiting graph completely.
     call.limit_bytes = 100_000_000;
     call
 }
@@ -232,7 +231,7 @@ fn is_queued(body: &Value, id: &str) -> Result<bool, ProviderError> {
     if lists.into_iter().flatten().flatten().any(is_ours) {
         return Ok(true);
     }
-    // After the search: an id in one list counts, but a missing list may have held it.
+    // After the search: an id in one list counts, but a missing list may have contained it.
     if lists.iter().any(Option::is_none) {
         return Err(ProviderError::unreadable(
             "the server's queue cannot be read",
@@ -242,8 +241,7 @@ fn is_queued(body: &Value, id: &str) -> Result<bool, ProviderError> {
 }
 
 impl ComfyUiAdapter {
-    /// The upload of the first picture that has no name at the server yet, or
-    /// the submission.
+    /// The upload of the first picture that has not been uploaded yet, or the submission.
     fn after_uploads(&self, order: &Order, names: Vec<Value>) -> Result<Call, ProviderError> {
         let video = order.video()?;
         if let Some(picture) = video.pictures.get(names.len()) {
@@ -266,7 +264,7 @@ impl ComfyUiAdapter {
     }
 }
 
-/// `ComfyUI`s are near and cheap to ask.
+/// `ComfyUI` servers are nearby, and polling them is cheap.
 fn pace() -> PollPace {
     PollPace::new(Duration::from_secs(1), Duration::from_secs(10))
 }
@@ -274,8 +272,7 @@ fn pace() -> PollPace {
 fn upload(order: &Order, picture: &SourcePicture, names: Vec<Value>) -> Call {
     let mut file = picture.file.clone();
     let extension = file.name.rsplit('.').next().unwrap_or("png");
-    // The same name for the same submission, so that a repeated upload writes
-    // over the first.
+    // The same name for the same submission, so that a repeated upload overwrites the first.
     file.name = format!("{}-{}.{extension}", plain_name(&order.key), names.len());
     let parts = vec![
         FormPart::file("image", &file),
@@ -287,14 +284,14 @@ fn upload(order: &Order, picture: &SourcePicture, names: Vec<Value>) -> Call {
         .with_memo(Value::Array(names))
 }
 
-/// Letters, digits and dashes: file names at the server need no more.
+/// Letters, digits and dashes: which suffices for file names at the server.
 fn plain_name(key: &str) -> String {
     key.chars()
         .filter(|one| one.is_ascii_alphanumeric() || *one == '-')
         .collect()
 }
 
-/// What a graph calls an uploaded picture.
+/// The name of an uploaded picture in a graph.
 fn stored_name(body: &Value) -> Result<String, ProviderError> {
     let name = required_text(body, "/name")?;
     let folder = text_at(body, "/subfolder");
@@ -303,13 +300,13 @@ fn stored_name(body: &Value) -> Result<String, ProviderError> {
 
 fn history(stage: &'static str, handle: &JobHandle) -> Call {
     let mut call = Call::get(stage, format!("/api/history/{}", handle.text("id")));
-    // The graph is in it, and whatever its nodes have to say.
+    // The answer contains the graph and everything that its nodes report.
     call.limit_bytes = 100_000_000;
     call
 }
 
-/// `{"error": {"type", "message", "details"}, "node_errors"}`; what is wrong with
-/// which node says more than the error above it.
+/// `{"error": {"type", "message", "details"}, "node_errors"}`; the errors of nodes are more
+/// specific than the error above them.
 fn describe(body: &Value) -> ErrorDescription {
     let said = ErrorDescription::at(body, "/error/type", "/error/message");
     let nodes = body.get("node_errors").and_then(Value::as_object);
@@ -335,7 +332,7 @@ fn class_by_code(error: ProviderError) -> ProviderError {
     let class = match error.code.as_deref() {
         Some("content_policy_violation") => ErrorClass::Refused,
         Some("insufficient_credits") => ErrorClass::Account,
-        // It has the job; which one, it does not say.
+        // It has a job for this key, but does not say which.
         Some("idempotency_key_reuse") => ErrorClass::Unclear,
         _ => error.class,
     };

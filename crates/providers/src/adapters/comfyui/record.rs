@@ -1,4 +1,4 @@
-//! Records of the history: how a job ended, and its video.
+//! Records of the history: the outcome of a job, and its video.
 
 use serde_json::{Map, Value};
 
@@ -46,8 +46,8 @@ fn failure(record: &Value) -> ProviderError {
     }
 }
 
-/// The video among a record's outputs, whatever key its node puts it under:
-/// a film before an animated picture, kept files before previews.
+/// The video among a record's outputs, under whatever key its node has put it: a film before an
+/// animated picture, final files before previews.
 fn video_of(record: &Value) -> Option<JobOutput> {
     let nodes = record.get("outputs")?.as_object()?.values();
     let files = nodes

@@ -1,5 +1,5 @@
-//! Comfy API v2 (beta): one API for Comfy Cloud, its serverless offer and a
-//! proxy before one's own server.
+//! Comfy API v2 (beta): one API for Comfy Cloud, its serverless offer and a proxy in front of a
+//! self-hosted server.
 //!
 //! Sources: `comfy-sdk` 0.5.0, read as source, and its documentation.
 //!
@@ -9,12 +9,11 @@
 //! POST /api/v2/jobs/{id}/cancel  may be repeated
 //! ```
 //!
-//! An `Idempotency-Key` serves once: a repeat is refused and says nothing of the
-//! first, so it guards against two jobs, and an unclear submission stays unclear.
+//! An `Idempotency-Key` can be used once: a repetition is refused without information about the
+//! first submission. So there cannot be two jobs, but an unclear submission stays unclear.
 //!
-//! Unknown: the form of an asset's upload, so that graphs with pictures are left
-//! to the older API; the values of an output's `type`, so that its content type
-//! and the ending of its name decide.
+//! Unknown: the format of an asset's upload, so graphs with pictures need the older API; the values
+//! of an output's `type`, so its content type and its file extension decide.
 
 use std::time::{Duration, SystemTime};
 
@@ -107,8 +106,8 @@ impl Adapter for ComfyJobsAdapter {
         let video = order.video()?;
         let body = json!({"workflow": self.graphs.fill(order, video, &[])?});
         Ok(Call::post("submit", "/api/v2/jobs", body)
-            // A repeat with a used key is refused and not joined to the first. So there cannot be
-            // two jobs, but an unclear submission stays unclear.
+            // A repetition with a used key is refused and not joined to the first. So there cannot
+            // be two jobs, but an unclear submission stays unclear.
             .with_header("idempotency-key", &order.key)
             .mark_submission())
     }
@@ -141,7 +140,7 @@ fn video_of(body: &Value) -> Option<JobOutput> {
     };
     let url = text_at(outputs.iter().find(is_video)?, "/url")?;
     let source = if url.starts_with('/') {
-        // Relative to the host, and then the provider's own.
+        // A URL relative to the host belongs to the provider.
         let mut call = Call::get("content", "").with_target(CallTarget::Root(url));
         call.limit_bytes = MAX_RESULT_BYTES;
         OutputSource::Call(Box::new(call))

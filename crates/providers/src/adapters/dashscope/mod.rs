@@ -1,8 +1,7 @@
-//! `dashscope`: Alibaba's Model Studio, the home of the Wan and `HappyHorse` video
-//! models.
+//! `dashscope`: Alibaba's Model Studio, which offers the Wan and `HappyHorse` video models.
 //!
-//! Sources: the `dashscope` SDK 2.0.2 (Python) on the wire; the help pages;
-//! `@ai-sdk/alibaba` 2.0.58 for `audio` and for what wan3 takes.
+//! Sources: the `dashscope` SDK 2.0.2 (Python) (its requests); the help pages; `@ai-sdk/alibaba`
+//! 2.0.58 for `audio` and for the inputs of wan3.
 //!
 //! ```text
 //! POST /services/aigc/video-generation/video-synthesis  {output: {task_id, task_status}}
@@ -11,16 +10,14 @@
 //! POST /tasks/{id}/cancel  while it is pending
 //! ```
 //!
-//! A submission without `X-DashScope-Async: enable` is refused. A task and its
-//! result live 24 hours; UNKNOWN, under status 200, is said of an id that is
-//! past that or never was.
+//! A submission without `X-DashScope-Async: enable` is refused. A task and its result live 24
+//! hours; an id that is older or never existed is answered with UNKNOWN, under status 200.
 //!
-//! What is asked for how depends on the model's name: `kf2v` takes two frames,
-//! `i2v` one, and from version 2.7 on pictures are a list and the size is a
-//! fineness and a ratio; `HappyHorse` has that form too, with a watermark unless
-//! it is told otherwise.
+//! The format of a request depends on the model's name: `kf2v` takes two frames, `i2v` one, and
+//! from version 2.7 on pictures are a list and the size is a resolution and a ratio; `HappyHorse`
+//! has that format too, and adds a watermark unless that is disabled.
 //!
-//! Common knowledge only: the classes of the error codes, that cancelling works
+//! Only common knowledge, not documented: the classes of the error codes, that cancelling works
 //! while a task is pending, and which sizes and lengths each version has.
 
 use std::sync::Arc;
@@ -61,7 +58,7 @@ static JOB: JobApi = JobApi {
     submission_body: parse_body,
     poll_body: |answer| {
         parse_body(answer).map_err(|error| match error.class {
-            // A code that is not known ends no job.
+            // An unknown code does not end a job.
             ErrorClass::Rejected if answer.status.is_success() => {
                 error.with_class(ErrorClass::Unclear)
             }
@@ -95,10 +92,10 @@ struct DashScopeAdapter {
     catalogue: ProtocolCatalogue,
 }
 
-/// How a model is asked.
+/// The format of a model's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RequestFormat {
-    /// `first_frame_url` and `last_frame_url`, at a path of their own.
+    /// `first_frame_url` and `last_frame_url`, at a separate path.
     Frames,
     /// `size` for text, `img_url` and `resolution` for a picture.
     Legacy,
@@ -106,7 +103,7 @@ enum RequestFormat {
     MediaList,
 }
 
-/// Alibaba's other family of models, on the same API.
+/// Whether it is of Alibaba's other family of models, on the same API.
 fn is_happyhorse(model: &str) -> bool {
     model.starts_with("happyhorse")
 }
@@ -131,11 +128,11 @@ fn form(model: &str) -> RequestFormat {
 
 impl Adapter for DashScopeAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
-        // These work on references and on videos, by members of their own.
+        // These models take references or videos, in different fields.
         if kind != MediaKind::Video || model.contains("r2v") || model.contains("edit") {
             return None;
         }
-        // The name says what it makes videos of.
+        // The name shows which inputs it takes.
         let frames = usize::from(!model.contains("t2v"));
         let unknown = VideoLimits {
             sizes: vec![(1280, 720), (720, 1280), (960, 960)],
@@ -154,7 +151,7 @@ impl Adapter for DashScopeAdapter {
     }
 
     fn can_express_size(&self, _: &str, (width, height): (u32, u32)) -> bool {
-        // 1080P, the finest word, has two million pixels; 1440p has 3.7 million.
+        // 1080P, the highest resolution, has two million pixels; 1440p has 3.7 million.
         u64::from(width) * u64::from(height) < 3_000_000
     }
 
@@ -197,7 +194,7 @@ impl Adapter for DashScopeAdapter {
         if let Some(on) = video.audio {
             parameters.insert("audio".into(), json!(on));
         }
-        // HappyHorse adds a watermark unless it is told not to.
+        // HappyHorse adds a watermark unless that is disabled.
         if is_happyhorse(&order.model) {
             parameters.insert("watermark".into(), json!(false));
         }
@@ -258,7 +255,7 @@ fn insert_pictures(
     Ok(())
 }
 
-/// The fineness by area: sizes of one fineness have nearly one area.
+/// The resolution by area: sizes of one resolution have nearly the same area.
 fn resolution((width, height): (u32, u32)) -> &'static str {
     match u64::from(width) * u64::from(height) {
         0..600_000 => "480P",
@@ -267,7 +264,7 @@ fn resolution((width, height): (u32, u32)) -> &'static str {
     }
 }
 
-/// The body, unless it or the status tells of an error.
+/// The body, unless it or the status reports an error.
 fn parse_body(answer: &ProviderResponse) -> ParsedBody {
     let body = answer.success(describe).map_err(class_by_code)?;
     // Errors of a call may come under status 200. A failed task has its code inside `output`.
@@ -287,9 +284,9 @@ fn is_refusal(code: &str) -> bool {
     code.starts_with("DataInspectionFailed") || code.starts_with("IPInfringementSuspect")
 }
 
-/// What the code of a refused call says beside its status.
+/// Refines the class of a refused call by its code.
 fn class_by_code(error: ProviderError) -> ProviderError {
-    // Only a 4xx proves that nothing was taken.
+    // Only a 4xx proves that nothing was accepted.
     if error.class == ErrorClass::Unclear {
         return error;
     }
@@ -303,7 +300,7 @@ fn class_by_code(error: ProviderError) -> ProviderError {
     error.with_class(class)
 }
 
-/// The provider's error codes that speak of the order.
+/// The provider's error codes that concern the order.
 const ENDS: FailureTable = FailureTable {
     codes: &[
         ("DataInspectionFailed", ErrorClass::Refused),

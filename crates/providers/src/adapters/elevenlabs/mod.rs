@@ -1,19 +1,17 @@
-//! `elevenlabs`: stem separation by `ElevenLabs`, and songs ([`music`]). There
-//! are no jobs: the connection stays open until the stems come, in a ZIP
-//! archive.
+//! `elevenlabs`: stem separation by `ElevenLabs`, and songs ([`music`]). There are no jobs: the
+//! connection stays open until the stems arrive in a ZIP archive.
 //!
-//! Sources: the `elevenlabs` SDK 2.78 (Python) on the wire, 2.73 (JS) in source,
-//! the API reference.
+//! Sources: the `elevenlabs` SDK 2.78 (Python) (its requests), 2.73 (JS, its source), the API
+//! reference.
 //!
 //! ```text
 //! POST /v1/music/stem-separation?output_format=…   multipart file, stem_variation_id → ZIP
 //! ```
 //!
-//! Unknown: the names of the files in the archive. They are read by the words
-//! in them; a file that says nothing is the rest where exactly one other file
-//! says what it is, and else the order fails, naming the files, rather than that
-//! a stem is given a wrong name. A lost connection leaves it open whether the
-//! work was done and charged, so nothing is sent again.
+//! Unknown: the names of the files in the archive. They are identified by the words in them; a file
+//! without a known word is the rest if there is exactly one other file with a known word. Otherwise
+//! the order fails and names the files, so that no stem gets a wrong name. After a lost connection
+//! it is unknown whether the work was done and charged, so nothing is sent again.
 
 mod music;
 
@@ -48,7 +46,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 
 const TWO: &str = "two_stems_v1";
 const SIX: &str = "six_stems_v1";
-/// What six stems are, beside the rest.
+/// The stems of a six-stem split, without the rest.
 const GROUPS: [StemGroup; 5] = [
     StemGroup::Vocals,
     StemGroup::Drums,
@@ -58,12 +56,12 @@ const GROUPS: [StemGroup; 5] = [
 ];
 /// Most files in an archive.
 const MAX_FILES: usize = 16;
-/// Most bytes of all files in an archive, whatever it says of itself.
+/// Most bytes of all files in an archive, whatever the archive declares.
 const MAX_BYTES: u64 = 400_000_000;
 
 fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
-    // 192 kbit/s needs a dearer plan; formats other than MP3 come without a
-    // header that says what they are.
+    // 192 kbit/s needs a more expensive plan; formats other than MP3 come without a header that
+    // identifies them.
     let formats = ["mp3_44100_128", "mp3_44100_192"];
     let output_format = settings.word("output_format", &formats)?;
     Ok(Arc::new(ElevenLabsAdapter { output_format }))
@@ -168,7 +166,7 @@ impl Adapter for ElevenLabsAdapter {
     }
 }
 
-/// The files of the archive. Neither the sizes nor the paths in it are believed.
+/// The files of the archive. Neither the sizes nor the paths in it are trusted.
 fn unpack(archive: &Bytes) -> Result<Vec<(String, Bytes)>, ProviderError> {
     let broken = |why: String| {
         ProviderError::new(
@@ -208,7 +206,7 @@ fn unpack(archive: &Bytes) -> Result<Vec<(String, Bytes)>, ProviderError> {
     Ok(files)
 }
 
-/// What archivers put beside the files, and notes.
+/// Whether it is a file that archivers add, or a note.
 fn is_sidecar(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
@@ -219,7 +217,7 @@ fn is_sidecar(path: &str) -> bool {
             .any(|other| ending.eq_ignore_ascii_case(other))
 }
 
-/// Says what each file holds.
+/// Identifies the stem in each file.
 fn name(files: Vec<(String, Bytes)>) -> Result<Vec<(StemTarget, Bytes)>, ProviderError> {
     let mut targets: Vec<_> = files.iter().map(|(name, _)| target(name)).collect();
     // Of two files one is the rest of the other. With more, a nameless file could be any stem.
@@ -244,8 +242,8 @@ fn name(files: Vec<(String, Bytes)>) -> Result<Vec<(StemTarget, Bytes)>, Provide
         .collect())
 }
 
-/// What a file of this name holds: its whole name, else the last word or pair
-/// of words in it that says something (a song's title comes before).
+/// The stem in a file of this name: by its whole name, otherwise by the last known word or pair of
+/// words in it (a song's title comes before).
 fn target(path: &str) -> Option<StemTarget> {
     let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
     let name = name.rsplit_once('.').map_or(name, |(name, _)| name);
@@ -260,7 +258,7 @@ fn target(path: &str) -> Option<StemTarget> {
     })
 }
 
-/// `{"detail": {"status", "message"}}`, or a list of what is wrong with the form.
+/// `{"detail": {"status", "message"}}`, or a list of the form's faults.
 fn describe(body: &Value) -> ErrorDescription {
     let said = ErrorDescription::at(body, "/detail/status", "/detail/message");
     if said == ErrorDescription::default() {
@@ -279,7 +277,7 @@ fn class_by_code(error: ProviderError) -> ProviderError {
     let class = match error.code.as_deref() {
         // Comes with status 401.
         Some("quota_exceeded") => ErrorClass::Account,
-        // A song that names a musician or quotes another's words.
+        // The prompt names a musician or quotes existing lyrics.
         Some("bad_prompt") => ErrorClass::Refused,
         _ => error.class,
     };

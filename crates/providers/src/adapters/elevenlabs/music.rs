@@ -7,7 +7,7 @@
 //! POST /v1/music?output_format=…   {prompt, model_id, music_length_ms, force_instrumental} → audio
 //! ```
 //!
-//! The prompt holds everything: there is no member for lyrics.
+//! Everything is in the prompt: there is no field for lyrics.
 
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -20,7 +20,7 @@ use crate::response::ProviderResponse;
 
 /// Longest prompt in characters (the API reference).
 const MAX_PROMPT_CHARS: usize = 4_100;
-/// Most bytes of ten minutes at 192 kbit/s, and some.
+/// More than the bytes of ten minutes at 192 kbit/s.
 const MAX_BYTES: u64 = 40_000_000;
 
 pub(super) fn is_song_model(model: &str) -> bool {
@@ -66,13 +66,13 @@ fn milliseconds(seconds: f64) -> u64 {
     (seconds * 1000.0).round() as u64
 }
 
-/// The recording that an answer is.
+/// Reads the recording that an answer consists of.
 pub(super) fn read_song(
     order: &Order,
     song: &SongSpec,
     answer: &ProviderResponse,
 ) -> Result<AdapterStep, ProviderError> {
-    // Under a success this proves nothing of the order, so it is unclear and not failed.
+    // With a success status, this proves nothing about the order, so it is unclear and not failed.
     let is_json = answer.body.first() == Some(&b'{');
     if answer.body.is_empty() || is_json {
         return Err(ProviderError::unreadable(

@@ -10,7 +10,7 @@ use crate::port::jobs::upload;
 use crate::port::{AdapterStep, JobHandle, JobOutput, OutputKind};
 use crate::response::{ProviderResponse, text_at};
 
-/// What the response of a completed job means; `told` is what its status said.
+/// Evaluates the response of a completed job; `told` is its status.
 pub(super) fn result(
     handle: &JobHandle,
     told: &Value,
@@ -18,7 +18,7 @@ pub(super) fn result(
 ) -> Result<AdapterStep, ProviderError> {
     if !answer.status.is_success() {
         let error = response_error(told, answer);
-        // Of its own the response's status is no more than an answer.
+        // On its own, the response's HTTP status does not decide.
         return Err(match told["error"].as_str() {
             Some(_) => error.with_basis(ErrorBasis::Record),
             None => error,
@@ -53,15 +53,15 @@ pub(super) fn result(
     AdapterStep::done(output.into_iter().collect())
 }
 
-/// A file object's address, or an address by itself.
+/// The URL of a file object, or a plain URL.
 fn url_in(body: &Value, member: &str) -> Option<String> {
     text_at(body, &format!("/{member}/url")).or_else(|| text_at(body, &format!("/{member}")))
 }
 
-/// A response's status is the job's end when the job's status told of an error,
-/// and, if it stays so for a while, when fal names the kind of failure or where
-/// only a model answers so (500 with words). Anything else failed on the way
-/// there, and is asked again.
+/// The HTTP status of a response ends the job if the job's status reported an error. If the same
+/// answer persists for a while, it also ends the job if fal names the kind of failure, or if only a
+/// model answers like that (500 with a message). Any other failure occurred on the way, and is
+/// polled again.
 fn response_error(told: &Value, answer: &ProviderResponse) -> ProviderError {
     let error = answer.failure(describe);
     let said = ErrorDescription {
@@ -78,14 +78,14 @@ fn response_error(told: &Value, answer: &ProviderResponse) -> ProviderError {
         502..=504 => named,
         _ => error.class == ErrorClass::Rejected,
     };
-    // Of the job's own id, which fal gave.
+    // The id was assigned by fal.
     if status == 404 && !told["error"].is_string() {
         return error.with_class(ErrorClass::Missing);
     }
     if !ended && !told["error"].is_string() {
         return reclassify(error);
     }
-    // fal's own word on whether the same input may succeed goes before the status.
+    // fal's header about whether a retry may succeed takes precedence over the status.
     let may_pass = match answer.header("x-fal-retryable") {
         Some(word) => word.eq_ignore_ascii_case("true"),
         None => error.class != ErrorClass::Rejected,
@@ -123,8 +123,8 @@ pub(super) fn reclassify(error: ProviderError) -> ProviderError {
     }
 }
 
-/// fal's own list of error types (fal.ai/docs, Model Errors and Request
-/// Errors). All that are not here speak of the input, under status 422.
+/// fal's own list of error types (fal.ai/docs, Model Errors and Request Errors). All others concern
+/// the input and have status 422.
 const ENDS: FailureTable = FailureTable {
     codes: &[
         ("content_policy_violation", ErrorClass::Refused),

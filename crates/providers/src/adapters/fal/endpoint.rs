@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use crate::frame_size;
 
-/// How a length is written.
+/// The format of a length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LengthFormat {
     /// `5`
@@ -19,29 +19,29 @@ pub(super) enum LengthFormat {
 #[derive(Debug, Clone)]
 pub(super) struct FalEndpoint {
     pub(super) path: String,
-    /// The member for the picture or the first frame.
+    /// The field for the picture or the first frame.
     pub(super) picture: Option<&'static str>,
     pub(super) last: Option<&'static str>,
     pub(super) references: Option<&'static str>,
-    /// Whether nothing is made without a picture.
+    /// Whether a picture is required.
     pub(super) needs_picture: bool,
     pub(super) seconds: Vec<u32>,
     pub(super) default_seconds: u32,
-    /// How the length is written; without it there is no member for it.
+    /// The format of the length; `None` if there is no field for it.
     pub(super) length: Option<LengthFormat>,
-    /// Finenesses by the shorter side and the word for each, the default first.
+    /// Resolutions by the shorter side, with the word for each, the default first.
     pub(super) tiers: Vec<(u32, &'static str)>,
-    /// Whether `resolution` is a member.
+    /// Whether there is a field `resolution`.
     pub(super) has_resolution: bool,
-    /// Names of shapes; none where there is no member for it.
+    /// Names of shapes; empty if there is no field for it.
     pub(super) shapes: Vec<&'static str>,
-    /// `n` where it takes a negative prompt, `s` where it takes a seed; how sound
-    /// is chosen: see [`AUDIO`].
+    /// `n` if it takes a negative prompt, `s` if it takes a seed; for the choice of sound see
+    /// [`AUDIO`].
     pub(super) takes: &'static str,
 }
 
-/// Letters of the last column: the member that chooses between sound and none,
-/// and what comes without it.
+/// Letters of the last column: the field that chooses between sound and none, and the default
+/// without it.
 const AUDIO: [(char, &str, bool); 4] = [
     ('a', "generate_audio", true),
     ('q', "generate_audio", false),
@@ -130,7 +130,7 @@ impl FalEndpoint {
             (true, true) => &["16:9", "9:16"],
             (true, false) => &["16:9"],
         };
-        // The usual one first, whatever the endpoint's own order.
+        // The most common one first, whatever the endpoint's own order.
         let wide = shapes.iter().filter(|shape| **shape == "16:9");
         let shapes: Vec<&str> = wide
             .chain(shapes.iter().filter(|shape| **shape != "16:9"))
@@ -141,7 +141,7 @@ impl FalEndpoint {
         all.collect()
     }
 
-    /// The member that chooses between sound and none, and what comes without it.
+    /// The field that chooses between sound and none, and the default without it.
     pub(super) fn audio(&self) -> Option<(&'static str, bool)> {
         let found = AUDIO
             .iter()
@@ -149,8 +149,8 @@ impl FalEndpoint {
         found.map(|(_, member, usual)| (*member, *usual))
     }
 
-    /// The word for a size's fineness. An endpoint that is not known is asked
-    /// for what the operator's limits say, in the usual word.
+    /// The word for a size's resolution. An unknown endpoint gets the size from the operator's
+    /// limits, in the most common format.
     pub(super) fn tier(&self, size: (u32, u32)) -> String {
         let short = size.0.min(size.1);
         let found = self.tiers.iter().find(|(tier, _)| *tier == short);
@@ -167,12 +167,12 @@ pub(super) fn find_endpoint(path: &str) -> Option<FalEndpoint> {
     KNOWN_ENDPOINTS.iter().find(|one| one.path == path).cloned()
 }
 
-/// The lengths of an endpoint that has but one and no member for it.
+/// The length of an endpoint that has only one and no field for it.
 fn path_length(line: &'static str) -> Option<&'static str> {
     line.split('\t').nth(4)
 }
 
-/// A member's name, and whether it is needed.
+/// A field's name, and whether it is required.
 fn member(text: &'static str) -> (Option<&'static str>, bool) {
     let name = text.trim_end_matches('!');
     (
@@ -201,8 +201,8 @@ fn shorter_side(word: &str) -> Option<u32> {
     }
 }
 
-/// A size of this shape whose shorter side is the tier. Coders want even
-/// numbers: 854×480, 1366×768.
+/// A size of this shape whose shorter side is the tier. Video codecs need even numbers: 854×480,
+/// 1366×768.
 fn size(tier: u32, shape: &str) -> Option<(u32, u32)> {
     let (width, height) = shape.split_once(':')?;
     let (width, height): (u32, u32) = (width.parse().ok()?, height.parse().ok()?);

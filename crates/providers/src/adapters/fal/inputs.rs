@@ -1,11 +1,10 @@
-//! The inputs of fal's video endpoints, which each model names by itself:
-//! `endpoints.tsv`, and its source, and what it leaves to guess.
+//! The inputs of fal's video endpoints, whose names differ for each model: `endpoints.tsv`, its
+//! source, and guesses for unlisted models.
 //!
-//! A model is several endpoints: one for text, and beside it those for a
-//! picture, two frames or references. Which one an order goes to is told by its
-//! pictures; a picture that none of them takes is refused before anything is
-//! sent. fal checks inputs when a job starts, so a wrong member ends as a failed
-//! job (422), which fal may charge for if a runner had begun.
+//! A model consists of several endpoints: one for text, and others for a picture, two frames or
+//! references. The pictures of an order decide which one is used; a picture that none of them takes
+//! is refused before anything is sent. fal checks inputs when a job starts, so a wrong field ends
+//! as a failed job (422), which fal may charge for if a runner had started.
 
 use serde_json::{Map, Value, json};
 
@@ -15,10 +14,10 @@ use crate::frame_size;
 use crate::limits::{Durations, PicturePurpose, SourcePictureLimits, VideoLimits};
 use crate::order::{MediaFile, PictureRole, VideoSpec};
 
-/// Most references that every model takes that takes any.
+/// The number of references that every model with references accepts.
 const REFERENCES: usize = 3;
 
-/// A model: the endpoint that was named, and those beside it.
+/// A model: the endpoint that was named, and its sibling endpoints.
 #[derive(Debug, Clone)]
 pub(super) struct EndpointFamily {
     named: FalEndpoint,
@@ -27,7 +26,7 @@ pub(super) struct EndpointFamily {
     references: Option<FalEndpoint>,
 }
 
-/// How a model is asked.
+/// The endpoints of a model.
 pub(super) fn endpoint_family(model: &str) -> EndpointFamily {
     let beside = |path: String| find_endpoint(&path);
     let Some(named) = find_endpoint(model) else {
@@ -38,7 +37,7 @@ pub(super) fn endpoint_family(model: &str) -> EndpointFamily {
             references: None,
         };
     };
-    // Whoever names an endpoint for pictures means it, and not one beside it.
+    // If the configured endpoint is for pictures, it is meant exactly, without its siblings.
     if named.picture.is_some() || named.references.is_some() {
         return EndpointFamily {
             named,
@@ -52,7 +51,7 @@ pub(super) fn endpoint_family(model: &str) -> EndpointFamily {
     } else {
         format!("{model}/reference-to-video")
     };
-    // One that makes less than the others do would be another model.
+    // An endpoint that offers less than the others would be a different model.
     let covers = |one: &FalEndpoint| {
         let sizes = one.sizes();
         one.references.is_some()
@@ -78,7 +77,7 @@ impl EndpointFamily {
         let takes = self.picture.as_ref().unwrap_or(named);
         let sizes = named.sizes();
         let others = takes.sizes();
-        // What only some of the endpoints offer would depend on the pictures.
+        // Otherwise the offered sizes would depend on the pictures.
         let offered = |size: &(u32, u32)| {
             let short = size.0.min(size.1);
             others.iter().any(|other| other.0.min(other.1) == short)
@@ -123,10 +122,10 @@ impl EndpointFamily {
         }
     }
 
-    /// Whether the endpoint has a word for this size's fineness.
+    /// Whether the endpoint has a word for this size's resolution.
     pub(super) fn can_say(&self, size: (u32, u32)) -> bool {
         let short = size.0.min(size.1);
-        // What is not known may take any.
+        // An unknown endpoint may take any.
         find_endpoint(&self.named.path).is_none_or(|one| {
             let has_shape =
                 one.shapes.contains(&frame_size::ratio(size)) && frame_size::has_usual_ratio(size);
@@ -146,7 +145,7 @@ impl EndpointFamily {
         frames.or(picture).or(references).unwrap_or(&self.named)
     }
 
-    /// The path, the input, and the files that belong into it.
+    /// The path, the input, and the files to insert.
     pub(super) fn fill(
         &self,
         video: &VideoSpec,
@@ -206,7 +205,7 @@ impl EndpointFamily {
     }
 }
 
-/// The path of the endpoint for a picture beside one for text.
+/// The path of the picture endpoint that belongs to a text endpoint.
 fn image_endpoint_path(path: &str) -> Option<String> {
     path.contains("/text-to-video")
         .then(|| path.replacen("/text-to-video", "/image-to-video", 1))
@@ -276,7 +275,7 @@ mod tests {
             ("fal-ai/luma-dream-machine/ray-2", 2),
             ("fal-ai/veo3.1", 2),
             ("fal-ai/veo3", 1),
-            // There is no endpoint for a picture beside it.
+            // It has no endpoint for a picture.
             ("fal-ai/vidu/q2/text-to-video", 0),
             ("fal-ai/kling-video/o3/pro/reference-to-video", 2),
             ("fal-ai/veo3.1/reference-to-video", REFERENCES),

@@ -1,25 +1,24 @@
 //! `fal`: any model on fal.ai that makes a video, Demucs for stems, and Stable
 //! Audio for music, through fal's queue.
 //!
-//! Sources: `fal_client` 1.0.3 (Python) and `@fal-ai/client` 1.10.1 (JS) on the
-//! wire; fal.ai/docs; the models' pages for the names of inputs ([`inputs`]).
+//! Sources: `fal_client` 1.0.3 (Python) and `@fal-ai/client` 1.10.1 (JS) (their requests);
+//! fal.ai/docs; the models' pages for the names of inputs ([`inputs`]).
 //!
 //! ```text
 //! POST {upload}/storage/upload/initiate  {content_type, file_name} → {upload_url, file_url}
 //! PUT  {upload_url}                      the bytes, without the key
 //! POST /{owner}/{alias}/…                the input → {request_id, status_url, response_url, cancel_url}
 //! GET  {status_url}                      {status: IN_QUEUE │ IN_PROGRESS │ COMPLETED, error, error_type}
-//! GET  {response_url}                    what the model says, or the failure by its status
+//! GET  {response_url}                    the model's output, or the failure by its status
 //! PUT  {cancel_url}                      202 {status: CANCELLATION_REQUESTED}
 //! ```
 //!
-//! The addresses in the answer are used as they are: they leave out what
-//! follows the alias. `COMPLETED` is the end of failed jobs too. A place in the
-//! queue is no progress. Files over 1 MB are uploaded first.
+//! The URLs in the answer are used unchanged: they omit the path after the alias. Failed jobs end
+//! as `COMPLETED` too. A position in the queue is not progress. Files over 1 MB are uploaded first.
 //!
-//! Unknown: whether a job whose cancellation was requested is paid for (the
-//! request alone proves nothing); how long jobs are kept; the words of an empty
-//! account (`balance`, as reported by users).
+//! Unknown: whether a job whose cancellation was requested is paid for (the request alone proves
+//! nothing); how long jobs are kept; the message for an empty account (`balance`, as reported by
+//! users).
 
 mod answers;
 mod endpoint;
@@ -60,8 +59,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 };
 
 fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
-    // Whoever goes by another way than fal's own does not want the key and the
-    // files to go past it.
+    // An operator with another base URL does not want the key and the files to be sent elsewhere.
     let own = settings.base_url.as_ref().map(Url::as_str);
     let upload_url = settings
         .text("upload_url")?
@@ -91,7 +89,7 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
 /// Most bytes of a file within a request.
 const MAX_INLINE_BYTES: usize = 1_000_000;
 
-/// What Demucs tells apart, by its own names, in the order of a full split.
+/// The stems of Demucs, with its own names, in the order of a full split.
 const STEMS: [(StemGroup, &str); 5] = [
     (StemGroup::Vocals, "vocals"),
     (StemGroup::Drums, "drums"),
@@ -104,7 +102,7 @@ const STEMS: [(StemGroup, &str); 5] = [
 struct FalAdapter {
     upload_url: String,
     upload_host: String,
-    /// How lengths are written, for models that this adapter does not know.
+    /// The format of lengths for unknown models.
     length: Option<LengthFormat>,
 }
 
@@ -119,8 +117,8 @@ impl Adapter for FalAdapter {
             }
             (MediaKind::Music, true) => Some(ModelLimits::Music(MusicLimits::stems(StemLimits {
                 groups: STEMS.iter().map(|(group, _)| *group).collect(),
-                // What is not asked for is not in any other file, so the
-                // rest is the sum of a full split.
+                // A group that is not requested is in no other file, so the rest is the sum of a
+                // full split.
                 two: false,
                 rests: Vec::new(),
                 full: true,
@@ -166,7 +164,7 @@ impl Adapter for FalAdapter {
     }
 
     fn hosts(&self) -> Vec<String> {
-        // The job addresses in fal's answers name this host, also when `base_url` is another one.
+        // The job URLs in fal's answers have this host, even if `base_url` is another one.
         vec!["queue.fal.run".into(), self.upload_host.clone()]
     }
 
@@ -226,7 +224,7 @@ impl Adapter for FalAdapter {
     ) -> Option<JobHandle> {
         let body = answer.json().ok()?;
         let id = text_at(&body, "/request_id")?;
-        // Without addresses they are those that fal's client for JS makes.
+        // Without URLs in the answer, they are built as fal's JS client does.
         let model: Vec<&str> = order.model.trim_matches('/').split('/').take(2).collect();
         let own = format!(
             "/{}/requests/{}",
@@ -261,7 +259,7 @@ impl Adapter for FalAdapter {
         let body = answer.success(describe).map_err(reclassify)?;
         match required_text(&body, "/status")?.as_str() {
             "IN_QUEUE" | "IN_PROGRESS" => Ok(AdapterStep::running(None)),
-            // The response tells a failure in more words than the status.
+            // The response describes a failure in more detail than the status.
             "COMPLETED" => Ok(AdapterStep::next(
                 job_call("result", Method::GET, handle.text("response")).with_memo(json!({
                     "error": text_at(&body, "/error"),
@@ -272,7 +270,7 @@ impl Adapter for FalAdapter {
         }
     }
 
-    /// In what the model's price is for; the unit is on the model's page alone.
+    /// In the unit of the model's price, which is only on the model's page.
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         let units = answer.header("x-fal-billable-units")?;
         ProviderCost::from_value(&json!(units), CostUnit::Units, 1.0)
@@ -284,13 +282,13 @@ impl Adapter for FalAdapter {
     }
 
     fn confirms_cancellation(&self, _: &JobHandle, _: &ProviderResponse) -> bool {
-        // "Cancellation requested": a job at work may end all the same.
+        // "Cancellation requested": a running job may still complete.
         false
     }
 }
 
 impl FalAdapter {
-    /// The upload of the next large file, or the submission when all are there.
+    /// The upload of the next large file, or the submission when all are uploaded.
     fn next(&self, order: &Order, uploaded: &[String]) -> Result<Call, ProviderError> {
         let (path, mut input, files) = self.input(order)?;
         let mut urls = uploaded.iter();
@@ -324,7 +322,7 @@ impl FalAdapter {
         Ok(large.nth(number))
     }
 
-    /// The endpoint, its input, and the files that belong into it.
+    /// The endpoint, its input, and the files to insert.
     fn input(&self, order: &Order) -> Result<EndpointInput, ProviderError> {
         let model = order.model.trim_matches('/');
         match &order.work {
@@ -381,7 +379,7 @@ fn is_large(file: &MediaFile) -> bool {
     file.url.is_none() && file.bytes.len() > MAX_INLINE_BYTES
 }
 
-/// Where a job is asked for; whole, or paths under the provider's address.
+/// The URLs of a job; complete, or paths below the provider's base URL.
 struct JobAddresses {
     status: String,
     response: String,

@@ -8,8 +8,7 @@ use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::port::jobs::errors::FailureTable;
 use crate::response::ProviderResponse;
 
-/// Codes of gRPC (google.rpc.Code) in the error of an operation, and words of
-/// an interaction's error.
+/// gRPC codes (google.rpc.Code) in the error of an operation, and words in an interaction's error.
 pub(super) const ENDS: FailureTable = FailureTable {
     codes: &[
         // CANCELLED
@@ -28,12 +27,12 @@ pub(super) const ENDS: FailureTable = FailureTable {
     words: &[],
 };
 
-/// The error of an operation: `{code, message}` with a code of gRPC.
+/// The error of an operation: `{code, message}` with a gRPC code.
 pub(super) fn operation_failed(error: &Value) -> ProviderError {
     job_error(ErrorDescription::at(error, "/code", "/message"))
 }
 
-/// The error of a job that failed; what it says of its content goes first.
+/// The error of a failed job; a statement about its content takes precedence.
 pub(super) fn job_error(said: ErrorDescription) -> ProviderError {
     let refused = said.message.as_deref().is_some_and(is_refusal);
     let error = ENDS.error(said);
@@ -51,7 +50,7 @@ pub(super) fn reclassify(mut error: ProviderError, answer: &ProviderResponse) ->
     let body = answer.json().unwrap_or(Value::Null);
     let details = body.pointer("/error/details").and_then(Value::as_array);
     let details: Vec<&Value> = details.into_iter().flatten().collect();
-    // Google says how long to wait in the body and not in a header.
+    // Google puts the time to wait into the body and not into a header.
     if error.retry_after.is_none() {
         let delay = details.iter().find_map(|one| one["retryDelay"].as_str());
         error.retry_after = delay.and_then(seconds);
@@ -60,8 +59,8 @@ pub(super) fn reclassify(mut error: ProviderError, answer: &ProviderResponse) ->
     let billing = error.message.to_lowercase().contains("billing");
     let class = match error.class {
         ErrorClass::Rejected if wrong_key => ErrorClass::Credentials,
-        // "You exceeded your current quota, please check your plan and billing
-        // details": under 429, and no wait mends it.
+        // "You exceeded your current quota, please check your plan and billing details": with
+        // status 429, although waiting does not help.
         ErrorClass::Rejected | ErrorClass::Credentials | ErrorClass::RateLimited if billing => {
             ErrorClass::Account
         }
@@ -77,7 +76,7 @@ fn seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// Google's words for content that it does not make.
+/// Google's messages for refused content.
 pub(super) fn is_refusal(message: &str) -> bool {
     let message = message.to_lowercase();
     [

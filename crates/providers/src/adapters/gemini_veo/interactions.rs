@@ -1,6 +1,6 @@
-//! The Interactions API, by which Google serves its newer video models and Lyria.
+//! The Interactions API, through which Google offers its newer video models and Lyria.
 //!
-//! Sources: `google-genai` 3.4.0 on the wire; the guide.
+//! Sources: `google-genai` 3.4.0 (its requests); the guide.
 //!
 //! ```text
 //! POST /v1/interactions              {model, input, response_format, background} → {id}
@@ -9,7 +9,8 @@
 //! GET  /v1/files/{id}:download?alt=media
 //! ```
 //!
-//! Unknown: what an interaction that requires an action wants; it counts as an unknown word.
+//! Unknown: the meaning of an interaction that requires an action; it counts as an unknown status
+//! word.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -60,7 +61,7 @@ pub(super) fn start(model: &str, video: &VideoSpec) -> Call {
 
 pub(super) fn poll(handle: &JobHandle) -> Call {
     let path = format!("/v1/interactions/{}", handle.text("id"));
-    // The video may be in the answer all the same.
+    // The video may still be in the answer.
     Call::get("poll", path)
         .with_query("stream", "false")
         .with_long_timeout(MAX_MEDIA_BYTES)
@@ -71,7 +72,7 @@ pub(super) fn cancel(handle: &JobHandle) -> Call {
     Call::new("cancel", Method::POST, path)
 }
 
-/// How an interaction stands; `job` is what its handle says.
+/// The state of an interaction; `job` is its handle.
 pub(super) fn read_poll(job: &JobHandle, body: &Value) -> Result<AdapterStep, ProviderError> {
     match required_text(body, "/status")?.as_str() {
         "queued" | "in_progress" => Ok(AdapterStep::running(None)),

@@ -1,16 +1,16 @@
-//! Songs by Lyria, which the Interactions API serves beside the video models.
+//! Songs by Lyria, which the Interactions API offers besides the video models.
 //!
-//! Sources: ai.google.dev/gemini-api/docs/music-generation as stored, read on
-//! 2026-11-23; the types of `google-genai` 3.4.0.
+//! Sources: ai.google.dev/gemini-api/docs/music-generation (a stored copy), read on 2026-11-23; the
+//! types of `google-genai` 3.4.0.
 //!
 //! ```text
 //! POST /v1/interactions   {model, input: text}
 //!                         → {id, status, steps: [{content: [{type: audio, mime_type, data │ uri}]}]}
 //! ```
 //!
-//! The guide asks without `background`, and so the answer is the song itself.
-//! An answer that is still at work is followed all the same. The text holds
-//! everything: there is no member for words, length or a negative prompt.
+//! As in the guide, requests have no `background`, so the answer is the song itself. An unfinished
+//! interaction is nevertheless polled. Everything is in the text: there is no field for lyrics,
+//! length or a negative prompt.
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ pub(super) fn start(order: &Order, song: &SongSpec) -> Call {
         .with_long_timeout(MAX_MEDIA_BYTES)
 }
 
-/// What the answer to an order means: the song, or a job that makes it.
+/// Reads the answer to an order: the song, or a job that makes it.
 pub(super) fn read_submission(
     order: &Order,
     song: &SongSpec,

@@ -1,8 +1,8 @@
-//! `gemini-veo`: Google's video models, by three of its interfaces, and songs by
-//! Lyria ([`lyria`]).
+//! `gemini-veo`: Google's video models, through three of its interfaces, and songs by Lyria
+//! ([`lyria`]).
 //!
-//! Sources: `google-genai` 2.34.0 (the last version that speaks `gemini`) and
-//! 3.4.0 on the wire; docs.cloud.google.com; the Interactions guide.
+//! Sources: `google-genai` 2.34.0 (the last version that uses `gemini`) and 3.4.0 (their requests);
+//! docs.cloud.google.com; the Interactions guide.
 //!
 //! ```text
 //! gemini        POST /v1beta/models/{model}:predictLongRunning → {name}
@@ -13,14 +13,12 @@
 //! interactions  POST /v1/interactions                          see `interactions`
 //! ```
 //!
-//! An operation's name holds slashes. `done` is not there until it is true.
-//! A video that a filter held back is told of by `raiMediaFilteredCount`, with
-//! no samples beside it: a refusal.
+//! An operation's name contains slashes. `done` is missing until it is true. A video blocked by a
+//! filter is reported by `raiMediaFilteredCount` without samples: a refusal.
 //!
-//! Unknown: whether Google still serves `gemini`, which its SDK has dropped; a
-//! way to call an operation off, so there is none; how long operations are
-//! kept. Which words an operation's error has when its content is refused is
-//! known by report only ([`errors::is_refusal`]).
+//! Unknown: whether Google still supports `gemini`, which its SDK has dropped; a way to cancel an
+//! operation, so that is not supported; how long operations are kept. The message of an operation
+//! whose content is refused is only known from reports ([`errors::is_refusal`]).
 
 mod errors;
 mod interactions;
@@ -59,7 +57,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     build,
 };
 
-/// Most bytes of an answer that may hold the video or the song itself.
+/// Most bytes of an answer that may contain the video or the song itself.
 const MAX_MEDIA_BYTES: u64 = 300_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,13 +69,13 @@ enum GoogleApi {
 
 #[derive(Debug)]
 struct GeminiVeoAdapter {
-    /// The one that the operator names; else the model decides.
+    /// The API in the operator's settings; if `None`, the model decides.
     api: Option<GoogleApi>,
-    /// Where Vertex is.
+    /// The base URL of Vertex.
     base_url: Option<String>,
     /// The path to Vertex's models.
     models: String,
-    /// Whether Vertex makes sound; the Gemini API always does.
+    /// Whether Vertex generates sound; the Gemini API always does.
     audio: bool,
     person_generation: Option<String>,
     catalogue: ProtocolCatalogue,
@@ -235,7 +233,7 @@ impl Adapter for GeminiVeoAdapter {
         Ok(AdapterStep::submitted(match self.api_of(&order.model) {
             GoogleApi::Interactions => json!({"id": required_text(&body, "/id")?}),
             GoogleApi::Gemini => json!({"name": required_text(&body, "/name")?}),
-            // The poll goes to the model.
+            // The poll is sent to the model's path.
             GoogleApi::Vertex => {
                 json!({"name": required_text(&body, "/name")?, "model": order.model})
             }
@@ -288,7 +286,7 @@ impl Adapter for GeminiVeoAdapter {
     }
 
     fn confirms_cancellation(&self, _: &JobHandle, answer: &ProviderResponse) -> bool {
-        // A success says only that the call arrived.
+        // A success only means that the call arrived.
         answer.status.is_success()
             && answer
                 .json()
@@ -297,7 +295,7 @@ impl Adapter for GeminiVeoAdapter {
 }
 
 impl GeminiVeoAdapter {
-    /// Veo is asked for by the classic way, all newer models by interactions.
+    /// Veo uses the classic API, all newer models use interactions.
     fn api_of(&self, model: &str) -> GoogleApi {
         self.api.unwrap_or(if model.contains("veo") {
             GoogleApi::Gemini
@@ -355,7 +353,7 @@ impl GeminiVeoAdapter {
     }
 }
 
-/// The word for a size's fineness: `720p`, `1080p`, and `4k`.
+/// The word for a size's resolution: `720p`, `1080p`, and `4k`.
 fn resolution(size: (u32, u32)) -> String {
     match size.0.min(size.1) {
         2160 => "4k".to_owned(),

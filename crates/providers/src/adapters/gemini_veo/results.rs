@@ -25,8 +25,7 @@ pub(super) fn read_operation(response: &Value) -> Result<AdapterStep, ProviderEr
     AdapterStep::done(Vec::new())
 }
 
-/// Where a video is to be had: a file of this version of the Gemini API, or
-/// right here.
+/// The source of a video: a file of this version of the Gemini API, or inline data.
 pub(super) fn source(video: &Value, version: &str) -> Result<OutputSource, ProviderError> {
     for member in ["/bytesBase64Encoded", "/encodedVideo", "/data"] {
         if let Some(text) = text_at(video, member) {
@@ -45,13 +44,13 @@ pub(super) fn source(video: &Value, version: &str) -> Result<OutputSource, Provi
             "the provider returned a video without a location",
         )
     })?;
-    // No poll changes where it is, so the job fails with what the operator can do.
+    // Polling does not change its location, so the job fails with a hint for the operator.
     if uri.starts_with("gs://") {
         let message = "the video is in a Cloud Storage bucket, which Mediagate does not read: \
                        have the project deliver inline";
         return Err(ProviderError::new(ErrorClass::Failed, message));
     }
-    // A file needs the key, and the key goes along only with a call.
+    // A file needs the key, which is sent only with calls.
     let Some(id) = file_id(&uri) else {
         return Ok(OutputSource::Address(uri));
     };

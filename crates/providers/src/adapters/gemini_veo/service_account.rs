@@ -1,5 +1,5 @@
-//! A Google service account: its key signs a statement, for which Google gives
-//! an access token (RFC 7523).
+//! A Google service account: its key signs an assertion, which is exchanged for an access token
+//! (RFC 7523).
 
 use std::time::{Duration, SystemTime};
 
@@ -17,12 +17,12 @@ use crate::port::{AuthHeader, Authorization, Call, CallTarget, RequestBody};
 use crate::response::{ProviderResponse, required_text};
 use crate::secret::Secret;
 
-/// What the token shall permit.
+/// The scope of the token.
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
-/// How long the statement holds; Google allows no more.
+/// How long the assertion is valid; Google allows no more.
 const LIFETIME: Duration = Duration::from_hours(1);
 
-/// The file that Google gives out for a service account.
+/// The key file that Google issues for a service account.
 #[derive(Deserialize)]
 struct ServiceAccount {
     client_email: String,
@@ -33,7 +33,7 @@ struct ServiceAccount {
 
 /// The call that asks for a token.
 pub(super) fn exchange(secret: &Secret, now: SystemTime) -> Result<Authorization, ProviderError> {
-    // The parser's own words would quote the key.
+    // The parser's own message would quote the key.
     let account: ServiceAccount = serde_json::from_str(secret.expose()).map_err(|_| {
         wrong("the credential is not the JSON file of a service account with client_email, private_key and token_uri")
     })?;
@@ -51,7 +51,7 @@ pub(super) fn exchange(secret: &Secret, now: SystemTime) -> Result<Authorization
     Ok(Authorization::Exchange(Box::new(call)))
 }
 
-/// The token in the answer, as a header, and how long it lives.
+/// The token in the answer, as a header, and its lifetime.
 pub(super) fn token(
     answer: &ProviderResponse,
 ) -> Result<(Vec<AuthHeader>, Duration), ProviderError> {
@@ -59,19 +59,20 @@ pub(super) fn token(
         .success(|body| ErrorDescription::at(body, "/error", "/error_description"))
         .and_then(|body| Ok((required_text(&body, "/access_token")?, body)));
     let (token, body) = body.map_err(|error| match error.class {
-        // "invalid_grant": the account or its key is no more.
+        // "invalid_grant": the account or its key no longer exists.
         ErrorClass::Rejected => error.with_class(ErrorClass::Credentials),
-        // Nothing but a token was asked for, so nothing is unclear.
+        // Only a token was requested, so nothing is unclear.
         ErrorClass::Unclear => error.with_class(ErrorClass::Unavailable),
         _ => error,
     })?;
-    // Five minutes where nothing is told: too short costs an exchange, too long a failed call.
+    // Five minutes if the answer has no lifetime: a value that is too short costs an exchange, one
+    // that is too long a failed call.
     let lifetime = body["expires_in"].as_u64().unwrap_or(300);
     let header = ("authorization", format!("Bearer {token}"));
     Ok((vec![header], Duration::from_secs(lifetime)))
 }
 
-/// The signed statement: a JWT with RS256.
+/// The signed assertion: a JWT with RS256.
 fn assertion(account: &ServiceAccount, now: SystemTime) -> Result<String, ProviderError> {
     let now = now.duration_since(SystemTime::UNIX_EPOCH);
     let now = now.map_err(|_| wrong("the clock is before 1970"))?;

@@ -1,8 +1,7 @@
 //! `kling`: Kling's own API.
 //!
-//! Sources: the official API pages as mirrored publicly (medium); the
-//! open-source gateway `new-api` and the request models of `ComfyUI`. There is
-//! no official SDK.
+//! Sources: the official API pages as mirrored publicly (medium certainty); the open-source gateway
+//! `new-api` and the request models of `ComfyUI`. There is no official SDK.
 //!
 //! ```text
 //! POST /v1/videos/text2video        {code: 0, data: {task_id}}
@@ -10,19 +9,18 @@
 //! GET  /v1/videos/{operation}/{id}  {data: {task_status: submitted │ processing │ succeed │ failed}}
 //! ```
 //!
-//! Each order carries its key as `external_task_id`, which must be unique in an
-//! account. The last call takes it in place of the id (the official pages as
-//! mirrored), so a lost submission is found for certain. Whether a task can be
-//! found in this way from the moment at which it was taken no document says.
+//! Each order carries its key as `external_task_id`, which must be unique in an account. The call
+//! for a task accepts it in place of the id (the official pages as mirrored), so a lost submission
+//! is certainly found. No document says whether a task can be found in this way as soon as it was
+//! accepted.
 //!
-//! The credential is `ACCESSKEY:SECRETKEY` (or with `|`); each call carries a
-//! JWT made of it. A `code` that is not 0 is an error under any status.
+//! The credential is `ACCESSKEY:SECRETKEY` (or with `|`); each call carries a JWT made from it. A
+//! `code` other than 0 is an error, whatever the status.
 //!
-//! Unknown: whether a second submission with the same `external_task_id` is
-//! refused or joined, so that it is sent but not counted on; cancellation.
-//! Common knowledge only: which versions have which modes and take a last
-//! frame, and that a failed task whose message speaks of the risk control
-//! system was refused for its content.
+//! Unknown: whether a second submission with the same `external_task_id` is refused or joined, so
+//! it is sent but not relied on; cancellation. Only common knowledge, not documented: which
+//! versions have which modes and take a last frame, and that a failed task whose message mentions
+//! the risk control system was refused for its content.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -73,7 +71,7 @@ static JOB: JobApi = JobApi {
         parse_envelope(answer).map_err(|error| {
             let class = match error.class {
                 _ if is_gone(answer, &error) => ErrorClass::Missing,
-                // A code that is not known ends no job.
+                // An unknown code does not end a job.
                 ErrorClass::Rejected if answer.status.is_success() => ErrorClass::Unclear,
                 class => class,
             };
@@ -100,7 +98,7 @@ struct KlingAdapter {
 
 impl Adapter for KlingAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
-        // These have a path and a body of their own.
+        // These have a different path and body.
         let other_operation = model.contains("omni") || model.contains("video-o1");
         if kind != MediaKind::Video || other_operation {
             return None;
@@ -156,14 +154,15 @@ impl Adapter for KlingAdapter {
         fields.insert("model_name".into(), json!(order.model));
         fields.insert("prompt".into(), json!(video.prompt));
         fields.insert("duration".into(), json!(video.seconds.to_string()));
-        // For looking the task up. Nothing relies on Kling rejecting or joining a second one.
+        // Sent to look up the task later. Nothing relies on Kling rejecting or joining a second
+        // one.
         fields.insert("external_task_id".into(), json!(order.key));
         if let Some(negative) = &video.negative_prompt {
             fields.insert("negative_prompt".into(), json!(negative));
         }
         if has_modes(&order.model) {
-            // Only the finer mode of every version takes a last frame; only that of
-            // version 2.6 makes sound.
+            // In every version only the higher mode takes a last frame; only that of version 2.6
+            // makes sound.
             let speaks = video.audio == Some(true) && order.model.starts_with("kling-v2");
             let fine = video.size.0.min(video.size.1) >= 1080 || last.is_some() || speaks;
             fields.insert("mode".into(), json!(if fine { "pro" } else { "std" }));
@@ -205,14 +204,14 @@ impl Adapter for KlingAdapter {
         asked: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
-        // Not by `submitted`, as usual: that reads an id only beside code 0, but an id under any
+        // Not read by `submitted`, as usual: that reads an id only with code 0, but an id under any
         // other code means an accepted order too.
         let id = text_at(&answer.json().ok()?, JOB.id)?;
         let operation = text_at(&asked.memo, "/operation")?;
         Some(JobHandle(json!({"id": id, "operation": operation})))
     }
 
-    /// In the units that its price list is in.
+    /// In the units of its price list.
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         ProviderCost::at_pointer(
             &answer.json().ok()?,
@@ -244,7 +243,7 @@ impl Adapter for KlingAdapter {
             opened => opened?,
         };
         let key = text_at(&body, "/data/task_info/external_task_id");
-        // The match counts as certain, so the video of another order would be delivered.
+        // The match would count as certain, and the video of another order would be delivered.
         if key.is_some_and(|key| key != order.key) {
             let what = "the provider's response is about a different task";
             return Err(ProviderError::unreadable(what));
@@ -256,7 +255,7 @@ impl Adapter for KlingAdapter {
     }
 }
 
-/// A failed task has a sentence and no code.
+/// A failed task has a message and no code.
 const ENDS: FailureTable = FailureTable {
     codes: &[],
     words: &[
@@ -267,7 +266,7 @@ const ENDS: FailureTable = FailureTable {
     ],
 };
 
-/// The call that makes a video.
+/// The operation for a video.
 fn operation(video: &VideoSpec) -> &'static str {
     match video.picture(PictureRole::FirstFrame) {
         Some(_) => "image2video",
@@ -275,7 +274,7 @@ fn operation(video: &VideoSpec) -> &'static str {
     }
 }
 
-/// "The resource does not exist": of a call that asks for a task, the task.
+/// "The resource does not exist": in the answer to a poll, that means the task.
 fn is_gone(answer: &ProviderResponse, error: &ProviderError) -> bool {
     answer.status == 404 || error.code.as_deref() == Some("1203")
 }
@@ -285,12 +284,12 @@ fn has_modes(model: &str) -> bool {
     !model.ends_with("-master")
 }
 
-/// The picture's address, else its content without the prefix of a `data:` address.
+/// The picture's URL, otherwise its content without the prefix of a `data:` URL.
 fn picture_field(file: &MediaFile) -> String {
     file.url.clone().unwrap_or_else(|| file.base64())
 }
 
-/// The envelope when it says success, else its error.
+/// The envelope if it reports success, otherwise its error.
 fn parse_envelope(answer: &ProviderResponse) -> ParsedBody {
     let describe = |body: &Value| ErrorDescription::at(body, "/code", "/message");
     let Ok(body) = answer.json() else {
@@ -311,8 +310,7 @@ fn parse_envelope(answer: &ProviderResponse) -> ParsedBody {
     }
 }
 
-/// The codes by which Kling turns a request down; 5000 and above are its own
-/// trouble.
+/// The codes with which Kling rejects a request; 5000 and above are internal errors.
 const REFUSALS: [&str; 18] = [
     "1000", "1001", "1002", "1003", "1004", "1100", "1101", "1102", "1103", "1200", "1201", "1202",
     "1203", "1300", "1301", "1302", "1303", "1304",
@@ -322,18 +320,18 @@ fn class_of(code: i64, server_error: bool) -> ErrorClass {
     match code {
         // 1304: the caller's address is not on the account's list.
         1000..=1004 | 1304 => ErrorClass::Credentials,
-        // Under status 429, but no wait mends them.
+        // With status 429, although waiting does not help.
         1100..=1103 => ErrorClass::Account,
         1301 => ErrorClass::Refused,
         1302 | 1303 => ErrorClass::RateLimited,
         5000..=5999 => ErrorClass::Unclear,
         _ if server_error => ErrorClass::Unclear,
-        // 1200–1203 and 1300 are refusals, and what is not known is one too.
+        // 1200–1203 and 1300 are rejections, and an unknown code counts as one too.
         _ => ErrorClass::Rejected,
     }
 }
 
-/// A JWT for the next half hour.
+/// A JWT that is valid for the next half hour.
 fn token(credential: &str, now: SystemTime) -> Result<String, ProviderError> {
     let wrong = || {
         let message = "the credential must be ACCESSKEY:SECRETKEY";

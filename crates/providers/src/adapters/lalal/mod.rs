@@ -1,7 +1,7 @@
 //! `lalal`: LALAL.AI, API version 1.
 //!
-//! Sources: the provider's `OpenAPI` 1.1.0 and its official examples. Version 0,
-//! which most code on the web shows, is deprecated and not spoken here.
+//! Sources: the provider's `OpenAPI` 1.1.0 and its official examples. Version 0, which most code on
+//! the web shows, is deprecated and not used here.
 //!
 //! ```text
 //! POST /upload/                 the bytes, their name in Content-Disposition → {id}
@@ -11,15 +11,14 @@
 //! POST /cancel/                 {task_ids} → {result: {id: {status}}}
 //! ```
 //!
-//! The route's model is the splitter (`auto`, `andromeda`, `perseus`, `orion`,
-//! `phoenix`, …). Synthesizer, strings and wind are done one at a time by
-//! `phoenix` alone, so that model does no full split.
+//! The route's model is the splitter (`auto`, `andromeda`, `perseus`, `orion`, `phoenix`, …).
+//! Synthesizer, strings and wind are separated one at a time and only by `phoenix`, so that model
+//! offers no full split.
 //!
-//! The idempotency key may be sent again until the task begins; after that a
-//! repeat is refused with `idempotency_key_used`, which proves that the first
-//! submission was taken. Unknown: whether a repeat after a new upload, as after
-//! a crash, counts as the same; the key is documented as the one thing that
-//! decides. Also unknown: the codes for used-up minutes.
+//! The idempotency key may be sent again until the task begins; after that a repetition is refused
+//! with `idempotency_key_used`, which proves that the first submission was accepted. Unknown:
+//! whether a repetition after a new upload, as after a crash, counts as the same; according to the
+//! documents only the key decides. Also unknown: the codes for exhausted minutes.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -51,7 +50,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     build,
 };
 
-/// What every splitter tells apart, which is what a full split can have.
+/// The groups that every splitter separates, which are those of a full split.
 const GROUPS: [StemGroup; 5] = [
     StemGroup::Vocals,
     StemGroup::Drums,
@@ -59,7 +58,7 @@ const GROUPS: [StemGroup; 5] = [
     StemGroup::Guitar,
     StemGroup::Keyboard,
 ];
-/// What `phoenix` tells apart beside them.
+/// The groups that only `phoenix` separates.
 const PHOENIX: [StemGroup; 3] = [StemGroup::Strings, StemGroup::Synth, StemGroup::Woodwinds];
 
 fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
@@ -76,9 +75,9 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
 
 #[derive(Debug)]
 struct LalalAdapter {
-    /// More detail, or less of the other stems.
+    /// The trade-off between more detail and less bleed of other stems.
     extraction: &'static str,
-    /// Which of the two guitars `Guitar` stands for: there is no stem for both.
+    /// Which of the two guitars `Guitar` means: there is no stem for both.
     guitar: &'static str,
 }
 
@@ -103,7 +102,7 @@ impl Adapter for LalalAdapter {
     fn pace(&self) -> PollPace {
         PollPace {
             batch: 200,
-            // 30 calls a minute are the limit.
+            // The limit is 30 calls per minute.
             gap: Duration::from_secs(2),
             ..PollPace::new(Duration::from_secs(5), Duration::from_secs(30))
         }
@@ -159,7 +158,7 @@ impl Adapter for LalalAdapter {
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        // The answer is about up to 200 tasks, so a 404 says nothing of a single one.
+        // The answer covers up to 200 tasks, so a 404 proves nothing about a single one.
         let opened = answer.success(describe);
         let body = opened.map_err(|error| as_poll_error(error, false))?;
         let id = handle.text("id");
@@ -241,7 +240,7 @@ fn check(handles: &[&JobHandle]) -> Call {
     Call::post("check", "/check/", json!({"task_ids": ids}))
 }
 
-/// Words of the errors of tasks; the API's document lists no codes.
+/// Words in the errors of tasks; the API's document lists no codes.
 const ENDS: FailureTable = FailureTable {
     codes: &[("invalid_", ErrorClass::Unfit)],
     words: &[
@@ -252,7 +251,7 @@ const ENDS: FailureTable = FailureTable {
     ],
 };
 
-/// How a task stands.
+/// Reads the state of a task.
 fn read(task: &Value) -> Result<AdapterStep, ProviderError> {
     let failed =
         |[code, message]: [&str; 2]| Err(ENDS.error(ErrorDescription::at(task, code, message)));
@@ -267,7 +266,7 @@ fn read(task: &Value) -> Result<AdapterStep, ProviderError> {
             AdapterStep::done(outputs.collect())
         }
         Some("error") => failed(["/error/code", "/error/detail"]),
-        // Also when the recording is gone.
+        // Also if the recording has been removed.
         Some("server_error") => failed(["/code", "/error"]),
         Some("cancelled") => {
             let message = "the task was cancelled at the provider";
@@ -297,7 +296,7 @@ fn disposition(name: &str) -> String {
     format!("attachment; filename*=utf-8''{name}")
 }
 
-/// The provider takes version 4 UUIDs only: one that follows from the key.
+/// A UUID derived from the key, in version 4, because the provider accepts no other.
 fn uuid4(key: &str) -> String {
     let mut bytes: [u8; 32] = Sha256::digest(key).into();
     // The bits of version and variant (RFC 9562, 5.4).
@@ -313,7 +312,7 @@ fn uuid4(key: &str) -> String {
     uuid
 }
 
-/// `{"detail", "code"}`; `detail` may be a list of what is wrong with the body.
+/// `{"detail", "code"}`; `detail` may be a list of the body's faults.
 fn describe(body: &Value) -> ErrorDescription {
     let said = ErrorDescription::at(body, "/code", "/detail");
     ErrorDescription {
@@ -325,7 +324,7 @@ fn describe(body: &Value) -> ErrorDescription {
 fn class_by_code(error: ProviderError) -> ProviderError {
     let message = error.message.to_lowercase();
     let class = match (error.class, error.code.as_deref()) {
-        // The submission before this one was taken.
+        // The previous submission was accepted.
         (_, Some("idempotency_key_used")) => ErrorClass::Unclear,
         (ErrorClass::Rejected, _)
             if message.contains("premium license") || message.contains("not enough minutes") =>

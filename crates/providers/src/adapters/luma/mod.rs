@@ -1,32 +1,32 @@
 //! `luma`: Luma's two APIs: Agents (`api = "agents"`, the current one) and the
 //! older Dream Machine (`api = "dream-machine"`).
 //!
-//! Sources: the SDKs `luma-agents` 0.5.0 and `lumaai` 1.21.0 (Python) on the
-//! wire, their types for what may be asked.
+//! Sources: the SDKs `luma-agents` 0.5.0 and `lumaai` 1.21.0 (Python) (their requests), their types
+//! for the possible inputs.
 //!
 //! ```text
 //!                 agents                            dream-machine
 //! submit          POST /generations                 POST /generations/video
 //! poll            GET /generations/{id}             GET /generations/{id}
-//! waits, works    queued, processing                queued, dreaming
+//! waits, runs     queued, processing                queued, dreaming
 //! ends            completed, failed                 completed, failed
 //! result          output[].url, signed for an hour  assets.video
 //! cancel          none                              DELETE /generations/{id}
 //! list            none                              GET /generations?limit&offset
-//! pictures        inline or by address              by address only
+//! pictures        inline or by URL                  by URL only
 //! ```
 //!
-//! Neither deduplicates. A poll signs the result's address anew.
+//! Neither deduplicates. Every poll returns a newly signed result URL.
 //!
-//! A lost submission to Dream Machine is looked for in the list, by its
-//! content: a generation repeats its request. The request's `callback_url`
-//! could tell one for certain, but the order names no address for one. In which
-//! order the list comes, and how soon, no document says. Agents has no list.
+//! A lost submission to Dream Machine is searched for in the list, by its content: a generation
+//! contains its request. The request's `callback_url` would identify it with certainty, but the
+//! order has no URL for it. No document describes the order of the list, or how soon a generation
+//! appears in it. Agents has no list.
 //!
-//! Unknown: the body of an error (every usual place is looked at); whether
-//! deleting a running Dream Machine generation stops it, so that a deletion is
-//! no proof of a cancellation; the longest prompt. Common knowledge only: that
-//! Dream Machine says "credits" and "moderat…" in the sentence of an error.
+//! Unknown: the body of an error (every common place is read); whether deleting a running Dream
+//! Machine generation stops it, so a deletion does not prove a cancellation; the longest prompt.
+//! Only common knowledge, not documented: that Dream Machine's error messages contain "credits" and
+//! "moderat…".
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -128,7 +128,7 @@ const LIST: JobList = JobList {
     created_at: "/created_at",
 };
 
-/// Output frames a second, by which Agents names the place of a key frame.
+/// Output frames a second, in which Agents gives the position of a key frame.
 const RATE: u32 = 24;
 
 impl Adapter for LumaAdapter {
@@ -204,7 +204,7 @@ impl Adapter for LumaAdapter {
     }
 
     fn confirms_cancellation(&self, _: &JobHandle, _: &ProviderResponse) -> bool {
-        // It is unknown whether a deletion stops a generation that runs.
+        // It is unknown whether a deletion stops a running generation.
         false
     }
 
@@ -232,14 +232,15 @@ impl Adapter for LumaAdapter {
         let request = for_dream_machine(order, video)?;
         let request = request.as_object().cloned().unwrap_or_default();
         let jobs = generations.iter().filter_map(|generation| {
-            // Both places are documented for it.
+            // Both places are documented.
             let model = text_at(generation, "/model");
             let model = model.or_else(|| text_at(generation, "/request/model"));
             let is_alike = model.as_ref() == Some(&order.model)
                 && agrees(&request, &generation["request"], &["prompt"]);
             LIST.likely(generation, since).filter(|_| is_alike)
         });
-        // Not `LIST.goes_on`: it takes the list to begin with the newest, which no document says.
+        // Not `LIST.goes_on`, which assumes that the list begins with the newest, because no
+        // document says so.
         let goes_on = body["has_more"] == true && !generations.is_empty();
         let offset = asked.memo.as_u64().unwrap_or_default();
         let read = u64::try_from(generations.len()).unwrap_or_default();
@@ -269,8 +270,8 @@ fn for_agents(order: &Order, video: &VideoSpec) -> Value {
         options.extend(first.map(|first| ("start_frame".into(), first)));
         options.extend(last.map(|last| ("end_frame".into(), last)));
     } else {
-        // Start and end frames are for five seconds; key frames, of which
-        // these are two, for any length.
+        // Start and end frames are limited to five seconds; key frames, which can express the same,
+        // to no length.
         let ends = [(first, 0), (last, video.seconds * RATE)];
         let frames = ends
             .into_iter()
@@ -334,7 +335,7 @@ fn describe(body: &Value) -> ErrorDescription {
     }
 }
 
-/// What a refused submission says beside its status.
+/// Refines the class of a refused submission by its code.
 fn class_of_refusal(error: ProviderError) -> ProviderError {
     if error.class != ErrorClass::Rejected {
         return error;
@@ -351,7 +352,7 @@ fn class_of_refusal(error: ProviderError) -> ProviderError {
     error.with_class(class)
 }
 
-/// The codes of Agents, from its SDK's types; Dream Machine has words alone.
+/// The codes of Agents, from its SDK's types; Dream Machine only has messages.
 const ENDS: FailureTable = FailureTable {
     codes: &[
         ("content_moderated", ErrorClass::Refused),

@@ -4,8 +4,8 @@
 //! Sources: platform.minimax.io; `minimax-mcp` 0.0.19 and the request models of
 //! `ComfyUI`. There is no official SDK.
 //!
-//! Both tell of errors by codes of one list; v1 does so under status 200.
-//! Nothing deduplicates. Only version 2 calls jobs off.
+//! Both report errors by codes of the same list, v1 with status 200. Nothing deduplicates. Only
+//! version 2 can cancel jobs.
 
 mod music;
 mod v1;
@@ -43,7 +43,7 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
     Ok(Arc::new(MiniMaxAdapter { video }))
 }
 
-/// Songs are the same beside either of the APIs for video.
+/// Songs work in the same way with both video APIs.
 #[derive(Debug)]
 struct MiniMaxAdapter {
     video: Box<dyn Adapter>,
@@ -131,7 +131,7 @@ impl Adapter for MiniMaxAdapter {
 
 const PACE: PollPace = PollPace::new(Duration::from_secs(5), Duration::from_secs(20));
 
-/// The body, unless it or the status tells of an error.
+/// The body, unless it or the status reports an error.
 fn parse_body(answer: &ProviderResponse) -> ParsedBody {
     let body = answer.json();
     let code = body.as_ref().ok().and_then(code_of);
@@ -139,7 +139,7 @@ fn parse_body(answer: &ProviderResponse) -> ParsedBody {
         return body;
     }
     let mut error = answer.failure(describe);
-    // Under a success the status says nothing, so the code alone decides.
+    // With a success status, only the code decides.
     let known = code.as_deref().and_then(class_of);
     let unknown = || answer.status.is_success().then_some(ErrorClass::Rejected);
     if let Some(class) = known.or_else(unknown) {
@@ -151,18 +151,17 @@ fn parse_body(answer: &ProviderResponse) -> ParsedBody {
     Err(error)
 }
 
-/// The code of an error; `None` where the answer tells of none.
+/// The code of an error; `None` if the answer reports none.
 fn code_of(body: &Value) -> Option<String> {
     let code = text_at(body, "/base_resp/status_code").filter(|code| code != "0");
-    // The code in the message goes before the type, which is coarser.
+    // The code in the message takes precedence over the type, which is coarser.
     let of_error = || ["/error/code", "/error/type"];
     let in_words = || code_in(body["error"]["message"].as_str()?);
     code.or_else(in_words)
         .or_else(|| of_error().iter().find_map(|place| text_at(body, place)))
 }
 
-/// Version 2 has no member for the code: its messages end with it, as
-/// `insufficient balance (1008)`.
+/// Version 2 has no field for the code: its messages end with it, as `insufficient balance (1008)`.
 fn code_in(message: &str) -> Option<String> {
     let (_, code) = message.trim_end().strip_suffix(')')?.rsplit_once('(')?;
     let is_code = code.len() == 4 && code.bytes().all(|byte| byte.is_ascii_digit());
@@ -177,7 +176,7 @@ fn describe(body: &Value) -> ErrorDescription {
     }
 }
 
-/// The codes that turn a request down.
+/// The codes that reject a request.
 const REFUSALS: [&str; 11] = [
     "1002", "1004", "1008", "1026", "1027", "1039", "1041", "2013", "2038", "2049", "2056",
 ];
@@ -189,9 +188,9 @@ fn refusals() -> Vec<RefusalRule<'static>> {
     ]
 }
 
-/// 1002, 1004, 1008, 1026, 1027, 2013 and 2038 are used here as they are
-/// documented for video; the others come from the list for all of the
-/// provider's APIs. Version 2 has types, as the provider's other APIs, and no codes.
+/// 1002, 1004, 1008, 1026, 1027, 2013 and 2038 are classified as documented for video; the others
+/// come from the list for all of the provider's APIs. Version 2 has types, like the provider's
+/// other APIs, and no codes.
 fn class_of(code: &str) -> Option<ErrorClass> {
     Some(match code {
         "1002" | "1039" | "1041" | "rate_limit_error" => ErrorClass::RateLimited,
@@ -209,13 +208,12 @@ fn class_of(code: &str) -> Option<ErrorClass> {
     })
 }
 
-/// What an error of a poll means: a parameter that is wrong can only be the
-/// job's id, which the provider no longer knows; a code that is not known ends
-/// no job.
+/// Classifies an error of a poll: a wrong parameter can only be the job's id, which the provider no
+/// longer knows; an unknown code does not end a job.
 fn parse_poll(answer: &ProviderResponse) -> ParsedBody {
     parse_body(answer).map_err(|error| {
-        // Version 2 answers 500 for an id that it does not know. A server in
-        // trouble says that too, but does not speak of the task.
+        // Version 2 answers 500 for an id that it does not know. A failing server does so too, but
+        // does not mention the task.
         let message = error.message.to_lowercase();
         let words = ["not found", "not exist", "no such task", "invalid task"];
         let speaks_of_it = words.iter().any(|words| message.contains(words));
@@ -230,7 +228,7 @@ fn parse_poll(answer: &ProviderResponse) -> ParsedBody {
     })
 }
 
-/// What the code of a failed job means, beside those that mean nothing here.
+/// The meanings of a failed job's code, without codes that are irrelevant here.
 const ENDS: FailureTable = FailureTable {
     codes: &[
         ("1026", ErrorClass::Refused),
@@ -305,7 +303,7 @@ mod tests {
             .unwrap_err();
         assert_eq!(error.class, ErrorClass::Account);
         assert_eq!(error.message, "insufficient balance");
-        // The words that the provider's page gives as examples.
+        // The examples on the provider's page.
         for (status, kind, message, class) in [
             (
                 400,

@@ -1,15 +1,14 @@
-//! `MiniMax` Music. There is no job: the answer to an order names the recording.
+//! `MiniMax` Music. There is no job: the answer to an order contains the recording's URL.
 //!
 //! Sources: platform.minimax.io as read in November 2026; `minimax-mcp` 0.0.19.
 //!
 //! ```text
 //! POST /v1/music_generation  {model, prompt, lyrics, audio_setting, output_format: "url"}
-//!                            → {data: {status: 2, audio: address}, base_resp}
+//!                            → {data: {status: 2, audio: URL}, base_resp}
 //! ```
 //!
-//! Up to version 2.0 lyrics are required: a description alone is sung. From 2.5
-//! on the model writes them (`lyrics_optimizer`), or does without
-//! (`is_instrumental`).
+//! Up to version 2.0 lyrics are required: if there are none, the description is sung. From 2.5 on
+//! the model writes them (`lyrics_optimizer`), or makes an instrumental (`is_instrumental`).
 
 use serde_json::{Map, Value, json};
 
@@ -23,7 +22,7 @@ use crate::response::{ProviderResponse, required_text};
 /// Longest description and lyrics in characters.
 const MAX_PROMPT_CHARS: usize = 2_000;
 const MAX_LYRICS_CHARS: usize = 3_500;
-/// Most bytes of an answer, should the recording be in it all the same.
+/// Most bytes of an answer, in case it contains the recording itself.
 const MAX_BYTES: u64 = 80_000_000;
 
 pub(super) fn limits(model: &str) -> Option<ModelLimits> {
@@ -34,7 +33,7 @@ pub(super) fn limits(model: &str) -> Option<ModelLimits> {
         .then(|| ModelLimits::Music(MusicLimits::songs(fields, None)))
 }
 
-/// Whether the model can do without lyrics: from version 2.5 on.
+/// Whether the model needs no lyrics: from version 2.5 on.
 fn writes_lyrics(model: &str) -> bool {
     let version = model.trim_start_matches("music-");
     let digits = version.split(['-', '_']).next().unwrap_or_default();
@@ -69,7 +68,7 @@ pub(super) fn read_song(
 ) -> Result<AdapterStep, ProviderError> {
     let body = parse_body(answer)?;
     let audio = required_text(&body, "/data/audio")?;
-    // An address was asked for. The recording may be in the answer all the same, in hex.
+    // A URL was requested, but the answer may contain the recording itself, in hex.
     let source = if audio.starts_with("https://") || audio.starts_with("http://") {
         OutputSource::Address(audio)
     } else {

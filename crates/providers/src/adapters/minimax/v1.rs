@@ -6,9 +6,9 @@
 //! GET  /v1/files/retrieve?file_id=            {file: {download_url}}
 //! ```
 //!
-//! Common knowledge only: which of the older models take which pictures, and
-//! that 1080P is made for six seconds alone. A video from text is 16:9, one
-//! from a picture has the picture's shape: there is no member for either.
+//! Only common knowledge, not documented: which of the older models take which pictures, and that
+//! 1080P is limited to six seconds. A video from text is 16:9, one from a picture has the picture's
+//! shape: there is no field for either.
 
 use serde_json::{Map, Value, json};
 
@@ -66,7 +66,7 @@ impl Adapter for MiniMaxV1Adapter {
             720.. => "720P",
             _ => "512P",
         };
-        // Limits have sizes and lengths apart, so they cannot say this.
+        // Limits have separate sizes and lengths, so they cannot express this.
         if resolution == "1080P" && video.seconds > 6 {
             let message = "this model supports 1080P only for six seconds";
             return Err(ProviderError::new(ErrorClass::Rejected, message));
@@ -105,7 +105,7 @@ impl Adapter for MiniMaxV1Adapter {
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
-        // Beside any code: `submitted` would read an id only where there is none.
+        // With any code: `submitted` would read an id only if there is no error code.
         let id = text_at(&answer.json().ok()?, "/task_id")?;
         Some(JobHandle(json!({"id": id})))
     }
@@ -121,8 +121,8 @@ impl Adapter for MiniMaxV1Adapter {
         asked: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        // A failed task may bring the code of its error, which is then not that
-        // of the question.
+        // The answer about a failed task may contain the task's error code, which is then not an
+        // error of the poll.
         let told = answer.json().unwrap_or(Value::Null);
         if text_at(&told, "/status").as_deref() == Some("Fail") {
             let message = text_at(&told, "/base_resp/status_msg");
@@ -243,7 +243,7 @@ mod tests {
                 }
             ));
         }
-        // The word of the callbacks, which polls do not say.
+        // The word used in callbacks, which polls do not return.
         let step = polled(&json!({"status": "success", "base_resp": fine})).unwrap();
         assert!(matches!(
             step,

@@ -1,20 +1,19 @@
-//! `MiniMax` v2: the H3 family. The shape is nearly that of `modelark`.
+//! `MiniMax` v2: the H3 family. The format is nearly that of `modelark`.
 //!
 //! ```text
 //! POST /v2/video_generation             {task_id}
 //! GET  /v2/query/video_generation/{id}  {task: {status: queued │ running │ succeeded │ failed │ cancelled │ expired}}
-//! DELETE /v2/video_generation/{id}      calls a queued task off, is refused for a running one,
-//!                                       removes the record of one that ended: {action: cancelled │ deleted}
+//! DELETE /v2/video_generation/{id}      cancels a queued task, is refused for a running one,
+//!                                       removes the record of an ended one:
+//!                                       {action: cancelled │ deleted}
 //! ```
 //!
-//! A task can be asked for during seven days, and its result's address is made
-//! anew each time. The provider's page says that media come by address; a
-//! reseller's page of the same request says that `data:` addresses do, so a
-//! picture goes by its address where it has one and else as `data:`.
+//! A task can be polled for seven days, and its result's URL is new each time. According to the
+//! provider's page, media are passed by URL; according to a reseller's page about the same request,
+//! `data:` URLs work. So a picture is sent by its URL if it has one, otherwise as a `data:` URL.
 //!
-//! Unknown: the body of an error (both usual forms are read) and the longest
-//! prompt. Four seconds are documented for the family but not for every model
-//! in it, so five are the least here.
+//! Unknown: the body of an error (both usual forms are read) and the longest prompt. Four seconds
+//! are documented for the family but not for every model in it, so the minimum here is five.
 
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -133,12 +132,12 @@ impl Adapter for MiniMaxV2Adapter {
             let places = ["/action", "/task/action"];
             places.iter().find_map(|place| text_at(&body, place))
         });
-        // Of a task that has ended the same call deletes the record, which is a success as well.
+        // For a task that has ended, the same call deletes the record, which is also a success.
         action.is_some_and(|action| action.starts_with("cancel"))
     }
 }
 
-/// The job's id, in any of the places that the provider's pages show.
+/// The job's id, in any of the places shown on the provider's pages.
 fn id_in(body: &Value) -> Option<String> {
     let mut places = ["/task_id", "/task/id", "/id"].iter();
     places.find_map(|place| text_at(body, place))

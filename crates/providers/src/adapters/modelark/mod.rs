@@ -1,31 +1,30 @@
-//! `modelark`: `ByteDance`'s `ModelArk` (Volcengine Ark in China), the home of the
-//! Seedance models.
+//! `modelark`: `ByteDance`'s `ModelArk` (Volcengine Ark in China), which offers the Seedance
+//! models.
 //!
-//! Sources: `byteplus-python-sdk-v2` 3.0.63 on the wire; the provider's
-//! documents for what a deletion does and how long an address lives (24 h).
+//! Sources: `byteplus-python-sdk-v2` 3.0.63 (its requests); the provider's documents about deletion
+//! and the lifetime of URLs (24 h).
 //!
 //! ```text
 //! POST   /contents/generations/tasks       {id}
 //! GET    /contents/generations/tasks/{id}  queued │ running │ succeeded │ failed │ cancelled │ expired
-//! DELETE /contents/generations/tasks/{id}  calls a queued task off, is refused for a running one
+//! DELETE /contents/generations/tasks/{id}  cancels a queued task, is refused for a running one
 //! GET    /contents/generations/tasks       {items: [the same], total}; page_num, page_size
 //! ```
 //!
-//! A task does not repeat its prompt, so a lost submission could not be told
-//! from others by its content. But it gives back its seed (the SDK's types). An
-//! order that leaves the seed to chance is given one made of its key, so its
-//! task is found; one with a seed of its own is not. In which order the list
-//! comes, and how soon, no document says; it covers seven days.
+//! A task does not contain its prompt, so a lost submission cannot be found by its content. But it
+//! contains its seed (the SDK's types). An order without a seed gets one derived from its key, so
+//! its task can be found; that of an order with its own seed cannot. No document describes the
+//! order of the list, or how soon a task appears in it; it covers seven days.
 //!
-//! `safety_identifier` names the end user, by whom the provider watches for
-//! abuse: it is the caller's `user`, hashed, and left out without one.
+//! `safety_identifier` identifies the end user for the provider's abuse detection: it is the
+//! caller's `user`, hashed, and omitted if there is none.
 //!
-//! The SDK sends members that are not set as null; nothing here is null.
+//! The SDK sends unset fields as null; here they are omitted.
 //!
-//! Common knowledge only: the words of the error codes, and what each model
-//! offers. Unknown: whether the oldest models read their parameters from the
-//! body or only from flags in the prompt (`--rs 1080p --dur 12`); they are sent in
-//! the body, and no prompt with such a flag is: nobody would have paid for it.
+//! Only common knowledge, not documented: the error codes, and what each model offers. Unknown:
+//! whether the oldest models read their parameters from the body or only from flags in the prompt
+//! (`--rs 1080p --dur 12`); they are sent in the body, and prompts with such a flag are refused,
+//! because its effect would not be paid for.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -93,8 +92,8 @@ struct ModelArkAdapter {
 
 impl Adapter for ModelArkAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
-        // Endpoints have ids of the operator's own instead of a model's name:
-        // they get what all models have.
+        // Endpoints have operator-defined ids instead of a model's name: they get the limits that
+        // all models share.
         let unknown = VideoLimits {
             sizes: vec![(1280, 720), (720, 1280), (960, 960)],
             durations: Durations::Range { min: 4, max: 12 },
@@ -108,13 +107,13 @@ impl Adapter for ModelArkAdapter {
         (kind == MediaKind::Video).then(|| ModelLimits::Video(self.catalogue.video(model, unknown)))
     }
 
-    /// Of every model: endpoints have ids of the operator's own.
+    /// The same for every model, because endpoints have operator-defined ids.
     fn prompt_settings(&self, _: &str) -> &'static [&'static str] {
         prompt_settings::SEEDANCE
     }
 
     fn can_express_size(&self, _: &str, size: (u32, u32)) -> bool {
-        // 1080p, the finest word, has two million pixels; 1440p has 3.7 million.
+        // 1080p, the highest resolution, has two million pixels; 1440p has 3.7 million.
         u64::from(size.0) * u64::from(size.1) < 3_000_000 && frame_size::has_usual_ratio(size)
     }
 
@@ -141,9 +140,9 @@ impl Adapter for ModelArkAdapter {
         if let Some(on) = video.audio {
             fields.insert("generate_audio".into(), json!(on));
         }
-        // The lower 32 bits are what ModelArk takes.
+        // ModelArk takes the lower 32 bits.
         let seed = video.seed.map(|seed| seed % (1 << 32));
-        // Never left to the provider: a seed made of the key is what a lost task is found by.
+        // Never left to the provider: a lost task is found by a seed derived from the key.
         let seed = seed.unwrap_or_else(|| u64::from(seed_of(&order.key)));
         fields.insert("seed".into(), json!(seed));
         if let Some(user) = &video.user {
@@ -178,7 +177,7 @@ impl Adapter for ModelArkAdapter {
         let tasks = LIST.items(&body)?;
         let seed = u64::from(seed_of(&order.key));
         let is_ours = |task: &&Value| {
-            // The model as well, because others may have ordered with this seed by chance.
+            // The model is compared as well, because other orders may have this seed by chance.
             task["seed"].as_u64() == Some(seed)
                 && text_at(task, "/model").as_ref() == Some(&order.model)
         };
@@ -201,24 +200,24 @@ fn page(number: u64) -> Call {
         .with_memo(json!(number))
 }
 
-/// Whether the seed is ours to choose.
+/// Whether the order has no seed, so that this adapter chooses it.
 fn is_left_to_chance(order: &Order) -> bool {
     matches!(&order.work, WorkSpec::Video(video) if video.seed.is_none())
 }
 
-/// A seed that no other order has but by a chance of one in four thousand million.
+/// A seed derived from the key; another order has the same with a probability of one in four
+/// billion.
 fn seed_of(key: &str) -> u32 {
     let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(key));
     u32::from_be_bytes([a, b, c, d])
 }
 
-/// A name in at most 64 characters that does not tell who it is.
+/// A pseudonym of at most 64 characters.
 fn hashed(user: &str) -> String {
     base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(Sha256::digest(user))
 }
 
-/// The fineness by area: the models' sizes of one fineness have one area,
-/// whatever their shape.
+/// The resolution by area: all sizes of one resolution have the same area, whatever their shape.
 fn resolution((width, height): (u32, u32)) -> &'static str {
     match u64::from(width) * u64::from(height) {
         0..650_000 => "480p",
@@ -239,9 +238,9 @@ fn is_refusal(code: &str) -> bool {
     code.contains("SensitiveContent")
 }
 
-/// What the code of a refused call says beside its status.
+/// Refines the class of a refused call by its code.
 fn class_by_code(error: ProviderError) -> ProviderError {
-    // Only a 4xx proves that nothing was taken.
+    // Only a 4xx proves that nothing was accepted.
     if error.class == ErrorClass::Unclear {
         return error;
     }
@@ -254,7 +253,7 @@ fn class_by_code(error: ProviderError) -> ProviderError {
     error.with_class(class)
 }
 
-/// The provider's error codes that speak of the order.
+/// The provider's error codes that concern the order.
 const ENDS: FailureTable = FailureTable {
     codes: &[
         ("InputTextSensitiveContent", ErrorClass::Refused),

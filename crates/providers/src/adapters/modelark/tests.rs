@@ -178,7 +178,7 @@ fn a_lost_task_is_found_by_the_seed_that_it_gives_back() {
     let empty = json!({"items": [], "total": 900});
     let empty = found(modelark().as_ref(), &order, 200, &empty).unwrap();
     assert!(empty.next.is_none());
-    // Others may have ordered with this seed too.
+    // Other orders may have this seed too.
     if let WorkSpec::Video(video) = &mut order.work {
         video.seed = Some(u64::from(seed));
     }

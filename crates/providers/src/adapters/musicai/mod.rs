@@ -1,27 +1,26 @@
-//! `musicai`: music.ai (Moises). A job runs a workflow that was put together on
-//! its pages; the route's model is the workflow's slug.
+//! `musicai`: music.ai (Moises). A job runs a workflow that was assembled on its pages; the route's
+//! model is the workflow's slug.
 //!
-//! Sources: `musicai_sdk` 1.0.4 (Python) on the wire, the documentation.
+//! Sources: `musicai_sdk` 1.0.4 (Python) (its requests), the documentation.
 //!
 //! ```text
 //! GET    /upload     → {uploadUrl, downloadUrl}; PUT the bytes to the first, without the credential
 //! POST   /job        {name, workflow, params: {inputUrl: downloadUrl}} → {id}
-//! GET    /job/{id}   {status: QUEUED │ STARTED │ SUCCEEDED │ FAILED, result: {name: address}, error}
+//! GET    /job/{id}   {status: QUEUED │ STARTED │ SUCCEEDED │ FAILED, result: {name: URL}, error}
 //! DELETE /job/{id}   removes a job
 //! GET    /job        [the same with name and createdAt]; workflow, page, size
 //! ```
 //!
-//! A job gives back its name, which is the order's key, so that of a lost
-//! submission is found for certain in the list. The list is sorted by age, in
-//! which direction no document says, nor whether its pages count from 0 or 1,
-//! nor how soon it has a new job.
+//! A job contains its name, which is the order's key, so the job of a lost submission is certainly
+//! found in the list. The list is sorted by age; no document says in which direction, whether its
+//! pages count from 0 or 1, or how soon it has a new job.
 //!
-//! The names in `result` are set by the workflow, so what it makes is said in
-//! the settings (`stems`), and what it delivered is read by those names; values
-//! that are no addresses, and names that say nothing, are left out.
+//! The names in `result` are set by the workflow, so the settings declare what it makes (`stems`),
+//! and the results are read by those names; values that are not URLs, and unknown names, are
+//! ignored.
 //!
-//! Unknown: whether removing a job stops it, so that is not taken as proof;
-//! the members of `error`; how long result addresses live.
+//! Unknown: whether removing a job stops it, so that is not taken as proof; the fields of `error`;
+//! the lifetime of result URLs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -105,9 +104,9 @@ const LIST: JobList = JobList {
 
 #[derive(Debug)]
 struct MusicAiAdapter {
-    /// What the workflows deliver.
+    /// The stems that the workflows deliver.
     stems: Vec<StemTarget>,
-    /// The parameter that holds the recording's address.
+    /// The parameter for the recording's URL.
     input: String,
 }
 
@@ -173,7 +172,7 @@ impl Adapter for MusicAiAdapter {
             }
             "put" => {
                 upload::check_stored(answer)?;
-                // The name is how an unclear submission is found.
+                // An unclear submission is found by the name.
                 let body = json!({
                     "name": order.key, "workflow": order.model, "params": {self.input.as_str(): asked.memo},
                 });
@@ -207,16 +206,15 @@ impl Adapter for MusicAiAdapter {
             .iter()
             .filter(|job| text_at(job, "/name").as_ref() == Some(&order.key));
         let jobs = ours.filter_map(|job| LIST.certain(job));
-        // How many a page has is the provider's choice in the end, so only an
-        // empty one is the last.
+        // The provider may choose the page size, so only an empty page is the last.
         let number = asked.memo.as_u64().unwrap_or_default().saturating_add(1);
         let next = (!all.is_empty()).then(|| page(order, number));
         Ok(LookupPage::jobs(jobs).with_next_page(next))
     }
 }
 
-/// The stems whose names say what they are, of what stands at an address; in the order of their names, as a
-/// build with `c2pa` keeps the members of an object in the order in which they were sent.
+/// The stems with known names and URL values, sorted by name, because a build with `c2pa` keeps the
+/// fields of an object in the order in which they were sent.
 fn stems(body: &Value) -> Vec<JobOutput> {
     let result = body["result"].as_object().into_iter().flatten();
     let result: BTreeMap<&String, &Value> = result.collect();
@@ -228,8 +226,8 @@ fn stems(body: &Value) -> Vec<JobOutput> {
     outputs.collect()
 }
 
-/// The codes of music.ai's page of errors that speak of the recording or of the
-/// workflow's parameters.
+/// The codes of music.ai's page of errors that concern the recording or of the workflow's
+/// parameters.
 const ENDS: FailureTable = FailureTable {
     codes: &[
         ("BAD_INPUT", ErrorClass::Unfit),
@@ -238,8 +236,8 @@ const ENDS: FailureTable = FailureTable {
     words: &[("invalid input", ErrorClass::Unfit)],
 };
 
-/// A page of the list. The first is asked for without a number; page 1 may be
-/// the same again, where they count from 1.
+/// A page of the list. The first is requested without a number; if pages count from 1, page 1 is
+/// the same again.
 fn page(order: &Order, number: u64) -> Call {
     let call = LIST.page().with_query("workflow", &order.model);
     let call = call.with_memo(json!(number));
@@ -249,7 +247,7 @@ fn page(order: &Order, number: u64) -> Call {
     }
 }
 
-/// `{"code", "title", "message"}`, by itself or as `error`, which may be text.
+/// `{"code", "title", "message"}`, at the top level or as `error`, which may be a string.
 fn describe(body: &Value) -> ErrorDescription {
     let inner = body.get("error").unwrap_or(body);
     let message = ["/message", "/title", ""]

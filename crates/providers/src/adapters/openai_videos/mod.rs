@@ -2,21 +2,21 @@
 //! in self-hosted servers (vLLM-omni, `SGLang`) and in gateways, Mediagate among
 //! them.
 //!
-//! Sources: the `openai` SDKs 3.54 (Python) and 7.57 (JS) on the wire;
-//! vLLM-omni 0.30 and `SGLang` 0.5.23 server sources.
+//! Sources: the `openai` SDKs 3.54 (Python) and 7.57 (JS) (their requests); vLLM-omni 0.30 and
+//! `SGLang` 0.5.23 server sources.
 //!
 //! ```text
 //! POST   /videos               multipart or JSON → {id, status}
 //! GET    /videos/{id}          {status: queued │ in_progress │ completed │ failed, progress, error};
-//!                              gateways have other words for the same ([`meaning`])
+//!                              gateways use other words for these ([`meaning`])
 //! GET    /videos/{id}/content  the bytes
-//! DELETE /videos/{id}          the only way to call a job off
+//! DELETE /videos/{id}          the only way to cancel a job
 //! GET    /videos               {data: [the same], has_more}; after, limit, order
 //! ```
 //!
-//! A lost submission is looked for in the list, by its content: a video says
-//! its prompt, model, size and length, and nothing that its caller alone could
-//! have set. How soon the list has a new video no document says.
+//! A lost submission is searched for in the list, by its content: a video has its prompt, model,
+//! size and length, but nothing unique to its caller. No document says how soon the list has a new
+//! video.
 //!
 //! Unknown: whether `OpenAI` stops a running job on `DELETE` (vLLM-omni does,
 //! `SGLang` does not), so a deletion is not taken as proof.
@@ -63,11 +63,11 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
 #[derive(Debug)]
 struct OpenAiVideosAdapter {
     catalogue: ProtocolCatalogue,
-    /// Multipart is what the SDKs send and the only form that vLLM-omni takes.
+    /// Multipart is what the SDKs send and the only format that vLLM-omni accepts.
     multipart: bool,
-    /// `SGLang` wants `seconds` as a number in JSON.
+    /// `SGLang` requires `seconds` as a number in JSON.
     whole_seconds: bool,
-    /// Whether the server keeps `Idempotency-Key`s: `OpenAI` does not.
+    /// Whether the server supports `Idempotency-Key`: `OpenAI` does not.
     deduplicates: bool,
 }
 
@@ -158,8 +158,7 @@ impl Adapter for OpenAiVideosAdapter {
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        // vLLM-omni tells of a failed job with a status that is not 2xx, so the
-        // body goes first.
+        // vLLM-omni reports a failed job with a status other than 2xx, so the body is read first.
         let body = answer.json().unwrap_or(Value::Null);
         let word = text_at(&body, "/status");
         if let Some(JobStatus::Ended(class)) = word.as_deref().and_then(meaning) {
@@ -168,7 +167,7 @@ impl Adapter for OpenAiVideosAdapter {
                 ErrorClass::Failed => failure(&body),
                 class => ProviderError::new(class, message),
             };
-            // An error page on the way may have a `status` of "error" too. Only a body with the
+            // An error page of a proxy may have a `status` of "error" too. Only a body with the
             // job's id is its record, and ends it at once.
             let is_record = text_at(&body, "/id").as_deref() == Some(handle.text("id"));
             return Err(if is_record {
@@ -232,7 +231,7 @@ impl Adapter for OpenAiVideosAdapter {
         let fields = self.fields(order, video);
         let jobs = videos.iter().filter_map(|video| {
             let is_alike = agrees(&fields, video, &["prompt", "model"]);
-            // Somebody's change of a video has its prompt too.
+            // A remix of a video has the same prompt.
             let is_own = text_at(video, "/remixed_from_video_id").is_none();
             LIST.likely(video, since).filter(|_| is_alike && is_own)
         });
@@ -244,7 +243,7 @@ impl Adapter for OpenAiVideosAdapter {
 }
 
 impl OpenAiVideosAdapter {
-    /// What is asked for, but the picture.
+    /// The fields of the request, except the picture.
     fn fields(&self, order: &Order, video: &VideoSpec) -> Map<String, Value> {
         let mut fields = Map::new();
         fields.insert("model".into(), json!(order.model));
@@ -268,8 +267,7 @@ impl OpenAiVideosAdapter {
     }
 }
 
-/// `OpenAI` has four words. Gateways that speak its protocol have more, in
-/// small letters and in capitals.
+/// `OpenAI` has four words. Gateways with its protocol have more, in lower and upper case.
 fn meaning(word: &str) -> Option<JobStatus> {
     Some(match word.to_lowercase().as_str() {
         "queued" | "in_progress" | "submitted" | "pending" | "processing" | "running"
@@ -283,8 +281,8 @@ fn meaning(word: &str) -> Option<JobStatus> {
     })
 }
 
-/// The video of a finished job: behind its own endpoint, which `completed`
-/// promises; with a gateway's word at the address beside it, where there is one.
+/// The video of a finished job: from its own endpoint if the status is `completed`, otherwise, with
+/// a gateway's status word, from a URL in the answer if there is one.
 fn result_step(handle: &JobHandle, word: &str, body: &Value) -> Result<AdapterStep, ProviderError> {
     if word != "completed"
         && let Some(url) = address(body)
@@ -300,7 +298,7 @@ fn result_step(handle: &JobHandle, word: &str, body: &Value) -> Result<AdapterSt
     }])
 }
 
-/// The address of a result, as servers and gateways put it beside the status.
+/// The URL of a result, which some servers and gateways return with the status.
 fn address(body: &Value) -> Option<String> {
     let places = [
         "/url",
@@ -313,8 +311,8 @@ fn address(body: &Value) -> Option<String> {
     found.find(|url| url.starts_with("https://") || url.starts_with("http://"))
 }
 
-/// The codes of `OpenAI`'s errors that an order is at fault for, those of the
-/// servers and gateways that speak its protocol, and Mediagate's own.
+/// The codes of `OpenAI`'s errors that are the order's fault, those of servers and gateways with
+/// its protocol, and Mediagate's own.
 const ENDS: FailureTable = FailureTable {
     codes: &[
         ("moderation_blocked", ErrorClass::Refused),
@@ -333,14 +331,14 @@ const ENDS: FailureTable = FailureTable {
     ],
 };
 
-/// The error of a job that failed; `error` may be mere text.
+/// The error of a job that failed; `error` may be a plain string.
 fn failure(body: &Value) -> ProviderError {
     let mut said = ErrorDescription::at(body, "/error/code", "/error/message");
     let other = ["/error", "/fail_reason", "/message"];
     said.message = said
         .message
         .or_else(|| other.iter().find_map(|place| text_at(body, place)));
-    // One that goes on elsewhere has not ended here.
+    // A job that continues elsewhere has not ended.
     match said.code.as_deref() {
         Some("still_running" | "submission_unconfirmed") => ProviderError {
             class: ErrorClass::Unclear,
@@ -381,7 +379,7 @@ fn class_by_code(error: ProviderError) -> ProviderError {
         Some("moderation_blocked" | "content_policy" | "content_policy_violation") => {
             ErrorClass::Refused
         }
-        // Of another Mediagate: the job goes on there.
+        // From another Mediagate, where the job continues.
         Some("still_running" | "submission_unconfirmed") => ErrorClass::Unclear,
         _ => error.class,
     };

@@ -138,7 +138,7 @@ fn a_lost_video_is_looked_for_by_its_content() {
     assert!(adapter.find(&stems("x"), since()).is_none());
 }
 
-/// What a poll that says this means.
+/// Reads this answer to a poll.
 fn said(body: &Value) -> Result<AdapterStep, ProviderError> {
     let adapter = adapter("openai-videos", &json!({}));
     let handle = JobHandle(json!({"id": "video_1"}));
@@ -159,7 +159,7 @@ fn gateways_have_words_of_their_own_for_an_end() {
     let url = "https://cdn.example.com/1.mp4";
     let elsewhere = json!({"id": "video_1", "status": "SUCCESS", "metadata": {"url": url}});
     assert!(matches!(made(&elsewhere), OutputSource::Address(at) if at == url));
-    // A word that nobody knows is judged by what comes with it.
+    // An unknown status word is judged by the rest of the answer.
     let unknown = json!({"id": "video_1", "status": "rendered", "video_url": url});
     assert!(matches!(made(&unknown), OutputSource::Address(at) if at == url));
     for (body, class) in [

@@ -18,7 +18,7 @@ use crate::port::{
 };
 use crate::response::{ProviderResponse, percent_at};
 
-/// Which answer is read, for what only one of them can prove.
+/// Which answer is being read: some conclusions are possible only for one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AnswerStage {
     /// The submission's.
@@ -27,17 +27,16 @@ pub(super) enum AnswerStage {
     Later,
 }
 
-/// Where a job stands.
+/// The state of a job.
 pub(super) enum JobProgress {
-    /// It is not done.
+    /// The job is not done.
     Running(AdapterStep),
-    /// It is, and this is the answer that says so.
+    /// The job is done, according to this answer.
     Done(Value),
 }
 
 impl Recipe {
-    /// The body of an answer that is no error, neither by its status nor by its
-    /// envelope.
+    /// The body of an answer that is not an error, neither by its status nor by its envelope.
     pub(super) fn accepted_body(
         &self,
         answer: &ProviderResponse,
@@ -52,8 +51,8 @@ impl Recipe {
             return Err(self.envelope_error(answer, &body, stage));
         }
         match &self.ok {
-            // Without the member it is not the provider's envelope. Read as a rejection, it could
-            // send the order elsewhere a second time.
+            // Without the field it is not the provider's envelope. If it were read as a rejection,
+            // the order could be sent elsewhere a second time.
             Some(ok) if !ok.is_present(&body) => Err(ProviderError::unreadable(
                 "the provider's response does not state whether the call succeeded",
             )),
@@ -70,8 +69,8 @@ impl Recipe {
         stage: AnswerStage,
     ) -> ProviderError {
         let said = self.describe(body);
-        // An envelope's error after a submission rejects it. After a poll it says nothing of the
-        // job.
+        // An envelope's error after a submission rejects it. After a poll it proves nothing about
+        // the job.
         let class = self.class_of(&said).unwrap_or(match stage {
             AnswerStage::Submission => ErrorClass::Rejected,
             AnswerStage::Later => ErrorClass::Unclear,
@@ -86,19 +85,18 @@ impl Recipe {
         }
     }
 
-    /// Where a job stands by the answer to a poll.
+    /// The state of a job according to the answer to a poll.
     pub(super) fn job_progress(
         &self,
         answer: &ProviderResponse,
     ) -> Result<JobProgress, ProviderError> {
         let state = &self.state;
-        // A body that is not JSON is no reason to stop here: its status may still say what it
-        // means.
+        // A body that is not JSON does not end the reading: its status may still be meaningful.
         let body = self.unwrap_json_texts(answer.json().unwrap_or(Value::Null));
         let word = state.word.as_ref().and_then(|at| at.get_ref().text(&body));
         let meaning = word.as_deref().and_then(|word| state.meaning(word));
-        // Some providers report a failed job under a status that is not 2xx, so these words go
-        // before the status.
+        // Some providers report a failed job under a status that is not 2xx, so status words take
+        // precedence over the HTTP status.
         if let Some(JobStatus::Ended(class)) = meaning {
             return Err(self.end_error(&body, class));
         }
@@ -123,7 +121,7 @@ impl Recipe {
         }
         match word {
             Some(word) => Ok(JobProgress::Running(AdapterStep::unknown(word))),
-            // Without words, what is not done is running.
+            // Without status words, a job that is not done is running.
             None if state.done_when.is_some() => {
                 Ok(JobProgress::Running(self.running_step(answer, &body)))
             }
@@ -147,8 +145,8 @@ impl Recipe {
         }
     }
 
-    /// The error of a job that ended. Its code may say that it was refused; a
-    /// code that speaks of a moment does not bring it back.
+    /// The error of a job that ended. Its code may show that it was refused; a code for a temporary
+    /// problem does not revive it.
     fn end_error(&self, body: &Value, class: ErrorClass) -> ProviderError {
         let said = self.describe(body);
         let class = match self.class_of(&said) {
@@ -166,8 +164,8 @@ impl Recipe {
 
     fn failure(&self, answer: &ProviderResponse) -> ProviderError {
         let error = answer.failure(|body| self.describe(body));
-        // Words are read where the request may be at fault. Under 401, 402, 408 and 429 the same
-        // words would speak of something else.
+        // Words are read if the request may be at fault. With 401, 402, 408 and 429 the same words
+        // would mean something else.
         let forbidden = answer.status == 403;
         let of_order = forbidden || error.class == ErrorClass::Rejected;
         let said = ErrorDescription {
@@ -175,10 +173,10 @@ impl Recipe {
             message: of_order.then(|| error.message.clone()),
         };
         let by_code = self.class_of(&said);
-        // Under 403, `rejected` would make a wrong key the caller's fault.
+        // With 403, `rejected` would make a wrong key the caller's fault.
         let by_code = by_code.filter(|class| !forbidden || *class != ErrorClass::Rejected);
-        // A 5xx or a 408 does not prove that nothing was accepted, whatever its code says: a class
-        // that lets the order go elsewhere is not taken from it.
+        // A 5xx or a 408 does not prove that nothing was accepted, whatever its code: a class that
+        // allows another route is not accepted from it.
         let doubtful = error.class == ErrorClass::Unclear;
         let class = by_code
             .filter(|class| !(doubtful && class.allows_fail_over()))
@@ -186,7 +184,7 @@ impl Recipe {
         error.with_class(class)
     }
 
-    /// An answer with the JSON in its texts in their place.
+    /// Replaces strings that contain JSON by that JSON.
     pub(super) fn unwrap_json_texts(&self, mut body: Value) -> Value {
         for places in &self.json_texts {
             places.read_texts(&mut body);
@@ -201,9 +199,8 @@ impl Recipe {
         }
     }
 
-    /// The class that the recipe gives to a code, by the longest line that fits;
-    /// else to words. Words tell a refusal where a code says only that the order
-    /// is wrong.
+    /// The class that the recipe gives to a code, by the longest matching line; otherwise to words.
+    /// Words can identify a refusal if a code only says that the order is wrong.
     fn class_of(&self, said: &ErrorDescription) -> Option<ErrorClass> {
         let by_code = said.code.as_ref().and_then(|code| {
             let lines = self.errors.codes.iter();
@@ -215,7 +212,7 @@ impl Recipe {
         let by_words = words.find(|(words, _)| message.contains(words.as_str()));
         let class = |found: (&String, &ErrorClassName)| ErrorClass::from(*found.1);
         match (by_code.map(class), by_words.map(class)) {
-            // A code may say only that the request is wrong, while the sentence says that its
+            // A code may only say that the request is wrong, while the message says that its
             // content is.
             (None | Some(ErrorClass::Rejected), Some(ErrorClass::Refused)) => {
                 Some(ErrorClass::Refused)
@@ -226,7 +223,7 @@ impl Recipe {
 }
 
 impl StateSection {
-    /// What a status word means.
+    /// The meaning of a status word.
     fn meaning(&self, word: &str) -> Option<JobStatus> {
         let lists = [
             (&self.failed, JobStatus::FAILED),
@@ -251,14 +248,14 @@ fn error_of(class: ErrorClass, said: ErrorDescription, otherwise: &str) -> Provi
 }
 
 impl PaceSection {
-    /// When the provider wants to be asked next.
+    /// When the provider asks to be polled next.
     pub(super) fn poll_after(&self, answer: &ProviderResponse) -> Option<Duration> {
         let text = answer.header(self.after_ms_header.as_ref()?)?;
         text.trim().parse().ok().map(Duration::from_millis)
     }
 }
 
-/// What is kept of an answer; each of it must be there.
+/// Reads the values to keep from an answer; all of them must be present.
 pub(super) fn keep(
     wanted: &BTreeMap<String, PointerList>,
     body: &Value,
@@ -273,7 +270,7 @@ pub(super) fn keep(
     Ok(kept)
 }
 
-/// What was kept of a job, by the names that templates use.
+/// The values kept for a job, by the names that templates use.
 pub(super) fn kept(handle: &JobHandle) -> TemplateValues<'_> {
     let kept = handle.0.get("kept").and_then(Value::as_object);
     let all = kept.into_iter().flatten();
@@ -281,7 +278,7 @@ pub(super) fn kept(handle: &JobHandle) -> TemplateValues<'_> {
         .collect()
 }
 
-/// A result whose bytes answer a call.
+/// A result whose bytes are the answer to a call.
 pub(super) fn output_from_call(mut call: Call, what: OutputKind) -> JobOutput {
     call.limit_bytes = MAX_RESULT_BYTES;
     JobOutput {
@@ -291,18 +288,18 @@ pub(super) fn output_from_call(mut call: Call, what: OutputKind) -> JobOutput {
 }
 
 impl ResultSection {
-    /// The addresses that an answer tells of.
+    /// The URLs in an answer.
     pub(super) fn addresses_in(&self, body: &Value) -> Vec<OutputSource> {
         let places = self.address.as_ref();
         let texts = places.map(|places| places.texts(body)).unwrap_or_default();
-        // A place with `*` may hold other texts too, such as ids.
+        // A place with `*` may contain other strings too, such as ids.
         let addresses = texts.into_iter().filter(|text| is_address(text));
         addresses.map(|address| self.source(address)).collect()
     }
 
     fn source(&self, address: String) -> OutputSource {
         let is_relative = address.starts_with('/');
-        // A path has no host, so it is always a call to the provider's own.
+        // A path has no host, so it is always a call to the provider's own host.
         if !self.with_credential && !is_relative {
             return OutputSource::Address(address);
         }

@@ -1,8 +1,7 @@
-//! A request's body as a recipe writes it: a TOML table whose texts are
-//! templates.
+//! A request's body in a recipe: a TOML table whose strings are templates.
 //!
-//! A member whose value is not there is dropped, and so is a table or list that
-//! is emptied by that. Three members of a table are instructions:
+//! A field without a value is dropped, and so is a table or list that becomes empty by that. Three
+//! fields of a table are instructions:
 //!
 //! ```text
 //! only_with = "image"        the table is there only with that value
@@ -44,7 +43,7 @@ pub(super) struct BodyTable {
 }
 
 impl BodyNode {
-    /// Adds its templates to these.
+    /// Adds its templates to `all`.
     pub(super) fn templates<'n>(&'n self, all: &mut Vec<&'n Template>) {
         match self {
             Self::Template(template) => all.push(template),
@@ -57,7 +56,7 @@ impl BodyNode {
         }
     }
 
-    /// The node as JSON; `None` when nothing of it is there.
+    /// The node as JSON; `None` if none of its values exist.
     fn render(
         &self,
         values: &TemplateValues<'_>,
@@ -131,7 +130,7 @@ impl BodyNode {
         };
         let (mut fields, mut files) = (Vec::new(), Vec::new());
         for (name, node) in &table.members {
-            // Taken out before it is rendered, which would make it text.
+            // Taken out before rendering, which would convert it to text.
             let file = match node.get_ref() {
                 Self::Template(template) => template.file(),
                 _ => None,
@@ -141,7 +140,7 @@ impl BodyNode {
                     files.push(FormPart::file(name, handed.file));
                 }
             } else if let Some(value) = node.get_ref().render(values, maps)? {
-                // What is no text is written as JSON: 5, true, {"a": 1}.
+                // A value that is not a string is written as JSON: 5, true, {"a": 1}.
                 let text = match value {
                     Value::String(text) => text,
                     other => other.to_string(),
@@ -221,7 +220,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
                 "only_with" => table.only_with = Some(members.next_value()?),
                 "only_without" => table.only_without = Some(members.next_value()?),
                 "for_each" => table.for_each = Some(members.next_value()?),
-                // How a date of TOML shows itself.
+                // How serde represents a TOML date.
                 date if date.starts_with("$__toml") => {
                     return Err(A::Error::custom("JSON has no dates; write it as a string"));
                 }

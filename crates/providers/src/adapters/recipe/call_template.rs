@@ -1,4 +1,4 @@
-//! A call as a recipe describes it, whichever section it comes from.
+//! A call as a recipe describes it, from any section.
 
 use std::ops::Range;
 
@@ -37,16 +37,16 @@ impl Upload {
 }
 
 impl Submit {
-    /// The call for an order: that of the first variant whose value it has.
+    /// The call for an order: that of the first variant whose condition it meets.
     pub(super) fn request_for(&self, has: impl Fn(&str) -> bool) -> CallTemplate<'_> {
         let mut all = self.requests().into_iter();
         let variants = self.variant.iter().map(|variant| variant.fits(&has));
-        // The general call is the last of all.
+        // The general call comes last.
         let at = variants.take_while(|fits| !fits).count();
         all.nth(at).unwrap_or_else(|| self.encoded())
     }
 
-    /// What is kept of an order that has these values.
+    /// The values to remember of an order with these values.
     pub(super) fn remembered(&self, has: impl Fn(&str) -> bool) -> &TemplateMap {
         let mut variants = self.variant.iter();
         let own = variants.find(|variant| variant.fits(&has));
@@ -90,7 +90,7 @@ impl CallTemplate<'_> {
         all.flat_map(Template::placeholders).collect()
     }
 
-    /// Whether it hands this value over.
+    /// Whether the call contains this value.
     pub(super) fn mentions(&self, name: &str) -> bool {
         let mut all = self.placeholders().into_iter();
         all.any(|one| one.name == name || (name == "references" && one.name == "reference"))
@@ -122,7 +122,7 @@ impl CallTemplate<'_> {
         })
     }
 
-    /// A path, or an address that was kept.
+    /// A path, or a URL that was kept.
     fn target(
         &self,
         recipe: &Recipe,
@@ -143,14 +143,14 @@ impl CallTemplate<'_> {
         })?;
         Ok(match (is_path, text.starts_with('/')) {
             (true, _) => CallTarget::Path(text),
-            // An address that was kept may be relative to the host.
+            // A URL that was kept may be relative to the host.
             (false, true) => CallTarget::Root(text),
             (false, false) => CallTarget::Address(text),
         })
     }
 }
 
-/// What is wrong with one, where these names are known.
+/// Checks a call, given the known names.
 impl Recipe {
     pub(super) fn check_request(
         &self,

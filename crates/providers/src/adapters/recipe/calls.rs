@@ -1,5 +1,4 @@
-//! The calls of a recipe: what each section says beside the lines that describe
-//! a call.
+//! The calls of a recipe: each section, with its lines besides those that describe a call.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +12,10 @@ use super::refusals::RefusalSection;
 use super::schema::TemplateMap;
 use super::template::Template;
 
-/// A section that describes a call by the same five lines as all, and has some
-/// of its own. Its path is below the base address, or a whole address that was kept.
-// Not `#[serde(flatten)]`: it does not work with `deny_unknown_fields`, and loses the spans by
-// which faults are told by line.
+/// A section that describes a call by the five common lines and some additional ones. Its path is
+/// below the base URL, or a complete URL that was kept.
+// Not `#[serde(flatten)]`: it does not work with `deny_unknown_fields`, and loses the spans that
+// give faults their line numbers.
 macro_rules! call {
     ($(#[$about:meta])* $name:ident, $method:literal { $($own:tt)* }) => {
         $(#[$about])*
@@ -52,34 +51,34 @@ macro_rules! call {
 pub(super) use call;
 
 call! {
-    /// `[upload]`: the call that hands over a file before the order.
+    /// `[upload]`: the call that uploads a file before the order.
     Upload, "post" {
-        /// Where that is, if not with the other calls; below it is the path. Who
-        /// goes to the provider by another address goes by that here too.
+        /// The base URL of uploads, if it differs from that of other calls. If the operator uses
+        /// another base URL for the provider, that is also used here.
         pub(super) base_url: Option<Spanned<String>>,
-        /// The values of the order that are handed over so.
+        /// The order's values that are uploaded in this way.
         pub(super) files: Vec<Spanned<String>>,
         #[serde(default)]
         pub(super) encoding: BodyEncoding,
-        /// What the answer calls the file.
+        /// The place of the file's id in the answer.
         pub(super) id: PointerList,
     }
 }
 
 call! {
-    /// `[submit]`: the call that orders.
+    /// `[submit]`: the call that submits an order.
     Submit, "post" {
         #[serde(default)]
         pub(super) encoding: BodyEncoding,
-        /// What to keep of the answer, by name.
+        /// Values to keep from the answer, by name.
         pub(super) keep: Spanned<BTreeMap<String, PointerList>>,
-        /// What to keep of the order, by name.
+        /// Values to keep from the order, by name.
         #[serde(default)]
         pub(super) remember: TemplateMap,
-        /// Orders that are submitted in another way; the first that fits.
+        /// Variants for orders that are submitted in another way; the first match is used.
         #[serde(default)]
         pub(super) variant: Vec<SubmitVariant>,
-        /// Answers that prove that the order was not taken.
+        /// Answers that prove that the order was not accepted.
         #[serde(default)]
         pub(super) refusal: Vec<RefusalSection>,
     }
@@ -123,13 +122,13 @@ impl SubmitVariant {
         self.when.get_ref().names().iter().any(|one| one == name)
     }
 
-    /// Whether an order has all that this is for.
+    /// Whether an order has all the values of this condition.
     pub(super) fn fits(&self, has: impl Fn(&str) -> bool) -> bool {
         self.when.get_ref().names().iter().all(|name| has(name))
     }
 }
 
-/// How a body is written.
+/// The encoding of a body.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum BodyEncoding {
@@ -159,14 +158,14 @@ pub(super) const fn post() -> HttpMethod {
 }
 
 call! {
-    /// `[poll]`: the call that asks how a job stands.
+    /// `[poll]`: the call that polls a job.
     Poll, "get" {}
 }
 
 call! {
     /// `[cancel]`.
     Cancel, "post" {
-        /// Whether a good answer proves that the job is called off.
+        /// Whether a success proves that the job is cancelled.
         #[serde(default = "default_true")]
         pub(super) certain: bool,
     }
@@ -179,20 +178,20 @@ const fn default_true() -> bool {
 call! {
     /// `[find]`: the call that looks for the job of a submission whose answer was lost.
     Find, "get" {
-        /// The list of jobs; without it the answer is the job.
+        /// The place of the list of jobs; without it the answer is the job.
         pub(super) items: Option<PointerList>,
-        /// Where a job repeats `{key}`.
+        /// The place of `{key}` in a job.
         pub(super) reference: Option<PointerList>,
-        /// Where it repeats the prompt and the model.
+        /// The places of the prompt and the model in a job.
         pub(super) prompt: Option<PointerList>,
         pub(super) model: Option<PointerList>,
         pub(super) created_at: Option<PointerList>,
-        /// What to keep of a job; as of the submission's answer when left out.
+        /// Values to keep from a job; if omitted, those of the submission's answer.
         pub(super) keep: Option<Spanned<BTreeMap<String, PointerList>>>,
-        /// The next page's address, or its mark when there is `next_query`.
+        /// The place of the next page's URL, or of its cursor if there is `next_query`.
         pub(super) next: Option<PointerList>,
         pub(super) next_query: Option<String>,
-        /// What is true when there is a next page.
+        /// The condition for a next page.
         pub(super) more: Option<AnswerCondition>,
     }
 }

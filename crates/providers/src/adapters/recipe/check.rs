@@ -1,8 +1,7 @@
-//! Checks of a recipe: reads it and says what is wrong with one, by line.
+//! Checks of a recipe: reads one and reports its fault, by line.
 //!
-//! The syntax and the names of lines are checked by reading; here is what only
-//! the whole recipe shows: templates that name what is not there, words with two
-//! meanings, limits that promise what the calls do not ask for.
+//! Parsing checks the syntax and the names of lines; these checks need the whole recipe: templates
+//! with unknown names, words with two meanings, limits that the calls do not use.
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// What is wrong, and where.
+/// A fault and its position.
 #[derive(Debug)]
 pub(super) struct RecipeFault {
     at: usize,
@@ -24,12 +24,12 @@ impl RecipeFault {
     }
 }
 
-/// Nothing is wrong, or this.
+/// Success, or a fault.
 pub(super) type CheckResult = Result<(), RecipeFault>;
 
 /// Adds what was probably meant to "unknown field `x`, expected one of `a`, `b`".
 pub(super) fn explained(message: &str) -> String {
-    // serde's errors are text, with the names that they speak of in backquotes.
+    // serde's errors are text, with names in backquotes.
     let mut quoted = message.split('`').skip(1).step_by(2);
     match quoted.next() {
         Some(wrong) if message.starts_with("unknown") => {
@@ -47,7 +47,7 @@ pub(super) fn explained(message: &str) -> String {
     }
 }
 
-/// `; did you mean "…"?`, when one of the words is near.
+/// `; did you mean "…"?`, if one of the words is similar.
 pub(super) fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str>) -> String {
     let wrong = wrong.to_lowercase();
     let words = words.into_iter();

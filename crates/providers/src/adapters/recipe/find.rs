@@ -1,5 +1,5 @@
-//! `[find]`: how the job of a lost submission is looked for, by the order's key
-//! or in a list, and what is wrong with a recipe that says so.
+//! `[find]`: how the job of a lost submission is searched for, by the order's key or in a list, and
+//! checks of that section.
 
 use std::time::SystemTime;
 
@@ -20,12 +20,12 @@ use crate::response::ProviderResponse;
 use crate::timestamps;
 
 impl Find {
-    /// Whether the call itself asks for one job by the order's key.
+    /// Whether the call itself requests one job by the order's key.
     fn is_by_key(&self) -> bool {
         self.items.is_none() && self.request().mentions("key")
     }
 
-    /// How a job was told to be the order's; `None` when it is not.
+    /// How certain it is that a job is the order's; `None` if it is not.
     fn identity(&self, order: &Order, job: &Value) -> Option<MatchCertainty> {
         if let Some(places) = &self.reference {
             return (places.text(job)? == order.key).then_some(MatchCertainty::Certain);
@@ -41,7 +41,7 @@ impl Find {
         is_alike.then_some(MatchCertainty::Likely)
     }
 
-    /// Where the next page is: its address or mark.
+    /// The next page's URL or cursor.
     fn next_page(&self, body: &Value, items: &[Value]) -> Option<String> {
         let goes_on = self.more.as_ref().is_none_or(|more| more.holds(body));
         if items.is_empty() || !goes_on {
@@ -52,13 +52,13 @@ impl Find {
 }
 
 impl RecipeAdapter {
-    /// The call that looks for an order's job.
+    /// The call that searches for an order's job.
     pub(super) fn find_call(&self, order: &Order) -> Option<Call> {
         let find = self.recipe.find.as_ref()?;
         self.page(find, order, None).ok()
     }
 
-    /// The first page, or the one at this address or mark.
+    /// The first page, or the one at this URL or cursor.
     fn page(
         &self,
         find: &Find,
@@ -72,7 +72,7 @@ impl RecipeAdapter {
             (None, _) => call,
             (Some(mark), Some(name)) => call.with_query(name, mark),
             (Some(address), None) => {
-                // The next page's address has its query in it.
+                // The next page's URL contains its query.
                 call.query.clear();
                 call.with_target(CallTarget::Address(address))
             }
@@ -90,7 +90,7 @@ impl RecipeAdapter {
             return Err(ProviderError::unreadable("no look-up was started"));
         };
         let mut found = LookupPage::default();
-        // Of a single job this means that there is none. A list that is not there is an error.
+        // For a single job this means that there is none. A missing list is an error.
         if find.items.is_none() && matches!(answer.status.as_u16(), 404 | 410) {
             return Ok(found);
         }
@@ -107,7 +107,7 @@ impl RecipeAdapter {
                 continue;
             };
             let Ok(kept) = keep(wanted.get_ref(), job) else {
-                // It is the order's, but without these values nobody could ask for it.
+                // It is the order's, but it could not be polled without these values.
                 continue;
             };
             let handle = self.handle(order, kept)?;
@@ -140,7 +140,7 @@ impl Find {
 }
 
 impl Recipe {
-    /// What is wrong with `[find]`, where an order has these values.
+    /// Checks `[find]`, given the values of an order.
     pub(super) fn check_find(&self, names: &ValueNames<'_>) -> CheckResult {
         let Some(find) = &self.find else {
             return Ok(());

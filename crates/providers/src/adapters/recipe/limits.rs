@@ -1,4 +1,4 @@
-//! Limits of a recipe's models, and a check that its calls hand over what they allow.
+//! Limits of a recipe's models, and a check that its calls use everything that they allow.
 
 use serde_json::json;
 use toml::Spanned;
@@ -19,7 +19,7 @@ use crate::limits::{
 const LONGEST: u32 = 3_600;
 
 impl VideoSection {
-    /// What this model may be asked for.
+    /// The limits of this model.
     pub(super) fn limits(&self, model: &str) -> VideoLimits {
         let own = self
             .model
@@ -67,17 +67,17 @@ impl VideoSection {
         }
     }
 
-    /// The limits of models without a section of their own, and of those with one.
+    /// The limits of models without a separate section, and of those with one.
     fn all_limits(&self) -> Vec<VideoLimits> {
-        // A pattern without its last `*` is a name that it fits.
+        // A pattern without its `*` is a name that it matches.
         let own = self.model.iter().map(|own| own.name.trim_end_matches('*'));
         let names = std::iter::once("").chain(own);
         names.map(|name| self.limits(name)).collect()
     }
 }
 
-/// Whether the calls hand over all that the limits allow to ask for: what is
-/// asked, paid and left out helps nobody.
+/// Checks that the calls use every value that the limits allow: a value must not be ordered and
+/// paid for but left out.
 pub(super) fn check(recipe: &Recipe) -> CheckResult {
     if let Some(video) = &recipe.video {
         check_video(recipe, video)?;
@@ -88,7 +88,7 @@ pub(super) fn check(recipe: &Recipe) -> CheckResult {
     }
 }
 
-/// What a recipe does with music.
+/// A recipe's limits of music.
 pub(super) fn music(recipe: &Recipe) -> Option<MusicLimits> {
     let music = recipe.music.as_ref()?.get_ref();
     Some(MusicLimits {
@@ -129,7 +129,7 @@ fn check_video(recipe: &Recipe, section: &Spanned<VideoSection>) -> CheckResult 
                 wanted.push(&["size", "width", "height", "ratio", "tier"]);
             }
             all_mentioned(&request, &wanted)?;
-            // Each with each set of pictures, because any of them may select another variant.
+            // Each value with each set of pictures, because any of them may select another variant.
             for (name, may_be_there) in [
                 ("seed", limits.seed),
                 ("negative_prompt", limits.negative_prompt),
@@ -165,7 +165,7 @@ fn picture_sets(pictures: &SourcePictureLimits) -> Vec<&'static [&'static str]> 
     shapes
 }
 
-/// The call for a video that has these values beside those that are always there.
+/// The call for a video that has these values besides those that are always present.
 fn request_with<'r>(recipe: &'r Recipe, names: &[&str]) -> CallTemplate<'r> {
     let is_there = |name: &str| {
         names.contains(&name) || order_values::is_always_there(name, &order_values::VIDEO)
@@ -173,7 +173,7 @@ fn request_with<'r>(recipe: &'r Recipe, names: &[&str]) -> CallTemplate<'r> {
     recipe.submit.request_for(is_there)
 }
 
-/// Of each of these sets, one name at least must be handed over.
+/// Checks that at least one name of each of these sets is used.
 pub(super) fn all_mentioned(request: &CallTemplate<'_>, wanted: &[&[&str]]) -> CheckResult {
     for names in wanted {
         if !names.iter().any(|name| request.mentions(name)) {
@@ -186,8 +186,8 @@ pub(super) fn all_mentioned(request: &CallTemplate<'_>, wanted: &[&[&str]]) -> C
     Ok(())
 }
 
-/// Whether maps have a line for each value that the limits allow, and addresses
-/// are asked for only where there are some.
+/// Checks that maps have a line for each value that the limits allow, and that URLs are used only
+/// if there are some.
 pub(super) fn check_values(recipe: &Recipe, template: &Template) -> Result<(), String> {
     let every = recipe
         .video

@@ -5,7 +5,7 @@ use toml::Spanned;
 
 use crate::limits::Durations;
 
-/// `[video]`: what may be asked of every model.
+/// `[video]`: the limits of all models.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct VideoSection {
@@ -18,20 +18,19 @@ pub(super) struct VideoSection {
     pub(super) negative_prompt: bool,
     #[serde(default)]
     pub(super) seed: bool,
-    /// Where an order can choose between sound and none: what comes when it does
-    /// not.
+    /// If orders can choose between sound and none: the default.
     pub(super) audio: Option<bool>,
     /// Greater seeds are folded into the range.
     #[serde(default = "usual_seed")]
     pub(super) max_seed: u64,
     #[serde(default = "usual_prompt")]
     pub(super) max_prompt: usize,
-    /// Models that differ.
+    /// The models with different settings.
     #[serde(default)]
     pub(super) model: Vec<VideoModel>,
 }
 
-/// What fits a signed number of 32 bits, as most providers have it.
+/// The largest signed 32-bit number, which is the limit of most providers.
 const fn usual_seed() -> u64 {
     2_147_483_647
 }
@@ -82,13 +81,13 @@ pub(super) struct PicturesSection {
     pub(super) needed: bool,
     /// The pictures are references and not the first and last frame.
     pub(super) references: bool,
-    /// How many references it takes in the place of frames.
+    /// How many references it takes instead of frames.
     pub(super) or_references: usize,
     /// The provider fetches them itself.
     pub(super) address_only: bool,
 }
 
-/// `[music]`: what songs may be made.
+/// `[music]`: the limits of songs.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MusicSection {
@@ -98,7 +97,7 @@ pub(super) struct MusicSection {
     /// How many clips an order makes.
     #[serde(default = "one_clip")]
     pub(super) clips: usize,
-    /// Lengths that may be asked for.
+    /// Possible lengths.
     pub(super) seconds: Option<Spanned<Durations>>,
 }
 

@@ -1,32 +1,33 @@
-//! `recipe`: a provider that the operator describes in TOML, for the shapes
-//! that most providers share: a call that orders and answers with an id, one
-//! that asks how the job stands, and a result at an address or behind a path.
+//! `recipe`: a provider that the operator describes in TOML, for the usual form of API: a call that
+//! submits an order and returns an id, one that polls the job, and a result at a URL or path.
 //!
 //! ```text
-//! schema, offers, calls  what a recipe may say
-//! check, limits          what is wrong with one, by line
-//! template   {seconds:text}, {tier|map}   order           the values of an order
-//! body       bodies made of templates     request         calls made of both
-//! pointer    places in answers            answers         what an answer means
-//! upload     files before the order           sign  calls that are signed
-//! songs      what [music] may ask, and the clips of an answer       persona
-//! find       the job of a lost submission       results  handles, and what a job made
-//! refusals   what proves that an order was not taken
-//! shipped    recipes that are part of the program
+//! schema, media_sections, calls  the sections of a recipe
+//! check, limits, fault           errors in a recipe, by line
+//! template, placeholder  {seconds:text}, {tier|map}
+//! order_values   the values of an order     body      bodies made of templates
+//! call_template  calls made of both         sign      calls that are signed
+//! pointer        values in answers          answers   the meaning of an answer
+//! upload         files before the order     results   handles and results of jobs
+//! songs          the orders of [music], and the clips in an answer
+//! persona        the call that makes a voice
+//! find           the job of a submission whose answer was lost
+//! refusals       proofs that an order was not accepted
+//! shipped        recipes that are part of the program
 //! ```
 //!
-//! The order is in the recipe's hands and its safety is not: a submission's
-//! answer without an id is unclear, a status word of no list is no end, and a
-//! status of 5xx never proves that nothing was taken.
+//! A recipe describes the requests, but it cannot weaken the safety rules: a submission's answer
+//! without an id is unclear, an unlisted status word does not end a job, and a 5xx never proves
+//! that nothing was accepted.
 //!
-//! A recipe gives no [`Job`](crate::port::jobs::JobApi): its places are lists with `*` in them, its
-//! handle has what the recipe keeps, its results are several kinds, and all of that is owned.
-//! A `Job` that could say this would be longer than both. Words, lists, uploads and the
-//! meaning of errors are the ones of [`jobs`](crate::port::jobs).
+//! A recipe does not use [`JobApi`](crate::port::jobs::JobApi): its places are lists with `*`, its
+//! handle contains the values that the recipe keeps, its results are of several kinds, and all of
+//! that is owned data. A `JobApi` that could express this would be longer than both. Status words,
+//! lists, uploads and the classes of errors are those of [`jobs`](crate::port::jobs).
 //!
-//! Deliberately not there, because a few lines of Rust say it better: uploads in
-//! more than one call, results in the answer itself or behind a second call,
-//! stems, streams, archives, one poll for many jobs.
+//! Deliberately not supported, because a few lines of Rust express it better: uploads in more than
+//! one call, results in the answer itself or behind a second call, stems, streams, archives, one
+//! poll for many jobs.
 
 mod answers;
 mod body;
@@ -83,8 +84,8 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     build,
 };
 
-/// Reads the recipe, which may be a file: the one place of this adapter that
-/// does, when the settings are read.
+/// Reads the recipe, which may be a file. This is the only file access of this adapter; it happens
+/// when the settings are read.
 fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
     let text = settings.text("recipe")?.ok_or_else(|| {
         SettingsError::at(
@@ -100,7 +101,7 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
     build_adapter(&text, settings)
 }
 
-/// What works by this recipe.
+/// The adapter for this recipe.
 fn build_adapter(
     text: &str,
     settings: &ProviderSettings,
@@ -119,8 +120,8 @@ fn build_adapter(
     }))
 }
 
-/// A header's name for the life of the process: the port wants such names.
-/// There are as many as recipes ever named.
+/// Leaks a header's name, because the port requires static names. Their number is limited by the
+/// recipes loaded.
 fn leak_header_name(name: &str) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,12 +134,12 @@ fn leak_header_name(name: &str) -> &'static str {
     lasting
 }
 
-/// Works by a recipe.
+/// The adapter of a recipe.
 #[derive(Debug)]
 struct RecipeAdapter {
     recipe: Recipe,
     auth_header: &'static str,
-    /// Whether the provider is at the recipe's own address.
+    /// Whether the provider is at the recipe's own base URL.
     at_own_address: bool,
 }
 
@@ -200,8 +201,8 @@ impl Adapter for RecipeAdapter {
     }
 
     fn can_express_size(&self, _: &str, size: (u32, u32)) -> bool {
-        // A recipe that sends no pixels tells the shape by its name, and only for usual shapes is
-        // that the shape that comes.
+        // A recipe that sends no pixels names the shape, and only for common shapes does the result
+        // have that shape.
         let requests = self.recipe.submit.requests();
         let says = |name: &str| requests.iter().any(|request| request.mentions(name));
         let is_plain = ["size", "width", "height"].into_iter().any(says);
@@ -247,7 +248,7 @@ impl Adapter for RecipeAdapter {
         asked: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
-        // Uploads and personas may have members of the same names, which name no job.
+        // Uploads and personas may have fields of the same names, which do not identify a job.
         if asked.stage != SUBMIT {
             return None;
         }
@@ -313,7 +314,7 @@ impl Adapter for RecipeAdapter {
     }
 }
 
-/// The stage of the call that orders.
+/// The stage of the call that submits an order.
 const SUBMIT: &str = "submit";
 
 impl RecipeAdapter {

@@ -9,7 +9,7 @@ use crate::error::{ErrorClass, ProviderError};
 use crate::frame_size;
 use crate::order::{Order, PictureRole, VideoSpec, WorkSpec};
 
-/// Names, what they stand for, and whether every order of the kind has them.
+/// Names, the kinds of their values, and whether every order of the kind has them.
 pub(super) type ValueSpec = (&'static str, ValueKind, bool);
 
 /// The values of every order.
@@ -36,8 +36,7 @@ pub(super) const VIDEO: [ValueSpec; 14] = [
     ("references", ValueKind::Files, false),
 ];
 
-/// The values of songs; `instrumental` is there to be written in any case, and
-/// counts as there where it is true.
+/// The values of songs; `instrumental` can always be written, and counts as present if it is true.
 pub(super) const MUSIC: [ValueSpec; 13] = [
     ("prompt", ValueKind::Text, true),
     ("lyrics", ValueKind::Text, false),
@@ -68,7 +67,7 @@ pub(super) fn is_always_there(name: &str, own: &[ValueSpec]) -> bool {
     all.any(|(known, _, always)| *known == name && *always)
 }
 
-/// The values of an order; `ids` name the files of it that were uploaded.
+/// The values of an order; `ids` are those of its uploaded files.
 pub(super) fn values<'a>(
     recipe: &'a Recipe,
     order: &'a Order,
@@ -125,11 +124,11 @@ fn video_values(video: &VideoSpec, max_seed: u64) -> TemplateValues<'_> {
 
 /// A seed within a range.
 fn fold(seed: u64, max: u64) -> u64 {
-    // With the whole range of u64 there is nothing to fold, and `max + 1` would overflow.
+    // For the whole range of u64 there is nothing to fold, and `max + 1` would overflow.
     max.checked_add(1).map_or(seed, |count| seed % count)
 }
 
-/// A size by all its names.
+/// A size under all its names.
 pub(super) fn size_values<'a>(size: (u32, u32)) -> TemplateValues<'a> {
     TemplateValues::from([
         ("size", TemplateValue::Size(size)),

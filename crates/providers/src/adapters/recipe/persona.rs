@@ -1,5 +1,4 @@
-//! `[persona]`: the call that makes a voice of a clip which the provider made.
-//! Its answer is the persona.
+//! `[persona]`: the call that makes a voice from a clip of the provider. Its answer is the persona.
 
 use std::collections::BTreeMap;
 
@@ -28,12 +27,12 @@ pub(super) const PERSONA: &str = "persona";
 call! {
     /// `[persona]`.
     PersonaSection, "post" {
-        /// What the answer calls the persona.
+        /// The place of the persona's id in the answer.
         pub(super) id: PointerList,
     }
 }
 
-/// What the call may name.
+/// The names that the call may use.
 pub(super) fn names() -> BTreeMap<&'static str, ValueKind> {
     let texts = [
         "clip",
@@ -77,7 +76,7 @@ impl RecipeAdapter {
         Ok(call.mark_submission())
     }
 
-    /// The persona that the answer tells of.
+    /// The persona in the answer.
     pub(super) fn persona_made(
         &self,
         answer: &ProviderResponse,

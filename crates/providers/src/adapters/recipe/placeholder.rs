@@ -1,4 +1,4 @@
-//! Values of orders and jobs, and how one is written: `{name:how|map}`.
+//! Values of orders and jobs, and their format: `{name:how|map}`.
 
 use std::collections::BTreeMap;
 
@@ -20,11 +20,11 @@ pub(super) enum TemplateValue<'a> {
     Size((u32, u32)),
     /// A picture or recording.
     File(OrderFile<'a>),
-    /// Pictures.
+    /// The files of the pictures.
     Files(Vec<OrderFile<'a>>),
 }
 
-/// A file, and what the provider calls it once it has it.
+/// A file, and its id at the provider once it is uploaded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OrderFile<'a> {
     pub(super) file: &'a MediaFile,
@@ -38,10 +38,10 @@ impl<'a> OrderFile<'a> {
     }
 }
 
-/// The values at hand, by name.
+/// The available values, by name.
 pub(super) type TemplateValues<'a> = BTreeMap<&'a str, TemplateValue<'a>>;
 
-/// The kinds of values, which decide how they may be written.
+/// The kinds of values, which determine their possible formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueKind {
     Text,
@@ -51,7 +51,7 @@ pub(super) enum ValueKind {
     Files,
 }
 
-/// The names that may be used, and what they stand for.
+/// The names that may be used, and the kinds of their values.
 pub(super) type ValueNames<'a> = BTreeMap<&'a str, ValueKind>;
 
 /// `{name:how|map}`.
@@ -62,10 +62,10 @@ pub(super) struct Placeholder {
     pub(super) map: Option<String>,
 }
 
-/// How a value is written.
+/// The format of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueFormat {
-    /// As it is.
+    /// The value is inserted unchanged.
     Plain,
     /// A number as text.
     Text,
@@ -85,12 +85,12 @@ pub(super) enum ValueFormat {
     Name,
     /// A file as a part of a multipart body.
     File,
-    /// What the provider calls a file that was uploaded.
+    /// The provider's id of an uploaded file.
     Uploaded,
 }
 
 impl Placeholder {
-    /// Reads what stands between the braces.
+    /// Parses the text between the braces.
     pub(super) fn parse(inner: &str) -> Result<Self, String> {
         let (value, map) = match inner.split_once('|') {
             Some((value, map)) => (value, Some(map.to_owned())),
@@ -110,7 +110,7 @@ impl Placeholder {
         })
     }
 
-    /// Says what is wrong with it where these names and maps are known.
+    /// Checks it, given the known names and maps.
     pub(super) fn check(
         &self,
         names: &ValueNames<'_>,
@@ -155,12 +155,12 @@ impl Placeholder {
         Ok(())
     }
 
-    /// Whether it asks for an address, which only some files have.
+    /// Whether it needs a URL, which only some files have.
     pub(super) fn needs_address(&self) -> bool {
         self.format == ValueFormat::Url
     }
 
-    /// The value; `None` when the order has none.
+    /// The value; `None` if the order has none.
     pub(super) fn value(
         &self,
         values: &TemplateValues<'_>,
@@ -209,7 +209,7 @@ impl Placeholder {
             ValueFormat::Base64 => json!(file.base64()),
             ValueFormat::Mime => json!(file.mime),
             ValueFormat::Name => json!(file.name),
-            // Without it the provider would make something else than was asked.
+            // Without it the provider would make something other than ordered.
             ValueFormat::Url => json!(file.url.as_ref().ok_or_else(|| {
                 let message =
                     "this provider fetches files by URL, but this gateway has no public URL";

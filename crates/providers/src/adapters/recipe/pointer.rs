@@ -1,5 +1,4 @@
-//! Places in answers: JSON pointers with `*` for every item, and conditions
-//! on what is there.
+//! Places in answers: JSON pointers with `*` for every item, and conditions on their values.
 
 use std::fmt;
 
@@ -8,8 +7,7 @@ use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A JSON pointer in which `*` stands for every item of a list or table; empty
-/// for the whole.
+/// A JSON pointer in which `*` matches every item of a list or table; empty for the whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct JsonPointer(Vec<String>);
 
@@ -34,7 +32,7 @@ impl JsonPointer {
         Ok(Self(segments.collect::<Result<_, _>>()?))
     }
 
-    /// Everything at this place that is not null.
+    /// All values at this place that are not null.
     fn all<'v>(&self, body: &'v Value) -> Vec<&'v Value> {
         let mut found = vec![body];
         for segment in &self.0 {
@@ -43,7 +41,7 @@ impl JsonPointer {
                 .flat_map(|value| child_values(value, segment))
                 .collect();
         }
-        // A null counts as absent, so that the next place of a list is looked at.
+        // A null counts as absent, so that the next place of a list is tried.
         found.retain(|value| !value.is_null());
         found
     }
@@ -62,13 +60,12 @@ fn child_values<'v>(value: &'v Value, segment: &str) -> Vec<&'v Value> {
     }
 }
 
-/// One place, or several of which the first that holds something counts.
+/// One place, or several, of which the first with a value counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PointerList(Vec<JsonPointer>);
 
 impl PointerList {
-    /// Puts the JSON that texts at these places hold in the place of the texts.
-    /// A list is not gone into.
+    /// Replaces strings at these places by the JSON that they contain. Lists are not searched.
     pub(super) fn read_texts(&self, body: &mut Value) {
         for JsonPointer(segments) in &self.0 {
             let start = Some(&mut *body);
@@ -85,13 +82,13 @@ impl PointerList {
         }
     }
 
-    /// What is at the first place that holds something.
+    /// The value at the first place that has one.
     pub(super) fn first<'v>(&self, body: &'v Value) -> Option<&'v Value> {
         let mut all = self.0.iter().flat_map(|place| place.all(body));
         all.next()
     }
 
-    /// The list at the first place that holds one.
+    /// The list at the first place that has one.
     pub(super) fn list<'v>(&self, body: &'v Value) -> Option<&'v [Value]> {
         let mut all = self.0.iter().flat_map(|place| place.all(body));
         all.find_map(|value| value.as_array().map(Vec::as_slice))
@@ -160,8 +157,8 @@ impl<'de> Visitor<'de> for PointerListVisitor {
     }
 }
 
-/// Something that is true of an answer or not: that there is something at a
-/// place (not null, false, 0 or empty), or that it equals something.
+/// A condition on an answer: that there is a value at a place (not null, false, 0 or empty), or
+/// that it has a certain value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct AnswerCondition {
     at: PointerList,
@@ -169,7 +166,7 @@ pub(super) struct AnswerCondition {
 }
 
 impl AnswerCondition {
-    /// Whether it is true of this answer.
+    /// Whether it is met by this answer.
     pub(super) fn holds(&self, body: &Value) -> bool {
         let value = self.at.first(body);
         if self.equals.is_empty() {

@@ -1,5 +1,5 @@
-//! Proofs of refusal in a recipe: `[[submit.refusal]]`,
-//! and the codes of `[errors.codes]` under a status of success.
+//! Proofs of refusal in a recipe: `[[submit.refusal]]`, and the codes of `[errors.codes]` with a
+//! success status.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -9,7 +9,7 @@ use super::schema::Recipe;
 use crate::error::ErrorClass;
 use crate::port::RefusalRule;
 
-/// `[[submit.refusal]]`: answers that the provider's documentation names.
+/// `[[submit.refusal]]`: refusals that the provider's documentation lists.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RefusalSection {
@@ -21,7 +21,7 @@ pub(super) struct RefusalSection {
     source: Spanned<String>,
 }
 
-/// What the recipe says of codes, it has from the provider's list of errors.
+/// The recipe has its codes from the provider's list of errors.
 const CODES_SOURCE: &str = "the recipe's [errors.codes]";
 
 impl Recipe {
@@ -36,7 +36,7 @@ impl Recipe {
             source: section.source.get_ref(),
         });
         let mut all = vec![RefusalRule::http_statuses()];
-        // A row without codes would let the status 200 alone prove a refusal.
+        // A row without codes would make the status 200 alone prove a refusal.
         all.extend(Some(by_codes).filter(|row| !row.codes.is_empty()));
         all.extend(own);
         all

@@ -14,7 +14,7 @@ use crate::order::{Order, WorkSpec};
 use crate::port::{AdapterStep, ClipFacts, JobHandle, JobOutput, OutputKind};
 
 impl RecipeAdapter {
-    /// What names a job from now on.
+    /// The handle of a job.
     pub(super) fn handle(
         &self,
         order: &Order,
@@ -27,7 +27,8 @@ impl RecipeAdapter {
             .remembered(|name| order_values::has(&values, name));
         for (name, template) in remembered {
             let value = template.get_ref().text(&values, &self.recipe.maps)?;
-            // Empty text and not nothing: a call whose path needs a missing value cannot be made.
+            // An empty string instead of none, because a call whose path needs a missing value
+            // cannot be made.
             kept.insert(name.clone(), json!(value.unwrap_or_default()));
         }
         let mut handle = json!({"kept": kept});
@@ -37,7 +38,7 @@ impl RecipeAdapter {
         Ok(JobHandle(handle))
     }
 
-    /// The results, from the answer that tells of them.
+    /// The results, from the answer that contains them.
     pub(super) fn finish(
         &self,
         handle: &JobHandle,

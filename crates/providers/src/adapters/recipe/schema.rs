@@ -1,5 +1,5 @@
-//! The recipe language: what a recipe may say, as it is read from TOML.
-//! `docs/providers/recipe.md` explains each line to operators.
+//! The recipe language: the contents of a recipe, as read from TOML. `docs/providers/recipe.md`
+//! explains each line to operators.
 
 use std::collections::BTreeMap;
 
@@ -24,12 +24,12 @@ pub(super) type TemplateMap = BTreeMap<String, Spanned<Template>>;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Recipe {
-    /// Where the provider is, unless the operator says otherwise.
+    /// The provider's base URL, unless the operator sets another.
     pub(super) base_url: Option<Spanned<String>>,
     /// Other hosts that may be sent the credential.
     #[serde(default)]
     pub(super) hosts: Vec<String>,
-    /// A name of a model, by which others are held: whether it has an owner.
+    /// An example of a model's name; others are checked for the same form: whether it has an owner.
     pub(super) model_like: Option<String>,
     #[serde(default)]
     pub(super) auth: AuthSection,
@@ -41,10 +41,10 @@ pub(super) struct Recipe {
     #[serde(default)]
     pub(super) maps: ValueMaps,
     pub(super) submit: Submit,
-    /// Places whose text is JSON, and is read as that.
+    /// Places of strings that contain JSON, which is parsed.
     #[serde(default)]
     pub(super) json_texts: Vec<PointerList>,
-    /// What is true of every answer that is none but an error's envelope.
+    /// A condition that every answer meets unless it is the envelope of an error.
     pub(super) ok: Option<AnswerCondition>,
     /// Files that are handed over before the order.
     pub(super) upload: Option<Upload>,
@@ -59,7 +59,7 @@ pub(super) struct Recipe {
     pub(super) errors: ErrorsSection,
 }
 
-/// `[cost]`: what the answer that tells the end says that the job cost.
+/// `[cost]`: the place of the job's cost in the last answer.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CostSection {
@@ -67,14 +67,14 @@ pub(super) struct CostSection {
     pub(super) unit: CostUnit,
 }
 
-/// `[maps.NAME]`: what a value becomes; `*` is for any that is not listed.
+/// `[maps.NAME]`: replacements of values; `*` matches any value that is not listed.
 pub(super) type ValueMaps = BTreeMap<String, BTreeMap<String, Value>>;
 
 /// `[auth]`: `Authorization: Bearer KEY` when left out.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct AuthSection {
-    /// The header that holds the key, without a word before it.
+    /// The header for the key, without a word before it.
     pub(super) header: Option<Spanned<String>>,
     /// The word before the key.
     pub(super) scheme: Option<String>,
@@ -91,7 +91,7 @@ pub(super) struct PaceSection {
     pub(super) floor_seconds: u16,
     pub(super) ceiling_seconds: u16,
     pub(super) usual_seconds: u16,
-    /// A header by which the provider says when it wants to be asked next.
+    /// A header with the time until the next poll.
     pub(super) after_ms_header: Option<String>,
 }
 
@@ -106,12 +106,12 @@ impl Default for PaceSection {
     }
 }
 
-/// `[state]`: how a poll's answer is read.
+/// `[state]`: how the answer to a poll is read.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[derive(Default)]
 pub(super) struct StateSection {
-    /// Where the status word is.
+    /// The place of the status word.
     pub(super) word: Option<Spanned<PointerList>>,
     pub(super) queued: Vec<Spanned<String>>,
     pub(super) running: Vec<Spanned<String>>,
@@ -123,7 +123,7 @@ pub(super) struct StateSection {
     pub(super) failed_when: Option<AnswerCondition>,
     pub(super) done_when: Option<AnswerCondition>,
     pub(super) progress: Option<PointerList>,
-    /// What the progress counts when all is done.
+    /// The progress of a completed job, in the provider's scale.
     pub(super) progress_full: Option<f64>,
 }
 
@@ -131,14 +131,13 @@ pub(super) struct StateSection {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ResultSection {
-    /// The list of clips; places of an address and of a clip are then within an
-    /// item of it.
+    /// The list of clips; places of URLs and clips are then relative to its items.
     pub(super) items: Option<PointerList>,
     #[serde(default)]
     pub(super) clip: ClipPointers,
-    /// Places of the address.
+    /// Places of the URL.
     pub(super) address: Option<PointerList>,
-    /// Whether the provider's own addresses are fetched with the credential.
+    /// Whether the provider's own URLs are fetched with the credential.
     #[serde(default)]
     pub(super) with_credential: bool,
     /// A path whose answer is the result itself.
@@ -151,13 +150,13 @@ pub(super) struct ResultSection {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ErrorsSection {
-    /// What is true of an answer that is an error, whatever its status.
+    /// A condition for answers that are errors, whatever their status.
     pub(super) when: Option<AnswerCondition>,
     pub(super) code: PointerList,
     pub(super) message: PointerList,
-    /// Classes of the provider's codes; `*` at the end for any rest.
+    /// Classes of the provider's codes; `*` at the end matches any rest.
     pub(super) codes: BTreeMap<String, ErrorClassName>,
-    /// Classes of words in messages, in lower case, where no code tells.
+    /// Classes of words in messages, in lower case, if no code decides.
     pub(super) words: BTreeMap<String, ErrorClassName>,
 }
 

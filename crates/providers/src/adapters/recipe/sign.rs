@@ -1,8 +1,8 @@
-//! `[auth] sign`: calls that are signed with a pair of keys, as Tencent Cloud
-//! wants it (TC3-HMAC-SHA256): the scheme of Amazon's signature 4 with other words.
+//! `[auth] sign`: calls that are signed with a pair of keys, as Tencent Cloud requires
+//! (TC3-HMAC-SHA256): Amazon's Signature Version 4 with other constants.
 //!
-//! Source: `tencentcloud-sdk-python-common` 3.1.195 (`abstract_client.py`,
-//! `sign.py`), November 2026; the tests hold a signature that it made.
+//! Source: `tencentcloud-sdk-python-common` 3.1.195 (`abstract_client.py`, `sign.py`), November
+//! 2026; the tests contain a signature that it made.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use jiff::Timestamp;
@@ -16,7 +16,7 @@ use crate::error::{ErrorClass, ProviderError};
 use crate::port::{AuthHeader, CallSigner, OutgoingCall};
 use crate::secret::Secret;
 
-/// What is wrong with a credential that is no pair.
+/// The message for a credential that is not a pair.
 pub(super) const PAIR: &str = "has two parts; use \"ID:KEY\"";
 
 /// `sign = { method = "tc3", service = "vclm" }`.
@@ -93,7 +93,7 @@ impl CallSigner for Tc3Signer {
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {
-        // A String takes whatever is written.
+        // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })
@@ -106,7 +106,7 @@ fn mac(key: &[u8], text: &str) -> Result<Vec<u8>, ProviderError> {
     Ok(mac.finalize().into_bytes().to_vec())
 }
 
-/// The host as it is sent: with its port where that is not the scheme's own.
+/// The host as it is sent: with its port unless it is the scheme's default.
 fn host(url: &url::Url) -> Result<String, ProviderError> {
     let name = url
         .host_str()
@@ -143,7 +143,7 @@ impl Recipe {
         }
         let upload = self.upload.iter().map(Upload::encoded);
         for request in self.submit.requests().into_iter().chain(upload) {
-            // A form with files gets its bytes while it is sent, after the signature.
+            // A form with files is encoded while it is sent, after the signature.
             if request.encoding == BodyEncoding::Multipart {
                 let message = "a form with files cannot be signed; use encoding = \"json\"";
                 return Err(RecipeFault::new(&request.path.span(), message));

@@ -1,5 +1,4 @@
-//! `[music]`: the values of a song, what may be asked of one, and the clips that
-//! an answer tells of.
+//! `[music]`: the values of a song, its limits, and the clips in an answer.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -20,7 +19,7 @@ use crate::port::{ClipFacts, JobOutput, OutputKind};
 /// Most clips of an order.
 const MOST_CLIPS: usize = 10;
 
-/// `[result.clip]`: what an answer says of a clip, by places within it.
+/// `[result.clip]`: the places of a clip's properties within its item.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ClipPointers {
@@ -40,8 +39,8 @@ pub(super) fn values<'a>(
         requests.iter().any(|request| request.mentions(name))
     };
     let recording = cover_recording(song).filter(|_| names("recording"));
-    // A clip that the provider did not make has no id there. Only a cover's recording can be handed
-    // over in its place.
+    // A clip that the provider did not make has no id there. Only for a cover, the recording can be
+    // sent instead.
     let mut others = song.uploads.iter();
     if others.any(|(field, one)| one.upstream.is_none() && (field != COVER || recording.is_none()))
     {
@@ -52,7 +51,7 @@ pub(super) fn values<'a>(
         let message = "the provider needs the audio file itself, but no copy is stored here";
         return Err(ProviderError::new(ErrorClass::Rejected, message));
     }
-    // What has no place of its own is part of the prompt.
+    // Texts without their own field become part of the prompt.
     let lyrics = song.lyrics();
     let plain = song.text("prompt").filter(|text| lyrics != Some(text));
     let told = [
@@ -62,7 +61,7 @@ pub(super) fn values<'a>(
         lyrics.filter(|_| !names("lyrics")),
     ];
     let mut prompt = told.into_iter().flatten().collect::<Vec<_>>().join("\n");
-    // Everything has a place of its own in this recipe. Every song has a prompt, so it repeats the
+    // Every text has its own field in this recipe. Since every song needs a prompt, it repeats the
     // tags or the lyrics.
     if prompt.is_empty() {
         song.text("tags")
@@ -121,7 +120,7 @@ pub(super) fn values<'a>(
 /// The field that names the clip of which a cover is made.
 const COVER: &str = "cover_clip_id";
 
-/// The recording of that clip.
+/// The recording of the clip to cover.
 fn cover_recording(song: &SongSpec) -> Option<&MediaFile> {
     let mut uploads = song.uploads.iter();
     let found = uploads.find(|(field, _)| field == COVER);
@@ -140,7 +139,7 @@ fn without_fraction(value: Value) -> Value {
     float.map_or(value, |float| json!(float as i64))
 }
 
-/// A title for what has none: some providers want one.
+/// A title for a song without one, because some providers require it.
 fn title_from_prompt(prompt: &str) -> String {
     let line = prompt
         .lines()
@@ -149,7 +148,7 @@ fn title_from_prompt(prompt: &str) -> String {
     line.unwrap_or("Song").chars().take(60).collect()
 }
 
-/// The call for a song that has these values beside those that are always there.
+/// The call for a song that has these values besides those that are always present.
 fn request<'r>(recipe: &'r Recipe, names: &[&str]) -> CallTemplate<'r> {
     let is_there = |name: &str| {
         names.contains(&name) || order_values::is_always_there(name, &order_values::MUSIC)
@@ -157,16 +156,15 @@ fn request<'r>(recipe: &'r Recipe, names: &[&str]) -> CallTemplate<'r> {
     recipe.submit.request_for(is_there)
 }
 
-/// What the submission of an order may depend on.
+/// The values by which variants of the submission can be selected.
 const SHAPES: [&str; 5] = ["lyrics", "style", "instrumental", "clip", "recording"];
 
 impl MusicSection {
-    /// Whether the call hands this over whatever else the order has.
+    /// Whether the calls for all orders contain this value, whatever other values they have.
     fn heeds(&self, recipe: &Recipe, name: &str) -> bool {
         let does = |wanted: &str| self.tasks.iter().any(|task| task == wanted);
         let (extends, covers) = (does("extend"), does("cover"));
-        // Every combination that can select a variant: a field is offered only if no order loses
-        // it.
+        // Every combination that can select a variant: a field is offered only if it is never lost.
         let sets = (0..1_usize << SHAPES.len()).map(|bits| {
             let names = SHAPES.iter().enumerate();
             let names = names
@@ -176,12 +174,12 @@ impl MusicSection {
         });
         sets.filter(|names| extends || !names.contains(&"clip"))
             .filter(|names| covers || !names.contains(&"recording"))
-            // An order is one of the two.
+            // An order has at most one of the two.
             .filter(|names| !["clip", "recording"].iter().all(|one| names.contains(one)))
             .all(|names| request(recipe, &names).mentions(name))
     }
 
-    /// What songs may be asked for.
+    /// The limits of songs.
     pub(super) fn songs(&self, recipe: &Recipe) -> SongLimits {
         let requests = recipe.submit.requests();
         let hands_over = |name: &str| requests.iter().any(|request| request.mentions(name));
@@ -193,7 +191,7 @@ impl MusicSection {
                 "make_instrumental",
                 hands_over("instrumental") || variants.any(|one| one.is_for("instrumental")),
             ),
-            // Without a place of their own the words are part of the prompt.
+            // Without their own field, the lyrics are part of the prompt.
             ("lyrics", hands_over("lyrics") || hands_over("prompt")),
         ];
         let heeded = fields.into_iter().filter(|(_, heeded)| *heeded);
@@ -230,8 +228,8 @@ pub(super) fn check(recipe: &Recipe, section: &Spanned<MusicSection>) -> CheckRe
 }
 
 impl ResultSection {
-    /// The clips that an answer tells of: each item, or each address by itself.
-    /// `job` is the provider's name for what made them.
+    /// The clips in an answer: one for each item, or for each URL. `job` is the provider's id of
+    /// the job that made them.
     pub(super) fn clips_in(
         &self,
         body: &Value,

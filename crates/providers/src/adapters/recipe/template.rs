@@ -1,10 +1,9 @@
-//! Text with places to fill in: `/videos/{id}`, `{seconds:text}`,
-//! `{tier|resolution}`.
+//! Text with placeholders: `/videos/{id}`, `{seconds:text}`, `{tier|resolution}`.
 //!
 //! ```text
-//! {name}        the value, in its own type where it stands alone
-//! {name:how}    written in another way
-//! {name|map}    put through [maps.map]
+//! {name}        the value, in its own type if it is the whole text
+//! {name:how}    the value in another format
+//! {name|map}    the value, translated by [maps.map]
 //! {{ }}         braces
 //! ```
 
@@ -17,7 +16,7 @@ use super::pointer::text_of;
 use super::schema::ValueMaps;
 use crate::error::ProviderError;
 
-/// A piece of a path; a slash in a value is no slash of the path.
+/// Escapes for a segment of a path: a slash in a value must not separate segments.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -84,7 +83,7 @@ impl Template {
         })
     }
 
-    /// Whether it is a path and not a whole address.
+    /// Whether it is a path and not a complete URL.
     pub(super) fn is_path(&self) -> bool {
         matches!(self.0.first(), Some(TemplatePiece::Text(text)) if text.starts_with('/'))
     }
@@ -101,7 +100,7 @@ impl Template {
         }
     }
 
-    /// The name of the file that it stands for.
+    /// The name of the file that it inserts.
     pub(super) fn file(&self) -> Option<&str> {
         let alone = self
             .sole_placeholder()
@@ -109,7 +108,7 @@ impl Template {
         alone.map(|alone| alone.name.as_str())
     }
 
-    /// Says what is wrong with it where these names and maps are known.
+    /// Checks it, given the known names and maps.
     pub(super) fn check(&self, names: &ValueNames<'_>, maps: &ValueMaps) -> Result<(), String> {
         for placeholder in self.placeholders() {
             placeholder.check(names, maps, self.0.len() == 1)?;
@@ -117,8 +116,8 @@ impl Template {
         Ok(())
     }
 
-    /// The value: in its own type when a placeholder stands alone, else text.
-    /// `None` when a value is not there.
+    /// The value: in its own type if the template is a single placeholder, otherwise text. `None`
+    /// if a value is missing.
     pub(super) fn value(
         &self,
         values: &TemplateValues<'_>,
@@ -131,7 +130,7 @@ impl Template {
         Ok(text.map(Value::String))
     }
 
-    /// The text; `None` when a value is not there.
+    /// The text; `None` if a value is missing.
     pub(super) fn text(
         &self,
         values: &TemplateValues<'_>,

@@ -1,5 +1,5 @@
-//! `[upload]`: files that the provider is given before the order, one call for
-//! each. Nothing is ordered by them, so they are repeated freely.
+//! `[upload]`: files that are uploaded before the order, one call for each. Uploads order nothing,
+//! so they may be repeated freely.
 
 use serde_json::{Value, json};
 use toml::Spanned;
@@ -20,11 +20,11 @@ use crate::port::jobs::upload::as_upload_error;
 use crate::port::{AdapterStep, Call, CallContext, CallTarget};
 use crate::response::ProviderResponse;
 
-/// The stage of the call that hands a file over.
+/// The stage of the call that uploads a file.
 const UPLOAD: &str = "upload";
 
 impl Upload {
-    /// The files of an order that are handed over so, in the order of their ids.
+    /// The files of an order to upload, in the order of their ids.
     pub(super) fn files<'a>(
         &self,
         values: &TemplateValues<'a>,
@@ -37,7 +37,7 @@ impl Upload {
         })
     }
 
-    /// Gives the files of an order the ids that they have by now.
+    /// Assigns the ids received so far to the files of an order.
     pub(super) fn assign_ids<'a>(&self, values: &mut TemplateValues<'a>, ids: &'a [Value]) {
         let mut ids = ids.iter();
         let mut named = |handed: &mut OrderFile<'a>| handed.id = ids.next();
@@ -50,8 +50,8 @@ impl Upload {
         }
     }
 
-    /// The call for a file; `ids` are those of the files before it, `at_home`
-    /// where the provider is at the recipe's own address.
+    /// The call for a file; `ids` are those of the previous files; `at_home` if the provider is at
+    /// the recipe's own base URL.
     pub(super) fn call(
         &self,
         recipe: &Recipe,
@@ -69,7 +69,8 @@ impl Upload {
         ]);
         let call = self.encoded().call(UPLOAD, recipe, &values)?;
         let call = call.with_memo(json!({"ids": ids}));
-        // An operator who sends the calls elsewhere does not want files and key to go past that.
+        // An operator with another base URL does not want files and the key to be sent to the
+        // original host.
         let own = self.base_url.as_ref().filter(|_| at_home);
         Ok(match (own, &call.to) {
             (Some(own), CallTarget::Path(path)) => {
@@ -82,7 +83,7 @@ impl Upload {
 }
 
 impl RecipeAdapter {
-    /// What the answer to a call before the order leads to.
+    /// The next step after the answer to a call before the order.
     pub(super) fn read_upload(
         &self,
         section: &Upload,
@@ -102,7 +103,7 @@ impl RecipeAdapter {
 }
 
 impl Recipe {
-    /// The files that are handed over before the order.
+    /// Checks the files that are uploaded before the order.
     pub(super) fn check_upload(&self, names: &ValueNames<'_>) -> CheckResult {
         let files: &[Spanned<String>] = self.upload.as_ref().map_or(&[], |upload| &upload.files);
         for request in self.submit.requests() {

@@ -1,8 +1,7 @@
-//! The names that Replicate's video models give their inputs. Each has its own;
-//! those that differ from the usual ones are in the catalogue.
+//! The input names of Replicate's video models. They differ between models; those that differ from
+//! the most common ones are in the catalogue.
 //!
-//! A model may change them with a new version, and then it answers 422 before
-//! anything is paid for.
+//! A model may change them with a new version, and then answers 422 before anything is charged.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -12,24 +11,23 @@ use crate::frame_size;
 use crate::limits::{Durations, SourcePictureLimits, VideoLimits};
 use crate::order::{MediaFile, PictureRole, VideoSpec};
 
-/// Inputs that are no files, and files with the places that they go to.
+/// Inputs that are not files, and files with their slots.
 pub(super) type PredictionInput<'a> = (Map<String, Value>, Vec<(InputSlot, &'a MediaFile)>);
 
-/// `inputs` of an entry in the catalogue: what is usual is left out.
+/// `inputs` of an entry in the catalogue: the most common names are omitted.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ReplicateInputs {
-    /// The member for the length.
+    /// The field for the length.
     duration: String,
-    /// What `resolution` takes, the shorter side in pixels and written `720p`,
-    /// those included that not every length has; nothing where there is no such
-    /// member.
+    /// The values of `resolution`, as the shorter side in pixels, written `720p`, including those
+    /// not available for every length; empty if there is no such field.
     pub(super) resolutions: Vec<u32>,
     shape: ShapeFormat,
-    /// The members for the first frame and the last.
+    /// The fields for the first frame and the last.
     first: String,
     last: String,
-    /// The list for pictures of what the video is about.
+    /// The list field for reference pictures.
     references: String,
 }
 
@@ -46,7 +44,7 @@ impl Default for ReplicateInputs {
     }
 }
 
-/// How the shape is told.
+/// The format of the shape.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum ShapeFormat {
@@ -54,11 +52,11 @@ enum ShapeFormat {
     Ratio,
     /// `aspect_ratio: "landscape"`, or `"portrait"`.
     Word,
-    /// Not at all: it is 16:9, or that of the picture.
+    /// Not sent: the shape is 16:9, or that of the picture.
     Fixed,
 }
 
-/// What a model is taken for that is not in the catalogue.
+/// The limits assumed for a model that is not in the catalogue.
 pub(super) fn unknown() -> VideoLimits {
     VideoLimits {
         sizes: vec![(1280, 720), (720, 1280)],
@@ -77,7 +75,7 @@ impl ReplicateInputs {
         serde_json::from_value(Value::Object(inputs.clone()))
     }
 
-    /// The model's input, and the files that belong into it.
+    /// The model's input, and the files to insert.
     pub(super) fn fill<'v>(
         &self,
         limits: &VideoLimits,

@@ -1,4 +1,4 @@
-//! The list of predictions, in which a lost submission is looked for.
+//! The list of predictions, in which a lost submission is searched for.
 
 use std::time::SystemTime;
 
@@ -12,7 +12,7 @@ use crate::port::jobs::list::{JobList, agrees};
 use crate::port::{Call, CallTarget, FoundJob, JobHandle, LookupPage};
 use crate::response::{text_at, time_at};
 
-/// The first page, for orders whose prediction could be told from others.
+/// The first page, for orders whose prediction could be identified.
 pub(super) fn first(order: &Order, filled: PredictionInput<'_>) -> Option<Call> {
     identifying_input(order, filled).map(|_| page())
 }
@@ -55,15 +55,14 @@ fn page() -> Call {
     call
 }
 
-/// What a prediction repeats of its input, and the member that tells orders
-/// apart; `None` where nothing does.
+/// The part of the input that a prediction contains, and the field that distinguishes orders;
+/// `None` if nothing does.
 fn identifying_input(
     order: &Order,
     (mut input, files): PredictionInput<'_>,
 ) -> Option<(Map<String, Value>, &'static str)> {
     for (place, file) in files {
-        // Nobody knows how content comes back, nor where an upload that was
-        // lost is.
+        // It is unknown how inline content is returned, and what URL a lost upload has.
         if let Some(url) = &file.url {
             place.put(&mut input, url);
         }
@@ -75,8 +74,8 @@ fn identifying_input(
     input.contains_key(telling).then_some((input, telling))
 }
 
-/// Whether a prediction is one of the order's model. That of a deployment has
-/// the model's name, which only the provider knows.
+/// Whether a prediction is one of the order's model. A prediction of a deployment has the model's
+/// name, which only the provider knows.
 fn is_of_model(model: &str, prediction: &Value) -> bool {
     let at = |pointer| text_at(prediction, pointer);
     if let Some(name) = model.strip_prefix("deployments/") {

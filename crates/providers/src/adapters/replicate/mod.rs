@@ -1,9 +1,9 @@
 //! `replicate`: any model on Replicate that makes a video, Demucs for stems, and
 //! Stable Audio for music.
 //!
-//! Sources: `replicate` 1.0.7 (Python) and 1.4.0 (JS) on the wire;
-//! replicate.com/docs; the model pages for the names of inputs, which are each
-//! model's own ([`inputs`], less sure than the rest).
+//! Sources: `replicate` 1.0.7 (Python) and 1.4.0 (JS) (their requests); replicate.com/docs; the
+//! model pages for the names of inputs, which differ between models ([`inputs`], less certain than
+//! the rest).
 //!
 //! ```text
 //! POST /v1/files                               multipart `content` → {urls: {get}}
@@ -15,19 +15,18 @@
 //! GET  /v1/predictions                         {results: [the same], next}, newest first, 100 a page
 //! ```
 //!
-//! A lost submission is looked for in the list, by its content: a prediction
-//! repeats its input and its model. It would repeat a webhook too, by which one
-//! could be told for certain, but the order names no address for one. Stems can
-//! be told only where the recording was handed over by its own address.
+//! A lost submission is searched for in the list, by its content: a prediction contains its input
+//! and its model. It would also contain a webhook, which would identify it with certainty, but the
+//! order has no URL for one. Stems can be identified only if the recording was sent by its own URL.
 //!
-//! Which of the three a model wants is told by its name: `owner/name`,
-//! `deployments/owner/name`, `owner/name:version` or a version's 64 hex digits.
-//! `Prefer: wait` is never sent: a held answer that gets lost would leave a paid
-//! prediction without an id. Files over 256 kB are uploaded first.
+//! The model's name determines which of the three APIs is used: `owner/name`,
+//! `deployments/owner/name`, `owner/name:version` or a version's 64 hex digits. `Prefer: wait` is
+//! never sent: if a delayed answer were lost, a paid prediction would remain without an id. Files
+//! over 256 kB are uploaded first.
 //!
-//! Unknown: whether a prediction that was called off is paid for in part; the
-//! words of a refusal, which models write themselves ([`is_refusal`] knows the
-//! platform's). Outputs go an hour after the end, and then the job is lost.
+//! Unknown: whether a cancelled prediction is partly charged; the messages of refusals, which
+//! models write themselves ([`is_refusal`] knows those of the platform). Outputs are removed an
+//! hour after the end, and then the job is lost.
 
 mod inputs;
 mod list;
@@ -71,10 +70,10 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     },
 };
 
-/// Most bytes of a file within a request; the documentation's advice.
+/// Most bytes of a file within a request; as the documentation advises.
 const MAX_INLINE_BYTES: usize = 256_000;
 
-/// What Demucs tells apart, by its own names, in the order of a full split.
+/// The stems of Demucs, with its own names, in the order of a full split.
 const STEMS: [(StemGroup, &str); 5] = [
     (StemGroup::Vocals, "vocals"),
     (StemGroup::Drums, "drums"),
@@ -116,7 +115,7 @@ struct ReplicateAdapter {
     catalogue: ProtocolCatalogue,
 }
 
-/// What is wrong with `inputs` of an entry in the catalogue.
+/// The fault of `inputs` in a catalogue entry.
 pub(super) fn fault_of_inputs(inputs: &Map<String, Value>) -> Option<String> {
     ReplicateInputs::read(inputs)
         .err()
@@ -146,7 +145,7 @@ impl Adapter for ReplicateAdapter {
     fn model_names(&self) -> ModelNames {
         ModelNames {
             most_segments: 3,
-            // A version runs by itself, whatever model is named beside it.
+            // A version runs on its own, whatever model is named with it.
             colons: false,
             reserved: &["predictions", "versions"],
         }
@@ -157,13 +156,13 @@ impl Adapter for ReplicateAdapter {
         if !versioned && !model.contains('/') {
             return Some(format!("{model:?} is not a model; use \"owner/name\""));
         }
-        // Replicate offers its demucs by version alone, as all that others publish.
+        // Replicate offers demucs only by version, like all models published by others.
         let by_version = !versioned && model.contains("demucs");
         by_version.then(|| format!("{model} must have a version; use \"{model}:…\""))
     }
 
     fn can_express_size(&self, model: &str, size: (u32, u32)) -> bool {
-        // What the model is not known to make, the operator says that it does.
+        // For an unknown model, the operator's configuration decides.
         let Some(known) = self.catalogue.find(model) else {
             return true;
         };
@@ -212,7 +211,7 @@ impl Adapter for ReplicateAdapter {
         Ok(AdapterStep::submitted(handle(order, &id)))
     }
 
-    /// The machine's time, by which most models are paid for.
+    /// The machine's time, for which most models are charged.
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         let body = answer.json().ok()?;
         ProviderCost::at_pointer(&body, "/metrics/predict_time", CostUnit::ComputeSeconds)
@@ -223,7 +222,7 @@ impl Adapter for ReplicateAdapter {
             .json()
             .ok()
             .and_then(|body| text_at(&body, "/status"));
-        // The answer is the prediction, and may say that it still runs.
+        // The answer is the prediction, which may still be running.
         answer.status.is_success() && matches!(status.as_deref(), Some("canceled" | "aborted"))
     }
 
@@ -250,7 +249,7 @@ impl ReplicateAdapter {
         inputs.unwrap_or_default()
     }
 
-    /// The inputs that are no files, and the files with their members.
+    /// The inputs that are not files, and the files with their fields.
     fn prediction_input<'o>(&self, order: &'o Order) -> Result<PredictionInput<'o>, ProviderError> {
         match &order.work {
             WorkSpec::Video(video) => {
@@ -279,7 +278,7 @@ impl ReplicateAdapter {
         }
     }
 
-    /// The upload of the next large file, or the submission when all are there.
+    /// The upload of the next large file, or the submission when all are uploaded.
     fn next(&self, order: &Order, uploaded: &[String]) -> Result<Call, ProviderError> {
         let (mut input, files) = self.prediction_input(order)?;
         let mut urls = uploaded.iter();
@@ -308,8 +307,8 @@ impl ReplicateAdapter {
             }
             None => format!("/v1/models/{}/predictions", encode_path(&order.model)),
         };
-        // No `Prefer: wait`: a held answer that is lost would leave a paid prediction without an
-        // id.
+        // No `Prefer: wait`: if a delayed answer were lost, a paid prediction would remain without
+        // an id.
         Ok(Call::post("submit", path, body).mark_submission())
     }
 }
@@ -330,7 +329,7 @@ fn is_large(file: &MediaFile) -> bool {
     file.url.is_none() && file.bytes.len() > MAX_INLINE_BYTES
 }
 
-/// The version in `owner/name:version`, or a version by itself.
+/// The version in `owner/name:version`, or a plain version.
 fn version(model: &str) -> Option<&str> {
     let bare = model.len() == 64 && model.bytes().all(|byte| byte.is_ascii_hexdigit());
     let after = model.split_once(':').map(|(_, version)| version);
@@ -382,8 +381,8 @@ fn is_refusal(message: &str) -> bool {
     ENDS.class(&said) == Some(ErrorClass::Refused)
 }
 
-/// A prediction's error is a sentence. The official models end it with a code
-/// in brackets; the others write what Python raised.
+/// A prediction's error is a message. With official models it ends with a code in brackets; with
+/// others it is a Python exception.
 const ENDS: FailureTable = FailureTable {
     codes: &[],
     words: &[

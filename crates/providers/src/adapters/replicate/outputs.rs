@@ -6,8 +6,7 @@ use super::STEMS;
 use crate::order::StemTarget;
 use crate::port::{JobHandle, JobOutput, OutputKind};
 
-/// An address, a list of them, or an object of them. A model's preview pictures
-/// may be among them.
+/// A URL, a list of URLs, or an object of URLs. A model's preview pictures may be among them.
 pub(super) fn outputs(handle: &JobHandle, output: &Value) -> Vec<JobOutput> {
     if let stems @ ("all" | "vocals" | "drums" | "bass" | "guitar" | "piano") = handle.text("stems")
     {
@@ -31,7 +30,7 @@ pub(super) fn outputs(handle: &JobHandle, output: &Value) -> Vec<JobOutput> {
         .collect()
 }
 
-/// With one stem wanted, `other` is everything else.
+/// With one stem requested, `other` is everything else.
 fn stem_outputs(wanted: &str, output: &Value) -> Vec<JobOutput> {
     let at = |name: &str| output.get(name).and_then(Value::as_str);
     let mut outputs = Vec::new();
@@ -44,7 +43,7 @@ fn stem_outputs(wanted: &str, output: &Value) -> Vec<JobOutput> {
         .iter()
         .find(|(_, name)| *name == wanted)
         .map_or(StemTarget::Other, |(group, _)| StemTarget::Without(*group));
-    // Without a single stem the rest alone is no separation.
+    // Without any stem, the rest alone is not a separation.
     if !outputs.is_empty() {
         outputs.extend(at("other").map(|url| JobOutput::stem_at(rest, url)));
     }

@@ -314,7 +314,7 @@ fn a_lost_prediction_is_looked_for_by_its_input() {
         "me/film",
         json!({"model": "me/film", "created_at": "2023-11-14T22:00:00Z"})
     ));
-    // What was removed an hour after the end tells nothing.
+    // A prediction whose data was removed an hour after the end proves nothing.
     assert!(!told("me/film", json!({"model": "me/film", "input": {}})));
     let named = format!("me/film:{version}");
     assert!(told(

@@ -1,23 +1,21 @@
-//! `runway`: the Runway developer API, with Runway's own models and others'
-//! that it resells.
+//! `runway`: the Runway developer API, with Runway's own models and resold ones.
 //!
-//! Sources: the `runwayml` SDK 5.24.0 (Python; its types also give what each
-//! model takes) and `@runwayml/sdk` 4.20.1 (JS) on the wire; docs.dev.runwayml.com.
+//! Sources: the `runwayml` SDK 5.24.0 (Python; its types also list the inputs of each model) and
+//! `@runwayml/sdk` 4.20.1 (JS), their requests; docs.dev.runwayml.com.
 //!
 //! ```text
 //! POST   /v1/uploads         {filename, type} → {uploadUrl, fields, runwayUri}
 //! POST   {uploadUrl}         the form: all fields, the file last
 //! POST   /v1/image_to_video  │ /v1/text_to_video → {id}
 //! GET    /v1/tasks/{id}      PENDING │ THROTTLED │ RUNNING │ SUCCEEDED │ FAILED │ CANCELLED
-//! DELETE /v1/tasks/{id}      calls a running task off, deletes one that has ended
+//! DELETE /v1/tasks/{id}      cancels a running task, deletes an ended one
 //! ```
 //!
 //! Every call carries `X-Runway-Version`. THROTTLED means that the task waits
 //! for the account's own other tasks.
 //!
-//! Common knowledge only: that an empty account is told by a 400 that speaks of
-//! credits. Which model takes what is in the
-//! catalogue.
+//! Only common knowledge, not documented: that an empty account is reported by a 400 that mentions
+//! credits. The inputs of each model are in the catalogue.
 
 mod models;
 
@@ -54,7 +52,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     },
 };
 
-/// The version of the API that this file speaks.
+/// The version of the API that this file uses.
 const VERSION: &str = "2024-11-06";
 
 /// Longest `data:` address of a picture.
@@ -87,7 +85,7 @@ struct RunwayAdapter {
     catalogue: ProtocolCatalogue,
 }
 
-/// What is wrong with `inputs` of an entry in the catalogue.
+/// The fault of `inputs` in a catalogue entry.
 pub(super) fn fault_of_inputs(inputs: &Map<String, Value>) -> Option<String> {
     RunwayInputs::read(inputs)
         .err()
@@ -149,7 +147,7 @@ impl Adapter for RunwayAdapter {
         }
     }
 
-    /// A task that has ended says what it cost, one that runs an `estimatedCost`.
+    /// A task that has ended has its cost, a running one an `estimatedCost`.
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         ProviderCost::at_pointer(&answer.json().ok()?, "/cost/credits", CostUnit::Credits)
     }
@@ -160,9 +158,8 @@ impl RunwayAdapter {
         self.catalogue.video(model, models::unknown())
     }
 
-    /// The next call for an order some of whose pictures have addresses already:
-    /// room for the next picture that is too large for the order's body, else the
-    /// submission.
+    /// The next call for an order some of whose pictures already have URLs: an upload slot for the
+    /// next picture that is too large for the order's body, otherwise the submission.
     fn next(&self, order: &Order, mut ready: Vec<String>) -> Result<Call, ProviderError> {
         let video = order.video()?;
         // `ready` is in the order of `pictures`, so its length says which one is next.
@@ -187,7 +184,7 @@ impl RunwayAdapter {
         let known = self.catalogue.find(&order.model);
         let inputs = known.and_then(|known| RunwayInputs::read(&known.inputs).ok());
         let inputs = inputs.unwrap_or_default();
-        // Runway counts UTF-16 units, while the limits are checked in characters.
+        // Runway counts UTF-16 units, while limits are checked in characters.
         if video.prompt.encode_utf16().count() > longest {
             let message = format!("the prompt is longer than {longest} UTF-16 units");
             return Err(ProviderError::new(ErrorClass::Rejected, message));
@@ -235,7 +232,7 @@ impl RunwayAdapter {
             if position == REFERENCE {
                 references.push(json!({"uri": uri}));
             } else {
-                // Without a position some models take a picture for a reference.
+                // Without a position some models treat a picture as a reference.
                 first_and_last.push(json!({"uri": uri, "position": position}));
             }
         }
@@ -252,16 +249,16 @@ impl RunwayAdapter {
     }
 }
 
-/// The pictures that are sent, with the words for their places.
+/// The pictures that are sent, with the words for their positions.
 fn pictures(video: &VideoSpec) -> impl Iterator<Item = (&'static str, &MediaFile)> {
     let references = video.references().map(|file| (REFERENCE, file));
     video.frames(["first", "last"]).chain(references)
 }
 
-/// The place of what is no frame.
+/// The position of a picture that is not a frame.
 const REFERENCE: &str = "reference";
 
-/// The picture's address, unless it has to be uploaded.
+/// The picture's URL, unless it has to be uploaded.
 fn address(file: &MediaFile) -> Option<String> {
     // The length of base64, and room for `data:` and the media type.
     let fits = file.bytes.len().div_ceil(3) * 4 + 64 <= MAX_DATA_URL_BYTES;
@@ -273,8 +270,8 @@ fn versioned(call: Call) -> Call {
     call.with_header("X-Runway-Version", VERSION)
 }
 
-/// `{"error": "Validation of body failed", "issues": [{"path", "message"}]}`:
-/// only the issues say what is wrong.
+/// `{"error": "Validation of body failed", "issues": [{"path", "message"}]}`: only the issues
+/// describe the fault.
 fn describe(body: &Value) -> ErrorDescription {
     let said = ErrorDescription::at(body, "/code", "/error");
     let issues = body["issues"].as_array().into_iter().flatten();
@@ -304,9 +301,8 @@ fn class_by_words(error: ProviderError) -> ProviderError {
     error
 }
 
-/// The codes of docs.dev.runwayml.com, "Handle Task Failures".
-/// `INTERNAL.BAD_OUTPUT`, other `INTERNAL` codes and those of third parties may
-/// go away.
+/// The codes of docs.dev.runwayml.com, "Handle Task Failures". `INTERNAL.BAD_OUTPUT`, other
+/// `INTERNAL` codes and those of third parties may be temporary.
 const ENDS: FailureTable = FailureTable {
     codes: &[
         ("SAFETY.", ErrorClass::Refused),

@@ -1,5 +1,5 @@
-//! Inputs of Runway's models, its own and others': what each takes is in the
-//! catalogue, with the way in which its size is said.
+//! Inputs of Runway's models, its own and others': the inputs of each are in the catalogue, with
+//! the format of its size.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use serde_json::{Map, Value};
 use crate::frame_size;
 use crate::limits::{Durations, SourcePictureLimits, VideoLimits};
 
-/// How a size is said.
+/// The format of a size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum SizeFormat {
     /// `ratio: "1280:720"`
     #[default]
     Pixels,
-    /// `ratio: "16:9"` beside `resolution`.
+    /// `ratio: "16:9"` next to `resolution`.
     Shape,
     /// `resolution` alone: the picture or the model decides on the shape.
     Tier,
     /// `ratio: "auto_720p"`: the picture decides on the shape.
     Auto,
-    /// Not at all.
+    /// No pictures are accepted.
     Nothing,
 }
 
@@ -30,7 +30,7 @@ pub(super) enum SizeFormat {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RunwayInputs {
-    /// How the size is said without frames, and with some.
+    /// The format of the size without frames, and with frames.
     text: SizeFormat,
     picture: SizeFormat,
     /// Words of `resolution`, by the shorter side.
@@ -42,7 +42,7 @@ impl RunwayInputs {
         serde_json::from_value(Value::Object(inputs.clone()))
     }
 
-    /// How the size is said.
+    /// The format of the size.
     pub(super) const fn size_format(&self, with_picture: bool) -> SizeFormat {
         if with_picture {
             self.picture
@@ -51,14 +51,14 @@ impl RunwayInputs {
         }
     }
 
-    /// The word for a size's fineness.
+    /// The word for a size's resolution.
     pub(super) fn tier(&self, size: (u32, u32)) -> String {
         let word = self.resolutions.get(&size.0.min(size.1));
         word.cloned().unwrap_or_else(|| frame_size::tier(size))
     }
 }
 
-/// What a model is taken for that is not in the catalogue.
+/// The limits assumed for a model that is not in the catalogue.
 pub(super) fn unknown() -> VideoLimits {
     VideoLimits {
         sizes: vec![(1280, 720), (720, 1280)],

@@ -1,9 +1,8 @@
-//! `suno-family`: the music dialect of Suno-style aggregators, which Mediagate
-//! speaks too.
+//! `suno-family`: the music dialect of Suno-style aggregators, which Mediagate offers too.
 //!
-//! Sources, all third-party: the public pages of several aggregators, new-api's
-//! source, notes of the web client's traffic; and Mediagate's own endpoints. No
-//! SDK. What the sources disagree on is read both ways.
+//! Sources, all third-party: the public pages of several aggregators, new-api's source, notes of
+//! the web client's traffic; and Mediagate's own endpoints. No SDK. Where the sources disagree,
+//! both forms are accepted.
 //!
 //! ```text
 //! POST /submit/music     task, mv, … → {code: "success", data: id │ record} or the bare record
@@ -13,11 +12,11 @@
 //! POST /uploads/audio …  see `upload`
 //! ```
 //!
-//! Paths are below the brand's segment, which is part of the base address.
+//! Paths are below the brand's segment, which is part of the base URL.
 //!
-//! Unknown: how to call a task off (so nothing is); whether anyone
-//! keeps `Idempotency-Key`s (so an unclear submission is repeated only when the
-//! settings say so); `stem_type_id`s other than 91, which every source sends.
+//! Unknown: how to cancel a task (so that is not supported); whether any aggregator supports
+//! `Idempotency-Key` (so an unclear submission is repeated only if the settings allow it);
+//! `stem_type_id`s other than 91, which every source sends.
 
 mod record;
 mod upload;
@@ -48,7 +47,7 @@ pub(super) const PROTOCOL: Protocol = Protocol {
     build,
 };
 
-/// What most aggregators do beside stems, by the word in `task`.
+/// The tasks that most aggregators offer besides stems, by the word in `task`.
 const TASKS: [&str; 7] = [
     "generate",
     "extend",
@@ -78,13 +77,13 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
 
 #[derive(Debug)]
 struct SunoFamilyAdapter {
-    /// How the service takes recordings that are not its own.
+    /// How recordings of other origin are uploaded.
     upload: UploadMode,
-    /// What it does beside stems.
+    /// The tasks that it offers besides stems.
     tasks: Vec<String>,
     /// Whether it has `POST /fetch`.
     batch: bool,
-    /// Whether it keeps `Idempotency-Key`s.
+    /// Whether it supports `Idempotency-Key`.
     deduplicates: bool,
 }
 
@@ -160,7 +159,7 @@ impl Adapter for SunoFamilyAdapter {
         let body = answer.json().ok()?;
         let data = body.get("data").unwrap_or(&body);
         let id = match data {
-            // An error may have a sentence there.
+            // An error may have a message there.
             Value::String(text) => Some(text.clone()).filter(|text| is_id(text)),
             record => record::id(record),
         };
@@ -201,15 +200,15 @@ impl Adapter for SunoFamilyAdapter {
     ) -> Vec<Result<AdapterStep, ProviderError>> {
         let found = match envelope(answer).map(|data| data.as_array().cloned()) {
             Ok(Some(found)) => found,
-            // Whatever is wrong with the list is wrong with no job in it.
+            // A fault of the list is not a fault of any job in it.
             Ok(None) => {
                 let error =
                     ProviderError::unreadable("the provider's response has no list of tasks");
                 return vec![Err(error); handles.len()];
             }
             Err(error) => {
-                // These are about the call, which may be tried again. Any other class could be read
-                // as the end of each job.
+                // These concern the call, which may be retried. Any other class could be taken for
+                // the end of each job.
                 let class = match error.class {
                     ErrorClass::RateLimited | ErrorClass::Unavailable | ErrorClass::Credentials => {
                         error.class
@@ -234,8 +233,8 @@ impl Adapter for SunoFamilyAdapter {
 }
 
 impl SunoFamilyAdapter {
-    /// The upload of the first recording that the provider does not have yet,
-    /// else the submission. `known` has the ids that uploads brought, by field.
+    /// The upload of the first recording that the provider does not have yet, else the submission.
+    /// `known` has the ids from uploads, by field.
     fn next_call(
         &self,
         order: &Order,
@@ -276,8 +275,7 @@ impl SunoFamilyAdapter {
     }
 }
 
-/// The recordings that the provider has to have first, by the field that holds
-/// their ids.
+/// The recordings to upload first, by the field for their ids.
 fn recordings(work: &WorkSpec) -> Vec<(&str, &SourceRecording)> {
     match work {
         WorkSpec::Stems(stems) => vec![("continue_clip_id", &stems.source)],
@@ -296,7 +294,7 @@ fn music(order: &Order, known: Map<String, Value>) -> Value {
     let mut body = match &order.work {
         WorkSpec::Song(song) => {
             let mut body = song.fields.clone();
-            // The caller's hook is called by whoever has the order.
+            // The caller's hook is called by this gateway, not by the provider.
             body.remove("notify_hook");
             match song.task.as_str() {
                 "" | "generate" => body.remove("task"),
@@ -316,7 +314,7 @@ fn music(order: &Order, known: Map<String, Value>) -> Value {
                 "stem_type_id": 91, "stem_type_group_name": name, "stem_task": task,
             });
             let mut body = fields.as_object().cloned().unwrap_or_default();
-            // Where it is required, it names the account that has the clip.
+            // If required, it names the account that owns the clip.
             let clip = stems.source.upstream.as_ref();
             if let Some(task) = clip.and_then(|clip| clip.task_id.as_ref()) {
                 body.insert("task_id".into(), json!(task));
@@ -332,8 +330,7 @@ fn music(order: &Order, known: Map<String, Value>) -> Value {
     Value::Object(body)
 }
 
-/// Puts an id where a field says: `cover_clip_id`, or `mashup_clip_ids[1]` for
-/// a place in a list.
+/// Inserts an id in a field: `cover_clip_id`, or `mashup_clip_ids[1]` for a place in a list.
 fn put(body: &mut Map<String, Value>, field: &str, id: Value) {
     let place = field
         .strip_suffix(']')
@@ -376,7 +373,7 @@ fn is_id(text: &str) -> bool {
     text.chars().all(is_plain) && text.contains(|sign: char| sign.is_ascii_digit())
 }
 
-/// The codes by which relays of this family turn a request down.
+/// The codes with which relays of this family reject a request.
 const REFUSALS: [&str; 10] = [
     "429",
     "*quota*",
@@ -399,7 +396,7 @@ fn read_persona(answer: &ProviderResponse) -> Result<AdapterStep, ProviderError>
     }])
 }
 
-/// What is in the envelope, or the answer itself where there is none.
+/// The data in the envelope, or the answer itself if there is none.
 fn envelope(answer: &ProviderResponse) -> Result<Value, ProviderError> {
     let mut body = answer.success(describe).map_err(class_by_code)?;
     let success = match body.get("code") {
@@ -417,7 +414,7 @@ fn envelope(answer: &ProviderResponse) -> Result<Value, ProviderError> {
         return Ok(data);
     }
     let error = answer.failure(describe);
-    // An error that comes with data may have been no refusal.
+    // An error with data may not be a refusal.
     let class = match data {
         Value::Null => ErrorClass::Rejected,
         _ => ErrorClass::Unclear,
@@ -438,7 +435,7 @@ fn class_by_code(error: ProviderError) -> ProviderError {
     let code = error.code.as_deref().unwrap_or_default().to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| code.contains(word));
     let class = match code.as_str() {
-        // Of Mediagate: an earlier submission with this key may have been taken.
+        // From Mediagate: an earlier submission with this key may have been accepted.
         "still_running" | "submission_unconfirmed" | "idempotency_conflict" => ErrorClass::Unclear,
         "budget_exceeded" => ErrorClass::Account,
         "429" => ErrorClass::RateLimited,
@@ -450,7 +447,7 @@ fn class_by_code(error: ProviderError) -> ProviderError {
     error.with_class(class)
 }
 
-/// Which errors of a poll say that there is no such task.
+/// Whether an error of a poll means that there is no such task.
 fn is_gone(answer: &ProviderResponse, error: &ProviderError) -> bool {
     let code = error.code.as_deref().unwrap_or_default();
     answer.status == 404 || code.contains("not_found") || code.contains("not_exist")

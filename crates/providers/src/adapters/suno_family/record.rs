@@ -1,8 +1,8 @@
-//! The records of the dialect: what a task and its clips say of themselves.
+//! The records of the dialect: the state of a task and its clips.
 //!
-//! A task is done when every clip is; where some clips failed, the others are
-//! delivered. Task words are those of the job record and those of the bare
-//! record, of which some services answer with the one and some with the other.
+//! A task is done when every clip is; if some clips failed, the others are delivered. Status words
+//! of tasks include those of the job record and of the bare record, because services use one or the
+//! other.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ pub(super) fn id(record: &Value) -> Option<String> {
     text_at(record, "/task_id").or_else(|| text_at(record, "/id"))
 }
 
-/// What a word means.
+/// The meaning of a status word.
 enum SunoStatus<'a> {
     Running,
     Done,
@@ -45,7 +45,7 @@ fn clip_word(word: &str) -> SunoStatus<'_> {
     }
 }
 
-/// How a task stands.
+/// Reads the state of a task.
 pub(super) fn read(handle: &JobHandle, task: &Value) -> Result<AdapterStep, ProviderError> {
     let members = ["data", "clips"].map(|name| task[name].as_array());
     let clips = members.into_iter().flatten().next();
@@ -104,8 +104,8 @@ fn facts(handle: &JobHandle, clip: &Value, stems: bool) -> ClipFacts {
     }
 }
 
-/// What a stem clip holds: its group's name, else the end of its title, which
-/// is `Song (Vocals)` or `Song - Vocals`.
+/// The stem of a clip: by its group's name, otherwise by the end of its title, which is `Song
+/// (Vocals)` or `Song - Vocals`.
 fn stem(clip: &Value) -> Option<StemTarget> {
     let name = text_at(clip, "/metadata/stem_type_group_name");
     name.and_then(|name| stem_names::target(&name)).or_else(|| {
@@ -132,8 +132,8 @@ fn failure(task: &Value, clips: &[Value]) -> ProviderError {
     ENDS.error(ErrorDescription { code, message })
 }
 
-/// Words of `error_type` and of the sentence beside it, as clips and tasks of
-/// several aggregators show them.
+/// Words of `error_type` and of the message with it, as clips and tasks of several aggregators show
+/// them.
 const ENDS: FailureTable = FailureTable {
     codes: &[
         ("moderation", ErrorClass::Refused),

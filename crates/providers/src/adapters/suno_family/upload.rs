@@ -10,9 +10,8 @@
 //!         POST /uploads/audio/{id}/initialize-clip → clip_id
 //! ```
 //!
-//! `direct` is what Mediagate takes. Nothing here is paid for, so all of it may
-//! be repeated. Unknown: the words of an upload that is not complete; only
-//! `error` is taken as an end.
+//! `direct` is what Mediagate takes. Nothing here is charged, so all of it may be repeated.
+//! Unknown: the status words of an incomplete upload; only `error` counts as an end.
 
 use std::time::Duration;
 
@@ -26,18 +25,18 @@ use crate::port::jobs::upload;
 use crate::port::{Call, CallContext, FormPart, MAX_ANSWER_BYTES, RequestBody};
 use crate::response::{ProviderResponse, required_text, text_at};
 
-/// How the service takes recordings.
+/// How recordings are uploaded.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum UploadMode {
-    /// In five hops by way of a bucket.
+    /// In five steps through a bucket.
     S3,
-    /// In one form.
+    /// The file is uploaded in one form.
     Direct,
-    /// Not at all.
+    /// Uploads are not supported.
     None,
 }
 
-/// What an answer to a hop leads to.
+/// The next step after an answer.
 pub(super) enum UploadStep {
     /// The next one.
     Next(Box<Call>),
@@ -51,13 +50,13 @@ impl UploadStep {
     }
 }
 
-/// Between two looks at an upload.
+/// The pause between two polls of an upload.
 const WAIT: Duration = Duration::from_secs(2);
-/// Most looks at an upload.
+/// Most polls of an upload.
 const MAX_UPLOAD_POLLS: u64 = 60;
 
 impl UploadMode {
-    /// The first hop for the recording that `field` is to name.
+    /// The first step for the recording of `field`.
     pub(super) fn start(
         self,
         order: &Order,
@@ -98,7 +97,7 @@ fn title(order: &Order, file: &MediaFile) -> String {
     }
 }
 
-/// Reads the answer to a hop.
+/// Reads the answer to a step.
 pub(super) fn read(
     order: &Order,
     asked: &CallContext,
@@ -151,7 +150,8 @@ pub(super) fn read(
                         why.unwrap_or_else(|| "the provider cannot use the audio file".into());
                     return Err(ProviderError::new(ErrorClass::Rejected, why));
                 }
-                // Nothing was ordered, so the order may go elsewhere rather than wait on.
+                // Nothing was ordered, so the order may be sent elsewhere instead of waiting
+                // longer.
                 _ if looks >= MAX_UPLOAD_POLLS => {
                     let message = "the provider did not finish processing the upload";
                     return Err(ProviderError::new(ErrorClass::Unavailable, message));
@@ -159,7 +159,7 @@ pub(super) fn read(
                 _ => UploadStep::next(look(looks).with_delay(WAIT)),
             }
         }
-        // Both `direct` and the last hop answer with the clip.
+        // Both `direct` and the last step return the clip.
         _ => finished_upload(memo, field, &envelope(answer)?)?,
     })
 }

@@ -1,19 +1,17 @@
-//! Failure codes and words by which a provider tells that a job failed.
+//! Failure codes and words with which providers describe a job's failure.
 //!
-//! Most failures may go away: the order can be placed again. Some say that the
-//! order itself is at fault, or its content: repeated it would fail again, and
-//! might be paid for again.
+//! Most failures may be temporary: the order can be placed again. Some are caused by the order
+//! itself, or its content: repeated it would fail again, and might be charged again.
 
 use crate::error::{ErrorBasis, ErrorClass, ErrorDescription, ProviderError};
 
-/// A provider's ways of saying why a job failed. What is in neither list is
-/// [`ErrorClass::Failed`], but for a code that is an HTTP status of the caller's
-/// fault.
+/// A provider's descriptions of failures. Anything in neither list is [`ErrorClass::Failed`],
+/// except a code that is a 4xx HTTP status.
 #[derive(Debug, Clone, Copy)]
 pub struct FailureTable {
-    /// Beginnings of codes; the first that fits holds.
+    /// Prefixes of codes; the first match is used.
     pub codes: &'static [(&'static str, ErrorClass)],
-    /// Words of messages in lower case, for failures whose code says nothing.
+    /// Words of messages in lower case, for failures whose code is not specific.
     pub words: &'static [(&'static str, ErrorClass)],
 }
 
@@ -23,7 +21,7 @@ impl FailureTable {
         ProviderError::from_job(self.class(&said).unwrap_or(ErrorClass::Failed), said)
     }
 
-    /// What the code, else the message, says of the job.
+    /// The class according to the code, otherwise the message.
     pub fn class(&self, said: &ErrorDescription) -> Option<ErrorClass> {
         let code = said.code.as_deref().unwrap_or_default();
         let by_code = self.codes.iter().find(|(start, _)| begins(code, start));
@@ -34,9 +32,8 @@ impl FailureTable {
     }
 }
 
-/// What an error of a question about a job means: a job that was taken does not
-/// end because the question was wrong. `is_gone` where it says that there is no
-/// such job.
+/// Classifies the error of a poll: an accepted job does not end because of a wrong request.
+/// `is_gone` if it means that there is no such job.
 pub fn as_poll_error(error: ProviderError, is_gone: bool) -> ProviderError {
     let class = match error.class {
         ErrorClass::Rejected if is_gone => ErrorClass::Missing,
@@ -49,11 +46,11 @@ pub fn as_poll_error(error: ProviderError, is_gone: bool) -> ProviderError {
 /// Numbers are compared whole.
 fn begins(code: &str, start: &str) -> bool {
     let is_number = start.bytes().all(|byte| byte.is_ascii_digit());
-    // Google's `1` is CANCELLED and must not fit `13`, which is INTERNAL.
+    // Google's `1` is CANCELLED and must not match `13`, which is INTERNAL.
     code == start || (!is_number && code.starts_with(start))
 }
 
-/// Some give an HTTP status for a code.
+/// Some providers use an HTTP status as a code.
 fn class_of_status(code: &str) -> Option<ErrorClass> {
     matches!(code, "400" | "404" | "413" | "415" | "422").then_some(ErrorClass::Unfit)
 }

@@ -1,5 +1,5 @@
-//! Looking for an order's job in a provider's list, told by what the provider
-//! repeats of the request.
+//! Search for an order's job in a provider's list, by the parts of the request that the list
+//! contains.
 
 use std::time::SystemTime;
 
@@ -10,26 +10,26 @@ use crate::port::find::is_older;
 use crate::port::{Call, FoundJob, JobHandle};
 use crate::response::{required_list, text_at, time_at};
 
-/// Most bytes of a list: each job in it may repeat its prompt.
+/// Most bytes of a list: each job in it may contain its prompt.
 pub const MAX_LIST_BYTES: u64 = 32_000_000;
 
-/// Where a provider lists its jobs, and how one of them looks.
+/// A provider's list of jobs, and the format of its items.
 #[derive(Debug, Clone, Copy)]
 pub struct JobList {
-    /// Its path.
+    /// The path of the list.
     pub path: &'static str,
-    /// What is asked for on every page.
+    /// Query parameters of every page.
     pub query: &'static [(&'static str, &'static str)],
     /// Where the jobs are in the answer.
     pub items: &'static str,
     /// Where a job's id is.
     pub id: &'static str,
-    /// Where its birth is.
+    /// The place of its creation time.
     pub created_at: &'static str,
 }
 
 impl JobList {
-    /// The call for a page; which one is added by the adapter.
+    /// The call for a page; the adapter adds the page.
     pub fn page(&self) -> Call {
         let mut call = Call::get("find", self.path);
         call.limit_bytes = MAX_LIST_BYTES;
@@ -42,7 +42,7 @@ impl JobList {
         required_list(body, self.items)
     }
 
-    /// A job that carries the order's key.
+    /// A job with the order's key.
     pub fn certain(&self, job: &Value) -> Option<FoundJob> {
         Some(FoundJob::certain(
             self.handle(job)?,
@@ -55,7 +55,7 @@ impl JobList {
         FoundJob::likely(self.handle(job)?, time_at(job, self.created_at), since)
     }
 
-    /// Whether the page after this one may have it: lists begin with the newest.
+    /// Whether the next page may contain the job: lists begin with the newest.
     pub fn has_older_page(&self, items: &[Value], since: SystemTime) -> bool {
         let is_recent = |last| !is_older(time_at(last, self.created_at), since);
         items.last().is_some_and(is_recent)
@@ -66,11 +66,11 @@ impl JobList {
     }
 }
 
-/// Whether a job's record agrees with a request: each of the `needed` members
-/// is there and the same, and of the others none that is there differs.
+/// Whether a job's record matches a request: each of the `needed` fields is present and equal, and
+/// no other field that is present differs.
 ///
-/// Only text, numbers and flags are compared: lists and tables come back with
-/// members that nobody sent. Numbers are the same as their text.
+/// Only strings, numbers and booleans are compared: lists and objects are returned with additional
+/// fields. A number equals its text.
 pub fn agrees(request: &Map<String, Value>, record: &Value, needed: &[&str]) -> bool {
     let all_there = needed
         .iter()
@@ -89,7 +89,7 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// Whether a key can be a part of a path as it is.
+/// Whether a key can be used in a path unchanged.
 pub fn fits_path(key: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     !key.is_empty() && key.bytes().all(plain)

@@ -1,13 +1,13 @@
-//! The job APIs of providers, as far as they are alike.
+//! The common form of providers' job APIs.
 //!
-//! A provider takes an order and names a job, which is asked for by that name
-//! until a status word tells its end. A [`JobApi`] says the names and words of one
-//! provider; an adapter that gives one ([`Adapter::job`](crate::Adapter::job))
-//! writes the request's body and what is really its own.
+//! A provider accepts an order and returns a job's id, and the job is polled by that id until its
+//! status word is final. A [`JobApi`] describes the field names and status words of one provider;
+//! an adapter that provides one ([`Adapter::job`](crate::Adapter::job)) only implements the
+//! request's body and its peculiarities.
 //!
 //! ```text
-//! status   what a status word means       errors   what codes and words of errors mean
-//! list     looking for a job in a list    upload   files before the order
+//! status   the meaning of a status word   errors   the meaning of error codes and words
+//! list     searching a list for a job     upload   files before the order
 //! ```
 
 pub mod errors;
@@ -23,56 +23,56 @@ use crate::error::{ErrorBasis, ErrorClass, ProviderError};
 use crate::port::{AdapterStep, Call, JobHandle, JobOutput};
 use crate::response::{ProviderResponse, required_text, text_at};
 
-/// What an answer holds, or the error that it tells of.
+/// The content of an answer, or the error that it reports.
 pub type ParsedBody = Result<Value, ProviderError>;
 
-/// Reads what a job made from the answer that says that it is done.
+/// Reads a job's results from the answer that says that it is done.
 pub type OutputReader = fn(&JobHandle, &Value) -> Result<Vec<JobOutput>, ProviderError>;
 
-/// The shape of a provider's jobs. Places are JSON pointers; in paths `{id}`
-/// stands for what the handle calls so.
+/// The description of a provider's jobs. Places are JSON pointers; in paths, `{id}` is replaced by
+/// that value of the handle.
 #[derive(Debug, Clone)]
 pub struct JobApi {
-    /// Where the answer to a submission names the job.
+    /// The place of the job's id in the answer to a submission.
     pub id: &'static str,
-    /// The path at which it is asked for.
+    /// The path for polling it.
     pub path: &'static str,
-    /// The method and path by which it is called off.
+    /// The method and path for cancelling it.
     pub cancel: Option<(Method, &'static str)>,
     /// Sent with each of these calls.
     pub headers: &'static [(&'static str, &'static str)],
     /// Reads the answer to a submission.
     pub submission_body: fn(&ProviderResponse) -> ParsedBody,
-    /// Reads an answer about a job. A 404 means [`ErrorClass::Missing`] in any case.
+    /// Reads an answer about a job. A 404 means [`ErrorClass::Missing`] always.
     pub poll_body: fn(&ProviderResponse) -> ParsedBody,
-    /// Where the status word is.
+    /// The place of the status word.
     pub status: &'static str,
     /// The words.
     pub words: &'static [(&'static str, JobStatus)],
-    /// How far a job at work is, in percent.
+    /// The progress of a running job, in percent.
     pub progress: fn(&Value) -> Option<u8>,
-    /// What a job that is done made.
+    /// The results of a completed job.
     pub outputs: OutputReader,
-    /// The error of one that failed.
+    /// The error of a failed job.
     pub failure: fn(&Value) -> ProviderError,
-    /// What is said of one that the provider gave up.
+    /// The message for a job that the provider gave up.
     pub lost_message: &'static str,
 }
 
 impl JobApi {
-    /// What the answer to a submission means.
+    /// Reads the answer to a submission.
     pub fn read_submission(&self, answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
         let body = (self.submission_body)(answer)?;
         let id = required_text(&body, self.id)?;
         Ok(AdapterStep::submitted(json!({"id": id})))
     }
 
-    /// The call that asks how a job stands.
+    /// The call that polls a job.
     pub fn poll(&self, handle: &JobHandle) -> Call {
         self.call("poll", Method::GET, self.path, handle)
     }
 
-    /// The call that calls a job off.
+    /// The call that cancels a job.
     pub fn cancel(&self, handle: &JobHandle) -> Option<Call> {
         let (method, path) = self.cancel.as_ref()?;
         Some(self.call("cancel", method.clone(), path, handle))
@@ -84,16 +84,16 @@ impl JobApi {
         headers.fold(call, |call, (name, value)| call.with_header(*name, *value))
     }
 
-    /// What an answer about a job means.
+    /// Reads an answer about a job.
     pub fn read_poll(
         &self,
         handle: &JobHandle,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         let body = (self.poll_body)(answer).map_err(|error| match answer.status.as_u16() {
-            // One of several servers may not have heard of the job yet.
+            // One of several servers may not know the job yet.
             404 => error.with_class(ErrorClass::Missing),
-            // It stands in place of the record and may be a proxy's, so one alone ends no job.
+            // It is not the job's record and may be a proxy's, so a single one does not end a job.
             _ => error.with_basis(ErrorBasis::Answer),
         })?;
         let word = required_text(&body, self.status)?;
@@ -107,13 +107,13 @@ impl JobApi {
                 Err(ProviderError::new(class, message))
             }
             Some(JobStatus::Ended(class)) => Err(ProviderError::new(class, self.lost_message)),
-            // A word that no document has is no end: the job may be paid for and come out well.
+            // An undocumented word does not end a job: it may be paid for and still succeed.
             None => Ok(AdapterStep::unknown(word)),
         }
     }
 }
 
-/// A path with what a handle says in it.
+/// A path with the values of a handle inserted.
 fn fill_path(path: &str, handle: &JobHandle) -> String {
     let mut parts = path.split(['{', '}']);
     let mut filled = parts.next().unwrap_or_default().to_owned();
@@ -124,7 +124,7 @@ fn fill_path(path: &str, handle: &JobHandle) -> String {
     filled
 }
 
-/// The video at the address that stands at this place, if there is one.
+/// The video at the URL in this place, if there is one.
 pub fn video_at(body: &Value, place: &str) -> Result<Vec<JobOutput>, ProviderError> {
     let made = text_at(body, place).map(JobOutput::video_at);
     Ok(made.into_iter().collect())

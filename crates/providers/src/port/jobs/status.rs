@@ -2,32 +2,32 @@
 
 use crate::error::ErrorClass;
 
-/// What a word says of a job.
+/// The meaning of a status word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobStatus {
-    /// It waits.
+    /// The job waits.
     Queued,
-    /// It is worked on.
+    /// It is running.
     Running,
-    /// It is done.
+    /// The job is done.
     Done,
-    /// It ended otherwise.
+    /// The job ended in another way.
     Ended(ErrorClass),
 }
 
 impl JobStatus {
-    /// It failed, for a reason that the answer tells.
+    /// It failed, for a reason in the answer.
     pub const FAILED: Self = Self::Ended(ErrorClass::Failed);
     /// The provider no longer works on it.
     pub const LOST: Self = Self::Ended(ErrorClass::Lost);
 
-    /// Whether it goes on.
+    /// Whether the job is not over.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Queued | Self::Running)
     }
 }
 
-/// What a word means by a list of them; `None` where no document has it.
+/// The meaning of a word according to a list; `None` if it is undocumented.
 pub fn meaning<'w>(
     words: impl IntoIterator<Item = (&'w str, JobStatus)>,
     word: &str,

@@ -1,5 +1,5 @@
-//! Files that a provider is given before the order. Nothing is ordered by that,
-//! so nothing is unclear about it, and it is repeated freely.
+//! Files that are uploaded to a provider before the order. An upload orders nothing, so its outcome
+//! does not matter, and it may be repeated freely.
 
 use http::Method;
 use serde_json::{Map, Value};
@@ -9,8 +9,7 @@ use crate::order::MediaFile;
 use crate::port::{Call, CallTarget, FormPart, RequestBody};
 use crate::response::ProviderResponse;
 
-/// The names or addresses that the files before this one got, as a call
-/// remembers them.
+/// The names or URLs of the files uploaded before, as stored in a call's memo.
 pub fn uploaded_names(memo: &Value) -> Vec<String> {
     let names = memo.as_array().into_iter().flatten();
     names
@@ -18,11 +17,11 @@ pub fn uploaded_names(memo: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Brings a file to an address that the provider named for it.
+/// Uploads a file to a URL from the provider.
 pub fn put(stage: &'static str, to: String, file: &MediaFile) -> Call {
     Call::new(stage, Method::PUT, "")
         .with_target(CallTarget::Address(to))
-        // The address carries its own signature, and the key is for the provider alone.
+        // The URL contains its own signature, and the key is only for the provider.
         .without_credential()
         .with_body(RequestBody::Bytes {
             bytes: file.bytes.clone(),
@@ -30,7 +29,7 @@ pub fn put(stage: &'static str, to: String, file: &MediaFile) -> Call {
         })
 }
 
-/// The same as a form: the fields that the provider named, and the file last.
+/// The same as a form: the fields that the provider requires, and the file last.
 pub fn form(
     stage: &'static str,
     to: String,
@@ -46,7 +45,7 @@ pub fn form(
     let mut parts: Vec<FormPart> = fields
         .map(|(name, value)| FormPart::text(name, text(value)))
         .collect();
-    // Storages in the manner of S3 ignore the fields after the file.
+    // S3-compatible storage ignores the fields after the file.
     parts.push(FormPart::file("file", file));
     Call::new(stage, Method::POST, "")
         .with_target(CallTarget::Address(to))
@@ -54,21 +53,21 @@ pub fn form(
         .with_body(RequestBody::Multipart(parts))
 }
 
-/// Whether a file got to an address. The storage behind it speaks a language of
-/// its own.
+/// Checks whether an upload succeeded. The storage service has its own error format.
 pub fn check_stored(answer: &ProviderResponse) -> Result<(), ProviderError> {
     if answer.status.is_success() {
         return Ok(());
     }
     let error = answer.failure(|_| ErrorDescription::default());
-    // A 403 of the storage says nothing of the provider's key, which it never saw.
+    // A 403 of the storage says nothing about the provider's key, which it did not receive.
     Err(error.with_class(ErrorClass::Unavailable))
 }
 
 /// The error of a call before the order.
 pub fn as_upload_error(error: ProviderError) -> ProviderError {
     match error.class {
-        // Nothing was ordered, so nothing can be unclear, and another route may get the order.
+        // Nothing was ordered, so the outcome cannot be unclear, and another route may get the
+        // order.
         ErrorClass::Unclear => error.with_class(ErrorClass::Unavailable),
         _ => error,
     }

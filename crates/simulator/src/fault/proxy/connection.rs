@@ -15,11 +15,11 @@ use tokio::time::Instant;
 use super::network::LONGEST_PATTERN;
 use super::{ConnectionCut, CutAction, LinkState, ProxyDirection, ProxyShared, ProxyState, reset};
 
-/// What is read at once, and thereby a message.
+/// Most bytes that are read at once; one read is one message.
 const MESSAGE: usize = 64 * 1024;
-/// How many messages a direction holds before it stops to read.
+/// How many messages a direction buffers before it stops reading.
 const MAX_BUFFERED_MESSAGES: usize = 64;
-/// How long a cut connection's server may go on to talk.
+/// How long the server of a cut connection may continue to send.
 const DRAIN: Duration = Duration::from_secs(30);
 /// How finely a slow direction is divided.
 const SLICES: u32 = 20;
@@ -51,11 +51,12 @@ pub(super) async fn carry(mut client: TcpStream, shared: Arc<ProxyShared>) {
     }
 }
 
-/// Why a connection did not end by both sides' closing it.
+/// Why a connection ended other than by both sides closing it.
 enum ConnectionEnd {
-    /// Reset, by one of the sides or by order.
+    /// Reset, by one of the sides or on request.
     Reset,
-    /// By a cut. The server is left politely, for it shall do what it was told.
+    /// By a cut. The connection to the server is closed without a reset, so that it still processes
+    /// what it received.
     Cut,
 }
 
@@ -95,15 +96,16 @@ async fn both_ways(
     };
     tokio::select! {
         end = both => end.map(|_| ()),
-        // `wait_for` fails only if the sender is gone, and `shared` holds it.
+        // `wait_for` fails only if the sender is gone, and `shared` owns it.
         _ = now.wait_for(|now| now.resets > resets) => Err(ConnectionEnd::Reset),
     }
 }
 
-/// Says goodbye to a server, and hears it out so that it meets no reset.
+/// Closes the connection to a server, and reads its remaining data so that it gets no reset.
 async fn drain_server(mut server: TcpStream) {
-    // A socket that is closed with unread data sends a reset, on which the server might drop what
-    // the cut let pass. So say that nothing more comes, and read its answers to the end.
+    // A socket that is closed with unread data sends a reset, on which the server might discard the
+    // data that the cut let pass. So the sending side is closed, and its answers are read to the
+    // end.
     let _ = server.shutdown().await;
     let mut rest = tokio::io::sink();
     let _ = tokio::time::timeout(DRAIN, tokio::io::copy(&mut server, &mut rest)).await;
@@ -114,19 +116,19 @@ struct DirectionPump<'a> {
     side: ProxyDirection,
     shared: &'a ProxyShared,
     now: watch::Receiver<ProxyState>,
-    /// Since which release a cut holds this connection, for both directions.
+    /// The count of releases when a cut began to hold this connection, for both directions.
     held: &'a watch::Sender<Option<u64>>,
     holds: watch::Receiver<Option<u64>>,
-    /// The end of what was carried, in which a cut's bytes may begin.
+    /// The end of the data carried so far, in which a cut's pattern may begin.
     before: Vec<u8>,
 }
 
-/// What was read, and when; nothing is the end.
+/// The data read, and when; empty at the end.
 type ProxyMessage = (Instant, Bytes);
 
 impl DirectionPump<'_> {
     async fn run(mut self, from: ReadHalf<'_>, to: WriteHalf<'_>) -> Result<(), ConnectionEnd> {
-        // Reading goes on while writing waits, as in the buffers of a real network. The time at
+        // Reading continues while writing waits, as in the buffers of a real network. The time at
         // which a message was read goes along, so that delays overlap instead of adding up.
         let (sender, receiver) = mpsc::channel(MAX_BUFFERED_MESSAGES);
         tokio::try_join!(read(from, sender), self.write(receiver, to))?;
@@ -154,10 +156,10 @@ impl DirectionPump<'_> {
         Ok(())
     }
 
-    /// Waits until a message may go on: its delay is over and nothing holds it.
+    /// Waits until a message may be sent: its delay is over and it is not held.
     async fn wait_until_due(&mut self, read_at: Instant) {
         loop {
-            // Each state is marked as seen before it is judged. A change in between wakes the
+            // Each state is marked as seen before it is evaluated. A change in between wakes the
             // `select!` below, and is not lost.
             let (link, releases) = {
                 let now = self.now.borrow_and_update();
@@ -193,7 +195,7 @@ impl DirectionPump<'_> {
             self.pass(message, to).await?;
         }
         // Counted after the message was passed on, so a test that waits for the strike knows that
-        // the server has been sent it.
+        // the message was sent to the server.
         self.shared.count_strike();
         match cut.then {
             CutAction::Reset => Err(ConnectionEnd::Cut),
@@ -214,8 +216,8 @@ impl DirectionPump<'_> {
         match bytes_per_second {
             None => to.write_all(message).await?,
             Some(rate) => {
-                // A slice takes a twentieth of a second. Otherwise a slow link would be silent for
-                // a long time and then deliver a message at once.
+                // A slice takes a twentieth of a second. Otherwise a slow link would send nothing
+                // for a long time and then deliver a message at once.
                 let slice = usize::try_from(rate.get().div_ceil(SLICES)).unwrap_or(MESSAGE);
                 for slice in message.chunks(slice) {
                     let length = u32::try_from(slice.len()).unwrap_or(u32::MAX);
@@ -230,7 +232,7 @@ impl DirectionPump<'_> {
     }
 
     fn remember(&mut self, message: &[u8]) {
-        // The bytes of a cut may straddle two messages. More than the longest pattern need not be
+        // The pattern of a cut may span two messages. More than the longest pattern need not be
         // remembered.
         self.before.extend_from_slice(message);
         let spare = self.before.len().saturating_sub(LONGEST_PATTERN);
@@ -246,7 +248,7 @@ async fn read(
     loop {
         let length = from.read(&mut buffer).await?;
         let message = Bytes::copy_from_slice(&buffer[..length]);
-        // The empty message at the end is sent too: it tells the writer to close its side.
+        // The empty message at the end is sent too: it makes the writer close its side.
         let sent = messages.send((Instant::now(), message)).await;
         if length == 0 || sent.is_err() {
             return Ok(());

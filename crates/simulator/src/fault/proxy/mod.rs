@@ -1,6 +1,5 @@
-//! A TCP proxy that spoils what it carries: late, slow, held, silent in one
-//! direction, reset, or cut where given bytes pass. It knows nothing of the
-//! protocol above.
+//! A TCP proxy that disturbs connections: late, slow, held, silent in one direction, reset, or cut
+//! at given bytes. It knows nothing about the protocol above TCP.
 //!
 //! ```
 //! # async fn example(postgres: std::net::SocketAddr) -> std::io::Result<()> {
@@ -65,28 +64,28 @@ impl FaultProxy {
         })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it leads.
+    /// The address to which it forwards.
     pub fn target(&self) -> SocketAddr {
         self.shared.target
     }
 
-    /// How the network is.
+    /// The state of the network.
     pub fn network(&self) -> NetworkState {
         self.shared.now.borrow().network
     }
 
-    /// Changes the network, for connections that there are, too.
+    /// Changes the network, also for existing connections.
     pub fn set(&self, network: NetworkState) {
         self.shared.now.send_modify(|now| now.network = network);
     }
 
-    /// A network without a fault; what a cut holds is released, and cuts that
-    /// have not struck are called off.
+    /// A network without a fault; connections held by a cut are released, and pending cuts are
+    /// removed.
     pub fn heal(&self) {
         self.clear_cuts();
         self.shared.now.send_modify(|now| {
@@ -100,37 +99,37 @@ impl FaultProxy {
         self.shared.now.send_modify(|now| now.resets += 1);
     }
 
-    /// Lets connections go on that a cut holds.
+    /// Releases connections that are held by a cut.
     pub fn release(&self) {
         self.shared.now.send_modify(|now| now.releases += 1);
     }
 
-    /// Waits for bytes to pass. Of several cuts that would strike one message the
-    /// oldest does. Bytes beyond 256 are not looked at.
+    /// Adds a cut, which strikes when its pattern passes. If several cuts match a message, the
+    /// oldest strikes. Only the first 256 bytes of a pattern are used.
     pub fn cut(&self, mut cut: ConnectionCut) {
         let longest = cut.bytes.floor_char_boundary(LONGEST_PATTERN);
         cut.bytes.truncate(longest);
         self.shared.cuts().push(cut);
     }
 
-    /// The cuts that have not struck.
+    /// The pending cuts.
     pub fn cuts(&self) -> Vec<ConnectionCut> {
         self.shared.cuts().clone()
     }
 
-    /// Calls off the cuts that have not struck.
+    /// Removes the pending cuts.
     pub fn clear_cuts(&self) {
         self.shared.cuts().clear();
     }
 
-    /// Waits until so many cuts have struck since the start.
+    /// Waits until this many cuts have struck since the start.
     pub async fn wait_for_strikes(&self, cuts: u64) {
         let mut struck = self.shared.struck.subscribe();
-        // `wait_for` fails only if the sender is gone, and `self.shared` holds it.
+        // `wait_for` fails only if the sender is gone, and `self.shared` owns it.
         let _ = struck.wait_for(|struck| *struck >= cuts).await;
     }
 
-    /// What it carried so far.
+    /// The traffic so far.
     pub fn traffic(&self) -> ProxyTraffic {
         self.shared.traffic()
     }
@@ -142,7 +141,7 @@ impl Drop for FaultProxy {
     }
 }
 
-/// The network, and everything that was ordered at once.
+/// The state of the network, and the counters of resets and releases.
 #[derive(Debug, Clone, Copy, Default)]
 struct ProxyState {
     network: NetworkState,
@@ -150,7 +149,7 @@ struct ProxyState {
     releases: u64,
 }
 
-/// What the connections of a proxy share.
+/// State shared by the connections of a proxy.
 #[derive(Debug)]
 struct ProxyShared {
     target: SocketAddr,
@@ -179,7 +178,7 @@ impl ProxyShared {
         self.cuts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The cut that this message meets, `before` being what came ahead of it.
+    /// The cut that matches this message; `before` is the data before it.
     fn matching_cut(
         &self,
         side: ProxyDirection,
@@ -187,8 +186,8 @@ impl ProxyShared {
         message: &[u8],
     ) -> Option<ConnectionCut> {
         let mut cuts = self.cuts();
-        // Only the oldest cut that matches looks at a message, even if it merely counts it. Younger
-        // ones with the same bytes have to wait until it is used up.
+        // Only the oldest matching cut is applied to a message, even if it only counts it. Younger
+        // ones with the same pattern have to wait until it is used up.
         let at = cuts.iter().position(|cut| {
             cut.side == side && completes_pattern(cut.bytes.as_bytes(), before, message)
         })?;
@@ -232,7 +231,7 @@ async fn accept(listener: TcpListener, shared: Arc<ProxyShared>) {
         };
         while connections.try_join_next().is_some() {}
         shared.accepted.fetch_add(1, Ordering::Relaxed);
-        // The kernel has completed the handshake by now, so the connection cannot be refused any
+        // The kernel has already completed the handshake, so the connection cannot be refused any
         // more. A reset without a byte is what comes closest.
         if shared.now.borrow().network.refuses {
             reset(&client);
@@ -242,7 +241,7 @@ async fn accept(listener: TcpListener, shared: Arc<ProxyShared>) {
     }
 }
 
-/// What is dropped next is reset instead of closed.
+/// Makes the next drop of this stream a reset instead of a close.
 fn reset(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }
@@ -252,8 +251,8 @@ fn completes_pattern(pattern: &[u8], before: &[u8], message: &[u8]) -> bool {
     let Some(overlap) = pattern.len().checked_sub(1) else {
         return true;
     };
-    // So much of the past that a match has to end in the new message. With more of it, bytes that
-    // were found before would be found again.
+    // Only as much previous data that a match has to end in the new message. With more, earlier
+    // matches would be found again.
     let before = &before[before.len().saturating_sub(overlap)..];
     let both: Vec<u8> = [before, message].concat();
     both.windows(pattern.len()).any(|window| window == pattern)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::milliseconds;
 
-/// The longest bytes that a cut can look for.
+/// The longest pattern of a cut.
 pub(super) const LONGEST_PATTERN: usize = 256;
 
 /// A direction.
@@ -26,18 +26,18 @@ pub enum ProxyDirection {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinkState {
-    /// Each message, that is what one read gave, arrives this much later.
+    /// Each message, that is the data of one read, arrives this much later.
     #[serde(with = "milliseconds")]
     pub delay: Duration,
-    /// No more than this.
+    /// Maximum throughput.
     pub bytes_per_second: Option<NonZeroU32>,
-    /// Nothing goes on, not even a close, until this is taken back: a network
-    /// that lost its way. What was sent meanwhile arrives then, as TCP has it.
+    /// Nothing is passed on, not even a close, until this is reset: as in a network that lost its
+    /// route. Data sent meanwhile arrives afterwards, as with TCP.
     pub held: bool,
 }
 
 impl LinkState {
-    /// Only late.
+    /// A link that only adds delay.
     pub const fn with_delay(delay: Duration) -> Self {
         Self {
             delay,
@@ -46,7 +46,7 @@ impl LinkState {
         }
     }
 
-    /// Held.
+    /// A link that holds everything back.
     pub const fn held() -> Self {
         Self {
             delay: Duration::ZERO,
@@ -56,8 +56,7 @@ impl LinkState {
     }
 }
 
-/// Both directions. With only one of them held, one side is silent and hears
-/// everything.
+/// Both directions. If only one of them is held, one side can receive but not send.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NetworkState {
@@ -87,24 +86,22 @@ impl NetworkState {
     }
 }
 
-/// A connection comes to grief where these bytes pass. In JSON:
-/// `{"bytes": "COMMIT", "passes": true}`.
+/// A fault of a connection when these bytes pass. In JSON: `{"bytes": "COMMIT", "passes": true}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectionCut {
-    /// What to look for; found across messages too. Empty: any message.
+    /// The pattern, which may span messages; if empty, any message matches.
     pub bytes: String,
     /// The direction.
     #[serde(default)]
     pub side: ProxyDirection,
-    /// How many messages that hold them pass unharmed before.
+    /// How many matching messages pass first.
     #[serde(default)]
     pub after: u32,
-    /// How many it strikes.
+    /// How many messages it affects.
     #[serde(default = "once")]
     pub times: u32,
-    /// Whether the message itself still arrives. Nothing of the other direction
-    /// does from then on.
+    /// Whether the message itself still arrives. The other direction is blocked from then on.
     #[serde(default)]
     pub passes: bool,
     /// What happens to the connection.
@@ -117,7 +114,7 @@ const fn once() -> u32 {
 }
 
 impl ConnectionCut {
-    /// Resets the next connection on which the client says this.
+    /// Resets the next connection on which the client sends this.
     pub fn new(bytes: impl Into<String>) -> Self {
         Self {
             bytes: bytes.into(),
@@ -170,6 +167,6 @@ pub struct ProxyTraffic {
     pub messages_up: u64,
     /// Messages from servers that arrived.
     pub messages_down: u64,
-    /// Cuts that struck.
+    /// The number of cuts that took effect.
     pub struck: u64,
 }

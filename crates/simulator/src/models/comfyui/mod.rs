@@ -1,4 +1,4 @@
-//! `comfyui`: a `ComfyUI` server, and the newer jobs API beside it.
+//! `comfyui`: a `ComfyUI` server, and the newer jobs API.
 //!
 //! Every route of the server exists under `/api` and without it.
 
@@ -14,7 +14,7 @@ use crate::world::{Job, JobPhase, PlannedEnd};
 
 const NAME: &str = "comfyui";
 
-/// What nodes throw when hosted models refuse content.
+/// The exception of nodes when hosted models refuse content.
 const REFUSAL: &str = "content_policy_violation";
 
 pub(super) const MODEL: ProviderModel = ProviderModel {
@@ -58,8 +58,8 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if request.body["client_id"].as_str().is_none() {
         return invalid("no_client", "client_id is missing", &json!({}));
     }
-    // A caller may choose the id, by which a job is found whose submission went unanswered. What a
-    // server does with an id that it has already, no document says.
+    // A caller may choose the id, by which the job of an unanswered submission is found. No
+    // document says what a server does with an id that it already has.
     let id = match &request.body["prompt_id"] {
         Value::Null => request.world.uuid(),
         Value::String(id) if is_uuid(id) => id.clone(),
@@ -84,7 +84,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     )
 }
 
-/// What the server finds wrong with a graph before it queues it.
+/// The errors of a graph that the server reports before it queues it.
 fn refusal(request: &SimulatedRequest, graph: &Value) -> Option<SimulatedReply> {
     let nodes = graph.as_object().filter(|nodes| !nodes.is_empty());
     let Some(nodes) = nodes else {
@@ -181,8 +181,7 @@ fn history(request: &SimulatedRequest) -> SimulatedReply {
         }]])
     };
     let (word, outputs, messages) = match job.phase() {
-        // The history has only what has ended. A job that is not in it may be in the queue, or
-        // unknown.
+        // The history only has ended jobs. A job that is not in it may be in the queue, or unknown.
         JobPhase::Queued | JobPhase::Running(_) => return SimulatedReply::json(200, &json!({})),
         JobPhase::Ended(PlannedEnd::Success) => ("success", outputs(&job), json!([started])),
         JobPhase::Ended(PlannedEnd::Empty) => ("success", json!({}), json!([started])),
@@ -195,7 +194,7 @@ fn history(request: &SimulatedRequest) -> SimulatedReply {
             failed(&format!("{REFUSAL}: the output was refused")),
         ),
         JobPhase::Cancelled => {
-            // What was deleted while it waited leaves no trace.
+            // A job that was deleted while waiting leaves no trace.
             if job.memo["deleted"] == true {
                 return SimulatedReply::json(200, &json!({}));
             }
@@ -215,7 +214,7 @@ fn history(request: &SimulatedRequest) -> SimulatedReply {
 
 /// A preview, a cover and the film, each by its own node.
 fn outputs(job: &Job) -> Value {
-    // The film is neither first nor last, and stands under `images`. Adapters have to choose by
+    // The film is neither first nor last, and is listed under `images`. Adapters have to choose by
     // name and by type: a preview is "temp", a saved file "output".
     let film = file_name(job);
     json!({
@@ -247,7 +246,7 @@ fn queue(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn delete_from_queue(request: &SimulatedRequest) -> SimulatedReply {
-    // The server says 200 whether the job was in the queue or not, so the answer proves nothing.
+    // The server answers 200 whether or not the job was in the queue, so the answer proves nothing.
     let ids = request.body["delete"].as_array().into_iter().flatten();
     for id in ids.filter_map(Value::as_str) {
         let waits = request
@@ -262,7 +261,7 @@ fn delete_from_queue(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn interrupt(request: &SimulatedRequest) -> SimulatedReply {
-    // Without an id the server stops whatever runs, whoever ordered it.
+    // Without an id the server stops whatever runs, regardless of who ordered it.
     let named = request.body["prompt_id"].as_str();
     for job in request.world.jobs(NAME) {
         if matches!(job.phase(), JobPhase::Running(_)) && named.is_none_or(|id| id == job.id) {
@@ -303,7 +302,7 @@ fn film(request: &SimulatedRequest, job: &Job) -> SimulatedReply {
     SimulatedReply::file("video/mp4", media::video(seconds(job)))
 }
 
-/// Frames by the rate, as the graph's nodes say.
+/// Frames by the rate, according to the graph's nodes.
 fn seconds(job: &Job) -> u32 {
     let input = |member: &str| {
         let nodes = job.input.as_object()?;

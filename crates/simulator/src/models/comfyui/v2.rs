@@ -1,5 +1,4 @@
-//! Version 2 of the API, as Comfy Cloud has it: jobs by a key, results by signed
-//! addresses.
+//! Version 2 of the API, as in Comfy Cloud: jobs with a key, results at signed URLs.
 
 use serde_json::{Value, json};
 
@@ -22,8 +21,8 @@ pub(super) fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if key.ends_with('/') {
         return error(422, "invalid_request", "Idempotency-Key is required");
     }
-    // A key that was used is an error, and not answered with its job. So sending again proves
-    // nothing about a lost answer.
+    // A key that was used is an error, and does not return its job. So a repetition proves nothing
+    // about a lost answer.
     if request.world.file(&key).is_some() {
         return error(422, "idempotency_key_reuse", "The key was used before.");
     }
@@ -67,7 +66,7 @@ fn object(request: &SimulatedRequest, job: &Job) -> Value {
     };
     let mut outputs = Vec::new();
     if job.phase() == JobPhase::Ended(PlannedEnd::Success) {
-        // Each poll signs the address anew.
+        // Each poll returns a newly signed URL.
         let url = format!(
             "{}/results/{}?signature={}",
             request.base,
@@ -85,7 +84,7 @@ fn object(request: &SimulatedRequest, job: &Job) -> Value {
 
 pub(super) fn result(request: &SimulatedRequest) -> SimulatedReply {
     let name = request.param("name");
-    // Results lie in a bucket, to which the key must not be shown.
+    // Results are in a bucket, which must not receive the key.
     if request.expired || request.headers.contains_key("authorization") {
         return SimulatedReply::json(403, &json!("AccessDenied"))
             .with_header("content-type", "text/plain");

@@ -147,7 +147,7 @@ pub(super) fn cancel(request: &SimulatedRequest) -> SimulatedReply {
 
 fn interaction_object(request: &SimulatedRequest, job: &Job) -> Value {
     let phase = match job.phase() {
-        // The filter looks at what was made, so the order is accepted first.
+        // The filter checks the result, so the order is accepted first.
         JobPhase::Ended(_) if forbidden(job) => JobPhase::Ended(PlannedEnd::Refusal),
         phase => phase,
     };

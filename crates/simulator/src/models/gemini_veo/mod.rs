@@ -70,8 +70,8 @@ const VEO: [&str; 3] = [
 
 const TOKEN: &str = "ya29.simulated";
 
-/// An hour for a statement that a service account signed. The signature is not
-/// looked at: there is no public key here.
+/// A token for an hour, in exchange for an assertion signed by a service account. The signature is
+/// not checked, because there is no public key here.
 fn token(request: &SimulatedRequest) -> SimulatedReply {
     let text = |name: &str| request.body[name].as_str().unwrap_or_default();
     let grant = text("grant_type") == "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -82,7 +82,7 @@ fn token(request: &SimulatedRequest) -> SimulatedReply {
         .filter_map(|bytes| serde_json::from_slice(&bytes).ok())
         .collect();
     let signed = text("assertion").split('.').count() == 3;
-    // Google grants a service account an hour at most, so a longer statement is refused.
+    // Google grants a service account an hour at most, so a longer assertion is refused.
     let good = match &parts[..] {
         [header, claims] => {
             let at = |name: &str| claims[name].as_u64().unwrap_or(0);
@@ -96,8 +96,8 @@ fn token(request: &SimulatedRequest) -> SimulatedReply {
         }
         _ => false,
     };
-    // The assertion is the credential here. A client that sends an old token along has mixed its
-    // calls up.
+    // The assertion is the credential here. A client that also sends an old token has mixed up its
+    // calls.
     if !(grant && signed && good && request.header("authorization").is_empty()) {
         return SimulatedReply::json(
             400,
@@ -111,7 +111,7 @@ fn token(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn has_key(request: &SimulatedRequest) -> bool {
-    // The Gemini API knows keys alone. A token beside one belongs to Vertex and must not come here.
+    // The Gemini API only knows keys. A token belongs to Vertex and must not be sent here.
     !request.header("x-goog-api-key").is_empty() && request.header("authorization").is_empty()
 }
 
@@ -178,7 +178,7 @@ fn submit(request: &SimulatedRequest, known: &[&str], version: &str) -> Simulate
     )
 }
 
-/// What is wrong with an order.
+/// The fault of an order.
 fn fault(body: &Value, known: &[&str], second: bool) -> Option<String> {
     let empty = Map::new();
     let parameters = body["parameters"].as_object().unwrap_or(&empty);

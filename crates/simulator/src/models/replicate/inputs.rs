@@ -1,4 +1,4 @@
-//! Inputs of Replicate's models: each has members of its own, and refuses others.
+//! Inputs of Replicate's models: each has its own fields, and refuses others.
 
 use serde_json::{Map, Value};
 
@@ -139,7 +139,7 @@ fn word(input: &Map<String, Value>, name: &str, allowed: &[&str]) -> Option<Stri
     (!fits).then(|| format!("- input.{name}: must be one of {allowed:?}"))
 }
 
-/// Files are addresses, small data URLs, or what was uploaded before.
+/// Files are URLs, small data URLs, or files uploaded before.
 pub(super) fn files(request: &SimulatedRequest, input: &Map<String, Value>) -> Option<String> {
     let own = format!("{}/v1/files/", request.base);
     for name in ["image", "last_frame", "start_image", "end_image", "audio"] {
@@ -147,8 +147,8 @@ pub(super) fn files(request: &SimulatedRequest, input: &Map<String, Value>) -> O
             continue;
         };
         let text = value.as_str().unwrap_or_default();
-        // Replicate takes some 256 kB inline, which base64 makes a third longer. Larger files have
-        // to be uploaded first.
+        // Replicate accepts about 256 kB inline, which base64 makes a third longer. Larger files
+        // have to be uploaded first.
         let fits = if text.starts_with(&own) {
             request.world.file(text).is_some()
         } else if text.starts_with("data:") {

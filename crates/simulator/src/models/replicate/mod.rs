@@ -55,8 +55,8 @@ fn by_version(request: &SimulatedRequest) -> SimulatedReply {
     let Some(version) = request.body["version"].as_str() else {
         return problem(422, "- version is required");
     };
-    // Models that are not Replicate's official ones run by a version alone, and a version names its
-    // model.
+    // Models that are not Replicate's official ones can be run only by version, and a version names
+    // its model.
     if version != DEMUCS {
         return problem(422, "Invalid version or not permitted");
     }
@@ -86,7 +86,7 @@ fn submit(request: &SimulatedRequest, model: &str) -> SimulatedReply {
         "stability-ai/stable-audio-2.5" => inputs::stable_audio(input),
         _ => return problem(404, "The requested resource could not be found."),
     };
-    // Replicate checks an input before it takes the order, so a wrong one makes no job and costs
+    // Replicate checks an input before it accepts the order, so a wrong one makes no job and costs
     // nothing.
     if let Some(fault) = found.or_else(|| inputs::files(request, input)) {
         return problem(422, &fault);
@@ -112,7 +112,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     SimulatedReply::json(200, &body)
 }
 
-/// A hundred a page; the address of the next has a mark.
+/// A hundred per page; the URL of the next page has a cursor.
 fn list(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return unauthenticated();
@@ -144,14 +144,14 @@ fn prediction(request: &SimulatedRequest, job: &Job) -> Value {
         .as_str()
         .is_some_and(|prompt| prompt.contains("forbidden"));
     let phase = match job.phase() {
-        // Models look at content while they run, so the order is accepted first.
+        // Models check content while they run, so the order is accepted first.
         JobPhase::Ended(_) if forbidden => JobPhase::Ended(PlannedEnd::Refusal),
         phase => phase,
     };
     let (status, output, logs, error) = match phase {
         JobPhase::Queued => ("starting", Value::Null, String::new(), Value::Null),
         JobPhase::Running(share) => {
-            // Progress is only in the model's log, as a bar that is drawn again and again. The last
+            // Progress is only in the model's log, as a progress bar that is redrawn. The last
             // percentage counts.
             let bar = format!(
                 "  0%|          | 0/50\n{:3.0}%|###       | 20/50",
@@ -178,8 +178,7 @@ fn prediction(request: &SimulatedRequest, job: &Job) -> Value {
             "failed",
             Value::Null,
             String::new(),
-            // E006 marks a wrong input and E005 refused content. The codes are nowhere but in the
-            // message.
+            // E006 marks a wrong input and E005 refused content. The codes are only in the message.
             json!("The input image is too small. (E006)"),
         ),
         JobPhase::Ended(PlannedEnd::Refusal) => (
@@ -225,7 +224,7 @@ fn output(request: &SimulatedRequest, job: &Job) -> Value {
             let six = job.input["model_name"] == "htdemucs_6s";
             for name in ["vocals", "bass", "drums", "guitar", "piano", "other"] {
                 let there = six || !matches!(name, "guitar" | "piano");
-                // With a single stem the rest comes along, as `other`.
+                // With a single stem, the rest is included as `other`.
                 if there && (wanted.is_none() || wanted == Some(name) || name == "other") {
                     stems[name] = url(&format!("{name}.wav"));
                 }

@@ -1,9 +1,9 @@
 //! `suno-family`: an aggregator of the music dialect.
 //!
-//! What differs between services is chosen by the model's name, so that one
-//! model plays them all: `mv` with `bare` in it is answered with the bare
-//! record, `record` with the task record in the envelope, anything else with
-//! the id in the envelope. Uploads are taken in five hops or in one form.
+//! What differs between services is chosen by the model's name, so that one simulated model covers
+//! them all: `mv` with `bare` in it is answered with the bare record, `record` with the task record
+//! in the envelope, anything else with the id in the envelope. Uploads are accepted in five steps
+//! or in one form.
 
 mod upload;
 
@@ -55,8 +55,8 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     }
     let body = &request.body;
     let key = format!("key {}", request.header("idempotency-key"));
-    // Without the header the key is "key " alone, four characters. A service that keeps keys
-    // answers a repeated one with the first job, before it looks at the rest.
+    // Without the header the key is "key " alone, four characters. A service that supports keys
+    // answers a repeated one with the first job, before it checks the rest.
     if let Some(id) = request.world.file(&key).filter(|_| key.len() > 4)
         && let Some(job) = request.world.job(id.as_str().unwrap_or_default())
     {
@@ -130,7 +130,7 @@ fn stems(request: &SimulatedRequest) -> Result<Vec<String>, String> {
     }
 }
 
-/// Whether a field names an uploaded clip or one that was made here.
+/// Whether a field refers to an uploaded clip or to one that was made here.
 fn is_known_clip(request: &SimulatedRequest, field: &str) -> bool {
     let id = request.body[field].as_str().unwrap_or_default();
     // Clips are named after their job, so the job alone proves that the clip was made here.
@@ -273,8 +273,8 @@ fn clips(request: &SimulatedRequest, job: &Job) -> Vec<Value> {
             metadata["error_type"] = json!(kind);
             metadata["error_message"] = json!("The clip could not be made.");
         }
-        // A clip has an address as soon as it streams, so an address does not mean that it is
-        // complete. Each answer signs another one.
+        // A clip has a URL as soon as it streams, so a URL does not mean that it is complete. Each
+        // answer has a newly signed one.
         let url = match status {
             "streaming" | "complete" => {
                 format!(
@@ -347,7 +347,7 @@ fn persona(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn download(request: &SimulatedRequest) -> SimulatedReply {
-    // Clips lie in a bucket, to which the service's key must not be shown.
+    // Clips are in a bucket, which must not receive the service's key.
     if request.expired || !request.header("authorization").is_empty() {
         return denied();
     }
@@ -359,7 +359,7 @@ fn download(request: &SimulatedRequest) -> SimulatedReply {
     SimulatedReply::file("audio/wav", media::audio(2_000, hertz))
 }
 
-/// What a bucket says of an address that is past its time.
+/// A bucket's answer for an expired URL.
 fn denied() -> SimulatedReply {
     SimulatedReply::json(403, &json!("AccessDenied: Request has expired"))
         .with_header("content-type", "text/plain")

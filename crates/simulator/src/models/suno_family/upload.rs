@@ -1,4 +1,4 @@
-//! Uploads of recordings: in one form, or by way of a bucket.
+//! Uploads of recordings: in one form, or through a bucket.
 
 use serde_json::json;
 
@@ -10,8 +10,8 @@ pub(super) fn upload(request: &SimulatedRequest) -> SimulatedReply {
         return error(401, "invalid_token", "The token is not valid");
     }
     let id = request.world.uuid();
-    // With the file in the form the clip is there at once, as with Mediagate. With an extension
-    // alone the way through the bucket begins, of which this is the first call.
+    // With the file in the form the clip is ready at once, as with Mediagate. With only an
+    // extension, this is the first call of an upload through the bucket.
     if request.body["file"]["bytes"]
         .as_u64()
         .is_some_and(|bytes| bytes > 0)
@@ -41,11 +41,11 @@ pub(super) fn upload(request: &SimulatedRequest) -> SimulatedReply {
     )
 }
 
-/// The state of an upload, where it is this one.
+/// Whether an upload is in this state.
 fn upload_has_state(request: &SimulatedRequest, state: &str) -> bool {
     let upload = request.world.file(request.param("id"));
-    // Each call is allowed only in the state in which the one before it leaves the upload. A call
-    // that is left out or out of order fails.
+    // Each call is allowed only in the state in which the previous call leaves the upload. A call
+    // that is missing or out of order fails.
     upload.is_some_and(|upload| upload["state"] == state)
 }
 
@@ -85,13 +85,13 @@ pub(super) fn finish(request: &SimulatedRequest) -> SimulatedReply {
     SimulatedReply::json(200, &json!({}))
 }
 
-/// Not ready at the first look.
+/// The upload is not ready at the first poll.
 pub(super) fn upload_status(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "invalid_token", "The token is not valid");
     }
     let status = if upload_has_state(request, "finished") {
-        // The service needs time after an upload, so the first look must not find it ready.
+        // The service needs time after an upload, so the first poll must not find it ready.
         set_upload_state(request, "complete");
         "processing"
     } else if upload_has_state(request, "complete") {

@@ -1,17 +1,18 @@
-//! Check of a task's submissions against the task: one order, one job, and nothing that hides another.
+//! Check of a task's submissions against the task: one order, one job, and nothing that conceals
+//! another.
 
 use super::TaskRow;
 use crate::columns::record;
 use crate::verify::Mismatch;
 
-/// A submission as its row says it.
+/// The row of a submission.
 pub(super) struct SubmissionRow {
     id: String,
     pub(super) attempt: i64,
     pub(super) provider: String,
     pub(super) route_model: String,
     pub(super) state: String,
-    /// Whether it has a handle, or results.
+    /// Whether the submission has a handle, or results.
     names_a_job: bool,
     error_class: Option<String>,
     accepted_at: Option<i64>,
@@ -53,12 +54,12 @@ impl SubmissionRow {
         ["intended", "accepted"].contains(&self.state.as_str())
     }
 
-    /// Whether the provider is not known to have taken nothing.
+    /// Whether the provider may have accepted it, that is, did not provably refuse it.
     fn may_be_paid(&self) -> bool {
         self.state != "refused"
     }
 
-    /// What no submission may say of itself.
+    /// Contradictions within the submission's own row.
     fn faults(&self, task: &TaskRow) -> Vec<String> {
         let mut faults = Vec::new();
         let error = self.error_class.as_deref();
@@ -110,7 +111,7 @@ impl SubmissionRow {
     }
 }
 
-/// What is wrong with what was sent for a task, in the order of its attempts.
+/// The mismatches in the submissions of a task, in the order of its attempts.
 pub(super) fn mismatches(task: &TaskRow, sent: &[SubmissionRow]) -> Vec<Mismatch> {
     let mut found = Vec::new();
     let mut note = |what, id: &str, why| {
@@ -118,7 +119,8 @@ pub(super) fn mismatches(task: &TaskRow, sent: &[SubmissionRow]) -> Vec<Mismatch
         found.push(Mismatch { what, id, why });
     };
     let paid: Vec<&SubmissionRow> = sent.iter().filter(|one| one.may_be_paid()).collect();
-    // An index forbids a second submission. It is checked all the same, because it may be paid for.
+    // An index forbids a second submission. It is checked nevertheless, because it may have been
+    // paid for.
     if paid.len() > 1 {
         let ids: Vec<&str> = paid.iter().map(|one| one.id.as_str()).collect();
         let why = format!(
@@ -139,7 +141,7 @@ pub(super) fn mismatches(task: &TaskRow, sent: &[SubmissionRow]) -> Vec<Mismatch
         }
     }
     for (number, one) in (1..).zip(sent) {
-        // Attempts count without gaps, so a gap is a submission whose row is lost.
+        // Attempts are numbered without gaps, so a gap means that the row of a submission was lost.
         if one.attempt != number {
             let why = format!(
                 "its attempt {number} is missing; the next that is there is {}",
@@ -164,7 +166,7 @@ pub(super) fn mismatches(task: &TaskRow, sent: &[SubmissionRow]) -> Vec<Mismatch
     found
 }
 
-/// What a hosted task must have been sent as, and was not.
+/// The submission that a hosted task must have and does not.
 fn missing(task: &TaskRow, sent: &[SubmissionRow], paid: &[&SubmissionRow]) -> Option<String> {
     if !task.is_hosted() {
         return None;

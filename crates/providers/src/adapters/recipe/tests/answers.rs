@@ -32,7 +32,7 @@ fn what_a_submission_may_answer() {
         (409, json!({}), ErrorClass::Rejected),
         (401, json!({}), ErrorClass::Credentials),
         (500, json!({}), ErrorClass::Unclear),
-        // Whatever is said beside a 5xx, the order does not go elsewhere.
+        // Whatever a 5xx contains, the order is not sent elsewhere.
         (500, json!({"code": 1002}), ErrorClass::Unclear),
         (500, json!({"code": 1301}), ErrorClass::Refused),
         (503, json!({"code": 1002}), ErrorClass::RateLimited),

@@ -1,4 +1,4 @@
-//! Whatever comes: texts, templates and answers.
+//! Property tests with arbitrary texts, templates and answers.
 
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn any_word() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever stands there, there is a recipe or an error with a line.
+    /// Any text is a recipe or gives an error with a line.
     #[test]
     fn any_text_is_a_recipe_or_is_explained(text in "[\\[\\]{}=\"a-z./_ \n*0-9']{0,200}") {
         if let Err(error) = check::read(&text) {
@@ -46,7 +46,7 @@ proptest! {
         }
     }
 
-    /// The same for what nearly is one.
+    /// The same for texts that are almost recipes.
     #[test]
     fn broken_recipes_are_explained(
         which in 0..3_usize,
@@ -85,7 +85,7 @@ proptest! {
         let _ = template.path(&values, &maps);
     }
 
-    /// No answer brings a recipe down, and none without an id is a job.
+    /// No answer makes a recipe panic, and none without an id is a job.
     #[test]
     fn answers_may_be_anything(status in 100_u16..600, body in "[\\[\\]{}\":,a-z0-9]{0,60}") {
         let mut answer = ProviderResponse::from_json(status, &Value::Null);

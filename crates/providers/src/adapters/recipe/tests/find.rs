@@ -1,11 +1,10 @@
-//! Looking for the job of a lost submission by a recipe.
+//! Tests of finding the job of a lost submission with a recipe.
 
 use super::*;
 use crate::adapters::tests::{found, since};
 use crate::port::MatchCertainty;
 
-/// The shortest recipe with a submission that hands the key over, and a way to
-/// look for it.
+/// The shortest recipe with a submission that contains the key, and a way to search for it.
 fn looking(find: &str) -> Arc<dyn Adapter> {
     let recipe = changed(
         "prompt = \"{prompt}\"",
@@ -31,7 +30,7 @@ fn a_job_may_be_asked_for_by_the_key() {
     assert_eq!(there.jobs[0].identity, MatchCertainty::Certain);
     let gone = found(cook.as_ref(), &order, 404, &json!({})).unwrap();
     assert_eq!(gone.jobs, []);
-    // Something is there, and without an id.
+    // There is a job, but without an id.
     let odd = found(cook.as_ref(), &order, 200, &json!({"status": "running"})).unwrap();
     assert_eq!(odd.jobs, []);
     assert!(found(cook.as_ref(), &order, 500, &json!({})).is_err());
@@ -55,7 +54,7 @@ fn a_list_may_repeat_the_key() {
     assert!(last.next.is_none());
     let error = found(cook.as_ref(), &order, 200, &json!({})).unwrap_err();
     assert_eq!(error.class, ErrorClass::Unclear);
-    // A list that is not there is no list without the job.
+    // A missing list is not the same as a list without the job.
     assert!(found(cook.as_ref(), &order, 404, &json!({})).is_err());
 }
 

@@ -1,4 +1,4 @@
-//! Recipes as a whole.
+//! Tests of whole recipes.
 
 mod answers;
 mod any;
@@ -49,17 +49,17 @@ fn adapter_of(recipe: &str) -> Result<Arc<dyn Adapter>, SettingsError> {
     build(&ProviderSettings::new("test", options))
 }
 
-/// The short recipe, its calls signed.
+/// The short recipe with signed calls.
 fn signed() -> String {
     format!("{SHORT}\n[auth]\nsign = {{ method = \"tc3\", service = \"vclm\" }}\n")
 }
 
-/// The short recipe with lines more.
+/// The short recipe with additional lines.
 fn with(lines: &str) -> Arc<dyn Adapter> {
     adapter_of(&format!("{SHORT}\n{lines}")).unwrap()
 }
 
-/// The short recipe with a piece of it changed.
+/// The short recipe with a part changed.
 fn changed(from: &str, to: &str) -> String {
     assert!(SHORT.contains(from), "{from}");
     SHORT.replacen(from, to, 1)
@@ -80,7 +80,7 @@ fn frame(role: PictureRole) -> SourcePicture {
     }
 }
 
-/// What a body holds, whatever the order of its fields.
+/// A body's content, independent of the order of its fields.
 fn content(body: &RequestBody) -> Value {
     match body {
         RequestBody::Json(body) => body.clone(),
@@ -100,7 +100,7 @@ fn content(body: &RequestBody) -> Value {
     }
 }
 
-/// What is said of a wrong recipe, with the line.
+/// The error for a wrong recipe, with its line.
 fn fault(recipe: &str) -> (usize, String) {
     let error = adapter_of(recipe).unwrap_err();
     assert_eq!(error.key.as_deref(), Some("recipe"));

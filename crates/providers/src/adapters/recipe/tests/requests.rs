@@ -4,8 +4,8 @@
 use super::*;
 use crate::catalogue::Catalogue;
 
-/// The model by its provider's name for it, and the documented body of an order
-/// of the default length and size that makes use of what there is to choose.
+/// The model by its provider's name for it, and the documented body of an order of the default
+/// length and size that uses all choices.
 fn documented() -> Vec<(&'static str, &'static str, &'static str, Value)> {
     let prompt = "a lighthouse in a storm";
     let openrouter = |model: &str, seconds: u32, resolution: &str, more: Value| {
@@ -64,7 +64,7 @@ fn documented() -> Vec<(&'static str, &'static str, &'static str, Value)> {
     .collect()
 }
 
-/// The same for recipes of one maker each.
+/// The same for recipes of single makers' APIs.
 fn of_own_apis() -> Vec<(&'static str, &'static str, &'static str, Value)> {
     let prompt = "a lighthouse in a storm";
     let pixverse = json!({"model": "v5", "prompt": prompt, "duration": 5, "quality": "720p",
@@ -128,7 +128,7 @@ fn of_own_apis() -> Vec<(&'static str, &'static str, &'static str, Value)> {
 
 const PICTURE: &str = "https://media.example.com/first.png";
 
-/// The order of the catalogue's model by which its recipe is tried.
+/// The order of the catalogue's model with which its recipe is tested.
 fn order_of(cook: &dyn Adapter, kind: MediaKind, model: &str) -> Order {
     let Some(ModelLimits::Video(limits)) = cook.limits(kind, model) else {
         let fields = json!({"prompt": "[Verse] rain", "tags": "blues", "title": "Rain"});

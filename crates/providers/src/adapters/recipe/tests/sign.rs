@@ -1,4 +1,4 @@
-//! Signatures, against those that the official SDKs make of the same call.
+//! Signatures, compared with those of the official SDKs for the same call.
 
 use std::time::{Duration, UNIX_EPOCH};
 

@@ -101,7 +101,7 @@ fn songs_are_ordered_and_all_their_clips_taken() {
     }
 }
 
-/// The shipped one of kie.ai: every way to order, and clips with ids.
+/// The shipped one of kie.ai: every variant of submission, and clips with ids.
 const SUNO: &str = include_str!("../../../../../../recipes/kie-suno.toml");
 
 fn sent(cook: &dyn Adapter, fields: Value) -> (String, Value) {

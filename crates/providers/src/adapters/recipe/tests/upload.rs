@@ -1,4 +1,4 @@
-//! Files that go before the order, and what an order may say beside.
+//! Tests of files that are uploaded before the order.
 
 use super::*;
 use crate::response::ProviderResponse;
@@ -40,7 +40,7 @@ done = ["done"]
 address = "/url"
 "#;
 
-/// Follows an order through its uploads, each answered with the next number.
+/// Runs an order through its uploads, each of which gets the next number as its id.
 fn followed(cook: &dyn Adapter, order: &Order) -> (usize, Call) {
     let mut call = cook.start(order).unwrap();
     let mut uploads = 0;

@@ -1,4 +1,4 @@
-//! Wrong recipes, and what is said of them.
+//! Wrong recipes, and their errors.
 
 use super::*;
 
@@ -6,7 +6,7 @@ use super::*;
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn wrong_recipes_are_explained_by_line() {
     for (from, to, line, says) in [
-        // What reading finds.
+        // Errors that are found when the recipe is read.
         ("prompt = \"{prompt}\"", "prompt = {prompt}", 8, ""),
         (
             "path = \"/jobs\"",
@@ -62,7 +62,7 @@ fn wrong_recipes_are_explained_by_line() {
             7,
             "did you mean",
         ),
-        // What the whole shows.
+        // Faults that only the whole recipe shows.
         (
             "path = \"/jobs\"",
             "path = \"/jobs\"\nrefusal = [{ statuses = [503], source = \"a page\" }]",
