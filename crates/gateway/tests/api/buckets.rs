@@ -523,10 +523,14 @@ async fn a_folder_is_copied_to_a_bucket_while_the_gateway_runs() {
         .await
         .unwrap();
     let now = gateway.app.clock.now();
+    let account = clip["user_id"].as_str().unwrap().parse().unwrap();
     let mark = gateway
         .app
         .store
         .write(move |conn| -> Result<_, StoreError> {
+            // One that had not expired would be brought back by the upkeep, as if removed by a
+            // clock that was ahead.
+            store::assets::expire(conn, removed, account, now)?;
             store::assets::mark_removed(conn, removed, now, now)
         });
     mark.await.unwrap();
