@@ -4,7 +4,7 @@
 //! of frames, and the layout of a frame. It must not know: pictures, prompts, MP4, how a quantiser
 //! is chosen. `animatic` does all that.
 //!
-//! It is a separate crate so that the C++ that we change can be tested with AddressSanitizer
+//! It is a separate crate so that the C++ that we change can be tested with `AddressSanitizer`
 //! without the rest of the film code: `scripts/test memory`.
 //!
 //! Begin at [`Encoder`].
