@@ -27,7 +27,7 @@ const OVERLAP_SECONDS: usize = 3;
 /// use stems::{Audio, SeparationControl, SeparationEngine as _, BlockSeparator, ClipShape, Stem};
 ///
 /// let mix = Audio::new(44_100, vec![vec![0.1; 4_410]; 2])?;
-/// let mut separator = BlockSeparator::new(ClipShape::of(&mix), &[Stem::Drums])?;
+/// let mut separator = BlockSeparator::new(ClipShape::measure(&mix), &[Stem::Drums])?;
 /// let mut drums = 0;
 /// let mut write = |_stem: usize, channels: &[Vec<f32>]| {
 ///     drums += channels[0].len();
