@@ -58,7 +58,9 @@ impl Intents {
         }
         let (new, socket) = (self.draft(request), request.socket.clone());
         let (clients, body) = (&self.0.clients, new.body.clone());
-        let client = if request.is_retry {
+        // Of two deliveries of one retry, the second joins the first. A retry of a refused order is told
+        // from its copy by the count, and must not wait for orders alike, which may never end.
+        let client = if order.is_retry_of_unknown() {
             let alone = clients.enter_alone(new.id, body, socket);
             alone.ok_or(Error::Overtaken)?
         } else {

@@ -34,13 +34,12 @@ impl Intents {
         key: &str,
         is_reserved: bool,
     ) -> Result<Option<Lookup>, Error> {
-        // Its first try may be under way in this process.
-        self.0.clients.all_written(&request.body).await;
         let Some(intent) = self.by_key(request.account, key).await? else {
-            // If two processes get requests with the same new key, the database accepts one of them.
+            // Of requests with the same new key at once, the database accepts one; the others join it. They
+            // do not wait for each other: requests with one body and different keys are strangers.
             let (new, socket) = (self.draft(request), request.socket.clone());
-            let alone = self.0.clients.enter_alone(new.id, new.body.clone(), socket);
-            let client = alone.ok_or(Error::Overtaken)?;
+            let body = new.body.clone();
+            let client = self.0.clients.enter(new.id, 1, body, socket, false);
             let visit = IntentVisit::first(self, client, new, None, is_reserved).await?;
             return Ok(Some(Lookup::New(visit)));
         };

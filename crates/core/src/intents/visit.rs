@@ -72,6 +72,10 @@ impl UnkeyedOrder {
         let kind = OrderKind::RetryOfUnknown;
         Self { kind, ..self }
     }
+
+    pub(super) fn is_retry_of_unknown(&self) -> bool {
+        self.kind == OrderKind::RetryOfUnknown
+    }
 }
 
 /// Why nothing was written.
