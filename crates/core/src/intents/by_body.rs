@@ -37,7 +37,7 @@ impl Intents {
         let intents = self.candidates(request).await?;
         let known = intents.iter().map(|intent| intent.id).collect();
         let mut seen = self.look_at(intents).await?;
-        // Clients whose answers were lost come first, whether or not the request is a retry: the
+        // ClientRegistry whose answers were lost come first, whether or not the request is a retry: the
         // number of results equals the number of orders.
         let lost = seen.extract_if(.., |(client, _)| matches!(client, ClientState::Gone));
         let lost: Vec<Intent> = lost.map(|(_, intent)| intent).collect();
@@ -130,7 +130,7 @@ impl Intents {
             };
             let is_fresh = self.0.clock.now().since(at) < RETRIES;
             let meant = |found: &ResultState| is_fresh || found.is_open;
-            let joined = self.join_first(request, vec![intent], meant).await?;
+            let joined = self.join(request, intent, meant).await?;
             if joined.is_some() {
                 return Ok(joined);
             }

@@ -1,4 +1,4 @@
-//! The guard of a client in the [`Clients`]: the client counts as connected until it is dropped.
+//! The guard of a client in the [`ClientRegistry`]: the client counts as connected until it is dropped.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
 use super::client_table::{CreationState, DisconnectRecord};
-use super::clients::Clients;
+use super::clients::ClientRegistry;
 use mediagate_model::clock::Timestamp;
 use mediagate_model::error::Error;
 use mediagate_model::ids::IntentId;
 
 /// A waiting client. It is dropped when the client has its answer or has disconnected.
 pub struct ClientGuard {
-    clients: Arc<Clients>,
+    clients: Arc<ClientRegistry>,
     id: IntentId,
     number: u32,
     complete: Mutex<Option<IntentCloseTime>>,
@@ -31,7 +31,7 @@ pub enum IntentCloseTime {
 
 impl ClientGuard {
     pub(super) fn new(
-        clients: Arc<Clients>,
+        clients: Arc<ClientRegistry>,
         id: IntentId,
         number: u32,
         is_told: Arc<AtomicBool>,
@@ -119,7 +119,7 @@ impl Drop for ClientGuard {
 
 /// See [`ClientGuard::accepting`].
 pub struct AcceptanceGuard {
-    clients: Arc<Clients>,
+    clients: Arc<ClientRegistry>,
     id: IntentId,
     number: u32,
     /// Whether the intent itself was written.

@@ -1,4 +1,4 @@
-//! The table behind the [`Clients`](super::Clients): an entry for each intent whose client is
+//! The table behind the [`ClientRegistry`](super::ClientRegistry): an entry for each intent whose client is
 //! connected, or has disconnected without that being in the database yet.
 
 use std::collections::HashMap;

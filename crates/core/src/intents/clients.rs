@@ -34,7 +34,7 @@ const SETTLED_IN: Duration = Duration::from_millis(50);
 const MOMENT: Duration = Duration::from_millis(50);
 
 /// The clients of one process.
-pub(super) struct Clients {
+pub(super) struct ClientRegistry {
     clock: Clock,
     table: Mutex<ClientTable>,
     /// Notified when a client disconnects, so that it is written to the database.
@@ -45,7 +45,7 @@ pub(super) struct Clients {
 
 /// A visit whose end is not in the database yet.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Departure {
+pub(super) struct ClientDeparture {
     pub(super) id: IntentId,
     /// The number of the visit.
     pub(super) number: u32,
@@ -55,7 +55,7 @@ pub(super) struct Departure {
     pub(super) joinable_until: Option<Timestamp>,
 }
 
-impl Clients {
+impl ClientRegistry {
     /// A table without clients.
     pub(super) fn new(clock: Clock) -> Arc<Self> {
         Arc::new(Self {
@@ -220,13 +220,13 @@ impl Clients {
     }
 
     /// The visits whose end is not in the database yet.
-    pub(super) fn departures(&self) -> Vec<Departure> {
+    pub(super) fn departures(&self) -> Vec<ClientDeparture> {
         let table = self.table();
         let ended = table.entries.iter().filter_map(|(id, entry)| {
             let left = entry
                 .left
                 .filter(|_| entry.making != CreationState::UnderWay)?;
-            Some(Departure {
+            Some(ClientDeparture {
                 id: *id,
                 number: entry.number,
                 reserved: entry.reserved,

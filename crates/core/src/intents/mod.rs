@@ -43,7 +43,7 @@ use mediagate_store::record_expiry::PastTask;
 use mediagate_store::{self as store, Conn, Store};
 
 pub use client_guard::{AcceptanceGuard, ClientGuard, IntentCloseTime};
-use clients::Clients;
+use clients::ClientRegistry;
 pub use peer_socket::PeerSocket;
 use refusals::RefusalBuffer;
 pub use request::{ExistingResult, IntentRequest, Lookup};
@@ -56,23 +56,23 @@ const UNCONFIRMED: Duration = Duration::from_mins(10);
 
 /// The intents of a deployment, as one process serves them. Cheap to clone.
 #[derive(Clone)]
-pub struct Intents(Arc<Parts>);
+pub struct Intents(Arc<IntentsState>);
 
-struct Parts {
+struct IntentsState {
     store: Store,
     clock: Clock,
     /// The name of this process among the servers.
     server: String,
-    clients: Arc<Clients>,
+    clients: Arc<ClientRegistry>,
     refusals: RefusalBuffer,
 }
 
 impl Intents {
     /// The intents in this database, served by the process `server`.
     pub fn new(store: Store, clock: Clock, server: String) -> Self {
-        Self(Arc::new(Parts {
+        Self(Arc::new(IntentsState {
             store,
-            clients: Clients::new(clock.clone()),
+            clients: ClientRegistry::new(clock.clone()),
             clock,
             server,
             refusals: RefusalBuffer::default(),

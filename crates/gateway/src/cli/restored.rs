@@ -10,6 +10,7 @@ use mediagate_core::app::App;
 use mediagate_core::domain::audit::ChangeAuthor;
 use mediagate_core::domain::restored_backup;
 use mediagate_model::clock::Clock;
+use mediagate_model::error::Error;
 use mediagate_model::ids::TaskId;
 
 #[derive(Debug, Subcommand)]
@@ -44,32 +45,39 @@ pub(super) fn run(
         match command {
             RestoredCommand::List => list(&app, json).await,
             RestoredCommand::Resubmit(which) => {
-                let mut done = DecisionReport::new("resubmitted", json);
-                // One by one: decisions made before a failure stay valid, and are reported.
-                let outcome: Result<(), CliError> = async {
-                    for id in ids(&app, which).await? {
-                        let decided = restored_backup::resubmit(&app, id, by("restored resubmit"));
-                        done.add(id, decided.await?)?;
-                    }
-                    Ok(())
-                }
-                .await;
-                done.finish().and(outcome)
+                let resubmit =
+                    async |id| restored_backup::resubmit(&app, id, by("restored resubmit")).await;
+                decide(
+                    &app,
+                    which,
+                    DecisionReport::new("resubmitted", json),
+                    resubmit,
+                )
+                .await
             }
             RestoredCommand::Fail(which) => {
-                let mut done = DecisionReport::new("failed", json);
-                let outcome: Result<(), CliError> = async {
-                    for id in ids(&app, which).await? {
-                        let decided = restored_backup::fail(&app, id, by("restored fail"));
-                        done.add(id, decided.await?)?;
-                    }
-                    Ok(())
-                }
-                .await;
-                done.finish().and(outcome)
+                let fail = async |id| restored_backup::fail(&app, id, by("restored fail")).await;
+                decide(&app, which, DecisionReport::new("failed", json), fail).await
             }
         }
     })
+}
+
+/// Decides about held tasks, one by one: decisions made before a failure stay valid, and are reported.
+async fn decide(
+    app: &App,
+    which: &TaskSelection,
+    mut done: DecisionReport,
+    decision: impl AsyncFn(TaskId) -> Result<bool, Error>,
+) -> Result<(), CliError> {
+    let outcome: Result<(), CliError> = async {
+        for id in ids(app, which).await? {
+            done.add(id, decision(id).await?)?;
+        }
+        Ok(())
+    }
+    .await;
+    done.finish().and(outcome)
 }
 
 async fn list(app: &App, json: bool) -> Result<(), CliError> {

@@ -11,7 +11,7 @@ const NOUNS: &str = "
     Account Actor Adapter Ambience App Arguments Asset Audio Authorization Bell Bill Caches Call Caller Canvas
     Catalog Catalogue Clause Cli Clip Clock Config Conn Connection Ctx Delivery Direction Dispatcher Driver
     Durability Durations Easing Encoder Envelope Error Fault Fingerprint Guide Health Ingredient Intent Intents
-    Job Layer Lease Links List Lookup Migration Mismatch Model Order Palette Parts Persona Picture Placeholder
+    Job Layer Lease Links List Lookup Migration Mismatch Model Order Palette Persona Picture Placeholder
     Price Protocol Provenance Provider Quality Query Quote Reaction Readiness Recipe Recording Route Row Scene
     Scope Secret Settings Shot Shutdown Simulator Stem Stft Store Submission Tariff Task Template Thumbnail
     Timestamp Upstream Video World";
@@ -36,10 +36,13 @@ const QUESTION_WORDS: &[&str] = &[
     "How", "What", "When", "Where", "Whether", "Which", "Who", "Why",
 ];
 
+/// Where tests begin that stand in the file of their code.
+const TESTS: &str = "#[cfg(test)]\nmod tests {";
+
 /// The types of a source file, up to its tests.
 fn types(text: &str) -> Vec<&str> {
     const KINDS: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
-    let code = text.split("#[cfg(test)]").next().unwrap();
+    let code = text.split(TESTS).next().unwrap();
     let defined = code.lines().filter_map(|line| {
         let is_associated = line.starts_with(' ');
         let mut words = line.split_whitespace();
@@ -112,7 +115,7 @@ fn modules_open_with_a_noun() {
 #[test]
 fn types_are_found_however_they_are_written() {
     let text = "pub struct One;\npub(crate) enum TwoWords<T> {\n    type Item = u8;\n    type Own = u8;\n}\n\
-                pub(in super::a) struct Three(u8);\nstruct_like!(x);\nlet structure = 1;\n#[cfg(test)]\nstruct Four;";
-    assert_eq!(types(text), ["One", "TwoWords", "Own", "Three"]);
+                pub(in super::a) struct Three(u8);\nstruct_like!(x);\nlet structure = 1;\n#[cfg(test)]\nmod tests;\nstruct Four;\n#[cfg(test)]\nmod tests {\nstruct Five;";
+    assert_eq!(types(text), ["One", "TwoWords", "Own", "Three", "Four"]);
     assert!(is_one_word("Task") && is_one_word("H264") && !is_one_word("TaskState"));
 }

@@ -41,7 +41,7 @@ pub(crate) fn names() -> Vec<String> {
 
 /// How many of the points a walk goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Points {
+pub(crate) enum PointSelection {
     /// A third of them, drawn from the seed: each run draws another.
     Third,
     All,
@@ -49,16 +49,16 @@ pub(crate) enum Points {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn crash_points() {
-    walk_crashes(Points::Third).await;
+    walk_crashes(PointSelection::Third).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "the long form: every point"]
 async fn long_crash_points() {
-    walk_crashes(Points::All).await;
+    walk_crashes(PointSelection::All).await;
 }
 
-async fn walk_crashes(points: Points) {
+async fn walk_crashes(points: PointSelection) {
     let stage = Stage::prepare(Kept::Sqlite).await;
     walk(points, |point, dice| {
         let stage = stage.copy();
@@ -68,7 +68,7 @@ async fn walk_crashes(points: Points) {
 }
 
 /// These points in turn, some at once; fails with all that was found.
-pub(crate) async fn walk<One, Found>(points: Points, one: One)
+pub(crate) async fn walk<One, Found>(points: PointSelection, one: One)
 where
     One: Fn(String, Dice) -> Found,
     Found: Future<Output = Vec<String>> + Send + 'static,
@@ -78,8 +78,8 @@ where
     let mut dice = Dice::new(knobs.seed);
     let mut points_left = names();
     let wanted = match points {
-        Points::All => points_left.len(),
-        Points::Third => points_left.len().div_ceil(3),
+        PointSelection::All => points_left.len(),
+        PointSelection::Third => points_left.len().div_ceil(3),
     };
     let places = Arc::new(Semaphore::new(AT_ONCE));
     let mut all = JoinSet::new();

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::crash_points::{Points, crowd, walk};
+use crate::crash_points::{PointSelection, crowd, walk};
 use crate::dice::Dice;
 use crate::knobs::{Kept, wants};
 use crate::program::{At, Server};
@@ -17,28 +17,28 @@ const STILL: Duration = Duration::from_secs(8);
 /// The only process there is: it finds its own lease gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stop_points_alone() {
-    walk_alone(Points::Third).await;
+    walk_alone(PointSelection::Third).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "the long form: every point"]
 async fn long_stop_points_alone() {
-    walk_alone(Points::All).await;
+    walk_alone(PointSelection::All).await;
 }
 
 /// One of two: the other one takes over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stop_points_beside_another() {
-    walk_beside_another(Points::Third).await;
+    walk_beside_another(PointSelection::Third).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "the long form: every point"]
 async fn long_stop_points_beside_another() {
-    walk_beside_another(Points::All).await;
+    walk_beside_another(PointSelection::All).await;
 }
 
-async fn walk_alone(points: Points) {
+async fn walk_alone(points: PointSelection) {
     let stage = Stage::prepare(Kept::Sqlite).await;
     walk(points, |point, dice| {
         let stage = stage.copy();
@@ -47,7 +47,7 @@ async fn walk_alone(points: Points) {
     .await;
 }
 
-async fn walk_beside_another(points: Points) {
+async fn walk_beside_another(points: PointSelection) {
     if !wants(Kept::Postgres) {
         return;
     }

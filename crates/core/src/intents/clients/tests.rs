@@ -11,15 +11,15 @@ fn body(key: KeyId, text: &str) -> RequestFingerprint {
     }
 }
 
-fn clients() -> Arc<Clients> {
-    Clients::new(Clock::system())
+fn clients() -> Arc<ClientRegistry> {
+    ClientRegistry::new(Clock::system())
 }
 
-fn begin(all: &Arc<Clients>, id: IntentId, key: KeyId) -> Arc<ClientGuard> {
+fn begin(all: &Arc<ClientRegistry>, id: IntentId, key: KeyId) -> Arc<ClientGuard> {
     all.enter(id, 1, body(key, "body"), PeerSocket::default(), false)
 }
 
-fn enter(all: &Arc<Clients>, id: IntentId, key: KeyId) -> Arc<ClientGuard> {
+fn enter(all: &Arc<ClientRegistry>, id: IntentId, key: KeyId) -> Arc<ClientGuard> {
     all.enter(id, 1, body(key, "body"), PeerSocket::default(), true)
 }
 
