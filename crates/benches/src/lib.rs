@@ -10,6 +10,7 @@
     reason = "a benchmark may fail loudly"
 )]
 pub mod finished_tasks;
+pub mod program;
 
 /// The allocator of the program.
 #[global_allocator]
@@ -188,14 +189,30 @@ pub async fn listen_until(router: axum::Router, draining: CancellationToken) -> 
 }
 
 /// The load that a client process makes, from its arguments.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ClientLoad {
     pub address: SocketAddr,
     pub connections: usize,
+    /// How long requests are sent.
     pub seconds: f64,
+    /// Most requests of each connection.
+    pub requests_each: usize,
     /// Whole requests, head and body; the connections take them in turn. [`NUMBER`] in a request is
     /// replaced by a different number each time.
     pub requests: Vec<String>,
+}
+
+impl ClientLoad {
+    /// Requests for this long, as many as `connections` get responses to.
+    pub fn new(address: SocketAddr, connections: usize, seconds: f64, request: String) -> Self {
+        Self {
+            address,
+            connections,
+            seconds,
+            requests_each: usize::MAX,
+            requests: vec![request],
+        }
+    }
 }
 
 /// Twelve places for a number.
@@ -223,6 +240,7 @@ pub async fn measured(load: &ClientLoad) -> LoadResult {
         load.address.to_string(),
         load.connections.to_string(),
         load.seconds.to_string(),
+        load.requests_each.to_string(),
         // ASCII's separators of records and of units: requests hold any other sign, even line
         // breaks.
         load.requests.join("\u{1e}"),
@@ -230,7 +248,7 @@ pub async fn measured(load: &ClientLoad) -> LoadResult {
     // The gateway that is measured runs on this runtime. Waiting for the client must not take a
     // thread from it.
     let output = tokio::task::spawn_blocking(move || {
-        command_on_other_cpu(&program)
+        std::process::Command::new(&program)
             .env(CLIENT, words.join("\u{1f}"))
             .output()
             .unwrap()
@@ -242,19 +260,6 @@ pub async fn measured(load: &ClientLoad) -> LoadResult {
         (Some(Ok(per_second)), Some(Ok(p50))) => LoadResult { per_second, p50 },
         _ => panic_with(&text, &output.stderr),
     }
-}
-
-/// Set to a processor's number, it keeps everything except the gateway on that processor.
-pub const OTHER_CPU_VAR: &str = "MEDIAGATE_BENCH_OTHERS";
-
-/// A program that must not take the gateway's processor, if it has a separate one.
-pub fn command_on_other_cpu(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
-    let Some(processor) = std::env::var_os(OTHER_CPU_VAR) else {
-        return std::process::Command::new(program);
-    };
-    let mut command = std::process::Command::new("taskset");
-    command.arg("-c").arg(processor).arg(program);
-    command
 }
 
 #[expect(clippy::panic, reason = "a benchmark may fail loudly")]
@@ -286,7 +291,8 @@ pub fn client_or_continue() {
         address: words[0].parse().unwrap(),
         connections: words[1].parse().unwrap(),
         seconds: words[2].parse().unwrap(),
-        requests: words[3].split('\u{1e}').map(str::to_owned).collect(),
+        requests_each: words[3].parse().unwrap(),
+        requests: words[4].split('\u{1e}').map(str::to_owned).collect(),
     };
     // One thread, so that the client takes no more than one core from the gateway.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -303,7 +309,7 @@ async fn drive(load: ClientLoad) -> LoadResult {
     let until = started + Duration::from_secs_f64(load.seconds);
     let connections = (0..load.connections).map(|connection| {
         let request = load.requests[connection % load.requests.len()].clone();
-        keep_asking(load.address, connection, request, until)
+        keep_asking(&load, connection, request, until)
     });
     let mut waited = futures_util::future::join_all(connections).await.concat();
     waited.sort_unstable();
@@ -317,18 +323,18 @@ async fn drive(load: ClientLoad) -> LoadResult {
 }
 
 async fn keep_asking(
-    address: SocketAddr,
+    load: &ClientLoad,
     connection: usize,
     request: String,
     until: Instant,
 ) -> Vec<Duration> {
-    let mut stream = TcpStream::connect(address).await.unwrap();
+    let mut stream = TcpStream::connect(load.address).await.unwrap();
     stream.set_nodelay(true).unwrap();
     let mut buffer = Vec::with_capacity(16 * 1024);
     let mut waited = Vec::new();
     // Each connection waits for its answer before it asks again. So the load never exceeds what the
     // gateway can do, and the rate says what that is.
-    while Instant::now() < until {
+    while waited.len() < load.requests_each && Instant::now() < until {
         let number = format!("{connection:04}{:08}", waited.len());
         // As long as its placeholder, so that `content-length` stays right.
         let request = request.replace(NUMBER, &number);

@@ -48,7 +48,7 @@ pub struct ProviderTable {
         serialize_with = "values::time_if_set"
     )]
     pub job_limit: Option<Duration>,
-    /// Most polls per second.
+    /// Most polls a second, where the provider allows more.
     pub max_polls: Option<u32>,
     #[serde(default)]
     pub results: ResultPolicy,
@@ -72,8 +72,8 @@ pub struct ProviderConfig {
     pub per_minute: Option<u32>,
     /// How long a job may take.
     pub job_limit: Duration,
-    /// Most polls per second that this process sends.
-    pub max_polls: u32,
+    /// Most polls a second that this process sends, where the provider allows more.
+    pub max_polls: Option<u32>,
     pub results: ResultPolicy,
     pub options: ExtraFields,
 }
@@ -91,8 +91,6 @@ pub enum ResultPolicy {
 
 /// The default of `job_limit`.
 pub const JOB_LIMIT: Duration = Duration::from_hours(6);
-/// The default of `max_polls`.
-const MAX_POLLS: u32 = 1000;
 
 impl ProviderTable {
     pub(super) fn complete(self, name: &str) -> Result<ProviderConfig, ConfigError> {
@@ -146,7 +144,7 @@ impl ProviderTable {
             max_running: self.max_running,
             per_minute: self.per_minute,
             job_limit: self.job_limit.unwrap_or(JOB_LIMIT),
-            max_polls: self.max_polls.unwrap_or(MAX_POLLS),
+            max_polls: self.max_polls,
             results: self.results,
             options,
         })

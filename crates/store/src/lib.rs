@@ -275,7 +275,7 @@ impl Store {
     }
 
     /// Like [`Store::write`], but before all waiting writes and on a separate connection, for the
-    /// heartbeat. In doubt if there is no answer within 2 s.
+    /// heartbeat; on `SQLite` without waiting for the disk. In doubt if there is no answer within 2 s.
     pub async fn write_heartbeat<T, E>(
         &self,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
@@ -284,15 +284,27 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let beat = async {
+        self.write_first(WritePriority::Heartbeat, work).await
+    }
+
+    async fn write_first<T, E>(
+        &self,
+        priority: WritePriority,
+        work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let write = async {
             match &self.0.backend {
-                StoreBackend::Sqlite(sqlite) => sqlite.write(WritePriority::High, work).await,
+                StoreBackend::Sqlite(sqlite) => sqlite.write(priority, work).await,
                 StoreBackend::Postgres(postgres) => {
                     postgres.write(WriteOrder::Heartbeat, work).await
                 }
             }
         };
-        match tokio::time::timeout(HEARTBEAT_TIMEOUT, beat).await {
+        match tokio::time::timeout(HEARTBEAT_TIMEOUT, write).await {
             Ok(result) => result,
             Err(_) => Err(StoreError::InDoubt.into()),
         }
@@ -459,9 +471,9 @@ impl Store {
         }
     }
 
-    /// Writes something, ahead of all waiting work, to check that writes succeed.
+    /// Writes something to the disk, ahead of all waiting work, to check that writes succeed.
     pub async fn probe(&self) -> Result<(), StoreError> {
-        self.write_heartbeat(|conn| meta::set(conn, "probe", ""))
+        self.write_first(WritePriority::High, |conn| meta::set(conn, "probe", ""))
             .await
     }
 

@@ -2,9 +2,11 @@
 //!
 //! With `synchronous=FULL` each commit waits for the disk. Therefore the writer takes all waiting
 //! writes, runs them in one transaction, each in its own savepoint, and commits once: callers share
-//! the wait, and no caller gets its answer before its own write is on disk. Measured in
-//! `benches/submit.rs`.
+//! the wait, and no caller gets its answer before its own write is on disk. A heartbeat needs no
+//! disk, because after a power cut its process is gone as well: its commit does not wait, and an
+//! idle process lets the disk sleep. Measured in `benches/part_submit.rs`.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,13 +58,20 @@ pub(super) fn is_unavailable(code: rusqlite::ErrorCode) -> bool {
     )
 }
 
+/// A write that waits for the writer thread.
+struct QueuedWrite {
+    run: WriteClosure,
+    /// Whether it must be on disk before it is answered.
+    is_durable: bool,
+}
+
 pub(super) struct SqliteBackend {
     pub(super) path: PathBuf,
     /// The write-ahead log.
     log: PathBuf,
-    writes: crossbeam_channel::Sender<WriteClosure>,
+    writes: crossbeam_channel::Sender<QueuedWrite>,
     /// Writes with priority.
-    urgent_writes: crossbeam_channel::Sender<WriteClosure>,
+    urgent_writes: crossbeam_channel::Sender<QueuedWrite>,
     readers: Mutex<Vec<Connection>>,
     pub(super) process_locks: ProcessLocks,
     pulse: Arc<DatabaseHealth>,
@@ -73,14 +82,18 @@ pub(super) enum WritePriority {
     Normal,
     /// Runs before all normal writes.
     High,
+    /// The same, and does not wait for the disk.
+    Heartbeat,
 }
 
 /// The writer thread.
 struct WriterThread {
     connection: Connection,
     writer_lock: WriterLock,
-    writes: crossbeam_channel::Receiver<WriteClosure>,
-    beats: crossbeam_channel::Receiver<WriteClosure>,
+    /// Whether commits wait for the disk (`synchronous=FULL`).
+    is_synced: Cell<bool>,
+    writes: crossbeam_channel::Receiver<QueuedWrite>,
+    urgent_writes: crossbeam_channel::Receiver<QueuedWrite>,
     pulse: Arc<DatabaseHealth>,
 }
 
@@ -105,12 +118,13 @@ impl SqliteBackend {
         }
         drop(held);
         let (writes, waiting) = crossbeam_channel::bounded(MAX_WAITING_WRITES);
-        let (beats, ahead) = crossbeam_channel::bounded(MAX_WAITING_WRITES);
+        let (urgent_writes, urgent) = crossbeam_channel::bounded(MAX_WAITING_WRITES);
         let writer = WriterThread {
             connection,
             writer_lock: turn,
+            is_synced: Cell::new(true),
             writes: waiting,
-            beats: ahead,
+            urgent_writes: urgent,
             pulse: pulse.clone(),
         };
         std::thread::Builder::new()
@@ -123,7 +137,7 @@ impl SqliteBackend {
             path: path.to_owned(),
             log: log.into(),
             writes,
-            urgent_writes: beats,
+            urgent_writes,
             readers: Mutex::default(),
             process_locks: ProcessLocks::for_database(path),
             pulse: pulse.clone(),
@@ -141,9 +155,13 @@ impl SqliteBackend {
     {
         let waiting = match lane {
             WritePriority::Normal => &self.writes,
-            WritePriority::High => &self.urgent_writes,
+            WritePriority::High | WritePriority::Heartbeat => &self.urgent_writes,
         };
-        let (write, answered) = write(work);
+        let (run, answered) = write(work);
+        let write = QueuedWrite {
+            run,
+            is_durable: !matches!(lane, WritePriority::Heartbeat),
+        };
         waiting.try_send(write).map_err(|error| refuse(&error))?;
         answered.await.map_err(|_| StoreError::Closed)?
     }
@@ -220,7 +238,7 @@ where
 }
 
 /// A full queue means that the disk is much too slow for the load.
-fn refuse(refused: &TrySendError<WriteClosure>) -> StoreError {
+fn refuse(refused: &TrySendError<QueuedWrite>) -> StoreError {
     match refused {
         TrySendError::Full(_) => StoreError::Busy,
         TrySendError::Disconnected(_) => StoreError::Closed,
@@ -254,15 +272,15 @@ impl WriterThread {
     }
 
     /// Waits for a write; `None` when the store is closed.
-    fn next_blocking(&self) -> Option<WriteClosure> {
+    fn next_blocking(&self) -> Option<QueuedWrite> {
         crossbeam_channel::select_biased! {
-            recv(self.beats) -> beat => beat.ok(),
+            recv(self.urgent_writes) -> write => write.ok(),
             recv(self.writes) -> write => write.ok(),
         }
     }
 
-    fn next_waiting(&self) -> Option<WriteClosure> {
-        self.beats
+    fn next_waiting(&self) -> Option<QueuedWrite> {
+        self.urgent_writes
             .try_recv()
             .or_else(|_| self.writes.try_recv())
             .ok()
@@ -270,15 +288,17 @@ impl WriterThread {
 
     fn write_group(
         &self,
-        first: WriteClosure,
+        first: QueuedWrite,
         answers: &mut Vec<CommitCallback>,
     ) -> Result<(), StoreError> {
         let writer = &self.connection;
+        let is_durable = first.is_durable;
         let run = |sql| -> Result<(), StoreError> {
             writer.prepare_cached(sql)?.execute([])?;
             Ok(())
         };
         let begin = || {
+            self.sync_commits(is_durable)?;
             let _held = self.writer_lock.acquire();
             // A deferred transaction would fail at its first write if another process had written
             // since its first read.
@@ -291,7 +311,7 @@ impl WriterThread {
             let all = next
                 .into_iter()
                 .chain(std::iter::from_fn(|| self.next_waiting()));
-            answers.extend(all.take(GROUP).map(|write| write(None).1));
+            answers.extend(all.take(GROUP).map(|write| (write.run)(None).1));
             return Err(error);
         }
         // The first write needs no savepoint, because it is alone in the transaction. Inside a
@@ -301,12 +321,14 @@ impl WriterThread {
         while let Some(write) = next {
             if !is_alone && let Err(error) = run("SAVEPOINT one") {
                 // Its caller gets the same answer as those before it, which are rolled back.
-                answers.push(write(None).1);
+                answers.push((write.run)(None).1);
                 return Err(error);
             }
             // A panic in one write must not end the thread that all others need; its caller notices
             // that its channel is closed.
-            let outcome = catch_unwind(AssertUnwindSafe(|| write(Some(&mut Conn::Sqlite(writer)))));
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                (write.run)(Some(&mut Conn::Sqlite(writer)))
+            }));
             let keep = outcome.as_ref().is_ok_and(|(keep, _)| *keep);
             answers.extend(outcome.map(|(_, answer)| answer));
             if writer.is_autocommit() {
@@ -327,13 +349,25 @@ impl WriterThread {
                 }
             }
             done += 1;
-            next = if done < GROUP {
+            // Nothing may join a commit that does not wait for the disk.
+            next = if is_durable && done < GROUP {
                 self.next_waiting()
             } else {
                 None
             };
         }
         run("COMMIT")
+    }
+
+    /// Sets whether commits wait for the disk.
+    fn sync_commits(&self, is_synced: bool) -> Result<(), StoreError> {
+        if self.is_synced.get() != is_synced {
+            // In WAL mode NORMAL does not sync at a commit, and the next FULL one syncs it too.
+            let mode = if is_synced { "FULL" } else { "NORMAL" };
+            self.connection.pragma_update(None, "synchronous", mode)?;
+            self.is_synced.set(is_synced);
+        }
+        Ok(())
     }
 }
 

@@ -76,8 +76,8 @@ mod list;
 pub use crate::page::{PageQuery, cut_one_more};
 pub use all_accounts::{page_of_all, search_of_all};
 pub use claims::{
-    any_due, any_due_after, claim_sent, claim_upstream, count_waiting, held_by, lock, lock_held,
-    models_due, models_waiting, pull_forward, release, set_deaths, waiting,
+    DueWork, any_due, any_due_after, claim_sent, claim_upstream, count_waiting, due_work, held_by,
+    lock, lock_held, models_due, models_waiting, pull_forward, release, set_deaths, waiting,
 };
 pub use fair_queue::{FairQueue, claim, claim_in_turn, count_unsent, enter_queue};
 pub(crate) use list::first_id;

@@ -1,7 +1,7 @@
 //! The log, on standard error: text on a terminal, JSON lines otherwise. Every line about a request or
 //! a task has its ids.
 
-use std::io::IsTerminal as _;
+use std::io::{BufWriter, IsTerminal as _};
 use std::sync::OnceLock;
 
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
@@ -29,7 +29,8 @@ pub fn start(config: &Config) -> Result<LogGuard, ConfigError> {
     let (writer, guard) = NonBlockingBuilder::default()
         .buffered_lines_limit(LOG_LINES)
         .thread_name("log")
-        .finish(std::io::stderr());
+        // Lines that wait together are written by one call.
+        .finish(BufWriter::new(std::io::stderr()));
     LOST_LINES.get_or_init(|| writer.error_counter());
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -7,7 +7,7 @@
 //! declare others dead: after a database outage all leases have expired.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -48,6 +48,8 @@ const MAX_POSTPONEMENT: Duration = Duration::from_mins(15);
 pub(super) struct HeartbeatStreak {
     length: AtomicU32,
     last: Mutex<Option<Instant>>,
+    /// Whether a lease of another process had expired at the last heartbeat.
+    has_lapsed: AtomicBool,
 }
 
 impl HeartbeatStreak {
@@ -120,21 +122,23 @@ async fn prolong(crew: &WorkerContext) -> Result<bool, Error> {
     // Read before the request is sent. The database counts from a later moment, so this process
     // never considers its lease valid for longer than others do.
     let asked = Instant::now();
-    let (kept, shared) = app
+    let (kept, shared, has_lapsed) = app
         .store
-        .write_heartbeat(move |conn| -> Result<(bool, Timestamp), StoreError> {
+        .write_heartbeat(move |conn| -> Result<(bool, Timestamp, bool), StoreError> {
             let shared = store::workers::now(conn, clock)?;
             let until = shared.plus(LEASE);
             store::workers::register(conn, &callers, until)?;
             if !has_entered {
                 store::workers::register(conn, &name, until)?;
             } else if !store::workers::prolong(conn, &name, until)? {
-                return Ok((false, shared));
+                return Ok((false, shared, false));
             }
             store::workers::set_models(conn, &name, &models)?;
-            Ok((true, shared))
+            // Looked up here and not in a transaction of its own, twice a second in each process.
+            Ok((true, shared, store::workers::any_lapsed(conn, shared)?))
         })
         .await?;
+    crew.streak.has_lapsed.store(has_lapsed, Ordering::Relaxed);
     // The slower the answer, the less accurate is the measured difference of the clocks.
     if asked.elapsed() < MAX_SYNC_LATENCY {
         app.clock.sync_to_database(clock, shared);
@@ -238,13 +242,7 @@ async fn free_lapsed(crew: &WorkerContext, all: bool) -> Result<(), Error> {
     let store = &crew.app.store;
     let clock = crew.app.clock.now();
     let (lease, callers) = (crew.runs.lease(), crew.app.server.name().to_owned());
-    let lapsed = store
-        .read(move |conn| -> Result<bool, Error> {
-            let now = store::workers::now(conn, clock)?;
-            Ok(store::workers::any_lapsed(conn, now)?)
-        })
-        .await?;
-    if !lapsed && !all {
+    if !crew.streak.has_lapsed.load(Ordering::Relaxed) && !all {
         return Ok(());
     }
     let freed = store

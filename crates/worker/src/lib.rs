@@ -19,6 +19,7 @@ mod runs;
 mod surplus;
 mod upkeep;
 mod upstream;
+mod work_poll;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -97,6 +98,7 @@ impl WorkerPool {
         }
         tracker.spawn(upstream::dispatch(crew.clone(), tracker.clone()));
         tracker.spawn(deliver::deliver(crew.clone(), tracker.clone()));
+        tracker.spawn(work_poll::poll(crew.clone()));
         tracker.spawn(stop_cancelled(crew.clone(), app.bell.cancellations()));
         let (bell, stop) = (app.bell.clone(), crew.stop.clone());
         tracker.spawn(async move { bell.exchange(&stop).await });

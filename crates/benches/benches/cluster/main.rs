@@ -196,6 +196,7 @@ async fn order(accounts: usize, callers: usize, gateways: usize) -> f64 {
             address: gateway.address,
             connections: callers / gateways,
             seconds: 8.0,
+            requests_each: usize::MAX,
             requests: requests.clone(),
         });
         running.push(gateway);

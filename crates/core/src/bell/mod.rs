@@ -24,13 +24,14 @@ use crate::bell::local_bell::LocalBell;
 use crate::bell::message::BellMessage;
 use mediagate_model::ids::TaskId;
 use mediagate_model::secret::Secret;
+use mediagate_store::tasks::DueWork;
 use mediagate_store::{self as store, Store, StoreError};
 
 pub use local_bell::TaskListener;
 
-/// How long a sleeping worker waits before it looks without a ring, because another process may
-/// have made the change.
-const POLL: Duration = Duration::from_millis(500);
+/// How long a sleeping worker waits before it looks without a ring. Work that no ring announced is
+/// found sooner by the poll of its process ([`Bell::wake`]).
+const MAX_SLEEP: Duration = Duration::from_secs(10);
 /// Rings that wait to be sent; further ones are dropped.
 const OUTBOX: usize = 2048;
 
@@ -171,18 +172,33 @@ impl Bell {
 
     /// Sleeps until there may be webhooks to send.
     pub async fn wait_for_deliveries(&self) {
-        self.0.local.deliveries.wait(POLL).await;
+        self.0.local.deliveries.wait(MAX_SLEEP).await;
     }
 
     /// Sleeps until there may be work for hosted providers, but at least until `then`. Meanwhile no
     /// other process is rung for this work.
     pub async fn wait_for_upstream(&self, then: tokio::time::Instant) {
-        self.0.local.upstream.wait_until(then, POLL).await;
+        self.0.local.upstream.wait_until(then, MAX_SLEEP).await;
     }
 
     /// Sleeps until there may be work.
     pub async fn wait_for_work(&self) {
-        self.0.local.work.wait(POLL).await;
+        self.0.local.work.wait(MAX_SLEEP).await;
+    }
+
+    /// Wakes workers of this process for the work that a poll has found. No other process is rung:
+    /// each polls for itself.
+    pub fn wake(&self, due: DueWork) {
+        let local = &self.0.local;
+        for (is_due, workers) in [
+            (due.embedded, &local.work),
+            (due.hosted, &local.upstream),
+            (due.deliveries, &local.deliveries),
+        ] {
+            if is_due {
+                workers.ring();
+            }
+        }
     }
 
     fn send(&self, ring: BellMessage) {

@@ -5,6 +5,7 @@
 //! which provider is tried.
 
 pub mod breaker;
+pub mod poll_pacer;
 pub mod route_order;
 
 use std::collections::{BTreeMap, HashMap};
@@ -19,6 +20,7 @@ use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use crate::upstream::breaker::{BreakerState, CircuitBreaker};
+use crate::upstream::poll_pacer::PollPacer;
 use mediagate_config::file::{suggestion, unknown_key};
 use mediagate_config::providers::ProviderConfig;
 use mediagate_config::{Config, ConfigError, ModelConfig};
@@ -29,6 +31,9 @@ use mediagate_model::submission::Submission;
 
 /// Former providers that are remembered.
 const MAX_FORMER_SITES: usize = 64;
+
+/// Most polls a second of one provider, unless it or the operator allows fewer.
+const MAX_POLLS: u32 = 10_000;
 
 /// Providers by the operator's names for them.
 pub type ProviderSites = BTreeMap<String, Arc<ProviderSite>>;
@@ -47,6 +52,8 @@ pub struct ProviderSite {
     /// At least one; an empty one if none is needed.
     pub credentials: Vec<Arc<ProviderCredential>>,
     reachable: AtomicBool,
+    /// Limits the polls of this process.
+    pub poll_pacer: PollPacer,
 }
 
 #[derive(Debug)]
@@ -161,7 +168,8 @@ impl ProviderSite {
             allow_networks: app.fetch.allow_networks.clone(),
             submissions_at_once: app.max_submitting.max(usual.submissions_at_once),
             // Polls per second times a quarter of a second per response gives the number in flight.
-            calls_at_once: (config.max_polls as usize / 4).max(usual.calls_at_once),
+            calls_at_once: (config.max_polls.unwrap_or(MAX_POLLS) as usize / 4)
+                .clamp(usual.calls_at_once, MAX_POLLS as usize / 4),
             ..usual
         };
         let provider = Provider::new(protocol, &settings, rules).map_err(|error| {
@@ -171,6 +179,9 @@ impl ProviderSite {
             };
             wrong(error.key.as_deref().unwrap_or("protocol"), message)
         })?;
+        let documented = provider.adapter().pace().calls_per_second;
+        let max_polls = [config.max_polls, documented, Some(MAX_POLLS)];
+        let max_polls = max_polls.into_iter().flatten().min().unwrap_or(MAX_POLLS);
         let mut secrets = config.secrets.clone();
         if secrets.is_empty() {
             secrets.push(Secret::new(""));
@@ -186,6 +197,7 @@ impl ProviderSite {
             catalogue: catalogue.clone(),
             provider,
             reachable: AtomicBool::new(true),
+            poll_pacer: PollPacer::new(max_polls),
         })
     }
 
@@ -211,11 +223,6 @@ impl ProviderSite {
             let place: usize = id.split_once(':')?.0.parse().ok()?;
             self.credentials.get(place.checked_sub(1)?)
         })
-    }
-
-    /// Jobs of this process at this provider.
-    pub fn open_jobs(&self) -> u32 {
-        self.credentials.iter().map(|one| one.open_jobs()).sum()
     }
 
     /// Whether its host accepted a connection when last probed.

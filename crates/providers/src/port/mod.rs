@@ -284,6 +284,8 @@ pub struct PollPace {
     pub batch: usize,
     /// Least time between two batch calls of one credential.
     pub gap: Duration,
+    /// Most polls a second that the provider documents.
+    pub calls_per_second: Option<u32>,
 }
 
 impl PollPace {
@@ -295,20 +297,14 @@ impl PollPace {
             usual: Duration::from_mins(1),
             batch: 1,
             gap: Duration::ZERO,
+            calls_per_second: None,
         }
     }
 
-    /// The same for this number of jobs at once: the bounds are raised so that there are at most
-    /// `most` calls per second.
+    /// The share of a call that polls one job.
     #[must_use]
-    pub fn for_many(self, jobs: u32, most: u32) -> Self {
-        let batch = u32::try_from(self.batch).unwrap_or(u32::MAX).max(1);
-        let least = Duration::from_secs(1) * jobs.div_ceil(batch) / most.max(1);
-        Self {
-            floor: self.floor.max(least),
-            ceiling: self.ceiling.max(least),
-            ..self
-        }
+    pub fn share(&self) -> f64 {
+        1.0 / f64::from(u32::try_from(self.batch).unwrap_or(u32::MAX).max(1))
     }
 }
 

@@ -21,6 +21,57 @@ pub fn any_due(conn: &mut Conn<'_>, models: &str, now: Timestamp) -> Result<bool
     Ok(found.is_some())
 }
 
+/// What is due for the workers of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DueWork {
+    /// Tasks for embedded models that the process has.
+    pub embedded: bool,
+    /// Tasks for hosted providers, or jobs of cancelled tasks.
+    pub hosted: bool,
+    pub deliveries: bool,
+}
+
+impl DueWork {
+    /// For a poll without an answer.
+    pub const ALL: Self = Self {
+        embedded: true,
+        hosted: true,
+        deliveries: true,
+    };
+}
+
+/// What is due, for a process with these embedded models: one statement, each part of which reads at
+/// most one row of its index.
+pub fn due_work(conn: &mut Conn<'_>, models: &str, now: Timestamp) -> Result<DueWork, StoreError> {
+    macro_rules! due_work {
+        ($models:literal) => {
+            concat!(
+                "SELECT CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+                   AND provider = 'embedded' AND account_id > '' AND due_at <= ?1 AND model IN (", $models, "))
+                   THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END,
+                 CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+                   AND provider <> 'embedded' AND due_at <= ?1)
+                   OR EXISTS (SELECT 1 FROM submissions WHERE stray = 1 AND due_at <= ?1)
+                   THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END,
+                 CASE WHEN EXISTS (SELECT 1 FROM webhook_deliveries WHERE state = 'waiting' AND lease_owner IS NULL
+                   AND due_at <= ?1) THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END"
+            )
+        };
+    }
+    let sql = conn.dialect(
+        due_work!("SELECT value FROM json_each(?2)"),
+        due_work!("SELECT jsonb_array_elements_text(CAST(CAST(?2 AS TEXT) AS JSONB))"),
+    );
+    let found = conn.one(sql, &[now.micros().into(), models.into()], |row| {
+        Ok(DueWork {
+            embedded: row.flag(0)?,
+            hosted: row.flag(1)?,
+            deliveries: row.flag(2)?,
+        })
+    })?;
+    Ok(found.unwrap_or(DueWork::ALL))
+}
+
 /// Models with due tasks for hosted providers, and whether any of those tasks have begun.
 pub fn models_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<(String, bool)>, StoreError> {
     conn.all(

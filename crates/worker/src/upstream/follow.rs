@@ -127,16 +127,16 @@ impl HostedTask<'_> {
             let lengths = tasks::usual_lengths(app, &self.task.model).await;
             // They only determine the intervals between polls, so an error does not matter.
             let lengths = lengths.ok().flatten();
-            let pace = pace.for_many(taken.site.open_jobs(), taken.site.config.max_polls);
             let mut pause = next_poll(&pace, elapsed, lengths, asked.take(), failures, random());
             if std::mem::take(&mut taken.is_resumed) {
                 // After a restart all jobs are resumed at once, and any of them may have ended.
-                // Each is polled as soon as the provider's limits allow, spread over the shortest
-                // interval.
+                // Each is polled as soon as the provider's limits allow.
                 pause = pace.floor.mul_f64(random());
             }
             let due = Instant::now() + pause;
             tokio::time::sleep_until(due).await;
+            let site = taken.site.clone();
+            site.poll_pacer.wait_turn(due + pause, pace.share()).await;
             // The settings may have been reloaded since the last poll.
             taken.refresh(&app.models.upstream);
             let (site, secret) = (&taken.site, &taken.credential.secret);
@@ -146,6 +146,14 @@ impl HostedTask<'_> {
             let polled =
                 Box::pin(driver.poll_due(&site.provider, secret, handle, due, &watch)).await;
             is_asked = true;
+            match &polled {
+                Err(error) if error.class == ErrorClass::RateLimited => {
+                    site.poll_pacer.note_refusal();
+                }
+                Ok(_) => site.poll_pacer.note_answer(pace.share()),
+                // Other errors show nothing about the provider's limits.
+                Err(_) => {}
+            }
             taken.cost = watch.cost().or(taken.cost);
             let is_believed = doubt.note(watched.elapsed(), polled.as_ref().err());
             let usual = lengths.map_or(pace.usual, |lengths| lengths.median);

@@ -178,7 +178,12 @@ impl Adapter for ReplicateAdapter {
     }
 
     fn pace(&self) -> PollPace {
-        PollPace::new(Duration::from_secs(2), Duration::from_secs(15))
+        PollPace {
+            // 3,000 requests a minute for all endpoints but the one that creates predictions
+            // (https://replicate.com/docs/topics/predictions/rate-limits).
+            calls_per_second: Some(50),
+            ..PollPace::new(Duration::from_secs(2), Duration::from_secs(15))
+        }
     }
 
     fn job(&self) -> Option<&JobApi> {

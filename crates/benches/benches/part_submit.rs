@@ -170,6 +170,7 @@ async fn submits(database: Option<&str>, way: Way, callers: usize) -> (f64, f64)
         address: benches::listen_until(router, over.clone()).await,
         connections: callers,
         seconds: TIME.as_secs_f64(),
+        requests_each: usize::MAX,
         requests: keys.iter().map(|(key, _)| request(key, way)).collect(),
     };
     let before = benches::cpu_time();

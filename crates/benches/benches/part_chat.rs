@@ -25,7 +25,7 @@ fn main() {
         );
         // One caller waits for every commit alone. Many share commits, so each costs less.
         for connections in [1, 16, 64] {
-            let load = ClientLoad { address, connections, seconds: 4.0, requests: vec![request.clone()] };
+            let load = ClientLoad::new(address, connections, 4.0, request.clone());
             let before = benches::cpu_time();
             let rate = benches::throughput(&load).await;
             let cpu = benches::cpu_time().checked_sub(before).unwrap();

@@ -1,12 +1,14 @@
 //! What else could stand before the upstream: nginx and `HAProxy`, one process each, and what the
 //! user of this benchmark has running.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::Runner;
+use benches::program::{free_address, on_gateway_cpu};
+
+use crate::chats::Runner;
 
 pub(crate) const CHAT: &str = "/v1/chat/completions";
 
@@ -30,9 +32,9 @@ pub(crate) fn start(upstream: SocketAddr) -> Peers {
     let folder = tempfile::tempdir().unwrap();
     let mut started = Vec::new();
     for (name, start) in [("nginx", nginx as Start), ("haproxy", haproxy)] {
-        // A peer that is not installed cannot be started, and is left out.
-        let address = free();
-        if let Ok(child) = start(folder.path(), address, upstream) {
+        if is_installed(name) {
+            let address = free_address();
+            let child = start(folder.path(), address, upstream).unwrap();
             wait_for(address);
             started.push((name, child, address));
         }
@@ -93,12 +95,13 @@ fn runner(name: &str, address: SocketAddr, process: Option<String>) -> Runner {
     }
 }
 
-fn free() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
+/// Whether a program is on the PATH.
+pub(crate) fn is_installed(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
-fn wait_for(address: SocketAddr) {
+pub(crate) fn wait_for(address: SocketAddr) {
     while std::net::TcpStream::connect(address).is_err() {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -118,13 +121,9 @@ fn nginx(folder: &Path, address: SocketAddr, upstream: SocketAddr) -> std::io::R
     );
     let file = folder.join("nginx.conf");
     std::fs::write(&file, text)?;
-    Command::new("nginx")
-        .arg("-p")
-        .arg(folder)
-        .arg("-c")
-        .arg(file)
-        .stderr(Stdio::null())
-        .spawn()
+    let mut nginx = Command::new("nginx");
+    nginx.arg("-p").arg(folder).arg("-c").arg(file);
+    on_gateway_cpu(&mut nginx).stderr(Stdio::null()).spawn()
 }
 
 fn haproxy(folder: &Path, address: SocketAddr, upstream: SocketAddr) -> std::io::Result<Child> {
@@ -135,10 +134,9 @@ fn haproxy(folder: &Path, address: SocketAddr, upstream: SocketAddr) -> std::io:
     );
     let file = folder.join("haproxy.cfg");
     std::fs::write(&file, text)?;
-    Command::new("haproxy")
-        .arg("-db")
-        .arg("-f")
-        .arg(file)
+    let mut haproxy = Command::new("haproxy");
+    haproxy.arg("-db").arg("-f").arg(file);
+    on_gateway_cpu(&mut haproxy)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

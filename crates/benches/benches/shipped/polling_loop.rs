@@ -51,23 +51,3 @@ async fn get(client: &reqwest::Client, url: &str) -> reqwest::Response {
     assert!(answer.status().is_success());
     answer
 }
-
-/// How late the loop sees these ends (seconds since the first order) when each
-/// question takes `each` seconds. Worked out, for nobody waits for it.
-pub(crate) fn worked_out(ends: &[f64], each: f64) -> Vec<f64> {
-    let mut open: Vec<f64> = ends.to_vec();
-    let mut late = Vec::new();
-    let mut now = 0.0;
-    while !open.is_empty() {
-        open.retain(|end| {
-            now += each;
-            if *end > now {
-                return true;
-            }
-            late.push(now - end);
-            false
-        });
-        now += PAUSE.as_secs_f64();
-    }
-    late
-}

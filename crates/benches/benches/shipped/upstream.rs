@@ -14,6 +14,9 @@ use serde_json::{Value, json};
 
 const UPSTREAM: &str = "MEDIAGATE_BENCH_UPSTREAM";
 
+/// A prompt with this word gets a film of 1 MB.
+pub(crate) const LARGE: &str = "megabyte";
+
 /// Ends with this.
 pub(crate) struct Upstream {
     child: Child,
@@ -29,7 +32,7 @@ impl Drop for Upstream {
 
 /// An upstream that takes this long for an answer.
 pub(crate) fn start(pause: Duration) -> Upstream {
-    let mut child = benches::command_on_other_cpu(std::env::current_exe().unwrap())
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
         .env(UPSTREAM, pause.as_millis().to_string())
         .stdout(Stdio::piped())
         .spawn()
@@ -59,24 +62,42 @@ pub(crate) fn serve_or_continue() {
         let address = address.as_deref().unwrap_or("127.0.0.1:0");
         let listener = tokio::net::TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let film = simulator::media::video(4);
-        let answer = answer(address);
-        let chat = move |_: Bytes| async move {
+        let (film, large) = (simulator::media::video(4), film_of_a_megabyte());
+        let answers = ["film", LARGE].map(|film| answer(address, film));
+        let chat = move |body: Bytes| async move {
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
-            Json(answer)
+            let mut words = body.windows(LARGE.len());
+            let [small, large] = answers;
+            Json(if words.any(|word| word == LARGE.as_bytes()) {
+                large
+            } else {
+                small
+            })
         };
-        let film = move || async move { ([(header::CONTENT_TYPE, "video/mp4")], film) };
+        let serve =
+            |film: Bytes| get(move || async move { ([(header::CONTENT_TYPE, "video/mp4")], film) });
         let router = axum::Router::new()
             .route("/v1/chat/completions", post(chat))
-            .route("/film.mp4", get(film));
+            .route("/film.mp4", serve(film))
+            .route(&format!("/{LARGE}.mp4"), serve(large));
         println!("{address}");
         axum::serve(listener, router).await.unwrap();
     });
 }
 
-fn answer(address: SocketAddr) -> Value {
+/// A film, filled up with a box that players skip (`free`, ISO 14496-12).
+fn film_of_a_megabyte() -> Bytes {
+    let mut film = simulator::media::video(4).to_vec();
+    let rest = 1_000_000 - film.len();
+    film.extend(u32::try_from(rest).unwrap().to_be_bytes());
+    film.extend(b"free");
+    film.resize(1_000_000, 0);
+    film.into()
+}
+
+fn answer(address: SocketAddr, film: &str) -> Value {
     json!({
         "id": "chatcmpl-1",
         "object": "chat.completion",
@@ -84,7 +105,7 @@ fn answer(address: SocketAddr) -> Value {
         "model": "film",
         "choices": [{
             "index": 0,
-            "message": {"role": "assistant", "content": format!("[film](http://{address}/film.mp4)")},
+            "message": {"role": "assistant", "content": format!("[film](http://{address}/{film}.mp4)")},
             "finish_reason": "stop",
         }],
         "usage": {"prompt_tokens": 8, "completion_tokens": 8, "total_tokens": 16},

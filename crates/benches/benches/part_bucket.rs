@@ -81,12 +81,7 @@ async fn one(store: SocketAddr, delivery: &str) -> (f64, f64) {
 }
 
 async fn measured(address: SocketAddr, request: String) -> (f64, f64) {
-    let load = ClientLoad {
-        address,
-        connections: 8,
-        seconds: 5.0,
-        requests: vec![request],
-    };
+    let load = ClientLoad::new(address, 8, 5.0, request);
     let before = benches::cpu_time_of("self");
     let rate = benches::throughput(&load).await;
     let cpu = benches::cpu_time_of("self").checked_sub(before).unwrap();
