@@ -16,23 +16,23 @@ pub(super) fn water(stage: &mut SceneStage, light: &SceneLight, horizon: f32, se
     canvas.paint(horizon, 1.0, |u, v, _| {
         let down = (v - horizon) / (1.0 - horizon);
         // Waves shrink with distance, as everything on a plane does.
-        let away = 1.0 / (down + 0.035);
-        let (x, y) = ((u - 0.5) * away * 5.0, away * 9.0);
+        let distance = 1.0 / (down + 0.035);
+        let (x, y) = ((u - 0.5) * distance * 5.0, distance * 9.0);
         let swell = fractal(x, y, 4, seed.wrapping_add(60)) - 0.5;
         let chop = value(x * 3.1, y * 2.7, seed.wrapping_add(61)) - 0.5;
         let tilt = swell + 0.45 * chop;
         let bend = 0.012 + 0.075 * down;
-        let seen = mirror.colour_at(
+        let reflected = mirror.colour_at(
             u + tilt * bend * 0.35,
             (horizon - (v - horizon) * 0.94 - (tilt * bend).abs() * 1.3).min(horizon - edge),
         );
         // Looking down into water shows the water, looking across it shows the sky.
-        let own = 0.16 + 0.46 * smoothstep(0.0, 1.0, down);
-        let mut colour = blend(scaled(seen, 0.93), deep, own);
+        let water_share = 0.16 + 0.46 * smoothstep(0.0, 1.0, down);
+        let mut colour = blend(scaled(reflected, 0.93), deep, water_share);
         colour = add(colour, light.horizon, 0.16 * tilt * (0.35 + down));
-        // The sun's road: glints that lie thicker under the sun.
-        let road = (-((u - sun) / (0.05 + 0.16 * down)).powi(2)).exp();
-        let glint = smoothstep(0.10, 0.34, tilt) * road * (0.75 - 0.35 * light.dark);
+        // The sun's glitter path: glints that are denser under the sun.
+        let glitter = (-((u - sun) / (0.05 + 0.16 * down)).powi(2)).exp();
+        let glint = smoothstep(0.10, 0.34, tilt) * glitter * (0.75 - 0.35 * light.dark);
         colour = add(colour, light.sun, glint);
         let rim = smoothstep(0.035, 0.0, down) * 0.35 * light.density;
         blend(colour, light.haze, rim)
@@ -44,56 +44,56 @@ pub(super) fn dunes(
     stage: &mut SceneStage,
     light: &SceneLight,
     horizon: f32,
-    wet: bool,
+    has_water: bool,
     seed: u64,
 ) {
-    let side = if light.sun_at.0 < 0.5 { 1.0 } else { -1.0 };
+    let sun_side = if light.sun_at.0 < 0.5 { 1.0 } else { -1.0 };
     let layers = GroundLayers {
-        first: if wet { 0.62 } else { 0.0 },
-        count: if wet { 2 } else { 6 },
+        first: if has_water { 0.62 } else { 0.0 },
+        count: if has_water { 2 } else { 6 },
         seed,
     };
-    for layer in layers.walk(horizon, 500) {
+    for layer in layers.layers_from(horizon, 500) {
         let GroundLayer { near, base, seed } = layer;
-        let (wide, tall) = (mix(2.8, 0.95, near), mix(0.06, 0.24, near));
+        let (frequency, amplitude) = (mix(2.8, 0.95, near), mix(0.06, 0.24, near));
         let line = move |u: f32| {
-            let long = value(u * wide + 3.0, 0.5, seed);
-            let fine = value(u * wide * 2.3, 9.5, seed) * 0.22;
-            base - tall * (long + fine - 0.45)
+            let swell = value(u * frequency + 3.0, 0.5, seed);
+            let fine = value(u * frequency * 2.3, 9.5, seed) * 0.22;
+            base - amplitude * (swell + fine - 0.45)
         };
         let sand = blend([0.86, 0.68, 0.48], [0.80, 0.54, 0.32], near);
         stage
             .canvas_at(parallax(near))
             .fill_below(line, |u, v, depth| {
                 // The slope of the crest, carried down the face at a slant, is the dune's shape.
-                let x = u + side * depth * 0.9;
+                let x = u + sun_side * depth * 0.9;
                 let slope = (line(x + 0.01) - line(x - 0.01)) / 0.02;
-                let lit = smoothstep(-0.10, 0.10, -slope * side);
+                let lit = smoothstep(-0.10, 0.10, -slope * sun_side);
                 let ripple = 0.05
                     * (fractal(u * 9.0, v * 60.0, 3, seed.wrapping_add(9_000 + 9)) - 0.5)
                     * (0.4 + near);
-                let own = scaled(sand, 0.50 + 0.56 * lit + 1.6 * ripple);
-                light.lit_colour(own, 0.52 * (1.0 - near) + 0.02)
+                let surface = scaled(sand, 0.50 + 0.56 * lit + 1.6 * ripple);
+                light.lit_colour(surface, 0.52 * (1.0 - near) + 0.02)
             });
     }
 }
 
 /// Snowfields: soft swells, blue where the light does not reach.
-pub(super) fn snow(stage: &mut SceneStage, light: &SceneLight, horizon: f32, wet: bool, seed: u64) {
-    let side = if light.sun_at.0 < 0.5 { 1.0 } else { -1.0 };
+pub(super) fn snow(stage: &mut SceneStage, light: &SceneLight, horizon: f32, has_water: bool, seed: u64) {
+    let sun_side = if light.sun_at.0 < 0.5 { 1.0 } else { -1.0 };
     let layers = GroundLayers {
-        first: if wet { 0.66 } else { 0.0 },
-        count: if wet { 2 } else { 5 },
+        first: if has_water { 0.66 } else { 0.0 },
+        count: if has_water { 2 } else { 5 },
         seed,
     };
-    for layer in layers.walk(horizon, 600) {
+    for layer in layers.layers_from(horizon, 600) {
         let GroundLayer { near, base, seed } = layer;
-        let (wide, tall) = (mix(2.4, 0.9, near), mix(0.06, 0.24, near));
-        let line = move |u: f32| base - tall * (fractal(u * wide + 11.0, 4.5, 3, seed) - 0.4);
+        let (frequency, amplitude) = (mix(2.4, 0.9, near), mix(0.06, 0.24, near));
+        let line = move |u: f32| base - amplitude * (fractal(u * frequency + 11.0, 4.5, 3, seed) - 0.4);
         stage
             .canvas_at(parallax(near))
             .fill_below(line, |u, v, depth| {
-                let x = u + side * depth * 0.7;
+                let x = u + sun_side * depth * 0.7;
                 let slope = (line(x + 0.012) - line(x - 0.012)) / 0.024;
                 // Wind ripples, finer with distance.
                 let fine = mix(3.2, 1.0, near);
@@ -103,12 +103,12 @@ pub(super) fn snow(stage: &mut SceneStage, light: &SceneLight, horizon: f32, wet
                     4,
                     seed.wrapping_add(9_000 + 9),
                 ) - 0.5;
-                let lit = smoothstep(-0.26, 0.22, -slope * side + drift * 0.24);
+                let lit = smoothstep(-0.26, 0.22, -slope * sun_side + drift * 0.24);
                 let sparkle = sparkle_at(u, v, seed) * near;
-                let own = blend([0.50, 0.62, 0.86], [0.98, 0.98, 1.0], lit);
-                let own = add(own, [1.0; 3], 0.25 * sparkle);
+                let surface = blend([0.50, 0.62, 0.86], [0.98, 0.98, 1.0], lit);
+                let surface = add(surface, [1.0; 3], 0.25 * sparkle);
                 // Snow shows the sky's colour more than its own.
-                light.lit_colour(blend(own, light.middle, 0.14), 0.42 * (1.0 - near) + 0.02)
+                light.lit_colour(blend(surface, light.middle, 0.14), 0.42 * (1.0 - near) + 0.02)
             });
     }
 }
@@ -127,19 +127,19 @@ pub(super) fn meadow(
     stage: &mut SceneStage,
     light: &SceneLight,
     horizon: f32,
-    wet: bool,
+    has_water: bool,
     seed: u64,
 ) {
     let layers = GroundLayers {
-        first: if wet { 0.66 } else { 0.0 },
-        count: if wet { 2 } else { 6 },
+        first: if has_water { 0.66 } else { 0.0 },
+        count: if has_water { 2 } else { 6 },
         seed,
     };
     let dry = lattice(5, 5, seed);
-    for layer in layers.walk(horizon, 700) {
+    for layer in layers.layers_from(horizon, 700) {
         let GroundLayer { near, base, seed } = layer;
-        let (wide, tall) = (mix(2.4, 1.0, near), mix(0.055, 0.13, near));
-        let line = move |u: f32| base - tall * (fractal(u * wide + 2.0, 7.5, 3, seed) - 0.4);
+        let (frequency, amplitude) = (mix(2.4, 1.0, near), mix(0.055, 0.13, near));
+        let line = move |u: f32| base - amplitude * (fractal(u * frequency + 2.0, 7.5, 3, seed) - 0.4);
         let fresh = blend([0.40, 0.56, 0.34], [0.20, 0.38, 0.13], near);
         let straw = blend([0.66, 0.62, 0.40], [0.48, 0.43, 0.18], near);
         let grass = blend(fresh, straw, 0.65 * dry);
@@ -153,9 +153,9 @@ pub(super) fn meadow(
                     seed.wrapping_add(9_000 + 9),
                 );
                 let blades = fractal(u * 120.0, v * 50.0, 2, seed.wrapping_add(9_000 + 10)) - 0.5;
-                let crest = 0.22 * smoothstep(tall * 1.4, 0.0, depth);
-                let own = scaled(grass, 0.62 + 0.45 * fields + crest + 0.24 * blades * near);
-                light.lit_colour(own, (0.72 * (1.0 - near)).powf(1.1) + 0.03)
+                let crest = 0.22 * smoothstep(amplitude * 1.4, 0.0, depth);
+                let surface = scaled(grass, 0.62 + 0.45 * fields + crest + 0.24 * blades * near);
+                light.lit_colour(surface, (0.72 * (1.0 - near)).powf(1.1) + 0.03)
             });
     }
 }
@@ -182,7 +182,7 @@ struct GroundLayer {
 }
 
 impl GroundLayers {
-    fn walk(self, horizon: f32, lane: u64) -> impl Iterator<Item = GroundLayer> {
+    fn layers_from(self, horizon: f32, lane: u64) -> impl Iterator<Item = GroundLayer> {
         (0..self.count).map(move |i| {
             let step = f32::from(i) / f32::from(self.count.max(2) - 1);
             let near = mix(self.first, 1.0, step);
@@ -207,7 +207,7 @@ mod tests {
             count: 6,
             seed: 1,
         }
-        .walk(0.6, 0)
+        .layers_from(0.6, 0)
         .collect();
         assert!(
             layers
