@@ -18,7 +18,7 @@ const COPIES: usize = 2;
 pub(super) struct VideoTileLayout {
     key: MarkKey,
     signs: [f32; CELLS],
-    /// The place of each cell in a shuffled order: the first of them carry the bits.
+    /// The cells in a shuffled order: the first of them carry the bits.
     order: [usize; CELLS],
 }
 
