@@ -87,7 +87,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// The step of the square, whose step before was `near`, and the pixels that take it.
+    /// The step of the square, whose previous step was `guess`, and the pixels that take it.
     fn followed(&self, guess: Step) -> Option<(Step, Part)> {
         let whole = vec![true; self.square.2 * self.square.2];
         // A pixel of change from frame to frame at most: else look around.
