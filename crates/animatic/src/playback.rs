@@ -248,8 +248,8 @@ fn boxes(mut rest: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
 }
 
 fn find_box(content: &[u8], kind: [u8; 4]) -> Option<&[u8]> {
-    let found = boxes(content).find(|(found, _)| *found == kind);
-    found.map(|(_, content)| content)
+    let matching = boxes(content).find(|(box_kind, _)| *box_kind == kind);
+    matching.map(|(_, content)| content)
 }
 
 fn number(bytes: &[u8], offset: usize) -> Option<u32> {

@@ -86,7 +86,7 @@ fn films(folder: &Path, count: usize) -> Outcome<()> {
     }
     let registry = Registry::of(originals.iter().map(|(print, ..)| print.clone()).collect());
     println!(
-        "{count} films: alike below {}\n\n| | farthest | told alike | found | and others |\n|---|---|---|---|---|",
+        "{count} films: similar below {}\n\n| | farthest | counted as similar | found | and others |\n|---|---|---|---|---|",
         video::THRESHOLD
     );
     for (name, filter) in FILM_ATTACKS {
@@ -184,7 +184,7 @@ fn sounds(folder: &Path) -> Outcome<()> {
         originals.push((sound_print(&path)?, path));
     }
     println!(
-        "sounds: alike below {}\n\n| | farthest | told alike |\n|---|---|---|",
+        "sounds: similar below {}\n\n| | farthest | counted as similar |\n|---|---|---|",
         sound::THRESHOLD
     );
     for (name, encoder_args) in SOUND_ATTACKS {
@@ -208,7 +208,7 @@ fn sounds(folder: &Path) -> Outcome<()> {
             .filter(|(other, _)| first.match_within_threshold(other).is_some())
             .count();
     }
-    println!("\ndifferent sounds told alike: {alarms}");
+    println!("\ndifferent sounds counted as similar: {alarms}");
     Ok(())
 }
 

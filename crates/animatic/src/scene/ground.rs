@@ -10,7 +10,7 @@ pub(super) fn water(stage: &mut SceneStage, light: &SceneLight, horizon: f32, se
     // Everything behind the water is finished first, because the water reflects it.
     let mirror = stage.mirror();
     let canvas = stage.canvas_at(0.4);
-    let sun = light.sun_at.0 * canvas.aspect();
+    let sun = light.sun_position.0 * canvas.aspect();
     let deep = times([0.10, 0.24, 0.32], blend(light.ground, [1.0; 3], 0.25));
     let edge = 1.5 * canvas.pixel();
     canvas.paint(horizon, 1.0, |u, v, _| {
@@ -32,7 +32,7 @@ pub(super) fn water(stage: &mut SceneStage, light: &SceneLight, horizon: f32, se
         colour = add(colour, light.horizon, 0.16 * tilt * (0.35 + down));
         // The sun's glitter path: glints that are denser under the sun.
         let glitter = (-((u - sun) / (0.05 + 0.16 * down)).powi(2)).exp();
-        let glint = smoothstep(0.10, 0.34, tilt) * glitter * (0.75 - 0.35 * light.dark);
+        let glint = smoothstep(0.10, 0.34, tilt) * glitter * (0.75 - 0.35 * light.darkness);
         colour = add(colour, light.sun, glint);
         let rim = smoothstep(0.035, 0.0, down) * 0.35 * light.density;
         blend(colour, light.haze, rim)
@@ -47,23 +47,23 @@ pub(super) fn dunes(
     has_water: bool,
     seed: u64,
 ) {
-    let sun_side = if light.sun_at.0 < 0.5 { 1.0 } else { -1.0 };
+    let sun_side = if light.sun_position.0 < 0.5 { 1.0 } else { -1.0 };
     let layers = GroundLayers {
         first: if has_water { 0.62 } else { 0.0 },
         count: if has_water { 2 } else { 6 },
         seed,
     };
     for layer in layers.layers_from(horizon, 500) {
-        let GroundLayer { near, base, seed } = layer;
-        let (frequency, amplitude) = (mix(2.8, 0.95, near), mix(0.06, 0.24, near));
+        let GroundLayer { nearness, base, seed } = layer;
+        let (frequency, amplitude) = (mix(2.8, 0.95, nearness), mix(0.06, 0.24, nearness));
         let line = move |u: f32| {
             let swell = value(u * frequency + 3.0, 0.5, seed);
             let fine = value(u * frequency * 2.3, 9.5, seed) * 0.22;
             base - amplitude * (swell + fine - 0.45)
         };
-        let sand = blend([0.86, 0.68, 0.48], [0.80, 0.54, 0.32], near);
+        let sand = blend([0.86, 0.68, 0.48], [0.80, 0.54, 0.32], nearness);
         stage
-            .canvas_at(parallax(near))
+            .canvas_at(parallax(nearness))
             .fill_below(line, |u, v, depth| {
                 // The slope of the crest, carried down the face at a slant, is the dune's shape.
                 let x = u + sun_side * depth * 0.9;
@@ -71,32 +71,32 @@ pub(super) fn dunes(
                 let lit = smoothstep(-0.10, 0.10, -slope * sun_side);
                 let ripple = 0.05
                     * (fractal(u * 9.0, v * 60.0, 3, seed.wrapping_add(9_000 + 9)) - 0.5)
-                    * (0.4 + near);
+                    * (0.4 + nearness);
                 let surface = scaled(sand, 0.50 + 0.56 * lit + 1.6 * ripple);
-                light.lit_colour(surface, 0.52 * (1.0 - near) + 0.02)
+                light.lit_colour(surface, 0.52 * (1.0 - nearness) + 0.02)
             });
     }
 }
 
 /// Snowfields: soft swells, blue where the light does not reach.
 pub(super) fn snow(stage: &mut SceneStage, light: &SceneLight, horizon: f32, has_water: bool, seed: u64) {
-    let sun_side = if light.sun_at.0 < 0.5 { 1.0 } else { -1.0 };
+    let sun_side = if light.sun_position.0 < 0.5 { 1.0 } else { -1.0 };
     let layers = GroundLayers {
         first: if has_water { 0.66 } else { 0.0 },
         count: if has_water { 2 } else { 5 },
         seed,
     };
     for layer in layers.layers_from(horizon, 600) {
-        let GroundLayer { near, base, seed } = layer;
-        let (frequency, amplitude) = (mix(2.4, 0.9, near), mix(0.06, 0.24, near));
+        let GroundLayer { nearness, base, seed } = layer;
+        let (frequency, amplitude) = (mix(2.4, 0.9, nearness), mix(0.06, 0.24, nearness));
         let line = move |u: f32| base - amplitude * (fractal(u * frequency + 11.0, 4.5, 3, seed) - 0.4);
         stage
-            .canvas_at(parallax(near))
+            .canvas_at(parallax(nearness))
             .fill_below(line, |u, v, depth| {
                 let x = u + sun_side * depth * 0.7;
                 let slope = (line(x + 0.012) - line(x - 0.012)) / 0.024;
                 // Wind ripples, finer with distance.
-                let fine = mix(3.2, 1.0, near);
+                let fine = mix(3.2, 1.0, nearness);
                 let drift = fractal(
                     u * 9.0 * fine,
                     v * 34.0 * fine,
@@ -104,11 +104,11 @@ pub(super) fn snow(stage: &mut SceneStage, light: &SceneLight, horizon: f32, has
                     seed.wrapping_add(9_000 + 9),
                 ) - 0.5;
                 let lit = smoothstep(-0.26, 0.22, -slope * sun_side + drift * 0.24);
-                let sparkle = sparkle_at(u, v, seed) * near;
+                let sparkle = sparkle_at(u, v, seed) * nearness;
                 let surface = blend([0.50, 0.62, 0.86], [0.98, 0.98, 1.0], lit);
                 let surface = add(surface, [1.0; 3], 0.25 * sparkle);
                 // Snow shows the sky's colour more than its own.
-                light.lit_colour(blend(surface, light.middle, 0.14), 0.42 * (1.0 - near) + 0.02)
+                light.lit_colour(blend(surface, light.middle, 0.14), 0.42 * (1.0 - nearness) + 0.02)
             });
     }
 }
@@ -137,32 +137,32 @@ pub(super) fn meadow(
     };
     let dry = lattice(5, 5, seed);
     for layer in layers.layers_from(horizon, 700) {
-        let GroundLayer { near, base, seed } = layer;
-        let (frequency, amplitude) = (mix(2.4, 1.0, near), mix(0.055, 0.13, near));
+        let GroundLayer { nearness, base, seed } = layer;
+        let (frequency, amplitude) = (mix(2.4, 1.0, nearness), mix(0.055, 0.13, nearness));
         let line = move |u: f32| base - amplitude * (fractal(u * frequency + 2.0, 7.5, 3, seed) - 0.4);
-        let fresh = blend([0.40, 0.56, 0.34], [0.20, 0.38, 0.13], near);
-        let straw = blend([0.66, 0.62, 0.40], [0.48, 0.43, 0.18], near);
+        let fresh = blend([0.40, 0.56, 0.34], [0.20, 0.38, 0.13], nearness);
+        let straw = blend([0.66, 0.62, 0.40], [0.48, 0.43, 0.18], nearness);
         let grass = blend(fresh, straw, 0.65 * dry);
         stage
-            .canvas_at(parallax(near))
+            .canvas_at(parallax(nearness))
             .fill_below(line, |u, v, depth| {
                 let fields = fractal(
-                    u * mix(9.0, 3.0, near),
-                    v * mix(60.0, 14.0, near),
+                    u * mix(9.0, 3.0, nearness),
+                    v * mix(60.0, 14.0, nearness),
                     3,
                     seed.wrapping_add(9_000 + 9),
                 );
                 let blades = fractal(u * 120.0, v * 50.0, 2, seed.wrapping_add(9_000 + 10)) - 0.5;
                 let crest = 0.22 * smoothstep(amplitude * 1.4, 0.0, depth);
-                let surface = scaled(grass, 0.62 + 0.45 * fields + crest + 0.24 * blades * near);
-                light.lit_colour(surface, (0.72 * (1.0 - near)).powf(1.1) + 0.03)
+                let surface = scaled(grass, 0.62 + 0.45 * fields + crest + 0.24 * blades * nearness);
+                light.lit_colour(surface, (0.72 * (1.0 - nearness)).powf(1.1) + 0.03)
             });
     }
 }
 
 /// How much of the camera's travel ground follows, from the horizon (0) to the bottom edge (1).
-pub(super) fn parallax(near: f32) -> f32 {
-    mix(0.16, 1.0, near)
+pub(super) fn parallax(nearness: f32) -> f32 {
+    mix(0.16, 1.0, nearness)
 }
 
 /// Layers of ground from the horizon to the bottom edge.
@@ -175,7 +175,7 @@ struct GroundLayers {
 
 struct GroundLayer {
     /// 0 far, 1 near.
-    near: f32,
+    nearness: f32,
     /// Its mean height in the picture.
     base: f32,
     seed: u64,
@@ -185,11 +185,11 @@ impl GroundLayers {
     fn layers_from(self, horizon: f32, lane: u64) -> impl Iterator<Item = GroundLayer> {
         (0..self.count).map(move |i| {
             let step = f32::from(i) / f32::from(self.count.max(2) - 1);
-            let near = mix(self.first, 1.0, step);
+            let nearness = mix(self.first, 1.0, step);
             GroundLayer {
-                near,
+                nearness,
                 // Perspective crowds the far ones together; the nearest stays in the picture.
-                base: mix(horizon + 0.01, 0.9, near.powf(1.5)),
+                base: mix(horizon + 0.01, 0.9, nearness.powf(1.5)),
                 seed: self.seed.wrapping_add(lane + u64::from(i)),
             }
         })
@@ -212,7 +212,7 @@ mod tests {
         assert!(
             layers
                 .windows(2)
-                .all(|w| w[0].near < w[1].near && w[0].base < w[1].base)
+                .all(|w| w[0].nearness < w[1].nearness && w[0].base < w[1].base)
         );
     }
 }

@@ -70,7 +70,7 @@ impl RoomInterior {
             ],
             3,
         );
-        let sun_side = if light.sun_at.0 < 0.5 { 1.0 } else { -1.0 };
+        let sun_side = if light.sun_position.0 < 0.5 { 1.0 } else { -1.0 };
         Self {
             left: middle - half_width,
             right: middle + half_width,
@@ -79,9 +79,9 @@ impl RoomInterior {
             wood: times([0.46, 0.30, 0.19], indoors),
             cloth: times(cloth, indoors),
             linen: times([0.96, 0.90, 0.78], indoors),
-            sun: scaled(light.sun, 0.5 * (1.0 - light.dark) + 0.05),
+            sun: scaled(light.sun, 0.5 * (1.0 - light.darkness) + 0.05),
             lean: sun_side * (0.5 + 0.5 * chance(5)),
-            brightness: smoothstep(0.1, 0.8, light.dark + light.density - 0.8),
+            brightness: smoothstep(0.1, 0.8, light.darkness + light.density - 0.8),
             seed,
         }
     }

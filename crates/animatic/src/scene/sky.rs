@@ -10,17 +10,17 @@ use super::noise::{fractal, lattice, smoothstep};
 use super::paint::{SceneCanvas, SceneColour, add, blend, scaled};
 
 pub(super) fn draw(canvas: &mut SceneCanvas, light: &SceneLight, horizon: f32, seed: u64) {
-    let sun = (light.sun_at.0 * canvas.aspect(), horizon - light.sun_at.1);
+    let sun = (light.sun_position.0 * canvas.aspect(), horizon - light.sun_position.1);
     canvas.paint(0.0, 1.0, |u, v, _| {
         let height = (1.0 - v / horizon).clamp(0.0, 1.0);
         let base = gradient(light, height);
         let sun_distance = ((u - sun.0).powi(2) + (v - sun.1).powi(2)).sqrt();
         // Two halos: a wide one that warms half the sky and a tight one around the disc.
         let warmth = 0.30 * (-sun_distance * 2.6).exp() + 0.45 * (-sun_distance * 11.0).exp();
-        add(base, light.sun, warmth * (1.0 - 0.72 * light.dark))
+        add(base, light.sun, warmth * (1.0 - 0.72 * light.darkness))
     });
-    if light.dark > 0.1 {
-        stars(canvas, horizon, light.dark, seed);
+    if light.darkness > 0.1 {
+        stars(canvas, horizon, light.darkness, seed);
     }
     disc(canvas, light, sun);
     clouds(canvas, light, horizon, sun, seed);
@@ -33,13 +33,13 @@ fn gradient(light: &SceneLight, height: f32) -> SceneColour {
 }
 
 /// Stars above a height, more and brighter the darker it is.
-pub(super) fn stars(canvas: &mut SceneCanvas, bottom: f32, dark: f32, seed: u64) {
+pub(super) fn stars(canvas: &mut SceneCanvas, bottom: f32, darkness: f32, seed: u64) {
     const CELL: f32 = 1.0 / 42.0;
     let (columns, rows) = ((canvas.aspect() / CELL) as i32, (bottom / CELL) as i32);
     for j in 0..=rows {
         for i in 0..=columns {
             let chance = |n: u64| lattice(i, j, seed.wrapping_add(900 + n));
-            let brightness = chance(0).powi(4) * dark;
+            let brightness = chance(0).powi(4) * darkness;
             let position = ((i as f32 + chance(1)) * CELL, (j as f32 + chance(2)) * CELL);
             let horizon_fade = smoothstep(bottom, bottom * 0.55, position.1);
             if brightness * horizon_fade < 0.02 {
@@ -65,7 +65,7 @@ fn disc(canvas: &mut SceneCanvas, light: &SceneLight, sun: (f32, f32)) {
         }
         // The moon has its seas; the sun's face is even.
         let seas = 0.22
-            * light.dark.floor()
+            * light.darkness.floor()
             * smoothstep(0.45, 0.7, fractal(du * 1.7 + 9.0, dv * 1.7, 4, 5));
         let face = scaled(add(light.sun, [1.0, 1.0, 1.0], 0.25), 1.0 - seas);
         // In mist the glow may outshine the disc; a disc is never a hole in it.
@@ -97,10 +97,10 @@ fn clouds(canvas: &mut SceneCanvas, light: &SceneLight, horizon: f32, sun: (f32,
         let sunward_thickness = fractal(x + step, y - 0.1, 4, seed.wrapping_add(40));
         let lit = (0.5 + (thickness - sunward_thickness) * 3.2).clamp(0.0, 1.0);
         let sun_distance = ((u - sun.0).powi(2) + (v - sun.1).powi(2)).sqrt();
-        let rim = 0.35 * (-sun_distance * 4.0).exp() * (1.0 - 0.6 * light.dark);
+        let rim = 0.35 * (-sun_distance * 4.0).exp() * (1.0 - 0.6 * light.darkness);
         let colour = add(blend(dull, bright, lit), light.sun, rim);
         // Towards the horizon clouds sink into the haze.
-        let fade = smoothstep(0.01, 0.16, height) * (0.82 - 0.45 * light.dark);
+        let fade = smoothstep(0.01, 0.16, height) * (0.82 - 0.45 * light.darkness);
         blend(background, colour, body * fade)
     });
 }

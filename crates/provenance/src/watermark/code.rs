@@ -193,8 +193,8 @@ mod tests {
         assert_ne!(decode(&values, None).map(|decoded| decoded.key_id), Some(key.id));
         let decoded = decode(&values, Some(&key)).unwrap();
         assert_eq!((decoded.key_id, decoded.media_id), (key.id, 12345));
-        let other = MarkKey::new(0x0012_3456, 1).unwrap();
-        assert!(decode(&written, Some(&other)).is_none());
+        let other_key = MarkKey::new(0x0012_3456, 1).unwrap();
+        assert!(decode(&written, Some(&other_key)).is_none());
     }
 
     #[test]
