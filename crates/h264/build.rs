@@ -1,4 +1,4 @@
-//! Builds two files of `OpenH264` anew, with small differences of ours.
+//! Rebuilds two files of `OpenH264` with small patches of ours.
 //!
 //! Its encoder lets a block stand still as soon as the error is below that of its neighbours, or
 //! vanishes in the quantiser, and lets vectors cost so much that soft blocks keep their neighbours'.
@@ -7,14 +7,14 @@
 //! functions are replaced by ours: in AVX2 where the processor has it, and where no assembler is
 //! installed in SSE2.
 //!
-//! The sources are those that the crate `openh264-sys2` brings, wherever cargo keeps them; they
+//! The sources are those of the crate `openh264-sys2`, wherever cargo keeps them; they
 //! are read, changed in memory and compiled. The objects define all that the unchanged ones
 //! define, so that the linker takes them in their place. `docs/decisions` says why it is done so;
 //! `OpenH264`'s licence is in `licenses/openh264.txt`.
 
 #![expect(
     clippy::panic,
-    reason = "the way in which a build script says that it cannot build"
+    reason = "a build script reports failure by panicking"
 )]
 
 use std::path::{Path, PathBuf};
@@ -23,13 +23,13 @@ use std::{env, fs};
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    for file in OWN.iter().chain([&AVX2, &"native/faster.h"]) {
+    for file in OWN_SOURCES.iter().chain([&AVX2, &"native/faster.h"]) {
         println!("cargo:rerun-if-changed={file}");
     }
     println!("cargo:rerun-if-changed=Cargo.toml");
-    let own = folder("CARGO_MANIFEST_DIR");
+    let crate_folder = folder("CARGO_MANIFEST_DIR");
     let out = folder("OUT_DIR");
-    let codec = sources(&own, &out).join("upstream/codec");
+    let codec = sources(&crate_folder, &out).join("upstream/codec");
 
     let mut build = cc::Build::new();
     build
@@ -38,18 +38,18 @@ fn main() {
         .pic(true)
         .flag_if_supported("-fno-strict-aliasing")
         .includes(INCLUDES.map(|include| codec.join(include)));
-    // Nothing in it is called before the processor was asked.
-    let mut modern = build.clone();
-    modern.flag_if_supported("-mavx2").file(own.join(AVX2));
-    modern.compile("h264_avx2");
+    // Nothing in it is called before the processor is checked for AVX2.
+    let mut avx2_build = build.clone();
+    avx2_build.flag_if_supported("-mavx2").file(crate_folder.join(AVX2));
+    avx2_build.compile("h264_avx2");
     for file in FILES {
         let original = codec.join("encoder/core/src").join(file.name);
         let mut text = read(&original);
         for (old, new) in file.differences {
-            let found = text.matches(old).count();
+            let count = text.matches(old).count();
             assert!(
-                found == 1,
-                "{} has {found} times `{old}`: build.rs was made for another version",
+                count == 1,
+                "{} has {count} times `{old}`: build.rs was made for another version",
                 original.display()
             );
             text = text.replace(old, new);
@@ -60,7 +60,7 @@ fn main() {
         build.file(changed);
     }
     build
-        .files(OWN.map(|file| own.join(file)))
+        .files(OWN_SOURCES.map(|file| crate_folder.join(file)))
         .compile("h264_openh264");
 }
 
@@ -69,8 +69,8 @@ struct File {
     name: &'static str,
     /// Text that must be there just once, and what takes its place.
     differences: &'static [(&'static str, &'static str)],
-    /// What only our object has, so that the linker takes no other: `encoder.rs` asks for the first
-    /// file's, which asks for the second's.
+    /// A symbol that only our object has, so that the linker takes it: `encoder.rs` calls the first
+    /// file's, which calls the second's.
     anchor: &'static str,
 }
 
@@ -78,13 +78,13 @@ const FILES: [File; 2] = [
     File {
         name: "svc_base_layer_md.cpp",
         differences: &[
-            // No skip because the neighbours, or the block before, were as far off.
+            // No skip just because the neighbours, or the previous block, had as large an error.
             ("iSadCostMb < pWelsMd->iSadPredSkip ", "false "),
             (
                 "iSadCostMb < pCurLayer->pRefPic->pMbSkipSad[pCurMb->iMbXY]",
                 "false",
             ),
-            // No skip because the quantiser swallows the error, unless it is 0.7 a pixel at most.
+            // No skip just because the quantiser swallows the error, unless it is 0.7 a pixel at most.
             (
                 "const int32_t iStrideUV = (sQpelMvp.iMvY >> 1)",
                 "if (iSadCostLuma > 180) return false;\n  const int32_t iStrideUV = (sQpelMvp.iMvY >> 1)",
@@ -110,8 +110,8 @@ const FILES: [File; 2] = [
     },
 ];
 
-/// Our own: what the second file calls, and what a test asks whether that is right.
-const OWN: [&str; 3] = ["native/faster.cpp", "native/sse2.cpp", "native/agree.cpp"];
+/// Our own sources: what the second file calls, and what a test compares it with.
+const OWN_SOURCES: [&str; 3] = ["native/faster.cpp", "native/sse2.cpp", "native/agree.cpp"];
 
 /// The same for newer processors.
 const AVX2: &str = "native/avx2.cpp";
@@ -126,10 +126,10 @@ const INCLUDES: [&str; 5] = [
 
 /// The folder of `openh264-sys2` in the version that our manifest names.
 ///
-/// Cargo says where it is, for a manifest that depends on nothing else: so nothing is needed that
-/// the build itself does not need, and registries, mirrors and vendored folders all do.
-fn sources(own: &Path, out: &Path) -> PathBuf {
-    let manifest = read(&own.join("Cargo.toml"));
+/// Cargo finds it, from a manifest that depends on nothing else. That needs nothing that the build
+/// itself does not need, and works with registries, mirrors and vendored folders.
+fn sources(crate_folder: &Path, out: &Path) -> PathBuf {
+    let manifest = read(&crate_folder.join("Cargo.toml"));
     let version = manifest
         .lines()
         .find_map(|line| {
@@ -138,11 +138,11 @@ fn sources(own: &Path, out: &Path) -> PathBuf {
                 .next()
         })
         .unwrap_or_else(|| panic!("Cargo.toml does not name openh264-sys2"));
-    let asking = out.join("asking");
+    let probe_folder = out.join("asking");
     let write = |name: &str, text: &str| {
-        fs::create_dir_all(&asking)
-            .and_then(|()| fs::write(asking.join(name), text))
-            .unwrap_or_else(|error| panic!("{}: {error}", asking.display()));
+        fs::create_dir_all(&probe_folder)
+            .and_then(|()| fs::write(probe_folder.join(name), text))
+            .unwrap_or_else(|error| panic!("{}: {error}", probe_folder.display()));
     };
     write("lib.rs", "");
     write(
@@ -153,7 +153,7 @@ fn sources(own: &Path, out: &Path) -> PathBuf {
              openh264-sys2 = {{ version = \"{version}\", default-features = false }}\n"
         ),
     );
-    let answer = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args([
             "metadata",
             "--format-version",
@@ -161,19 +161,19 @@ fn sources(own: &Path, out: &Path) -> PathBuf {
             "--offline",
             "--manifest-path",
         ])
-        .arg(asking.join("Cargo.toml"))
+        .arg(probe_folder.join("Cargo.toml"))
         // Where cargo looks for its configuration.
-        .current_dir(own)
+        .current_dir(crate_folder)
         .output()
         .unwrap_or_else(|error| panic!("cargo metadata: {error}"));
     assert!(
-        answer.status.success(),
+        output.status.success(),
         "cargo metadata: {}",
-        String::from_utf8_lossy(&answer.stderr)
+        String::from_utf8_lossy(&output.stderr)
     );
-    let answer = String::from_utf8_lossy(&answer.stdout);
+    let output = String::from_utf8_lossy(&output.stdout);
     // The only manifest of that crate: `"manifest_path":"/…/openh264-sys2-0.9.9/Cargo.toml"`.
-    let path = answer
+    let path = output
         .split("\"manifest_path\":\"")
         .skip(1)
         .filter_map(|rest| rest.split('"').next())

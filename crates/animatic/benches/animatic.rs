@@ -28,12 +28,12 @@ fn main() {
     );
     for &size in SIZES {
         for prompt in SHOTS {
-            let asked = RequestedOptions {
+            let requested = RequestedOptions {
                 size: Some(size),
                 seconds: Some(SECONDS),
                 ..RequestedOptions::default()
             };
-            let options = RenderOptions::resolve(&asked, &Direction::parse(prompt)).unwrap();
+            let options = RenderOptions::resolve(&requested, &Direction::parse(prompt)).unwrap();
             let request = RenderRequest {
                 picture: Some(&picture),
                 prompt,

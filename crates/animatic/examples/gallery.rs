@@ -44,12 +44,12 @@ const GALLERY: [(&str, &str, u32); 6] = [
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).ok_or("give a folder to write to")?;
     for (name, prompt, frame) in GALLERY {
-        let asked = RequestedOptions {
+        let requested = RequestedOptions {
             size: Some((854, 480)),
             seed: Some(7),
             ..RequestedOptions::default()
         };
-        let options = RenderOptions::resolve(&asked, &Direction::parse(prompt))?;
+        let options = RenderOptions::resolve(&requested, &Direction::parse(prompt))?;
         let request = RenderRequest {
             picture: None,
             prompt,

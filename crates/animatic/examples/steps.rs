@@ -1,9 +1,9 @@
 //! The largest error of a film's steps: `steps FRAMES.y4m FILM.y4m`, frames before encoding and
-//! after decoding. Prints pixels. `scripts/bench-animatic` asks it.
+//! after decoding. Prints pixels. `scripts/bench-animatic` runs it.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a program for a script that gives it what it wants"
+    reason = "a helper program that one script runs"
 )]
 
 #[path = "../tests/all/steps.rs"]
@@ -12,17 +12,17 @@ mod steps;
 use steps::Frames;
 
 fn main() {
-    let [_, truth, film] = std::env::args().collect::<Vec<_>>().try_into().unwrap();
-    println!("{:.3}", read(&film).largest_error(&read(&truth)));
+    let [_, original, film] = std::env::args().collect::<Vec<_>>().try_into().unwrap();
+    println!("{:.3}", read(&film).largest_error(&read(&original)));
 }
 
 fn read(path: &str) -> Frames {
     let bytes = std::fs::read(path).unwrap();
     let header = bytes.iter().position(|&b| b == b'\n').unwrap();
-    let words = String::from_utf8(bytes[..header].to_vec()).unwrap();
+    let header_text = String::from_utf8(bytes[..header].to_vec()).unwrap();
     let number = |letter| {
-        let word = words.split(' ').find_map(|w| w.strip_prefix(letter));
-        word.unwrap().parse::<usize>().unwrap()
+        let field = header_text.split(' ').find_map(|w| w.strip_prefix(letter));
+        field.unwrap().parse::<usize>().unwrap()
     };
     let (width, height) = (number('W'), number('H'));
     let frame = "FRAME\n".len() + width * height * 3 / 2;

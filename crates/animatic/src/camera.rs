@@ -38,18 +38,18 @@ pub(crate) struct ShotGeometry<'a> {
 /// Plans a shot: one station for each frame.
 pub(crate) fn plan(
     direction: &Direction,
-    site: ShotGeometry<'_>,
+    shot: ShotGeometry<'_>,
     timing: FrameTiming,
     seed: u64,
 ) -> Vec<CameraStation> {
-    let room = PlateGeometry::new(site.picture, site.frame);
-    let mut poses = poses(direction, &room, timing, seed);
-    if site.deep {
+    let geometry = PlateGeometry::new(shot.picture, shot.frame);
+    let mut poses = poses(direction, &geometry, timing, seed);
+    if shot.deep {
         deepen(&mut poses);
     } else {
         swing(&mut poses);
     }
-    place(&poses, &room, site.interest)
+    fit_path(&poses, &geometry, shot.interest)
 }
 
 /// How many frames, and how fast they follow each other.
@@ -92,7 +92,7 @@ fn swing(poses: &mut [CameraPose]) {
 
 fn poses(
     direction: &Direction,
-    room: &PlateGeometry,
+    geometry: &PlateGeometry,
     timing: FrameTiming,
     seed: u64,
 ) -> Vec<CameraPose> {
@@ -105,7 +105,7 @@ fn poses(
     let mut ends = vec![CameraPose::default()];
     for leg in legs {
         let from = ends.last().copied().unwrap_or_default();
-        ends.push(leg_end(from, leg, total * leg_share, room));
+        ends.push(leg_end(from, leg, total * leg_share, geometry));
     }
     let shake = shake_strength(legs);
     let last = f64::from(timing.frames.saturating_sub(1).max(1));
@@ -113,18 +113,21 @@ fn poses(
         .map(|frame| {
             // Divided by the last frame's number, not by the count, so that the last frame is the
             // end of the path.
-            let at = f64::from(frame) / last / leg_share;
+            let path_position = f64::from(frame) / last / leg_share;
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
                 reason = "between 0 and the number of legs"
             )]
-            let leg = (at as usize).min(legs.len() - 1);
+            let leg = (path_position as usize).min(legs.len() - 1);
             #[expect(clippy::cast_precision_loss, reason = "a handful of legs")]
-            let within = eased(direction.easing.unwrap_or_default(), at - leg as f64);
+            let leg_progress = eased(
+                direction.easing.unwrap_or_default(),
+                path_position - leg as f64,
+            );
             // Each leg was eased by itself, so the camera rests between two legs and does not jerk
             // where it turns around.
-            let pose = interpolate_poses(&ends[leg], &ends[leg + 1], within);
+            let pose = interpolate_poses(&ends[leg], &ends[leg + 1], leg_progress);
             shaken(pose, shake, f64::from(frame) / f64::from(timing.fps), seed)
         })
         .collect();
@@ -151,11 +154,11 @@ fn interpolate_poses(a: &CameraPose, b: &CameraPose, t: f64) -> CameraPose {
 }
 
 fn shake_strength(legs: &[ShotLeg]) -> f64 {
-    let held = legs
+    let handheld = legs
         .iter()
         .flat_map(|leg| &leg.moves)
         .find(|m| m.kind == MoveKind::Handheld);
-    match held.map(|m| m.pace) {
+    match handheld.map(|m| m.pace) {
         None => 0.0,
         Some(MovePace::Slow) => 0.6,
         Some(MovePace::Medium) => 1.0,
@@ -187,24 +190,24 @@ fn shaken(pose: CameraPose, strength: f64, seconds: f64, seed: u64) -> CameraPos
 }
 
 /// Fits the path of poses into the picture as a whole, centred on the part that draws the eye.
-fn place(
+fn fit_path(
     poses: &[CameraPose],
-    room: &PlateGeometry,
+    geometry: &PlateGeometry,
     interest: Option<&InterestMap>,
 ) -> Vec<CameraStation> {
     // The nearest layer moves most and the farthest least. What fits both fits the layers between
     // them.
     let corners = || {
-        let both = poses
+        let extremes = poses
             .iter()
             .flat_map(|pose| [pose.for_layer(1.0), pose.for_layer(0.0)]);
-        both.flat_map(|seen| {
-            let half = (0.5, 0.5 * room.tall);
-            let plane = ViewPlane::new(seen.roll, seen.yaw);
+        extremes.flat_map(|layer_pose| {
+            let half = (0.5, 0.5 * geometry.aspect);
+            let plane = ViewPlane::new(layer_pose.roll, layer_pose.yaw);
             [(-1.0, -1.0), (1.0, -1.0), (-1.0, 1.0), (1.0, 1.0)].map(move |(sx, sy)| {
                 let (x, y) = plane.intersect(sx * half.0, sy * half.1);
-                let scale = (-seen.zoom).exp();
-                (seen.x + x * scale, seen.y + y * scale)
+                let scale = (-layer_pose.zoom).exp();
+                (layer_pose.x + x * scale, layer_pose.y + y * scale)
             })
         })
     };
@@ -212,16 +215,16 @@ fn place(
     let (top, bottom) = range(corners().map(|c| c.1));
     // The largest base window that keeps the whole path inside, minus a hair: rounding must not put
     // a crop a billionth of a pixel outside the picture.
-    let fit = (room.plate.0 / (right - left)).min(room.plate.1 / (bottom - top));
-    let base = fit.min(room.cover) * (1.0 - 1e-9);
+    let fit = (geometry.plate.0 / (right - left)).min(geometry.plate.1 / (bottom - top));
+    let base = fit.min(geometry.cover) * (1.0 - 1e-9);
     let window = (base * (right - left), base * (bottom - top));
     // The path is placed as one piece. Steering single views towards the subject would bend the
     // move.
     let corner = interest.map_or_else(
         || {
             (
-                (room.plate.0 - window.0) / 2.0,
-                (room.plate.1 - window.1) / 2.0,
+                (geometry.plate.0 - window.0) / 2.0,
+                (geometry.plate.1 - window.1) / 2.0,
             )
         },
         |interest| interest.best_corner(window),

@@ -8,12 +8,12 @@ use crate::direction::{Direction, FadeColour, FilmLook};
 use crate::options::RenderOptions;
 use crate::scene::noise::{GRAIN_SIDE, lattice, smoothstep, softened, square};
 
-/// How the frames of a shot are treated.
+/// The grading of a shot's frames.
 pub(crate) struct ColourGrade {
     /// What each of the three colours adds to red, green and blue, and what is added to all.
     matrix: [[f32; 4]; 3],
     curve: Vec<[f32; 3]>,
-    plain: bool,
+    ungraded: bool,
     /// How much of the light the corners lose.
     vignette: f32,
     /// Grain in eight-bit steps.
@@ -34,11 +34,11 @@ impl ColourGrade {
             [0.0, 0.0, 1.0, 0.0],
         ];
         let mut curve: Vec<[f32; 3]> = (0..STEPS)
-            .map(|i| [small(i) / small(STEPS - 1); 3])
+            .map(|i| [to_f32(i) / to_f32(STEPS - 1); 3])
             .collect();
         let (mut vignette, mut grain) = (0.0, 0.0_f32);
         for look in &direction.looks {
-            matrix = chain_matrices(&matrix, &rows(*look));
+            matrix = chain_matrices(&matrix, &look_matrix(*look));
             for values in &mut curve {
                 *values = apply_look_curve(*look, *values);
             }
@@ -53,11 +53,11 @@ impl ColourGrade {
                 _ => {}
             }
         }
-        let frames = small(options.frames() as usize);
+        let frames = to_f32(options.frames() as usize);
         Self {
             matrix,
             curve,
-            plain: direction.looks.is_empty(),
+            ungraded: direction.looks.is_empty(),
             vignette,
             grain,
             noise: if grain > 0.0 {
@@ -69,7 +69,7 @@ impl ColourGrade {
             fade_out: direction.fade_out,
             frames,
             // A second, but at most a third of the film.
-            fade_frames: small(options.fps as usize).min(frames / 3.0).max(1.0),
+            fade_frames: to_f32(options.fps as usize).min(frames / 3.0).max(1.0),
             seed: options.seed,
         }
     }
@@ -80,30 +80,30 @@ impl ColourGrade {
         self.grain == 0.0 && frame > 0 && self.fade(frame) == self.fade(frame - 1)
     }
 
-    /// Treats a frame of `width` pixels to a row.
+    /// Grades a frame of `width` pixels per row.
     pub(crate) fn apply(&self, frame: usize, width: usize, rgba: &mut [u8]) {
         let fade = self.fade(frame);
-        if self.plain && fade.is_none() {
+        if self.ungraded && fade.is_none() {
             return;
         }
         // The fade goes into the table, so it costs nothing for each pixel.
         let table = self.table(fade);
         let height = rgba.len() / 4 / width;
-        let (across, down) = (small(width) / 2.0, small(height) / 2.0);
+        let (across, down) = (to_f32(width) / 2.0, to_f32(height) / 2.0);
         let squares: Vec<f32> = (0..width)
-            .map(|x| ((small(x) + 0.5) / across - 1.0).powi(2))
+            .map(|x| ((to_f32(x) + 0.5) / across - 1.0).powi(2))
             .collect();
         // Each frame takes the grain from another place: grain that stands still looks like a dirty
         // lens.
         let shift = |n: i32| scatter(lattice(i32::try_from(frame).unwrap_or(0), n, self.seed));
         let (dx, dy) = (shift(1), shift(2));
         for (y, row) in rgba.chunks_exact_mut(width * 4).enumerate() {
-            let low = ((small(y) + 0.5) / down - 1.0).powi(2);
+            let y_squared = ((to_f32(y) + 0.5) / down - 1.0).powi(2);
             let (pixels, _) = row.as_chunks_mut::<4>();
-            for (x, (pixel, square)) in pixels.iter_mut().zip(&squares).enumerate() {
-                let far = (low + square) * 0.5;
-                // `far` is the square of the distance, so this is its cube: the middle stays clear.
-                let light = 1.0 - self.vignette * far * far.sqrt();
+            for (x, (pixel, x_squared)) in pixels.iter_mut().zip(&squares).enumerate() {
+                let distance_squared = (y_squared + x_squared) * 0.5;
+                // This is the cube of the distance: the middle stays clear.
+                let light = 1.0 - self.vignette * distance_squared * distance_squared.sqrt();
                 let noise = if self.grain > 0.0 {
                     self.noise[((y + dy) % GRAIN_SIDE) * GRAIN_SIDE + (x + dx) % GRAIN_SIDE]
                         * self.grain
@@ -123,9 +123,9 @@ impl ColourGrade {
         for (c, byte) in out.iter_mut().take(3).enumerate() {
             let value = (r * red[c] + g * green[c] + b * blue[c]) * light + noise;
             // Above 2^23 a float has no fraction: its last bits are the integer.
-            let at = (value * STEPS_PER_LEVEL).clamp(0.0, LAST_STEP) + 8_388_608.0;
-            let at = (at.to_bits() & 0x3FF) as usize;
-            *byte = table[at][c];
+            let step = (value * STEPS_PER_LEVEL).clamp(0.0, LAST_STEP) + 8_388_608.0;
+            let index = (step.to_bits() & 0x3FF) as usize;
+            *byte = table[index][c];
         }
         out
     }
@@ -154,26 +154,26 @@ impl ColourGrade {
 
     /// The fade at a frame, and how much of the picture is left, 0 to 1.
     fn fade(&self, frame: usize) -> Option<(FadeColour, f32)> {
-        let frame = small(frame);
-        let coming = smoothstep(0.0, self.fade_frames, frame);
-        let going = smoothstep(0.0, self.fade_frames, self.frames - 1.0 - frame);
+        let frame = to_f32(frame);
+        let fade_in_level = smoothstep(0.0, self.fade_frames, frame);
+        let fade_out_level = smoothstep(0.0, self.fade_frames, self.frames - 1.0 - frame);
         match (self.fade_in, self.fade_out) {
-            (Some(from), _) if coming < 1.0 => Some((from, coming)),
-            (_, Some(to)) if going < 1.0 => Some((to, going)),
+            (Some(from), _) if fade_in_level < 1.0 => Some((from, fade_in_level)),
+            (_, Some(to)) if fade_out_level < 1.0 => Some((to, fade_out_level)),
             _ => None,
         }
     }
 }
 
 /// A look's matrix: what red, green and blue each contribute to the three.
-fn rows(look: FilmLook) -> [[f32; 3]; 3] {
+fn look_matrix(look: FilmLook) -> [[f32; 3]; 3] {
     // Panchromatic film sees red a little less than the eye and blue a little more.
     let grey = [0.27, 0.60, 0.13];
     let towards_grey = |share: f32, tint: [f32; 3]| {
         [0, 1, 2].map(|row: usize| {
             [0, 1, 2].map(|column: usize| {
-                let own = f32::from(u8::from(row == column));
-                tint[row] * (own + (grey[column] - own) * share)
+                let identity = f32::from(u8::from(row == column));
+                tint[row] * (identity + (grey[column] - identity) * share)
             })
         })
     };
@@ -193,26 +193,26 @@ fn rows(look: FilmLook) -> [[f32; 3]; 3] {
 /// A look's curve.
 fn apply_look_curve(look: FilmLook, values: [f32; 3]) -> [f32; 3] {
     // An S through the middle; 1 is as steep as smoothstep.
-    let steeper = |v: f32, by: f32| v + (v * v * (3.0 - 2.0 * v) - v) * by;
+    let steeper = |v: f32, amount: f32| v + (v * v * (3.0 - 2.0 * v) - v) * amount;
     match look {
         FilmLook::BlackAndWhite => values.map(|v| steeper(v, 0.45)),
         FilmLook::Sepia => values.map(|v| 0.03 + 0.95 * steeper(v, 0.3)),
         FilmLook::HighContrast => values.map(|v| steeper(steeper(v, 0.75), 0.35)),
-        // Old prints have lost their blacks first, and most of all the blue ones.
+        // Old prints lose their blacks first, above all in the blue layer.
         FilmLook::Vintage => {
             let [r, g, b] = values.map(|v| steeper(v, 0.25));
             [0.06 + 0.92 * r, 0.05 + 0.90 * g, 0.13 + 0.74 * b]
         }
-        // The sky of a day is darkened more than its shadows.
+        // A daytime sky is darkened more than the shadows.
         FilmLook::DayForNight => values.map(|v| steeper(v * (1.12 - 0.22 * v), 0.35)),
         FilmLook::Warm | FilmLook::Cold | FilmLook::Vignette | FilmLook::FilmGrain => values,
     }
 }
 
-/// The matrix of one treatment after another, by columns as [`ColourGrade`] holds them.
-fn chain_matrices(first: &[[f32; 4]; 3], then: &[[f32; 3]; 3]) -> [[f32; 4]; 3] {
+/// The matrix of one look after another, by columns as [`ColourGrade`] holds them.
+fn chain_matrices(first: &[[f32; 4]; 3], second: &[[f32; 3]; 3]) -> [[f32; 4]; 3] {
     first.map(|column| {
-        let product = |row: usize| (0..3).map(|k| then[row][k] * column[k]).sum();
+        let product = |row: usize| (0..3).map(|k| second[row][k] * column[k]).sum();
         [product(0), product(1), product(2), 0.0]
     })
 }
@@ -220,9 +220,9 @@ fn chain_matrices(first: &[[f32; 4]; 3], then: &[[f32; 3]; 3]) -> [[f32; 4]; 3] 
 /// A square of grain: noise about zero, a little larger than a pixel, most of it within 1.
 fn film_grain(seed: u64) -> Vec<f32> {
     let raw = square(|x, y| {
-        // The sum of three even chances is nearly a bell, as the grain of film is.
-        let at = |n: u64| lattice(x, y, seed.wrapping_add(n));
-        1.1 * (at(11) + at(12) + at(13) - 1.5)
+        // The sum of three uniform numbers is nearly normally distributed, like film grain.
+        let uniform = |n: u64| lattice(x, y, seed.wrapping_add(n));
+        1.1 * (uniform(11) + uniform(12) + uniform(13) - 1.5)
     });
     softened(&raw, [0.22, 0.79, 0.22])
 }
@@ -240,11 +240,11 @@ fn scatter(chance: f32) -> usize {
     clippy::cast_precision_loss,
     reason = "pixels and frames are small numbers"
 )]
-fn small(n: usize) -> f32 {
+fn to_f32(n: usize) -> f32 {
     n as f32
 }
 
-/// Bytes for each step of red's, green's and blue's curves; as long as ten bits can count.
+/// Bytes for each step of red's, green's and blue's curves; one entry for each ten-bit number.
 type CurveTable = [[u8; 4]; 1024];
 
 /// Steps of a curve: four for each eight-bit step.
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
     use crate::options::RequestedOptions;
 
-    fn treated(prompt: &str, frame: usize, colour: [u8; 3]) -> [u8; 3] {
+    fn graded(prompt: &str, frame: usize, colour: [u8; 3]) -> [u8; 3] {
         let direction = Direction::parse(prompt);
         let options = RenderOptions::resolve(&RequestedOptions::default(), &direction).unwrap();
         let mut rgba = [colour[0], colour[1], colour[2], 255].repeat(33 * 33);
@@ -268,30 +268,30 @@ mod tests {
 
     #[test]
     fn looks_do_what_they_say() {
-        let [r, g, b] = treated("black and white", 60, [200, 120, 40]);
+        let [r, g, b] = graded("black and white", 60, [200, 120, 40]);
         assert!(r == g && g == b, "{r} {g} {b}");
-        let [r, g, b] = treated("sepia", 60, [120; 3]);
+        let [r, g, b] = graded("sepia", 60, [120; 3]);
         assert!(r > g && g > b, "{r} {g} {b}");
-        let [r, _, b] = treated("warm look", 60, [120; 3]);
+        let [r, _, b] = graded("warm look", 60, [120; 3]);
         assert!(r > 120 && b < 120);
-        let [r, _, b] = treated("cold light", 60, [120; 3]);
+        let [r, _, b] = graded("cold light", 60, [120; 3]);
         assert!(r < 120 && b > 120);
-        let [r, g, b] = treated("day for night", 60, [180; 3]);
+        let [r, g, b] = graded("day for night", 60, [180; 3]);
         assert!(b > r && g < 120, "{r} {g} {b}");
-        assert!(treated("high contrast", 60, [60; 3])[0] < 50);
-        assert!(treated("high contrast", 60, [200; 3])[0] > 210);
-        assert_eq!(treated("static", 60, [1, 2, 3]), [1, 2, 3]);
+        assert!(graded("high contrast", 60, [60; 3])[0] < 50);
+        assert!(graded("high contrast", 60, [200; 3])[0] > 210);
+        assert_eq!(graded("static", 60, [1, 2, 3]), [1, 2, 3]);
     }
 
     #[test]
     fn fades_begin_and_end_in_their_colour() {
-        assert_eq!(treated("fade in", 0, [90; 3]), [0; 3]);
+        assert_eq!(graded("fade in", 0, [90; 3]), [0; 3]);
         assert_eq!(
-            treated("fade in, fade out to white", 149, [90; 3]),
+            graded("fade in, fade out to white", 149, [90; 3]),
             [255; 3]
         );
-        assert_eq!(treated("fade in and out", 75, [90; 3]), [90; 3]);
-        let half = treated("fade out", 135, [90; 3])[0];
+        assert_eq!(graded("fade in and out", 75, [90; 3]), [90; 3]);
+        let half = graded("fade out", 135, [90; 3])[0];
         assert!((20..70).contains(&half), "{half}");
     }
 

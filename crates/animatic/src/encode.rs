@@ -62,10 +62,10 @@ pub(crate) fn write_file(
         return Ok(file);
     }
     edit_sound(file, &playback_edit(sound.len()))
-        .ok_or_else(|| EncodeError::File("its boxes are not the known ones".to_owned()))
+        .ok_or_else(|| EncodeError::File("its boxes are not the expected ones".to_owned()))
 }
 
-/// The part to play of a sound with so many packets.
+/// The part to play of a sound of `packets` packets.
 fn playback_edit(packets: usize) -> SoundEdit {
     let samples = packets as u64 * u64::from(aac::PACKET) - u64::from(aac::PRIMING);
     let millis = samples * 1000 / u64::from(sound::RATE);

@@ -26,7 +26,7 @@ pub(crate) struct VideoPacket {
 
 /// The result of [`render_film`].
 pub(crate) enum FilmOutcome {
-    /// The packets in order, and what was kept of the frames.
+    /// The packets in order, and the poster and the stills.
     Whole(Vec<VideoPacket>, StillCollector),
     /// More bytes than allowed; the rest was not encoded.
     TooLarge,
@@ -43,18 +43,18 @@ pub(crate) fn render_film(
     thread::scope(|scope| {
         // Created here, so that even a panic in the caller's control functions drops the receiver
         // before the scope waits, and the drawing thread ends at its next frame.
-        let (full, filled) = sync_channel(QUEUE);
-        let (spent, empty) = channel();
-        let drawing = scope.spawn(move || draw(shot, options, &full, &empty));
-        let encoded = encode(quality, options, &filled, &spent, control, retouch);
-        drop(filled);
-        let drawn = drawing
+        let (frame_tx, frame_rx) = sync_channel(QUEUE);
+        let (buffer_tx, buffer_rx) = channel();
+        let draw_thread = scope.spawn(move || draw(shot, options, &frame_tx, &buffer_rx));
+        let encode_result = encode(quality, options, &frame_rx, &buffer_tx, control, retouch);
+        drop(frame_rx);
+        let draw_result = draw_thread
             .join()
             .unwrap_or_else(|_| Err(MakeError::Render("the drawing thread failed".to_owned())));
-        match (encoded?, drawn?) {
+        match (encode_result?, draw_result?) {
             (None, _) => Ok(FilmOutcome::TooLarge),
             // If the frames ended early, the drawing thread has returned the reason.
-            (Some(packets), keepsakes) => Ok(FilmOutcome::Whole(packets, keepsakes)),
+            (Some(packets), collector) => Ok(FilmOutcome::Whole(packets, collector)),
         }
     })
 }
@@ -63,54 +63,54 @@ pub(crate) fn render_film(
 fn draw(
     shot: &mut Shot,
     options: &RenderOptions,
-    full: &SyncSender<I420Frame>,
-    empty: &Receiver<I420Frame>,
+    frame_tx: &SyncSender<I420Frame>,
+    buffer_rx: &Receiver<I420Frame>,
 ) -> Result<StillCollector, MakeError> {
     let (width, height) = (options.width, options.height);
     let mut rgba = vec![0; width as usize * height as usize * 4];
-    let mut keepsakes = StillCollector::new(options.frames());
+    let mut collector = StillCollector::new(options.frames());
     // The previous frame, while the next one is the same.
-    let mut last: Option<I420Frame> = None;
+    let mut previous: Option<I420Frame> = None;
     for frame in 0..options.frames() {
-        let at = frame as usize;
-        let wanted = frame == 0 || keepsakes.wants_still(frame);
+        let index = frame as usize;
+        let needs_still = frame == 0 || collector.wants_still(frame);
         // It never waits for a buffer to come back: the bounded queue already limits how many there
         // are.
-        let mut yuv = empty
+        let mut yuv = buffer_rx
             .try_recv()
             .unwrap_or_else(|_| I420Frame::new(width, height));
-        match &last {
-            Some(last) if shot.repeats(at) && !wanted => yuv.copy_from(last),
+        match &previous {
+            Some(previous) if shot.repeats(index) && !needs_still => yuv.copy_from(previous),
             _ => {
-                shot.draw_yuv(at, &mut rgba, &mut yuv)?;
+                shot.draw_yuv(index, &mut rgba, &mut yuv)?;
                 // Most shots never stand still, so the frame is copied only if the next one is the
                 // same.
-                last = shot.repeats(at + 1).then(|| yuv.clone());
+                previous = shot.repeats(index + 1).then(|| yuv.clone());
             }
         }
-        if wanted {
-            keepsakes.keep_still(frame, shot.small(at, &rgba, STILL_WIDTH)?);
+        if needs_still {
+            collector.keep_still(frame, shot.small(index, &rgba, STILL_WIDTH)?);
         }
         if frame == 0 {
             // A shot without effects is drawn straight as YUV, so the poster needs a drawing of its
             // own.
-            shot.draw(at, &mut rgba)?;
-            keepsakes.keep_poster((width, height), &rgba)?;
+            shot.draw(index, &mut rgba)?;
+            collector.keep_poster((width, height), &rgba)?;
         }
         // The encoder stopped: cancelled, failed, or over the ceiling. Its own result says which.
-        if full.send(yuv).is_err() {
+        if frame_tx.send(yuv).is_err() {
             break;
         }
     }
-    Ok(keepsakes)
+    Ok(collector)
 }
 
 /// Encodes every frame that arrives, while the total stays below the ceiling.
 fn encode(
     quality: Quality,
     options: &RenderOptions,
-    filled: &Receiver<I420Frame>,
-    spent: &Sender<I420Frame>,
+    frame_rx: &Receiver<I420Frame>,
+    buffer_tx: &Sender<I420Frame>,
     control: &mut RenderControl<'_>,
     retouch: &mut FrameRetouch<'_>,
 ) -> Result<Option<Vec<VideoPacket>>, MakeError> {
@@ -118,7 +118,7 @@ fn encode(
     let mut encoder = Encoder::new(format(options), quality.quantiser())?;
     let mut packets = Vec::new();
     let mut total = 0;
-    for (frame, mut yuv) in (0..).zip(filled) {
+    for (frame, mut yuv) in (0..).zip(frame_rx) {
         if (control.cancelled)() {
             return Err(MakeError::Cancelled);
         }
@@ -127,7 +127,7 @@ fn encode(
         let mut bytes = Vec::new();
         let key = encoder.encode(&yuv, &mut bytes)?;
         // The drawing thread may have finished and need no buffer.
-        let _ = spent.send(yuv);
+        let _ = buffer_tx.send(yuv);
         total += bytes.len() as u64;
         // At the coarsest quality a film is kept whatever its size: there is nothing left to lower.
         if total > options.max_video_bytes() && quality.coarser().is_some() {

@@ -99,7 +99,7 @@ impl LayerPlate {
 
     /// A point of the picture, in pixels of the plate.
     #[inline]
-    pub(crate) fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
+    pub(crate) fn to_plate(&self, (x, y): (f64, f64)) -> (f64, f64) {
         (
             x * self.scale.0 - self.first.0,
             y * self.scale.1 - self.first.1,
@@ -108,33 +108,33 @@ impl LayerPlate {
 
     /// What the plate covers between two columns and two rows of its pixels, ends included.
     pub(crate) fn cover(&self, columns: (i32, i32), rows: (i32, i32)) -> BlockCover {
-        let below = i32::try_from(self.height).unwrap_or(i32::MAX);
+        let height = i32::try_from(self.height).unwrap_or(i32::MAX);
         // Beyond a cropped side only its last row repeats, which `content` left empty.
-        if (self.cropped.0 && rows.1 <= 0) || (self.cropped.1 && rows.0 >= below - 1) {
+        if (self.cropped.0 && rows.1 <= 0) || (self.cropped.1 && rows.0 >= height - 1) {
             return BlockCover::Nothing;
         }
-        let block = |at: i32, side: u32| {
+        let block = |pixel: i32, side: u32| {
             let last = i32::try_from(side).unwrap_or(i32::MAX).saturating_sub(1);
-            usize::try_from(at.clamp(0, last)).unwrap_or(0) / BLOCK
+            usize::try_from(pixel.clamp(0, last)).unwrap_or(0) / BLOCK
         };
         let across = (self.width as usize).div_ceil(BLOCK);
         let (left, right) = (block(columns.0, self.width), block(columns.1, self.width));
         let (top, bottom) = (block(rows.0, self.height), block(rows.1, self.height));
-        let mut seen: Option<BlockCover> = None;
+        let mut common: Option<BlockCover> = None;
         for y in top..=bottom {
             for cover in self
                 .blocks
                 .get(y * across + left..=y * across + right)
                 .unwrap_or_default()
             {
-                match seen {
-                    None => seen = Some(*cover),
+                match common {
+                    None => common = Some(*cover),
                     Some(same) if same == *cover => {}
                     Some(_) => return BlockCover::Part,
                 }
             }
         }
-        seen.unwrap_or(BlockCover::Part)
+        common.unwrap_or(BlockCover::Part)
     }
 }
 
@@ -159,13 +159,13 @@ impl LayerSheet {
 fn content(sheet: &LayerSheet) -> (usize, usize) {
     let row = sheet.width as usize * 4;
     // Light without opacity is content too.
-    let bare = |row: &[u8]| row.iter().all(|byte| *byte == 0);
+    let is_empty = |row: &[u8]| row.iter().all(|byte| *byte == 0);
     let rows = sheet.height as usize;
-    let top = sheet.rgba.chunks_exact(row).position(|r| !bare(r));
+    let top = sheet.rgba.chunks_exact(row).position(|r| !is_empty(r));
     let Some(top) = top else {
         return (0, 1.min(rows));
     };
-    let bottom = sheet.rgba.chunks_exact(row).rposition(|r| !bare(r));
+    let bottom = sheet.rgba.chunks_exact(row).rposition(|r| !is_empty(r));
     let bottom = bottom.map_or(rows, |last| last + 1);
     (top.saturating_sub(1), (bottom + 1).min(rows))
 }
@@ -174,18 +174,18 @@ fn blocks(rgba: &[u8], width: usize, height: usize) -> Vec<BlockCover> {
     let mut blocks = Vec::new();
     for top in (0..height).step_by(BLOCK) {
         for left in (0..width).step_by(BLOCK) {
-            let (mut all, mut any) = (true, false);
+            let (mut is_solid, mut has_content) = (true, false);
             for y in top..(top + BLOCK).min(height) {
                 let row =
                     &rgba[(y * width + left) * 4..(y * width + (left + BLOCK).min(width)) * 4];
                 for p in row.chunks_exact(4) {
-                    all &= p[3] == u8::MAX;
+                    is_solid &= p[3] == u8::MAX;
                     // Light has colour without opacity, so a zero alpha alone does not make a pixel
                     // empty.
-                    any |= *p != [0; 4];
+                    has_content |= *p != [0; 4];
                 }
             }
-            blocks.push(match (all, any) {
+            blocks.push(match (is_solid, has_content) {
                 (true, _) => BlockCover::All,
                 (_, false) => BlockCover::Nothing,
                 _ => BlockCover::Part,
@@ -214,7 +214,7 @@ mod tests {
         };
         let plate = LayerPlate::new(sheet, (128, 128));
         assert_eq!((plate.width(), plate.height()), (64, 25));
-        assert_eq!(plate.place((10.0, 80.0)), (5.0, 1.0));
+        assert_eq!(plate.to_plate((10.0, 80.0)), (5.0, 1.0));
         assert_eq!(plate.cover((0, 20), (0, 3)), BlockCover::Part);
         assert_eq!(plate.cover((0, 63), (17, 24)), BlockCover::All);
         assert_eq!(plate.cover((-900, 63), (90, 99)), BlockCover::All);

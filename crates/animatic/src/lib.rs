@@ -17,8 +17,9 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let picture = animatic::picture::decode(&std::fs::read("in.jpg")?, &PictureLimits::default())?;
 //! let prompt = "slow push in, then pan left, 6 seconds";
-//! let asked = RequestedOptions { picture: Some(picture.size()), ..RequestedOptions::default() };
-//! let options = RenderOptions::resolve(&asked, &Direction::parse(prompt))?;
+//! let requested =
+//!     RequestedOptions { picture: Some(picture.size()), ..RequestedOptions::default() };
+//! let options = RenderOptions::resolve(&requested, &Direction::parse(prompt))?;
 //! let request = RenderRequest { picture: Some(&picture), prompt, options };
 //! let video = animatic::make(&request, &mut RenderControl::unattended())?;
 //! std::fs::write("out.mp4", &video.mp4)?;
@@ -26,12 +27,14 @@
 //! # }
 //! ```
 //!
-//! The way of a request through the modules, which is also their reading order: [`picture`] and
-//! [`direction`] turn what the caller sent into values, [`options`] settles size and length,
-//! `scene` draws where no picture came, `depth` takes a picture apart, `camera` plans the shot,
-//! `render` and `warp` look through it frame by frame, `shot` joins these, `sound` makes an
-//! ambience where one is asked for, `film` runs it all side by side with the encoder at a `quality`, `encode` and `edit_list`
-//! write the file, and `make` joins them: from a `request` to a film or an `error`. `y4m` writes the frames as they are, for other encoders. [`playback`] decodes finished films.
+//! A request's path through the modules, which is also their reading order: [`picture`] and
+//! [`direction`] turn what the caller sent into values, [`options`] decides size and length,
+//! `scene` draws a scene if there is no picture, `depth` takes a picture apart, `camera` plans the
+//! shot, `render` and `warp` draw what the camera sees frame by frame, `shot` joins these, `sound`
+//! makes the ambience if one is requested, `film` runs all this in parallel with the encoder at a
+//! `quality`, `encode` and `edit_list` write the file, and `make` joins them: from a `request` to
+//! a film or an `error`. `y4m` writes the frames uncompressed, for other encoders. [`playback`]
+//! decodes finished films.
 
 pub mod picture;
 

@@ -19,11 +19,11 @@ fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(ProgramError::Usage(message)) => {
-            complain(&format!("{message}\nTry `animatic --help`."));
+            print_error(&format!("{message}\nTry `animatic --help`."));
             ExitCode::from(2)
         }
         Err(ProgramError::Work(message)) => {
-            complain(&message);
+            print_error(&message);
             ExitCode::FAILURE
         }
     }
@@ -53,21 +53,21 @@ struct CommandLine {
 fn run() -> Result<(), ProgramError> {
     let command = CommandLine::parse(std::env::args().skip(1))?;
     if command.help {
-        return say(HELP);
+        return print_text(HELP);
     }
     let (source, prompt, target) = command.paths()?;
     let mut picture = source
         .as_deref()
         .map(|path| read_picture(path, command.ground))
         .transpose()?;
-    let asked = RequestedOptions {
+    let requested = RequestedOptions {
         size: command.size,
         seconds: command.seconds,
         fps: command.fps,
         seed: command.seed,
         picture: picture.as_ref().map(Picture::size),
     };
-    let options = RenderOptions::resolve(&asked, &Direction::parse(&prompt))
+    let options = RenderOptions::resolve(&requested, &Direction::parse(&prompt))
         .map_err(|error| ProgramError::Usage(format!("--{}: {error}", error.field())))?;
     // Only now, because the picture's own shape may have decided the size.
     if command.fit {
@@ -84,19 +84,19 @@ fn run() -> Result<(), ProgramError> {
     }
     let started = Instant::now();
     let video = make(&request, &command.sound)?;
-    let took = started.elapsed();
+    let elapsed = started.elapsed();
     fs::write(&target, &video.mp4).map_err(|error| {
         ProgramError::Work(format!("cannot write {}: {error}", target.display()))
     })?;
-    say(&summary(&video, &target, took))
+    print_text(&summary(&video, &target, elapsed))
 }
 
 impl CommandLine {
     fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, ProgramError> {
         let mut command = Self::default();
-        let mut options_over = false;
+        let mut options_ended = false;
         while let Some(arg) = args.next() {
-            if options_over || !arg.starts_with('-') || arg == "-" {
+            if options_ended || !arg.starts_with('-') || arg == "-" {
                 command.positional.push(arg);
                 continue;
             }
@@ -111,7 +111,7 @@ impl CommandLine {
                     .ok_or_else(|| ProgramError::Usage(format!("{name} needs a value")))
             };
             match name.as_str() {
-                "--" => options_over = true,
+                "--" => options_ended = true,
                 "--help" | "-h" => command.help = true,
                 "--size" => command.size = Some(size(&value()?)?),
                 "--seconds" => command.seconds = Some(number(&name, &value()?)?),
@@ -171,7 +171,7 @@ fn sounds(text: &str) -> Result<Vec<Ambience>, ProgramError> {
 
 fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, ProgramError> {
     text.parse().map_err(|_| {
-        ProgramError::Usage(format!("{name}: `{text}` is not a number that fits here"))
+        ProgramError::Usage(format!("{name}: `{text}` is not a valid number here"))
     })
 }
 
@@ -191,7 +191,7 @@ fn write_frames(request: &RenderRequest<'_>, target: &Path) -> Result<(), Progra
         ProgramError::Work(format!("cannot write {}: {error}", target.display()))
     })?;
     with_progress(|control| animatic::write_y4m(request, &mut BufWriter::new(file), control))?;
-    say(&format!(
+    print_text(&format!(
         "{}\n  frames      {}, uncompressed\n",
         target.display(),
         request.options.frames()
@@ -202,13 +202,13 @@ fn write_frames(request: &RenderRequest<'_>, target: &Path) -> Result<(), Progra
 fn with_progress<T>(
     work: impl FnOnce(&mut RenderControl<'_>) -> Result<T, MakeError>,
 ) -> Result<T, ProgramError> {
-    let watched = io::stderr().is_terminal();
-    let mut shown = -1;
+    let shows_progress = io::stderr().is_terminal();
+    let mut shown_percent = -1;
     let mut progress = |share: f32| {
         #[expect(clippy::cast_possible_truncation, reason = "0 to 100")]
         let percent = (share * 100.0) as i32;
-        if watched && percent != shown {
-            shown = percent;
+        if shows_progress && percent != shown_percent {
+            shown_percent = percent;
             let _ = write!(io::stderr().lock(), "\r{percent:3} %");
         }
     };
@@ -217,19 +217,19 @@ fn with_progress<T>(
         cancelled: &|| false,
     };
     let result = work(&mut control);
-    if watched {
+    if shows_progress {
         let _ = write!(io::stderr().lock(), "\r     \r");
     }
     result.map_err(|error| ProgramError::Work(error.to_string()))
 }
 
-fn summary(video: &Video, target: &Path, took: Duration) -> String {
-    let took = took.as_secs_f64();
+fn summary(video: &Video, target: &Path, elapsed: Duration) -> String {
+    let elapsed = elapsed.as_secs_f64();
     #[expect(clippy::cast_precision_loss, reason = "for display")]
     let megabytes = video.mp4.len() as f64 / 1e6;
     format!(
         "{}\n  understood  {}\n  video       {}x{}, {} frames at {} fps, {:.2} s, {megabytes:.2} MB\n  \
-         made in     {took:.2} s, {:.1} times real time\n",
+         made in     {elapsed:.2} s, {:.1} times real time\n",
         target.display(),
         video.interpretation.join("; "),
         video.width,
@@ -237,11 +237,11 @@ fn summary(video: &Video, target: &Path, took: Duration) -> String {
         video.frames,
         video.fps,
         video.seconds,
-        video.seconds / took.max(1e-3),
+        video.seconds / elapsed.max(1e-3),
     )
 }
 
-fn say(text: &str) -> Result<(), ProgramError> {
+fn print_text(text: &str) -> Result<(), ProgramError> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // `animatic --help | head -1` is not an error.
@@ -252,7 +252,7 @@ fn say(text: &str) -> Result<(), ProgramError> {
     }
 }
 
-fn complain(message: &str) {
+fn print_error(message: &str) {
     // Ignored: standard error is closed.
     let _ = writeln!(io::stderr().lock(), "animatic: {message}");
 }
@@ -271,8 +271,8 @@ Options:
   --size WxH     for example 1280x720; default: the shape of the prompt or picture, 720 pixels
   --seconds N    1 to 20; default: the prompt's, else 5
   --fps N        24, 25 or 30; default 30
-  --seed N       varies the drawn scene and the held camera; default 0
-  --fit          show the whole picture on a soft copy of itself; default: crop to the frame
+  --seed N       varies the drawn scene and the handheld camera; default 0
+  --fit          show the whole picture on a blurred copy of itself; default: crop to the frame
   --ground RRGGBB   the colour under a transparent picture; default: a grey that contrasts
   --sound A,B    an ambience: wind, rain, thunder, sea, stream, birds, crickets, fire, city,
                  room tone; default: none

@@ -42,23 +42,23 @@ pub fn make_retouched(
 ) -> Result<Video, MakeError> {
     let mut shot = Shot::prepare(request, control)?;
     let options = request.options;
-    let understood = shot.interpretation().to_vec();
+    let interpretation = shot.interpretation().to_vec();
     let mut kinds = shot.ambience().to_vec();
     kinds.extend(ambience);
     kinds.sort_unstable();
     kinds.dedup();
-    let mut told = 0.0;
+    let mut reported = 0.0;
     let mut control = RenderControl {
         // If the film is encoded again, progress must not go back.
         progress: &mut |share: f32| {
-            if share > told {
-                told = share;
+            if share > reported {
+                reported = share;
                 (control.progress)(share);
             }
         },
         cancelled: control.cancelled,
     };
-    let (mp4, keepsakes) = thread::scope(|scope| {
+    let (mp4, collector) = thread::scope(|scope| {
         // The sound does not depend on the quality, so it is made once, in parallel with all
         // attempts at the picture.
         let sound = scope.spawn(|| sound(&kinds, &options));
@@ -66,9 +66,9 @@ pub fn make_retouched(
         // measured quality does not fit either, it falls by one step at a time, down to one that is
         // always taken.
         let mut quality = Quality::BEST;
-        let (packets, keepsakes) = loop {
+        let (packets, collector) = loop {
             match film::render_film(&mut shot, quality, &options, &mut control, retouch)? {
-                FilmOutcome::Whole(packets, keepsakes) => break (packets, keepsakes),
+                FilmOutcome::Whole(packets, collector) => break (packets, collector),
                 FilmOutcome::TooLarge if quality == Quality::BEST => {
                     quality = measure(&mut shot, &options)?;
                 }
@@ -78,9 +78,9 @@ pub fn make_retouched(
         let sound = sound
             .join()
             .unwrap_or_else(|_| Err(MakeError::Encode("the sound thread failed".to_owned())))?;
-        Ok::<_, MakeError>((write_file(&options, packets, &sound)?, keepsakes))
+        Ok::<_, MakeError>((write_file(&options, packets, &sound)?, collector))
     })?;
-    let (poster, stills) = keepsakes
+    let (poster, stills) = collector
         .take()
         .ok_or_else(|| MakeError::Render("no frame was drawn".to_owned()))?;
     let frames = options.frames();
@@ -91,7 +91,7 @@ pub fn make_retouched(
         fps: options.fps,
         frames,
         seconds: f64::from(frames) / f64::from(options.fps),
-        interpretation: understood,
+        interpretation,
         poster,
         stills,
     })
@@ -114,7 +114,7 @@ fn measure(shot: &mut Shot, options: &RenderOptions) -> Result<Quality, MakeErro
     let mut rgba = vec![0; options.width as usize * options.height as usize * 4];
     let middle = options.frames() as usize / 2;
     let mut sample = Vec::new();
-    for frame in middle..middle + SAMPLE.min(options.frames() as usize - middle) {
+    for frame in middle..middle + SAMPLE_FRAMES.min(options.frames() as usize - middle) {
         let mut yuv = I420Frame::new(options.width, options.height);
         shot.draw_yuv(frame, &mut rgba, &mut yuv)?;
         sample.push(yuv);
@@ -132,4 +132,4 @@ fn sound(ambience: &[Ambience], options: &RenderOptions) -> Result<Vec<Vec<u8>>,
 }
 
 /// Frames to measure quality on: a key frame and a pyramid.
-const SAMPLE: usize = 9;
+const SAMPLE_FRAMES: usize = 9;

@@ -83,28 +83,28 @@ pub enum OptionsError {
     )]
     Size { width: u32, height: u32 },
     /// The length is out of range, or not a number.
-    #[error("seconds must be from {MIN_SECONDS} to {MAX_SECONDS}, not {given}")]
-    Seconds { given: f64 },
+    #[error("seconds must be from {MIN_SECONDS} to {MAX_SECONDS}, not {value}")]
+    Seconds { value: f64 },
     /// The frame rate is not one of [`FPS`].
-    #[error("fps must be 24, 25 or 30, not {given}")]
-    Fps { given: u32 },
+    #[error("fps must be 24, 25 or 30, not {value}")]
+    Fps { value: u32 },
 }
 
 impl RenderOptions {
     /// Decides every option, in the order described above.
-    pub fn resolve(asked: &RequestedOptions, direction: &Direction) -> Result<Self, OptionsError> {
+    pub fn resolve(requested: &RequestedOptions, direction: &Direction) -> Result<Self, OptionsError> {
         let shape = direction
             .shape
-            .or_else(|| asked.picture.map(FrameShape::nearest))
+            .or_else(|| requested.picture.map(FrameShape::nearest))
             .unwrap_or(FrameShape::Wide);
-        let (width, height) = asked.size.unwrap_or_else(|| usual_size(shape));
+        let (width, height) = requested.size.unwrap_or_else(|| default_size(shape));
         let from_prompt = direction.seconds.map(|s| s.clamp(MIN_SECONDS, MAX_SECONDS));
         let options = Self {
             width,
             height,
-            seconds: asked.seconds.or(from_prompt).unwrap_or(DEFAULT_SECONDS),
-            fps: asked.fps.unwrap_or(DEFAULT_FPS),
-            seed: asked.seed.unwrap_or(0),
+            seconds: requested.seconds.or(from_prompt).unwrap_or(DEFAULT_SECONDS),
+            fps: requested.fps.unwrap_or(DEFAULT_FPS),
+            seed: requested.seed.unwrap_or(0),
         };
         options.check()?;
         Ok(options)
@@ -121,11 +121,11 @@ impl RenderOptions {
         // Written so that NaN is rejected too.
         if !(MIN_SECONDS..=MAX_SECONDS).contains(&self.seconds) {
             return Err(OptionsError::Seconds {
-                given: self.seconds,
+                value: self.seconds,
             });
         }
         if !FPS.contains(&self.fps) {
-            return Err(OptionsError::Fps { given: self.fps });
+            return Err(OptionsError::Fps { value: self.fps });
         }
         Ok(())
     }
@@ -165,7 +165,7 @@ impl OptionsError {
     }
 }
 
-fn usual_size(shape: FrameShape) -> (u32, u32) {
+fn default_size(shape: FrameShape) -> (u32, u32) {
     match shape {
         FrameShape::Wide => (1280, 720),
         FrameShape::Vertical => (720, 1280),
@@ -190,8 +190,8 @@ const DEFAULT_FPS: u32 = 30;
 mod tests {
     use super::*;
 
-    fn resolve(asked: RequestedOptions, prompt: &str) -> Result<RenderOptions, OptionsError> {
-        RenderOptions::resolve(&asked, &Direction::parse(prompt))
+    fn resolve(requested: RequestedOptions, prompt: &str) -> Result<RenderOptions, OptionsError> {
+        RenderOptions::resolve(&requested, &Direction::parse(prompt))
     }
 
     #[test]
@@ -214,13 +214,13 @@ mod tests {
         assert_eq!((by_prompt.width, by_prompt.height), (1280, 720));
         assert_eq!(by_prompt.frames(), 240);
 
-        let asked = RequestedOptions {
+        let requested = RequestedOptions {
             size: Some((480, 480)),
             seconds: Some(2.0),
             fps: Some(24),
             ..tall
         };
-        let explicit = resolve(asked, "a cat, 16:9, 8 seconds").unwrap();
+        let explicit = resolve(requested, "a cat, 16:9, 8 seconds").unwrap();
         assert_eq!(
             (explicit.width, explicit.height, explicit.frames()),
             (480, 480, 48)

@@ -12,7 +12,7 @@ use crate::quad_plane::QuadPlane;
 use crate::resize::{self, CropRect, FilterType};
 use h264::I420Frame;
 
-/// A picture of which parts are shown.
+/// A picture prepared for showing parts of it.
 pub(crate) enum PlaneSampler {
     /// For any part: luma and both of chroma.
     Whole([QuadPlane; 3]),
@@ -36,61 +36,61 @@ impl PlaneSampler {
         parts: &[CropRect],
         (width, height): (u32, u32),
     ) -> Result<Self, RenderError> {
-        let whole = plate_to_yuv(plate);
-        let (columns, rows) = whole.sides();
-        let halved = (columns / 2, rows / 2);
-        let Some((first, others)) = parts.split_first() else {
+        let plate_yuv = plate_to_yuv(plate);
+        let (columns, rows) = plate_yuv.sides();
+        let chroma_size = (columns / 2, rows / 2);
+        let Some((first, rest)) = parts.split_first() else {
             return Err(RenderError::new("the shot has no frames"));
         };
         // Compared bit by bit: a coordinate that does not move is computed in the same way for each
         // frame. The least difference would make rows that were resampled once drift from the
         // camera's.
-        let same = |value: fn(&CropRect) -> [f64; 2]| {
+        let is_constant = |value: fn(&CropRect) -> [f64; 2]| {
             let bits = |part: &CropRect| value(part).map(f64::to_bits);
-            others.iter().all(|part| bits(part) == bits(first))
+            rest.iter().all(|part| bits(part) == bits(first))
         };
-        if same(|part| [part.top, part.height]) {
+        if is_constant(|part| [part.top, part.height]) {
             let mut squeeze = |plane: &[u8], size: (u32, u32), height: u32, part: CropRect| {
-                let across = CropRect {
+                let full_width = CropRect {
                     left: 0.0,
                     width: f64::from(size.0),
                     ..part
                 };
-                resampled(resizer, (plane, size), (size.0, height), across)
+                resampled(resizer, (plane, size), (size.0, height), full_width)
             };
-            let luma = squeeze(whole.y(), (columns, rows), height, *first)?;
-            let mut chroma = squeeze(whole.u(), halved, height / 2, first.halved())?;
+            let luma = squeeze(plate_yuv.y(), (columns, rows), height, *first)?;
+            let mut chroma = squeeze(plate_yuv.u(), chroma_size, height / 2, first.halved())?;
             // One below the other, so that one call per frame resamples both.
-            chroma.extend(squeeze(whole.v(), halved, height / 2, first.halved())?);
+            chroma.extend(squeeze(plate_yuv.v(), chroma_size, height / 2, first.halved())?);
             return Ok(Self::Rows([
                 QuadPlane::new(&luma, (columns, height)),
-                QuadPlane::new(&chroma, (halved.0, height)),
+                QuadPlane::new(&chroma, (chroma_size.0, height)),
             ]));
         }
-        if same(|part| [part.left, part.width]) {
+        if is_constant(|part| [part.left, part.width]) {
             let mut squeeze = |plane: &[u8], size: (u32, u32), width: u32, part: CropRect| {
-                let along = CropRect {
+                let full_height = CropRect {
                     top: 0.0,
                     height: f64::from(size.1),
                     ..part
                 };
                 let size_of_strip = (width, size.1);
-                let bytes = resampled(resizer, (plane, size), size_of_strip, along)?;
+                let bytes = resampled(resizer, (plane, size), size_of_strip, full_height)?;
                 Ok::<_, RenderError>(PlaneStrip {
                     bytes,
                     size: size_of_strip,
                 })
             };
             return Ok(Self::Columns([
-                squeeze(whole.y(), (columns, rows), width, *first)?,
-                squeeze(whole.u(), halved, width / 2, first.halved())?,
-                squeeze(whole.v(), halved, width / 2, first.halved())?,
+                squeeze(plate_yuv.y(), (columns, rows), width, *first)?,
+                squeeze(plate_yuv.u(), chroma_size, width / 2, first.halved())?,
+                squeeze(plate_yuv.v(), chroma_size, width / 2, first.halved())?,
             ]));
         }
         Ok(Self::Whole([
-            QuadPlane::new(whole.y(), (columns, rows)),
-            QuadPlane::new(whole.u(), halved),
-            QuadPlane::new(whole.v(), halved),
+            QuadPlane::new(plate_yuv.y(), (columns, rows)),
+            QuadPlane::new(plate_yuv.u(), chroma_size),
+            QuadPlane::new(plate_yuv.v(), chroma_size),
         ]))
     }
 
@@ -102,13 +102,13 @@ impl PlaneSampler {
         yuv: &mut I420Frame,
     ) -> Result<(), RenderError> {
         let (width, height) = yuv.sides();
-        let (whole, halved) = ((width, height), (width / 2, height / 2));
+        let (luma_size, chroma_size) = ((width, height), (width / 2, height / 2));
         match self {
             Self::Whole([ys, us, vs]) => {
                 let [y, u, v] = yuv.planes_mut();
-                ys.resample(resizer, (y, whole), part)?;
-                us.resample(resizer, (u, halved), part.halved())?;
-                vs.resample(resizer, (v, halved), part.halved())
+                ys.resample(resizer, (y, luma_size), part)?;
+                us.resample(resizer, (u, chroma_size), part.halved())?;
+                vs.resample(resizer, (v, chroma_size), part.halved())
             }
             Self::Rows([luma, chroma]) => {
                 let (y, uv) = yuv.luma_and_chroma_mut();
@@ -117,9 +117,9 @@ impl PlaneSampler {
             }
             Self::Columns([ys, us, vs]) => {
                 let [y, u, v] = yuv.planes_mut();
-                ys.draw(resizer, (y, whole), part)?;
-                us.draw(resizer, (u, halved), part.halved())?;
-                vs.draw(resizer, (v, halved), part.halved())
+                ys.draw(resizer, (y, luma_size), part)?;
+                us.draw(resizer, (u, chroma_size), part.halved())?;
+                vs.draw(resizer, (v, chroma_size), part.halved())
             }
         }
     }
@@ -132,13 +132,13 @@ impl PlaneStrip {
         to: (&mut [u8], (u32, u32)),
         part: CropRect,
     ) -> Result<(), RenderError> {
-        let across = CropRect {
+        let full_width = CropRect {
             left: 0.0,
             width: f64::from(self.size.0),
             ..part
         };
         let from = (self.bytes.as_slice(), self.size);
-        resize::plane(resizer, from, to, FilterType::CatmullRom, across)
+        resize::plane(resizer, from, to, FilterType::CatmullRom, full_width)
     }
 }
 
@@ -157,22 +157,22 @@ fn resampled(
 /// A plate as a frame; an odd side gets its last pixels twice.
 fn plate_to_yuv(plate: &LayerPlate) -> I420Frame {
     let (width, height) = (plate.width(), plate.height());
-    let mut whole = I420Frame::new(width.next_multiple_of(2), height.next_multiple_of(2));
+    let mut yuv = I420Frame::new(width.next_multiple_of(2), height.next_multiple_of(2));
     if width % 2 + height % 2 == 0 {
-        whole.read_rgba(plate.rgba());
-        return whole;
+        yuv.read_rgba(plate.rgba());
+        return yuv;
     }
     let (width, height) = (width as usize, height as usize);
-    let (odd, rows) = (width % 2, height + height % 2);
-    let mut rgba = Vec::with_capacity((width + odd) * rows * 4);
+    let (extra, rows) = (width % 2, height + height % 2);
+    let mut rgba = Vec::with_capacity((width + extra) * rows * 4);
     for y in 0..rows {
         let start = y.min(height - 1) * width * 4;
         let row = &plate.rgba()[start..start + width * 4];
         rgba.extend_from_slice(row);
-        rgba.extend_from_slice(&row[row.len() - odd * 4..]);
+        rgba.extend_from_slice(&row[row.len() - extra * 4..]);
     }
-    whole.read_rgba(&rgba);
-    whole
+    yuv.read_rgba(&rgba);
+    yuv
 }
 
 #[cfg(test)]
@@ -221,19 +221,19 @@ mod tests {
         let size = (48, 38);
         let planes =
             |parts: &[CropRect]| PlaneSampler::new(&mut Resizer::new(), &plate, parts, size);
-        let mut whole = planes(&[still, aside, below, closer]).unwrap();
-        assert!(matches!(whole, PlaneSampler::Whole(_)));
+        let mut whole_sampler = planes(&[still, aside, below, closer]).unwrap();
+        assert!(matches!(whole_sampler, PlaneSampler::Whole(_)));
         let mut rows = planes(&[still, aside]).unwrap();
         assert!(matches!(rows, PlaneSampler::Rows(_)));
         let mut columns = planes(&[still, below]).unwrap();
         assert!(matches!(columns, PlaneSampler::Columns(_)));
         for (planes, parts) in [(&mut rows, [still, aside]), (&mut columns, [still, below])] {
             for part in parts {
-                let (ours, theirs) = (drawn(planes, part), drawn(&mut whole, part));
+                let (actual, expected) = (drawn(planes, part), drawn(&mut whole_sampler, part));
                 let bytes = |f: &I420Frame| [f.y(), f.u(), f.v()].concat();
-                let apart = bytes(&ours).into_iter().zip(bytes(&theirs));
-                let apart = apart.map(|(a, b)| a.abs_diff(b)).max().unwrap();
-                assert!(apart <= 1, "{apart}");
+                let difference = bytes(&actual).into_iter().zip(bytes(&expected));
+                let difference = difference.map(|(a, b)| a.abs_diff(b)).max().unwrap();
+                assert!(difference <= 1, "{difference}");
             }
         }
     }

@@ -48,10 +48,10 @@ impl DecodedFrame<'_> {
     }
 }
 
-/// Why a film is not played. The messages are for users.
+/// Why a film cannot be played. The messages are for users.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaybackError {
-    #[error("it is no MP4 with its tables in one place")]
+    #[error("it is not an MP4 file with its tables in one place")]
     NoTables,
     #[error("it has no video track")]
     NoVideo,
@@ -72,11 +72,11 @@ pub fn check_playable(mut file: impl Read + Seek) -> Result<(), PlaybackError> {
     VideoTrack::find(&mut file).map(drop)
 }
 
-/// Decodes the first frames, at most `most`, and shows each until `visit` returns false. Returns
-/// the number of frames that were shown.
+/// Decodes at most `max_frames` frames from the start and passes each to `visit` until it returns
+/// false. Returns the number of frames passed.
 pub fn play(
     mut file: impl Read + Seek,
-    most: u32,
+    max_frames: u32,
     visit: &mut dyn FnMut(DecodedFrame<'_>) -> bool,
 ) -> Result<u32, PlaybackError> {
     let track = VideoTrack::find(&mut file)?;
@@ -84,7 +84,7 @@ pub fn play(
     let (mut shown, mut failed) = (0, 0);
     let mut show = |decoded: &DecodedYUV<'_>| {
         let (width, height) = decoded.dimensions();
-        if width > MAX_SIDE || height > MAX_SIDE || shown >= most {
+        if width > MAX_SIDE || height > MAX_SIDE || shown >= max_frames {
             return false;
         }
         let number = shown;
@@ -101,25 +101,25 @@ pub fn play(
     };
     // In MP4 the parameter sets are in the header. The decoder reads a stream, so they go in front.
     let mut packet = track.parameters.clone();
-    let mut goes_on = true;
-    for (at, size) in &track.samples {
-        file.seek(SeekFrom::Start(*at))?;
+    let mut is_running = true;
+    for (offset, size) in &track.samples {
+        file.seek(SeekFrom::Start(*offset))?;
         let mut sample = vec![0; *size as usize];
         file.read_exact(&mut sample)?;
         to_stream(&sample, track.length_bytes, &mut packet);
         match decoder.decode(&packet) {
-            Ok(Some(frame)) => goes_on = show(&frame),
+            Ok(Some(frame)) => is_running = show(&frame),
             Ok(None) => {}
             // One bad frame does not end a film: the decoder recovers at the next key frame.
             Err(_) => failed += 1,
         }
         packet.clear();
-        if !goes_on || failed > MAX_FAILED {
+        if !is_running || failed > MAX_FAILED {
             break;
         }
     }
     // The decoder holds frames back to put them in order; the last ones come out only here.
-    if goes_on && let Ok(rest) = decoder.flush_remaining() {
+    if is_running && let Ok(rest) = decoder.flush_remaining() {
         for frame in &rest {
             if !show(frame) {
                 break;
@@ -137,7 +137,7 @@ struct VideoTrack {
     /// Its parameter sets, as a stream.
     parameters: Vec<u8>,
     length_bytes: usize,
-    /// Places and sizes in the file, in order.
+    /// Positions and sizes in the file, in order.
     samples: Vec<(u64, u32)>,
     frames_per_second: f64,
 }
@@ -146,7 +146,7 @@ impl VideoTrack {
     fn find(file: &mut (impl Read + Seek)) -> Result<Self, PlaybackError> {
         let size = file.seek(SeekFrom::End(0))?;
         let movie = movie(file, size)?;
-        let mut other = None;
+        let mut last_error = None;
         for (kind, content) in boxes(&movie) {
             if &kind != b"trak" {
                 continue;
@@ -155,10 +155,10 @@ impl VideoTrack {
                 Ok(Some(track)) => return Ok(track),
                 Ok(None) => {}
                 // A damaged track, or one of another codec, must not hide a good one after it.
-                Err(error) => other = Some(error),
+                Err(error) => last_error = Some(error),
             }
         }
-        Err(other.unwrap_or(PlaybackError::NoVideo))
+        Err(last_error.unwrap_or(PlaybackError::NoVideo))
     }
 
     /// `None` if it is no video.
@@ -174,12 +174,12 @@ impl VideoTrack {
             .ok_or_else(damaged)?;
         let table = find_box(media, *b"minf").and_then(|info| find_box(info, *b"stbl"));
         let table = table.ok_or_else(damaged)?;
-        let described = find_box(table, *b"stsd").and_then(|entries| entries.get(8..));
-        let (kind, entry) = described
+        let entries = find_box(table, *b"stsd").and_then(|entries| entries.get(8..));
+        let (kind, entry) = entries
             .and_then(|entries| boxes(entries).next())
             .ok_or_else(damaged)?;
         if !matches!(&kind, b"avc1" | b"avc3") {
-            // They are shown in a message, and the file is untrusted.
+            // The letters are shown in a message, and the file is untrusted.
             let letters = kind.iter().filter(|letter| letter.is_ascii_graphic());
             let name = letters.map(|letter| char::from(*letter)).collect();
             return Err(PlaybackError::Codec(name));
@@ -187,7 +187,7 @@ impl VideoTrack {
         // 78 bytes of fixed fields precede the boxes of a `VisualSampleEntry` (ISO/IEC 14496-12).
         let config = entry.get(78..).and_then(|rest| find_box(rest, *b"avcC"));
         let config = config.ok_or_else(damaged)?;
-        let samples = places(table, file_bytes).ok_or_else(damaged)?;
+        let samples = sample_positions(table, file_bytes).ok_or_else(damaged)?;
         #[expect(clippy::cast_precision_loss, reason = "a mean rate")]
         let seconds = duration as f64 / f64::from(timescale.max(1));
         #[expect(clippy::cast_precision_loss, reason = "a mean rate")]
@@ -203,25 +203,25 @@ impl VideoTrack {
 
 /// The content of the box that has all tables.
 fn movie(file: &mut (impl Read + Seek), size: u64) -> Result<Vec<u8>, PlaybackError> {
-    let mut at = 0;
+    let mut offset = 0;
     for _ in 0..MAX_BOXES {
-        if size - at < 8 {
+        if size - offset < 8 {
             break;
         }
-        file.seek(SeekFrom::Start(at))?;
+        file.seek(SeekFrom::Start(offset))?;
         let mut head = [0; 8];
         file.read_exact(&mut head)?;
         let [a, b, c, d, kind @ ..] = head;
         let (skip, length) = match u32::from_be_bytes([a, b, c, d]) {
             1 => {
-                let mut long = [0; 8];
-                file.read_exact(&mut long)?;
-                (16, u64::from_be_bytes(long))
+                let mut size_bytes = [0; 8];
+                file.read_exact(&mut size_bytes)?;
+                (16, u64::from_be_bytes(size_bytes))
             }
-            0 => (8, size - at),
+            0 => (8, size - offset),
             length => (8, u64::from(length)),
         };
-        if length < skip || length > size - at {
+        if length < skip || length > size - offset {
             return Err(PlaybackError::Damaged);
         }
         if &kind == b"moov" {
@@ -232,7 +232,7 @@ fn movie(file: &mut (impl Read + Seek), size: u64) -> Result<Vec<u8>, PlaybackEr
             file.take(length - skip).read_to_end(&mut content)?;
             return Ok(content);
         }
-        at += length;
+        offset += length;
     }
     Err(PlaybackError::NoTables)
 }
@@ -248,24 +248,24 @@ fn boxes(mut rest: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
 }
 
 fn find_box(content: &[u8], kind: [u8; 4]) -> Option<&[u8]> {
-    let found = boxes(content).find(|(found, _)| *found == kind);
-    found.map(|(_, content)| content)
+    let matching = boxes(content).find(|(box_kind, _)| *box_kind == kind);
+    matching.map(|(_, content)| content)
 }
 
-fn number(bytes: &[u8], at: usize) -> Option<u32> {
-    let bytes = bytes.get(at..at.checked_add(4)?)?;
+fn number(bytes: &[u8], offset: usize) -> Option<u32> {
+    let bytes = bytes.get(offset..offset.checked_add(4)?)?;
     Some(u32::from_be_bytes(bytes.try_into().ok()?))
 }
 
-fn long(bytes: &[u8], at: usize) -> Option<u64> {
-    let (high, low) = (number(bytes, at)?, number(bytes, at + 4)?);
+fn number_64(bytes: &[u8], offset: usize) -> Option<u64> {
+    let (high, low) = (number(bytes, offset)?, number(bytes, offset + 4)?);
     Some(u64::from(high) << 32 | u64::from(low))
 }
 
 /// Timescale and duration.
 fn timescale_and_duration(header: &[u8]) -> Option<(u32, u64)> {
     match header.first()? {
-        1 => Some((number(header, 20)?, long(header, 24)?)),
+        1 => Some((number(header, 20)?, number_64(header, 24)?)),
         _ => Some((number(header, 12)?, u64::from(number(header, 16)?))),
     }
 }
@@ -273,34 +273,34 @@ fn timescale_and_duration(header: &[u8]) -> Option<(u32, u64)> {
 /// The parameter sets in a decoder's configuration, as a stream.
 fn parameters(config: &[u8]) -> Option<Vec<u8>> {
     let mut stream = Vec::new();
-    let mut at = 5;
+    let mut offset = 5;
     for mask in [0x1f, 0xff] {
-        let count = config.get(at)? & mask;
-        at += 1;
+        let count = config.get(offset)? & mask;
+        offset += 1;
         for _ in 0..count {
-            let size = usize::from(u16::from_be_bytes([*config.get(at)?, *config.get(at + 1)?]));
-            at += 2;
+            let size = usize::from(u16::from_be_bytes([*config.get(offset)?, *config.get(offset + 1)?]));
+            offset += 2;
             stream.extend_from_slice(&[0, 0, 0, 1]);
-            stream.extend_from_slice(config.get(at..at + size)?);
-            at += size;
+            stream.extend_from_slice(config.get(offset..offset + size)?);
+            offset += size;
         }
     }
     Some(stream)
 }
 
 /// Where each sample lies, all of them within the file.
-fn places(table: &[u8], file_bytes: u64) -> Option<Vec<(u64, u32)>> {
+fn sample_positions(table: &[u8], file_bytes: u64) -> Option<Vec<(u64, u32)>> {
     let sizes = find_box(table, *b"stsz")?;
-    let (each, count) = (number(sizes, 4)?, number(sizes, 8)? as usize);
+    let (fixed_size, count) = (number(sizes, 4)?, number(sizes, 8)? as usize);
     if count > MAX_SAMPLES {
         return None;
     }
     let runs = find_box(table, *b"stsc")?;
-    let (chunks, wide) = match find_box(table, *b"stco") {
+    let (chunks, is_64_bit) = match find_box(table, *b"stco") {
         Some(chunks) => (chunks, false),
         None => (find_box(table, *b"co64")?, true),
     };
-    let mut places = Vec::new();
+    let mut positions = Vec::new();
     let mut run = 0;
     for chunk in 0..number(chunks, 4)? as usize {
         // The next run of chunks begins at this one.
@@ -309,29 +309,29 @@ fn places(table: &[u8], file_bytes: u64) -> Option<Vec<(u64, u32)>> {
         {
             run += 1;
         }
-        let mut at = if wide {
-            long(chunks, 8 + chunk * 8)?
+        let mut offset = if is_64_bit {
+            number_64(chunks, 8 + chunk * 8)?
         } else {
             u64::from(number(chunks, 8 + chunk * 4)?)
         };
         for _ in 0..number(runs, 12 + run * 12)? {
             // A run may claim billions of samples in a chunk; their number is that of the table of
             // sizes.
-            if places.len() == count {
+            if positions.len() == count {
                 break;
             }
-            let size = match each {
-                0 => number(sizes, 12 + places.len() * 4)?,
-                each => each,
+            let size = match fixed_size {
+                0 => number(sizes, 12 + positions.len() * 4)?,
+                fixed_size => fixed_size,
             };
-            if size > MAX_SAMPLE || at.checked_add(u64::from(size))? > file_bytes {
+            if size > MAX_SAMPLE || offset.checked_add(u64::from(size))? > file_bytes {
                 return None;
             }
-            places.push((at, size));
-            at += u64::from(size);
+            positions.push((offset, size));
+            offset += u64::from(size);
         }
     }
-    (places.len() == count && count > 0).then_some(places)
+    (positions.len() == count && count > 0).then_some(positions)
 }
 
 /// Appends a sample's units to a stream, with start codes in place of lengths.

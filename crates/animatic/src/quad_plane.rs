@@ -28,8 +28,8 @@ impl QuadPlane {
     pub(crate) fn new(plane: &[u8], (width, height): (u32, u32)) -> Self {
         let stride = width as usize;
         let row = |y: u32| {
-            let at = y.min(height.saturating_sub(1)) as usize * stride;
-            &plane[at..at + stride]
+            let start = y.min(height.saturating_sub(1)) as usize * stride;
+            &plane[start..start + stride]
         };
         let mut bytes = Vec::with_capacity(stride * height.next_multiple_of(4) as usize);
         for y in (0..height).step_by(4) {
@@ -57,7 +57,7 @@ impl QuadPlane {
         let rows = last - first;
         self.rows.resize(rows as usize * width as usize, 0);
         deinterleave_rows(&self.fours, &mut self.rows, width as usize);
-        let across = CropRect {
+        let remaining = CropRect {
             left: 0.0,
             width: f64::from(width),
             top: part.top - f64::from(first),
@@ -68,7 +68,7 @@ impl QuadPlane {
             (&self.rows, (width, rows)),
             (to, (width, height)),
             FilterType::CatmullRom,
-            across,
+            remaining,
         )
     }
 
@@ -94,10 +94,10 @@ impl QuadPlane {
     ) -> Result<(), RenderError> {
         let bands = last.div_ceil(4) - first / 4;
         let stride = self.width as usize * 4;
-        let at = (first / 4) as usize * stride;
-        let source = &self.bytes[at..at + bands as usize * stride];
+        let start = (first / 4) as usize * stride;
+        let source = &self.bytes[start..start + bands as usize * stride];
         self.fours.resize(width as usize * bands as usize * 4, 0);
-        let along = CropRect {
+        let bands_part = CropRect {
             top: 0.0,
             height: f64::from(bands),
             ..part
@@ -107,7 +107,7 @@ impl QuadPlane {
             (source, (self.width, bands)),
             (&mut self.fours, (width, bands)),
             FilterType::CatmullRom,
-            Some(along),
+            Some(bands_part),
         )
     }
 
@@ -119,10 +119,10 @@ impl QuadPlane {
     )]
     fn reach(&self, part: CropRect, height: u32) -> (u32, u32) {
         // A Catmull-Rom kernel reaches two pixels of the coarser side; one more is for rounding.
-        let around = 2.0 * (part.height / f64::from(height)).max(1.0) + 1.0;
+        let kernel_reach = 2.0 * (part.height / f64::from(height)).max(1.0) + 1.0;
         let limit = f64::from(self.height);
-        let first = (part.top - around).floor().clamp(0.0, limit - 1.0) as u32 / 4 * 4;
-        let last = (part.top + part.height + around).ceil();
+        let first = (part.top - kernel_reach).floor().clamp(0.0, limit - 1.0) as u32 / 4 * 4;
+        let last = (part.top + part.height + kernel_reach).ceil();
         (first, last.clamp(f64::from(first) + 1.0, limit) as u32)
     }
 }
@@ -134,8 +134,8 @@ fn deinterleave_rows(fours: &[u8], rows: &mut [u8], width: usize) {
         for (row, shift) in rows.chunks_exact_mut(width).zip([0, 8, 16, 24]) {
             for (byte, four) in row.iter_mut().zip(band.as_chunks().0) {
                 #[expect(clippy::cast_possible_truncation, reason = "the last eight bits")]
-                let one = (u32::from_le_bytes(*four) >> shift) as u8;
-                *byte = one;
+                let value = (u32::from_le_bytes(*four) >> shift) as u8;
+                *byte = value;
             }
         }
     }
@@ -162,19 +162,19 @@ mod tests {
                     width: w * share,
                     height: h * share * 0.9,
                 };
-                let new = (40, 30);
-                let (mut ours, mut theirs) = (vec![0; 1_200], vec![0; 1_200]);
+                let size = (40, 30);
+                let (mut actual, mut expected) = (vec![0; 1_200], vec![0; 1_200]);
                 let mut resizer = Resizer::new();
                 let filter = FilterType::CatmullRom;
                 let whole = (plane.as_slice(), (width, height));
-                resize::plane(&mut resizer, whole, (&mut theirs, new), filter, part).unwrap();
+                resize::plane(&mut resizer, whole, (&mut expected, size), filter, part).unwrap();
                 let mut quads = QuadPlane::new(&plane, (width, height));
                 quads
-                    .resample(&mut resizer, (&mut ours, new), part)
+                    .resample(&mut resizer, (&mut actual, size), part)
                     .unwrap();
-                let apart = ours.iter().zip(&theirs).map(|(a, b)| a.abs_diff(*b));
-                let apart = apart.max().unwrap();
-                assert!(apart <= 1, "{width}x{height} {left} {top}: {apart}");
+                let difference = actual.iter().zip(&expected).map(|(a, b)| a.abs_diff(*b));
+                let difference = difference.max().unwrap();
+                assert!(difference <= 1, "{width}x{height} {left} {top}: {difference}");
             }
         }
     }

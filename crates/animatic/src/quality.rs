@@ -22,13 +22,13 @@ impl Quality {
     ) -> Result<Self, EncoderError> {
         // The best quality is known to be too large, otherwise this would not be called. The worst
         // is accepted in any case.
-        let (mut bursts, mut fits) = (Self::BEST.0, Self::WORST.0);
-        while fits - bursts > 1 {
-            let middle = u8::midpoint(bursts, fits);
+        let (mut too_large, mut fits) = (Self::BEST.0, Self::WORST.0);
+        while fits - too_large > 1 {
+            let middle = u8::midpoint(too_large, fits);
             if Self(middle).seems_to_fit(sample, options)? {
                 fits = middle;
             } else {
-                bursts = middle;
+                too_large = middle;
             }
         }
         Ok(Self(fits))

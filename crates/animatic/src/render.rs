@@ -113,15 +113,15 @@ impl ShotRenderer {
 
     /// How far the nearest layer has moved across the frame since the first one.
     pub(crate) fn drift(&self, frame: usize) -> CameraDrift {
-        let (Some(first), Some(now)) = (self.stations.first(), self.stations.get(frame)) else {
+        let (Some(first), Some(current)) = (self.stations.first(), self.stations.get(frame)) else {
             return CameraDrift::default();
         };
-        let (first, now) = (first.view(1.0), now.view(1.0));
+        let (first, current) = (first.view(1.0), current.view(1.0));
         #[expect(clippy::cast_possible_truncation, reason = "a few frame widths")]
-        let widths = |pixels: f64| (pixels / now.width) as f32;
+        let widths = |pixels: f64| (pixels / current.width) as f32;
         CameraDrift {
-            across: widths(now.centre.0 - first.centre.0),
-            down: widths(now.centre.1 - first.centre.1),
+            across: widths(current.centre.0 - first.centre.0),
+            down: widths(current.centre.1 - first.centre.1),
         }
     }
 
@@ -141,7 +141,7 @@ impl ShotRenderer {
 
     fn draw_layers(&self, station: &CameraStation, rgba: &mut [u8]) {
         let size = (self.width as usize, self.height as usize);
-        let seen: Vec<PlateSampler<'_>> = self
+        let samplers: Vec<PlateSampler<'_>> = self
             .layers
             .iter()
             .map(|layer| PlateSampler::new(&layer.plate, station.view(layer.parallax).lens(), size))
@@ -158,7 +158,7 @@ impl ShotRenderer {
                     width: TILE.0.min(size.0 - left),
                     height: TILE.1.min(size.1 - top),
                 };
-                draw_tile(&seen, tile, &mut frame);
+                draw_tile(&samplers, tile, &mut frame);
             }
         }
     }
@@ -185,10 +185,10 @@ impl ShotRenderer {
         let Layer { plate, parallax } = only_layer(&self.layers)?;
         let view = station.view(*parallax);
         let (plate_width, plate_height) = (f64::from(plate.width()), f64::from(plate.height()));
-        let (scale, centre) = (plate.scale(), plate.place(view.centre));
-        let tall = f64::from(self.height) / f64::from(self.width);
+        let (scale, centre) = (plate.scale(), plate.to_plate(view.centre));
+        let aspect = f64::from(self.height) / f64::from(self.width);
         let width = (view.width * scale.0).min(plate_width);
-        let height = (view.width * scale.1 * tall).min(plate_height);
+        let height = (view.width * scale.1 * aspect).min(plate_height);
         // The path lies within the picture, but a working plate's sides are rounded, and the
         // resampler refuses a part that reaches a hair beyond them.
         Ok(CropRect {
@@ -213,15 +213,15 @@ fn only_layer(layers: &[Layer]) -> Result<&Layer, RenderError> {
 }
 
 /// Puts a tile together from the nearest layer that hides the others onwards.
-fn draw_tile(seen: &[PlateSampler<'_>], tile: FrameTile, frame: &mut RgbaFrame<'_>) {
-    let covers: Vec<BlockCover> = seen.iter().map(|layer| layer.cover(tile)).collect();
+fn draw_tile(samplers: &[PlateSampler<'_>], tile: FrameTile, frame: &mut RgbaFrame<'_>) {
+    let covers: Vec<BlockCover> = samplers.iter().map(|layer| layer.cover(tile)).collect();
     let first = covers
         .iter()
         // What lies behind a solid layer cannot be seen. Without one the tile begins with the
         // farthest layer, which has no holes.
         .rposition(|c| *c == BlockCover::All)
         .unwrap_or(0);
-    for (i, (layer, cover)) in seen.iter().zip(covers).enumerate().skip(first) {
+    for (i, (layer, cover)) in samplers.iter().zip(covers).enumerate().skip(first) {
         if i == first {
             layer.draw(tile, true, frame);
         } else if cover != BlockCover::Nothing {

@@ -37,46 +37,46 @@ impl CropRect {
 pub(crate) fn rgba(
     resizer: &mut Resizer,
     (from, size): (&[u8], (u32, u32)),
-    (to, new): (&mut [u8], (u32, u32)),
+    (to, new_size): (&mut [u8], (u32, u32)),
     filter: FilterType,
     part: Option<CropRect>,
 ) -> Result<(), RenderError> {
     let options = options(filter, part);
-    resized::<U8x4>(resizer, (from, size), (to, new), &options)
+    resized::<U8x4>(resizer, (from, size), (to, new_size), &options)
 }
 
 /// Resizes RGB, or a part of it, to fill `to`.
 pub(crate) fn rgb(
     (from, size): (&[u8], (u32, u32)),
-    (to, new): (&mut [u8], (u32, u32)),
+    (to, new_size): (&mut [u8], (u32, u32)),
     filter: FilterType,
     part: Option<CropRect>,
 ) -> Result<(), RenderError> {
     let options = options(filter, part);
-    resized::<U8x3>(&mut Resizer::new(), (from, size), (to, new), &options)
+    resized::<U8x3>(&mut Resizer::new(), (from, size), (to, new_size), &options)
 }
 
 /// Resizes a part of a plane of one value per pixel to fill `to`.
 pub(crate) fn plane(
     resizer: &mut Resizer,
     (from, size): (&[u8], (u32, u32)),
-    (to, new): (&mut [u8], (u32, u32)),
+    (to, new_size): (&mut [u8], (u32, u32)),
     filter: FilterType,
     part: CropRect,
 ) -> Result<(), RenderError> {
     let options = options(filter, Some(part));
-    resized::<U8>(resizer, (from, size), (to, new), &options)
+    resized::<U8>(resizer, (from, size), (to, new_size), &options)
 }
 
 fn resized<P: PixelTrait + InnerPixel>(
     resizer: &mut Resizer,
     (from, size): (&[u8], (u32, u32)),
-    (to, new): (&mut [u8], (u32, u32)),
+    (to, new_size): (&mut [u8], (u32, u32)),
     options: &ResizeOptions,
 ) -> Result<(), RenderError> {
     let source = TypedImageRef::<P>::from_buffer(size.0, size.1, from);
     let source = source.map_err(RenderError::new)?;
-    let target = TypedImage::<P>::from_buffer(new.0, new.1, to);
+    let target = TypedImage::<P>::from_buffer(new_size.0, new_size.1, to);
     let mut target = target.map_err(RenderError::new)?;
     resizer
         .resize_typed::<P>(&source, &mut target, options)

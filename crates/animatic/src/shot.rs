@@ -24,7 +24,7 @@ use h264::I420Frame;
 /// A shot ready to be drawn.
 pub(crate) struct Shot {
     renderer: ShotRenderer,
-    air: WeatherOverlay,
+    weather: WeatherOverlay,
     grade: ColourGrade,
     titles: TitleOverlay,
     ambience: Vec<Ambience>,
@@ -50,24 +50,24 @@ impl Shot {
     fn from_request(request: &RenderRequest<'_>) -> Result<Self, RenderError> {
         let options = &request.options;
         let direction = Direction::parse(request.prompt);
-        let mut understood = direction.interpretation();
+        let mut interpretation = direction.interpretation();
         let (layers, stations) = if let Some(picture) = request.picture {
             picture_layers(picture, &direction, options)?
         } else {
             let scene = Scene::from_prompt(&direction.scenery, options.seed);
-            understood.push(scene.describe());
+            interpretation.push(scene.describe());
             scene_layers(&scene, &direction, options)?
         };
         let titles = TitleOverlay::typeset(&direction.titles, options);
         if !titles.missing().is_empty() {
             let missing: String = titles.missing().iter().collect();
-            understood.push(format!("not shown, the title font has no {missing}"));
+            interpretation.push(format!("not shown, the title font has no {missing}"));
         }
         let size = (options.width, options.height);
         let mut renderer = ShotRenderer::new(layers, stations, size);
         // Particles take on the scene's light. The extra drawing that measures it is only made for
         // them.
-        let mean = if direction.weather.is_empty() {
+        let scene_colour = if direction.weather.is_empty() {
             [0.0; 3]
         } else {
             mean_colour(&mut renderer, options)?
@@ -81,11 +81,11 @@ impl Shot {
         Ok(Self {
             picture_only: untreated && renderer.is_plain(),
             renderer,
-            air: WeatherOverlay::new(&direction.weather, options, mean),
+            weather: WeatherOverlay::new(&direction.weather, options, scene_colour),
             grade: ColourGrade::new(&direction, options),
             titles,
             ambience: direction.ambience,
-            interpretation: understood,
+            interpretation,
             width: options.width as usize,
         })
     }
@@ -103,7 +103,7 @@ impl Shot {
     /// Whether the frame is identical to the previous one.
     pub(crate) fn repeats(&self, frame: usize) -> bool {
         self.renderer.repeats(frame)
-            && self.air.is_clear()
+            && self.weather.is_clear()
             && self.grade.is_steady(frame)
             && self.titles.is_steady(frame)
     }
@@ -112,9 +112,9 @@ impl Shot {
     pub(crate) fn draw(&mut self, frame: usize, rgba: &mut [u8]) -> Result<(), RenderError> {
         self.renderer.draw(frame, rgba)?;
         // The weather is part of the scene, so the look applies to it as well.
-        if !self.air.is_clear() {
+        if !self.weather.is_clear() {
             let drift = self.renderer.drift(frame);
-            self.air.draw(frame, drift, self.width, rgba);
+            self.weather.draw(frame, drift, self.width, rgba);
         }
         // Titles come after the look, which would tint them.
         self.grade.apply(frame, self.width, rgba);
@@ -170,7 +170,7 @@ fn mean_colour(
     Ok(sum.map(|total| total / count))
 }
 
-/// The caller's picture as layers, and the camera's way over them.
+/// The caller's picture as layers, and the camera's path over them.
 fn picture_layers(
     picture: &Picture,
     direction: &Direction,
@@ -181,11 +181,11 @@ fn picture_layers(
     // Without travel there is no parallax to show, and a cut-out could only leave visible edges.
     if direction.travels() {
         let stations = plan(true);
-        let working = WorkingScale::tiled(&stations, options.width, picture.size());
-        let small = working_size::reduced(picture, working.detail)?;
-        let sheets = depth::sheets(small.as_ref().unwrap_or(picture))?;
+        let scale = WorkingScale::tiled(&stations, options.width, picture.size());
+        let reduced_picture = working_size::reduced(picture, scale.detail)?;
+        let sheets = depth::sheets(reduced_picture.as_ref().unwrap_or(picture))?;
         if sheets.len() > 1 {
-            let layers = working_size::tiled(sheets, picture.size(), working)?;
+            let layers = working_size::tiled(sheets, picture.size(), scale)?;
             return Ok((layers, stations));
         }
     }
@@ -195,13 +195,13 @@ fn picture_layers(
     let layers = if is_upright(&stations) {
         working_size::cubic_layers(picture, WorkingScale::for_cubic(&stations, options.width))?
     } else {
-        let working = WorkingScale::tiled(&stations, options.width, picture.size());
-        working_size::tiled_picture(picture, working)?
+        let scale = WorkingScale::tiled(&stations, options.width, picture.size());
+        working_size::tiled_picture(picture, scale)?
     };
     Ok((layers, stations))
 }
 
-/// A drawn scene as layers, and the camera's way over them.
+/// A drawn scene as layers, and the camera's path over them.
 fn scene_layers(
     scene: &Scene,
     direction: &Direction,
@@ -213,11 +213,11 @@ fn scene_layers(
     let side = |side| working_size::scaled(side, detail);
     let sheets = scene.draw(side(picture.0), side(picture.1));
     // Drawn at the size at which it is kept.
-    let working = WorkingScale {
+    let scale = WorkingScale {
         detail,
-        held_scale: detail,
+        stored_scale: detail,
     };
-    let layers = working_size::tiled(sheets, picture, working)?;
+    let layers = working_size::tiled(sheets, picture, scale)?;
     Ok((layers, stations))
 }
 
@@ -232,13 +232,13 @@ fn plan(
         frames: options.frames(),
         fps: options.fps,
     };
-    let site = ShotGeometry {
+    let geometry = ShotGeometry {
         picture,
         frame: (options.width, options.height),
         deep,
         interest,
     };
-    camera::plan(direction, site, timing, options.seed)
+    camera::plan(direction, geometry, timing, options.seed)
 }
 
 /// A side of a drawn scene: larger than the frame, so that the camera can come closer and travel.

@@ -49,8 +49,8 @@ impl Video {
         for (i, still) in self.stills.iter().enumerate() {
             let (column, row) = (i % columns, i / columns);
             for (line, source) in still.rgb().chunks_exact(tile_bytes).enumerate() {
-                let at = ((row * tile_rows + line) * columns + column) * tile_bytes;
-                rgb[at..at + tile_bytes].copy_from_slice(source);
+                let start = ((row * tile_rows + line) * columns + column) * tile_bytes;
+                rgb[start..start + tile_bytes].copy_from_slice(source);
             }
         }
         let width = u32::try_from(columns).unwrap_or(1) * first.width();
@@ -78,7 +78,7 @@ pub const STILL_WIDTH: u32 = 320;
 /// Stills in a row of the sheet.
 pub const SHEET_COLUMNS: u32 = 4;
 
-/// Collects the poster and the stills while the frames go by.
+/// Collects the poster and the stills while frames are drawn.
 pub(crate) struct StillCollector {
     frames: u32,
     poster: Option<Picture>,
@@ -97,8 +97,8 @@ impl StillCollector {
 
     /// Whether a copy of this frame is to be kept as a still.
     pub(crate) fn wants_still(&self, frame: u32) -> bool {
-        let wanted = STILLS.min(self.frames);
-        (0..wanted).any(|k| k * (self.frames - 1) / (wanted - 1).max(1) == frame)
+        let count = STILLS.min(self.frames);
+        (0..count).any(|k| k * (self.frames - 1) / (count - 1).max(1) == frame)
     }
 
     pub(crate) fn keep_poster(
@@ -114,7 +114,7 @@ impl StillCollector {
         self.stills.push((frame, still));
     }
 
-    /// The poster and the stills; `None` when no frame went by.
+    /// The poster and the stills; `None` if no frame was drawn.
     pub(crate) fn take(mut self) -> Option<(Picture, Vec<Picture>)> {
         self.stills.sort_by_key(|(frame, _)| *frame);
         let stills = self.stills.into_iter().map(|(_, still)| still);
@@ -131,8 +131,8 @@ mod tests {
     #[test]
     fn stills_are_spread_from_the_first_frame_to_the_last() {
         for frames in [1, 2, 15, 16, 17, 24, 150, 600] {
-            let keepsakes = StillCollector::new(frames);
-            let kept: Vec<u32> = (0..frames).filter(|f| keepsakes.wants_still(*f)).collect();
+            let collector = StillCollector::new(frames);
+            let kept: Vec<u32> = (0..frames).filter(|f| collector.wants_still(*f)).collect();
             assert_eq!(kept.len(), STILLS.min(frames) as usize, "{frames}");
             assert_eq!((kept[0], kept[kept.len() - 1]), (0, frames - 1), "{frames}");
         }

@@ -1,7 +1,7 @@
 //! The sampler of layers: what a view sees of a plate, tile by tile, by bilinear interpolation.
 //!
-//! A plate comes with more pixels than the frame shows of it, so four of them around a spot are
-//! enough, and neither the spot's place between them nor the frame's turn shows as a shimmer. Tiles
+//! A plate comes with more pixels than the frame shows of it, so the four around a point are
+//! enough: neither its position between them nor the rotation of the frame causes shimmer. Tiles
 //! let a layer be skipped where it is empty or hidden. The position on the plate is computed at
 //! both ends of a tile's row and walked in steps of 1/65536 pixel between them.
 
@@ -36,7 +36,7 @@ impl<'a> PlateSampler<'a> {
         Self {
             plate,
             lens,
-            frame: (whole(frame.0), whole(frame.1)),
+            frame: (to_f64(frame.0), to_f64(frame.1)),
         }
     }
 
@@ -46,40 +46,40 @@ impl<'a> PlateSampler<'a> {
         self.plate.cover(columns, rows)
     }
 
-    /// Draws the plate's part of a tile: over what is there, or in its place where `replace`.
+    /// Draws the plate's part of a tile: over what is there, or instead of it if `replace`.
     pub(crate) fn draw(&self, tile: FrameTile, replace: bool, frame: &mut RgbaFrame<'_>) {
         let (columns, rows) = self.reach(tile);
         // Checked once for a tile, so that only tiles at the plate's edge pay for clamping.
-        let inside = columns.0 >= 0
+        let is_inside = columns.0 >= 0
             && rows.0 >= 0
-            && columns.1 + 1 < side(self.plate.width())
-            && rows.1 + 1 < side(self.plate.height());
+            && columns.1 + 1 < to_i32(self.plate.width())
+            && rows.1 + 1 < to_i32(self.plate.height());
         for y in tile.top..tile.top + tile.height {
             let start = (y * frame.width + tile.left) * 4;
             let Some(row) = frame.rgba.get_mut(start..start + tile.width * 4) else {
                 return;
             };
-            let walk = self.walk(tile, y);
+            let path = self.path(tile, y);
             let dither = &DITHER[y % 4];
-            let span = (walk.dx.unsigned_abs() as usize * tile.width) >> 16;
-            let level = walk.dy == 0 && inside && span + 3 < WIDEST;
-            match (level, inside, replace) {
-                (true, _, true) => level_row(self.plate, walk, row, dither, lay),
-                (true, _, false) => level_row(self.plate, walk, row, dither, over),
-                (_, true, true) => sample_row(self.plate, walk, row, dither, quad_inside, lay),
-                (_, true, false) => sample_row(self.plate, walk, row, dither, quad_inside, over),
-                (_, false, true) => sample_row(self.plate, walk, row, dither, at_edge, lay),
-                (_, false, false) => sample_row(self.plate, walk, row, dither, at_edge, over),
+            let span = (path.dx.unsigned_abs() as usize * tile.width) >> 16;
+            let is_level = path.dy == 0 && is_inside && span + 3 < MAX_SPAN;
+            match (is_level, is_inside, replace) {
+                (true, _, true) => level_row(self.plate, path, row, dither, replace_pixel),
+                (true, _, false) => level_row(self.plate, path, row, dither, blend_over),
+                (_, true, true) => sample_row(self.plate, path, row, dither, quad_inside, replace_pixel),
+                (_, true, false) => sample_row(self.plate, path, row, dither, quad_inside, blend_over),
+                (_, false, true) => sample_row(self.plate, path, row, dither, quad_at_edge, replace_pixel),
+                (_, false, false) => sample_row(self.plate, path, row, dither, quad_at_edge, blend_over),
             }
         }
     }
 
-    /// The place on the plate of a frame pixel's centre, where whole numbers are pixel centres.
-    fn place(&self, x: usize, y: usize) -> (f64, f64) {
+    /// The position on the plate of a frame pixel's centre, where whole numbers are pixel centres.
+    fn plate_position(&self, x: usize, y: usize) -> (f64, f64) {
         let (width, height) = self.frame;
-        let u = (whole(x) + 0.5) / width - 0.5;
-        let v = (whole(y) + 0.5 - height / 2.0) / width;
-        let (x, y) = self.plate.place(self.lens.project(u, v));
+        let u = (to_f64(x) + 0.5) / width - 0.5;
+        let v = (to_f64(y) + 0.5 - height / 2.0) / width;
+        let (x, y) = self.plate.to_plate(self.lens.project(u, v));
         (x - 0.5, y - 0.5)
     }
 
@@ -88,10 +88,10 @@ impl<'a> PlateSampler<'a> {
         let (right, bottom) = (tile.left + tile.width, tile.top + tile.height);
         // A view maps a tile to a convex shape with four corners, so the corners bound it.
         let corners = [
-            self.place(tile.left, tile.top),
-            self.place(right, tile.top),
-            self.place(tile.left, bottom),
-            self.place(right, bottom),
+            self.plate_position(tile.left, tile.top),
+            self.plate_position(right, tile.top),
+            self.plate_position(tile.left, bottom),
+            self.plate_position(right, bottom),
         ];
         let range = |pick: fn(&(f64, f64)) -> f64| {
             let values = corners.iter().map(pick);
@@ -105,12 +105,12 @@ impl<'a> PlateSampler<'a> {
         (range(|c| c.0), range(|c| c.1))
     }
 
-    fn walk(&self, tile: FrameTile, y: usize) -> SamplePath {
+    fn path(&self, tile: FrameTile, y: usize) -> SamplePath {
         // Under a yaw the true steps along a row are not all equally long. Within a tile the error
         // is a fraction of a pixel, and neighbouring tiles agree where they meet.
-        let (x0, y0) = self.place(tile.left, y);
-        let (x1, y1) = self.place(tile.left + tile.width, y);
-        let pixels = whole(tile.width);
+        let (x0, y0) = self.plate_position(tile.left, y);
+        let (x1, y1) = self.plate_position(tile.left + tile.width, y);
+        let pixels = to_f64(tile.width);
         SamplePath {
             x: cast(x0 * FIXED_POINT_ONE),
             y: cast(y0 * FIXED_POINT_ONE),
@@ -120,7 +120,7 @@ impl<'a> PlateSampler<'a> {
     }
 }
 
-/// A straight way over the plate, in 1/65536 pixel.
+/// A straight path over the plate, in 1/65536 pixel.
 #[derive(Clone, Copy)]
 struct SamplePath {
     x: i32,
@@ -135,10 +135,10 @@ type PixelQuad = ([u8; 8], [u8; 8]);
 #[inline]
 fn sample_row(
     plate: &LayerPlate,
-    walk: SamplePath,
+    path: SamplePath,
     row: &mut [u8],
     dither: &[f32; 4],
-    four: impl Fn(&LayerPlate, i32, i32) -> PixelQuad,
+    quad_at: impl Fn(&LayerPlate, i32, i32) -> PixelQuad,
     put: impl Fn(&mut [u8; 4], [f32; 4], f32),
 ) {
     let SamplePath {
@@ -146,10 +146,10 @@ fn sample_row(
         mut y,
         dx,
         dy,
-    } = walk;
+    } = path;
     let (pixels, _) = row.as_chunks_mut::<4>();
     for (i, pixel) in pixels.iter_mut().enumerate() {
-        let (upper, lower) = four(plate, x >> 16, y >> 16);
+        let (upper, lower) = quad_at(plate, x >> 16, y >> 16);
         let (across, down) = (fraction_of(x), fraction_of(y));
         let mut colour = [0.0_f32; 4];
         for c in 0..4 {
@@ -164,31 +164,31 @@ fn sample_row(
     }
 }
 
-/// As [`sample_row`] for a way along the plate's rows: two of them are mixed once, and only
+/// As [`sample_row`] for a path along the plate's rows: two of them are mixed once, and only
 /// neighbours in the mix are left to be mixed for each pixel.
 #[inline]
 fn level_row(
     plate: &LayerPlate,
-    walk: SamplePath,
+    path: SamplePath,
     row: &mut [u8],
     dither: &[f32; 4],
     put: impl Fn(&mut [u8; 4], [f32; 4], f32),
 ) {
     let (pixels, _) = row.as_chunks_mut::<4>();
-    let last = walk
+    let last = path
         .x
-        .wrapping_add(walk.dx.wrapping_mul(cast(whole(pixels.len()))));
+        .wrapping_add(path.dx.wrapping_mul(cast(to_f64(pixels.len()))));
     let (first, last) = (
-        (walk.x >> 16).min(last >> 16),
-        (walk.x >> 16).max(last >> 16),
+        (path.x >> 16).min(last >> 16),
+        (path.x >> 16).max(last >> 16),
     );
     let (start, count) = (index(first), index(last - first) + 2);
-    let mut mixed = [[0.0_f32; 4]; WIDEST];
+    let mut mixed = [[0.0_f32; 4]; MAX_SPAN];
     let stride = plate.width() as usize * 4;
-    let at = index(walk.y >> 16) * stride + start * 4;
-    let upper = plate.rgba().get(at..at + count * 4).unwrap_or_default();
-    let lower = plate.rgba().get(at + stride..at + stride + count * 4);
-    let down = fraction_of(walk.y);
+    let offset = index(path.y >> 16) * stride + start * 4;
+    let upper = plate.rgba().get(offset..offset + count * 4).unwrap_or_default();
+    let lower = plate.rgba().get(offset + stride..offset + stride + count * 4);
+    let down = fraction_of(path.y);
     let rows = upper
         .as_chunks::<4>()
         .0
@@ -200,33 +200,33 @@ fn level_row(
             mix[c] = a + (b - a) * down;
         }
     }
-    let mut x = walk.x.wrapping_sub(first << 16);
+    let mut x = path.x.wrapping_sub(first << 16);
     for (i, pixel) in pixels.iter_mut().enumerate() {
-        let at = index(x >> 16).min(WIDEST - 2);
-        let (left, right, across) = (mixed[at], mixed[at + 1], fraction_of(x));
+        let column = index(x >> 16).min(MAX_SPAN - 2);
+        let (left, right, across) = (mixed[column], mixed[column + 1], fraction_of(x));
         let mut colour = [0.0_f32; 4];
         for c in 0..4 {
             colour[c] = left[c] + (right[c] - left[c]) * across;
         }
         put(pixel, colour, dither[i % 4]);
-        x = x.wrapping_add(walk.dx);
+        x = x.wrapping_add(path.dx);
     }
 }
 
 #[inline]
-fn index(place: i32) -> usize {
-    usize::try_from(place).unwrap_or(0)
+fn index(position: i32) -> usize {
+    usize::try_from(position).unwrap_or(0)
 }
 
 #[inline]
-fn lay(pixel: &mut [u8; 4], colour: [f32; 4], noise: f32) {
+fn replace_pixel(pixel: &mut [u8; 4], colour: [f32; 4], noise: f32) {
     for (byte, value) in pixel.iter_mut().zip(colour) {
         *byte = rounded(value + noise);
     }
 }
 
 #[inline]
-fn over(pixel: &mut [u8; 4], colour: [f32; 4], noise: f32) {
+fn blend_over(pixel: &mut [u8; 4], colour: [f32; 4], noise: f32) {
     let through = 1.0 - colour[3] * (1.0 / 255.0);
     for (byte, value) in pixel.iter_mut().zip(colour) {
         // Light is colour without opacity, so the sum may exceed white.
@@ -235,7 +235,7 @@ fn over(pixel: &mut [u8; 4], colour: [f32; 4], noise: f32) {
 }
 
 /// The nearest whole number of a value from -0.5 to 255.5. Adding 1.5 * 2^23 leaves a float no
-/// place for a fraction, and the number in its last bits; a plain cast would test for NaN.
+/// bits for a fraction, and the number in its last bits; a plain cast would test for NaN.
 #[inline]
 #[expect(
     clippy::cast_possible_truncation,
@@ -248,24 +248,24 @@ pub(crate) fn rounded(value: f32) -> u8 {
 #[inline]
 #[expect(
     clippy::cast_sign_loss,
-    reason = "the caller has checked that the place is inside"
+    reason = "the caller has checked that the position is inside"
 )]
 fn quad_inside(plate: &LayerPlate, x: i32, y: i32) -> PixelQuad {
     let stride = plate.width() as usize * 4;
-    let at = y as usize * stride + x as usize * 4;
-    let two = |at: usize| {
-        let bytes = plate.rgba().get(at..at + 8);
+    let start = y as usize * stride + x as usize * 4;
+    let pair = |start: usize| {
+        let bytes = plate.rgba().get(start..start + 8);
         bytes
             .and_then(|b| b.first_chunk())
             .copied()
             .unwrap_or_default()
     };
-    (two(at), two(at + stride))
+    (pair(start), pair(start + stride))
 }
 
 /// Like [`quad_inside`], where some of the four pixels lie beyond the plate's edge.
-fn at_edge(plate: &LayerPlate, x: i32, y: i32) -> PixelQuad {
-    let (width, height) = (side(plate.width()), side(plate.height()));
+fn quad_at_edge(plate: &LayerPlate, x: i32, y: i32) -> PixelQuad {
+    let (width, height) = (to_i32(plate.width()), to_i32(plate.height()));
     let pixel = |x: i32, y: i32| {
         let (x, y) = (x.clamp(0, width - 1), y.clamp(0, height - 1));
         let at = usize::try_from(y * width + x).unwrap_or(0) * 4;
@@ -275,23 +275,23 @@ fn at_edge(plate: &LayerPlate, x: i32, y: i32) -> PixelQuad {
             .unwrap_or_default();
         bytes
     };
-    let two = |y: i32| {
-        let mut both = [0; 8];
-        both[..4].copy_from_slice(&pixel(x, y));
-        both[4..].copy_from_slice(&pixel(x + 1, y));
-        both
+    let pair = |y: i32| {
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&pixel(x, y));
+        bytes[4..].copy_from_slice(&pixel(x + 1, y));
+        bytes
     };
-    (two(y), two(y + 1))
+    (pair(y), pair(y + 1))
 }
 
 #[inline]
 #[expect(clippy::cast_precision_loss, reason = "sixteen bits")]
-fn fraction_of(place: i32) -> f32 {
-    (place & 0xFFFF) as f32 * (1.0 / 65536.0)
+fn fraction_of(position: i32) -> f32 {
+    (position & 0xFFFF) as f32 * (1.0 / 65536.0)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a frame's pixels")]
-fn whole(n: usize) -> f64 {
+fn to_f64(n: usize) -> f64 {
     n as f64
 }
 
@@ -303,12 +303,12 @@ fn cast(value: f64) -> i32 {
     value as i32
 }
 
-fn side(side: u32) -> i32 {
+fn to_i32(side: u32) -> i32 {
     i32::try_from(side).unwrap_or(i32::MAX)
 }
 
 /// Plate pixels that a level row of a tile may span: a tile of 64 pixels spans half as many.
-const WIDEST: usize = 256;
+const MAX_SPAN: usize = 256;
 
 const FIXED_POINT_ONE: f64 = 65536.0;
 

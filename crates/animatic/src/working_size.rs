@@ -1,7 +1,7 @@
 //! The working size: the resolution at which a shot's layers are kept.
 //!
 //! A picture is first brought to the size that the shot needs, so that a frame costs the same
-//! however many megapixels came in. The cubic resampler takes half as many pixels again as the
+//! however many megapixels the picture has. The cubic resampler takes half as many pixels again as the
 //! closest view shows. The tile sampler has no kernel that widens: it takes the detail that the
 //! widest view can show, stored in a quarter as many pixels again, between which it interpolates.
 
@@ -16,43 +16,43 @@ use crate::resize::{self, FilterType};
 /// Working pixels per picture pixel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct WorkingScale {
-    /// At which the picture's detail is kept.
+    /// The scale at which the picture's detail is kept.
     pub(crate) detail: f64,
     /// The scale at which it is stored for the sampler; at least `detail`.
-    pub(crate) held_scale: f64,
+    pub(crate) stored_scale: f64,
 }
 
 impl WorkingScale {
     /// For the cubic resampler.
     pub(crate) fn for_cubic(stations: &[CameraStation], frame_width: u32) -> Self {
-        let (closest, _) = reach(stations);
-        // At 1.0 a slow pan would breathe: a cubic kernel is sharpest on whole pixels and softest
+        let (closest, _) = view_widths(stations);
+        // At 1.0 a slow pan would pulse: a cubic kernel is sharpest on whole pixels and softest
         // between them, and the eye sees the difference come and go.
         let scale = f64::from(frame_width) * CUBIC_OVERSAMPLING / closest;
         Self {
             detail: scale,
-            held_scale: scale,
+            stored_scale: scale,
         }
     }
 
     /// For the tile sampler.
     pub(crate) fn tiled(stations: &[CameraStation], frame_width: u32, picture: (u32, u32)) -> Self {
-        let (closest, widest) = reach(stations);
+        let (closest, widest) = view_widths(stations);
         let frame_width = f64::from(frame_width);
         // A little finer than the widest view can show is still free of shimmer.
-        let wanted = (frame_width / closest).min(frame_width * 1.35 / widest);
+        let ideal = (frame_width / closest).min(frame_width * 1.35 / widest);
         // A strip of a picture would be stored at many times the frame's size.
         let area = f64::from(picture.0) * f64::from(picture.1);
-        let detail = wanted.min((MOST_PIXELS / area).sqrt() / TILE_OVERSAMPLING);
+        let detail = ideal.min((MAX_PIXELS / area).sqrt() / TILE_OVERSAMPLING);
         Self {
             detail,
-            held_scale: detail * TILE_OVERSAMPLING,
+            stored_scale: detail * TILE_OVERSAMPLING,
         }
     }
 }
 
 /// The picture pixels across the closest and the widest view of any layer.
-fn reach(stations: &[CameraStation]) -> (f64, f64) {
+fn view_widths(stations: &[CameraStation]) -> (f64, f64) {
     let views = stations.iter().flat_map(|s| [s.view(0.0), s.view(1.0)]);
     views.fold((f64::INFINITY, 0.0_f64), |(low, high), view| {
         (low.min(view.width), high.max(view.width))
@@ -62,11 +62,11 @@ fn reach(stations: &[CameraStation]) -> (f64, f64) {
 /// A picture as one layer for the cubic resampler.
 pub(crate) fn cubic_layers(
     picture: &Picture,
-    working: WorkingScale,
+    scale: WorkingScale,
 ) -> Result<Vec<Layer>, RenderError> {
-    let plate = match reduced(picture, working.detail)? {
-        Some(small) => {
-            LayerPlate::solid(small.width(), small.height(), small.rgb(), picture.size())
+    let plate = match reduced(picture, scale.detail)? {
+        Some(reduced_picture) => {
+            LayerPlate::solid(reduced_picture.width(), reduced_picture.height(), reduced_picture.rgb(), picture.size())
         }
         None => LayerPlate::solid(
             picture.width(),
@@ -84,27 +84,27 @@ pub(crate) fn cubic_layers(
 /// A picture as one layer for the tile sampler.
 pub(crate) fn tiled_picture(
     picture: &Picture,
-    working: WorkingScale,
+    scale: WorkingScale,
 ) -> Result<Vec<Layer>, RenderError> {
-    let small = reduced(picture, working.detail)?;
-    let source = small.as_ref().unwrap_or(picture);
+    let reduced_picture = reduced(picture, scale.detail)?;
+    let source = reduced_picture.as_ref().unwrap_or(picture);
     let sheet = LayerSheet::solid(source.width(), source.height(), source.rgb());
-    tiled(vec![sheet], picture.size(), working)
+    tiled(vec![sheet], picture.size(), scale)
 }
 
-/// Sheets of a picture as layers for the tile sampler, each enlarged to the held size.
+/// Sheets of a picture as layers for the tile sampler, each enlarged to the stored size.
 pub(crate) fn tiled(
     sheets: Vec<LayerSheet>,
     picture: (u32, u32),
-    working: WorkingScale,
+    scale: WorkingScale,
 ) -> Result<Vec<Layer>, RenderError> {
     let mut resizer = Resizer::new();
     let mut layers = Vec::new();
     for sheet in sheets {
         let parallax = sheet.parallax;
         let size = (
-            scaled(picture.0, working.held_scale),
-            scaled(picture.1, working.held_scale),
+            scaled(picture.0, scale.stored_scale),
+            scaled(picture.1, scale.stored_scale),
         );
         let sheet = if size.0 > sheet.width || size.1 > sheet.height {
             let mut rgba = vec![0; size.0 as usize * size.1 as usize * 4];
@@ -159,8 +159,8 @@ pub(crate) fn reduced(picture: &Picture, scale: f64) -> Result<Option<Picture>, 
     clippy::cast_sign_loss,
     reason = "clamped to 1 and to a side that the sampler can count"
 )]
-pub(crate) fn scaled(side: u32, by: f64) -> u32 {
-    (f64::from(side) * by).ceil().clamp(1.0, LONGEST) as u32
+pub(crate) fn scaled(side: u32, scale: f64) -> u32 {
+    (f64::from(side) * scale).ceil().clamp(1.0, MAX_SIDE) as u32
 }
 
 /// How many more pixels the cubic resampler takes than it shows.
@@ -170,7 +170,7 @@ const CUBIC_OVERSAMPLING: f64 = 1.5;
 const TILE_OVERSAMPLING: f64 = 1.25;
 
 /// Pixels of one layer at most: what a frame of 1920 by 1080 needs, and a little more.
-const MOST_PIXELS: f64 = 8e6;
+const MAX_PIXELS: f64 = 8e6;
 
 /// The tile sampler counts 32768 pixels to a side.
-const LONGEST: f64 = 16_384.0;
+const MAX_SIDE: f64 = 16_384.0;

@@ -13,9 +13,9 @@ use super::colour::{Palette, SeededRandom};
 /// the font lacks the letter or cannot be read, there is no letter.
 pub fn avatar(font: &[u8], seed: &str, name: &str, side: u32) -> Result<Vec<u8>, ArtworkError> {
     let mut canvas = Canvas::new(side)?;
-    let mut dice = SeededRandom::new("avatar", &[seed, name]);
-    let palette = Palette::draw(&mut dice);
-    let glow = (dice.range(0.0, 100.0), dice.range(0.0, 40.0));
+    let mut random = SeededRandom::new("avatar", &[seed, name]);
+    let palette = Palette::draw(&mut random);
+    let glow = (random.range(0.0, 100.0), random.range(0.0, 40.0));
     canvas.wash_palette(&palette, glow);
     canvas.fill(circle(50.0, 50.0, 38.0), palette.deep, 0.35);
     canvas.fill(initial(font, name), palette.light, 1.0);
@@ -34,14 +34,14 @@ fn initial(font: &[u8], name: &str) -> Option<Path> {
     let outline = (glyph != 0)
         .then(|| {
             let mut context = ScaleContext::new();
-            let mut scaler = context.builder(font).size(LETTER).build();
+            let mut scaler = context.builder(font).size(LETTER_SIZE).build();
             scaler.scale_outline(glyph)
         })
         .flatten()?;
     let (left, bottom) = (outline.bounds().min.x, outline.bounds().min.y);
     let (right, top) = (outline.bounds().max.x, outline.bounds().max.y);
     // A font counts upwards, a canvas downwards.
-    let place = |point: Point| {
+    let to_canvas = |point: Point| {
         let (x, y) = (
             point.x - f32::midpoint(left, right),
             f32::midpoint(bottom, top) - point.y,
@@ -52,19 +52,19 @@ fn initial(font: &[u8], name: &str) -> Option<Path> {
     for command in outline.path().commands() {
         match command {
             Command::MoveTo(to) => {
-                let (x, y) = place(to);
+                let (x, y) = to_canvas(to);
                 path.move_to(x, y);
             }
             Command::LineTo(to) => {
-                let (x, y) = place(to);
+                let (x, y) = to_canvas(to);
                 path.line_to(x, y);
             }
-            Command::QuadTo(bend, to) => {
-                let ((bx, by), (x, y)) = (place(bend), place(to));
+            Command::QuadTo(control, to) => {
+                let ((bx, by), (x, y)) = (to_canvas(control), to_canvas(to));
                 path.quad_to(bx, by, x, y);
             }
-            Command::CurveTo(leave, arrive, to) => {
-                let ((lx, ly), (ax, ay), (x, y)) = (place(leave), place(arrive), place(to));
+            Command::CurveTo(control_1, control_2, to) => {
+                let ((lx, ly), (ax, ay), (x, y)) = (to_canvas(control_1), to_canvas(control_2), to_canvas(to));
                 path.cubic_to(lx, ly, ax, ay, x, y);
             }
             Command::Close => path.close(),
@@ -74,4 +74,4 @@ fn initial(font: &[u8], name: &str) -> Option<Path> {
 }
 
 /// The letter's size, in hundredths of the side.
-const LETTER: f32 = 52.0;
+const LETTER_SIZE: f32 = 52.0;

@@ -40,7 +40,7 @@ impl Canvas {
         // Mixing in Oklab costs a cube and a power per point, so it is done on a coarse grid and stretched: the
         // gradient has no detail that the grid could miss.
         let grid: Vec<[f32; 3]> = (0..GRID * GRID)
-            .map(|at| mixed(points, cell(at % GRID), cell(at / GRID)))
+            .map(|index| mixed(points, cell(index % GRID), cell(index / GRID)))
             .collect();
         let steps = f32::from(u16::try_from(self.side.max(2) - 1).unwrap_or(u16::MAX));
         let side = usize::try_from(self.side).unwrap_or(1).max(1);
@@ -60,12 +60,12 @@ impl Canvas {
 
     /// A wash of a palette's dark half with its warm colour glowing from one corner.
     pub(crate) fn wash_palette(&mut self, palette: &Palette, glow: (f32, f32)) {
-        let far = (100.0 - glow.0, 100.0 - glow.1);
+        let opposite = (100.0 - glow.0, 100.0 - glow.1);
         self.wash(&[
             (glow.0, glow.1, palette.warm),
-            (far.0, far.1, palette.deep),
-            (glow.0, far.1, palette.mid),
-            (far.0, glow.1, palette.mid.lighter(-0.08)),
+            (opposite.0, opposite.1, palette.deep),
+            (glow.0, opposite.1, palette.mid),
+            (opposite.0, glow.1, palette.mid.lighter(-0.08)),
         ]);
     }
 
@@ -98,18 +98,18 @@ impl Canvas {
         }
     }
 
-    /// Sets each pixel from its place, both counted 0–1 from the top left.
+    /// Sets each pixel from its position: `x` and `y` from 0 to 1, from the top left.
     pub(crate) fn shade(&mut self, mut colour: impl FnMut(f32, f32) -> [u8; 3]) {
         let side = usize::try_from(self.side).unwrap_or(1).max(1);
         let steps = f32::from(u16::try_from(self.side.max(2) - 1).unwrap_or(u16::MAX));
-        let places: Vec<f32> = (0..self.side)
-            .map(|at| f32::from(u16::try_from(at).unwrap_or(u16::MAX)) / steps)
+        let positions: Vec<f32> = (0..self.side)
+            .map(|pixel| f32::from(u16::try_from(pixel).unwrap_or(u16::MAX)) / steps)
             .collect();
-        for (y, line) in places
+        for (y, line) in positions
             .iter()
             .zip(self.pixmap.data_mut().chunks_exact_mut(side * 4))
         {
-            for (x, pixel) in places.iter().zip(line.chunks_exact_mut(4)) {
+            for (x, pixel) in positions.iter().zip(line.chunks_exact_mut(4)) {
                 let [r, g, b] = colour(*x, *y);
                 pixel.copy_from_slice(&[r, g, b, 255]);
             }
@@ -174,10 +174,10 @@ fn cell(index: usize) -> f32 {
 
 /// The grid cell that a pixel falls in and how far into it.
 fn grid_position(pixel: u32, steps: f32) -> (usize, f32) {
-    let place = f32::from(u16::try_from(pixel).unwrap_or(u16::MAX)) / steps * f32::from(LAST_CELL);
+    let position = f32::from(u16::try_from(pixel).unwrap_or(u16::MAX)) / steps * f32::from(LAST_CELL);
     // `byte` multiplies by 255 again: it serves as a cast that cannot leave its range.
-    let whole = u16::from(byte(place.floor() / 255.0)).min(LAST_CELL - 1);
-    (usize::from(whole), place - f32::from(whole))
+    let cell = u16::from(byte(position.floor() / 255.0)).min(LAST_CELL - 1);
+    (usize::from(cell), position - f32::from(cell))
 }
 
 /// The colour at a point: every given colour, weighed by nearness.
@@ -200,9 +200,9 @@ fn bilinear(
     (column, across): (usize, f32),
     (row, down): (usize, f32),
 ) -> [f32; 3] {
-    let at = |c: usize, r: usize| grid.get(r * GRID + c).copied().unwrap_or([0.0; 3]);
-    let (tl, tr) = (at(column, row), at(column + 1, row));
-    let (bl, br) = (at(column, row + 1), at(column + 1, row + 1));
+    let colour = |c: usize, r: usize| grid.get(r * GRID + c).copied().unwrap_or([0.0; 3]);
+    let (tl, tr) = (colour(column, row), colour(column + 1, row));
+    let (bl, br) = (colour(column, row + 1), colour(column + 1, row + 1));
     std::array::from_fn(|i| {
         let top = tl[i] + (tr[i] - tl[i]) * across;
         let bottom = bl[i] + (br[i] - bl[i]) * across;

@@ -22,10 +22,10 @@ impl OklchColour {
         Self { l, c, h }
     }
 
-    /// The same hue and chroma, lighter (or darker, when negative) by `by`.
-    pub(crate) fn lighter(self, by: f32) -> Self {
+    /// The same hue and chroma, lighter (or darker, when negative) by `amount`.
+    pub(crate) fn lighter(self, amount: f32) -> Self {
         Self {
-            l: (self.l + by).clamp(0.0, 1.0),
+            l: (self.l + amount).clamp(0.0, 1.0),
             ..self
         }
     }
@@ -115,9 +115,9 @@ pub(crate) struct Palette {
 
 impl Palette {
     /// A palette of neighbouring hues with one opposite accent.
-    pub(crate) fn draw(dice: &mut SeededRandom) -> Self {
-        let hue = dice.range(0.0, 360.0);
-        let step = dice.range(28.0, 52.0) * if dice.chance(0.5) { 1.0 } else { -1.0 };
+    pub(crate) fn draw(random: &mut SeededRandom) -> Self {
+        let hue = random.range(0.0, 360.0);
+        let step = random.range(28.0, 52.0) * if random.chance(0.5) { 1.0 } else { -1.0 };
         Self {
             deep: OklchColour::new(0.27, 0.09, hue).clean(),
             mid: OklchColour::new(0.46, 0.15, hue + step).clean(),
@@ -134,7 +134,7 @@ impl Palette {
 pub(crate) struct SeededRandom(u64);
 
 impl SeededRandom {
-    /// Dice for these words; the purpose keeps the pictures of one seed independent of each other.
+    /// A generator for these words; the purpose keeps the pictures of one seed independent of each other.
     pub(crate) fn new(purpose: &str, words: &[&str]) -> Self {
         // FNV-1a is enough: the words are not secret and a collision of two pictures gains an
         // attacker nothing. The zero byte between words keeps ("ab", "c") and ("a", "bc") apart.
@@ -166,16 +166,16 @@ impl SeededRandom {
     }
 
     /// True with this probability, from 0 to 1.
-    pub(crate) fn chance(&mut self, of_one: f32) -> bool {
-        self.unit() < of_one
+    pub(crate) fn chance(&mut self, probability: f32) -> bool {
+        self.unit() < probability
     }
 
     /// One of `count` choices, from 0.
     pub(crate) fn pick(&mut self, count: u8) -> u8 {
-        let mut left = self.unit() * f32::from(count);
+        let mut remaining = self.unit() * f32::from(count);
         let mut choice = 0;
-        while left >= 1.0 && choice + 1 < count {
-            left -= 1.0;
+        while remaining >= 1.0 && choice + 1 < count {
+            remaining -= 1.0;
             choice += 1;
         }
         choice

@@ -53,12 +53,12 @@ impl SpectrogramSketch {
 
     /// Adds the next samples of every channel.
     pub fn push(&mut self, channels: &[Vec<f32>]) {
-        let from = self.sound.len();
-        self.sound.resize(from + longest(channels), 0.0);
+        let length = self.sound.len();
+        self.sound.resize(length + longest(channels), 0.0);
         // Broken samples count as silence, because one of them would spoil every transform that
         // contains it.
         for channel in channels {
-            for (sum, sample) in self.sound[from..].iter_mut().zip(channel) {
+            for (sum, sample) in self.sound[length..].iter_mut().zip(channel) {
                 *sum += if sample.is_finite() {
                     sample.clamp(-4.0, 4.0)
                 } else {
@@ -76,9 +76,9 @@ impl SpectrogramSketch {
             COLUMNS => self.start + self.sound.len(),
             column => self.centre(column).saturating_sub(WINDOW / 2),
         };
-        let done = next.saturating_sub(self.start).min(self.sound.len());
-        self.sound.drain(..done);
-        self.start += done;
+        let unneeded = next.saturating_sub(self.start).min(self.sound.len());
+        self.sound.drain(..unneeded);
+        self.start += unneeded;
     }
 
     /// The cover of the samples so far, PNG bytes.
@@ -117,14 +117,14 @@ impl SpectrogramSketch {
 }
 
 /// 256 colours from dark to light with even steps of lightness.
-fn colour_ramp(dice: &mut SeededRandom) -> Vec<[u8; 3]> {
-    let hue = dice.range(0.0, 360.0);
-    let turn = dice.range(70.0, 130.0) * if dice.chance(0.5) { 1.0 } else { -1.0 };
+fn colour_ramp(random: &mut SeededRandom) -> Vec<[u8; 3]> {
+    let hue = random.range(0.0, 360.0);
+    let hue_range = random.range(70.0, 130.0) * if random.chance(0.5) { 1.0 } else { -1.0 };
     (0..=255_u8)
         .map(|level| {
             let t = f32::from(level) / 255.0;
             let chroma = 0.06 + 0.14 * (t * std::f32::consts::PI).sin().powf(0.8);
-            OklchColour::new(0.16 + 0.80 * t, chroma, hue + turn * t)
+            OklchColour::new(0.16 + 0.80 * t, chroma, hue + hue_range * t)
                 .rgb()
                 .map(byte)
         })
@@ -141,12 +141,12 @@ impl LoudnessGrid {
     /// Strengths as loudness relative to the loudest.
     fn from_strengths(strengths: &[f32]) -> Self {
         // Relative to the loudest, so that a quiet stem gets as clear a picture as a loud one.
-        let top = strengths.iter().copied().fold(0.0, f32::max);
+        let max = strengths.iter().copied().fold(0.0, f32::max);
         let relative = |strength: &f32| {
-            if top < 1.0e-9 {
+            if max < 1.0e-9 {
                 0.0
             } else {
-                brightness(*strength / top)
+                brightness(*strength / max)
             }
         };
         Self {
@@ -154,7 +154,7 @@ impl LoudnessGrid {
         }
     }
 
-    /// The value between the four nearest cells; both places 0–1.
+    /// The value interpolated between the four nearest cells; `time` and `height` are 0–1.
     fn loudness_at(&self, time: f32, height: f32) -> f32 {
         let (column, across) = split(time, COLUMNS);
         let (row, up) = split(height, ROWS);
@@ -173,7 +173,7 @@ struct BandAnalyser {
     output: Vec<Complex<f32>>,
     scratch: Vec<Complex<f32>>,
     window: Vec<f32>,
-    /// For each row, its first and last place in the transform's output.
+    /// For each row, its first and last position in the transform's output.
     bands: Vec<(f32, f32)>,
 }
 
@@ -181,8 +181,8 @@ impl BandAnalyser {
     fn new(rate: u32) -> Self {
         let transform = RealFftPlanner::<f32>::new().plan_fft_forward(WINDOW);
         let window = (0..WINDOW_U16)
-            .map(|at| {
-                0.5 - 0.5 * (f32::from(at) * std::f32::consts::TAU / f32::from(WINDOW_U16)).cos()
+            .map(|index| {
+                0.5 - 0.5 * (f32::from(index) * std::f32::consts::TAU / f32::from(WINDOW_U16)).cos()
             })
             .collect();
         Self {
@@ -198,9 +198,9 @@ impl BandAnalyser {
     /// The strength of each row's band in the window around `centre` of a sound whose first sample is number `start`;
     /// silence where it is shorter.
     fn rows(&mut self, sound: &[f32], start: usize, centre: usize) -> Vec<f32> {
-        for (at, (slot, weight)) in self.input.iter_mut().zip(&self.window).enumerate() {
-            let place = (centre + at).checked_sub(WINDOW / 2 + start);
-            let sample = place.and_then(|place| sound.get(place));
+        for (index, (slot, weight)) in self.input.iter_mut().zip(&self.window).enumerate() {
+            let position = (centre + index).checked_sub(WINDOW / 2 + start);
+            let sample = position.and_then(|position| sound.get(position));
             *slot = sample.map_or(0.0, |sample| sample * weight);
         }
         // The lengths are the plan's own, so it cannot fail; a failure would be drawn as silence.
@@ -211,15 +211,15 @@ impl BandAnalyser {
         {
             return vec![0.0; ROWS];
         }
-        let size: Vec<f32> = self.output.iter().map(|bin| bin.norm()).collect();
+        let magnitudes: Vec<f32> = self.output.iter().map(|bin| bin.norm()).collect();
         self.bands
             .iter()
-            .map(|band| strongest(&size, *band))
+            .map(|band| strongest(&magnitudes, *band))
             .collect()
     }
 }
 
-/// Row limits as places in the transform's output: equal musical intervals from 45 Hz to 14 kHz.
+/// Row limits as positions in the transform's output: equal musical intervals from 45 Hz to 14 kHz.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a sample rate needs no more than 24 bits here"
@@ -228,12 +228,12 @@ fn bands(rate: u32) -> Vec<(f32, f32)> {
     let rate = rate as f32;
     // Recordings at low rates have nothing up to 14 kHz: their rows end at half the rate.
     let (low, high) = (45.0_f32.min(rate / 8.0), 14_000.0_f32.min(rate / 2.0));
-    let place = |row: u16| {
+    let bin_position = |row: u16| {
         let hertz = low * (high / low).powf(f32::from(row) / f32::from(ROWS_U16));
         hertz * f32::from(WINDOW_U16) / rate
     };
     (0..ROWS_U16)
-        .map(|row| (place(row), place(row + 1)))
+        .map(|row| (bin_position(row), bin_position(row + 1)))
         .collect()
 }
 
@@ -243,18 +243,18 @@ fn bands(rate: u32) -> Vec<(f32, f32)> {
     clippy::cast_sign_loss,
     reason = "bands lie inside the output"
 )]
-fn strongest(size: &[f32], (from, to): (f32, f32)) -> f32 {
+fn strongest(magnitudes: &[f32], (from, to): (f32, f32)) -> f32 {
     let middle = f32::midpoint(from, to).max(0.0);
-    let (below, share) = (middle.floor() as usize, middle.fract());
-    let value = |at: usize| size.get(at).copied().unwrap_or(0.0);
-    let between = value(below) + (value(below + 1) - value(below)) * share;
-    let inside =
-        size.get(from.ceil().max(0.0) as usize..(to.ceil().max(0.0) as usize).min(size.len()));
-    inside
+    let (below, fraction) = (middle.floor() as usize, middle.fract());
+    let value = |index: usize| magnitudes.get(index).copied().unwrap_or(0.0);
+    let interpolated = value(below) + (value(below + 1) - value(below)) * fraction;
+    let band =
+        magnitudes.get(from.ceil().max(0.0) as usize..(to.ceil().max(0.0) as usize).min(magnitudes.len()));
+    band
         .unwrap_or(&[])
         .iter()
         .copied()
-        .fold(between, f32::max)
+        .fold(interpolated, f32::max)
 }
 
 /// From a strength relative to the loudest (0–1) to lightness: 66 dB are shown, a little more contrast in the loud.
@@ -263,17 +263,17 @@ fn brightness(strength: f32) -> f32 {
     (1.0 + decibel / 66.0).clamp(0.0, 1.0).powf(1.25)
 }
 
-/// A place 0–1 on a scale of `count` cells: the cell before it and how far past that.
+/// A position 0–1 on a scale of `count` cells: the cell before it and how far past that.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "clamped to the cells"
 )]
 #[expect(clippy::cast_precision_loss, reason = "a few hundred cells")]
-fn split(place: f32, count: usize) -> (usize, f32) {
-    let along = place.clamp(0.0, 1.0) * (count - 1) as f32;
-    let cell = (along.floor() as usize).min(count - 2);
-    (cell, along - cell as f32)
+fn split(position: f32, count: usize) -> (usize, f32) {
+    let scaled = position.clamp(0.0, 1.0) * (count - 1) as f32;
+    let cell = (scaled.floor() as usize).min(count - 2);
+    (cell, scaled - cell as f32)
 }
 
 /// Number of moments that are analysed.

@@ -20,7 +20,7 @@ const DRAWINGS: [Drawing; 3] = [
 ];
 
 #[test]
-fn is_a_png_of_the_asked_size() {
+fn is_a_png_of_the_requested_size() {
     for draw in DRAWINGS {
         for side in [16, 97, 256] {
             let bytes = draw("seed", side).unwrap();
@@ -108,6 +108,6 @@ fn an_avatar_shows_the_first_letter_of_the_name() {
 
 fn tone(hertz: f32, count: u16) -> Vec<f32> {
     (0..count)
-        .map(|at| (f32::from(at) * hertz * std::f32::consts::TAU / 44_100.0).sin() * 0.5)
+        .map(|index| (f32::from(index) * hertz * std::f32::consts::TAU / 44_100.0).sin() * 0.5)
         .collect()
 }

@@ -74,13 +74,13 @@ impl WaveformStyle {
 
 /// Everything about a cover but the sound.
 fn style(seed: &str) -> ((Palette, (f32, f32)), WaveformStyle) {
-    let mut dice = SeededRandom::new("waveform", &[seed]);
-    let palette = Palette::draw(&mut dice);
+    let mut random = SeededRandom::new("waveform", &[seed]);
+    let palette = Palette::draw(&mut random);
     let glow = (
-        dice.range(5.0, 95.0),
-        if dice.chance(0.5) { 0.0 } else { 100.0 },
+        random.range(5.0, 95.0),
+        if random.chance(0.5) { 0.0 } else { 100.0 },
     );
-    let style = match dice.pick(3) {
+    let style = match random.pick(3) {
         0 => WaveformStyle::Mirrored,
         1 => WaveformStyle::OverWater,
         _ => WaveformStyle::Ring,
@@ -98,10 +98,10 @@ fn draw_mirrored(canvas: &mut Canvas, palette: &Palette, bars: &[f32]) {
     let (step, width) = bar_spacing(bars.len(), 80.0);
     canvas.fill(circle(50.0, 50.0, 41.0), palette.deep, 0.16);
     canvas.fill(circle(50.0, 50.0, 30.0), palette.deep, 0.16);
-    for (x, loud) in places(10.0, step).zip(bars) {
+    for (x, loud) in bar_centres(10.0, step).zip(bars) {
         // The length is never zero, so that silence is a row of dots: the round ends of the bars.
-        let reach = 0.01 + loud * 29.0;
-        let bar = segment((x, 50.0 - reach), (x, 50.0 + reach));
+        let half_length = 0.01 + loud * 29.0;
+        let bar = segment((x, 50.0 - half_length), (x, 50.0 + half_length));
         canvas.line(bar, width, palette.light, 0.62 + 0.38 * loud);
     }
 }
@@ -112,17 +112,17 @@ fn draw_over_water(canvas: &mut Canvas, palette: &Palette, bars: &[f32]) {
     let shore = 62.0;
     canvas.fill(circle(50.0, shore, 34.0), palette.warm.lighter(0.10), 0.20);
     canvas.fill(circle(50.0, shore, 22.0), palette.light, 0.10);
-    for (x, loud) in places(10.0, step).zip(bars) {
-        let reach = 0.01 + loud * 42.0;
+    for (x, loud) in bar_centres(10.0, step).zip(bars) {
+        let length = 0.01 + loud * 42.0;
         canvas.line(
-            segment((x, shore - reach), (x, shore)),
+            segment((x, shore - length), (x, shore)),
             width,
             palette.light,
             0.97,
         );
         let echo = segment(
             (x, shore + width * 1.35),
-            (x, shore + width * 1.35 + reach * 0.42),
+            (x, shore + width * 1.35 + length * 0.42),
         );
         canvas.line(echo, width, palette.light, 0.30);
     }
@@ -133,14 +133,14 @@ fn draw_ring(canvas: &mut Canvas, palette: &Palette, bars: &[f32]) {
     for (radius, alpha) in [(46.0, 0.07), (39.0, 0.09), (32.0, 0.12)] {
         canvas.fill(circle(50.0, 50.0, radius), palette.light, alpha);
     }
-    let turn = std::f32::consts::TAU / count(bars.len());
-    for (angle, loud) in places(0.0, turn).zip(bars) {
+    let angle_step = std::f32::consts::TAU / count(bars.len());
+    for (angle, loud) in bar_centres(0.0, angle_step).zip(bars) {
         let (sin, cos) = angle.sin_cos();
-        let at = |radius: f32| (50.0 + radius * sin, 50.0 - radius * cos);
+        let point = |radius: f32| (50.0 + radius * sin, 50.0 - radius * cos);
         let outer = 24.0 + 0.01 + loud * 18.0;
         let inner = 24.0 - loud * 4.0;
         canvas.line(
-            segment(at(inner), at(outer)),
+            segment(point(inner), point(outer)),
             0.95,
             palette.light,
             0.70 + 0.30 * loud,
@@ -159,7 +159,7 @@ fn bar_spacing(bars: usize, share: f32) -> (f32, f32) {
 }
 
 /// The middles of bars, one `step` apart, from half a step after `start`.
-fn places(start: f32, step: f32) -> impl Iterator<Item = f32> {
+fn bar_centres(start: f32, step: f32) -> impl Iterator<Item = f32> {
     (0..u16::MAX).map(move |index| start + step * (f32::from(index) + 0.5))
 }
 
@@ -190,24 +190,24 @@ impl LoudnessBars {
         usize::try_from(edge).unwrap_or(0)
     }
 
-    fn push(&mut self, pieces: &[Vec<f32>]) {
-        if self.channels.len() < pieces.len() {
-            self.channels.resize_with(pieces.len(), Default::default);
+    fn push(&mut self, new_samples: &[Vec<f32>]) {
+        if self.channels.len() < new_samples.len() {
+            self.channels.resize_with(new_samples.len(), Default::default);
         }
-        for (channel, piece) in pieces.iter().enumerate() {
-            let mut piece = piece.as_slice();
-            while !piece.is_empty() {
-                let heard = self.channels[channel].0;
-                let Some(bar) = self.bar_at(heard) else {
+        for (channel, samples) in new_samples.iter().enumerate() {
+            let mut samples = samples.as_slice();
+            while !samples.is_empty() {
+                let received = self.channels[channel].0;
+                let Some(bar) = self.bar_at(received) else {
                     break;
                 };
-                let left = self.edge(bar + 1) - heard;
-                let (now, later) = piece.split_at(left.min(piece.len()));
-                piece = later;
-                let (heard, level) = &mut self.channels[channel];
-                level.add_samples(now);
-                *heard += now.len();
-                if now.len() == left {
+                let remaining = self.edge(bar + 1) - received;
+                let (current, rest) = samples.split_at(remaining.min(samples.len()));
+                samples = rest;
+                let (received, level) = &mut self.channels[channel];
+                level.add_samples(current);
+                *received += current.len();
+                if current.len() == remaining {
                     let level = std::mem::take(level).value();
                     // The louder channel counts: a mean would halve what is on one side only.
                     self.levels[bar] = self.levels[bar].max(level);
@@ -229,19 +229,19 @@ impl LoudnessBars {
         let mut levels = self.levels.clone();
         // If the clip was shorter than announced, its last bar is measured from the samples that
         // arrived.
-        for (heard, level) in &self.channels {
-            if let Some(bar) = self.bar_at(*heard) {
+        for (received, level) in &self.channels {
+            if let Some(bar) = self.bar_at(*received) {
                 levels[bar] = levels[bar].max(level.value());
             }
         }
-        let top = levels.iter().copied().fold(0.0, f32::max);
-        if top < INAUDIBLE {
+        let max = levels.iter().copied().fold(0.0, f32::max);
+        if max < INAUDIBLE {
             return vec![0.0; levels.len()];
         }
         // Modern masters are loud from end to end; a little contrast brings their beats out again.
         levels
             .iter()
-            .map(|level| (level / top).powf(1.35))
+            .map(|level| (level / max).powf(1.35))
             .collect()
     }
 }
@@ -261,9 +261,9 @@ impl LevelMeter {
     fn add_samples(&mut self, samples: &[f32]) {
         for sample in samples {
             if sample.is_finite() {
-                let size = sample.abs().min(4.0);
-                self.peak = self.peak.max(size);
-                self.block.0 += size * size;
+                let amplitude = sample.abs().min(4.0);
+                self.peak = self.peak.max(amplitude);
+                self.block.0 += amplitude * amplitude;
             }
             self.block.1 += 1;
             if self.block.1 == LEVEL_BLOCK {
@@ -275,19 +275,19 @@ impl LevelMeter {
 
     fn sums(&self) -> (f32, f32) {
         let (squares, count) = self.block;
-        let whole = f32::from(LEVEL_BLOCK);
+        let block_size = f32::from(LEVEL_BLOCK);
         (
-            self.power + squares / whole,
-            self.sample_count + f32::from(count) / whole,
+            self.power + squares / block_size,
+            self.sample_count + f32::from(count) / block_size,
         )
     }
 
     fn value(&self) -> f32 {
-        let (power, heard) = self.sums();
+        let (power, sample_count) = self.sums();
         // The root of two brings a sine's power up to its peak, so that both parts are 1 at full
         // scale.
         0.35 * self.peak
-            + 0.65 * (power / heard.max(f32::EPSILON)).sqrt() * std::f32::consts::SQRT_2
+            + 0.65 * (power / sample_count.max(f32::EPSILON)).sqrt() * std::f32::consts::SQRT_2
     }
 }
 
@@ -300,13 +300,13 @@ const INAUDIBLE: f32 = 3.0e-5;
 mod tests {
     use super::{LoudnessBars, longest};
 
-    /// Heard at once, and in pieces that end anywhere.
+    /// The loudness of a sound pushed at once, which must equal that of the same sound in pieces.
     fn loudness(channels: &[Vec<f32>], bars: usize) -> Vec<f32> {
         let mut whole = LoudnessBars::new(bars, longest(channels));
         whole.push(channels);
         let mut pieces = LoudnessBars::new(bars, longest(channels));
-        for at in (0..longest(channels)).step_by(77) {
-            let piece = |channel: &Vec<f32>| channel[at..channel.len().min(at + 77)].to_vec();
+        for start in (0..longest(channels)).step_by(77) {
+            let piece = |channel: &Vec<f32>| channel[start..channel.len().min(start + 77)].to_vec();
             pieces.push(&channels.iter().map(piece).collect::<Vec<_>>());
         }
         assert_eq!(whole.loudness(), pieces.loudness());

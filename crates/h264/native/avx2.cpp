@@ -1,4 +1,4 @@
-// The encoder's very busiest functions in AVX2, with 16 values at a time.
+// The encoder's busiest functions in AVX2, with 16 values at a time.
 //
 // OpenH264's own assembly for it is left out of the crate's build. Each function does what that of the
 // same name in sse2.cpp does, where comments say how. Compiled for processors that have AVX2, and so
@@ -12,15 +12,15 @@
 
 namespace {
 
-inline __m128i Sixteen (const uint8_t* p) {
+inline __m128i LoadSixteen (const uint8_t* p) {
   return _mm_loadu_si128 (reinterpret_cast<const __m128i*> (p));
 }
 
 // The halves of a register from two places: eight pixels of each.
 inline __m256i TwoEights (const uint8_t* low, const uint8_t* high) {
-  const __m128i both = _mm_unpacklo_epi64 (_mm_loadl_epi64 (reinterpret_cast<const __m128i*> (low)),
-                                           _mm_loadl_epi64 (reinterpret_cast<const __m128i*> (high)));
-  return _mm256_cvtepu8_epi16 (both);
+  const __m128i pixels = _mm_unpacklo_epi64 (_mm_loadl_epi64 (reinterpret_cast<const __m128i*> (low)),
+                                             _mm_loadl_epi64 (reinterpret_cast<const __m128i*> (high)));
+  return _mm256_cvtepu8_epi16 (pixels);
 }
 
 inline void Transpose (__m256i* r) {
@@ -71,15 +71,15 @@ int32_t Satd (uint8_t* a, int32_t strideA, uint8_t* b, int32_t strideB) {
       uint8_t* p = a + i * strideA;
       uint8_t* q = b + i * strideB;
       if (kWidth == 16)
-        r[i] = _mm256_sub_epi16 (_mm256_cvtepu8_epi16 (Sixteen (p)), _mm256_cvtepu8_epi16 (Sixteen (q)));
+        r[i] = _mm256_sub_epi16 (_mm256_cvtepu8_epi16 (LoadSixteen (p)), _mm256_cvtepu8_epi16 (LoadSixteen (q)));
       else
         r[i] = _mm256_sub_epi16 (TwoEights (p, p + 4 * strideA), TwoEights (q, q + 4 * strideB));
     }
     sums = _mm256_add_epi16 (sums, SatdSums (r));
   }
   const __m256i even = _mm256_and_si256 (sums, _mm256_set1_epi32 (0xFFFF));
-  const __m256i wide = _mm256_add_epi32 (even, _mm256_srli_epi32 (sums, 16));
-  __m128i sum = _mm_add_epi32 (_mm256_castsi256_si128 (wide), _mm256_extracti128_si256 (wide, 1));
+  const __m256i sums32 = _mm256_add_epi32 (even, _mm256_srli_epi32 (sums, 16));
+  __m128i sum = _mm_add_epi32 (_mm256_castsi256_si128 (sums32), _mm256_extracti128_si256 (sums32, 1));
   sum = _mm_add_epi32 (sum, _mm_srli_si128 (sum, 8));
   return _mm_cvtsi128_si32 (sum) + _mm_extract_epi32 (sum, 1);
 }
@@ -96,25 +96,25 @@ void DctFour (int16_t* out, uint8_t* a, int32_t strideA, uint8_t* b, int32_t str
     // The blocks on the left, upper and lower, and those on the right.
     const __m256i left = _mm256_unpacklo_epi64 (r[i], r[i + 1]);
     const __m256i right = _mm256_unpackhi_epi64 (r[i], r[i + 1]);
-    __m128i* at = reinterpret_cast<__m128i*> (out + 4 * i);
-    _mm_storeu_si128 (at, _mm256_castsi256_si128 (left));
-    _mm_storeu_si128 (at + 2, _mm256_castsi256_si128 (right));
-    _mm_storeu_si128 (at + 4, _mm256_extracti128_si256 (left, 1));
-    _mm_storeu_si128 (at + 6, _mm256_extracti128_si256 (right, 1));
+    __m128i* target = reinterpret_cast<__m128i*> (out + 4 * i);
+    _mm_storeu_si128 (target, _mm256_castsi256_si128 (left));
+    _mm_storeu_si128 (target + 2, _mm256_castsi256_si128 (right));
+    _mm_storeu_si128 (target + 4, _mm256_extracti128_si256 (left, 1));
+    _mm_storeu_si128 (target + 6, _mm256_extracti128_si256 (right, 1));
   }
 }
 
 void QuantiseFourMax (int16_t* levels, const int16_t* ff, const int16_t* mf, int16_t* largest) {
   const __m256i add = _mm256_broadcastsi128_si256 (_mm_loadu_si128 (reinterpret_cast<const __m128i*> (ff)));
-  const __m256i times = _mm256_broadcastsi128_si256 (_mm_loadu_si128 (reinterpret_cast<const __m128i*> (mf)));
+  const __m256i factor = _mm256_broadcastsi128_si256 (_mm_loadu_si128 (reinterpret_cast<const __m128i*> (mf)));
   for (int block = 0; block < 4; ++block, levels += 16) {
-    __m256i* at = reinterpret_cast<__m256i*> (levels);
-    const __m256i level = _mm256_loadu_si256 (at);
-    const __m256i coarse = _mm256_mulhi_epu16 (_mm256_add_epi16 (_mm256_abs_epi16 (level), add), times);
-    _mm256_storeu_si256 (at, _mm256_sign_epi16 (coarse, level));
-    const __m128i most = _mm_max_epi16 (_mm256_castsi256_si128 (coarse), _mm256_extracti128_si256 (coarse, 1));
-    // The processor knows how to find the least.
-    const __m128i least = _mm_minpos_epu16 (_mm_sub_epi16 (_mm_set1_epi16 (-1), most));
+    __m256i* target = reinterpret_cast<__m256i*> (levels);
+    const __m256i level = _mm256_loadu_si256 (target);
+    const __m256i coarse = _mm256_mulhi_epu16 (_mm256_add_epi16 (_mm256_abs_epi16 (level), add), factor);
+    _mm256_storeu_si256 (target, _mm256_sign_epi16 (coarse, level));
+    const __m128i maximum = _mm_max_epi16 (_mm256_castsi256_si128 (coarse), _mm256_extracti128_si256 (coarse, 1));
+    // The processor has an instruction only for the minimum.
+    const __m128i least = _mm_minpos_epu16 (_mm_sub_epi16 (_mm_set1_epi16 (-1), maximum));
     largest[block] = static_cast<int16_t> (~_mm_cvtsi128_si32 (least));
   }
 }

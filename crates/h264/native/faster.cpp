@@ -1,4 +1,4 @@
-// Which functions the encoder works with.
+// Chooses the functions that the encoder uses.
 
 #include "faster.h"
 
@@ -6,7 +6,7 @@
 
 namespace WelsEnc {
 
-// What an assembler made is left alone but where AVX2 is faster: it was assembled without.
+// Assembly is kept, except where AVX2 is faster: it was assembled without AVX2.
 void H264PickFunctions (SWelsFuncPtrList* list) {
   if (list->sSampleDealingFuncs.pfSampleSatd[BLOCK_4x4] == WelsSampleSatd4x4_c)
     UseSse2 (list);

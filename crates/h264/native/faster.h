@@ -1,4 +1,4 @@
-// Functions of ours that take the place of the encoder's.
+// Our replacements for functions of the encoder.
 
 #ifndef ANIMATIC_FASTER_H
 #define ANIMATIC_FASTER_H
@@ -7,10 +7,10 @@
 
 namespace WelsEnc {
 
-// In place of plain C. Does nothing where the processor is no x86.
+// Replaces plain C. Does nothing unless the processor is x86.
 void UseSse2 (SWelsFuncPtrList* list);
 
-// In place of assembly, too. Only for a processor of which HasAvx2 says that it can.
+// Replaces assembly, too. Only for processors for which HasAvx2 is true.
 void UseAvx2 (SWelsFuncPtrList* list);
 bool HasAvx2();
 

@@ -16,16 +16,16 @@
 
 namespace {
 
-inline __m128i Eight (const uint8_t* p) {
+inline __m128i LoadEight (const uint8_t* p) {
   return _mm_loadl_epi64 (reinterpret_cast<const __m128i*> (p));
 }
 
-inline __m128i Wide (const uint8_t* p) {
-  return _mm_unpacklo_epi8 (Eight (p), _mm_setzero_si128());
+inline __m128i LoadWide (const uint8_t* p) {
+  return _mm_unpacklo_epi8 (LoadEight (p), _mm_setzero_si128());
 }
 
 // The sum of the lanes of two 64-bit halves.
-inline int32_t Both (__m128i sum) {
+inline int32_t SumHalves (__m128i sum) {
   return _mm_cvtsi128_si32 (sum) + _mm_cvtsi128_si32 (_mm_srli_si128 (sum, 8));
 }
 
@@ -82,22 +82,22 @@ int32_t Satd (uint8_t* a, int32_t strideA, uint8_t* b, int32_t strideB) {
     for (int x = 0; x < kWidth; x += 8) {
       __m128i r[4];
       for (int i = 0; i < 4; ++i)
-        r[i] = _mm_sub_epi16 (Wide (a + (y + i) * strideA + x), Wide (b + (y + i) * strideB + x));
+        r[i] = _mm_sub_epi16 (LoadWide (a + (y + i) * strideA + x), LoadWide (b + (y + i) * strideB + x));
       sum = _mm_add_epi32 (sum, SatdSums (r));
     }
   }
-  return Both (_mm_add_epi32 (sum, _mm_srli_si128 (sum, 4)));
+  return SumHalves (_mm_add_epi32 (sum, _mm_srli_si128 (sum, 4)));
 }
 
 template<int kWidth, int kHeight>
 int32_t Sad (uint8_t* a, int32_t strideA, uint8_t* b, int32_t strideB) {
   __m128i sum = _mm_setzero_si128();
   for (int y = 0; y < kHeight; ++y, a += strideA, b += strideB) {
-    const __m128i one = kWidth == 16 ? _mm_loadu_si128 (reinterpret_cast<__m128i*> (a)) : Eight (a);
-    const __m128i other = kWidth == 16 ? _mm_loadu_si128 (reinterpret_cast<__m128i*> (b)) : Eight (b);
-    sum = _mm_add_epi32 (sum, _mm_sad_epu8 (one, other));
+    const __m128i rowA = kWidth == 16 ? _mm_loadu_si128 (reinterpret_cast<__m128i*> (a)) : LoadEight (a);
+    const __m128i rowB = kWidth == 16 ? _mm_loadu_si128 (reinterpret_cast<__m128i*> (b)) : LoadEight (b);
+    sum = _mm_add_epi32 (sum, _mm_sad_epu8 (rowA, rowB));
   }
-  return Both (sum);
+  return SumHalves (sum);
 }
 
 // Above, below, left and right.
@@ -113,7 +113,7 @@ void DctFour (int16_t* out, uint8_t* a, int32_t strideA, uint8_t* b, int32_t str
   for (int y = 0; y < 8; y += 4, out += 32) {
     __m128i r[4];
     for (int i = 0; i < 4; ++i)
-      r[i] = _mm_sub_epi16 (Wide (a + (y + i) * strideA), Wide (b + (y + i) * strideB));
+      r[i] = _mm_sub_epi16 (LoadWide (a + (y + i) * strideA), LoadWide (b + (y + i) * strideB));
     Dct (r);
     Transpose (r);
     Dct (r);
@@ -128,24 +128,24 @@ void DctFour (int16_t* out, uint8_t* a, int32_t strideA, uint8_t* b, int32_t str
 }
 
 // Eight levels in place; gives them without their signs.
-inline __m128i Quantise (int16_t* at, __m128i ff, __m128i mf) {
-  const __m128i level = _mm_loadu_si128 (reinterpret_cast<__m128i*> (at));
+inline __m128i Quantise (int16_t* target, __m128i ff, __m128i mf) {
+  const __m128i level = _mm_loadu_si128 (reinterpret_cast<__m128i*> (target));
   const __m128i sign = _mm_srai_epi16 (level, 15);
-  const __m128i bare = _mm_sub_epi16 (_mm_xor_si128 (level, sign), sign);
-  const __m128i coarse = _mm_mulhi_epu16 (_mm_add_epi16 (bare, ff), mf);
-  _mm_storeu_si128 (reinterpret_cast<__m128i*> (at), _mm_sub_epi16 (_mm_xor_si128 (coarse, sign), sign));
+  const __m128i magnitude = _mm_sub_epi16 (_mm_xor_si128 (level, sign), sign);
+  const __m128i coarse = _mm_mulhi_epu16 (_mm_add_epi16 (magnitude, ff), mf);
+  _mm_storeu_si128 (reinterpret_cast<__m128i*> (target), _mm_sub_epi16 (_mm_xor_si128 (coarse, sign), sign));
   return coarse;
 }
 
 void QuantiseFourMax (int16_t* levels, const int16_t* ff, const int16_t* mf, int16_t* largest) {
   const __m128i add = _mm_loadu_si128 (reinterpret_cast<const __m128i*> (ff));
-  const __m128i times = _mm_loadu_si128 (reinterpret_cast<const __m128i*> (mf));
+  const __m128i factor = _mm_loadu_si128 (reinterpret_cast<const __m128i*> (mf));
   for (int block = 0; block < 4; ++block, levels += 16) {
-    __m128i most = _mm_max_epi16 (Quantise (levels, add, times), Quantise (levels + 8, add, times));
-    most = _mm_max_epi16 (most, _mm_srli_si128 (most, 8));
-    most = _mm_max_epi16 (most, _mm_srli_si128 (most, 4));
-    most = _mm_max_epi16 (most, _mm_srli_si128 (most, 2));
-    largest[block] = static_cast<int16_t> (_mm_cvtsi128_si32 (most));
+    __m128i maximum = _mm_max_epi16 (Quantise (levels, add, factor), Quantise (levels + 8, add, factor));
+    maximum = _mm_max_epi16 (maximum, _mm_srli_si128 (maximum, 8));
+    maximum = _mm_max_epi16 (maximum, _mm_srli_si128 (maximum, 4));
+    maximum = _mm_max_epi16 (maximum, _mm_srli_si128 (maximum, 2));
+    largest[block] = static_cast<int16_t> (_mm_cvtsi128_si32 (maximum));
   }
 }
 
@@ -176,11 +176,11 @@ void Restore (uint8_t* to, int32_t strideTo, uint8_t* from, int32_t strideFrom, 
   __m128i r[4];
   Differences (r, levels, levels);
   for (int i = 0; i < 4; ++i, to += strideTo, from += strideFrom) {
-    int32_t four;
-    memcpy (&four, from, sizeof (four));
-    const __m128i before = _mm_unpacklo_epi8 (_mm_cvtsi32_si128 (four), _mm_setzero_si128());
-    four = _mm_cvtsi128_si32 (_mm_packus_epi16 (_mm_add_epi16 (before, r[i]), before));
-    memcpy (to, &four, sizeof (four));
+    int32_t pixels;
+    memcpy (&pixels, from, sizeof (pixels));
+    const __m128i prediction = _mm_unpacklo_epi8 (_mm_cvtsi32_si128 (pixels), _mm_setzero_si128());
+    pixels = _mm_cvtsi128_si32 (_mm_packus_epi16 (_mm_add_epi16 (prediction, r[i]), prediction));
+    memcpy (to, &pixels, sizeof (pixels));
   }
 }
 
@@ -189,13 +189,13 @@ void RestoreFour (uint8_t* to, int32_t strideTo, uint8_t* from, int32_t strideFr
     __m128i r[4];
     Differences (r, levels, levels + 16);
     for (int i = 0; i < 4; ++i, to += strideTo, from += strideFrom) {
-      const __m128i sum = _mm_add_epi16 (Wide (from), r[i]);
+      const __m128i sum = _mm_add_epi16 (LoadWide (from), r[i]);
       _mm_storel_epi64 (reinterpret_cast<__m128i*> (to), _mm_packus_epi16 (sum, sum));
     }
   }
 }
 
-// A block guessed from the slopes of the row above it and of the column before it.
+// A block predicted from the slopes of the row above it and of the column before it.
 void PlaneOf (uint8_t* to, uint8_t* block, const int32_t stride) {
   const uint8_t* above = block - stride;
   const uint8_t* before = block - 1;
@@ -230,9 +230,9 @@ inline int32_t Taps (const Value* p, intptr_t step) {
 
 // The same for eight pixels at once.
 inline __m128i EightTaps (const uint8_t* p, intptr_t step) {
-  const __m128i outer = _mm_add_epi16 (Wide (p - 2 * step), Wide (p + 3 * step));
-  const __m128i middle = _mm_add_epi16 (Wide (p - step), Wide (p + 2 * step));
-  const __m128i inner = _mm_add_epi16 (Wide (p), Wide (p + step));
+  const __m128i outer = _mm_add_epi16 (LoadWide (p - 2 * step), LoadWide (p + 3 * step));
+  const __m128i middle = _mm_add_epi16 (LoadWide (p - step), LoadWide (p + 2 * step));
+  const __m128i inner = _mm_add_epi16 (LoadWide (p), LoadWide (p + step));
   // 20 * inner - 5 * middle is five times this.
   const __m128i fifth = _mm_sub_epi16 (_mm_slli_epi16 (inner, 2), middle);
   return _mm_add_epi16 (_mm_add_epi16 (outer, fifth), _mm_slli_epi16 (fifth, 2));
@@ -261,7 +261,7 @@ void HalfDown (const uint8_t* from, int32_t strideFrom, uint8_t* to, int32_t str
   HalfPixels (from, strideFrom, to, strideTo, width, height, strideFrom);
 }
 
-inline __m128i Words (const int16_t* p) {
+inline __m128i LoadWords (const int16_t* p) {
   return _mm_loadu_si128 (reinterpret_cast<const __m128i*> (p));
 }
 
@@ -279,8 +279,9 @@ void HalfBoth (const uint8_t* from, int32_t strideFrom, uint8_t* to, int32_t str
       down[x] = static_cast<int16_t> (Taps (from - 2 + x, strideFrom));
     for (x = 0; x + 8 <= width; x += 8) {
       const int16_t* p = down + x;
-      const __m128i a = _mm_add_epi16 (Words (p), Words (p + 5)), b = _mm_add_epi16 (Words (p + 1), Words (p + 4));
-      const __m128i c = _mm_add_epi16 (Words (p + 2), Words (p + 3));
+      const __m128i a = _mm_add_epi16 (LoadWords (p), LoadWords (p + 5));
+      const __m128i b = _mm_add_epi16 (LoadWords (p + 1), LoadWords (p + 4));
+      const __m128i c = _mm_add_epi16 (LoadWords (p + 2), LoadWords (p + 3));
       const __m128i low = _mm_add_epi32 (_mm_madd_epi16 (_mm_unpacklo_epi16 (a, b), ends),
                                          _mm_madd_epi16 (_mm_unpacklo_epi16 (c, one), middle));
       const __m128i high = _mm_add_epi32 (_mm_madd_epi16 (_mm_unpackhi_epi16 (a, b), ends),
@@ -298,20 +299,20 @@ void Average (uint8_t* to, int32_t strideTo, const uint8_t* a, int32_t strideA, 
   for (; height > 0; --height, to += strideTo, a += strideA, b += strideB) {
     int32_t x = 0;
     for (; x + 8 <= width; x += 8)
-      _mm_storel_epi64 (reinterpret_cast<__m128i*> (to + x), _mm_avg_epu8 (Eight (a + x), Eight (b + x)));
+      _mm_storel_epi64 (reinterpret_cast<__m128i*> (to + x), _mm_avg_epu8 (LoadEight (a + x), LoadEight (b + x)));
     for (; x < width; ++x)
       to[x] = static_cast<uint8_t> ((a[x] + b[x] + 1) >> 1);
   }
 }
 
-// A block that moved by whole pixels, and by quarters of them, of which each place is either one of
-// the half pixels or between two places.
+// A block that moved by whole pixels and by quarters of them: each position is either one of the half
+// pixels or the mean of two positions.
 void MovedLuma (const uint8_t* from, int32_t strideFrom, uint8_t* to, int32_t strideTo, int16_t moveX,
                 int16_t moveY, int32_t width, int32_t height) {
   const int32_t x = moveX & 3, y = moveY & 3;
   const uint8_t* right = from + (x == 3);
   const uint8_t* below = from + (y == 3) * strideFrom;
-  uint8_t one[256], other[256];
+  uint8_t first[256], second[256];
   if (x == 0 && y == 0) {
     for (; height > 0; --height, from += strideFrom, to += strideTo)
       memcpy (to, from, width);
@@ -321,18 +322,18 @@ void MovedLuma (const uint8_t* from, int32_t strideFrom, uint8_t* to, int32_t st
     const auto half = x == 0 ? HalfDown : HalfAcross;
     if (x == 2 || y == 2)
       return half (from, strideFrom, to, strideTo, width, height);
-    half (from, strideFrom, one, 16, width, height);
-    Average (to, strideTo, x == 0 ? below : right, strideFrom, one, 16, width, height);
+    half (from, strideFrom, first, 16, width, height);
+    Average (to, strideTo, x == 0 ? below : right, strideFrom, first, 16, width, height);
   } else {
     if (y == 2)
-      HalfDown (right, strideFrom, one, 16, width, height);
+      HalfDown (right, strideFrom, first, 16, width, height);
     else
-      HalfAcross (below, strideFrom, one, 16, width, height);
+      HalfAcross (below, strideFrom, first, 16, width, height);
     if (x == 2 || y == 2)
-      HalfBoth (from, strideFrom, other, 16, width, height);
+      HalfBoth (from, strideFrom, second, 16, width, height);
     else
-      HalfDown (right, strideFrom, other, 16, width, height);
-    Average (to, strideTo, one, 16, other, 16, width, height);
+      HalfDown (right, strideFrom, second, 16, width, height);
+    Average (to, strideTo, first, 16, second, 16, width, height);
   }
 }
 
@@ -341,15 +342,15 @@ void MovedChroma (const uint8_t* from, int32_t strideFrom, uint8_t* to, int32_t 
                   int16_t moveY, int32_t width, int32_t height) {
   const int16_t x = moveX & 7, y = moveY & 7;
   const int16_t a = (8 - x) * (8 - y), b = x * (8 - y), c = (8 - x) * y, d = x * y;
-  // What counts for nothing is not read.
+  // Pixels with weight 0 are not read.
   const intptr_t right = x ? 1 : 0, down = y ? strideFrom : 0;
-  const __m128i ones[] = {_mm_set1_epi16 (a), _mm_set1_epi16 (b), _mm_set1_epi16 (c), _mm_set1_epi16 (d)};
+  const __m128i weights[] = {_mm_set1_epi16 (a), _mm_set1_epi16 (b), _mm_set1_epi16 (c), _mm_set1_epi16 (d)};
   for (; height > 0; --height, from += strideFrom, to += strideTo) {
     if (width == 8) {
-      __m128i sum = _mm_add_epi16 (_mm_mullo_epi16 (Wide (from), ones[0]),
-                                   _mm_mullo_epi16 (Wide (from + right), ones[1]));
-      sum = _mm_add_epi16 (sum, _mm_mullo_epi16 (Wide (from + down), ones[2]));
-      sum = _mm_add_epi16 (sum, _mm_mullo_epi16 (Wide (from + down + right), ones[3]));
+      __m128i sum = _mm_add_epi16 (_mm_mullo_epi16 (LoadWide (from), weights[0]),
+                                   _mm_mullo_epi16 (LoadWide (from + right), weights[1]));
+      sum = _mm_add_epi16 (sum, _mm_mullo_epi16 (LoadWide (from + down), weights[2]));
+      sum = _mm_add_epi16 (sum, _mm_mullo_epi16 (LoadWide (from + down + right), weights[3]));
       sum = _mm_srli_epi16 (_mm_add_epi16 (sum, _mm_set1_epi16 (32)), 6);
       _mm_storel_epi64 (reinterpret_cast<__m128i*> (to), _mm_packus_epi16 (sum, sum));
     } else {

@@ -38,7 +38,7 @@ pub struct Encoder {
     millis_per_frame: f64,
     frames: u32,
     /// The previous frame, and how many frames before it were equal to it.
-    last: I420Frame,
+    previous: I420Frame,
     repeats: u32,
 }
 
@@ -64,7 +64,7 @@ impl Encoder {
     /// belong. The highest is nine finer, and key frames thirteen.
     pub fn new(format: StreamFormat, quantiser: u8) -> Result<Self, EncoderError> {
         if !skips_are_exact() {
-            return Err(EncoderError("built without its change".to_owned()));
+            return Err(EncoderError("the encoder was built without our patch".to_owned()));
         }
         let api = OpenH264API::from_source();
         let mut inner = openh264::encoder::Encoder::with_api_config(api, config(format))
@@ -81,7 +81,7 @@ impl Encoder {
             group: format.group,
             millis_per_frame: 1000.0 / f64::from(format.fps),
             frames: 0,
-            last: blank,
+            previous: blank,
             repeats: 0,
         })
     }
@@ -92,9 +92,9 @@ impl Encoder {
         frame: &I420Frame,
         packet: &mut Vec<u8>,
     ) -> Result<bool, EncoderError> {
-        let place = self.frames % self.group;
-        let level = level(place);
-        self.settings.sSpatialLayers[0].iDLayerQp = self.quantiser_of(frame, place);
+        let position_in_group = self.frames % self.group;
+        let level = level(position_in_group);
+        self.settings.sSpatialLayers[0].iDLayerQp = self.quantiser_of(frame, position_in_group);
         // Half of a film's bytes are in the frames that the most others refer to.
         self.settings.iComplexityMode = match level {
             0 => HIGH_COMPLEXITY,
@@ -103,9 +103,9 @@ impl Encoder {
         // The settings are applied again for each frame.
         apply(&mut self.inner, &mut self.settings)?;
         let millis = f64::from(self.frames) * self.millis_per_frame;
-        let before = packet.len();
+        let length_before = packet.len();
         let key = submit(&mut self.inner, frame, millis, packet)?;
-        if packet.len() == before {
+        if packet.len() == length_before {
             // It would shorten the film unnoticed; frame skipping is off, so this is a bug.
             return Err(EncoderError(format!("frame {} was dropped", self.frames)));
         }
@@ -114,17 +114,17 @@ impl Encoder {
     }
 
     /// The quantiser of the next frame, as a value for the encoder's option.
-    fn quantiser_of(&mut self, frame: &I420Frame, place: u32) -> i32 {
-        if self.frames > 0 && *frame == self.last {
+    fn quantiser_of(&mut self, frame: &I420Frame, position_in_group: u32) -> i32 {
+        if self.frames > 0 && *frame == self.previous {
             self.repeats += 1;
         } else {
-            self.last.copy_from(frame);
+            self.previous.copy_from(frame);
             self.repeats = 0;
         }
-        let level = level(place);
+        let level = level(position_in_group);
         // OpenH264 itself makes the higher levels finer (`RcCalculateCascadingQp`). What it will
         // subtract is added here, so that the frame gets exactly the intended quantiser.
-        if place == 0 {
+        if position_in_group == 0 {
             return self.quantiser - LEVEL_FINENESS[0] - KEY_FRAME_FINENESS + BUILT_IN_FINENESS[0];
         }
         if self.repeats >= REFERENCE_DISTANCE[level] {
@@ -158,17 +158,17 @@ fn config(format: StreamFormat) -> EncoderConfig {
 
 /// Settings that the safe wrapper lacks: CABAC instead of CAVLC, which saves a seventh of the bits;
 /// the pyramid; one slice a frame.
-#[expect(unsafe_code, reason = "a call into the C API for what it is set to")]
+#[expect(unsafe_code, reason = "a call into the C API to read its settings")]
 fn set_raw_parameters(
     encoder: &mut openh264::encoder::Encoder,
 ) -> Result<SEncParamExt, EncoderError> {
     let mut settings = SEncParamExt::default();
-    let place = (&raw mut settings).cast();
+    let pointer = (&raw mut settings).cast();
     // SAFETY: the encoder is initialised, as it has encoded a frame; `raw_api` asks that nothing
     // be changed that the wrapper relies on, and it relies on the size only.
     let api = unsafe { encoder.raw_api() };
     // SAFETY: this option is a `SEncParamExt`, plain data that the call fills.
-    check_status(unsafe { api.get_option(ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, place) })?;
+    check_status(unsafe { api.get_option(ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, pointer) })?;
     settings.iEntropyCodingModeFlag = 1;
     settings.iTemporalLayerNum = LEVELS;
     let layer = &mut settings.sSpatialLayers[0];
@@ -178,16 +178,16 @@ fn set_raw_parameters(
     Ok(settings)
 }
 
-#[expect(unsafe_code, reason = "a call into the C API to set it")]
+#[expect(unsafe_code, reason = "a call into the C API to write its settings")]
 fn apply(
     encoder: &mut openh264::encoder::Encoder,
     settings: &mut SEncParamExt,
 ) -> Result<(), EncoderError> {
-    let place = (&raw mut *settings).cast();
-    // SAFETY: as in `settle`.
+    let pointer = (&raw mut *settings).cast();
+    // SAFETY: as in `set_raw_parameters`.
     let api = unsafe { encoder.raw_api() };
-    // SAFETY: as in `settle`; the call copies the settings and keeps no pointer to them.
-    check_status(unsafe { api.set_option(ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, place) })
+    // SAFETY: as in `set_raw_parameters`; the call copies the settings and keeps no pointer to them.
+    check_status(unsafe { api.set_option(ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, pointer) })
 }
 
 fn check_status(status: i32) -> Result<(), EncoderError> {
@@ -208,7 +208,7 @@ fn level(frame: u32) -> usize {
 }
 
 /// Whether the encoder is the patched one of `build.rs`; this call makes the linker take it.
-#[expect(unsafe_code, reason = "a function of the C++ that build.rs adds to")]
+#[expect(unsafe_code, reason = "a C++ function that build.rs adds")]
 fn skips_are_exact() -> bool {
     unsafe extern "C" {
         safe fn h264_skips_are_exact() -> std::ffi::c_int;
@@ -297,9 +297,9 @@ mod tests {
             .filter(|&i| packet[i..i + 3] == [0, 0, 1])
             .map(|i| i + 3)
             .collect();
-        let kinds = starts.iter().map(|&at| packet[at] & 31).collect();
-        let sps = starts.iter().find(|&&at| packet[at] & 31 == 7);
-        (kinds, sps.map(|&at| packet[at + 1]))
+        let kinds = starts.iter().map(|&start| packet[start] & 31).collect();
+        let sps = starts.iter().find(|&&start| packet[start] & 31 == 7);
+        (kinds, sps.map(|&start| packet[start + 1]))
     }
 
     #[test]
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[expect(unsafe_code, reason = "functions of C++ that are there for this test")]
+    #[expect(unsafe_code, reason = "C++ functions for this test")]
     unsafe extern "C" {
         safe fn h264_sse2_differs(seed: u32) -> *const std::ffi::c_char;
         safe fn h264_avx2_differs(seed: u32) -> *const std::ffi::c_char;
@@ -404,9 +404,9 @@ mod tests {
 
     /// The C++ name of a function whose output differs.
     #[cfg(target_arch = "x86_64")]
-    #[expect(unsafe_code, reason = "a text of C++")]
+    #[expect(unsafe_code, reason = "a C string from C++")]
     fn name(text: *const std::ffi::c_char) -> Option<String> {
-        // SAFETY: a literal of the C++, where it is not null.
+        // SAFETY: if it is not null, it is a string literal in the C++.
         let text = (!text.is_null()).then(|| unsafe { std::ffi::CStr::from_ptr(text) });
         text.map(|text| text.to_string_lossy().into_owned())
     }

@@ -26,27 +26,27 @@ fn main() {
     println!("| size | prompt | made in | marked in | the mark's part |\n|---|---|---|---|---|");
     for (width, height) in SIZES {
         for prompt in PROMPTS {
-            let asked = RequestedOptions {
+            let requested = RequestedOptions {
                 size: Some((width, height)),
                 seconds: Some(SECONDS),
                 ..RequestedOptions::default()
             };
-            let options = RenderOptions::resolve(&asked, &Direction::parse(prompt)).unwrap();
+            let options = RenderOptions::resolve(&requested, &Direction::parse(prompt)).unwrap();
             let request = RenderRequest {
                 picture: None,
                 prompt,
                 options,
             };
-            let mut least = (Duration::MAX, Duration::MAX);
+            let mut best = (Duration::MAX, Duration::MAX);
             for _ in 0..RUNS {
-                let (made, marking) = film(&request, width, height);
-                least = (least.0.min(made), least.1.min(marking));
+                let (rendering, marking) = film(&request, width, height);
+                best = (best.0.min(rendering), best.1.min(marking));
             }
-            let part = 100.0 * least.1.as_secs_f64() / (least.0 + least.1).as_secs_f64();
+            let part = 100.0 * best.1.as_secs_f64() / (best.0 + best.1).as_secs_f64();
             println!(
                 "| {width}x{height} | {prompt} | {:.0} ms | {:.1} ms | {part:.1} % |",
-                least.0.as_secs_f64() * 1000.0,
-                least.1.as_secs_f64() * 1000.0,
+                best.0.as_secs_f64() * 1000.0,
+                best.1.as_secs_f64() * 1000.0,
             );
         }
     }
@@ -56,7 +56,7 @@ fn main() {
 fn film(request: &RenderRequest<'_>, width: u32, height: u32) -> (Duration, Duration) {
     let started = Instant::now();
     drop(animatic::make(request, &mut RenderControl::unattended()).unwrap());
-    let made = started.elapsed();
+    let rendering = started.elapsed();
     let mut y4m = Vec::new();
     animatic::write_y4m(request, &mut y4m, &mut RenderControl::unattended()).unwrap();
     let (width, height) = (width as usize, height as usize);
@@ -69,5 +69,5 @@ fn film(request: &RenderRequest<'_>, width: u32, height: u32) -> (Duration, Dura
         let luma = &mut frame["FRAME\n".len()..][..width * height];
         embedder.mark(luma, width).unwrap();
     }
-    (made, started.elapsed())
+    (rendering, started.elapsed())
 }

@@ -84,7 +84,7 @@ fn measure(name: &str, format: MediaFormat, file: &[u8]) {
         when: "2026-11-23T12:00:00Z",
         origin: AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
     };
-    let (mut signing, mut reading, mut more) = (Vec::new(), Vec::new(), 0);
+    let (mut signing, mut reading, mut added_bytes) = (Vec::new(), Vec::new(), 0);
     for _ in 0..ROUNDS {
         let started = Instant::now();
         let signed = sign(file, format, &statement, &signer).unwrap();
@@ -92,13 +92,13 @@ fn measure(name: &str, format: MediaFormat, file: &[u8]) {
         let started = Instant::now();
         read(&signed, format, &TrustAnchors::default()).unwrap();
         reading.push(started.elapsed());
-        more = signed.len() - file.len();
+        added_bytes = signed.len() - file.len();
     }
     signing.sort();
     reading.sort();
     let ms = |time: Duration| time.as_secs_f64() * 1000.0;
     println!(
-        "| {name} | {} | {:.1} ms | {:.1} ms | {:.1} ms | {more} |",
+        "| {name} | {} | {:.1} ms | {:.1} ms | {:.1} ms | {added_bytes} |",
         file.len(),
         ms(signing[ROUNDS / 2]),
         ms(signing[ROUNDS - 1]),

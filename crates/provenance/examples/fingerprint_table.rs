@@ -59,21 +59,21 @@ fn main() -> Outcome<()> {
     let count = std::env::args()
         .nth(1)
         .map_or(Ok(FILMS.len()), |text| text.parse())?;
-    let measured = films(&folder, count).and_then(|()| sounds(&folder));
+    let result = films(&folder, count).and_then(|()| sounds(&folder));
     std::fs::remove_dir_all(&folder)?;
-    measured
+    result
 }
 
 fn films(folder: &Path, count: usize) -> Outcome<()> {
     let mut originals = Vec::new();
     for (number, prompt) in FILMS.iter().cycle().take(count).enumerate() {
-        let asked = RequestedOptions {
+        let requested = RequestedOptions {
             size: Some((1280, 720)),
             seconds: Some(6.0),
             seed: Some(number as u64),
             ..RequestedOptions::default()
         };
-        let options = RenderOptions::resolve(&asked, &Direction::parse(prompt))?;
+        let options = RenderOptions::resolve(&requested, &Direction::parse(prompt))?;
         let request = RenderRequest {
             picture: None,
             prompt,
@@ -86,28 +86,28 @@ fn films(folder: &Path, count: usize) -> Outcome<()> {
     }
     let registry = Registry::of(originals.iter().map(|(print, ..)| print.clone()).collect());
     println!(
-        "{count} films: alike below {}\n\n| | farthest | told alike | found | and others |\n|---|---|---|---|---|",
+        "{count} films: similar below {}\n\n| | farthest | counted as similar | found | and others |\n|---|---|---|---|---|",
         video::THRESHOLD
     );
     for (name, filter) in FILM_ATTACKS {
         let mut row = Row::default();
         let (mut found, mut others) = (0, 0);
         for (number, (print, path, rate)) in originals.iter().enumerate() {
-            let again = folder.join("again.mp4");
+            let encoded_again = folder.join("again.mp4");
             let half = (rate / 2).to_string();
             ffmpeg(
                 path,
                 &["-vf", filter, "-c:v", "libx264", "-b:v", &half, "-an"],
-                &again,
+                &encoded_again,
             )?;
-            let again = video_print(&again)?;
+            let encoded_again = video_print(&encoded_again)?;
             row.add(
-                print.compare(&again).map_or(1.0, |found| found.distance),
-                print.match_within_threshold(&again).is_some(),
+                print.compare(&encoded_again).map_or(1.0, |found| found.distance),
+                print.match_within_threshold(&encoded_again).is_some(),
             );
-            let answer = registry.find(&again);
-            found += usize::from(answer.contains(&number));
-            others += answer.iter().filter(|other| **other != number).count();
+            let matches = registry.find(&encoded_again);
+            found += usize::from(matches.contains(&number));
+            others += matches.iter().filter(|other| **other != number).count();
         }
         println!(
             "| half the bit rate, {name} | {:.3} | {} of {count} | {found} of {count} | {others} |",
@@ -115,9 +115,9 @@ fn films(folder: &Path, count: usize) -> Outcome<()> {
         );
     }
     let mut nearest = 1.0f32;
-    for (at, (one, ..)) in originals.iter().enumerate() {
-        for (other, ..) in originals.iter().skip(at + 1) {
-            nearest = nearest.min(one.compare(other).map_or(1.0, |found| found.distance));
+    for (index, (first, ..)) in originals.iter().enumerate() {
+        for (other, ..) in originals.iter().skip(index + 1) {
+            nearest = nearest.min(first.compare(other).map_or(1.0, |found| found.distance));
         }
     }
     println!("\nnearest of two different films: {nearest:.3}\n");
@@ -132,35 +132,35 @@ struct Registry {
 }
 
 impl Registry {
-    /// Frames in the index, and of a film that is asked for; and films that are compared.
-    const KEPT: usize = 12;
-    const ASKED: usize = 24;
-    const COMPARED: usize = 32;
+    /// Frames of a film in the index, and of a film that is searched for; and films compared.
+    const INDEX_FRAMES: usize = 12;
+    const QUERY_FRAMES: usize = 24;
+    const MAX_COMPARED: usize = 32;
 
     fn of(prints: Vec<VideoPrint>) -> Self {
         let mut parts: HashMap<u32, Vec<usize>> = HashMap::new();
         for (number, print) in prints.iter().enumerate() {
             // What is kept of a hosted film covers its first seconds; these have no more.
-            for part in print.keys(Self::KEPT) {
+            for part in print.keys(Self::INDEX_FRAMES) {
                 parts.entry(part).or_default().push(number);
             }
         }
         Self { prints, parts }
     }
 
-    fn find(&self, asked: &VideoPrint) -> Vec<usize> {
+    fn find(&self, query: &VideoPrint) -> Vec<usize> {
         let mut shared: HashMap<usize, usize> = HashMap::new();
-        for part in asked.keys(Self::ASKED) {
+        for part in query.keys(Self::QUERY_FRAMES) {
             for number in self.parts.get(&part).into_iter().flatten() {
                 *shared.entry(*number).or_default() += 1;
             }
         }
         let mut shared: Vec<(usize, usize)> = shared.into_iter().collect();
         shared.sort_by_key(|(_, parts)| std::cmp::Reverse(*parts));
-        let compared = shared.into_iter().take(Self::COMPARED);
-        let alike = compared
-            .filter(|(number, _)| self.prints[*number].match_within_threshold(asked).is_some());
-        alike.map(|(number, _)| number).collect()
+        let compared = shared.into_iter().take(Self::MAX_COMPARED);
+        let similar = compared
+            .filter(|(number, _)| self.prints[*number].match_within_threshold(query).is_some());
+        similar.map(|(number, _)| number).collect()
     }
 }
 
@@ -184,31 +184,31 @@ fn sounds(folder: &Path) -> Outcome<()> {
         originals.push((sound_print(&path)?, path));
     }
     println!(
-        "sounds: alike below {}\n\n| | farthest | told alike |\n|---|---|---|",
+        "sounds: similar below {}\n\n| | farthest | counted as similar |\n|---|---|---|",
         sound::THRESHOLD
     );
-    for (name, how) in SOUND_ATTACKS {
+    for (name, encoder_args) in SOUND_ATTACKS {
         let mut row = Row::default();
         for (print, path) in &originals {
-            let again = folder.join("again");
-            ffmpeg(path, how, &again)?;
-            let again = sound_print(&again)?;
+            let encoded_again = folder.join("again");
+            ffmpeg(path, encoder_args, &encoded_again)?;
+            let encoded_again = sound_print(&encoded_again)?;
             row.add(
-                print.compare(&again).map_or(1.0, |found| found.distance),
-                print.match_within_threshold(&again).is_some(),
+                print.compare(&encoded_again).map_or(1.0, |found| found.distance),
+                print.match_within_threshold(&encoded_again).is_some(),
             );
         }
         row.print(name, originals.len());
     }
     let mut alarms = 0;
-    for (at, (one, _)) in originals.iter().enumerate() {
+    for (index, (first, _)) in originals.iter().enumerate() {
         alarms += originals
             .iter()
-            .skip(at + 1)
-            .filter(|(other, _)| one.match_within_threshold(other).is_some())
+            .skip(index + 1)
+            .filter(|(other, _)| first.match_within_threshold(other).is_some())
             .count();
     }
-    println!("\ndifferent sounds told alike: {alarms}");
+    println!("\ndifferent sounds counted as similar: {alarms}");
     Ok(())
 }
 
@@ -224,18 +224,18 @@ impl Row {
         self.alike += usize::from(alike);
     }
 
-    fn print(&self, name: &str, of: usize) {
-        println!("| {name} | {:.3} | {} of {of} |", self.farthest, self.alike);
+    fn print(&self, name: &str, total: usize) {
+        println!("| {name} | {:.3} | {} of {total} |", self.farthest, self.alike);
     }
 }
 
-fn ffmpeg(from: &Path, how: &[&str], to: &Path) -> Outcome<()> {
+fn ffmpeg(source: &Path, encoder_args: &[&str], target: &Path) -> Outcome<()> {
     let mut command = Command::new("ffmpeg");
     command
         .args(["-v", "error", "-y", "-i"])
-        .arg(from)
-        .args(how)
-        .arg(to);
+        .arg(source)
+        .args(encoder_args)
+        .arg(target);
     if !command.status()?.success() {
         return Err("ffmpeg failed".into());
     }

@@ -18,9 +18,9 @@ const UUID: [u8; 16] = [
 const XMP: &str = r#"<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><rdf:Description rdf:about="" xmlns:xmp="http://ns.adobe.com/xap/1.0/" xmlns:Iptc4xmpExt="http://iptc.org/std/Iptc4xmpExt/2008-02-29/" xmp:CreatorTool="Provider Studio" Iptc4xmpExt:DigitalSourceType="http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia"/></rdf:RDF></x:xmpmeta>"#;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let to = std::env::args().nth(1).ok_or("give a file to write to")?;
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/film.mp4");
-    let mut film = std::fs::read(from)?;
+    let target = std::env::args().nth(1).ok_or("give a file to write to")?;
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/film.mp4");
+    let mut film = std::fs::read(source)?;
     film.extend(u32::try_from(8 + UUID.len() + XMP.len())?.to_be_bytes());
     film.extend(b"uuid");
     film.extend(UUID);
@@ -41,6 +41,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         when: "2026-11-23T12:00:00Z",
         origin: AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
     };
-    std::fs::write(to, sign(&film, MediaFormat::Mp4, &statement, &signer)?)?;
+    std::fs::write(target, sign(&film, MediaFormat::Mp4, &statement, &signer)?)?;
     Ok(())
 }

@@ -1,5 +1,5 @@
 //! Signs the test files with a self-made chain and prints what that costs, so that other readers
-//! of Content Credentials can be tried on the results.
+//! of Content Credentials can be tested on the results.
 //!
 //! `cargo run --release -p provenance --features c2pa --example sign_files -- FOLDER`
 
@@ -26,7 +26,7 @@ const FILES: [(&str, MediaFormat); 7] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).ok_or("give a folder to write to")?;
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let source_folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     // The beginning of 2026: the certificates hold for ten years.
     let chain = self_made("An installation", SignatureAlgorithm::Es256, 1_767_225_600)?;
     let signer = PemSigner::new(
@@ -44,18 +44,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         origin: AssetOrigin::Created(SourceType::TrainedAlgorithmicMedia),
     };
     for (name, format) in FILES {
-        let file = std::fs::read(from.join(name))?;
+        let file = std::fs::read(source_folder.join(name))?;
         let started = Instant::now();
         let signed = sign(&file, format, &statement, &signer)?;
         let signing = started.elapsed();
         let started = Instant::now();
-        let answer = read(&signed, format, &TrustAnchors::default())?;
+        let report = read(&signed, format, &TrustAnchors::default())?;
         println!(
             "{name}: signed in {:.1} ms, {} bytes more, read in {:.1} ms: {:?}",
             signing.as_secs_f64() * 1000.0,
             signed.len() - file.len(),
             started.elapsed().as_secs_f64() * 1000.0,
-            answer.status
+            report.status
         );
         std::fs::write(Path::new(&folder).join(name), signed)?;
     }

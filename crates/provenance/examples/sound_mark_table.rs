@@ -30,7 +30,7 @@ const RATE: u32 = 44_100;
 /// Wrong keys that are tried on each unmarked excerpt.
 const WRONG_KEYS: u32 = 50;
 
-/// Name, the encoder's words, its container, and the samples a second that are then decoded.
+/// Name, the encoder's arguments, its container, and the sample rate for decoding.
 const ATTACKS: [(&str, &[&str], &str, u32); 9] = [
     ("as it is", &[], "wav", RATE),
     ("MP3, 128 kbit/s", &["-b:a", "128k"], "mp3", RATE),
@@ -92,7 +92,7 @@ struct Table {
     scores: Vec<f32>,
     signal_to_mark: Vec<f64>,
     noise_to_mask: Vec<f64>,
-    heard: Vec<f64>,
+    audible: Vec<f64>,
     marking: f64,
     searching: f64,
     seconds: f64,
@@ -100,30 +100,30 @@ struct Table {
 
 fn main() -> Outcome<()> {
     let folder = std::env::args().nth(1).ok_or("which folder?")?;
-    let number = |at: usize, other: usize| {
+    let number = |index: usize, default: usize| {
         std::env::args()
-            .nth(at)
-            .map_or(Ok(other), |text| text.parse())
+            .nth(index)
+            .map_or(Ok(default), |text| text.parse())
     };
-    let (seconds, most) = (number(2, 30)?, number(3, 200)?);
+    let (seconds, max_excerpts) = (number(2, 30)?, number(3, 200)?);
     let mut files = Vec::new();
     recordings(Path::new(&folder), &mut files)?;
     files.sort();
     let mut table = Table::default();
     // One excerpt of each recording, then a later one of each.
-    for round in 0..most.div_ceil(files.len().max(1)) {
+    for round in 0..max_excerpts.div_ceil(files.len().max(1)) {
         for (number, file) in files.iter().enumerate() {
-            if table.excerpts == most {
+            if table.excerpts == max_excerpts {
                 break;
             }
-            let from = 15 + round * seconds;
-            let stereo = decode(&std::fs::read(file)?, RATE, 2, &from.to_string(), seconds)?;
+            let start = 15 + round * seconds;
+            let stereo = decode(&std::fs::read(file)?, RATE, 2, &start.to_string(), seconds)?;
             if stereo[0].len() < RATE as usize * seconds || is_silent(&stereo[0]) {
                 continue;
             }
             let name = file.file_name().unwrap_or_default().to_string_lossy();
             table.add(
-                &format!("{name} from {from} s"),
+                &format!("{name} from {start} s"),
                 (round * files.len() + number) as u64,
                 &stereo,
             )?;
@@ -133,17 +133,17 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-fn recordings(folder: &Path, found: &mut Vec<PathBuf>) -> Outcome<()> {
+fn recordings(folder: &Path, files: &mut Vec<PathBuf>) -> Outcome<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
-            recordings(&path, found)?;
-        } else if path.extension().is_some_and(|end| {
+            recordings(&path, files)?;
+        } else if path.extension().is_some_and(|extension| {
             ["ogg", "flac", "mp3", "wav"]
                 .iter()
-                .any(|known| end == *known)
+                .any(|supported| extension == *supported)
         }) {
-            found.push(path);
+            files.push(path);
         }
     }
     Ok(())
@@ -166,31 +166,31 @@ impl Table {
         self.marking += started.elapsed().as_secs_f64();
         self.seconds += plain[0].len() as f64 / f64::from(RATE);
         self.excerpts += 1;
-        let hidden = masking::judge(plain, &marked, RATE);
-        self.signal_to_mark.push(hidden.signal_to_mark);
-        self.noise_to_mask.push(hidden.noise_to_mask);
-        self.heard.push(hidden.above);
-        for (row, (attack, words, format, rate)) in self.rows.iter_mut().zip(ATTACKS) {
-            let mut attacked = encode(&marked, words, format)?;
+        let masking_result = masking::judge(plain, &marked, RATE);
+        self.signal_to_mark.push(masking_result.signal_to_mark);
+        self.noise_to_mask.push(masking_result.noise_to_mask);
+        self.audible.push(masking_result.above);
+        for (row, (attack, encoder_args, format, rate)) in self.rows.iter_mut().zip(ATTACKS) {
+            let mut attacked = encode(&marked, encoder_args, format)?;
             if attack.ends_with("AAC at 96") {
                 let pcm = decode(&attacked, RATE, 1, "0", usize::MAX)?;
                 attacked = encode(&pcm, &["-c:a", "aac", "-b:a", "96k"], "adts")?;
             }
             let sound = decode(&attacked, rate, 2, "0", usize::MAX)?;
             let started = Instant::now();
-            let (found, score) = read(&sound, rate, &key)?;
+            let (mark, score) = read(&sound, rate, &key)?;
             if attack == "as it is" {
                 self.searching += started.elapsed().as_secs_f64();
                 self.scores.push(score);
             }
-            match found {
-                Some(found) if found.media_id == media => {
+            match mark {
+                Some(mark) if mark.media_id == media => {
                     row.read += 1;
-                    row.corrected += found.corrected;
+                    row.corrected += mark.corrected;
                 }
-                found => {
-                    row.other += usize::from(found.is_some());
-                    println!("{name}: {attack}: {found:?}, score {score:.1}");
+                mark => {
+                    row.other += usize::from(mark.is_some());
+                    println!("{name}: {attack}: {mark:?}, score {score:.1}");
                 }
             }
         }
@@ -216,27 +216,27 @@ impl Table {
                 100.0 * row.corrected / row.read.max(1) as f32
             );
         }
-        for list in [
+        for values in [
             &mut self.signal_to_mark,
             &mut self.noise_to_mask,
-            &mut self.heard,
+            &mut self.audible,
         ] {
-            list.sort_by(f64::total_cmp);
+            values.sort_by(f64::total_cmp);
         }
         self.scores.sort_by(f32::total_cmp);
         self.chance.sort_by(f32::total_cmp);
-        let (least, most) = (|list: &[f64]| list[0], |list: &[f64]| list[list.len() - 1]);
+        let (min, max) = (|values: &[f64]| values[0], |values: &[f64]| values[values.len() - 1]);
         println!(
             "\nsignal to mark: least {:.1} dB, median {:.1} dB",
-            least(&self.signal_to_mark),
+            min(&self.signal_to_mark),
             self.signal_to_mark[excerpts / 2]
         );
         println!(
             "noise to mask: median {:.1} dB, most {:.1} dB; parts above the mask: median {:.2} %, most {:.2} %",
             self.noise_to_mask[excerpts / 2],
-            most(&self.noise_to_mask),
-            100.0 * self.heard[excerpts / 2],
-            100.0 * most(&self.heard)
+            max(&self.noise_to_mask),
+            100.0 * self.audible[excerpts / 2],
+            100.0 * max(&self.audible)
         );
         let count = self.chance.len();
         let mean = self.chance.iter().sum::<f32>() / count as f32;
@@ -261,21 +261,21 @@ impl Table {
 fn read(sound: &[Vec<f32>], rate: u32, key: &MarkKey) -> Outcome<(Option<SoundMark>, f32)> {
     let mut detector = SoundDetector::new(rate)?;
     detector.push_samples(sound);
-    let found = detector.read(key);
+    let mark = detector.read(key);
     let score = detector.score(key);
-    Ok((found, score))
+    Ok((mark, score))
 }
 
-fn encode(channels: &[Vec<f32>], words: &[&str], format: &str) -> Outcome<Vec<u8>> {
+fn encode(channels: &[Vec<f32>], encoder_args: &[&str], format: &str) -> Outcome<Vec<u8>> {
     let mut pcm = Vec::new();
-    for at in 0..channels[0].len() {
+    for index in 0..channels[0].len() {
         for channel in channels {
-            pcm.extend(channel[at].to_le_bytes());
+            pcm.extend(channel[index].to_le_bytes());
         }
     }
     let (rate, count) = (RATE.to_string(), channels.len().to_string());
     let mut command = ffmpeg(&["-f", "f32le", "-ar", &rate, "-ac", &count, "-i", "-"]);
-    command.args(words).args(["-f", format, "-"]);
+    command.args(encoder_args).args(["-f", format, "-"]);
     piped(command, &pcm)
 }
 
@@ -283,10 +283,10 @@ fn decode(
     file: &[u8],
     rate: u32,
     channels: usize,
-    from: &str,
+    start: &str,
     seconds: usize,
 ) -> Outcome<Vec<Vec<f32>>> {
-    let mut command = ffmpeg(&["-i", "-", "-ss", from]);
+    let mut command = ffmpeg(&["-i", "-", "-ss", start]);
     let (rate, count) = (rate.to_string(), channels.to_string());
     if seconds < usize::MAX {
         command.args(["-t", &seconds.to_string()]);
@@ -302,9 +302,9 @@ fn decode(
     Ok(sound)
 }
 
-fn ffmpeg(words: &[&str]) -> Command {
+fn ffmpeg(args: &[&str]) -> Command {
     let mut command = Command::new("ffmpeg");
-    command.args(["-v", "error", "-threads", "1"]).args(words);
+    command.args(["-v", "error", "-threads", "1"]).args(args);
     command
 }
 
@@ -321,9 +321,9 @@ fn piped(mut command: Command, input: &[u8]) -> Outcome<Vec<u8>> {
     std::thread::scope(|scope| {
         // It may stop reading when it has enough.
         let writer = scope.spawn(move || drop(stdin.write_all(input)));
-        let done = stdout.read_to_end(&mut output);
+        let result = stdout.read_to_end(&mut output);
         drop(writer.join());
-        done
+        result
     })?;
     if !child.wait()?.success() {
         return Err("ffmpeg failed".into());

@@ -14,7 +14,7 @@ const ROUNDS: u32 = 200;
 fn main() -> Result<(), Box<dyn Error>> {
     for (width, height) in [(854, 480), (1280, 720), (1920, 1080)] {
         let frame: Vec<u8> = (0..width * height)
-            .map(|at| u8::try_from((at % width / 7 + at / width / 5) % 200 + at % 3).unwrap_or(0))
+            .map(|index| u8::try_from((index % width / 7 + index / width / 5) % 200 + index % 3).unwrap_or(0))
             .collect();
         let mut luma = frame.clone();
         let key = MarkKey::new(1, 2)?;
@@ -31,13 +31,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             adding = adding.min(started.elapsed());
         }
         let started = Instant::now();
-        let found = detector.read(&key);
+        let mark = detector.read(&key);
         println!(
             "{width}x{height}: mark {:.3} ms a frame, search {:.3} ms a frame and {:.0} ms once, read: {}",
             marking.as_secs_f64() * 1000.0,
             adding.as_secs_f64() * 1000.0,
             started.elapsed().as_secs_f64() * 1000.0,
-            found.is_some()
+            mark.is_some()
         );
     }
     Ok(())

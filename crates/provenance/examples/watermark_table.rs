@@ -1,5 +1,5 @@
 //! Prints what the watermark withstands: films of `animatic`, marked, encoded and attacked by
-//! ffmpeg, read back. Also what it costs beside the render, and what unmarked films give. The table
+//! ffmpeg, read back. Also what it costs compared with the render, and what unmarked films give. The table
 //! comes after each 20 films, so that a long run can be cut short; several can share a long one, each
 //! from another first film.
 //!
@@ -104,10 +104,10 @@ struct Row {
 }
 
 fn main() -> Outcome<()> {
-    let number = |at, other| {
+    let number = |index, default| {
         std::env::args()
-            .nth(at)
-            .map_or(Ok(other), |text| text.parse())
+            .nth(index)
+            .map_or(Ok(default), |text| text.parse())
     };
     let (films, seconds, first) = (number(1, 20)?, number(2, 5)?, number(3, 0)?);
     let mut table = Table::default();
@@ -148,18 +148,18 @@ impl Table {
                 first.clone()
             };
             match read(&attacked, width, height, &key)? {
-                Some(found) if found.media_id == media => {
+                Some(mark) if mark.media_id == media => {
                     row.least = if row.read == 0 {
-                        found.score
+                        mark.score
                     } else {
-                        row.least.min(found.score)
+                        row.least.min(mark.score)
                     };
                     row.read += 1;
-                    row.corrected += found.corrected;
+                    row.corrected += mark.corrected;
                 }
-                found => {
-                    row.other += usize::from(found.is_some());
-                    println!("film {film} at {kbits} kbit/s, {prompt}: {name}: {found:?}");
+                mark => {
+                    row.other += usize::from(mark.is_some());
+                    println!("film {film} at {kbits} kbit/s, {prompt}: {name}: {mark:?}");
                 }
             }
         }
@@ -199,10 +199,10 @@ impl Table {
     }
 }
 
-/// What this process has used, all threads together, in seconds. As Linux tells it.
+/// The CPU seconds that all threads of this process have used, as Linux reports them.
 fn cpu_seconds() -> Outcome<f64> {
-    let told = std::fs::read_to_string("/proc/self/stat")?;
-    let (_, after_name) = told.rsplit_once(')').ok_or("no process statistics")?;
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let (_, after_name) = stat.rsplit_once(')').ok_or("no process statistics")?;
     let mut fields = after_name.split_ascii_whitespace().skip(11);
     let mut ticks = || -> Outcome<f64> { Ok(fields.next().ok_or("no times")?.parse()?) };
     Ok((ticks()? + ticks()?) / 100.0)
@@ -210,13 +210,13 @@ fn cpu_seconds() -> Outcome<f64> {
 
 /// A film's frames as YUV4MPEG2, the bit rate of its own MP4 in kbit/s, and the seconds that took.
 fn render(prompt: &str, seed: usize, seconds: usize) -> Outcome<(Vec<u8>, usize, f64)> {
-    let asked = RequestedOptions {
+    let requested = RequestedOptions {
         size: Some((1280, 720)),
         seconds: Some(seconds as f64),
         seed: Some(seed as u64 + 1),
         ..RequestedOptions::default()
     };
-    let options = RenderOptions::resolve(&asked, &Direction::parse(prompt))?;
+    let options = RenderOptions::resolve(&requested, &Direction::parse(prompt))?;
     let request = RenderRequest {
         picture: None,
         prompt,
@@ -234,7 +234,7 @@ fn frames_of(y4m: &[u8]) -> (Vec<u8>, usize) {
     let head = y4m
         .iter()
         .position(|byte| *byte == b'\n')
-        .map_or(0, |at| at + 1);
+        .map_or(0, |position| position + 1);
     let mut frames = Vec::with_capacity(y4m.len());
     for frame in y4m[head..].chunks_exact(FRAME + 6) {
         frames.extend(&frame[6..]);

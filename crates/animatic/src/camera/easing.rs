@@ -19,16 +19,16 @@ pub(super) fn eased(easing: Easing, t: f64) -> f64 {
 /// holds, and falls the same way. A plain S-curve would rush through the middle.
 fn ramped(t: f64, ramp: f64) -> f64 {
     // The integral of smoothstep(t / ramp) over the ramp.
-    let risen = |t: f64| {
+    let rise = |t: f64| {
         let s = t / ramp;
         ramp * (s.powi(3) - s.powi(4) / 2.0)
     };
-    let way = if t < ramp {
-        risen(t)
+    let distance = if t < ramp {
+        rise(t)
     } else if t <= 1.0 - ramp {
         ramp / 2.0 + (t - ramp)
     } else {
-        1.0 - ramp - risen(1.0 - t)
+        1.0 - ramp - rise(1.0 - t)
     };
-    way / (1.0 - ramp)
+    distance / (1.0 - ramp)
 }

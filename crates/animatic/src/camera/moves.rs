@@ -8,17 +8,17 @@ pub(super) fn leg_end(
     from: CameraPose,
     leg: &ShotLeg,
     seconds: f64,
-    room: &PlateGeometry,
+    geometry: &PlateGeometry,
 ) -> CameraPose {
-    let mut to = from;
-    let slack = room.slack();
+    let mut end = from;
+    let slack = geometry.slack();
     for CameraMove { kind, pace } in &leg.moves {
         // Slides up and down are in frame heights, but poses count in frame widths, hence the
-        // factor `tall`.
+        // factor `aspect`.
         let amount = match kind.axis() {
             MoveAxis::Depth => DEPTH.amount(*pace, seconds),
             MoveAxis::Side => stretched(SLIDE.amount(*pace, seconds), slack.0),
-            MoveAxis::Height => stretched(SLIDE.amount(*pace, seconds), slack.1) * room.tall,
+            MoveAxis::Height => stretched(SLIDE.amount(*pace, seconds), slack.1) * geometry.aspect,
             MoveAxis::Roll => ROLL.amount(*pace, seconds).to_radians(),
             MoveAxis::Orbit => ORBIT.amount(*pace, seconds).to_radians(),
             MoveAxis::Shake | MoveAxis::Nothing => 0.0,
@@ -26,26 +26,26 @@ pub(super) fn leg_end(
         // A pan or tilt turns the camera, so it shifts all layers alike (`x`, `y`). A truck or
         // pedestal carries it, so near layers shift more (`travel`).
         match kind {
-            MoveKind::PushIn => to.dolly += amount,
-            MoveKind::PullOut => to.dolly -= amount,
-            MoveKind::ZoomIn => to.zoom += amount,
-            MoveKind::ZoomOut => to.zoom -= amount,
-            MoveKind::PanLeft => to.x -= amount,
-            MoveKind::PanRight => to.x += amount,
-            MoveKind::TruckLeft => to.travel.0 -= amount,
-            MoveKind::TruckRight => to.travel.0 += amount,
-            MoveKind::TiltUp => to.y -= amount,
-            MoveKind::TiltDown => to.y += amount,
-            MoveKind::PedestalUp => to.travel.1 -= amount,
-            MoveKind::PedestalDown => to.travel.1 += amount,
-            MoveKind::RollClockwise => to.roll += amount,
-            MoveKind::RollCounterclockwise => to.roll -= amount,
-            MoveKind::OrbitLeft => to.yaw -= amount,
-            MoveKind::OrbitRight => to.yaw += amount,
+            MoveKind::PushIn => end.dolly += amount,
+            MoveKind::PullOut => end.dolly -= amount,
+            MoveKind::ZoomIn => end.zoom += amount,
+            MoveKind::ZoomOut => end.zoom -= amount,
+            MoveKind::PanLeft => end.x -= amount,
+            MoveKind::PanRight => end.x += amount,
+            MoveKind::TruckLeft => end.travel.0 -= amount,
+            MoveKind::TruckRight => end.travel.0 += amount,
+            MoveKind::TiltUp => end.y -= amount,
+            MoveKind::TiltDown => end.y += amount,
+            MoveKind::PedestalUp => end.travel.1 -= amount,
+            MoveKind::PedestalDown => end.travel.1 += amount,
+            MoveKind::RollClockwise => end.roll += amount,
+            MoveKind::RollCounterclockwise => end.roll -= amount,
+            MoveKind::OrbitLeft => end.yaw -= amount,
+            MoveKind::OrbitRight => end.yaw += amount,
             MoveKind::Handheld | MoveKind::Static => {}
         }
     }
-    to
+    end
 }
 
 /// A picture wider than the frame has more to show: up to twice as far.
@@ -57,8 +57,8 @@ fn stretched(amount: f64, slack: f64) -> f64 {
 /// move visible and a long one's from tearing through the picture.
 struct MoveExtent {
     speed: [f64; 3],
-    least: [f64; 3],
-    most: [f64; 3],
+    min: [f64; 3],
+    max: [f64; 3],
 }
 
 impl MoveExtent {
@@ -68,34 +68,34 @@ impl MoveExtent {
             MovePace::Medium => 1,
             MovePace::Fast => 2,
         };
-        (self.speed[i] * seconds).clamp(self.least[i], self.most[i])
+        (self.speed[i] * seconds).clamp(self.min[i], self.max[i])
     }
 }
 
 /// Magnification, as its logarithm.
 const DEPTH: MoveExtent = MoveExtent {
     speed: [0.024, 0.05, 0.13],
-    least: [0.05, 0.12, 0.3],
-    most: [0.2, 0.45, 0.8],
+    min: [0.05, 0.12, 0.3],
+    max: [0.2, 0.45, 0.8],
 };
 
 /// Sideways and up and down, in frame widths and heights.
 const SLIDE: MoveExtent = MoveExtent {
     speed: [0.025, 0.05, 0.13],
-    least: [0.05, 0.1, 0.25],
-    most: [0.2, 0.4, 0.7],
+    min: [0.05, 0.1, 0.25],
+    max: [0.2, 0.4, 0.7],
 };
 
 /// Degrees of roll.
 const ROLL: MoveExtent = MoveExtent {
     speed: [1.2, 2.5, 6.0],
-    least: [3.0, 6.0, 12.0],
-    most: [8.0, 15.0, 30.0],
+    min: [3.0, 6.0, 12.0],
+    max: [8.0, 15.0, 30.0],
 };
 
 /// Degrees of orbit.
 const ORBIT: MoveExtent = MoveExtent {
     speed: [2.2, 4.5, 9.0],
-    least: [6.0, 12.0, 20.0],
-    most: [14.0, 26.0, 40.0],
+    min: [6.0, 12.0, 20.0],
+    max: [14.0, 26.0, 40.0],
 };

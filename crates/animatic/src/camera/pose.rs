@@ -47,22 +47,22 @@ pub(super) struct PlateGeometry {
     pub(super) cover: f64,
     pub(super) plate: (f64, f64),
     /// Frame height over frame width.
-    pub(super) tall: f64,
+    pub(super) aspect: f64,
 }
 
 impl PlateGeometry {
     pub(super) fn new(plate: (u32, u32), frame: (u32, u32)) -> Self {
         let plate = (f64::from(plate.0), f64::from(plate.1));
-        let tall = f64::from(frame.1) / f64::from(frame.0);
-        let cover = plate.0.min(plate.1 / tall);
-        Self { cover, plate, tall }
+        let aspect = f64::from(frame.1) / f64::from(frame.0);
+        let cover = plate.0.min(plate.1 / aspect);
+        Self { cover, plate, aspect }
     }
 
     /// How far the largest window can slide, in its own widths and heights.
     pub(super) fn slack(&self) -> (f64, f64) {
         (
             self.plate.0 / self.cover - 1.0,
-            self.plate.1 / (self.cover * self.tall) - 1.0,
+            self.plate.1 / (self.cover * self.aspect) - 1.0,
         )
     }
 }

@@ -57,10 +57,10 @@ fn every_view_of_every_move_lies_within_the_plate() {
     ] {
         for plate in [(1920, 1080), (600, 2400), (5000, 700), (64, 64)] {
             for frame in [(1280_u32, 720_u32), (480, 854), (2520, 1080)] {
-                let tall = f64::from(frame.1) / f64::from(frame.0);
+                let aspect = f64::from(frame.1) / f64::from(frame.0);
                 for view in views(prompt, plate, frame) {
                     for (u, v) in [(-0.5, -0.5), (0.5, -0.5), (-0.5, 0.5), (0.5, 0.5)] {
-                        let (x, y) = view.lens().project(u, v * tall);
+                        let (x, y) = view.lens().project(u, v * aspect);
                         let inside = x > -1e-6
                             && y > -1e-6
                             && x < f64::from(plate.0) + 1e-6
@@ -120,8 +120,8 @@ fn moves_go_where_they_say_without_jumps() {
 #[test]
 fn only_a_held_camera_depends_on_the_seed() {
     let shot = |prompt: &str, seed| {
-        let site = flat((1920, 1080), (1280, 720));
-        plan(&Direction::parse(prompt), site, TIMING, seed)
+        let geometry = flat((1920, 1080), (1280, 720));
+        plan(&Direction::parse(prompt), geometry, TIMING, seed)
     };
     assert_eq!(shot("pan left", 1), shot("pan left", 2));
     assert_ne!(shot("handheld", 1), shot("handheld", 2));

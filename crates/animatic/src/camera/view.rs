@@ -2,12 +2,12 @@
 
 use super::pose::CameraPose;
 
-/// What of a layer fills the frame, in picture pixels.
+/// The part of a layer that fills the frame, in picture pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LayerView {
     /// The picture's point on the camera's axis.
     pub(crate) centre: (f64, f64),
-    /// The picture's pixels across the frame's width, where the layer is met head-on.
+    /// The picture's pixels across the frame's width, where the camera sees the layer head-on.
     pub(crate) width: f64,
     /// Rotation about the line of sight.
     pub(crate) roll: f64,
@@ -63,15 +63,15 @@ pub(crate) struct CameraStation {
 impl CameraStation {
     /// The view of a layer that follows `parallax` of the camera's travel, 0 to 1.
     pub(crate) fn view(&self, parallax: f64) -> LayerView {
-        let seen = self.pose.for_layer(parallax);
+        let pose = self.pose.for_layer(parallax);
         LayerView {
             centre: (
-                self.origin.0 + self.base * seen.x,
-                self.origin.1 + self.base * seen.y,
+                self.origin.0 + self.base * pose.x,
+                self.origin.1 + self.base * pose.y,
             ),
-            width: self.base * (-seen.zoom).exp(),
-            roll: seen.roll,
-            yaw: seen.yaw,
+            width: self.base * (-pose.zoom).exp(),
+            roll: pose.roll,
+            yaw: pose.yaw,
         }
     }
 }

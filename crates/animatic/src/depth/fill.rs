@@ -25,17 +25,17 @@ fn fill(plane: &FloatPlane, weight: &FloatPlane) -> FloatPlane {
     let coarse = weighted.zip(&weights, |p, w| if w > 1e-4 { p / w } else { 0.0 });
     // A few known pixels are enough to know the coarse one; the paper saturates its weights here
     // too.
-    let known = weights.map(|w| (w * 4.0).min(1.0));
-    let behind = fill(&coarse, &known);
+    let saturated = weights.map(|w| (w * 4.0).min(1.0));
+    let filled_coarse = fill(&coarse, &saturated);
     FloatPlane::new(plane.width, plane.height, |x, y| {
-        let at = y * plane.width + x;
-        let (own, w) = (plane.values[at], weight.values[at]);
+        let index = y * plane.width + x;
+        let (value, w) = (plane.values[index], weight.values[index]);
         if w >= 1.0 {
-            return own;
+            return value;
         }
-        let place = |i: usize, side: usize| (whole(i) + 0.5) / whole(side);
-        let other = behind.sample_at(place(x, plane.width), place(y, plane.height));
-        own * w + other * (1.0 - w)
+        let centre = |i: usize, side: usize| (to_f32(i) + 0.5) / to_f32(side);
+        let surroundings = filled_coarse.sample_at(centre(x, plane.width), centre(y, plane.height));
+        value * w + surroundings * (1.0 - w)
     })
 }
 
@@ -53,7 +53,7 @@ fn halved(plane: &FloatPlane) -> FloatPlane {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a small map's side")]
-fn whole(n: usize) -> f32 {
+fn to_f32(n: usize) -> f32 {
     n as f32
 }
 

@@ -26,7 +26,7 @@ use plane::{FloatPlane, GuidedFilter};
 pub(crate) fn sheets(picture: &Picture) -> Result<Vec<LayerSheet>, RenderError> {
     let (width, height) = picture.size();
     let flat = || vec![LayerSheet::solid(width, height, picture.rgb())];
-    if width.min(height) < SMALLEST {
+    if width.min(height) < MIN_SIDE {
         return Ok(flat());
     }
     // The cues need no detail, so a small map is enough. The guided filter brings the cut back to
@@ -68,50 +68,50 @@ fn colours(picture: &Picture) -> ColourPlanes {
 /// The direction between the mean colours of subject and ground: along it the two are easiest to
 /// separate.
 fn axis(colours: &ColourPlanes, subject: &FloatPlane) -> [f32; 3] {
-    let share = |plane: &FloatPlane| plane.values.iter().sum::<f32>();
-    let (inside, all) = (share(subject).max(1e-3), whole(subject.values.len()));
-    let apart = colours.each_ref().map(|colour| {
-        let within = share(&colour.zip(subject, |c, s| c * s));
-        within / inside - (share(colour) - within) / (all - inside).max(1e-3)
+    let total = |plane: &FloatPlane| plane.values.iter().sum::<f32>();
+    let (subject_area, area) = (total(subject).max(1e-3), to_f32(subject.values.len()));
+    let difference = colours.each_ref().map(|colour| {
+        let subject_sum = total(&colour.zip(subject, |c, s| c * s));
+        subject_sum / subject_area - (total(colour) - subject_sum) / (area - subject_area).max(1e-3)
     });
-    let length = apart.iter().map(|d| d * d).sum::<f32>().sqrt();
+    let length = difference.iter().map(|d| d * d).sum::<f32>().sqrt();
     // If the means are equal, use brightness.
     if length < 0.05 {
         LUMA
     } else {
-        apart.map(|d| d / length)
+        difference.map(|d| d / length)
     }
 }
 
 fn project_on_axis([red, green, blue]: &ColourPlanes, axis: [f32; 3]) -> FloatPlane {
-    let two = red.zip(green, |r, g| axis[0] * r + axis[1] * g);
-    two.zip(blue, |t, b| t + axis[2] * b)
+    let red_green = red.zip(green, |r, g| axis[0] * r + axis[1] * g);
+    red_green.zip(blue, |t, b| t + axis[2] * b)
 }
 
 /// How near each pixel seems, 0 to 1.
 fn nearness(colours: &ColourPlanes, luma: &FloatPlane) -> FloatPlane {
-    let apart = from_edges(colours).normalised();
-    let odd = background_difference(colours).normalised();
+    let separation = distance_from_edges(colours).normalised();
+    let difference = background_difference(colours).normalised();
     let detail = luma.zip(&luma.blurred(1), |a, b| (a - b).abs());
     let focus = detail.blurred(6).normalised().map(f32::sqrt);
-    let cues = apart.zip(&odd, |a, b| 0.40 * a + 0.22 * b);
+    let cues = separation.zip(&difference, |a, b| 0.40 * a + 0.22 * b);
     let cues = cues.zip(&focus, |c, f| c + 0.14 * f);
-    let rows = whole(luma.height);
-    let lower = FloatPlane::new(luma.width, luma.height, |_, y| whole(y) / rows);
-    let all = cues.zip(&lower, |c, l| c + 0.24 * l);
-    GuidedFilter::new(&all, luma, 6, 1e-3)
+    let rows = to_f32(luma.height);
+    let lower = FloatPlane::new(luma.width, luma.height, |_, y| to_f32(y) / rows);
+    let combined = cues.zip(&lower, |c, l| c + 0.24 * l);
+    GuidedFilter::new(&combined, luma, 6, 1e-3)
         .plane(luma)
         .normalised()
 }
 
-/// The least sum of steps in colour on the way from the upper edges, by two sweeps there and back.
-fn from_edges(colours: &ColourPlanes) -> FloatPlane {
+/// The least sum of steps in colour on a path from the upper edges, by two sweeps there and back.
+fn distance_from_edges(colours: &ColourPlanes) -> FloatPlane {
     let [red, green, blue] = colours;
     let (width, height) = (red.width, red.height);
-    let mut far = FloatPlane::new(width, height, |x, y| {
+    let mut distance = FloatPlane::new(width, height, |x, y| {
         // The lower edges are no seed: a subject often stands on them or is cut off by them.
-        let seed = y == 0 || ((x == 0 || x + 1 == width) && y * 3 < height * 2);
-        if seed { 0.0 } else { f32::MAX / 4.0 }
+        let is_seed = y == 0 || ((x == 0 || x + 1 == width) && y * 3 < height * 2);
+        if is_seed { 0.0 } else { f32::MAX / 4.0 }
     });
     let step = |a: usize, b: usize| {
         let d = [red, green, blue].map(|c| (c.values[a] - c.values[b]).powi(2));
@@ -121,30 +121,30 @@ fn from_edges(colours: &ColourPlanes) -> FloatPlane {
     // Sweeps in reading order and back approximate the shortest paths of a distance transform. An
     // exact search would need a queue, and the cue is only one of four.
     for _ in 0..2 {
-        for at in 0..width * height {
-            let (x, y) = (at % width, at / width);
-            let mut best = far.values[at];
+        for index in 0..width * height {
+            let (x, y) = (index % width, index / width);
+            let mut best = distance.values[index];
             if x > 0 {
-                best = best.min(far.values[at - 1] + step(at, at - 1));
+                best = best.min(distance.values[index - 1] + step(index, index - 1));
             }
             if y > 0 {
-                best = best.min(far.values[at - width] + step(at, at - width));
+                best = best.min(distance.values[index - width] + step(index, index - width));
             }
-            far.values[at] = best;
+            distance.values[index] = best;
         }
-        for at in (0..width * height).rev() {
-            let (x, y) = (at % width, at / width);
-            let mut best = far.values[at];
+        for index in (0..width * height).rev() {
+            let (x, y) = (index % width, index / width);
+            let mut best = distance.values[index];
             if x + 1 < width {
-                best = best.min(far.values[at + 1] + step(at, at + 1));
+                best = best.min(distance.values[index + 1] + step(index, index + 1));
             }
             if y + 1 < height {
-                best = best.min(far.values[at + width] + step(at, at + width));
+                best = best.min(distance.values[index + width] + step(index, index + width));
             }
-            far.values[at] = best;
+            distance.values[index] = best;
         }
     }
-    far
+    distance
 }
 
 /// How far each colour is from those along the upper edges: the distance to the nearest of a
@@ -152,7 +152,7 @@ fn from_edges(colours: &ColourPlanes) -> FloatPlane {
 fn background_difference(colours: &ColourPlanes) -> FloatPlane {
     let [red, green, blue] = colours;
     let (width, height) = (red.width, red.height);
-    let colour = |at: usize| [red.values[at], green.values[at], blue.values[at]];
+    let colour = |index: usize| [red.values[index], green.values[index], blue.values[index]];
     let mean = |from: (usize, usize), to: (usize, usize)| {
         let (mut sum, mut count) = ([0.0_f32; 3], 0.0_f32);
         for y in from.1..to.1.max(from.1 + 1).min(height) {
@@ -174,12 +174,12 @@ fn background_difference(colours: &ColourPlanes) -> FloatPlane {
         mean((width - rim.max(1), 0), (width, height / 2)),
     ];
     FloatPlane::new(width, height, |x, y| {
-        let own = colour(y * width + x);
-        let far = means.iter().map(|m| {
-            let d = [0, 1, 2].map(|c| (own[c] - m[c]).powi(2));
+        let pixel = colour(y * width + x);
+        let distances = means.iter().map(|m| {
+            let d = [0, 1, 2].map(|c| (pixel[c] - m[c]).powi(2));
             d.iter().sum::<f32>()
         });
-        far.fold(f32::MAX, f32::min).sqrt()
+        distances.fold(f32::MAX, f32::min).sqrt()
     })
 }
 
@@ -191,34 +191,34 @@ fn otsu_threshold(nearness: &FloatPlane) -> Option<f32> {
         counts[bin(*value)] += 1.0;
     }
     let total: f32 = counts.iter().sum();
-    let middle = |i: usize| (whole(i) + 0.5) / whole(BINS);
-    let mean = (0..BINS).map(|i| middle(i) * counts[i]).sum::<f32>() / total;
-    let spread = (0..BINS)
-        .map(|i| (middle(i) - mean).powi(2) * counts[i])
+    let bin_centre = |i: usize| (to_f32(i) + 0.5) / to_f32(BINS);
+    let mean = (0..BINS).map(|i| bin_centre(i) * counts[i]).sum::<f32>() / total;
+    let variance = (0..BINS)
+        .map(|i| (bin_centre(i) - mean).powi(2) * counts[i])
         .sum::<f32>()
         / total;
-    let (mut best, mut at) = (0.0, 0);
+    let (mut best, mut split) = (0.0, 0);
     let (mut share, mut sum) = (0.0, 0.0);
     for (i, count) in counts.iter().enumerate() {
         share += count / total;
-        sum += middle(i) * count / total;
+        sum += bin_centre(i) * count / total;
         // Otsu's criterion: the variance between the two parts, from the running share and mean.
         let between = (mean * share - sum).powi(2) / (share * (1.0 - share)).max(1e-6);
         if between > best {
-            (best, at) = (between, i + 1);
+            (best, split) = (between, i + 1);
         }
     }
-    let near: f32 = counts[at..].iter().sum::<f32>() / total;
+    let near_share: f32 = counts[split..].iter().sum::<f32>() / total;
     // The paper's measure of how separable the two parts are: their variance over the whole.
-    let clear = best / spread.max(1e-6) >= MIN_VARIANCE_SHARE;
-    (clear && (0.05..0.72).contains(&near)).then(|| whole(at) / whole(BINS))
+    let is_clear = best / variance.max(1e-6) >= MIN_VARIANCE_SHARE;
+    (is_clear && (0.05..0.72).contains(&near_share)).then(|| to_f32(split) / to_f32(BINS))
 }
 
 /// Whether a subject is cut out along edges that the picture has, and in a simple shape. A cut
 /// through a face, or through fur, has no edge to follow or wriggles.
 fn is_plausible_cut(subject: &FloatPlane, colours: &ColourPlanes) -> bool {
     let (width, height) = (subject.width, subject.height);
-    let inside = |at: usize| subject.values[at] > 0.5;
+    let is_inside = |index: usize| subject.values[index] > 0.5;
     let contrast = |a: usize, b: usize| {
         let squares = colours
             .each_ref()
@@ -227,43 +227,44 @@ fn is_plausible_cut(subject: &FloatPlane, colours: &ColourPlanes) -> bool {
     };
     // The contrast of pixels that are as far apart as those across the rim, anywhere in the
     // picture: the contrast that texture alone has. In a busy picture a rim must stand out from it.
-    let usual = |stride: usize| {
-        let reach = (2 * RIM - 1) * stride;
-        let pairs = (0..(width * height).saturating_sub(reach)).step_by(7);
-        let (sum, count) = pairs.fold((0.0, 0.0), |(sum, count), at| {
-            (sum + contrast(at, at + reach), count + 1.0_f32)
+    let mean_contrast = |stride: usize| {
+        let distance = (2 * RIM - 1) * stride;
+        let pairs = (0..(width * height).saturating_sub(distance)).step_by(7);
+        let (sum, count) = pairs.fold((0.0, 0.0), |(sum, count), index| {
+            (sum + contrast(index, index + distance), count + 1.0_f32)
         });
         sum / count.max(1.0)
     };
-    let edge = EDGE.max(MIN_EDGE_CONTRAST * f32::midpoint(usual(1), usual(width)));
+    let threshold = MIN_EDGE.max(MIN_EDGE_CONTRAST * f32::midpoint(mean_contrast(1), mean_contrast(width)));
     let (mut rim, mut sharp, mut area) = (0, 0, 0);
-    for at in 0..width * height {
-        let (x, y) = (at % width, at / width);
-        area += usize::from(inside(at));
-        // To the right and downwards: across the rim, from a little this side to a little that.
+    for index in 0..width * height {
+        let (x, y) = (index % width, index / width);
+        area += usize::from(is_inside(index));
+        // To the right and downwards: across the rim, from a few pixels on this side to a few on
+        // the other.
         let steps = [(x, width, 1), (y, height, width)];
-        for (place, side, stride) in steps {
-            if place >= RIM && place + RIM + 1 < side && inside(at) != inside(at + stride) {
+        for (position, side, stride) in steps {
+            if position >= RIM && position + RIM + 1 < side && is_inside(index) != is_inside(index + stride) {
                 rim += 1;
-                let (here, there) = (at - (RIM - 1) * stride, at + RIM * stride);
-                sharp += usize::from(contrast(here, there) > edge);
+                let (here, there) = (index - (RIM - 1) * stride, index + RIM * stride);
+                sharp += usize::from(contrast(here, there) > threshold);
             }
         }
     }
-    whole(sharp) >= SHARP * whole(rim) && whole(rim) <= MAX_RIM_LENGTH * whole(area).sqrt()
+    to_f32(sharp) >= MIN_SHARP_SHARE * to_f32(rim) && to_f32(rim) <= MAX_RIM_LENGTH * to_f32(area).sqrt()
 }
 
 fn bin(value: f32) -> usize {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a cast of a float stops at both ends"
+        reason = "a float cast saturates"
     )]
-    let bin = (value * whole(BINS)) as usize;
+    let bin = (value * to_f32(BINS)) as usize;
     bin.min(BINS - 1)
 }
 
-/// The picture with the subject's place filled by the ground.
+/// The picture with the ground filled in behind the subject.
 fn far_sheet(picture: &Picture, ground: &ColourPlanes, hole: &FloatPlane) -> LayerSheet {
     let mut sheet = LayerSheet::solid(picture.width(), picture.height(), picture.rgb());
     sheet.parallax = GROUND_PARALLAX;
@@ -271,8 +272,8 @@ fn far_sheet(picture: &Picture, ground: &ColourPlanes, hole: &FloatPlane) -> Lay
         let hidden = hole.sample_at(u, v);
         if hidden > 0.0 {
             for (byte, plane) in pixel.iter_mut().zip(ground) {
-                let own = f32::from(*byte);
-                *byte = byte_of(own + (plane.sample_at(u, v) * 255.0 - own) * hidden);
+                let original = f32::from(*byte);
+                *byte = byte_of(original + (plane.sample_at(u, v) * 255.0 - original) * hidden);
             }
         }
     });
@@ -294,12 +295,12 @@ fn near_sheet(picture: &Picture, matte: &GuidedFilter, axis: [f32; 3]) -> LayerS
 }
 
 fn each_pixel(sheet: &mut LayerSheet, mut work: impl FnMut(f32, f32, &mut [u8; 4])) {
-    let (width, height) = (sheet.width as usize, whole(sheet.height as usize));
+    let (width, height) = (sheet.width as usize, to_f32(sheet.height as usize));
     let (pixels, _) = sheet.rgba.as_chunks_mut::<4>();
     for (y, row) in pixels.chunks_exact_mut(width).enumerate() {
-        let v = (whole(y) + 0.5) / height;
+        let v = (to_f32(y) + 0.5) / height;
         for (x, pixel) in row.iter_mut().enumerate() {
-            work((whole(x) + 0.5) / whole(width), v, pixel);
+            work((to_f32(x) + 0.5) / to_f32(width), v, pixel);
         }
     }
 }
@@ -312,14 +313,14 @@ fn sharpened(opacity: f32) -> f32 {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a cast of a float stops at both ends"
+    reason = "a float cast saturates"
 )]
 fn byte_of(value: f32) -> u8 {
     (value + 0.5) as u8
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a picture's side")]
-fn whole(n: usize) -> f32 {
+fn to_f32(n: usize) -> f32 {
     n as f32
 }
 
@@ -330,7 +331,7 @@ const LUMA: [f32; 3] = [0.30, 0.59, 0.11];
 const MAP_SIDE: f64 = 320.0;
 
 /// Pictures with a shorter side have no depth worth finding.
-const SMALLEST: u32 = 64;
+const MIN_SIDE: u32 = 64;
 
 const BINS: usize = 64;
 
@@ -341,13 +342,13 @@ const MIN_VARIANCE_SHARE: f32 = 0.62;
 const RIM: usize = 3;
 
 /// The least distance between two colours that makes an edge.
-const EDGE: f32 = 0.12;
+const MIN_EDGE: f32 = 0.12;
 
 /// How many times the usual contrast of the picture an edge has at least.
 const MIN_EDGE_CONTRAST: f32 = 1.6;
 
 /// The least share of a subject's rim that lies along an edge.
-const SHARP: f32 = 0.7;
+const MIN_SHARP_SHARE: f32 = 0.7;
 
 /// The longest rim of a subject, in roots of its area; a square's is 4.
 const MAX_RIM_LENGTH: f32 = 11.0;

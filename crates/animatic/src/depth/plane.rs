@@ -34,21 +34,21 @@ impl FloatPlane {
         }
     }
 
-    pub(super) fn map(&self, with: impl Fn(f32) -> f32) -> Self {
+    pub(super) fn map(&self, function: impl Fn(f32) -> f32) -> Self {
         Self {
             width: self.width,
             height: self.height,
-            values: self.values.iter().map(|v| with(*v)).collect(),
+            values: self.values.iter().map(|v| function(*v)).collect(),
         }
     }
 
     /// Joins two planes of one size, pixel by pixel.
-    pub(super) fn zip(&self, other: &Self, with: impl Fn(f32, f32) -> f32) -> Self {
+    pub(super) fn zip(&self, other: &Self, function: impl Fn(f32, f32) -> f32) -> Self {
         let pairs = self.values.iter().zip(&other.values);
         Self {
             width: self.width,
             height: self.height,
-            values: pairs.map(|(a, b)| with(*a, *b)).collect(),
+            values: pairs.map(|(a, b)| function(*a, *b)).collect(),
         }
     }
 
@@ -56,7 +56,7 @@ impl FloatPlane {
     pub(super) fn normalised(&self) -> Self {
         let mut sorted = self.values.clone();
         sorted.sort_unstable_by(f32::total_cmp);
-        let at = |share: f32| {
+        let percentile = |share: f32| {
             let last = sorted.len().saturating_sub(1);
             sorted
                 .get((last as f32 * share) as usize)
@@ -64,7 +64,7 @@ impl FloatPlane {
                 .unwrap_or(0.0)
         };
         // Percentiles and not the extremes: a single odd pixel would squeeze all others together.
-        let (low, high) = (at(0.02), at(0.98));
+        let (low, high) = (percentile(0.02), percentile(0.98));
         let range = (high - low).max(1e-6);
         self.map(|v| ((v - low) / range).clamp(0.0, 1.0))
     }
@@ -79,17 +79,17 @@ impl FloatPlane {
 
     /// The largest value within a square of `2 * radius + 1`.
     pub(super) fn dilated(&self, radius: usize) -> Self {
-        let along = |plane: &Self| {
+        let dilate_rows = |plane: &Self| {
             Self::new(plane.width, plane.height, |x, y| {
                 let row = &plane.values[y * plane.width..(y + 1) * plane.width];
-                let near = &row[x.saturating_sub(radius)..(x + radius + 1).min(plane.width)];
-                near.iter().copied().fold(0.0, f32::max)
+                let window = &row[x.saturating_sub(radius)..(x + radius + 1).min(plane.width)];
+                window.iter().copied().fold(0.0, f32::max)
             })
         };
-        along(&along(self).transposed()).transposed()
+        dilate_rows(&dilate_rows(self).transposed()).transposed()
     }
 
-    /// The value at a place, both 0 to 1 across the plane, interpolated.
+    /// The value at a position, `u` and `v` from 0 to 1 across the plane, interpolated.
     #[inline]
     pub(super) fn sample_at(&self, u: f32, v: f32) -> f32 {
         let last = (self.width - 1, self.height - 1);
@@ -152,15 +152,15 @@ impl GuidedFilter {
         radius: usize,
         softness: f32,
     ) -> Self {
-        let (mean, middle) = (plane.blurred(radius), guide.blurred(radius));
+        let (plane_mean, guide_mean) = (plane.blurred(radius), guide.blurred(radius));
         let cross = plane.zip(guide, |p, g| p * g).blurred(radius);
         let square = guide.map(|g| g * g).blurred(radius);
-        let covariance = cross.zip(&mean.zip(&middle, |a, b| a * b), |a, b| a - b);
-        let variance = square.zip(&middle, |s, m| s - m * m);
+        let covariance = cross.zip(&plane_mean.zip(&guide_mean, |a, b| a * b), |a, b| a - b);
+        let variance = square.zip(&guide_mean, |s, m| s - m * m);
         // The paper's linear model in each window: slope and offset that map the guide to the
         // plane. Rounding can make the variance of a flat window negative.
         let slope = covariance.zip(&variance, |c, v| c / (v.max(0.0) + softness));
-        let offset = mean.zip(&slope.zip(&middle, |s, m| s * m), |m, s| m - s);
+        let offset = plane_mean.zip(&slope.zip(&guide_mean, |s, m| s * m), |m, s| m - s);
         Self {
             // Many windows contain a pixel, so the paper takes the mean of their slopes and
             // offsets.

@@ -38,17 +38,17 @@ fn every_phrase_of_the_tables_is_on_the_page() {
 
 #[test]
 fn every_example_on_the_page_is_understood() {
-    let nothing = Direction::parse("").interpretation();
+    let default_lines = Direction::parse("").interpretation();
     let lines = table("## Direction");
     assert!(lines.len() > 8);
     for line in lines {
         let examples = line.rsplit('|').nth(1).unwrap_or_default();
         assert!(!quoted(examples).is_empty(), "{line}");
         for example in quoted(examples) {
-            let understood = Direction::parse(example).interpretation();
-            assert_ne!(understood, nothing, "{example}");
-            let refused = understood.iter().any(|words| words.starts_with("not "));
-            assert!(!refused, "{example}: {understood:?}");
+            let interpretation = Direction::parse(example).interpretation();
+            assert_ne!(interpretation, default_lines, "{example}");
+            let refused = interpretation.iter().any(|sentence| sentence.starts_with("not "));
+            assert!(!refused, "{example}: {interpretation:?}");
         }
     }
 }

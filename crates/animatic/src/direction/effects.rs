@@ -9,25 +9,25 @@ use crate::sound::Ambience;
 
 /// The looks named, each once.
 pub(super) fn looks(clauses: &[Clause]) -> Vec<FilmLook> {
-    deduplicate(find(clauses, LOOKS).iter().map(|hit| hit.means))
+    deduplicate(find(clauses, LOOKS).iter().map(|hit| hit.meaning))
 }
 
 /// The weather named, each kind once.
 pub(super) fn weather(clauses: &[Clause]) -> Vec<WeatherEffect> {
-    let mut found: Vec<WeatherEffect> = Vec::new();
+    let mut effects: Vec<WeatherEffect> = Vec::new();
     for hit in find(clauses, WEATHER) {
-        let (particles, own) = hit.means;
-        if found.iter().all(|w| w.particles != particles) {
+        let (particles, default_amount) = hit.meaning;
+        if effects.iter().all(|w| w.particles != particles) {
             // The prompt's own word wins over what the phrase implies: "heavy drizzle".
-            let amount = amount_before(&hit).unwrap_or(own);
-            found.push(WeatherEffect { particles, amount });
+            let amount = amount_before(&hit).unwrap_or(default_amount);
+            effects.push(WeatherEffect { particles, amount });
         }
     }
-    found
+    effects
 }
 
 fn amount_before<T>(hit: &PhraseMatch<'_, T>) -> Option<ParticleAmount> {
-    hit.clause[hit.at.saturating_sub(2)..hit.at]
+    hit.clause[hit.start.saturating_sub(2)..hit.start]
         .iter()
         .rev()
         .find_map(|word| {
@@ -46,13 +46,13 @@ pub(super) fn fades(clauses: &[Clause]) -> (Option<FadeColour>, Option<FadeColou
     let mut fades = (None, None);
     for hit in find(clauses, FADES) {
         // Six words reach the colour in "fade in very slowly from white".
-        let rest = hit.clause.iter().skip(hit.at).take(6);
+        let rest = hit.clause.iter().skip(hit.start).take(6);
         let colour = if rest.clone().any(|word| word == "white") {
             FadeColour::White
         } else {
             FadeColour::Black
         };
-        let (first, last) = hit.means;
+        let (first, last) = hit.meaning;
         if first {
             fades.0 = fades.0.or(Some(colour));
         }
@@ -65,27 +65,27 @@ pub(super) fn fades(clauses: &[Clause]) -> (Option<FadeColour>, Option<FadeColou
 }
 
 pub(super) fn easing(clauses: &[Clause]) -> Option<Easing> {
-    find(clauses, EASING).first().map(|hit| hit.means)
+    find(clauses, EASING).first().map(|hit| hit.meaning)
 }
 
 /// The sounds named, each once.
 pub(super) fn ambience(clauses: &[Clause]) -> Vec<Ambience> {
-    deduplicate(find(clauses, SOUNDS).iter().map(|hit| hit.means))
+    deduplicate(find(clauses, SOUNDS).iter().map(|hit| hit.meaning))
 }
 
 /// Phrases for what cannot be done, as in the table.
 pub(super) fn unsupported_phrases(clauses: &[Clause]) -> Vec<&'static str> {
-    deduplicate(find(clauses, UNSUPPORTED).iter().map(|hit| hit.means))
+    deduplicate(find(clauses, UNSUPPORTED).iter().map(|hit| hit.meaning))
 }
 
 fn deduplicate<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
-    let mut found = Vec::new();
+    let mut unique = Vec::new();
     for value in values {
-        if !found.contains(&value) {
-            found.push(value);
+        if !unique.contains(&value) {
+            unique.push(value);
         }
     }
-    found
+    unique
 }
 
 impl FilmLook {
@@ -111,7 +111,7 @@ impl WeatherEffect {
             ParticleAmount::Usual => "",
             ParticleAmount::Heavy => "heavy ",
         };
-        let what = match self.particles {
+        let particles = match self.particles {
             ParticleKind::Rain => "rain",
             ParticleKind::Snow => "falling snow",
             ParticleKind::Fog => "fog",
@@ -120,7 +120,7 @@ impl WeatherEffect {
             ParticleKind::Stars => "twinkling stars",
             ParticleKind::Confetti => "confetti",
         };
-        format!("{amount}{what}")
+        format!("{amount}{particles}")
     }
 }
 

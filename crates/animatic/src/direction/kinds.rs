@@ -236,10 +236,10 @@ impl FrameShape {
     /// The shape nearest to a picture of this size.
     pub fn nearest((width, height): (u32, u32)) -> Self {
         // Logarithms make 2:1 and 1:2 equally far from a square.
-        let wanted = (f64::from(width.max(1)) / f64::from(height.max(1))).ln();
+        let target = (f64::from(width.max(1)) / f64::from(height.max(1))).ln();
         let mut best = Self::Wide;
         for shape in Self::ALL {
-            if (shape.ratio().ln() - wanted).abs() < (best.ratio().ln() - wanted).abs() {
+            if (shape.ratio().ln() - target).abs() < (best.ratio().ln() - target).abs() {
                 best = shape;
             }
         }

@@ -126,8 +126,8 @@ impl Direction {
             };
             words.push(format!("{then}{}{note}", moves.join(" with ")));
         }
-        if let Some(named) = self.seconds {
-            words.push(length_words(named));
+        if let Some(seconds) = self.seconds {
+            words.push(length_words(seconds));
         }
         if let Some(shape) = self.shape {
             words.push(shape.words().to_owned());
@@ -155,27 +155,27 @@ impl Direction {
         words.extend(
             self.unsupported
                 .iter()
-                .map(|what| format!("not done: {what}")),
+                .map(|feature| format!("not done: {feature}")),
         );
         words
     }
 }
 
-fn length_words(named: f64) -> String {
+fn length_words(seconds: f64) -> String {
     // `RenderOptions::resolve` clamps in the same way. The caller gets the length that the film
     // gets, and why it is not the one in the prompt.
-    let taken = named.clamp(MIN_SECONDS, MAX_SECONDS);
-    let unit = if (taken - 1.0).abs() < 1e-9 {
+    let length = seconds.clamp(MIN_SECONDS, MAX_SECONDS);
+    let unit = if (length - 1.0).abs() < 1e-9 {
         "second"
     } else {
         "seconds"
     };
-    if named > MAX_SECONDS {
-        format!("{taken} {unit}, the longest offered")
-    } else if named < MIN_SECONDS {
-        format!("{taken} {unit}, the shortest offered")
+    if seconds > MAX_SECONDS {
+        format!("{length} {unit}, the longest offered")
+    } else if seconds < MIN_SECONDS {
+        format!("{length} {unit}, the shortest offered")
     } else {
-        format!("{taken} {unit}")
+        format!("{length} {unit}")
     }
 }
 

@@ -56,35 +56,35 @@ fn direction(prompt: &str) -> Direction {
 /// A move found in a clause, and the words it uses up.
 struct MoveMatch {
     kind: MoveKind,
-    from: usize,
-    to: usize,
+    start: usize,
+    end: usize,
 }
 
 fn legs(clauses: &[Clause]) -> Vec<ShotLeg> {
     let mut legs: Vec<ShotLeg> = Vec::new();
     let mut next_leg = false;
     for clause in clauses {
-        let mut at = 0;
-        let mut behind = 0;
-        while at < clause.len() {
-            if is_sequencer(&clause[at]) {
+        let mut index = 0;
+        let mut used_end = 0;
+        while index < clause.len() {
+            if is_sequencer(&clause[index]) {
                 // It holds until the next move, which may stand in a later clause: "then, slowly,
                 // pan left".
                 next_leg = true;
             }
-            let Some(found) = move_at(clause, behind, at) else {
-                at += 1;
+            let Some(move_match) = move_at(clause, used_end, index) else {
+                index += 1;
                 continue;
             };
-            let pace = pace_around(clause, behind, &found);
+            let pace = pace_around(clause, used_end, &move_match);
             // A negated move uses up its words as well. Otherwise they could become part of the
             // next move.
-            (at, behind) = (found.to, found.to);
-            if !is_negated(clause, found.from) {
-                join(
+            (index, used_end) = (move_match.end, move_match.end);
+            if !is_negated(clause, move_match.start) {
+                add_move(
                     &mut legs,
                     CameraMove {
-                        kind: found.kind,
+                        kind: move_match.kind,
                         pace,
                     },
                     next_leg,
@@ -97,12 +97,12 @@ fn legs(clauses: &[Clause]) -> Vec<ShotLeg> {
 }
 
 /// Puts a move into the current leg, or into a new one.
-fn join(legs: &mut Vec<ShotLeg>, the_move: CameraMove, next_leg: bool) {
+fn add_move(legs: &mut Vec<ShotLeg>, camera_move: CameraMove, next_leg: bool) {
     // Nothing in a prompt is an error, so further legs are left out without a message.
     if next_leg && legs.len() >= MAX_LEGS {
         return;
     }
-    let axis = the_move.kind.axis();
+    let axis = camera_move.kind.axis();
     match legs.last_mut() {
         Some(leg) if !next_leg => {
             // A static camera never joins a move: "the camera pans left with the frame static" is a
@@ -114,123 +114,127 @@ fn join(legs: &mut Vec<ShotLeg>, the_move: CameraMove, next_leg: bool) {
             leg.moves.retain(|m| m.kind != MoveKind::Static);
             // A move that is named twice is still one move. Without this check its axis would be
             // taken, and it would start a separate leg.
-            if leg.moves.iter().any(|m| m.kind == the_move.kind) {
+            if leg.moves.iter().any(|m| m.kind == camera_move.kind) {
                 return;
             }
             // Two moves on one axis would add up or cancel each other, so the second one comes
             // later.
             if leg.moves.iter().any(|m| m.kind.axis() == axis) {
-                join(legs, the_move, true);
+                add_move(legs, camera_move, true);
             } else {
-                leg.moves.push(the_move);
+                leg.moves.push(camera_move);
             }
         }
         _ => legs.push(ShotLeg {
-            moves: vec![the_move],
+            moves: vec![camera_move],
         }),
     }
 }
 
-fn move_at(clause: &[String], behind: usize, at: usize) -> Option<MoveMatch> {
-    handheld_at(clause, at)
-        .or_else(|| static_at(clause, at))
-        .or_else(|| verb_at(clause, behind, at))
+fn move_at(clause: &[String], used_end: usize, index: usize) -> Option<MoveMatch> {
+    handheld_at(clause, index)
+        .or_else(|| static_at(clause, index))
+        .or_else(|| verb_at(clause, used_end, index))
 }
 
-fn handheld_at(clause: &[String], at: usize) -> Option<MoveMatch> {
-    let to = match (clause[at].as_str(), word(clause, at + 1)) {
-        ("handheld", _) => at + 1,
+fn handheld_at(clause: &[String], index: usize) -> Option<MoveMatch> {
+    let end = match (clause[index].as_str(), word(clause, index + 1)) {
+        ("handheld", _) => index + 1,
         // The tokeniser splits at hyphens: "hand-held" arrives as two words.
-        ("hand", "held") | ("shaky", "cam" | "camera") => at + 2,
+        ("hand", "held") | ("shaky", "cam" | "camera") => index + 2,
         _ => return None,
     };
     Some(MoveMatch {
         kind: MoveKind::Handheld,
-        from: at,
-        to,
+        start: index,
+        end,
     })
 }
 
-fn static_at(clause: &[String], at: usize) -> Option<MoveMatch> {
-    let next = word(clause, at + 1);
-    let to = match (clause[at].as_str(), next) {
+fn static_at(clause: &[String], index: usize) -> Option<MoveMatch> {
+    let next = word(clause, index + 1);
+    let end = match (clause[index].as_str(), next) {
         // "No" is part of the phrase. `is_negated` looks only at the words before it, so it does
         // not turn the phrase into its opposite.
-        ("locked" | "lock", "off" | "down") | ("no", "movement" | "motion") => at + 2,
-        ("static" | "still" | "locked" | "fixed" | "stationary" | "motionless", _) => at + 1,
-        ("no", "camera") if matches!(word(clause, at + 2), "movement" | "move" | "motion") => {
-            at + 3
+        ("locked" | "lock", "off" | "down") | ("no", "movement" | "motion") => index + 2,
+        ("static" | "still" | "locked" | "fixed" | "stationary" | "motionless", _) => index + 1,
+        ("no", "camera") if matches!(word(clause, index + 2), "movement" | "move" | "motion") => {
+            index + 3
         }
         _ => return None,
     };
     // "Still life" and "static on the radio" are subjects: the word must be next to a camera word
     // or a word of holding, or alone in its clause. Three words back reach "the camera is almost
     // still".
-    let beside = |i: Option<&String>| {
+    let is_context = |i: Option<&String>| {
         i.is_some_and(|w| {
             is_camera_word(w) || matches!(w.as_str(), "hold" | "stay" | "stays" | "keep" | "tripod")
         })
     };
-    let alone = clause.iter().all(|w| is_direction_word(w));
-    let near = (at.saturating_sub(3)..at).any(|i| beside(clause.get(i))) || beside(clause.get(to));
-    (alone || near || clause[at] == "no").then_some(MoveMatch {
+    let is_alone = clause.iter().all(|w| is_direction_word(w));
+    let has_context = (index.saturating_sub(3)..index).any(|i| is_context(clause.get(i))) || is_context(clause.get(end));
+    (is_alone || has_context || clause[index] == "no").then_some(MoveMatch {
         kind: MoveKind::Static,
-        from: at,
-        to,
+        start: index,
+        end,
     })
 }
 
-/// `behind` is the end of the previous move, whose words are used up.
-fn verb_at(clause: &[String], behind: usize, at: usize) -> Option<MoveMatch> {
+/// `used_end` is the end of the previous move, whose words are used up.
+fn verb_at(clause: &[String], used_end: usize, index: usize) -> Option<MoveMatch> {
     // The Ken Burns effect is a slow move over a still picture. The name gives no direction, so it
     // is read as the most usual one.
-    if clause[at] == "ken" && word(clause, at + 1) == "burns" {
+    if clause[index] == "ken" && word(clause, index + 1) == "burns" {
         return Some(MoveMatch {
             kind: MoveKind::PushIn,
-            from: at,
-            to: at + 2,
+            start: index,
+            end: index + 2,
         });
     }
-    let verb = words::verb(&clause[at])?;
+    let verb = words::verb(&clause[index])?;
     // "Left pan", "a clockwise roll". A word that the previous move used up does not count again:
     // "left pan pan" is one pan.
-    let before = at
+    let kind_before = index
         .checked_sub(1)
-        .filter(|i| *i >= behind)
+        .filter(|i| *i >= used_end)
         .and_then(|i| words::move_direction(&clause[i]))
         .and_then(|towards| kind(verb, towards));
-    let after = direction_after(clause, at, verb);
-    match (after, before) {
+    let kind_after = direction_after(clause, index, verb);
+    match (kind_after, kind_before) {
         // "A train moving forward" is a subject, so verbs of travel need a camera word next to
         // them.
-        (Some((kind, to)), _) if verb != CameraVerb::Travel || near_camera(clause, at) => {
-            Some(MoveMatch { kind, from: at, to })
+        (Some((kind, end)), _) if verb != CameraVerb::Travel || near_camera(clause, index) => {
+            Some(MoveMatch {
+                kind,
+                start: index,
+                end,
+            })
         }
         // "Back" counts as a verb like "pull", so "out back" and "away back" would be moves.
         (None, Some(kind)) if verb != CameraVerb::Travel && verb != CameraVerb::Pull => {
             Some(MoveMatch {
                 kind,
-                from: at - 1,
-                to: at + 1,
+                start: index - 1,
+                end: index + 1,
             })
         }
         _ => {
-            let kind = undirected_move(clause, at, verb)?;
+            let kind = undirected_move(clause, index, verb)?;
             Some(MoveMatch {
                 kind,
-                from: at,
-                to: at + 1,
+                start: index,
+                end: index + 1,
             })
         }
     }
 }
 
 /// Looks after a verb for its direction; "from left to right" means right.
-fn direction_after(clause: &[String], at: usize, verb: CameraVerb) -> Option<(MoveKind, usize)> {
-    let mut found = None;
+fn direction_after(clause: &[String], index: usize, verb: CameraVerb) -> Option<(MoveKind, usize)> {
+    let mut last_match = None;
     // Five words are enough for "pan very slowly to the left"; further away it belongs to the
     // scene.
-    for i in at + 1..(at + 6).min(clause.len()) {
+    for i in index + 1..(index + 6).min(clause.len()) {
         let w = clause[i].as_str();
         let towards = match w {
             // The tokeniser splits at hyphens: "counter-clockwise" arrives as two words.
@@ -240,18 +244,18 @@ fn direction_after(clause: &[String], at: usize, verb: CameraVerb) -> Option<(Mo
             _ => words::move_direction(w),
         };
         match towards.and_then(|t| kind(verb, t)) {
-            Some(kind) => found = Some((kind, i + 1)),
+            Some(kind) => last_match = Some((kind, i + 1)),
             // "Towards" is a direction and a filler: a dolly goes towards something, but a pan goes
             // "towards the left".
             None if is_filler(w) => {}
             None => break,
         }
         // Only "left to right" continues after the first word of direction.
-        if found.is_some() && word(clause, i + 1) != "to" && word(clause, i) != "to" {
+        if last_match.is_some() && word(clause, i + 1) != "to" && word(clause, i) != "to" {
             break;
         }
     }
-    found
+    last_match
 }
 
 /// The move for a verb with a direction; `None` if the two don't go together.
@@ -290,73 +294,73 @@ fn kind(verb: CameraVerb, towards: MoveDirection) -> Option<MoveKind> {
 }
 
 /// The move for a verb without a direction, if it is clearly meant for the camera.
-fn undirected_move(clause: &[String], at: usize, verb: CameraVerb) -> Option<MoveKind> {
-    let camera = near_camera(clause, at);
-    let paced = (at.saturating_sub(2)..at).any(|i| words::pace(&clause[i]).is_some());
+fn undirected_move(clause: &[String], index: usize, verb: CameraVerb) -> Option<MoveKind> {
+    let has_camera_word = near_camera(clause, index);
+    let has_pace = (index.saturating_sub(2)..index).any(|i| words::pace(&clause[i]).is_some());
     // At the start of its clause a verb is an instruction; later it may describe the scene.
-    let opens = clause[..at].iter().all(|w| is_joiner(w) || is_filler(w));
-    let around = matches!(
-        word(clause, at + 1),
+    let opens_clause = clause[..index].iter().all(|w| is_joiner(w) || is_filler(w));
+    let has_around = matches!(
+        word(clause, index + 1),
         "around" | "across" | "over" | "along" | "round"
     );
     match verb {
-        CameraVerb::Zoom if camera || paced || opens => Some(MoveKind::ZoomIn),
-        CameraVerb::Dolly if camera || paced || opens => Some(MoveKind::PushIn),
+        CameraVerb::Zoom if has_camera_word || has_pace || opens_clause => Some(MoveKind::ZoomIn),
+        CameraVerb::Dolly if has_camera_word || has_pace || opens_clause => Some(MoveKind::PushIn),
         // A pan is also a pot: at the start of a clause it must be followed by "around" or
         // "across".
-        CameraVerb::Pan if camera || paced || clause.len() == 1 || (opens && around) => {
+        CameraVerb::Pan if has_camera_word || has_pace || clause.len() == 1 || (opens_clause && has_around) => {
             Some(MoveKind::PanRight)
         }
         // "Panning" cannot mean the pot.
-        CameraVerb::Pan if matches!(clause[at].as_str(), "panning") => Some(MoveKind::PanRight),
+        CameraVerb::Pan if matches!(clause[index].as_str(), "panning") => Some(MoveKind::PanRight),
         // Trucks, tracks and cranes are things in the scene; "crane shot" names the move.
-        CameraVerb::Truck if word(clause, at + 1) == "shot" => Some(MoveKind::TruckRight),
-        CameraVerb::Pedestal if word(clause, at + 1) == "shot" => Some(MoveKind::PedestalUp),
+        CameraVerb::Truck if word(clause, index + 1) == "shot" => Some(MoveKind::TruckRight),
+        CameraVerb::Pedestal if word(clause, index + 1) == "shot" => Some(MoveKind::PedestalUp),
         // Of the verbs of travel, only "rise" contains a direction.
-        CameraVerb::Travel if camera && clause[at].starts_with("ris") => Some(MoveKind::PedestalUp),
-        CameraVerb::Tilt if camera && around => Some(MoveKind::TiltUp),
+        CameraVerb::Travel if has_camera_word && clause[index].starts_with("ris") => Some(MoveKind::PedestalUp),
+        CameraVerb::Tilt if has_camera_word && has_around => Some(MoveKind::TiltUp),
         // A sushi roll is food; in a clause of nothing but direction only the camera can roll.
         CameraVerb::Roll
-            if clause[at].starts_with("roll")
-                && (camera || clause.iter().all(|w| is_direction_word(w))) =>
+            if clause[index].starts_with("roll")
+                && (has_camera_word || clause.iter().all(|w| is_direction_word(w))) =>
         {
             Some(MoveKind::RollClockwise)
         }
-        CameraVerb::Orbit if camera || paced || (opens && (around || clause.len() == 1)) => {
+        CameraVerb::Orbit if has_camera_word || has_pace || (opens_clause && (has_around || clause.len() == 1)) => {
             Some(MoveKind::OrbitRight)
         }
         _ => None,
     }
 }
 
-fn near_camera(clause: &[String], at: usize) -> bool {
-    (at.saturating_sub(3)..at).any(|i| is_camera_word(&clause[i]))
-        || is_camera_word(word(clause, at + 1))
+fn near_camera(clause: &[String], index: usize) -> bool {
+    (index.saturating_sub(3)..index).any(|i| is_camera_word(&clause[i]))
+        || is_camera_word(word(clause, index + 1))
 }
 
 /// The pace nearest to a move, but not across a joining word or inside the previous move.
-fn pace_around(clause: &[String], behind: usize, found: &MoveMatch) -> MovePace {
-    let inside = clause[found.from..found.to].iter();
-    let ahead = clause[found.to..]
+fn pace_around(clause: &[String], used_end: usize, move_match: &MoveMatch) -> MovePace {
+    let inside = clause[move_match.start..move_match.end].iter();
+    let after = clause[move_match.end..]
         .iter()
         .take(3)
         .take_while(|w| !is_joiner(w));
-    let start = behind.max(found.from.saturating_sub(3));
-    let back = clause[start..found.from]
+    let start = used_end.max(move_match.start.saturating_sub(3));
+    let before = clause[start..move_match.start]
         .iter()
         .rev()
         .take_while(|w| !is_joiner(w));
     // The words before a move come ahead of those behind it: without a joining word, those may be
     // the next move's ("slow pan left fast zoom in").
     inside
-        .chain(back)
-        .chain(ahead)
+        .chain(before)
+        .chain(after)
         .find_map(|w| words::pace(w))
         .unwrap_or_default()
 }
 
-fn is_negated(clause: &[String], from: usize) -> bool {
-    clause[from.saturating_sub(3)..from]
+fn is_negated(clause: &[String], start: usize) -> bool {
+    clause[start.saturating_sub(3)..start]
         .iter()
         .rev()
         // A negation ends here: "not zooming but panning left" asks for the pan.
@@ -366,30 +370,30 @@ fn is_negated(clause: &[String], from: usize) -> bool {
 
 /// The first length in a clause, in seconds.
 fn seconds(clause: &[String]) -> Option<f64> {
-    (0..clause.len()).find_map(|at| {
+    (0..clause.len()).find_map(|index| {
         // "after 2 seconds" is a moment, not a length.
-        let previous = at.checked_sub(1).map_or("", |i| clause[i].as_str());
+        let previous = index.checked_sub(1).map_or("", |i| clause[i].as_str());
         if matches!(
             previous,
             "after" | "at" | "every" | "within" | "last" | "first" | "by"
         ) {
             return None;
         }
-        let text = clause[at].as_str();
+        let text = clause[index].as_str();
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         let suffix = &text[digits.len()..];
         let value = if suffix.is_empty() {
-            number(digits)? * words::unit(word(clause, at + 1))?
+            number(digits)? * words::unit(word(clause, index + 1))?
         } else if digits.is_empty() {
-            words::number_word(text)? * words::unit(word(clause, at + 1))?
+            words::number_word(text)? * words::unit(word(clause, index + 1))?
         } else {
             let value = number(digits)? * words::unit(suffix)?;
             // "The 80s" and "1980s" are decades, and so may be "20s"; "for 20s" can only be a
             // length, and so is "20s" between two commas.
-            let alone = previous == "for" || clause.len() == 1;
-            let decade =
-                suffix == "s" && (value > 60.0 || (value >= 20.0 && value % 10.0 == 0.0 && !alone));
-            if decade || matches!(previous, "the" | "early" | "late" | "mid") {
+            let is_alone = previous == "for" || clause.len() == 1;
+            let is_decade =
+                suffix == "s" && (value > 60.0 || (value >= 20.0 && value % 10.0 == 0.0 && !is_alone));
+            if is_decade || matches!(previous, "the" | "early" | "late" | "mid") {
                 return None;
             }
             value
@@ -399,16 +403,16 @@ fn seconds(clause: &[String]) -> Option<f64> {
 }
 
 fn number(digits: &str) -> Option<f64> {
-    let plain = digits.chars().all(|c| c.is_ascii_digit() || c == '.');
-    (plain && digits.len() <= 8)
+    let is_plain = digits.chars().all(|c| c.is_ascii_digit() || c == '.');
+    (is_plain && digits.len() <= 8)
         .then(|| digits.parse().ok())
         .flatten()
 }
 
 /// The first shape named in a clause.
 fn shape(clause: &[String]) -> Option<FrameShape> {
-    (0..clause.len()).find_map(|at| {
-        let exact = match clause[at].as_str() {
+    (0..clause.len()).find_map(|index| {
+        let exact = match clause[index].as_str() {
             "16:9" | "16x9" | "widescreen" => Some(FrameShape::Wide),
             "9:16" | "9x16" => Some(FrameShape::Vertical),
             "1:1" | "1x1" => Some(FrameShape::Square),
@@ -418,30 +422,30 @@ fn shape(clause: &[String]) -> Option<FrameShape> {
             | "anamorphic" => Some(FrameShape::Cinema),
             _ => None,
         };
-        exact.or_else(|| loose_shape(clause, at))
+        exact.or_else(|| loose_shape(clause, index))
     })
 }
 
 /// A shape word that counts only next to certain words.
-fn loose_shape(clause: &[String], at: usize) -> Option<FrameShape> {
-    let shape = match clause[at].as_str() {
+fn loose_shape(clause: &[String], index: usize) -> Option<FrameShape> {
+    let shape = match clause[index].as_str() {
         "vertical" | "vertically" | "portrait" => FrameShape::Vertical,
         "square" => FrameShape::Square,
         "landscape" | "horizontal" => FrameShape::Wide,
         "cinematic" | "cinema" => FrameShape::Cinema,
         _ => return None,
     };
-    let previous = at.checked_sub(1).map_or("", |i| clause[i].as_str());
-    let next = word(clause, at + 1);
-    let last = at + 1 == clause.len();
-    let alone = clause.iter().all(|w| is_direction_word(w));
-    let by_format = is_format_word(next) || is_format_word(previous);
+    let previous = index.checked_sub(1).map_or("", |i| clause[i].as_str());
+    let next = word(clause, index + 1);
+    let is_last = index + 1 == clause.len();
+    let is_alone = clause.iter().all(|w| is_direction_word(w));
+    let is_near_format = is_format_word(next) || is_format_word(previous);
     // "In portrait" at the end is about the frame; "in portrait lighting" is not.
-    (alone || by_format || (last && previous == "in")).then_some(shape)
+    (is_alone || is_near_format || (is_last && previous == "in")).then_some(shape)
 }
 
-fn word(clause: &[String], at: usize) -> &str {
-    clause.get(at).map_or("", String::as_str)
+fn word(clause: &[String], index: usize) -> &str {
+    clause.get(index).map_or("", String::as_str)
 }
 
 /// With more legs there is no time for any of them.

@@ -7,7 +7,7 @@ use super::words::{Clause, is_direction_word, is_negation};
 /// A phrase, in lower case with single spaces, and its meaning.
 pub(super) struct TablePhrase<T: 'static> {
     pub(super) words: &'static str,
-    pub(super) means: T,
+    pub(super) meaning: T,
     pub(super) context: PhraseContext,
 }
 
@@ -25,10 +25,10 @@ pub(super) enum PhraseContext {
 /// A phrase that was found.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PhraseMatch<'a, T> {
-    pub(super) means: T,
+    pub(super) meaning: T,
     pub(super) clause: &'a Clause,
     /// Where it begins in the clause.
-    pub(super) at: usize,
+    pub(super) start: usize,
 }
 
 /// Finds every phrase of a table, in the order of the prompt. If several start at the same word,
@@ -39,30 +39,30 @@ pub(super) fn find<'a, T: Copy>(
 ) -> Vec<PhraseMatch<'a, T>> {
     let mut hits = Vec::new();
     for clause in clauses {
-        let mut at = 0;
-        while at < clause.len() {
+        let mut start = 0;
+        while start < clause.len() {
             let hit = table.iter().find_map(|phrase| {
-                let length = matches_at(clause, at, phrase.words)?;
-                let counts = context_matches(clause, at, length, phrase.context);
-                (counts && !is_denied(clause, at)).then_some((phrase.means, length))
+                let length = matches_at(clause, start, phrase.words)?;
+                let counts = context_matches(clause, start, length, phrase.context);
+                (counts && !is_denied(clause, start)).then_some((phrase.meaning, length))
             });
-            let Some((means, length)) = hit else {
-                at += 1;
+            let Some((meaning, length)) = hit else {
+                start += 1;
                 continue;
             };
-            hits.push(PhraseMatch { means, clause, at });
+            hits.push(PhraseMatch { meaning, clause, start });
             // The words are used up: "film grain" must not count a second time as "grain".
-            at += length;
+            start += length;
         }
     }
     hits
 }
 
-/// The number of words of the phrase, if it is at this place.
-fn matches_at(clause: &Clause, at: usize, phrase: &str) -> Option<usize> {
+/// The number of words of the phrase, if it starts here.
+fn matches_at(clause: &Clause, start: usize, phrase: &str) -> Option<usize> {
     // Compares the text directly: most phrases differ in their first letters.
     let mut rest = phrase;
-    for (word, length) in clause[at..].iter().zip(1..) {
+    for (word, length) in clause[start..].iter().zip(1..) {
         rest = rest.strip_prefix(word.as_str())?;
         if rest.is_empty() {
             return Some(length);
@@ -72,23 +72,23 @@ fn matches_at(clause: &Clause, at: usize, phrase: &str) -> Option<usize> {
     None
 }
 
-fn context_matches(clause: &Clause, at: usize, length: usize, counts: PhraseContext) -> bool {
-    let (neighbours, may_stand_alone) = match counts {
+fn context_matches(clause: &Clause, start: usize, length: usize, context: PhraseContext) -> bool {
+    let (neighbours, may_stand_alone) = match context {
         PhraseContext::Always => return true,
         PhraseContext::Near(neighbours) => (neighbours, true),
         PhraseContext::OnlyNear(neighbours) => (neighbours, false),
     };
-    let is_one = |word: &String| neighbours.contains(&word.as_str());
+    let is_neighbour = |word: &String| neighbours.contains(&word.as_str());
     // Two words reach across one small word: "sound of rain", "warm evening light".
-    let beside = clause[at.saturating_sub(2)..at].iter().any(is_one)
-        || clause[at + length..].iter().take(2).any(is_one);
-    let mut others = clause[..at].iter().chain(&clause[at + length..]);
-    beside || (may_stand_alone && others.all(|word| is_direction_word(word) || is_measure(word)))
+    let has_neighbour = clause[start.saturating_sub(2)..start].iter().any(is_neighbour)
+        || clause[start + length..].iter().take(2).any(is_neighbour);
+    let mut others = clause[..start].iter().chain(&clause[start + length..]);
+    has_neighbour || (may_stand_alone && others.all(|word| is_direction_word(word) || is_measure(word)))
 }
 
 /// "No rain", "without a vignette", "after the rain".
-fn is_denied(clause: &Clause, at: usize) -> bool {
-    clause[at.saturating_sub(3)..at]
+fn is_denied(clause: &Clause, start: usize) -> bool {
+    clause[start.saturating_sub(3)..start]
         .iter()
         .rev()
         // A denial does not reach across these words: "no people and rain" asks for rain.

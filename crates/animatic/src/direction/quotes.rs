@@ -8,24 +8,24 @@ pub(super) fn extract_quotes(prompt: &str) -> (String, Vec<String>) {
     let mut rest = String::with_capacity(prompt.len());
     let mut quotes = Vec::new();
     let mut text = prompt;
-    while let Some((at, open)) = text.char_indices().find(|(_, c)| closing(*c).is_some()) {
-        let inside = &text[at + open.len_utf8()..];
+    while let Some((start, open)) = text.char_indices().find(|(_, c)| closing(*c).is_some()) {
+        let inside = &text[start + open.len_utf8()..];
         let end = closing(open).and_then(|close| inside.find(close));
-        rest.push_str(&text[..at]);
+        rest.push_str(&text[..start]);
         // A quote that is never closed is a slip, or an inch mark: the rest of the prompt stays
         // direction.
         let Some(end) = end else {
-            rest.push_str(&text[at..]);
+            rest.push_str(&text[start..]);
             return (rest, quotes);
         };
-        let words = inside[..end]
+        let quote = inside[..end]
             .split_whitespace()
             .collect::<Vec<_>>()
             .join(" ");
-        if words.chars().any(char::is_alphanumeric) {
+        if quote.chars().any(char::is_alphanumeric) {
             // A quote separates the words around it.
             rest.push_str(", ");
-            quotes.push(words);
+            quotes.push(quote);
         }
         let close = inside[end..].chars().next().map_or(1, char::len_utf8);
         text = &inside[end + close..];
@@ -73,9 +73,9 @@ mod tests {
             ("\"  \" static", " static", vec![]),
             ("\"two\n lines\"", ", ", vec!["two lines"]),
         ] {
-            let (left, found) = extract_quotes(prompt);
+            let (text, titles) = extract_quotes(prompt);
             assert_eq!(
-                (left.as_str(), found),
+                (text.as_str(), titles),
                 (rest, quotes.iter().map(ToString::to_string).collect()),
                 "{prompt}"
             );

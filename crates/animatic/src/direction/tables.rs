@@ -8,11 +8,11 @@ use super::phrases::TablePhrase;
 use crate::sound::Ambience;
 
 /// A row of a table.
-const fn row<T>(words: &'static str, means: T, counts: PhraseContext) -> TablePhrase<T> {
+const fn row<T>(words: &'static str, meaning: T, context: PhraseContext) -> TablePhrase<T> {
     TablePhrase {
         words,
-        means,
-        context: counts,
+        meaning,
+        context,
     }
 }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn understood(prompt: &str) -> String {
+fn interpretation(prompt: &str) -> String {
     Direction::parse(prompt).interpretation().join("; ")
 }
 
@@ -59,7 +59,7 @@ fn moves_are_read_in_many_forms() {
         ),
         ("Ken Burns", "push in"),
     ] {
-        assert_eq!(understood(prompt), expected, "{prompt}");
+        assert_eq!(interpretation(prompt), expected, "{prompt}");
     }
 }
 
@@ -83,13 +83,13 @@ fn legs_follow_each_other_and_moves_join() {
             "pan left",
         ),
     ] {
-        assert_eq!(understood(prompt), expected, "{prompt}");
+        assert_eq!(interpretation(prompt), expected, "{prompt}");
     }
 }
 
 #[test]
 fn everyday_words_are_not_direction() {
-    let nothing = "slow push in (no camera move named)";
+    let default = "slow push in (no camera move named)";
     for prompt in [
         "",
         "a panda company in Japan",
@@ -112,7 +112,7 @@ fn everyday_words_are_not_direction() {
         "neon of the 80s",
         "a 1980s arcade",
     ] {
-        assert_eq!(understood(prompt), nothing, "{prompt}");
+        assert_eq!(interpretation(prompt), default, "{prompt}");
     }
 }
 
@@ -150,7 +150,7 @@ fn lengths_and_shapes() {
 }
 
 /// What a prompt is understood to say besides its camera move.
-fn besides(prompt: &str) -> String {
+fn effects_of(prompt: &str) -> String {
     Direction::parse(&format!("static. {prompt}")).interpretation()[1..].join("; ")
 }
 
@@ -206,7 +206,7 @@ fn effects_are_read_in_many_forms() {
         ("lens flare, bokeh", "not done: lens flare; not done: bokeh"),
         ("timelapse in 4k", "not done: time-lapse; not done: 4K"),
     ] {
-        assert_eq!(besides(prompt), expected, "{prompt}");
+        assert_eq!(effects_of(prompt), expected, "{prompt}");
     }
 }
 
@@ -229,7 +229,7 @@ fn everyday_words_are_no_effects() {
         "not in black and white",
         "it's the dog's cafe",
     ] {
-        assert_eq!(besides(prompt), "", "{prompt}");
+        assert_eq!(effects_of(prompt), "", "{prompt}");
     }
 }
 
@@ -241,14 +241,14 @@ fn quoted_words_are_shown_and_do_not_direct() {
         direction.interpretation().join("; "),
         "pan left; fade out to black; title “Zoom in, rain, 9 seconds”"
     );
-    let many = understood("\"a\" \"b\" \"c\" \"d\"");
+    let many = interpretation("\"a\" \"b\" \"c\" \"d\"");
     assert!(many.contains("not shown, too many titles: “d”"), "{many}");
 }
 
 #[test]
 fn a_length_outside_the_offer_is_said_to_be_cut() {
-    assert!(understood("static, 45 seconds").ends_with("20 seconds, the longest offered"));
-    assert!(understood("static, 0.2 seconds").ends_with("1 second, the shortest offered"));
+    assert!(interpretation("static, 45 seconds").ends_with("20 seconds, the longest offered"));
+    assert!(interpretation("static, 0.2 seconds").ends_with("1 second, the shortest offered"));
 }
 
 #[test]

@@ -9,7 +9,7 @@ pub(super) type Clause = Vec<String>;
 
 /// Cuts a prompt into clauses of words.
 ///
-/// A clause has at most [`LONGEST`] words, which bounds what looking around in one costs.
+/// A clause has at most [`MAX_CLAUSE_WORDS`] words, which bounds the cost of looking at neighbours.
 ///
 /// A word is a run of letters and digits. "." and ":" between digits belong to the word ("2.5",
 /// "16:9"), an apostrophe vanishes ("don't" is `dont`), a hyphen separates ("push-in").
@@ -17,10 +17,10 @@ pub(super) fn clauses(prompt: &str) -> Vec<Clause> {
     let mut clauses = vec![Clause::new()];
     let mut word = String::new();
     let mut chars = prompt.chars().peekable();
-    let mut before = ' ';
+    let mut previous = ' ';
     while let Some(c) = chars.next() {
         let next = chars.peek().copied().unwrap_or(' ');
-        let between_digits = before.is_ascii_digit() && next.is_ascii_digit();
+        let between_digits = previous.is_ascii_digit() && next.is_ascii_digit();
         if c.is_alphanumeric() || (matches!(c, '.' | ':') && between_digits) {
             word.extend(c.to_lowercase());
         // An apostrophe does not end a word: "don't" must arrive as one word, to be a negation.
@@ -30,7 +30,7 @@ pub(super) fn clauses(prompt: &str) -> Vec<Clause> {
                 clauses.push(Clause::new());
             }
         }
-        before = c;
+        previous = c;
     }
     end_word(&mut word, &mut clauses);
     clauses.retain(|clause| !clause.is_empty());
@@ -42,7 +42,7 @@ fn end_word(word: &mut String, clauses: &mut Vec<Clause>) {
         return;
     }
     match clauses.last_mut() {
-        Some(clause) if clause.len() < LONGEST => clause.push(std::mem::take(word)),
+        Some(clause) if clause.len() < MAX_CLAUSE_WORDS => clause.push(std::mem::take(word)),
         _ => clauses.push(vec![std::mem::take(word)]),
     }
 }
@@ -334,4 +334,4 @@ fn is_length_word(word: &str) -> bool {
 }
 
 /// Longer than any sentence of direction.
-const LONGEST: usize = 60;
+const MAX_CLAUSE_WORDS: usize = 60;

@@ -20,9 +20,9 @@ pub(super) fn lay_over(rgba: &[u8], ground: BackgroundFill) -> Vec<u8> {
     let mut rgb = Vec::with_capacity(rgba.len() / 4 * 3);
     for pixel in rgba.chunks_exact(4) {
         let alpha = u32::from(pixel[3]);
-        for (channel, under) in pixel.iter().zip(colour) {
+        for (channel, background) in pixel.iter().zip(colour) {
             let mixed =
-                (u32::from(*channel) * alpha + u32::from(under) * (255 - alpha) + 127) / 255;
+                (u32::from(*channel) * alpha + u32::from(background) * (255 - alpha) + 127) / 255;
             rgb.push(u8::try_from(mixed).unwrap_or(u8::MAX));
         }
     }
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn a_colour_shows_as_far_as_the_picture_lets_it() {
         let pixels = [200, 100, 0, 255, 200, 100, 0, 0, 200, 100, 0, 128];
-        let laid = lay_over(&pixels, BackgroundFill::Colour([0, 0, 100]));
-        assert_eq!(laid, [200, 100, 0, 0, 0, 100, 100, 50, 50]);
+        let rgb = lay_over(&pixels, BackgroundFill::Colour([0, 0, 100]));
+        assert_eq!(rgb, [200, 100, 0, 0, 0, 100, 100, 50, 50]);
     }
 }

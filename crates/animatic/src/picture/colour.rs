@@ -45,12 +45,12 @@ fn convert_rgb(
         layout,
         TransformOptions::default(),
     )?;
-    // In pieces, so that no second picture is held.
-    let mut stretch = [0; 1024 * 12];
-    for chunk in pixels.chunks_mut(stretch.len()) {
-        let done = &mut stretch[..chunk.len()];
-        transform.transform(chunk, done)?;
-        chunk.copy_from_slice(done);
+    // In pieces, so that there is no second picture in memory.
+    let mut buffer = [0; 1024 * 12];
+    for chunk in pixels.chunks_mut(buffer.len()) {
+        let output = &mut buffer[..chunk.len()];
+        transform.transform(chunk, output)?;
+        chunk.copy_from_slice(output);
     }
     Ok(())
 }
@@ -72,8 +72,8 @@ fn convert_grey(
     transform.transform(&greys, &mut table)?;
     for pixel in pixels.chunks_exact_mut(kind as usize) {
         if pixel[0] == pixel[1] && pixel[1] == pixel[2] {
-            let at = usize::from(pixel[0]) * 3;
-            pixel[..3].copy_from_slice(&table[at..at + 3]);
+            let start = usize::from(pixel[0]) * 3;
+            pixel[..3].copy_from_slice(&table[start..start + 3]);
         }
     }
     Ok(())
@@ -95,15 +95,15 @@ mod tests {
         let [r, g, b] = converted([200, 80, 60], &ColorProfile::new_display_p3());
         assert!(r > 206 && g < 80 && b < 60, "{r} {g} {b}");
         for grey in [0, 90, 255] {
-            let made = converted([grey; 3], &ColorProfile::new_display_p3());
+            let rgb = converted([grey; 3], &ColorProfile::new_display_p3());
             assert!(
-                made.iter().all(|v| v.abs_diff(grey) <= 1),
-                "{grey}: {made:?}"
+                rgb.iter().all(|v| v.abs_diff(grey) <= 1),
+                "{grey}: {rgb:?}"
             );
         }
-        let kept = converted([200, 80, 60], &ColorProfile::new_srgb());
+        let unchanged = converted([200, 80, 60], &ColorProfile::new_srgb());
         assert!(
-            kept.iter()
+            unchanged.iter()
                 .zip([200_u8, 80, 60])
                 .all(|(a, b)| a.abs_diff(b) <= 1)
         );

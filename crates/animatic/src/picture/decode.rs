@@ -58,7 +58,7 @@ pub fn decode_over(
 pub fn probe(bytes: &[u8], limits: &PictureLimits) -> Result<PictureInfo, PictureError> {
     catch_panics(|| {
         let (mut decoder, mut info) = open(bytes, limits)?;
-        if turns_on_its_side(orientation_of(&mut decoder)) {
+        if swaps_sides(orientation_of(&mut decoder)) {
             std::mem::swap(&mut info.width, &mut info.height);
         }
         Ok(info)
@@ -73,7 +73,7 @@ pub fn probe(bytes: &[u8], limits: &PictureLimits) -> Result<PictureInfo, Pictur
 fn catch_panics<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, PictureError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(PictureError::Damaged {
-            reason: "the decoder gave up on it".to_owned(),
+            reason: "the decoder failed".to_owned(),
         })
     })
 }
@@ -83,22 +83,22 @@ fn open<'a>(
     bytes: &'a [u8],
     limits: &PictureLimits,
 ) -> Result<(impl ImageDecoder + use<'a>, PictureInfo), PictureError> {
-    let (format, known) = PictureFormat::detect(bytes)?;
-    let mut reader = ImageReader::with_format(Cursor::new(bytes), known);
+    let (format, image_format) = PictureFormat::detect(bytes)?;
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), image_format);
     // Sides are checked below, where the message can have both the size and the limit.
-    let mut allowed = image::Limits::no_limits();
-    allowed.max_alloc = Some(limits.max_memory_bytes);
-    reader.limits(allowed);
+    let mut image_limits = image::Limits::no_limits();
+    image_limits.max_alloc = Some(limits.max_memory_bytes);
+    reader.limits(image_limits);
     let decoder = reader
         .into_decoder()
         .map_err(|error| translate(format, &error, limits))?;
     let (width, height) = decoder.dimensions();
     check_size(width, height, limits)?;
-    let demand = decode_cost::measure_cost(format, bytes, (width, height), limits)?;
+    let cost = decode_cost::measure_cost(format, bytes, (width, height), limits)?;
     let total_bytes = decoder.total_bytes();
     // A frame that is decoded apart has four bytes a pixel.
-    let apart = 4 * demand.frame_pixels;
-    if total_bytes + apart > limits.max_memory_bytes {
+    let frame_bytes = 4 * cost.frame_pixels;
+    if total_bytes + frame_bytes > limits.max_memory_bytes {
         return Err(too_much_memory(limits));
     }
     let pixels = u64::from(width) * u64::from(height);
@@ -108,8 +108,8 @@ fn open<'a>(
             format,
             width,
             height,
-            decoding_bytes: decoding_bytes(width, height, total_bytes) + apart,
-            work: megapixels(pixels * demand.passes + demand.frame_pixels),
+            decoding_bytes: decoding_bytes(width, height, total_bytes) + frame_bytes,
+            work: megapixels(pixels * cost.passes + cost.frame_pixels),
         },
     ))
 }
@@ -120,12 +120,12 @@ fn decoding_bytes(width: u32, height: u32, total_bytes: u64) -> u64 {
     2 * total_bytes + u64::from(width) * u64::from(height) * 7
 }
 
-/// Ignore an unreadable orientation: the picture itself may be fine.
+/// Ignores an unreadable orientation: the picture itself may be fine.
 fn orientation_of(decoder: &mut impl ImageDecoder) -> Orientation {
     decoder.orientation().unwrap_or(Orientation::NoTransforms)
 }
 
-fn turns_on_its_side(orientation: Orientation) -> bool {
+fn swaps_sides(orientation: Orientation) -> bool {
     matches!(
         orientation,
         Orientation::Rotate90
@@ -170,21 +170,21 @@ fn translate(format: PictureFormat, error: &ImageError, limits: &PictureLimits) 
     match error {
         ImageError::Limits(_) => too_much_memory(limits),
         ImageError::Unsupported(unsupported) => PictureError::Unsupported {
-            what: shorten_message(&unsupported.to_string()),
+            variant: shorten_message(&unsupported.to_string()),
         },
         other => {
             // The cause says what is wrong; the outer error only that something is.
-            let words = other
+            let message = other
                 .source()
                 .map_or_else(|| other.to_string(), ToString::to_string);
-            let told = words.to_lowercase();
-            let reason = if SIGNS_OF_AN_EARLY_END.iter().any(|sign| told.contains(sign)) {
+            let lowercase = message.to_lowercase();
+            let reason = if EARLY_END_MESSAGES.iter().any(|early_end| lowercase.contains(early_end)) {
                 format!(
                     "the {} data ends too early",
                     format.extension().to_uppercase()
                 )
             } else {
-                shorten_message(&words)
+                shorten_message(&message)
             };
             PictureError::Damaged { reason }
         }
@@ -192,7 +192,7 @@ fn translate(format: PictureFormat, error: &ImageError, limits: &PictureLimits) 
 }
 
 /// Decoders' messages for missing bytes.
-const SIGNS_OF_AN_EARLY_END: &[&str] = &[
+const EARLY_END_MESSAGES: &[&str] = &[
     "enough bytes",
     "failed to fill",
     "unexpected end",

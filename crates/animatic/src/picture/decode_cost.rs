@@ -29,14 +29,14 @@ pub(super) fn measure_cost(
     size: (u32, u32),
     limits: &PictureLimits,
 ) -> Result<DecodeCost, PictureError> {
-    let mut demand = DecodeCost {
+    let mut cost = DecodeCost {
         passes: 1,
         frame_pixels: 0,
     };
     match format {
         PictureFormat::Jpeg => {
-            demand.passes = jpeg_scans(bytes).max(1);
-            check_scans(demand.passes, size, limits)?;
+            cost.passes = jpeg_scans(bytes).max(1);
+            check_scans(cost.passes, size, limits)?;
         }
         PictureFormat::Gif => {
             if let Some((width, height)) = gif_frame(bytes)
@@ -45,7 +45,7 @@ pub(super) fn measure_cost(
                 && (width, height) != (0, 0)
             {
                 check_size(width.max(1), height.max(1), limits)?;
-                demand.frame_pixels = u64::from(width) * u64::from(height);
+                cost.frame_pixels = u64::from(width) * u64::from(height);
             }
         }
         PictureFormat::WebP => {
@@ -60,20 +60,20 @@ pub(super) fn measure_cost(
             // knows baseline and lossless ones only, and no program writes others.
             if tiff_of_jpegs(bytes) && has_progressive_jpeg(bytes) {
                 return Err(PictureError::Unsupported {
-                    what: "progressive JPEG in TIFF".to_owned(),
+                    variant: "progressive JPEG in TIFF".to_owned(),
                 });
             }
         }
         // As many passes as interlacing has, each over pixels of its own.
         PictureFormat::Png | PictureFormat::Bmp => {}
     }
-    Ok(demand)
+    Ok(cost)
 }
 
 fn check_scans(scans: u64, size: (u32, u32), limits: &PictureLimits) -> Result<(), PictureError> {
     let pixels = u64::from(size.0) * u64::from(size.1);
-    let most = u64::from(limits.max_megapixels) * 1_000_000 * SCANS_AT_MOST_PIXELS;
-    let limit = (most / pixels.max(1)).min(MAX_SCANS);
+    let max_passed_pixels = u64::from(limits.max_megapixels) * 1_000_000 * SCANS_AT_MOST_PIXELS;
+    let limit = (max_passed_pixels / pixels.max(1)).min(MAX_SCANS);
     if scans > limit {
         return Err(PictureError::TooManyScans {
             scans,
@@ -88,14 +88,14 @@ fn check_scans(scans: u64, size: (u32, u32), limits: &PictureLimits) -> Result<(
 fn jpeg_scans(bytes: &[u8]) -> u64 {
     let mut rest = bytes.get(2..).unwrap_or_default();
     let mut scans = 0;
-    while let Some(at) = rest.iter().position(|byte| *byte == 0xff) {
-        rest = rest.get(at..).unwrap_or_default();
+    while let Some(position) = rest.iter().position(|byte| *byte == 0xff) {
+        rest = rest.get(position..).unwrap_or_default();
         // A marker may have filling before it.
-        let Some(at) = rest.iter().position(|byte| *byte != 0xff) else {
+        let Some(position) = rest.iter().position(|byte| *byte != 0xff) else {
             break;
         };
-        let marker = rest.get(at).copied().unwrap_or_default();
-        rest = rest.get(at + 1..).unwrap_or_default();
+        let marker = rest.get(position).copied().unwrap_or_default();
+        rest = rest.get(position + 1..).unwrap_or_default();
         match marker {
             0xd9 => break,
             0xda => scans += 1,
@@ -175,39 +175,39 @@ fn webp_frames(bytes: &[u8]) -> impl Iterator<Item = (u32, u32)> {
     })
 }
 
-/// Whether the first page says that JPEG compresses it.
+/// Whether the first page is compressed as JPEG.
 fn tiff_of_jpegs(bytes: &[u8]) -> bool {
     const COMPRESSION: u64 = 259;
     const JPEG: u8 = 7;
-    let little = bytes.starts_with(b"II");
-    let big_tiff = bytes.get(2..4).is_some_and(|version| version.contains(&43));
-    let number = |at: usize, length: usize| -> Option<u64> {
-        let field = bytes.get(at..at.checked_add(length)?)?;
+    let is_little_endian = bytes.starts_with(b"II");
+    let is_big_tiff = bytes.get(2..4).is_some_and(|version| version.contains(&43));
+    let number = |offset: usize, length: usize| -> Option<u64> {
+        let field = bytes.get(offset..offset.checked_add(length)?)?;
         let add = |sum, byte: &u8| sum << 8 | u64::from(*byte);
-        Some(if little {
+        Some(if is_little_endian {
             field.iter().rev().fold(0, add)
         } else {
             field.iter().fold(0, add)
         })
     };
-    let (place, wide, entry) = if big_tiff { (8, 8, 20) } else { (4, 4, 12) };
+    let (pointer_offset, pointer_bytes, entry_bytes) = if is_big_tiff { (8, 8, 20) } else { (4, 4, 12) };
     let entries = || {
-        let start = usize::try_from(number(place, wide)?).ok()?;
-        let counted = if big_tiff { 8 } else { 2 };
-        let count = usize::try_from(number(start, counted)?).ok()?;
-        let first = start.checked_add(counted)?;
+        let start = usize::try_from(number(pointer_offset, pointer_bytes)?).ok()?;
+        let count_bytes = if is_big_tiff { 8 } else { 2 };
+        let count = usize::try_from(number(start, count_bytes)?).ok()?;
+        let first = start.checked_add(count_bytes)?;
         bytes.get(first..)?;
         // The count is the file's claim. Entries beyond its end are not looked for.
-        Some((0..count.min(bytes.len() / entry)).map(move |nth| first + nth * entry))
+        Some((0..count.min(bytes.len() / entry_bytes)).map(move |nth| first + nth * entry_bytes))
     };
     let Some(mut entries) = entries() else {
         return false;
     };
-    entries.any(|at| {
+    entries.any(|offset| {
         // The number may have one, two or four bytes in either byte order. In all of these cases
         // one byte holds the value.
-        let value = bytes.get(at + 4 + wide..at + entry);
-        number(at, 2) == Some(COMPRESSION) && value.is_some_and(|value| value.contains(&JPEG))
+        let value = bytes.get(offset + 4 + pointer_bytes..offset + entry_bytes);
+        number(offset, 2) == Some(COMPRESSION) && value.is_some_and(|value| value.contains(&JPEG))
     })
 }
 

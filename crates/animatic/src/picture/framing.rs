@@ -1,7 +1,7 @@
 //! Framing: bringing a picture to the shape of the frame.
 //!
 //! A frame that is filled shows a part of the picture: [`InterestMap`] says which part draws the eye.
-//! Or the picture is fitted, which keeps everything and fills the rest with a soft copy of the
+//! Or the picture is fitted, which keeps everything and fills the rest with a blurred copy of the
 //! picture itself. What draws the eye is guessed without a model: contrast of detail and of
 //! colour, after the centre-surround idea of L. Itti et al., *A Model of Saliency-Based Visual
 //! Attention* (1998), much simplified.
@@ -11,7 +11,7 @@ use crate::resize::{self, CropRect, FilterType};
 use super::rgb_picture::Picture;
 
 impl Picture {
-    /// The whole picture in the shape of `frame` (only its ratio counts), on a soft, dark copy of
+    /// The whole picture in the shape of `frame` (only its ratio counts), on a blurred, dark copy of
     /// itself, at most twice the frame's size. A picture that has this shape is copied.
     #[must_use]
     pub fn fitted(&self, frame: (u32, u32)) -> Self {
@@ -25,22 +25,22 @@ fn fit(picture: &Picture, frame: (u32, u32)) -> Option<Picture> {
         return None;
     }
     let ratio = f64::from(frame.0) / f64::from(frame.1);
-    let own = f64::from(picture.width()) / f64::from(picture.height());
+    let picture_ratio = f64::from(picture.width()) / f64::from(picture.height());
     // The picture touches the sides of a canvas that is narrower than it, else top and bottom.
     let touching = f64::from(picture.width()).max(f64::from(picture.height()) * ratio);
     let canvas_width = touching.min(f64::from(frame.0) * 2.0);
-    let canvas = (whole(canvas_width), whole(canvas_width / ratio));
-    let inner = if own > ratio {
-        (canvas.0, whole(f64::from(canvas.0) / own).min(canvas.1))
+    let canvas = (to_side(canvas_width), to_side(canvas_width / ratio));
+    let inner = if picture_ratio > ratio {
+        (canvas.0, to_side(f64::from(canvas.0) / picture_ratio).min(canvas.1))
     } else {
-        (whole(f64::from(canvas.1) * own).min(canvas.0), canvas.1)
+        (to_side(f64::from(canvas.1) * picture_ratio).min(canvas.0), canvas.1)
     };
     let mut out = backdrop(picture, canvas)?;
-    let inside = resized(picture.size(), picture.rgb(), inner, FilterType::CatmullRom)?;
+    let resized_picture = resized(picture.size(), picture.rgb(), inner, FilterType::CatmullRom)?;
     let left = (canvas.0 - inner.0) as usize / 2;
     let top = (canvas.1 - inner.1) as usize / 2;
     let lines = out.chunks_exact_mut(canvas.0 as usize * 3).skip(top);
-    for (line, source) in lines.zip(inside.chunks_exact(inner.0 as usize * 3)) {
+    for (line, source) in lines.zip(resized_picture.chunks_exact(inner.0 as usize * 3)) {
         line[left * 3..left * 3 + source.len()].copy_from_slice(source);
     }
     Picture::from_rgb(canvas.0, canvas.1, out)
@@ -50,8 +50,8 @@ fn fit(picture: &Picture, frame: (u32, u32)) -> Option<Picture> {
 fn window(size: (u32, u32), frame: (u32, u32)) -> (u32, u32) {
     let wide = u64::from(size.0) * u64::from(frame.1);
     let tall = u64::from(size.1) * u64::from(frame.0);
-    let side = |pixels: u64, by: u32| {
-        u32::try_from((pixels + u64::from(by) / 2) / u64::from(by))
+    let side = |pixels: u64, divisor: u32| {
+        u32::try_from((pixels + u64::from(divisor) / 2) / u64::from(divisor))
             .unwrap_or(u32::MAX)
             .max(1)
     };
@@ -62,7 +62,7 @@ fn window(size: (u32, u32), frame: (u32, u32)) -> (u32, u32) {
     }
 }
 
-/// A copy of the picture that fills the canvas, soft and dark.
+/// A copy of the picture that fills the canvas, blurred and dark.
 fn backdrop(picture: &Picture, canvas: (u32, u32)) -> Option<Vec<u8>> {
     const TINY: u32 = 24;
     let filling = crop_centre(picture, canvas)?;
@@ -91,9 +91,9 @@ fn crop_centre(picture: &Picture, canvas: (u32, u32)) -> Option<Picture> {
     Picture::from_rgb(small.0, small.1, out)
 }
 
-fn resized(size: (u32, u32), rgb: &[u8], to: (u32, u32), filter: FilterType) -> Option<Vec<u8>> {
-    let mut out = vec![0; to.0 as usize * to.1 as usize * 3];
-    resize::rgb((rgb, size), (&mut out, to), filter, None).ok()?;
+fn resized(size: (u32, u32), rgb: &[u8], new_size: (u32, u32), filter: FilterType) -> Option<Vec<u8>> {
+    let mut out = vec![0; new_size.0 as usize * new_size.1 as usize * 3];
+    resize::rgb((rgb, size), (&mut out, new_size), filter, None).ok()?;
     Some(out)
 }
 
@@ -135,7 +135,7 @@ impl Thumbnail {
     fn from_picture(picture: &Picture) -> Option<Self> {
         const SIDE: f64 = 96.0;
         let scale = SIDE / f64::from(picture.width().max(picture.height()));
-        let side = |pixels: u32| whole(f64::from(pixels) * scale.min(1.0));
+        let side = |pixels: u32| to_side(f64::from(pixels) * scale.min(1.0));
         let (width, height) = (side(picture.width()), side(picture.height()));
         let rgb = resized(
             picture.size(),
@@ -156,11 +156,11 @@ impl Thumbnail {
         let (mut columns, mut rows) = (vec![0.0; self.width], vec![0.0; self.height]);
         for (y, row) in rows.iter_mut().enumerate() {
             for (x, column) in columns.iter_mut().enumerate() {
-                let here = self.pixel_at(x, y);
-                let beside = self.pixel_at((x + 1).min(self.width - 1), y);
+                let pixel = self.pixel_at(x, y);
+                let right = self.pixel_at((x + 1).min(self.width - 1), y);
                 let below = self.pixel_at(x, (y + 1).min(self.height - 1));
-                let detail = colour_distance(here, beside) + colour_distance(here, below);
-                let interest = detail + 0.35 * colour_distance(here, mean);
+                let detail = colour_distance(pixel, right) + colour_distance(pixel, below);
+                let interest = detail + 0.35 * colour_distance(pixel, mean);
                 // Small differences are texture and noise; large ones are things.
                 *column += interest * interest;
                 *row += interest * interest;
@@ -187,31 +187,31 @@ impl Thumbnail {
     }
 }
 
-fn colour_distance(one: [f64; 3], other: [f64; 3]) -> f64 {
-    one.iter().zip(other).map(|(a, b)| (a - b).abs()).sum()
+fn colour_distance(first: [f64; 3], second: [f64; 3]) -> f64 {
+    first.iter().zip(second).map(|(a, b)| (a - b).abs()).sum()
 }
 
 /// The start of the `length` out of `side` pixels with the most interest; if that makes no
-/// difference, the `usual` fraction.
-fn best_start(interest: &[f64], side: f64, length: f64, usual: f64) -> f64 {
+/// difference, at the `default_share` of the slack.
+fn best_start(interest: &[f64], side: f64, length: f64, default_share: f64) -> f64 {
     let slack = (side - length).max(0.0);
     #[expect(clippy::cast_precision_loss, reason = "a small picture")]
     let cells = interest.len() as f64;
     let total: f64 = interest.iter().sum();
-    let mut best = (f64::NEG_INFINITY, slack * usual);
+    let mut best = (f64::NEG_INFINITY, slack * default_share);
     for step in 0..=STEPS {
         let share = f64::from(step) / f64::from(STEPS);
         let start = slack * share;
         let from = start / side * cells;
         let to = (start + length) / side * cells;
-        let mut held = 0.0;
-        let mut low = 0.0;
+        let mut covered = 0.0;
+        let mut cell_start = 0.0;
         for value in interest {
-            held += value * (f64::min(low + 1.0, to) - f64::max(low, from)).clamp(0.0, 1.0);
-            low += 1.0;
+            covered += value * (f64::min(cell_start + 1.0, to) - f64::max(cell_start, from)).clamp(0.0, 1.0);
+            cell_start += 1.0;
         }
-        // A small pull towards the usual place decides where interest is spread evenly.
-        let score = held - 0.15 * total * (share - usual).abs() * slack / side;
+        // A small pull towards the default position decides where interest is spread evenly.
+        let score = covered - 0.15 * total * (share - default_share).abs() * slack / side;
         if score > best.0 {
             best = (score, start);
         }
@@ -225,7 +225,7 @@ const VERTICAL_BIAS: f64 = 0.38;
 /// Window positions to compare.
 const STEPS: u32 = 100;
 
-fn whole(side: f64) -> u32 {
+fn to_side(side: f64) -> u32 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -75,7 +75,7 @@ impl PictureFormat {
             image::ImageFormat::Tiff => Self::Tiff,
             other => {
                 return Err(PictureError::Unsupported {
-                    what: other.to_mime_type().to_owned(),
+                    variant: other.to_mime_type().to_owned(),
                 });
             }
         };
@@ -93,10 +93,10 @@ pub enum PictureError {
     #[error("the image format is unknown; send JPEG, PNG, WebP, GIF, BMP or TIFF")]
     UnknownFormat,
     /// A known format, but an unsupported variety.
-    #[error("this variant of the format is not supported: {what}")]
+    #[error("this variant of the format is not supported: {variant}")]
     Unsupported {
         /// The variety, in a few words.
-        what: String,
+        variant: String,
     },
     /// The bytes are invalid.
     #[error("the image is damaged: {reason}")]

@@ -16,7 +16,7 @@ pub(super) struct SceneLight {
     /// The sun, or the moon.
     pub(super) sun: SceneColour,
     /// Where it stands: share of the width, and picture heights above the horizon.
-    pub(super) sun_at: (f32, f32),
+    pub(super) sun_position: (f32, f32),
     /// Its radius in picture heights.
     pub(super) sun_radius: f32,
     /// The air between here and the far layers.
@@ -28,7 +28,7 @@ pub(super) struct SceneLight {
     /// Cloud cover, 0 to 1.
     pub(super) clouds: f32,
     /// Stars, and lit windows, 0 to 1.
-    pub(super) dark: f32,
+    pub(super) darkness: f32,
 }
 
 impl SceneLight {
@@ -46,8 +46,8 @@ impl SceneLight {
                 *channel *= 0.93 + 0.14 * chance(n * 3 + k);
             }
         }
-        light.sun_at.0 = 0.2 + 0.6 * chance(20);
-        light.sun_at.1 *= 0.75 + 0.5 * chance(21);
+        light.sun_position.0 = 0.2 + 0.6 * chance(20);
+        light.sun_position.1 *= 0.75 + 0.5 * chance(21);
         light.clouds *= 0.6 + 0.8 * chance(22);
         match weather {
             SkyCondition::Fair => {}
@@ -56,7 +56,7 @@ impl SceneLight {
                 let grey = scaled(blend(light.horizon, light.zenith, 0.5), 0.9);
                 light.zenith = blend(light.zenith, grey, 0.5);
                 light.ground = scaled(light.ground, 0.85);
-                light.dark *= 0.5;
+                light.darkness *= 0.5;
             }
             SkyCondition::Foggy => {
                 light.density = 0.92;
@@ -65,7 +65,7 @@ impl SceneLight {
                 light.horizon = light.haze;
                 light.sun = scaled(blend(light.sun, light.haze, 0.4), 0.72);
                 light.clouds *= 0.4;
-                light.dark *= 0.4;
+                light.darkness *= 0.4;
             }
         }
         light
@@ -85,52 +85,52 @@ fn clear_sky_light(hour: TimeOfDay) -> SceneLight {
             middle: [0.72, 0.67, 0.76],
             horizon: [1.0, 0.83, 0.70],
             sun: [1.0, 0.91, 0.76],
-            sun_at: (0.5, 0.07),
+            sun_position: (0.5, 0.07),
             sun_radius: 0.030,
             haze: [0.87, 0.76, 0.75],
             density: 0.88,
             ground: [0.82, 0.76, 0.82],
             clouds: 0.45,
-            dark: 0.0,
+            darkness: 0.0,
         },
         TimeOfDay::Day => SceneLight {
             zenith: [0.16, 0.40, 0.76],
             middle: [0.40, 0.64, 0.90],
             horizon: [0.79, 0.89, 0.96],
             sun: [1.0, 0.98, 0.90],
-            sun_at: (0.5, 0.42),
+            sun_position: (0.5, 0.42),
             sun_radius: 0.026,
             haze: [0.70, 0.81, 0.91],
             density: 0.80,
             ground: [1.0, 1.0, 0.98],
             clouds: 0.55,
-            dark: 0.0,
+            darkness: 0.0,
         },
         TimeOfDay::Sunset => SceneLight {
             zenith: [0.17, 0.18, 0.41],
             middle: [0.72, 0.36, 0.43],
             horizon: [1.0, 0.67, 0.33],
             sun: [1.0, 0.84, 0.52],
-            sun_at: (0.5, 0.055),
+            sun_position: (0.5, 0.055),
             sun_radius: 0.038,
             haze: [0.84, 0.47, 0.38],
             density: 0.82,
             ground: [0.62, 0.44, 0.48],
             clouds: 0.6,
-            dark: 0.25,
+            darkness: 0.25,
         },
         TimeOfDay::Night => SceneLight {
             zenith: [0.015, 0.025, 0.075],
             middle: [0.04, 0.075, 0.17],
             horizon: [0.12, 0.18, 0.31],
             sun: [0.93, 0.95, 1.0],
-            sun_at: (0.5, 0.36),
+            sun_position: (0.5, 0.36),
             sun_radius: 0.028,
             haze: [0.11, 0.16, 0.28],
             density: 0.80,
             ground: [0.16, 0.20, 0.32],
             clouds: 0.3,
-            dark: 1.0,
+            darkness: 1.0,
         },
     }
 }

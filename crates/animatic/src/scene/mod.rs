@@ -1,9 +1,9 @@
 //! Scenes: the picture to move over when the caller sent none, drawn from the prompt's words.
 //!
 //! A scene is a backdrop in layers: a sky of the hour named, then land from far to near, each
-//! layer nearer to its own colour and further from the haze's, and water that mirrors what stands
-//! behind it; or a room, with some of that outside its window. Every detail comes from noise seeded by the prompt and the seed, so two prompts
-//! look different and one prompt with one seed always looks the same.
+//! layer with less haze than the one behind it, and water that mirrors what stands behind it; or a
+//! room, with some of that outside its window. Every detail comes from noise seeded by the prompt
+//! and the seed, so two prompts look different and one prompt with one seed always looks the same.
 //!
 //! It does not try to draw things: a prompt about a fox on a hill gets the hill.
 
@@ -52,9 +52,9 @@ impl Scene {
     pub(crate) fn from_prompt(prompt: &str, seed: u64) -> Self {
         let words = words_of(prompt);
         // "Room tone" is a sound.
-        let tone = |i: usize| words[i] == "room" && words.get(i + 1).is_some_and(|w| w == "tone");
+        let is_room_tone = |i: usize| words[i] == "room" && words.get(i + 1).is_some_and(|w| w == "tone");
         let mut places: Vec<ScenePlace> = (0..words.len())
-            .filter(|i| !tone(*i))
+            .filter(|i| !is_room_tone(*i))
             .filter_map(|i| place(&words[i]))
             .collect();
         places.sort_unstable();
@@ -78,7 +78,7 @@ impl Scene {
         let names: Vec<&str> = self.places.iter().map(|p| p.name()).collect();
         let list = match names.split_last() {
             Some((last, [])) => (*last).to_owned(),
-            Some((last, others)) => format!("{} and {last}", others.join(", ")),
+            Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
             None => String::new(),
         };
         if self.has(ScenePlace::Space) {
@@ -157,17 +157,17 @@ impl Scene {
     fn draw_land(&self, stage: &mut SceneStage, light: &SceneLight, horizon: f32) {
         // With water, a skyline stands on the far shore and the ground begins near the lower edge,
         // so that the water between them is not covered.
-        let wet = self.has(ScenePlace::Sea);
+        let has_water = self.has(ScenePlace::Sea);
         for place in &self.places {
             let snowy = self.has(ScenePlace::Snow);
             match place {
                 ScenePlace::Mountains => land::mountains(stage, light, horizon, snowy, self.seed),
-                ScenePlace::City => land::city(stage, light, horizon, wet, self.seed),
-                ScenePlace::Forest => land::forest(stage, light, horizon, wet, self.seed),
+                ScenePlace::City => land::city(stage, light, horizon, has_water, self.seed),
+                ScenePlace::Forest => land::forest(stage, light, horizon, has_water, self.seed),
                 ScenePlace::Sea => ground::water(stage, light, horizon, self.seed),
-                ScenePlace::Desert => ground::dunes(stage, light, horizon, wet, self.seed),
-                ScenePlace::Snow => ground::snow(stage, light, horizon, wet, self.seed),
-                ScenePlace::Meadow => ground::meadow(stage, light, horizon, wet, self.seed),
+                ScenePlace::Desert => ground::dunes(stage, light, horizon, has_water, self.seed),
+                ScenePlace::Snow => ground::snow(stage, light, horizon, has_water, self.seed),
+                ScenePlace::Meadow => ground::meadow(stage, light, horizon, has_water, self.seed),
                 ScenePlace::Space | ScenePlace::Room => {}
             }
         }
@@ -309,19 +309,19 @@ mod tests {
                 let sheets = Scene::from_prompt(&format!("{place} {hour}"), 3).draw(160, 90);
                 let solid = |sheet: &LayerSheet| sheet.rgba.chunks_exact(4).all(|p| p[3] == 255);
                 assert!(solid(&sheets[0]), "{place} {hour} has a hole");
-                let apart = sheets.windows(2).all(|w| w[0].parallax < w[1].parallax);
-                assert!(apart, "{place} {hour}");
-                let values: Vec<f64> = flat(&sheets).into_iter().map(f64::from).collect();
+                let is_ordered = sheets.windows(2).all(|w| w[0].parallax < w[1].parallax);
+                assert!(is_ordered, "{place} {hour}");
+                let values: Vec<f64> = composite(&sheets).into_iter().map(f64::from).collect();
                 let count = f64::from(160 * 90 * 4);
                 let mean = values.iter().sum::<f64>() / count;
-                let spread = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / count;
-                assert!(spread > 100.0, "{place} {hour} is flat: {spread}");
+                let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / count;
+                assert!(variance > 100.0, "{place} {hour} is flat: {variance}");
             }
         }
     }
 
-    /// The sheets laid on each other.
-    fn flat(sheets: &[LayerSheet]) -> Vec<u8> {
+    /// The sheets composited.
+    fn composite(sheets: &[LayerSheet]) -> Vec<u8> {
         let mut below = sheets[0].rgba.clone();
         for sheet in &sheets[1..] {
             for (under, over) in below.chunks_exact_mut(4).zip(sheet.rgba.chunks_exact(4)) {

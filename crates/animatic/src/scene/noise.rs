@@ -37,10 +37,10 @@ pub(crate) fn grain(seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// A square of chance, [`GRAIN_SIDE`] on a side.
-pub(crate) fn square(chance: impl Fn(i32, i32) -> f32) -> Vec<f32> {
+/// A square of random values, [`GRAIN_SIDE`] on a side.
+pub(crate) fn square(value_at: impl Fn(i32, i32) -> f32) -> Vec<f32> {
     (0..GRAIN_SIDE * GRAIN_SIDE)
-        .map(|i| chance((i % GRAIN_SIDE) as i32, (i / GRAIN_SIDE) as i32))
+        .map(|i| value_at((i % GRAIN_SIDE) as i32, (i / GRAIN_SIDE) as i32))
         .collect()
 }
 
@@ -48,12 +48,12 @@ pub(crate) fn square(chance: impl Fn(i32, i32) -> f32) -> Vec<f32> {
 /// wraps around at its edges, so that no seam shows where squares meet.
 pub(crate) fn softened<const N: usize>(square: &[f32], shares: [f32; N]) -> Vec<f32> {
     let pass = |from: &[f32], step: usize| -> Vec<f32> {
-        let near = |i: usize, k: usize| {
-            let (line, at) = (i / (step * GRAIN_SIDE), i / step % GRAIN_SIDE);
-            let at = (at + GRAIN_SIDE + k - N / 2) % GRAIN_SIDE;
-            from[(line * GRAIN_SIDE + at) * step + i % step]
+        let neighbour = |i: usize, k: usize| {
+            let (row, column) = (i / (step * GRAIN_SIDE), i / step % GRAIN_SIDE);
+            let column = (column + GRAIN_SIDE + k - N / 2) % GRAIN_SIDE;
+            from[(row * GRAIN_SIDE + column) * step + i % step]
         };
-        let sum = |i: usize| shares.iter().enumerate().map(|(k, w)| w * near(i, k)).sum();
+        let sum = |i: usize| shares.iter().enumerate().map(|(k, w)| w * neighbour(i, k)).sum();
         (0..from.len()).map(sum).collect()
     };
     pass(&pass(square, 1), GRAIN_SIDE)
@@ -64,9 +64,9 @@ pub(crate) fn value(x: f32, y: f32, seed: u64) -> f32 {
     let (left, top) = (x.floor(), y.floor());
     let (fx, fy) = (fade(x - left), fade(y - top));
     let (i, j) = (left as i32, top as i32);
-    let at = |di: i32, dj: i32| lattice(i.wrapping_add(di), j.wrapping_add(dj), seed);
-    let upper = mix(at(0, 0), at(1, 0), fx);
-    let lower = mix(at(0, 1), at(1, 1), fx);
+    let corner = |di: i32, dj: i32| lattice(i.wrapping_add(di), j.wrapping_add(dj), seed);
+    let upper = mix(corner(0, 0), corner(1, 0), fx);
+    let lower = mix(corner(0, 1), corner(1, 1), fx);
     mix(upper, lower, fy)
 }
 
@@ -113,10 +113,10 @@ pub(crate) fn gullies(x: f32, y: f32, octaves: u32, seed: u64) -> f32 {
 
 /// A smooth wandering of time within -1..1, one swing per unit or so.
 pub(crate) fn wave(t: f64, seed: u64) -> f64 {
-    let at = t.floor();
-    let f = t - at;
+    let start = t.floor();
+    let f = t - start;
     let f = f * f * f * (f * (f * 6.0 - 15.0) + 10.0);
-    let point = |i: i32| f64::from(lattice((at as i32).wrapping_add(i), 0, seed)) * 2.0 - 1.0;
+    let point = |i: i32| f64::from(lattice((start as i32).wrapping_add(i), 0, seed)) * 2.0 - 1.0;
     let (a, b) = (point(0), point(1));
     a + (b - a) * f
 }

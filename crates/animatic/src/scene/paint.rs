@@ -110,7 +110,7 @@ impl SceneCanvas {
     }
 
     /// Works on every pixel of some rows, with its position. The rows are shared out among the
-    /// machine's cores; no pixel depends on another, so the sharing does not show.
+    /// machine's cores; no pixel depends on another, so the result does not depend on it.
     fn rows(
         &mut self,
         rows: std::ops::Range<usize>,
@@ -124,13 +124,13 @@ impl SceneCanvas {
         let threads = std::thread::available_parallelism()
             .map_or(1, usize::from)
             .min(4);
-        let share = (end - top).div_ceil(threads).max(1);
+        let rows_per_thread = (end - top).div_ceil(threads).max(1);
         let work = &work;
         std::thread::scope(|scope| {
-            for (i, band) in pixels.chunks_mut(share * width).enumerate() {
+            for (i, band) in pixels.chunks_mut(rows_per_thread * width).enumerate() {
                 scope.spawn(move || {
                     for (y, row) in band.chunks_exact_mut(width).enumerate() {
-                        let v = ((top + i * share + y) as f32 + 0.5) * scale;
+                        let v = ((top + i * rows_per_thread + y) as f32 + 0.5) * scale;
                         for (x, pixel) in row.iter_mut().enumerate() {
                             work((x as f32 + 0.5) * scale, v, pixel);
                         }
@@ -148,10 +148,10 @@ impl SceneCanvas {
         for y in clip((v - radius) * height, (v + radius) * height, self.height) {
             for x in columns.clone() {
                 let (du, dv) = ((x as f32 + 0.5) * scale - u, (y as f32 + 0.5) * scale - v);
-                let near = (1.0 - (du * du + dv * dv) / (radius * radius)).max(0.0);
+                let falloff = (1.0 - (du * du + dv * dv) / (radius * radius)).max(0.0);
                 let pixel = &mut self.pixels[y * self.width + x];
                 for (channel, light) in pixel.iter_mut().zip(colour) {
-                    *channel += light * near * near;
+                    *channel += light * falloff * falloff;
                 }
             }
         }
@@ -213,8 +213,8 @@ pub(super) fn times(a: SceneColour, b: SceneColour) -> SceneColour {
     [a[0] * b[0], a[1] * b[1], a[2] * b[2]]
 }
 
-pub(super) fn scaled(a: SceneColour, by: f32) -> SceneColour {
-    [a[0] * by, a[1] * by, a[2] * by]
+pub(super) fn scaled(a: SceneColour, factor: f32) -> SceneColour {
+    [a[0] * factor, a[1] * factor, a[2] * factor]
 }
 
 fn clip(from: f32, to: f32, limit: usize) -> std::ops::Range<usize> {

@@ -29,11 +29,11 @@ struct RoomInterior {
     wood: SceneColour,
     cloth: SceneColour,
     linen: SceneColour,
-    /// What falls in through the window, and where it leans to.
+    /// The light that falls in through the window, and how far it slants.
     sun: SceneColour,
     lean: f32,
     /// How bright the lamp is, 0 to 1.
-    lit: f32,
+    brightness: f32,
     seed: u64,
 }
 
@@ -41,7 +41,7 @@ impl RoomInterior {
     fn new(aspect: f32, light: &SceneLight, seed: u64) -> Self {
         let chance = |n: i32| lattice(n, 91, seed);
         let middle = aspect * (0.40 + 0.20 * chance(0));
-        let half = (0.24 * aspect).clamp(0.16, 0.42);
+        let half_width = (0.24 * aspect).clamp(0.16, 0.42);
         let pick = |colours: [SceneColour; 4], n: i32| {
             let [a, b, c, d] = colours;
             blend(
@@ -70,27 +70,27 @@ impl RoomInterior {
             ],
             3,
         );
-        let towards = if light.sun_at.0 < 0.5 { 1.0 } else { -1.0 };
+        let sun_side = if light.sun_position.0 < 0.5 { 1.0 } else { -1.0 };
         Self {
-            left: middle - half,
-            right: middle + half,
-            lamp: if towards > 0.0 { 0.16 } else { 0.84 } * aspect,
+            left: middle - half_width,
+            right: middle + half_width,
+            lamp: if sun_side > 0.0 { 0.16 } else { 0.84 } * aspect,
             paint: times(paint, indoors),
             wood: times([0.46, 0.30, 0.19], indoors),
             cloth: times(cloth, indoors),
             linen: times([0.96, 0.90, 0.78], indoors),
-            sun: scaled(light.sun, 0.5 * (1.0 - light.dark) + 0.05),
-            lean: towards * (0.5 + 0.5 * chance(5)),
-            lit: smoothstep(0.1, 0.8, light.dark + light.density - 0.8),
+            sun: scaled(light.sun, 0.5 * (1.0 - light.darkness) + 0.05),
+            lean: sun_side * (0.5 + 0.5 * chance(5)),
+            brightness: smoothstep(0.1, 0.8, light.darkness + light.density - 0.8),
             seed,
         }
     }
 
-    /// The lamp's light at a place: on the wall, and less on what is below.
+    /// The lamp's light at a point: on the wall, and less on what is below.
     fn glow(&self, u: f32, v: f32) -> SceneColour {
-        let far = (u - self.lamp).hypot((v - SHADE) * 0.85);
-        let near = (-far * 2.4).exp() + 0.5 * (-far * 7.0).exp();
-        scaled([1.0, 0.66, 0.34], self.lit * 0.62 * near)
+        let distance = (u - self.lamp).hypot((v - SHADE) * 0.85);
+        let falloff = (-distance * 2.4).exp() + 0.5 * (-distance * 7.0).exp();
+        scaled([1.0, 0.66, 0.34], self.brightness * 0.62 * falloff)
     }
 
     fn wall(&self, canvas: &mut SceneCanvas) {
@@ -99,14 +99,14 @@ impl RoomInterior {
             let glass = self.glass(u, v, soft);
             let grain = 0.96 + 0.08 * fractal(u * 30.0, v * 30.0, 3, self.seed.wrapping_add(700));
             let corners = 1.0 - 0.35 * smoothstep(0.25, 0.75, (v - 0.45).abs() + 0.12);
-            let mut own = scaled(self.paint, grain * corners);
+            let mut surface = scaled(self.paint, grain * corners);
             if self.is_window_frame(u, v) {
-                own = scaled(add(self.paint, [0.10; 3], 1.0), 0.92);
+                surface = scaled(add(self.paint, [0.10; 3], 1.0), 0.92);
             }
             if v > FLOOR - 0.035 {
-                own = scaled(self.wood, 1.15);
+                surface = scaled(self.wood, 1.15);
             }
-            let lit = add(own, self.glow(u, v), 1.0);
+            let lit = add(surface, self.glow(u, v), 1.0);
             let opacity = 1.0 - glass;
             [
                 lit[0] * opacity,
@@ -117,10 +117,10 @@ impl RoomInterior {
         });
     }
 
-    /// How much of a place is window glass, 0 to 1.
+    /// How much of a point is window glass, 0 to 1.
     fn glass(&self, u: f32, v: f32, soft: f32) -> f32 {
-        let within = |low: f32, high: f32, at: f32| {
-            smoothstep(low - soft, low + soft, at) * smoothstep(high + soft, high - soft, at)
+        let within = |low: f32, high: f32, position: f32| {
+            smoothstep(low - soft, low + soft, position) * smoothstep(high + soft, high - soft, position)
         };
         let middle = f32::midpoint(self.left, self.right);
         let across = within(self.left, middle - BAR, u) + within(middle + BAR, self.right, u);
@@ -129,10 +129,10 @@ impl RoomInterior {
         across * down
     }
 
-    /// Whether a place lies on the window's frame.
+    /// Whether a point lies on the window's frame.
     fn is_window_frame(&self, u: f32, v: f32) -> bool {
-        let wide = 3.5 * BAR;
-        u > self.left - wide && u < self.right + wide && v > TOP - wide && v < SILL + wide
+        let frame_width = 3.5 * BAR;
+        u > self.left - frame_width && u < self.right + frame_width && v > TOP - frame_width && v < SILL + frame_width
     }
 
     fn floor(&self, canvas: &mut SceneCanvas) {
@@ -140,18 +140,18 @@ impl RoomInterior {
         let soft = 4.0 * canvas.pixel();
         canvas.paint(FLOOR, 1.0, |u, v, _| {
             // Boards run away from the camera, towards a point at the height of its eyes.
-            let away = (1.0 - EYE) / (v - EYE);
-            let across = middle + (u - middle) * away;
+            let distance = (1.0 - EYE) / (v - EYE);
+            let across = middle + (u - middle) * distance;
             let plank = across / 0.085 + 100.0;
-            let tone = 0.82 + 0.3 * fractal(plank.floor() * 7.3, away * 2.0, 2, self.seed);
+            let tone = 0.82 + 0.3 * fractal(plank.floor() * 7.3, distance * 2.0, 2, self.seed);
             let seam = smoothstep(0.0, 0.05, plank.fract()) * smoothstep(1.0, 0.95, plank.fract());
-            let grain = 0.94 + 0.12 * fractal(across * 60.0, away * 9.0, 3, self.seed);
-            let own = scaled(self.wood, tone * grain * (0.6 + 0.4 * seam));
+            let grain = 0.94 + 0.12 * fractal(across * 60.0, distance * 9.0, 3, self.seed);
+            let surface = scaled(self.wood, tone * grain * (0.6 + 0.4 * seam));
             // The window's light lies on the boards as four slanted panes.
             let depth = (v - FLOOR) / (1.0 - FLOOR);
             let back = u - self.lean * (0.10 + 0.45 * depth);
             let pane = self.glass(back, TOP + (SILL - TOP) * (1.25 - 1.15 * depth), soft);
-            let sunny = add(own, times(self.sun, add(own, [0.25; 3], 1.0)), 1.6 * pane);
+            let sunny = add(surface, times(self.sun, add(surface, [0.25; 3], 1.0)), 1.6 * pane);
             let dim = 1.0 - 0.3 * smoothstep(0.3, 1.0, depth);
             add(
                 scaled(sunny, dim),
@@ -163,7 +163,7 @@ impl RoomInterior {
 
     fn curtains(&self, canvas: &mut SceneCanvas) {
         let soft = canvas.pixel();
-        let wide = 0.11;
+        let cloth_width = 0.11;
         canvas.lay(TOP - 0.07, FLOOR - 0.06, |u, v| {
             // Gathered a little towards the hem, which swings.
             let gather = 0.018 * smoothstep(TOP, FLOOR, v);
@@ -171,9 +171,9 @@ impl RoomInterior {
                 smoothstep(outer - soft, outer + soft, u)
                     * smoothstep(inner + soft, inner - soft, u)
             };
-            let left = side(self.left - 0.07 + gather, self.left - 0.07 + wide - gather);
+            let left = side(self.left - 0.07 + gather, self.left - 0.07 + cloth_width - gather);
             let right = side(
-                self.right + 0.07 - wide + gather,
+                self.right + 0.07 - cloth_width + gather,
                 self.right + 0.07 - gather,
             );
             let cloth = left + right;
@@ -185,9 +185,9 @@ impl RoomInterior {
             let inner = (u - f32::midpoint(self.left, self.right)).abs();
             // Daylight shines through the cloth where it hangs before the glass.
             let through = smoothstep(0.02, -0.02, inner - (self.right - self.left) / 2.0);
-            let own = scaled(self.cloth, 0.80 + 0.24 * fold);
-            let own = add(own, times(self.cloth, self.sun), 0.9 * through);
-            let lit = add(own, times(self.glow(u, v), self.cloth), 1.2);
+            let surface = scaled(self.cloth, 0.80 + 0.24 * fold);
+            let surface = add(surface, times(self.cloth, self.sun), 0.9 * through);
+            let lit = add(surface, times(self.glow(u, v), self.cloth), 1.2);
             [lit[0] * cloth, lit[1] * cloth, lit[2] * cloth, cloth]
         });
     }
@@ -195,33 +195,33 @@ impl RoomInterior {
     fn lamp(&self, canvas: &mut SceneCanvas) {
         let soft = canvas.pixel();
         canvas.lay(SHADE - 0.11, 1.0, |u, v| {
-            let off = (u - self.lamp).abs();
+            let offset = (u - self.lamp).abs();
             let down = (v - SHADE) / 0.09;
-            let shade = smoothstep(soft, -soft, off - 0.062 - 0.026 * down)
+            let shade = smoothstep(soft, -soft, offset - 0.062 - 0.026 * down)
                 * smoothstep(1.0 + soft * 11.0, 1.0 - soft * 11.0, down.abs());
-            let pole = smoothstep(soft, -soft, off - 0.006) * smoothstep(0.9, 1.0, down);
-            let whole = shade.max(pole);
-            if whole <= 0.0 {
+            let pole = smoothstep(soft, -soft, offset - 0.006) * smoothstep(0.9, 1.0, down);
+            let opacity = shade.max(pole);
+            if opacity <= 0.0 {
                 return [0.0; 4];
             }
-            let round = 1.0 - 0.5 * (off / 0.09).powi(2);
-            let cloth = add(self.linen, [1.0, 0.74, 0.42], 0.8 * self.lit * round);
+            let round = 1.0 - 0.5 * (offset / 0.09).powi(2);
+            let cloth = add(self.linen, [1.0, 0.74, 0.42], 0.8 * self.brightness * round);
             let colour = if shade > 0.0 {
                 scaled(cloth, 0.75 + 0.25 * round)
             } else {
                 scaled(self.wood, 0.6)
             };
             [
-                colour[0] * whole,
-                colour[1] * whole,
-                colour[2] * whole,
-                whole,
+                colour[0] * opacity,
+                colour[1] * opacity,
+                colour[2] * opacity,
+                opacity,
             ]
         });
         canvas.glow(
             (self.lamp, SHADE),
             0.5,
-            scaled([0.5, 0.3, 0.14], self.lit * 0.35),
+            scaled([0.5, 0.3, 0.14], self.brightness * 0.35),
         );
     }
 }

@@ -31,7 +31,7 @@ fn nebula(canvas: &mut SceneCanvas, chance: &impl Fn(i32) -> f32, seed: u64) {
         let i = (chance(n) * 4.99) as usize;
         DYES[i.min(DYES.len() - 1)]
     };
-    let (one, two) = (dye(1), dye(2));
+    let (first, second) = (dye(1), dye(2));
     canvas.paint(0.0, 1.0, |u, v, _| {
         let drift = fractal(u * 1.1 + 4.0, v * 1.1, 3, seed.wrapping_add(1));
         let veil = fractal(
@@ -42,7 +42,7 @@ fn nebula(canvas: &mut SceneCanvas, chance: &impl Fn(i32) -> f32, seed: u64) {
         );
         let dust = fractal(u * 3.4 - drift, v * 3.4 + drift, 5, seed.wrapping_add(3));
         let gas = smoothstep(0.42, 0.86, veil);
-        let colour = blend(one, two, smoothstep(0.35, 0.65, drift));
+        let colour = blend(first, second, smoothstep(0.35, 0.65, drift));
         let base = [0.008, 0.010, 0.026];
         let lit = add(base, colour, gas * (0.35 + 1.0 * dust));
         add(lit, [0.9, 0.75, 0.8], 0.35 * smoothstep(0.7, 0.95, veil))
@@ -65,17 +65,17 @@ fn planet(canvas: &mut SceneCanvas, chance: &impl Fn(i32) -> f32, seed: u64) {
     let soft = canvas.pixel();
     canvas.lay(centre.1 - radius * 1.3, centre.1 + radius * 1.3, |u, v| {
         let (x, y) = ((u - centre.0) / radius, (v - centre.1) / radius);
-        let far = (x * x + y * y).sqrt();
-        if far > 1.25 {
+        let distance = (x * x + y * y).sqrt();
+        if distance > 1.25 {
             return [0.0; 4];
         }
-        let halo = smoothstep(1.25, 0.98, far).powi(2) * (0.5 + 0.5 * (x * sun[0] + y * sun[1]));
-        let around = scaled(air, 0.45 * halo.max(0.0));
-        let inside = smoothstep(1.0 + soft / radius, 1.0 - soft / radius, far);
-        if inside <= 0.0 {
-            return [around[0], around[1], around[2], 0.0];
+        let halo = smoothstep(1.25, 0.98, distance).powi(2) * (0.5 + 0.5 * (x * sun[0] + y * sun[1]));
+        let atmosphere = scaled(air, 0.45 * halo.max(0.0));
+        let coverage = smoothstep(1.0 + soft / radius, 1.0 - soft / radius, distance);
+        if coverage <= 0.0 {
+            return [atmosphere[0], atmosphere[1], atmosphere[2], 0.0];
         }
-        let depth = (1.0 - far * far).max(0.0).sqrt();
+        let depth = (1.0 - distance * distance).max(0.0).sqrt();
         let light = x * sun[0] + y * sun[1] + depth * sun[2];
         let swirl = fractal(
             x * 2.2 + 8.0,
@@ -89,15 +89,15 @@ fn planet(canvas: &mut SceneCanvas, chance: &impl Fn(i32) -> f32, seed: u64) {
             4,
             seed.wrapping_add(9_000 + 22),
         );
-        let own = blend(land, band, smoothstep(0.35, 0.65, stripes));
+        let surface = blend(land, band, smoothstep(0.35, 0.65, stripes));
         let day = smoothstep(-0.12, 0.75, light);
         let face = add(
-            scaled(own, 0.02 + 1.05 * day),
+            scaled(surface, 0.02 + 1.05 * day),
             air,
             0.35 * (1.0 - depth).powi(3) * day,
         );
-        let lit = blend(around, face, inside);
-        [lit[0], lit[1], lit[2], inside]
+        let lit = blend(atmosphere, face, coverage);
+        [lit[0], lit[1], lit[2], coverage]
     });
 }
 

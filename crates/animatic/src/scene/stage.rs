@@ -70,9 +70,9 @@ impl SceneStage {
 
     fn finish(&mut self) {
         let sheet = self.canvas.sheet(f64::from(self.parallax), self.seed);
-        let bare = sheet.rgba.iter().all(|byte| *byte == 0);
+        let is_empty = sheet.rgba.iter().all(|byte| *byte == 0);
         // An empty sheet is left out, but the first one stays: there must be a farthest sheet.
-        if !bare || self.finished_sheets.is_empty() {
+        if !is_empty || self.finished_sheets.is_empty() {
             self.finished_sheets.push(sheet);
         }
         self.canvas.clear();

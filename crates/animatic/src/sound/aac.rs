@@ -51,10 +51,10 @@ pub(crate) fn packets(
         Ok(())
     };
     encoder.feed(&[&left, &right], &mut keep)?;
-    let told = encoder.finish(&mut keep)?;
+    let summary = encoder.finish(&mut keep)?;
     // The edit list skips a fixed number of samples. With another delay, in a newer encoder for
     // example, sound and picture would drift apart unnoticed.
-    if (told.priming, told.aac_frames) != (u64::from(PRIMING), count as u64) {
+    if (summary.priming, summary.aac_frames) != (u64::from(PRIMING), count as u64) {
         return Err(AacEncodeError(
             "the encoder's delay is not the declared one".to_owned(),
         ));
@@ -75,24 +75,24 @@ mod tests {
 
     #[test]
     fn packets_are_as_many_as_fit_and_the_same_every_time() {
-        let made = packets(&[Ambience::Wind], 1.05, 3).unwrap();
-        assert_eq!(made.len(), 49);
+        let encoded = packets(&[Ambience::Wind], 1.05, 3).unwrap();
+        assert_eq!(encoded.len(), 49);
         assert_eq!(packets(&[Ambience::Wind], 2.0, 3).unwrap().len(), 93);
-        assert!(made == packets(&[Ambience::Wind], 1.05, 3).unwrap());
-        assert!(made != packets(&[Ambience::Wind], 1.05, 4).unwrap());
+        assert!(encoded == packets(&[Ambience::Wind], 1.05, 3).unwrap());
+        assert!(encoded != packets(&[Ambience::Wind], 1.05, 4).unwrap());
         assert!(packets(&[Ambience::Wind], 0.04, 4).unwrap().is_empty());
     }
 
     #[test]
     fn what_is_decoded_is_what_was_made() {
         for kind in [Ambience::Sea, Ambience::Birds] {
-            let made = packets(&[kind], 3.0, 1).unwrap();
-            let heard = syom::decode_with(&made.concat(), &DecodeOptions::audio()).unwrap();
-            let samples = (made.len() - 1) * PACKET as usize;
-            let truth = synthesise(&[kind], samples, 1);
+            let encoded = packets(&[kind], 3.0, 1).unwrap();
+            let decoded = syom::decode_with(&encoded.concat(), &DecodeOptions::audio()).unwrap();
+            let samples = (encoded.len() - 1) * PACKET as usize;
+            let expected = synthesise(&[kind], samples, 1);
             let (mut error, mut power) = (0.0, 0.0);
-            for (channel, heard) in heard.channels.iter().enumerate() {
-                for (a, b) in heard[PRIMING as usize..].iter().zip(&truth) {
+            for (channel, decoded) in decoded.channels.iter().enumerate() {
+                for (a, b) in decoded[PRIMING as usize..].iter().zip(&expected) {
                     error += (a - b[channel]).powi(2);
                     power += b[channel].powi(2);
                 }

@@ -1,6 +1,6 @@
 //! The parts of a voice: noise, filters, slow random walks, decaying tones.
 //!
-//! Filters follow R. Bristow-Johnson's *Audio EQ Cookbook*. All state is in the parts; all chance
+//! Filters follow R. Bristow-Johnson's *Audio EQ Cookbook*. All state is in the parts; all randomness
 //! comes from [`PcgRandom`], a PCG generator (M. O'Neill, 2014, `XSH-RR`).
 
 use std::f32::consts::TAU;
@@ -14,12 +14,12 @@ pub(super) struct PcgRandom(u64);
 impl PcgRandom {
     /// A separate random stream for every pair of a seed and a part.
     pub(super) fn new(seed: u64, part: u64) -> Self {
-        let mut chance = Self(seed ^ part.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut random = Self(seed ^ part.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         // Neighbouring seeds begin with similar numbers; a few steps separate them.
         for _ in 0..4 {
-            chance.step();
+            random.step();
         }
-        chance
+        random
     }
 
     fn step(&mut self) -> u32 {
@@ -29,8 +29,8 @@ impl PcgRandom {
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         #[expect(clippy::cast_possible_truncation, reason = "the generator's output")]
-        let (mixed, turn) = ((((old >> 18) ^ old) >> 27) as u32, (old >> 59) as u32);
-        mixed.rotate_right(turn)
+        let (mixed, rotation) = ((((old >> 18) ^ old) >> 27) as u32, (old >> 59) as u32);
+        mixed.rotate_right(rotation)
     }
 
     /// From 0 to 1.
@@ -141,7 +141,7 @@ impl BiquadFilter {
 /// A random walk from 0 to 1 that turns at a given rate: for gusts and swells.
 #[derive(Debug, Clone)]
 pub(super) struct RandomWalk {
-    chance: PcgRandom,
+    random: PcgRandom,
     step: f32,
     phase: f32,
     ends: [f32; 2],
@@ -149,11 +149,11 @@ pub(super) struct RandomWalk {
 
 impl RandomWalk {
     /// Turns about `hertz` times a second.
-    pub(super) fn new(mut chance: PcgRandom, hertz: f32) -> Self {
-        let ends = [chance.unit(), chance.unit()];
-        let phase = chance.unit();
+    pub(super) fn new(mut random: PcgRandom, hertz: f32) -> Self {
+        let ends = [random.unit(), random.unit()];
+        let phase = random.unit();
         Self {
-            chance,
+            random,
             step: hertz / RATE_HZ,
             phase,
             ends,
@@ -164,7 +164,7 @@ impl RandomWalk {
         self.phase += self.step;
         if self.phase >= 1.0 {
             self.phase -= 1.0;
-            self.ends = [self.ends[1], self.chance.unit()];
+            self.ends = [self.ends[1], self.random.unit()];
         }
         // Level at both ends, so that the walk has no corners.
         let eased = self.phase * self.phase * (3.0 - 2.0 * self.phase);
@@ -176,11 +176,11 @@ impl RandomWalk {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DecayingTone {
     phase: f32,
-    turn: f32,
+    phase_step: f32,
     glide: f32,
     level: f32,
     decay: f32,
-    place: StereoSample,
+    gains: StereoSample,
 }
 
 impl DecayingTone {
@@ -190,20 +190,20 @@ impl DecayingTone {
         let samples = seconds * RATE_HZ;
         Self {
             phase: 0.0,
-            turn: TAU * hertz / RATE_HZ,
+            phase_step: TAU * hertz / RATE_HZ,
             glide: glide.powf(1.0 / samples),
             level,
             decay: 0.001_f32.powf(1.0 / samples),
-            place: pan_gains(pan),
+            gains: pan_gains(pan),
         }
     }
 
     fn next(&mut self) -> StereoSample {
         let value = self.phase.sin() * self.level;
-        self.phase = (self.phase + self.turn) % TAU;
-        self.turn *= self.glide;
+        self.phase = (self.phase + self.phase_step) % TAU;
+        self.phase_step *= self.glide;
         self.level *= self.decay;
-        self.place.map(|share| share * value)
+        self.gains.map(|share| share * value)
     }
 }
 
@@ -212,31 +212,31 @@ impl DecayingTone {
 pub(super) struct ToneBank(Vec<DecayingTone>);
 
 impl ToneBank {
-    pub(super) fn strike(&mut self, ping: DecayingTone) {
+    pub(super) fn strike(&mut self, tone: DecayingTone) {
         if self.0.len() >= 48 {
             self.0.remove(0);
         }
-        self.0.push(ping);
+        self.0.push(tone);
     }
 
     pub(super) fn next(&mut self) -> StereoSample {
         let mut sum = [0.0; 2];
-        for ping in &mut self.0 {
-            sum = add(sum, ping.next());
+        for tone in &mut self.0 {
+            sum = add(sum, tone.next());
         }
-        self.0.retain(|ping| ping.level > 1e-4);
+        self.0.retain(|tone| tone.level > 1e-4);
         sum
     }
 }
 
-/// The shares of left and right at a place from −1 to 1, equal power.
+/// The gains of left and right at a pan position from −1 to 1, at equal power.
 pub(super) fn pan_gains(pan: f32) -> StereoSample {
     let angle = (pan.clamp(-1.0, 1.0) + 1.0) * std::f32::consts::FRAC_PI_4;
     [angle.cos(), angle.sin()]
 }
 
-pub(super) fn add(one: StereoSample, other: StereoSample) -> StereoSample {
-    [one[0] + other[0], one[1] + other[1]]
+pub(super) fn add(first: StereoSample, second: StereoSample) -> StereoSample {
+    [first[0] + second[0], first[1] + second[1]]
 }
 
 /// Two random sources, one per channel: what differs between them sounds wide.
@@ -274,19 +274,19 @@ mod tests {
 
     #[test]
     fn walks_stay_between_their_ends_and_never_leap() {
-        let mut drift = RandomWalk::new(PcgRandom::new(3, 1), 5.0);
-        let walk: Vec<f32> = (0..96_000).map(|_| drift.next()).collect();
-        assert!(walk.iter().all(|x| (0.0..=1.0).contains(x)));
-        assert!(walk.windows(2).all(|w| (w[1] - w[0]).abs() < 0.001));
+        let mut walk = RandomWalk::new(PcgRandom::new(3, 1), 5.0);
+        let values: Vec<f32> = (0..96_000).map(|_| walk.next()).collect();
+        assert!(values.iter().all(|x| (0.0..=1.0).contains(x)));
+        assert!(values.windows(2).all(|w| (w[1] - w[0]).abs() < 0.001));
         let spread =
-            walk.iter().copied().fold(0.0, f32::max) - walk.iter().copied().fold(1.0, f32::min);
+            values.iter().copied().fold(0.0, f32::max) - values.iter().copied().fold(1.0, f32::min);
         assert!(spread > 0.3, "{spread}");
     }
 
     #[test]
     fn noise_is_even_and_seeds_differ() {
-        let mut chance = PcgRandom::new(1, 1);
-        let mean = (0..100_000).map(|_| chance.noise()).sum::<f32>() / 100_000.0;
+        let mut random = PcgRandom::new(1, 1);
+        let mean = (0..100_000).map(|_| random.noise()).sum::<f32>() / 100_000.0;
         assert!(mean.abs() < 0.02, "{mean}");
         assert!((PcgRandom::new(1, 1).unit() - PcgRandom::new(2, 1).unit()).abs() > 1e-6);
         assert!((PcgRandom::new(1, 1).unit() - PcgRandom::new(1, 2).unit()).abs() > 1e-6);

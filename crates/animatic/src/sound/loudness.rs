@@ -8,12 +8,12 @@ use super::voice::StereoSample;
 
 /// Scales a track to a loudness in LUFS; leaves silence alone.
 pub(super) fn level(track: &mut [StereoSample], lufs: f64) {
-    let now = measure(track);
-    if now < SILENCE {
+    let current = measure(track);
+    if current < SILENCE {
         return;
     }
     #[expect(clippy::cast_possible_truncation, reason = "a factor near 1")]
-    let gain = 10_f64.powf((lufs - now) / 20.0) as f32;
+    let gain = 10_f64.powf((lufs - current) / 20.0) as f32;
     for sample in track {
         *sample = sample.map(|s| s * gain);
     }
@@ -22,10 +22,10 @@ pub(super) fn level(track: &mut [StereoSample], lufs: f64) {
 /// Bends peaks that would come near full scale, so that no clap of thunder clips.
 pub(super) fn limit(track: &mut [StereoSample]) {
     for channel in track.iter_mut().flatten() {
-        let over = channel.abs() - KNEE;
-        if over > 0.0 {
+        let excess = channel.abs() - KNEE;
+        if excess > 0.0 {
             *channel =
-                (KNEE + (1.0 - KNEE) * HEADROOM * (over / (1.0 - KNEE)).tanh()).copysign(*channel);
+                (KNEE + (1.0 - KNEE) * HEADROOM * (excess / (1.0 - KNEE)).tanh()).copysign(*channel);
         }
     }
 }
@@ -126,9 +126,9 @@ mod tests {
         let mut track = sine(440.0, 0.9);
         level(&mut track, -26.0);
         assert!((measure(&track) + 26.0).abs() < 0.01);
-        let mut nothing = vec![[0.0; 2]; 4800];
-        level(&mut nothing, -26.0);
-        assert!(nothing.iter().all(|s| *s == [0.0; 2]));
+        let mut silence = vec![[0.0; 2]; 4800];
+        level(&mut silence, -26.0);
+        assert!(silence.iter().all(|s| *s == [0.0; 2]));
     }
 
     #[test]

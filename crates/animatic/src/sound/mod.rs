@@ -3,7 +3,7 @@
 //! No recording is played: every voice is filtered noise and decaying tones (a classic subtractive
 //! synthesiser; see A. Farnell, *Designing Sound*, 2010, for the models), steered by slow random
 //! walks, so nothing repeats however long it lasts. [`Ambience`] names the voices; `voices` holds
-//! them, `dsp` their parts, `loudness` brings the sum to a gentle level and `aac` packs it.
+//! them, `dsp` their parts, `loudness` brings the sum to a quiet level and `aac` encodes it.
 //!
 //! It knows nothing of prompts, pictures or files. The same kinds, length and seed give the same
 //! samples.
@@ -31,7 +31,7 @@ pub(crate) fn synthesise(kinds: &[Ambience], samples: usize, seed: u64) -> Vec<S
     for kind in kinds {
         let mut voice = voices::voice(kind, seed);
         let mut track: Vec<StereoSample> = (0..samples).map(|_| voice.next()).collect();
-        // Each is heard as loud as the others before they are summed.
+        // All kinds get the same loudness before they are summed.
         loudness::level(&mut track, LOUDNESS);
         for (sum, sample) in mix.iter_mut().zip(track) {
             *sum = [sum[0] + sample[0], sum[1] + sample[1]];

@@ -5,7 +5,7 @@ use super::*;
 
 const SECONDS: usize = 6;
 
-fn made(kind: Ambience, seed: u64) -> Vec<StereoSample> {
+fn synthesised(kind: Ambience, seed: u64) -> Vec<StereoSample> {
     synthesise(&[kind], SECONDS * RATE as usize, seed)
 }
 
@@ -16,9 +16,9 @@ fn power(track: &[StereoSample]) -> f32 {
 #[test]
 fn every_kind_is_gentle_finite_and_faded() {
     for &kind in Ambience::ALL {
-        let track = made(kind, 1);
-        let loud = loudness::measure(&track);
-        assert!((-31.0..-24.0).contains(&loud), "{kind:?}: {loud} LUFS");
+        let track = synthesised(kind, 1);
+        let lufs = loudness::measure(&track);
+        assert!((-31.0..-24.0).contains(&lufs), "{kind:?}: {lufs} LUFS");
         assert!(
             track
                 .as_flattened()
@@ -36,14 +36,14 @@ fn every_kind_is_gentle_finite_and_faded() {
 #[test]
 fn every_kind_is_wide_and_never_stuck_to_one_side() {
     for &kind in Ambience::ALL {
-        let track = made(kind, 2);
-        let (mut left, mut right, mut both) = (0.0, 0.0, 0.0);
+        let track = synthesised(kind, 2);
+        let (mut left, mut right, mut cross) = (0.0, 0.0, 0.0);
         for [l, r] in &track {
             left += l * l;
             right += r * r;
-            both += l * r;
+            cross += l * r;
         }
-        assert!(both / (left * right).sqrt() < 0.95, "{kind:?} is mono");
+        assert!(cross / (left * right).sqrt() < 0.95, "{kind:?} is mono");
         let balance = 10.0 * (left / right).log10();
         assert!(balance.abs() < 9.0, "{kind:?}: {balance} dB");
     }
@@ -52,33 +52,33 @@ fn every_kind_is_wide_and_never_stuck_to_one_side() {
 #[test]
 fn nothing_repeats_and_seeds_differ() {
     for &kind in Ambience::ALL {
-        let (one, other) = (made(kind, 5), made(kind, 6));
-        assert!(one == made(kind, 5), "{kind:?}");
-        assert!(one != other, "{kind:?}");
+        let (track, other_seed) = (synthesised(kind, 5), synthesised(kind, 6));
+        assert!(track == synthesised(kind, 5), "{kind:?}");
+        assert!(track != other_seed, "{kind:?}");
         let second = RATE as usize;
         for shift in [second, second * 2] {
             let (early, late) = (
-                &one[second..second * 2],
-                &one[second + shift..second * 2 + shift],
+                &track[second..second * 2],
+                &track[second + shift..second * 2 + shift],
             );
-            let same: f32 = early
+            let product: f32 = early
                 .as_flattened()
                 .iter()
                 .zip(late.as_flattened())
                 .map(|(a, b)| a * b)
                 .sum();
-            let alike = same / (power(early) * power(late)).sqrt();
-            assert!(alike.abs() < 0.5, "{kind:?} repeats: {alike}");
+            let correlation = product / (power(early) * power(late)).sqrt();
+            assert!(correlation.abs() < 0.5, "{kind:?} repeats: {correlation}");
         }
     }
 }
 
 #[test]
 fn kinds_sound_together_in_any_order() {
-    let both = synthesise(&[Ambience::Rain, Ambience::Wind], 48_000, 1);
-    assert!(both == synthesise(&[Ambience::Wind, Ambience::Rain, Ambience::Wind], 48_000, 1));
-    assert!(both != synthesise(&[Ambience::Rain], 48_000, 1));
-    assert!((loudness::measure(&both) + 26.0).abs() < 3.0);
+    let mixed = synthesise(&[Ambience::Rain, Ambience::Wind], 48_000, 1);
+    assert!(mixed == synthesise(&[Ambience::Wind, Ambience::Rain, Ambience::Wind], 48_000, 1));
+    assert!(mixed != synthesise(&[Ambience::Rain], 48_000, 1));
+    assert!((loudness::measure(&mixed) + 26.0).abs() < 3.0);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Masks: opacities of letters, and their soft copies for shadows.
+//! Masks: opacities of letters, and their blurred copies for shadows.
 
 /// Opacities, rows from the top left.
 pub(super) struct OpacityMask {
@@ -23,7 +23,7 @@ impl OpacityMask {
         }
     }
 
-    /// A soft copy: three box blurs make a bell.
+    /// A blurred copy: three box blurs approximate a Gaussian.
     pub(super) fn blurred(&self, radius: usize) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         for _ in 0..3 {
@@ -37,8 +37,8 @@ impl OpacityMask {
 }
 
 fn offset_within(start: i32, step: usize, side: usize) -> Option<usize> {
-    let at = start.checked_add(i32::try_from(step).ok()?)?;
-    usize::try_from(at).ok().filter(|at| *at < side)
+    let offset = start.checked_add(i32::try_from(step).ok()?)?;
+    usize::try_from(offset).ok().filter(|offset| *offset < side)
 }
 
 fn box_blurred(bytes: &[u8], width: usize, radius: usize) -> Vec<u8> {
@@ -59,14 +59,14 @@ fn box_blurred(bytes: &[u8], width: usize, radius: usize) -> Vec<u8> {
 
 fn transposed(bytes: &[u8], width: usize) -> Vec<u8> {
     let height = bytes.len() / width.max(1);
-    let mut turned = Vec::with_capacity(bytes.len());
+    let mut columns = Vec::with_capacity(bytes.len());
     for x in 0..width {
-        turned.extend((0..height).map(|y| bytes[y * width + x]));
+        columns.extend((0..height).map(|y| bytes[y * width + x]));
     }
-    turned
+    columns
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a place in a frame")]
-pub(super) fn small(n: usize) -> f32 {
+#[expect(clippy::cast_precision_loss, reason = "a position in a frame")]
+pub(super) fn to_f32(n: usize) -> f32 {
     n as f32
 }

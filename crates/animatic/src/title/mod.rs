@@ -13,7 +13,7 @@ use swash::FontRef;
 use crate::limits::MAX_TITLES;
 use crate::options::RenderOptions;
 use crate::scene::noise::smoothstep;
-use mask::{OpacityMask, small};
+use mask::{OpacityMask, to_f32};
 use typesetter::{LEADING, TitleLine, TitleTypesetter};
 
 /// Titles set for a shot.
@@ -37,8 +37,8 @@ impl TitleOverlay {
             shadow: Vec::new(),
             top: 0,
             width: options.width as usize,
-            frames: small(options.frames() as usize),
-            fps: small(options.fps as usize),
+            frames: to_f32(options.frames() as usize),
+            fps: to_f32(options.fps as usize),
             missing: Vec::new(),
         };
         let Some(font) = FontRef::from_index(FONT, 0) else {
@@ -70,8 +70,8 @@ impl TitleOverlay {
 
     /// Lays the titles over a frame.
     pub(crate) fn draw(&self, frame: usize, rgba: &mut [u8]) {
-        let shown = self.opacity_at(frame);
-        if self.letters.is_empty() || shown <= 0.0 {
+        let opacity = self.opacity_at(frame);
+        if self.letters.is_empty() || opacity <= 0.0 {
             return;
         }
         let start = self.top * self.width * 4;
@@ -84,23 +84,23 @@ impl TitleOverlay {
             if *shadow == 0 && *letter == 0 {
                 continue;
             }
-            let dark = 1.0 - f32::from(*shadow) * (shown * SHADOW / 255.0);
-            let light = f32::from(*letter) * (shown / 255.0);
+            let dark = 1.0 - f32::from(*shadow) * (opacity * SHADOW / 255.0);
+            let light = f32::from(*letter) * (opacity / 255.0);
             for channel in pixel.iter_mut().take(3) {
-                let under = f32::from(*channel) * dark;
-                *channel = byte(under + (250.0 - under) * light);
+                let shadowed = f32::from(*channel) * dark;
+                *channel = byte(shadowed + (250.0 - shadowed) * light);
             }
         }
     }
 
-    /// The titles' opacity at a frame: they come a moment after the beginning and leave a moment
-    /// before the end.
+    /// The titles' opacity at a frame: they fade in shortly after the beginning and out
+    /// shortly before the end.
     fn opacity_at(&self, frame: usize) -> f32 {
-        let (now, length) = (small(frame) / self.fps, self.frames / self.fps);
-        let wait = (length * 0.06).min(0.4);
-        let way = (length * 0.15).min(0.8);
-        let coming = smoothstep(wait, wait + way, now);
-        coming * smoothstep(wait, wait + way, length - now)
+        let (seconds, length) = (to_f32(frame) / self.fps, self.frames / self.fps);
+        let delay = (length * 0.06).min(0.4);
+        let fade = (length * 0.15).min(0.8);
+        let fade_in = smoothstep(delay, delay + fade, seconds);
+        fade_in * smoothstep(delay, delay + fade, length - seconds)
     }
 
     fn drop_missing(&mut self, font: &FontRef<'_>, text: &str) -> String {
@@ -116,29 +116,29 @@ impl TitleOverlay {
     }
 
     fn print(&mut self, setter: &mut TitleTypesetter<'_>, lines: &[TitleLine], height: usize) {
-        let tall: f32 = lines
+        let text_height: f32 = lines
             .iter()
             .map(|line| line.gap + line.size * LEADING)
             .sum();
         let margin = lines.iter().map(|line| line.size).fold(0.0, f32::max);
-        let begins = (small(height) - tall) / 2.0;
-        self.top = whole((begins - margin).max(0.0));
-        let bottom = whole(begins + tall + margin).min(height);
+        let text_top = (to_f32(height) - text_height) / 2.0;
+        self.top = to_usize((text_top - margin).max(0.0));
+        let bottom = to_usize(text_top + text_height + margin).min(height);
         let mut mask = OpacityMask {
             width: self.width,
             height: bottom - self.top,
             bytes: vec![0; self.width * (bottom - self.top)],
         };
-        let mut y = begins - small(self.top);
+        let mut y = text_top - to_f32(self.top);
         for line in lines {
             y += line.gap;
             // The baseline is placed so that capitals are vertically centred in the line.
             let baseline = y + line.size * (LEADING + CAPITALS) / 2.0;
-            let x = (small(self.width) - setter.width(line)) / 2.0;
+            let x = (to_f32(self.width) - setter.width(line)) / 2.0;
             setter.print(line, (x, baseline), &mut mask);
             y += line.size * LEADING;
         }
-        self.shadow = mask.blurred(whole(margin * 0.11).max(2));
+        self.shadow = mask.blurred(to_usize(margin * 0.11).max(2));
         self.letters = mask.bytes;
     }
 }
@@ -159,9 +159,9 @@ fn byte(value: f32) -> u8 {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a place in a frame"
+    reason = "a position in a frame"
 )]
-fn whole(value: f32) -> usize {
+fn to_usize(value: f32) -> usize {
     value as usize
 }
 
@@ -181,11 +181,11 @@ mod tests {
     use crate::options::RequestedOptions;
 
     fn titles(words: &[&str], size: (u32, u32)) -> TitleOverlay {
-        let asked = RequestedOptions {
+        let requested = RequestedOptions {
             size: Some(size),
             ..RequestedOptions::default()
         };
-        let options = RenderOptions::resolve(&asked, &Direction::parse("")).unwrap();
+        let options = RenderOptions::resolve(&requested, &Direction::parse("")).unwrap();
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
         TitleOverlay::typeset(&words, &options)
     }
@@ -203,11 +203,11 @@ mod tests {
 
     #[test]
     fn a_title_stands_in_the_middle_and_within_the_margins() {
-        let long = "The extraordinarily long title of a film that nobody has made yet";
+        let long_title = "The extraordinarily long title of a film that nobody has made yet";
         for (words, size) in [
             (vec!["Dusk"], (1280, 720)),
-            (vec![long], (1280, 720)),
-            (vec![long, "a second line"], (720, 1280)),
+            (vec![long_title], (1280, 720)),
+            (vec![long_title, "a second line"], (720, 1280)),
             (vec!["Donaudampfschifffahrtsgesellschaft"], (480, 854)),
             (vec!["Ночной поезд", "Νυχτερινό τρένο"], (480, 480)),
         ] {

@@ -6,7 +6,7 @@ use swash::shape::ShapeContext;
 use swash::text::Script;
 use swash::zeno::{Format, Vector};
 
-use super::mask::{OpacityMask, small};
+use super::mask::{OpacityMask, to_f32};
 
 /// One line of text at its size in pixels.
 pub(super) struct TitleLine {
@@ -38,26 +38,26 @@ impl<'a> TitleTypesetter<'a> {
         titles: &[String],
         (width, height): (u32, u32),
     ) -> Vec<TitleLine> {
-        let (width, height) = (small(width as usize), small(height as usize));
-        let measure = width * SAFE;
+        let (width, height) = (to_f32(width as usize), to_f32(height as usize));
+        let measure = width * SAFE_WIDTH;
         let mut lines = Vec::new();
         for (i, title) in titles.iter().enumerate() {
             if title.is_empty() {
                 continue;
             }
-            let first = i == 0;
-            let share = if first { 0.135 } else { 0.055 };
+            let is_first = i == 0;
+            let share = if is_first { 0.135 } else { 0.055 };
             // In an upright frame, the width decides.
             let mut size = (height * share).min(width * share * 0.95);
-            let most = if first { 3 } else { 2 };
-            let mut broken = self.balanced_lines(title, size, measure);
+            let max_lines = if is_first { 3 } else { 2 };
+            let mut broken_lines = self.balanced_lines(title, size, measure);
             // The lower limit ends the search for a word that never fits.
-            while (broken.len() > most || self.widest(&broken, size) > measure) && size > 8.0 {
+            while (broken_lines.len() > max_lines || self.widest(&broken_lines, size) > measure) && size > 8.0 {
                 size *= 0.93;
-                broken = self.balanced_lines(title, size, measure);
+                broken_lines = self.balanced_lines(title, size, measure);
             }
-            for (k, text) in broken.into_iter().enumerate() {
-                let gap = if !first && k == 0 { size * 0.7 } else { 0.0 };
+            for (k, text) in broken_lines.into_iter().enumerate() {
+                let gap = if !is_first && k == 0 { size * 0.7 } else { 0.0 };
                 lines.push(TitleLine { text, size, gap });
             }
         }
@@ -144,12 +144,12 @@ impl<'a> TitleTypesetter<'a> {
                 .offset(Vector::new(x.fract(), 0.0))
                 .render(&mut scaler, *id);
             if let Some(image) = image {
-                let place = image.placement;
-                let at = (
-                    floor_to_i32(x) + place.left,
-                    floor_to_i32(baseline.round()) - place.top,
+                let placement = image.placement;
+                let position = (
+                    floor_to_i32(x) + placement.left,
+                    floor_to_i32(baseline.round()) - placement.top,
                 );
-                mask.stamp(at, place.width as usize, &image.data);
+                mask.stamp(position, placement.width as usize, &image.data);
             }
         }
     }
@@ -164,13 +164,13 @@ fn script_of(text: &str) -> Script {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a place in a frame")]
+#[expect(clippy::cast_possible_truncation, reason = "a position in a frame")]
 fn floor_to_i32(value: f32) -> i32 {
     value.floor() as i32
 }
 
 /// The share of the frame's width that every screen shows safely.
-const SAFE: f32 = 0.8;
+const SAFE_WIDTH: f32 = 0.8;
 
 /// Line height in font sizes.
 pub(super) const LEADING: f32 = 1.14;

@@ -32,9 +32,9 @@ impl FogSheets {
         let aspect = frame.aspect();
         let mut grid = Vec::with_capacity((columns + 1) * (rows + 1));
         for j in 0..=rows {
-            let y = small(j) / small(rows);
+            let y = to_f32(j) / to_f32(rows);
             for i in 0..=columns {
-                let x = (small(i) / small(columns) + across * 0.7) * aspect;
+                let x = (to_f32(i) / to_f32(columns) + across * 0.7) * aspect;
                 grid.push(self.opacity_at(x, y, seconds));
             }
         }
@@ -42,7 +42,7 @@ impl FogSheets {
         frame.veil(&grid, (columns, rows), colour);
     }
 
-    /// The fog's opacity at a place, in frame heights.
+    /// The fog's opacity at a point, in frame heights.
     fn opacity_at(&self, x: f32, y: f32, seconds: f32) -> f32 {
         let far = fractal(
             x * 1.6 + seconds * 0.055,
@@ -57,13 +57,13 @@ impl FogSheets {
             self.seed.wrapping_add(502),
         );
         let banks = smoothstep(0.30, 0.74, 0.55 * far + 0.45 * near);
-        let low = 0.22 + 0.78 * smoothstep(0.05, 0.85, y);
-        (self.thickness * (0.22 + 0.78 * banks) * low).min(0.96)
+        let ground_density = 0.22 + 0.78 * smoothstep(0.05, 0.85, y);
+        (self.thickness * (0.22 + 0.78 * banks) * ground_density).min(0.96)
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "cells of a coarse grid")]
-fn small(n: usize) -> f32 {
+fn to_f32(n: usize) -> f32 {
     n as f32
 }
 

@@ -13,7 +13,7 @@ use crate::scene::noise::{lattice, mix};
 use fog::FogSheets;
 use sprite::{SoftStreak, SpriteColour, SpriteFrame};
 
-/// The air of a shot.
+/// The weather of a shot.
 pub(crate) struct WeatherOverlay {
     weather: Vec<WeatherEffect>,
     fog: Option<FogSheets>,
@@ -23,7 +23,7 @@ pub(crate) struct WeatherOverlay {
     light: SpriteColour,
 }
 
-/// Where the camera is, as the air shows it.
+/// How far the camera has moved, as the weather shows it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CameraDrift {
     /// How far the nearest layer has moved across the frame since the first frame, in frame
@@ -52,14 +52,14 @@ impl WeatherOverlay {
         self.weather.is_empty()
     }
 
-    /// Draws the air of a frame over it, rows of `width` pixels.
+    /// Draws the weather over a frame, rows of `width` pixels.
     pub(crate) fn draw(&self, frame: usize, drift: CameraDrift, width: usize, rgba: &mut [u8]) {
         let seconds = f32::from(u16::try_from(frame).unwrap_or(u16::MAX)) / self.fps;
         let mut frame = SpriteFrame::new(rgba, width);
         for weather in &self.weather {
             let swarm = ParticleSwarm {
                 // Each kind has its own seed. Otherwise all kinds would have particles at the same
-                // places.
+                // positions.
                 seed: self.seed.wrapping_add(weather.particles as u64 * 1_000_003),
                 amount: weather.amount,
                 seconds,
@@ -92,12 +92,12 @@ struct ParticleSwarm {
     light: SpriteColour,
 }
 
-/// One particle: its chances, and its nearness.
+/// One particle: its random numbers, and its nearness.
 struct WeatherParticle {
     number: i32,
     seed: u64,
     /// 0 far, 1 near; many are far and few are near.
-    near: f32,
+    nearness: f32,
 }
 
 impl WeatherParticle {
@@ -108,79 +108,79 @@ impl WeatherParticle {
 }
 
 impl ParticleSwarm {
-    fn motes(&self, usual: i32) -> impl Iterator<Item = WeatherParticle> {
+    fn particles(&self, usual_count: i32) -> impl Iterator<Item = WeatherParticle> {
         let count = match self.amount {
-            ParticleAmount::Light => usual * 2 / 5,
-            ParticleAmount::Usual => usual,
-            ParticleAmount::Heavy => usual * 2,
+            ParticleAmount::Light => usual_count * 2 / 5,
+            ParticleAmount::Usual => usual_count,
+            ParticleAmount::Heavy => usual_count * 2,
         };
         let seed = self.seed;
         (0..count).map(move |number| WeatherParticle {
             number,
             seed,
-            near: lattice(number, 0, seed).powf(2.2),
+            nearness: lattice(number, 0, seed).powf(2.2),
         })
     }
 
     /// Where a particle is that crosses the frame downwards at `speed` frame heights a second: each
-    /// time it restarts above the frame, at another place.
+    /// time it restarts above the frame, at another position.
     fn falling_position(
         &self,
-        mote: &WeatherParticle,
+        particle: &WeatherParticle,
         speed: f32,
         margin: f32,
         aspect: f32,
     ) -> (f32, f32) {
-        let way = 1.0 + 2.0 * margin;
-        // Drift is in frame widths, and places are in frame heights.
-        let down = self.drift.down * aspect * mix(0.3, 1.0, mote.near);
-        let gone = mote.chance(1) + (self.seconds * speed - down) / way;
+        let distance = 1.0 + 2.0 * margin;
+        // Drift is in frame widths, and positions are in frame heights.
+        let down = self.drift.down * aspect * mix(0.3, 1.0, particle.nearness);
+        let travelled = particle.chance(1) + (self.seconds * speed - down) / distance;
         #[expect(clippy::cast_possible_truncation, reason = "a few rounds")]
-        let round = gone.floor() as i32;
-        let x = lattice(mote.number, 900 + round, mote.seed);
+        let cycle = travelled.floor() as i32;
+        let x = lattice(particle.number, 900 + cycle, particle.seed);
         (
-            self.wrapped_position(x, mote.near, aspect),
-            (gone - gone.floor()) * way - margin,
+            self.wrapped_position(x, particle.nearness, aspect),
+            (travelled - travelled.floor()) * distance - margin,
         )
     }
 
-    /// A place across the frame, moved by the camera and brought back from beyond the edges.
-    fn wrapped_position(&self, chance: f32, near: f32, aspect: f32) -> f32 {
+    /// A position across the frame, moved by the camera and brought back from beyond the edges.
+    fn wrapped_position(&self, chance: f32, nearness: f32, aspect: f32) -> f32 {
         // The strip is a tenth wider on each side, so a particle comes back where it cannot be
         // seen.
-        let moved = chance - self.drift.across * mix(0.3, 1.0, near) / 1.2;
+        let moved = chance - self.drift.across * mix(0.3, 1.0, nearness) / 1.2;
         ((moved - moved.floor()) * 1.2 - 0.1) * aspect
     }
 
     fn rain(&self, frame: &mut SpriteFrame<'_>) {
         // A little wind, the same for every drop.
         let lean = mix(-0.16, 0.16, lattice(3, 7, self.seed));
-        for mote in self.motes(620) {
-            let speed = mix(1.1, 3.0, mote.near) * mix(0.9, 1.1, mote.chance(2));
-            let length = speed * mix(0.022, 0.040, mote.near);
-            let (x, y) = self.falling_position(&mote, speed, 0.15, frame.aspect());
+        for particle in self.particles(620) {
+            let speed = mix(1.1, 3.0, particle.nearness) * mix(0.9, 1.1, particle.chance(2));
+            let length = speed * mix(0.022, 0.040, particle.nearness);
+            let (x, y) = self.falling_position(&particle, speed, 0.15, frame.aspect());
             frame.streak(SoftStreak {
                 from: (x + lean * (y - length), y - length),
                 to: (x + lean * y, y),
-                width: mix(0.0012, 0.0042, mote.near),
+                width: mix(0.0012, 0.0042, particle.nearness),
                 colour: self.light.map(|c| c * 0.55 + 110.0),
-                opacity: mix(0.14, 0.34, mote.near) * mix(0.6, 1.0, mote.chance(3)),
+                opacity: mix(0.14, 0.34, particle.nearness) * mix(0.6, 1.0, particle.chance(3)),
             });
         }
     }
 
     fn snow(&self, frame: &mut SpriteFrame<'_>) {
-        for mote in self.motes(520) {
-            let near = mote.near;
-            let speed = mix(0.055, 0.30, near) * mix(0.8, 1.2, mote.chance(2));
-            let (x, y) = self.falling_position(&mote, speed, 0.06, frame.aspect());
-            let pace = mix(0.7, 1.6, mote.chance(3));
-            let sway = (self.seconds * pace + mote.chance(4) * 6.3).sin();
+        for particle in self.particles(520) {
+            let nearness = particle.nearness;
+            let speed = mix(0.055, 0.30, nearness) * mix(0.8, 1.2, particle.chance(2));
+            let (x, y) = self.falling_position(&particle, speed, 0.06, frame.aspect());
+            let pace = mix(0.7, 1.6, particle.chance(3));
+            let sway = (self.seconds * pace + particle.chance(4) * 6.3).sin();
             let wind = (self.seconds * 0.4 + y * 3.0).sin() * 0.02;
-            let x = x + (sway * 0.016 + wind) * mix(0.4, 1.6, near);
+            let x = x + (sway * 0.016 + wind) * mix(0.4, 1.6, nearness);
             // The nearest are out of focus.
-            let radius = mix(0.0020, 0.0150, near * near) * mix(0.7, 1.3, mote.chance(5));
-            let opacity = mix(0.80, 0.42, near) * mix(0.6, 1.0, mote.chance(6));
+            let radius = mix(0.0020, 0.0150, nearness * nearness) * mix(0.7, 1.3, particle.chance(5));
+            let opacity = mix(0.80, 0.42, nearness) * mix(0.6, 1.0, particle.chance(6));
             let white = self.light.map(|c| c * 0.25 + 190.0);
             frame.disc((x, y), radius.max(1.1 * frame.pixel()), white, opacity);
         }
@@ -188,39 +188,39 @@ impl ParticleSwarm {
 
     fn dust(&self, frame: &mut SpriteFrame<'_>) {
         let gold = [255.0, 232.0, 190.0];
-        for mote in self.motes(200) {
-            let near = mote.near;
+        for particle in self.particles(200) {
+            let nearness = particle.nearness;
             let t = self.seconds;
             let wander = |n: i32| {
-                let pace = mix(0.15, 0.5, mote.chance(n));
-                (t * pace + mote.chance(n + 1) * 6.3).sin() * mix(0.01, 0.05, near)
+                let pace = mix(0.15, 0.5, particle.chance(n));
+                (t * pace + particle.chance(n + 1) * 6.3).sin() * mix(0.01, 0.05, nearness)
             };
-            let drift = t * mix(-0.02, 0.02, mote.chance(8)) * mix(0.3, 1.5, near);
+            let drift = t * mix(-0.02, 0.02, particle.chance(8)) * mix(0.3, 1.5, nearness);
             let x =
-                self.wrapped_position(mote.chance(1) + drift, near, frame.aspect()) + wander(10);
-            let y = mote.chance(2) * 1.1 - 0.05 + wander(14) - 0.012 * t;
+                self.wrapped_position(particle.chance(1) + drift, nearness, frame.aspect()) + wander(10);
+            let y = particle.chance(2) * 1.1 - 0.05 + wander(14) - 0.012 * t;
             let glint =
-                0.5 + 0.5 * (t * mix(0.5, 1.8, mote.chance(3)) + mote.chance(4) * 6.3).sin();
+                0.5 + 0.5 * (t * mix(0.5, 1.8, particle.chance(3)) + particle.chance(4) * 6.3).sin();
             // A speck smaller than a pixel would flicker as it moves, hence the lower limit below.
-            let radius = mix(0.0014, 0.0110, near * near);
-            let light = mix(0.55, 0.13, near) * mix(0.25, 1.0, glint);
+            let radius = mix(0.0014, 0.0110, nearness * nearness);
+            let light = mix(0.55, 0.13, nearness) * mix(0.25, 1.0, glint);
             frame.glow((x, y), radius.max(1.2 * frame.pixel()), gold, light);
         }
     }
 
     fn embers(&self, frame: &mut SpriteFrame<'_>) {
-        for mote in self.motes(150) {
-            let near = mote.near;
-            let speed = mix(0.07, 0.34, near) * mix(0.7, 1.3, mote.chance(2));
-            let (x, down) = self.falling_position(&mote, speed, 0.08, frame.aspect());
+        for particle in self.particles(150) {
+            let nearness = particle.nearness;
+            let speed = mix(0.07, 0.34, nearness) * mix(0.7, 1.3, particle.chance(2));
+            let (x, down) = self.falling_position(&particle, speed, 0.08, frame.aspect());
             let y = 1.0 - down;
             // They wind upwards, cool and go out.
-            let t = self.seconds * mix(0.8, 2.0, mote.chance(3)) + mote.chance(4) * 6.3;
-            let x = x + (t.sin() * 0.6 + (t * 1.7).sin() * 0.4) * mix(0.008, 0.035, near);
+            let t = self.seconds * mix(0.8, 2.0, particle.chance(3)) + particle.chance(4) * 6.3;
+            let x = x + (t.sin() * 0.6 + (t * 1.7).sin() * 0.4) * mix(0.008, 0.035, nearness);
             let age = down.clamp(0.0, 1.0);
-            let flicker = 0.7 + 0.3 * (self.seconds * mix(7.0, 15.0, mote.chance(5)) + t).sin();
-            let heat = (1.0 - age).powf(0.7) * flicker * mix(0.5, 1.0, mote.chance(6));
-            let radius = mix(0.0016, 0.0058, near) * mix(0.7, 1.2, mote.chance(7));
+            let flicker = 0.7 + 0.3 * (self.seconds * mix(7.0, 15.0, particle.chance(5)) + t).sin();
+            let heat = (1.0 - age).powf(0.7) * flicker * mix(0.5, 1.0, particle.chance(6));
+            let radius = mix(0.0016, 0.0058, nearness) * mix(0.7, 1.2, particle.chance(7));
             let radius = radius.max(1.2 * frame.pixel());
             let halo = [255.0, mix(70.0, 120.0, heat), 22.0];
             frame.glow((x, y), radius * 4.5, halo, 0.30 * heat);
@@ -236,22 +236,22 @@ impl ParticleSwarm {
     }
 
     fn stars(&self, frame: &mut SpriteFrame<'_>) {
-        for mote in self.motes(170) {
+        for particle in self.particles(170) {
             // The sky is too far to follow the camera's travel, and has most of its stars high up.
-            let x = (mote.chance(1) - 0.08 * self.drift.across) * frame.aspect();
-            let y = mote.chance(2).powf(1.5) * 0.62 - 0.08 * self.drift.down * frame.aspect();
+            let x = (particle.chance(1) - 0.08 * self.drift.across) * frame.aspect();
+            let y = particle.chance(2).powf(1.5) * 0.62 - 0.08 * self.drift.down * frame.aspect();
             let twinkle = 0.55
                 + 0.45
-                    * (self.seconds * mix(1.2, 4.0, mote.chance(3)) + mote.chance(4) * 6.3).sin();
-            let light = mote.near.max(0.12) * twinkle * (1.0 - y / 0.66).clamp(0.0, 1.0);
+                    * (self.seconds * mix(1.2, 4.0, particle.chance(3)) + particle.chance(4) * 6.3).sin();
+            let light = particle.nearness.max(0.12) * twinkle * (1.0 - y / 0.66).clamp(0.0, 1.0);
             let tint = [
-                mix(205.0, 255.0, mote.chance(5)),
+                mix(205.0, 255.0, particle.chance(5)),
                 232.0,
-                mix(215.0, 255.0, mote.chance(6)),
+                mix(215.0, 255.0, particle.chance(6)),
             ];
-            let radius = mix(0.0016, 0.0034, mote.near).max(1.2 * frame.pixel());
+            let radius = mix(0.0016, 0.0034, particle.nearness).max(1.2 * frame.pixel());
             frame.glow((x, y), radius, tint, light);
-            if mote.near > 0.55 {
+            if particle.nearness > 0.55 {
                 frame.glow((x, y), radius * 5.0, tint, 0.16 * light);
                 let ray = radius * 5.0 * twinkle;
                 for (dx, dy) in [(ray, 0.0), (0.0, ray)] {
@@ -277,22 +277,22 @@ impl ParticleSwarm {
             [250.0, 120.0, 178.0],
             [246.0, 240.0, 226.0],
         ];
-        for mote in self.motes(210) {
-            let near = mote.near;
-            let speed = mix(0.11, 0.42, near) * mix(0.8, 1.2, mote.chance(2));
-            let (x, y) = self.falling_position(&mote, speed, 0.08, frame.aspect());
+        for particle in self.particles(210) {
+            let nearness = particle.nearness;
+            let speed = mix(0.11, 0.42, nearness) * mix(0.8, 1.2, particle.chance(2));
+            let (x, y) = self.falling_position(&particle, speed, 0.08, frame.aspect());
             let t = self.seconds;
-            let flutter = t * mix(2.0, 4.5, mote.chance(3)) + mote.chance(4) * 6.3;
-            let x = x + flutter.sin() * mix(0.006, 0.03, near);
-            let side = mix(0.0050, 0.0190, near) * mix(0.8, 1.2, mote.chance(5));
-            let flip = (t * mix(3.0, 7.0, mote.chance(6)) + mote.chance(7) * 6.3).cos();
-            let angle = t * mix(-2.4, 2.4, mote.chance(8)) + mote.chance(9) * 6.3;
+            let flutter = t * mix(2.0, 4.5, particle.chance(3)) + particle.chance(4) * 6.3;
+            let x = x + flutter.sin() * mix(0.006, 0.03, nearness);
+            let side = mix(0.0050, 0.0190, nearness) * mix(0.8, 1.2, particle.chance(5));
+            let flip = (t * mix(3.0, 7.0, particle.chance(6)) + particle.chance(7) * 6.3).cos();
+            let angle = t * mix(-2.4, 2.4, particle.chance(8)) + particle.chance(9) * 6.3;
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
                 reason = "chance is below 1"
             )]
-            let pick = (mote.chance(10) * 6.99) as usize;
+            let pick = (particle.chance(10) * 6.99) as usize;
             // Paper that faces the light is brighter than its back.
             let shade = mix(0.62, 1.05, 0.5 + 0.5 * flip);
             let colour = PAPER[pick.min(6)].map(|c| (c * shade).min(255.0));
@@ -316,8 +316,8 @@ mod tests {
         let direction = Direction::parse(prompt);
         let options = RenderOptions::resolve(&RequestedOptions::default(), &direction).unwrap();
         let mut rgba = [70, 80, 90, 255].repeat(320 * 180);
-        let air = WeatherOverlay::new(&direction.weather, &options, [80.0; 3]);
-        air.draw(frame, CameraDrift::default(), 320, &mut rgba);
+        let overlay = WeatherOverlay::new(&direction.weather, &options, [80.0; 3]);
+        overlay.draw(frame, CameraDrift::default(), 320, &mut rgba);
         rgba
     }
 
@@ -337,10 +337,10 @@ mod tests {
             "twinkling stars",
             "confetti",
         ] {
-            let (one, two) = (drawn(kind, 30), drawn(kind, 36));
-            assert!(changed(&one) > 100, "{kind}: {}", changed(&one));
-            assert!(one != two, "{kind} stands still");
-            assert!(one == drawn(kind, 30), "{kind} differs");
+            let (first, later) = (drawn(kind, 30), drawn(kind, 36));
+            assert!(changed(&first) > 100, "{kind}: {}", changed(&first));
+            assert!(first != later, "{kind} stands still");
+            assert!(first == drawn(kind, 30), "{kind} differs");
         }
         assert_eq!(changed(&drawn("static", 30)), 0);
     }

@@ -56,29 +56,29 @@ impl<'a> SpriteFrame<'a> {
     }
 
     /// A soft round spot.
-    pub(super) fn disc(&mut self, at: (f32, f32), radius: f32, colour: SpriteColour, opacity: f32) {
-        self.within(at, (radius, radius), |x, y, pixel| {
-            let far = (x * x + y * y) / (radius * radius);
-            lay(
+    pub(super) fn disc(&mut self, centre: (f32, f32), radius: f32, colour: SpriteColour, opacity: f32) {
+        self.each_pixel_within(centre, (radius, radius), |x, y, pixel| {
+            let distance_squared = (x * x + y * y) / (radius * radius);
+            blend(
                 pixel,
                 colour,
-                opacity * (1.0 - far).clamp(0.0, 1.0).sqrt() * (1.0 - far).max(0.0),
+                opacity * (1.0 - distance_squared).clamp(0.0, 1.0).sqrt() * (1.0 - distance_squared).max(0.0),
             );
         });
     }
 
     /// Light that fades to nothing at `radius`.
-    pub(super) fn glow(&mut self, at: (f32, f32), radius: f32, colour: SpriteColour, light: f32) {
-        self.within(at, (radius, radius), |x, y, pixel| {
-            let near = (1.0 - (x * x + y * y) / (radius * radius)).max(0.0);
-            shine(pixel, colour, light * near * near);
+    pub(super) fn glow(&mut self, centre: (f32, f32), radius: f32, colour: SpriteColour, light: f32) {
+        self.each_pixel_within(centre, (radius, radius), |x, y, pixel| {
+            let falloff = (1.0 - (x * x + y * y) / (radius * radius)).max(0.0);
+            add_light(pixel, colour, light * falloff * falloff);
         });
     }
 
     /// A turned rectangle of half sides `half`.
     pub(super) fn paper(
         &mut self,
-        at: (f32, f32),
+        centre: (f32, f32),
         half: (f32, f32),
         angle: f32,
         colour: SpriteColour,
@@ -86,11 +86,11 @@ impl<'a> SpriteFrame<'a> {
         let (sin, cos) = angle.sin_cos();
         let soft = self.pixel();
         let reach = half.0.max(half.1) * 1.42 + soft;
-        self.within(at, (reach, reach), |x, y, pixel| {
+        self.each_pixel_within(centre, (reach, reach), |x, y, pixel| {
             let (u, v) = (x * cos + y * sin, y * cos - x * sin);
-            let inside =
-                |place: f32, half: f32| ((half - place.abs()) / soft + 0.5).clamp(0.0, 1.0);
-            lay(pixel, colour, 0.94 * inside(u, half.0) * inside(v, half.1));
+            let coverage =
+                |offset: f32, half: f32| ((half - offset.abs()) / soft + 0.5).clamp(0.0, 1.0);
+            blend(pixel, colour, 0.94 * coverage(u, half.0) * coverage(v, half.1));
         });
     }
 
@@ -114,15 +114,15 @@ impl<'a> SpriteFrame<'a> {
         let length = (dx * dx + dy * dy).max(1e-12);
         let middle = (f32::midpoint(from.0, to.0), f32::midpoint(from.1, to.1));
         let reach = (dx.abs() / 2.0 + half + pixel, dy.abs() / 2.0 + half + pixel);
-        self.within(middle, reach, |x, y, target| {
-            let along = ((x * dx + y * dy) / length + 0.5).clamp(0.0, 1.0);
-            let (ox, oy) = (x - (along - 0.5) * dx, y - (along - 0.5) * dy);
-            let off = (ox * ox + oy * oy) / ((half + 0.5 * pixel) * (half + 0.5 * pixel));
-            let ends = 1.0 - (2.0 * along - 1.0).powi(4);
-            lay(
+        self.each_pixel_within(middle, reach, |x, y, target| {
+            let position = ((x * dx + y * dy) / length + 0.5).clamp(0.0, 1.0);
+            let (ox, oy) = (x - (position - 0.5) * dx, y - (position - 0.5) * dy);
+            let distance_squared = (ox * ox + oy * oy) / ((half + 0.5 * pixel) * (half + 0.5 * pixel));
+            let ends = 1.0 - (2.0 * position - 1.0).powi(4);
+            blend(
                 target,
                 colour,
-                opacity * (1.0 - off).max(0.0) * (0.25 + 0.75 * ends),
+                opacity * (1.0 - distance_squared).max(0.0) * (0.25 + 0.75 * ends),
             );
         });
     }
@@ -136,17 +136,17 @@ impl<'a> SpriteFrame<'a> {
     ) {
         let mut line = vec![0.0_f32; columns + 2];
         for (y, row) in self.rgba.chunks_exact_mut(self.width * 4).enumerate() {
-            let place = (y as f32 + 0.5) * rows as f32 / self.height as f32;
-            let (above, part) = (place as usize, place.fract());
+            let grid_row = (y as f32 + 0.5) * rows as f32 / self.height as f32;
+            let (above, fraction) = (grid_row as usize, grid_row.fract());
             for (i, value) in line.iter_mut().enumerate() {
                 let corner = |j: usize| grid[j.min(rows) * (columns + 1) + i.min(columns)];
-                *value = corner(above) + (corner(above + 1) - corner(above)) * part;
+                *value = corner(above) + (corner(above + 1) - corner(above)) * fraction;
             }
             let (pixels, _) = row.as_chunks_mut::<4>();
             let cell = self.width.div_ceil(columns);
-            for (i, stretch) in pixels.chunks_mut(cell).enumerate() {
+            for (i, cell_pixels) in pixels.chunks_mut(cell).enumerate() {
                 let step = (line[i + 1] - line[i]) / cell as f32;
-                for (x, pixel) in stretch.iter_mut().enumerate() {
+                for (x, pixel) in cell_pixels.iter_mut().enumerate() {
                     let opacity = line[i] + step * x as f32;
                     // Ordered dither: fog has the softest gradients of all.
                     let noise = DITHER[y % 2][x % 2];
@@ -159,37 +159,37 @@ impl<'a> SpriteFrame<'a> {
         }
     }
 
-    /// Changes every pixel within a radius of a place; `work` gets the offset of the pixel's centre
-    /// from the place.
-    fn within(
+    /// Changes every pixel within `reach` of a point; `work` gets the offset of the pixel's centre
+    /// from the point.
+    fn each_pixel_within(
         &mut self,
-        at: (f32, f32),
+        centre: (f32, f32),
         reach: (f32, f32),
         mut work: impl FnMut(f32, f32, &mut [u8; 4]),
     ) {
-        let tall = self.height as f32;
+        let frame_height = self.height as f32;
         let clip = |low: f32, high: f32, side: usize| {
-            let low = (low * tall).floor().clamp(0.0, side as f32) as usize;
-            let high = (high * tall).ceil().clamp(0.0, side as f32) as usize;
+            let low = (low * frame_height).floor().clamp(0.0, side as f32) as usize;
+            let high = (high * frame_height).ceil().clamp(0.0, side as f32) as usize;
             low..high.max(low)
         };
-        let columns = clip(at.0 - reach.0, at.0 + reach.0, self.width);
-        let rows = clip(at.1 - reach.1, at.1 + reach.1, self.height);
+        let columns = clip(centre.0 - reach.0, centre.0 + reach.0, self.width);
+        let rows = clip(centre.1 - reach.1, centre.1 + reach.1, self.height);
         let scale = self.pixel();
         for y in rows {
             let row = &mut self.rgba
                 [(y * self.width + columns.start) * 4..(y * self.width + columns.end) * 4];
             let (pixels, _) = row.as_chunks_mut::<4>();
-            let v = (y as f32 + 0.5) * scale - at.1;
+            let v = (y as f32 + 0.5) * scale - centre.1;
             for (x, pixel) in columns.clone().zip(pixels) {
-                work((x as f32 + 0.5) * scale - at.0, v, pixel);
+                work((x as f32 + 0.5) * scale - centre.0, v, pixel);
             }
         }
     }
 }
 
 #[inline]
-fn lay(pixel: &mut [u8; 4], colour: SpriteColour, opacity: f32) {
+fn blend(pixel: &mut [u8; 4], colour: SpriteColour, opacity: f32) {
     for (channel, over) in pixel.iter_mut().zip(colour) {
         let under = f32::from(*channel);
         *channel = (under + (over - under) * opacity + 0.5) as u8;
@@ -197,7 +197,7 @@ fn lay(pixel: &mut [u8; 4], colour: SpriteColour, opacity: f32) {
 }
 
 #[inline]
-fn shine(pixel: &mut [u8; 4], colour: SpriteColour, light: f32) {
+fn add_light(pixel: &mut [u8; 4], colour: SpriteColour, light: f32) {
     for (channel, over) in pixel.iter_mut().zip(colour) {
         *channel = (f32::from(*channel) + over * light + 0.5) as u8;
     }

@@ -1,4 +1,4 @@
-//! What the tests share: pictures to film and how to film them, files of pictures and what is allowed of them.
+//! What the tests share: pictures to film and how to film them, picture files and their limits.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::Cursor;
@@ -41,14 +41,14 @@ pub(crate) fn byte(value: f64) -> u8 {
 }
 
 pub(crate) fn options(size: (u32, u32), seconds: f64, fps: u32, seed: u64) -> RenderOptions {
-    let asked = RequestedOptions {
+    let requested = RequestedOptions {
         size: Some(size),
         seconds: Some(seconds),
         fps: Some(fps),
         seed: Some(seed),
         picture: None,
     };
-    RenderOptions::resolve(&asked, &Direction::parse("")).unwrap()
+    RenderOptions::resolve(&requested, &Direction::parse("")).unwrap()
 }
 
 pub(crate) fn film(picture: Option<&Picture>, prompt: &str, options: RenderOptions) -> Video {

@@ -1,5 +1,5 @@
-//! Small files that would take much to decode: they are refused by their headers, or their price
-//! is told.
+//! Small files that are expensive to decode: they are refused by their headers, or their cost is
+//! reported.
 #![expect(
     clippy::unwrap_used,
     reason = "a helper that fails has failed its test"
@@ -23,8 +23,8 @@ fn scan(first: u8, last: u8) -> Vec<u8> {
     segment(0xda, &[1, 1, 0, first, last, 0])
 }
 
-/// A grey progressive JPEG with so many scans, all without data, and `more` before the last.
-fn jpeg((width, height): (u16, u16), scans: usize, more: &[u8]) -> Vec<u8> {
+/// A grey progressive JPEG with so many scans, all without data, and `extra` before the last.
+fn jpeg((width, height): (u16, u16), scans: usize, extra: &[u8]) -> Vec<u8> {
     let ([h0, h1], [w0, w1]) = (height.to_be_bytes(), width.to_be_bytes());
     let code = |class: u8| [&[class, 1][..], &[0; 15], &[0]].concat();
     [
@@ -34,7 +34,7 @@ fn jpeg((width, height): (u16, u16), scans: usize, more: &[u8]) -> Vec<u8> {
         &segment(0xc4, &[code(0), code(0x10)].concat()),
         &scan(0, 0),
         &scan(1, 63).repeat(scans - 2),
-        more,
+        extra,
         &scan(1, 63),
         &[0xff, 0xd9],
     ]
@@ -83,27 +83,27 @@ fn scans_of_a_jpeg_are_limited_by_its_size_and_priced() {
 
 #[test]
 fn what_only_looks_like_a_scan_is_none() {
-    let like = scan(1, 63).repeat(200);
+    let fake_scans = scan(1, 63).repeat(200);
     for kind in [0xe1, 0xe2, 0xef, 0xfe] {
         assert_eq!(
-            passes(&jpeg(LARGE, 3, &segment(kind, &like))),
+            passes(&jpeg(LARGE, 3, &segment(kind, &fake_scans))),
             3,
             "{kind:#x}"
         );
     }
-    // Coded data, a byte of it that is like a marker, restarts; and a picture behind the picture.
+    // Coded data, a byte in it that looks like a marker, restarts; and a picture behind the picture.
     assert_eq!(
         passes(&jpeg(LARGE, 3, &[1, 0xff, 0, 0xda, 0xff, 0xd0, 7])),
         3
     );
-    let two = [jpeg(LARGE, 3, &[]), like.clone()].concat();
+    let two = [jpeg(LARGE, 3, &[]), fake_scans.clone()].concat();
     assert_eq!(passes(&two), 3);
     // Filling before markers, a segment whose length is nonsense, and one that ends too early.
-    let filled: Vec<u8> = like
+    let filled: Vec<u8> = fake_scans
         .chunks(10)
         .flat_map(|scan| [&[0xff][..], scan].concat())
         .collect();
-    for hidden in [filled, [&[0xff, 0xfe, 0, 0][..], &like].concat()] {
+    for hidden in [filled, [&[0xff, 0xfe, 0, 0][..], &fake_scans].concat()] {
         assert!(matches!(
             probed(&jpeg(LARGE, 3, &hidden)),
             Err(PictureError::TooManyScans { scans: 203, .. })
@@ -146,9 +146,9 @@ fn gif((width, height): (u16, u16)) -> Vec<u8> {
 #[test]
 fn a_frame_that_is_larger_than_its_gif_counts() {
     assert_eq!(probed(&gif((1, 1))).unwrap().work, 1);
-    let priced = probed(&gif((2000, 1000))).unwrap();
-    assert_eq!((priced.width, priced.height, priced.work), (1, 1, 3));
-    assert!(priced.decoding_bytes > 8_000_000);
+    let info = probed(&gif((2000, 1000))).unwrap();
+    assert_eq!((info.width, info.height, info.work), (1, 1, 3));
+    assert!(info.decoding_bytes > 8_000_000);
     assert_eq!(
         probed(&gif((12_000, 10_000))),
         Err(PictureError::TooLarge {
@@ -187,12 +187,12 @@ fn a_frame_that_is_larger_than_its_webp_is_refused() {
         ),
     ]
     .concat();
-    for (file, what) in [(webp(0, &large), "still"), (webp(2, &moving), "moving")] {
+    for (file, name) in [(webp(0, &large), "still"), (webp(2, &moving), "moving")] {
         let reason = "a frame is larger than the picture".to_owned();
         assert_eq!(
             probed(&file),
             Err(PictureError::Damaged { reason }),
-            "{what}"
+            "{name}"
         );
     }
     let fits = probed(&webp(0, &chunk(b"VP8 ", &frame(16, 16))));
@@ -224,7 +224,7 @@ fn a_progressive_jpeg_in_a_tiff_is_refused() {
     assert_eq!(
         probed(&tiff(7, &strip)),
         Err(PictureError::Unsupported {
-            what: "progressive JPEG in TIFF".to_owned()
+            variant: "progressive JPEG in TIFF".to_owned()
         })
     );
     // One that is not compressed may have such bytes as pixels.

@@ -1,4 +1,4 @@
-//! The finished file, as other programs and its own boxes tell it: profile, colour tags, key
+//! The finished file, as other programs read it and its boxes say: profile, colour tags, key
 //! frames, exact lengths, the sound track, the ceiling.
 #![expect(
     clippy::unwrap_used,
@@ -22,8 +22,8 @@ impl OnDisk {
         Self(path)
     }
 
-    /// What a program of ffmpeg's says about the file; it must have no complaint.
-    fn ask(&self, program: &str, args: &[&str]) -> String {
+    /// The output of ffmpeg or ffprobe for the file; it must not warn.
+    fn run(&self, program: &str, args: &[&str]) -> String {
         let output = Command::new(program)
             .args(["-v", "warning"])
             .args(if program == "ffmpeg" {
@@ -45,7 +45,7 @@ impl OnDisk {
     fn probe(&self, stream: &str, entries: &str) -> String {
         let show = format!("stream={entries}:format=duration");
         let layout = "default=nk=0:nw=1";
-        self.ask(
+        self.run(
             "ffprobe",
             &[
                 "-count_frames",
@@ -84,7 +84,7 @@ fn ffprobe_finds_high_profile_and_the_colour_tags() {
     );
     let entries = "codec_name,profile,width,height,pix_fmt,has_b_frames,color_range,color_space,\
                    color_transfer,color_primaries,r_frame_rate,nb_read_frames,duration";
-    let said = OnDisk::new("tags", &video).probe("v", entries);
+    let stdout = OnDisk::new("tags", &video).probe("v", entries);
     for line in [
         "codec_name=h264",
         "profile=High",
@@ -100,7 +100,7 @@ fn ffprobe_finds_high_profile_and_the_colour_tags() {
         "nb_read_frames=72",
         "duration=3.000000",
     ] {
-        assert!(said.lines().any(|l| l == line), "no {line} in\n{said}");
+        assert!(stdout.lines().any(|l| l == line), "no {line} in\n{stdout}");
     }
 }
 
@@ -113,15 +113,15 @@ fn every_group_of_pictures_stands_alone() {
     );
     let file = OnDisk::new("groups", &video);
     let entries = ["-select_streams", "v", "-of", "csv=p=0", "-show_entries"];
-    let said = file.ask(
+    let stdout = file.run(
         "ffprobe",
         &[&entries[..], &["packet=pts_time,flags"]].concat(),
     );
-    let keys: Vec<&str> = said.lines().filter(|l| l.contains(",K")).collect();
+    let keys: Vec<&str> = stdout.lines().filter(|l| l.contains(",K")).collect();
     let times: Vec<&str> = keys.iter().filter_map(|l| l.split(',').next()).collect();
     assert_eq!(times, ["0.000000", "4.160000"]);
-    // From the second key frame on, alone: decodes without a complaint.
-    let tail = file.ask("ffmpeg", &["-ss", "4.16", "-f", "framemd5", "-"]);
+    // From the second key frame on, alone: decodes without a warning.
+    let tail = file.run("ffmpeg", &["-ss", "4.16", "-f", "framemd5", "-"]);
     assert!(tail.lines().any(|l| l.starts_with("0,")), "{tail}");
 }
 
@@ -132,17 +132,17 @@ fn lengths_are_exact_at_every_rate_with_sound_and_without() {
         let exact = f64::from(options.frames()) / f64::from(fps);
         for kinds in [&[][..], &[Ambience::Wind]] {
             let file = OnDisk::new("length", &with_sound(kinds, options));
-            let said = file.probe("v", "nb_read_frames,duration");
+            let stdout = file.probe("v", "nb_read_frames,duration");
             let frames = format!("nb_read_frames={}", options.frames());
-            assert!(said.lines().any(|l| l == frames), "{fps}: {said}");
+            assert!(stdout.lines().any(|l| l == frames), "{fps}: {stdout}");
             let track = format!("duration={exact:.6}");
-            assert!(said.lines().any(|l| l == track), "{fps} {kinds:?}: {said}");
+            assert!(stdout.lines().any(|l| l == track), "{fps} {kinds:?}: {stdout}");
             // The file's header counts in milliseconds.
-            let lengths = said.lines().filter_map(|l| l.strip_prefix("duration="));
+            let lengths = stdout.lines().filter_map(|l| l.strip_prefix("duration="));
             let longest = lengths
                 .map(|l| l.parse::<f64>().unwrap())
                 .fold(0.0, f64::max);
-            assert!((longest - exact).abs() < 0.001, "{fps} {kinds:?}: {said}");
+            assert!((longest - exact).abs() < 0.001, "{fps} {kinds:?}: {stdout}");
         }
     }
 }
@@ -152,7 +152,7 @@ fn an_ambience_is_a_stereo_aac_track_that_decodes_without_complaint() {
     let options = options((480, 480), 2.0, 30, 4);
     let video = with_sound(&[Ambience::Rain, Ambience::Thunder], options);
     let file = OnDisk::new("sound", &video);
-    let said = file.probe("a", "codec_name,profile,sample_rate,channels,start_time");
+    let stdout = file.probe("a", "codec_name,profile,sample_rate,channels,start_time");
     for line in [
         "codec_name=aac",
         "profile=LC",
@@ -160,9 +160,9 @@ fn an_ambience_is_a_stereo_aac_track_that_decodes_without_complaint() {
         "channels=2",
         "start_time=0.000000",
     ] {
-        assert!(said.lines().any(|l| l == line), "no {line} in\n{said}");
+        assert!(stdout.lines().any(|l| l == line), "no {line} in\n{stdout}");
     }
-    file.ask("ffmpeg", &["-f", "null", "-"]);
+    file.run("ffmpeg", &["-f", "null", "-"]);
     assert!(video.mp4 == with_sound(&[Ambience::Thunder, Ambience::Rain], options).mp4);
     let silent = with_sound(&[], options);
     assert!(silent.mp4.len() < video.mp4.len());
@@ -199,16 +199,16 @@ fn the_sound_begins_and_ends_with_the_picture() {
             .map(|s| f32::from_le_bytes(*s))
             .collect::<Vec<f32>>()
     };
-    let heard = decode(&[], "heard");
-    let whole = decode(&["-ignore_editlist", "1"], "whole");
-    // 93 packets fit into two seconds; the first only readies the decoder.
-    assert_eq!((heard.len(), whole.len()), (92 * 1024 * 2, 93 * 1024 * 2));
-    assert!(whole[1024 * 2..] == heard[..]);
-    // Raised from silence within six tenths of a second, and let fall back.
-    let loud = envelope(&heard);
-    let steady = loud[70..120].iter().sum::<f32>() / 50.0;
-    assert!(loud[0] < steady * 0.01 && loud[loud.len() - 1] < steady * 0.01);
-    assert!(loud[20] < steady && loud[loud.len() - 20] < steady);
+    let played = decode(&[], "heard");
+    let all_samples = decode(&["-ignore_editlist", "1"], "whole");
+    // 93 packets fit into two seconds; the first only primes the decoder.
+    assert_eq!((played.len(), all_samples.len()), (92 * 1024 * 2, 93 * 1024 * 2));
+    assert!(all_samples[1024 * 2..] == played[..]);
+    // It fades in from silence within 0.6 seconds, and fades out in the same way.
+    let levels = envelope(&played);
+    let steady = levels[70..120].iter().sum::<f32>() / 50.0;
+    assert!(levels[0] < steady * 0.01 && levels[levels.len() - 1] < steady * 0.01);
+    assert!(levels[20] < steady && levels[levels.len() - 20] < steady);
 }
 
 #[test]
@@ -247,6 +247,6 @@ fn uncompressed_frames_are_as_many_as_the_videos_and_complete() {
     assert!(out.starts_with(header));
     assert_eq!(out.len(), header.len() + 24 * (6 + 480 * 480 * 3 / 2));
     let first = &out[header.len() + 6..][..480 * 480];
-    let truth = crate::common::luma_of(&picture);
-    assert!(first.iter().zip(truth).all(|(a, b)| a.abs_diff(b) <= 1));
+    let expected = crate::common::luma_of(&picture);
+    assert!(first.iter().zip(expected).all(|(a, b)| a.abs_diff(b) <= 1));
 }

@@ -8,7 +8,7 @@
 use crate::common::{byte, luma_of, options};
 use animatic::{Picture, RenderRequest};
 
-/// A picture with detail everywhere and the same nowhere.
+/// A picture with detail everywhere that never repeats.
 fn textured(width: u32, height: u32) -> Picture {
     let mut rgb = Vec::new();
     for y in 0..height {
@@ -24,15 +24,15 @@ fn textured(width: u32, height: u32) -> Picture {
 
 /// How far the middle of one frame lies to the right in the next, in pixels: the shift with the
 /// least sum of squares, between whole shifts by the parabola through three of them.
-fn shift(one: &[u8], next: &[u8], width: usize) -> f64 {
-    let height = one.len() / width;
+fn shift(frame: &[u8], next: &[u8], width: usize) -> f64 {
+    let height = frame.len() / width;
     let cost = |shift: i32| {
         let mut sum = 0.0;
         for y in (height / 4..3 * height / 4).step_by(3) {
             for x in width / 4..3 * width / 4 {
-                let there = i32::try_from(x).unwrap() + shift;
-                let other = next[y * width + usize::try_from(there).unwrap()];
-                sum += (f64::from(one[y * width + x]) - f64::from(other)).powi(2);
+                let column = i32::try_from(x).unwrap() + shift;
+                let other = next[y * width + usize::try_from(column).unwrap()];
+                sum += (f64::from(frame[y * width + x]) - f64::from(other)).powi(2);
             }
         }
         sum

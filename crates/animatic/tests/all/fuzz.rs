@@ -77,13 +77,13 @@ enum Change {
 }
 
 fn change() -> impl Strategy<Value = Change> {
-    let place = any::<prop::sample::Index>;
+    let any_index = any::<prop::sample::Index>;
     let number = prop_oneof![any::<u32>(), 0..300_u32, Just(u32::MAX), Just(1 << 31)];
     prop_oneof![
-        6 => (place(), any::<u8>()).prop_map(|(at, value)| Change::Set(at, value)),
-        2 => (place(), number).prop_map(|(at, value)| Change::Number(at, value)),
-        1 => place().prop_map(Change::Cut),
-        1 => (place(), place()).prop_map(|(from, to)| Change::Repeat(from, to)),
+        6 => (any_index(), any::<u8>()).prop_map(|(position, value)| Change::Set(position, value)),
+        2 => (any_index(), number).prop_map(|(position, value)| Change::Number(position, value)),
+        1 => any_index().prop_map(Change::Cut),
+        1 => (any_index(), any_index()).prop_map(|(from, to)| Change::Repeat(from, to)),
     ]
 }
 
@@ -92,19 +92,19 @@ fn apply(file: &mut Vec<u8>, change: &Change) {
         return;
     }
     match change {
-        Change::Set(at, value) => {
-            let at = at.index(file.len());
-            file[at] = *value;
+        Change::Set(position, value) => {
+            let position = position.index(file.len());
+            file[position] = *value;
         }
-        Change::Number(at, value) => {
-            let at = at.index(file.len() - 4);
-            file[at..at + 4].copy_from_slice(&value.to_be_bytes());
+        Change::Number(position, value) => {
+            let position = position.index(file.len() - 4);
+            file[position..position + 4].copy_from_slice(&value.to_be_bytes());
         }
-        Change::Cut(at) => file.truncate(at.index(file.len())),
+        Change::Cut(position) => file.truncate(position.index(file.len())),
         Change::Repeat(from, to) => {
             let (from, to) = (from.index(file.len()), to.index(file.len()));
-            let piece = file[from.min(to)..from.max(to)].to_vec();
-            file.splice(to..to, piece);
+            let bytes = file[from.min(to)..from.max(to)].to_vec();
+            file.splice(to..to, bytes);
         }
     }
 }
@@ -114,18 +114,18 @@ proptest! {
 
     #[test]
     fn changed_files_are_read_or_refused(
-        which in any::<prop::sample::Index>(),
+        file_index in any::<prop::sample::Index>(),
         changes in prop::collection::vec(change(), 1..8),
     ) {
-        let mut file = FILES[which.index(FILES.len())].clone();
+        let mut file = FILES[file_index.index(FILES.len())].clone();
         for change in &changes {
             apply(&mut file, change);
         }
-        let told = probe(&file, &LIMITS);
+        let info = probe(&file, &LIMITS);
         match decode(&file, &LIMITS) {
             Ok(picture) => {
-                let told = told.unwrap();
-                prop_assert_eq!(picture.size(), (told.width, told.height));
+                let info = info.unwrap();
+                prop_assert_eq!(picture.size(), (info.width, info.height));
                 prop_assert!(u64::from(picture.width()) * u64::from(picture.height()) <= 2_000_000);
                 let framed = picture.fitted((480, 854));
                 prop_assert!(framed.width() > 0);

@@ -15,8 +15,8 @@ const SIZE: (u32, u32) = (854, 480);
 /// The largest error of any step that a viewer may be shown, in pixels.
 const LIMIT: f32 = 0.25;
 
-/// How far off the measure itself may be behind rain or snow: what of a square is left then is
-/// followed so well, against the same scene without them.
+/// The error of the measurement itself behind rain or snow, against the same scene without them:
+/// only a part of each square is visible then.
 const BEHIND_WEATHER: f32 = 0.11;
 
 /// A card full of fine detail that repeats nowhere: where a block stays behind, it shows.
@@ -41,7 +41,7 @@ fn painted(side: u32, grains: f64, squares: f64) -> Picture {
     let mut rgb = Vec::new();
     for y in 0..height {
         for x in 0..width {
-            let around = (0..side * side).map(|i| {
+            let neighbours = (0..side * side).map(|i| {
                 let (x, y) = ((x + i % side) % width, (y + i / side) % height);
                 grain[(y * width + x) as usize]
             });
@@ -52,7 +52,7 @@ fn painted(side: u32, grains: f64, squares: f64) -> Picture {
             } else {
                 -1.0
             };
-            let value = 128.0 + coarse + sign * squares + grains * around.sum::<f64>();
+            let value = 128.0 + coarse + sign * squares + grains * neighbours.sum::<f64>();
             rgb.extend([byte(value), byte(0.9 * value), byte(0.8 * value)]);
         }
     }
@@ -62,20 +62,20 @@ fn painted(side: u32, grains: f64, squares: f64) -> Picture {
 /// The largest error of a step in the film of a prompt.
 fn largest_error(picture: Option<&Picture>, prompt: &str) -> f32 {
     let options = options(SIZE, 1.0, 24, 3);
-    let shown = decoded(&film(picture, prompt, options));
+    let decoded_frames = decoded(&film(picture, prompt, options));
     let request = RenderRequest {
         picture,
         prompt,
         options,
     };
-    let mut given = Vec::new();
-    animatic::write_y4m(&request, &mut given, &mut RenderControl::unattended()).unwrap();
-    let start = given.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+    let mut input = Vec::new();
+    animatic::write_y4m(&request, &mut input, &mut RenderControl::unattended()).unwrap();
+    let start = input.iter().position(|&byte| byte == b'\n').unwrap() + 1;
     let luma = (SIZE.0 * SIZE.1) as usize;
-    let given = given[start..].chunks_exact("FRAME\n".len() + luma * 3 / 2);
+    let input = input[start..].chunks_exact("FRAME\n".len() + luma * 3 / 2);
     let width = SIZE.0 as usize;
-    let given = Frames::new(width, given.map(|frame| &frame["FRAME\n".len()..][..luma]));
-    Frames::new(width, shown.iter().map(Vec::as_slice)).largest_error(&given)
+    let input = Frames::new(width, input.map(|frame| &frame["FRAME\n".len()..][..luma]));
+    Frames::new(width, decoded_frames.iter().map(Vec::as_slice)).largest_error(&input)
 }
 
 fn check(picture: Option<&Picture>, prompts: &[&str]) {
@@ -174,9 +174,9 @@ fn the_measure_sees_a_frame_that_stayed_behind() {
     let card = card();
     let options = options(SIZE, 1.0, 24, 3);
     let mut frames = decoded(&film(Some(&card), "pan left", options));
-    let truth = Frames::new(SIZE.0 as usize, frames.iter().map(Vec::as_slice));
+    let original = Frames::new(SIZE.0 as usize, frames.iter().map(Vec::as_slice));
     frames[12] = frames[11].clone();
     let stuck = Frames::new(SIZE.0 as usize, frames.iter().map(Vec::as_slice));
-    let error = stuck.largest_error(&truth);
+    let error = stuck.largest_error(&original);
     assert!(error > 0.5, "{error} pixels");
 }

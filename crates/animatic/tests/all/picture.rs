@@ -32,16 +32,16 @@ fn fixtures() -> Vec<(PictureFormat, Vec<u8>)> {
         (PictureFormat::Bmp, ImageFormat::Bmp),
         (PictureFormat::Tiff, ImageFormat::Tiff),
     ]
-    .map(|(ours, theirs)| (ours, encoded(&image, theirs)))
+    .map(|(format, image_format)| (format, encoded(&image, image_format)))
     .into()
 }
 
 fn pixel(picture: &animatic::Picture, x: u32, y: u32) -> [i32; 3] {
-    let at = (y * picture.width() + x) as usize * 3;
-    [0, 1, 2].map(|c| i32::from(picture.rgb()[at + c]))
+    let start = (y * picture.width() + x) as usize * 3;
+    [0, 1, 2].map(|c| i32::from(picture.rgb()[start + c]))
 }
 
-fn near(a: [i32; 3], b: [i32; 3], tolerance: i32) -> bool {
+fn is_near(a: [i32; 3], b: [i32; 3], tolerance: i32) -> bool {
     a.iter().zip(b).all(|(a, b)| (a - b).abs() <= tolerance)
 }
 
@@ -58,14 +58,14 @@ fn every_kind_is_told_by_its_bytes_and_decoded() {
             ((4, 28), [30, 30, 210]),
             ((44, 28), [230, 220, 40]),
         ] {
-            let seen = pixel(&picture, x, y);
-            assert!(near(seen, colour, 12), "{format:?} {seen:?} {colour:?}");
+            let actual = pixel(&picture, x, y);
+            assert!(is_near(actual, colour, 12), "{format:?} {actual:?} {colour:?}");
         }
     }
 }
 
 #[test]
-fn what_is_no_picture_is_said_so() {
+fn what_is_no_picture_is_refused() {
     assert_eq!(decode(&[], &LIMITS).unwrap_err(), PictureError::Empty);
     assert_eq!(
         decode(b"hello world", &LIMITS).unwrap_err(),
@@ -86,7 +86,7 @@ fn what_is_no_picture_is_said_so() {
 fn deep_grey_and_transparent_pictures_become_plain_rgb() {
     let deep = DynamicImage::ImageRgb8(corners(16, 16)).to_rgb16();
     let png = encoded(&DynamicImage::ImageRgb16(deep), ImageFormat::Png);
-    assert!(near(
+    assert!(is_near(
         pixel(&decode(&png, &LIMITS).unwrap(), 2, 2),
         [220, 30, 30],
         1
@@ -99,18 +99,18 @@ fn deep_grey_and_transparent_pictures_become_plain_rgb() {
         assert!((r - g).abs() < 3 && (g - b).abs() < 3);
     }
 
-    // A white sign on nothing gets a dark ground, a black one a light ground.
-    for (sign, dark_ground) in [(255, true), (0, false)] {
+    // A white shape on transparency gets a dark background, a black one a light background.
+    for (shape, dark_ground) in [(255, true), (0, false)] {
         let image = RgbaImage::from_fn(16, 16, |x, _| {
             if x < 8 {
-                Rgba([sign, sign, sign, 255])
+                Rgba([shape, shape, shape, 255])
             } else {
                 Rgba([0, 0, 0, 0])
             }
         });
         let png = encoded(&DynamicImage::ImageRgba8(image), ImageFormat::Png);
         let picture = decode(&png, &LIMITS).unwrap();
-        assert_eq!(pixel(&picture, 2, 2), [i32::from(sign); 3]);
+        assert_eq!(pixel(&picture, 2, 2), [i32::from(shape); 3]);
         let ground = pixel(&picture, 12, 2);
         assert_eq!(ground[0] < 128, dark_ground);
         assert!(ground[0] == ground[1] && ground[1] == ground[2]);
@@ -123,8 +123,8 @@ fn four_colour_jpegs_look_as_they_should() {
     let picture = decode(include_bytes!("../data/cmyk.jpg"), &LIMITS).unwrap();
     assert_eq!(picture.size(), (48, 16));
     for (x, colour) in [(8, [200, 20, 20]), (24, [20, 180, 20]), (40, [20, 20, 200])] {
-        let seen = pixel(&picture, x, 8);
-        assert!(near(seen, colour, 24), "{seen:?} {colour:?}");
+        let actual = pixel(&picture, x, 8);
+        assert!(is_near(actual, colour, 24), "{actual:?} {colour:?}");
     }
 }
 
@@ -164,9 +164,9 @@ fn exif_orientation_is_applied() {
         assert_eq!((info.width, info.height), size, "{orientation}");
         let picture = decode(&turned, &LIMITS).unwrap();
         assert_eq!(picture.size(), size, "{orientation}");
-        assert!(near(pixel(&picture, 4, 4), left, 12), "{orientation}");
+        assert!(is_near(pixel(&picture, 4, 4), left, 12), "{orientation}");
         assert!(
-            near(pixel(&picture, size.0 - 5, 4), right, 12),
+            is_near(pixel(&picture, size.0 - 5, 4), right, 12),
             "{orientation}"
         );
     }
@@ -237,9 +237,9 @@ fn every_kind_refuses_a_picture_beyond_the_limit() {
 }
 
 /// A small generator, so that a failure can be repeated by its number.
-struct Chance(u64);
+struct TestRandom(u64);
 
-impl Chance {
+impl TestRandom {
     fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -255,12 +255,12 @@ fn broken_pictures_are_refused_or_read_but_never_panic() {
         max_memory_bytes: 32 << 20,
         ..LIMITS
     };
-    let mut all = fixtures();
-    all.push((
+    let mut files = fixtures();
+    files.push((
         PictureFormat::Jpeg,
         include_bytes!("../data/cmyk.jpg").to_vec(),
     ));
-    for (number, (format, bytes)) in (1_u64..).zip(all) {
+    for (number, (format, bytes)) in (1_u64..).zip(files) {
         for cut in (0..bytes.len()).step_by(bytes.len() / 60 + 1) {
             let _ = probe(&bytes[..cut], &small);
             if let Err(error) = decode(&bytes[..cut], &small) {
@@ -269,12 +269,12 @@ fn broken_pictures_are_refused_or_read_but_never_panic() {
                 assert!(!leaks && message.len() < 240, "{format:?} {message}");
             }
         }
-        let mut chance = Chance(0x9e37_79b9 * number);
+        let mut random = TestRandom(0x9e37_79b9 * number);
         for round in 0..150 {
             let mut broken = bytes.clone();
             for _ in 0..=(round % 8) {
-                let at = chance.below(broken.len());
-                broken[at] ^= u8::try_from(1 + chance.below(255)).unwrap();
+                let position = random.below(broken.len());
+                broken[position] ^= u8::try_from(1 + random.below(255)).unwrap();
             }
             let _ = probe(&broken, &small);
             let _ = decode(&broken, &small);

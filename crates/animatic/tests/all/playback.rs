@@ -9,12 +9,12 @@ use animatic::{Direction, RenderControl, RenderOptions, RenderRequest, Requested
 
 fn film() -> Vec<u8> {
     let prompt = "a lake at dawn, pan left";
-    let asked = RequestedOptions {
+    let requested = RequestedOptions {
         size: Some((640, 480)),
         seconds: Some(1.0),
         ..RequestedOptions::default()
     };
-    let options = RenderOptions::resolve(&asked, &Direction::parse(prompt)).unwrap();
+    let options = RenderOptions::resolve(&requested, &Direction::parse(prompt)).unwrap();
     let request = RenderRequest {
         picture: None,
         prompt,
@@ -52,22 +52,22 @@ fn what_is_no_film_or_is_damaged_is_refused() {
     for bytes in [&b""[..], b"not a film at all", &film[..film.len() / 3]] {
         assert!(check_playable(Cursor::new(bytes)).is_err());
     }
-    let other: Vec<u8> = film.clone();
-    let at = other.windows(4).position(|kind| kind == b"avc1").unwrap();
+    let foreign: Vec<u8> = film.clone();
+    let position = foreign.windows(4).position(|kind| kind == b"avc1").unwrap();
     // The first is in the file's brands.
-    let at = other[at + 4..]
+    let position = foreign[position + 4..]
         .windows(4)
         .position(|kind| kind == b"avc1")
-        .map_or(at, |next| at + 4 + next);
-    let mut other = other;
-    other[at..at + 4].copy_from_slice(b"hvc1");
-    let refused = check_playable(Cursor::new(&other));
+        .map_or(position, |next| position + 4 + next);
+    let mut foreign = foreign;
+    foreign[position..position + 4].copy_from_slice(b"hvc1");
+    let refused = check_playable(Cursor::new(&foreign));
     assert!(matches!(refused, Err(PlaybackError::Codec(name)) if name == "hvc1"));
     // Tables with any byte changed are read to an end.
-    let from = film.windows(4).position(|kind| kind == b"stbl").unwrap();
-    for at in (from..film.len().min(from + 2000)).step_by(7) {
+    let start = film.windows(4).position(|kind| kind == b"stbl").unwrap();
+    for position in (start..film.len().min(start + 2000)).step_by(7) {
         let mut damaged = film.clone();
-        damaged[at] ^= 0xff;
+        damaged[position] ^= 0xff;
         drop(check_playable(Cursor::new(&damaged)));
     }
 }

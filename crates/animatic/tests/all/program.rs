@@ -38,15 +38,15 @@ fn a_prompt_alone_makes_a_video_and_one_tidy_block() {
     ]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
-    let said = text(&output.stdout);
-    assert_eq!(said.lines().count(), 4, "{said}");
+    let stdout = text(&output.stdout);
+    assert_eq!(stdout.lines().count(), 4, "{stdout}");
     assert!(
-        said.contains("pan left; drawn scene: water at dawn"),
-        "{said}"
+        stdout.contains("pan left; drawn scene: water at dawn"),
+        "{stdout}"
     );
     assert!(
-        said.contains("480x480, 24 frames at 24 fps, 1.00 s"),
-        "{said}"
+        stdout.contains("480x480, 24 frames at 24 fps, 1.00 s"),
+        "{stdout}"
     );
     assert_eq!(&std::fs::read(&out).unwrap()[4..8], b"ftyp");
     std::fs::remove_file(out).unwrap();

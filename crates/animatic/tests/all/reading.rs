@@ -11,32 +11,32 @@ use openh264::formats::YUVSource;
 
 /// A box of an MP4 file: its kind and its content.
 pub(crate) fn boxes(bytes: &[u8]) -> Vec<(String, &[u8])> {
-    let mut found = Vec::new();
+    let mut parsed = Vec::new();
     let mut rest = bytes;
     while rest.len() >= 8 {
         let size = u32::from_be_bytes(rest[..4].try_into().unwrap()) as usize;
         assert!((8..=rest.len()).contains(&size), "a box of {size} bytes");
         let kind = String::from_utf8_lossy(&rest[4..8]).into_owned();
-        found.push((kind, &rest[8..size]));
+        parsed.push((kind, &rest[8..size]));
         rest = &rest[size..];
     }
     assert!(rest.is_empty(), "bytes after the last box");
-    found
+    parsed
 }
 
 /// The content of the box at a path of kinds.
 pub(crate) fn inside<'a>(bytes: &'a [u8], path: &[&str]) -> &'a [u8] {
     path.iter().fold(bytes, |bytes, kind| {
-        let all = boxes(bytes);
-        all.iter()
+        let children = boxes(bytes);
+        children.iter()
             .find(|(k, _)| k == kind)
             .expect("the file has every box on the path")
             .1
     })
 }
 
-pub(crate) fn number(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap())
+pub(crate) fn number(bytes: &[u8], offset: usize) -> u32 {
+    u32::from_be_bytes(bytes[offset..offset + 4].try_into().unwrap())
 }
 
 /// The luma planes of every frame, decoded, without their borders.
@@ -89,8 +89,8 @@ fn luma(frame: &impl YUVSource) -> Vec<u8> {
 }
 
 /// Structural similarity of two planes, by 8x8 windows.
-pub(crate) fn ssim(one: &[u8], other: &[u8], width: usize) -> f64 {
-    let height = one.len() / width;
+pub(crate) fn ssim(first: &[u8], second: &[u8], width: usize) -> f64 {
+    let height = first.len() / width;
     let (mut sum, mut windows) = (0.0, 0.0);
     for top in (0..height - 7).step_by(4) {
         for left in (0..width - 7).step_by(4) {
@@ -99,8 +99,8 @@ pub(crate) fn ssim(one: &[u8], other: &[u8], width: usize) -> f64 {
             for y in top..top + 8 {
                 for x in left..left + 8 {
                     let (p, q) = (
-                        f64::from(one[y * width + x]),
-                        f64::from(other[y * width + x]),
+                        f64::from(first[y * width + x]),
+                        f64::from(second[y * width + x]),
                     );
                     for (mean, value) in means.iter_mut().zip([p, q, p * p, q * q, p * q]) {
                         *mean += value / 64.0;
@@ -109,8 +109,8 @@ pub(crate) fn ssim(one: &[u8], other: &[u8], width: usize) -> f64 {
             }
             let [p, q, pp, qq, pq] = means;
             let (bias, floor) = (6.5025, 58.5225);
-            let likeness = (2.0 * p * q + bias) * (2.0 * (pq - p * q) + floor);
-            sum += likeness / ((p * p + q * q + bias) * (pp - p * p + qq - q * q + floor));
+            let similarity = (2.0 * p * q + bias) * (2.0 * (pq - p * q) + floor);
+            sum += similarity / ((p * p + q * q + bias) * (pp - p * p + qq - q * q + floor));
             windows += 1.0;
         }
     }

@@ -1,6 +1,6 @@
 //! How far a film's pictures move from frame to frame, measured on the frames themselves.
 //!
-//! Nine squares of each frame are looked for in the next one, to a hundredth of a pixel or so
+//! Nine squares of each frame are searched for in the next one, to a hundredth of a pixel or so
 //! (Lucas and Kanade's method). Compared with the steps of the frames before encoding this tells
 //! what the encoder adds: judder, which an average over a film would hide.
 //!
@@ -38,16 +38,16 @@ impl Frames {
         let height = truth.smooth[0].len() / self.width;
         let mut largest = 0.0_f32;
         for square in squares(self.width, height) {
-            let mut near = (0.0, 0.0);
-            for (own, true_) in self.smooth.windows(2).zip(truth.smooth.windows(2)) {
-                let own = Pair::new(own, self.width, square);
-                let true_ = Pair::new(true_, self.width, square);
-                let Some((step, part)) = true_.followed(near) else {
+            let mut previous_step = (0.0, 0.0);
+            for (pair, true_pair) in self.smooth.windows(2).zip(truth.smooth.windows(2)) {
+                let pair = Pair::new(pair, self.width, square);
+                let true_pair = Pair::new(true_pair, self.width, square);
+                let Some((step, part)) = true_pair.followed(previous_step) else {
                     continue;
                 };
-                near = step;
-                if let Some(shown) = own.refined(step, &part) {
-                    let error = (shown.0 - step.0).abs().max((shown.1 - step.1).abs());
+                previous_step = step;
+                if let Some(actual) = pair.refined(step, &part) {
+                    let error = (actual.0 - step.0).abs().max((actual.1 - step.1).abs());
                     largest = largest.max(error);
                 }
             }
@@ -62,8 +62,8 @@ type Square = (usize, usize, usize);
 /// Nine squares, an eighth of the frame's shorter side wide, as far apart as they go.
 fn squares(width: usize, height: usize) -> impl Iterator<Item = Square> {
     let side = width.min(height) / 8;
-    let place = move |length: usize, i: usize| MARGIN + (length - side - 2 * MARGIN) * i / 2;
-    (0..9).map(move |i| (place(width, i % 3), place(height, i / 3), side))
+    let start = move |length: usize, i: usize| MARGIN + (length - side - 2 * MARGIN) * i / 2;
+    (0..9).map(move |i| (start(width, i % 3), start(height, i / 3), side))
 }
 
 /// Which pixels of a square are looked for, row by row.
@@ -71,7 +71,7 @@ type Part = Vec<bool>;
 
 /// A square of one frame, and the frame after it.
 struct Pair<'a> {
-    one: &'a [f32],
+    current: &'a [f32],
     next: &'a [f32],
     width: usize,
     square: Square,
@@ -80,42 +80,42 @@ struct Pair<'a> {
 impl<'a> Pair<'a> {
     fn new(pair: &'a [Vec<f32>], width: usize, square: Square) -> Self {
         Self {
-            one: &pair[0],
+            current: &pair[0],
             next: &pair[1],
             width,
             square,
         }
     }
 
-    /// The step of the square, whose step before was `near`, and the pixels that take it.
-    fn followed(&self, near: Step) -> Option<(Step, Part)> {
+    /// The step of the square, whose previous step was `guess`, and the pixels that take it.
+    fn followed(&self, guess: Step) -> Option<(Step, Part)> {
         let whole = vec![true; self.square.2 * self.square.2];
         // A pixel of change from frame to frame at most: else look around.
         let close = self
-            .refined(near, &whole)
-            .filter(|step| (step.0 - near.0).abs() < 1.0 && (step.1 - near.1).abs() < 1.0);
+            .refined(guess, &whole)
+            .filter(|step| (step.0 - guess.0).abs() < 1.0 && (step.1 - guess.1).abs() < 1.0);
         let mut step = close.or_else(|| self.refined(self.searched(), &whole))?;
         let mut part = whole;
-        for _ in 0..SIFTINGS {
-            part = self.taking(step)?;
+        for _ in 0..OUTLIER_ROUNDS {
+            part = self.pixels_that_follow(step)?;
             step = self.refined(step, &part)?;
         }
         Some((step, part))
     }
 
     /// The pixels that look after a step as before, not next to one that does not.
-    fn taking(&self, step: Step) -> Option<Part> {
+    fn pixels_that_follow(&self, step: Step) -> Option<Part> {
         let side = self.square.2;
-        let off: Vec<f32> = self.differences(step)?.map(f32::abs).collect();
-        let mut sorted = off.clone();
+        let differences: Vec<f32> = self.differences(step)?.map(f32::abs).collect();
+        let mut sorted = differences.clone();
         sorted.sort_unstable_by(f32::total_cmp);
-        let most = (4.0 * sorted[sorted.len() / 2]).max(STRANGE);
-        let mut part = vec![true; off.len()];
-        for at in (0..off.len()).filter(|&at| off[at] > most) {
-            let (x, y) = (at % side, at / side);
-            for y in y.saturating_sub(ROUND)..(y + ROUND + 1).min(side) {
-                let left = y * side + x.saturating_sub(ROUND);
-                part[left..y * side + (x + ROUND + 1).min(side)].fill(false);
+        let limit = (4.0 * sorted[sorted.len() / 2]).max(MIN_OUTLIER);
+        let mut part = vec![true; differences.len()];
+        for index in (0..differences.len()).filter(|&index| differences[index] > limit) {
+            let (x, y) = (index % side, index / side);
+            for y in y.saturating_sub(OUTLIER_MARGIN)..(y + OUTLIER_MARGIN + 1).min(side) {
+                let left = y * side + x.saturating_sub(OUTLIER_MARGIN);
+                part[left..y * side + (x + OUTLIER_MARGIN + 1).min(side)].fill(false);
             }
         }
         Some(part)
@@ -129,8 +129,8 @@ impl<'a> Pair<'a> {
             let mut sum = 0.0;
             for y in (top..top + side).step_by(4) {
                 for x in (left..left + side).step_by(4) {
-                    let there = y.wrapping_add_signed(dy) * self.width + x.wrapping_add_signed(dx);
-                    sum += (self.one[y * self.width + x] - self.next[there]).abs();
+                    let target = y.wrapping_add_signed(dy) * self.width + x.wrapping_add_signed(dx);
+                    sum += (self.current[y * self.width + x] - self.next[target]).abs();
                 }
             }
             sum
@@ -145,9 +145,9 @@ impl<'a> Pair<'a> {
     /// The step of a part near a guess; `None` where it has no texture in both directions.
     fn refined(&self, guess: Step, part: &Part) -> Option<Step> {
         let slopes: Vec<(f32, f32)> = self
-            .places()
+            .pixel_indexes()
             .zip(part)
-            .map(|(at, &taken)| if taken { self.slope(at) } else { (0.0, 0.0) })
+            .map(|(index, &is_used)| if is_used { self.slope(index) } else { (0.0, 0.0) })
             .collect();
         let (mut xx, mut xy, mut yy) = (0.0_f64, 0.0_f64, 0.0_f64);
         for &(gx, gy) in &slopes {
@@ -156,7 +156,7 @@ impl<'a> Pair<'a> {
             yy += f64::from(gy * gy);
         }
         let determinant = xx * yy - xy * xy;
-        // The smaller eigenvalue: how well the weaker direction is told.
+        // The smaller eigenvalue: how well the weaker direction is determined.
         let weaker = determinant / (xx + yy).max(1.0);
         if weaker < TEXTURE * slopes.len() as f64 {
             return None;
@@ -164,9 +164,9 @@ impl<'a> Pair<'a> {
         let mut step = guess;
         for _ in 0..ROUNDS {
             let (mut bx, mut by) = (0.0_f64, 0.0_f64);
-            for (off, (gx, gy)) in self.differences(step)?.zip(&slopes) {
-                bx += f64::from(off * gx);
-                by += f64::from(off * gy);
+            for (difference, (gx, gy)) in self.differences(step)?.zip(&slopes) {
+                bx += f64::from(difference * gx);
+                by += f64::from(difference * gy);
             }
             let dx = ((yy * bx - xy * by) / determinant) as f32;
             let dy = ((xx * by - xy * bx) / determinant) as f32;
@@ -187,44 +187,44 @@ impl<'a> Pair<'a> {
             return None;
         }
         let moved = whole_y as isize * self.width as isize + whole_x as isize;
-        Some(self.places().map(move |place| {
-            let at = place.wrapping_add_signed(moved);
-            let upper = self.next[at] + (self.next[at + 1] - self.next[at]) * fx;
-            let below = at + self.width;
+        Some(self.pixel_indexes().map(move |index| {
+            let target = index.wrapping_add_signed(moved);
+            let upper = self.next[target] + (self.next[target + 1] - self.next[target]) * fx;
+            let below = target + self.width;
             let lower = self.next[below] + (self.next[below + 1] - self.next[below]) * fx;
-            upper + (lower - upper) * fy - self.one[place]
+            upper + (lower - upper) * fy - self.current[index]
         }))
     }
 
-    /// Where the square's pixels lie, row by row.
-    fn places(&self) -> impl Iterator<Item = usize> {
+    /// The indexes of the square's pixels, row by row.
+    fn pixel_indexes(&self) -> impl Iterator<Item = usize> {
         let ((left, top, side), width) = (self.square, self.width);
         (top..top + side).flat_map(move |y| (left..left + side).map(move |x| y * width + x))
     }
 
-    fn slope(&self, at: usize) -> (f32, f32) {
+    fn slope(&self, index: usize) -> (f32, f32) {
         (
-            (self.one[at + 1] - self.one[at - 1]) / 2.0,
-            (self.one[at + self.width] - self.one[at - self.width]) / 2.0,
+            (self.current[index + 1] - self.current[index - 1]) / 2.0,
+            (self.current[index + self.width] - self.current[index - self.width]) / 2.0,
         )
     }
 }
 
-/// A frame without its finest detail, which steps between pixels cannot be told by.
+/// A frame without its finest detail, which does not help to measure steps between pixels.
 fn smoothed(frame: &[u8], width: usize) -> Vec<f32> {
     let height = frame.len() / width;
-    let mut across = vec![0.0; frame.len()];
+    let mut rows_smoothed = vec![0.0; frame.len()];
     for y in 0..height {
         for x in 0..width {
-            let at = |x: usize| f32::from(frame[y * width + x.min(width - 1)]);
-            across[y * width + x] = (at(x.saturating_sub(1)) + 2.0 * at(x) + at(x + 1)) / 4.0;
+            let pixel = |x: usize| f32::from(frame[y * width + x.min(width - 1)]);
+            rows_smoothed[y * width + x] = (pixel(x.saturating_sub(1)) + 2.0 * pixel(x) + pixel(x + 1)) / 4.0;
         }
     }
     let mut smooth = vec![0.0; frame.len()];
     for y in 0..height {
         for x in 0..width {
-            let at = |y: usize| across[y.min(height - 1) * width + x];
-            smooth[y * width + x] = (at(y.saturating_sub(1)) + 2.0 * at(y) + at(y + 1)) / 4.0;
+            let pixel = |y: usize| rows_smoothed[y.min(height - 1) * width + x];
+            smooth[y * width + x] = (pixel(y.saturating_sub(1)) + 2.0 * pixel(y) + pixel(y + 1)) / 4.0;
         }
     }
     smooth
@@ -233,17 +233,17 @@ fn smoothed(frame: &[u8], width: usize) -> Vec<f32> {
 /// Pixels around each square into which it can move.
 const MARGIN: usize = 26;
 
-/// The least mean square of a slope that a square can be followed by.
+/// The least mean square slope of a square that can be followed.
 const TEXTURE: f64 = 0.5;
 
 /// Rounds of refinement at most.
 const ROUNDS: u32 = 12;
 
-/// How many times the pixels that take a step are sifted out, and the step told by them.
-const SIFTINGS: u32 = 3;
+/// How many times outliers are left out and the step is measured again.
+const OUTLIER_ROUNDS: u32 = 3;
 
-/// By how much a pixel is off at least that does not take its square's step.
-const STRANGE: f32 = 2.0;
+/// The least difference of a pixel that does not take its square's step.
+const MIN_OUTLIER: f32 = 2.0;
 
 /// Pixels around one that does not take the step that are left out, too.
-const ROUND: usize = 2;
+const OUTLIER_MARGIN: usize = 2;

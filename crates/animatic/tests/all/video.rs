@@ -44,12 +44,12 @@ fn a_static_shot_shows_the_picture() {
         video.poster() == &picture,
         "a picture of the frame's size is shown as it is"
     );
-    let truth = luma_of(&picture);
+    let expected = luma_of(&picture);
     let frames = decoded(&video);
     assert_eq!(frames.len(), 30);
     for (i, frame) in frames.iter().enumerate() {
-        let alike = ssim(&truth, frame, 960);
-        assert!(alike >= 0.97, "frame {i}: {alike}");
+        let similarity = ssim(&expected, frame, 960);
+        assert!(similarity >= 0.97, "frame {i}: {similarity}");
     }
 }
 
@@ -63,8 +63,8 @@ fn moving_frames_are_as_good_as_still_ones() {
         options((854, 480), 1.0, 30, 0),
     );
     let frames = decoded(&video);
-    let alike = ssim(&luma_of(video.poster()), &frames[0], 854);
-    assert!(alike >= 0.96, "{alike}");
+    let similarity = ssim(&luma_of(video.poster()), &frames[0], 854);
+    assert!(similarity >= 0.96, "{similarity}");
 }
 
 /// A bright bar on a dark ground.
@@ -72,8 +72,8 @@ fn bar(width: u32, height: u32) -> Picture {
     let mut rgb = Vec::new();
     for _ in 0..height {
         for x in 0..width {
-            let off = (f64::from(x) - f64::from(width) / 2.0) / 14.0;
-            rgb.extend([byte(20.0 + 215.0 * (-off * off).exp()); 3]);
+            let offset = (f64::from(x) - f64::from(width) / 2.0) / 14.0;
+            rgb.extend([byte(20.0 + 215.0 * (-offset * offset).exp()); 3]);
         }
     }
     Picture::from_rgb(width, height, rgb).unwrap()
@@ -129,10 +129,10 @@ fn rolls_and_orbits_are_filmed_too() {
         let video = film(Some(&picture), prompt, options((640, 480), 1.0, 24, 0));
         let frames = decoded(&video);
         assert_eq!(frames.len(), 24);
-        let alike = ssim(&frames[0], &frames[23], 640);
-        assert!(alike < 0.95, "{prompt} moves: {alike}");
-        let next = ssim(&frames[11], &frames[12], 640);
-        assert!(next > alike, "{prompt} is smooth: {next} {alike}");
+        let similarity = ssim(&frames[0], &frames[23], 640);
+        assert!(similarity < 0.95, "{prompt} moves: {similarity}");
+        let next_similarity = ssim(&frames[11], &frames[12], 640);
+        assert!(next_similarity > similarity, "{prompt} is smooth: {next_similarity} {similarity}");
     }
 }
 
@@ -179,8 +179,8 @@ fn stills_and_sheet_come_with_the_video() {
     let sheet = video.sheet();
     assert_eq!(&sheet.rgb()[..960], &video.stills()[0].rgb()[..960]);
     for jpeg in [video.poster_jpeg().unwrap(), video.sheet_jpeg().unwrap()] {
-        let read = animatic::picture::decode(&jpeg, &animatic::PictureLimits::default()).unwrap();
-        assert!(read.size() == (854, 480) || read.size() == (1280, 720));
+        let picture = animatic::picture::decode(&jpeg, &animatic::PictureLimits::default()).unwrap();
+        assert!(picture.size() == (854, 480) || picture.size() == (1280, 720));
     }
 }
 
@@ -194,8 +194,8 @@ fn progress_rises_to_one_and_a_cancel_ends_the_work() {
         options,
     };
 
-    let mut heard = Vec::new();
-    let mut progress = |share: f32| heard.push(share);
+    let mut shares = Vec::new();
+    let mut progress = |share: f32| shares.push(share);
     animatic::make(
         &request,
         &mut RenderControl {
@@ -204,14 +204,14 @@ fn progress_rises_to_one_and_a_cancel_ends_the_work() {
         },
     )
     .unwrap();
-    assert!(heard.windows(2).all(|w| w[0] < w[1]));
-    assert!((heard[heard.len() - 1] - 1.0).abs() < 1e-6);
+    assert!(shares.windows(2).all(|w| w[0] < w[1]));
+    assert!((shares[shares.len() - 1] - 1.0).abs() < 1e-6);
 
-    let asked = Cell::new(0);
+    let calls = Cell::new(0);
     let mut frames = 0;
     let cancelled = || {
-        asked.set(asked.get() + 1);
-        asked.get() > 10
+        calls.set(calls.get() + 1);
+        calls.get() > 10
     };
     let mut progress = |_: f32| frames += 1;
     let stopped = animatic::make(
@@ -254,7 +254,7 @@ fn tiny_and_odd_pictures_are_filmed() {
     }
 }
 
-/// For each pixel, how many of its like follow each other there, along rows of `width`.
+/// For each pixel, the length of its run of equal pixels, along rows of `width`.
 fn runs(luma: &[u8], width: usize) -> Vec<usize> {
     luma.chunks_exact(width)
         .flat_map(|row| row.chunk_by(|a, b| a == b))
@@ -269,10 +269,10 @@ fn the_sky_of_a_sunset_does_not_break_into_bands() {
     let frames = decoded(&film(None, prompt, options((854, 480), 1.0, 24, 3)));
     for frame in [0, 23] {
         let sky = &frames[frame][..width * height];
-        let turned: Vec<u8> = (0..sky.len())
+        let columns: Vec<u8> = (0..sky.len())
             .map(|i| sky[i % height * width + i / height])
             .collect();
-        let (across, down) = (runs(sky, width), runs(&turned, height));
+        let (across, down) = (runs(sky, width), runs(&columns, height));
         let flat = (0..sky.len())
             .filter(|i| across[*i] > 6 && down[i % width * height + i / width] > 6)
             .count();

@@ -54,9 +54,9 @@ pub(crate) fn judge(plain: &[Vec<f32>], marked: &[Vec<f32>], rate: u32) -> Hidde
 fn spectra(samples: &[f32]) -> impl Iterator<Item = Vec<f32>> {
     let plan = FftPlanner::<f32>::new().plan_fft_forward(FRAME);
     samples.windows(FRAME).step_by(FRAME / 2).map(move |frame| {
-        let windowed = frame.iter().enumerate().map(|(at, sample)| {
-            let turn = std::f32::consts::TAU * (at as f32 + 0.5) / FRAME as f32;
-            Complex32::new(sample * (0.5 - 0.5 * turn.cos()), 0.0)
+        let windowed = frame.iter().enumerate().map(|(index, sample)| {
+            let angle = std::f32::consts::TAU * (index as f32 + 0.5) / FRAME as f32;
+            Complex32::new(sample * (0.5 - 0.5 * angle.cos()), 0.0)
         });
         let mut buffer: Vec<Complex32> = windowed.collect();
         plan.process(&mut buffer);
@@ -79,8 +79,8 @@ fn bands(powers: &[f32], rate: u32) -> [f32; EDGES.len()] {
 /// How much noise each band hides.
 fn mask(powers: &[f32], rate: u32) -> [f32; EDGES.len()] {
     let energies = bands(powers, rate);
-    // Flat is noise, which hides more than a tone. Where lossy coding has cut the upper end off, or
-    // nothing is low, that says nothing of it: only what the mark reaches counts.
+    // A flat spectrum is noise, which hides more than a tone. Frequencies outside the mark's range do
+    // not count: lossy coding may have cut off the upper end, or there may be no low sound.
     let bin = |hertz: f32| (hertz * FRAME as f32 / rate as f32) as usize;
     let powers = powers.get(bin(LOWEST)..bin(HIGHEST)).unwrap_or_default();
     let count = powers.len() as f32;
@@ -91,8 +91,8 @@ fn mask(powers: &[f32], rate: u32) -> [f32; EDGES.len()] {
     std::array::from_fn(|band| {
         let (mut spread, mut gain) = (0.0, 0.0);
         for (other, energy) in energies.iter().enumerate() {
-            let away = band as f32 - other as f32 + 0.474;
-            let decibels = 15.81 + 7.5 * away - 17.5 * (1.0 + away * away).sqrt();
+            let distance = band as f32 - other as f32 + 0.474;
+            let decibels = 15.81 + 7.5 * distance - 17.5 * (1.0 + distance * distance).sqrt();
             let part = 10.0f32.powf(decibels / 10.0);
             spread += energy * part;
             gain += part;

@@ -61,11 +61,11 @@ pub(super) fn check_store(store: &[u8]) -> Result<(), CredentialsError> {
             return Err(CredentialsError::ManifestMalformed);
         }
         // All manifests share one limit, and one byte beyond it shows that it was passed.
-        let room = MAX_MANIFEST_BYTES - unpacked;
+        let remaining = MAX_MANIFEST_BYTES - unpacked;
         let mut manifest = Vec::new();
         let unpacking = brotli_decompressor::Decompressor::new(content, 4096);
         // An error is ignored: the part unpacked before the damage is still checked.
-        let _ = unpacking.take(room + 1).read_to_end(&mut manifest);
+        let _ = unpacking.take(remaining + 1).read_to_end(&mut manifest);
         unpacked += manifest.len() as u64;
         if unpacked > MAX_MANIFEST_BYTES {
             return Err(CredentialsError::ManifestTooLong(unpacked));
@@ -87,15 +87,15 @@ fn check_values(store: &[u8]) -> Result<(), CredentialsError> {
 
 /// The contents of everything that can be a box of this name.
 fn boxes(store: &[u8], name: [u8; 4]) -> impl Iterator<Item = &[u8]> {
-    let places = store.windows(8).enumerate();
-    places.filter_map(move |(at, head)| {
+    let positions = store.windows(8).enumerate();
+    positions.filter_map(move |(start, head)| {
         if !head.ends_with(&name) {
             return None;
         }
         match be32(*head.first_chunk::<8>()?) {
             // A 64-bit length follows, which a store of this size never needs.
-            1 => store.get(at + 16..),
-            length => store.get(at + 8..at.checked_add(length)?),
+            1 => store.get(start + 16..),
+            length => store.get(start + 8..start.checked_add(length)?),
         }
     })
 }
@@ -120,7 +120,7 @@ enum OpenContainer {
 pub(super) fn check_cbor(bytes: &[u8], steps: &mut usize) -> Result<(), CredentialsError> {
     let mut scan = CborScan {
         bytes,
-        at: 0,
+        position: 0,
         open: Vec::with_capacity(MAX_CBOR_DEPTH),
     };
     loop {
@@ -149,19 +149,19 @@ enum ScanStep {
 
 struct CborScan<'a> {
     bytes: &'a [u8],
-    at: usize,
+    position: usize,
     open: Vec<OpenContainer>,
 }
 
 impl<'a> CborScan<'a> {
     fn next(&mut self) -> Result<ScanStep, CredentialsError> {
         let rest = self.rest();
-        let Some((head, kind, number)) = head(rest) else {
+        let Some((head_length, kind, number)) = head(rest) else {
             return Ok(ScanStep::Malformed);
         };
-        let content = rest.get(head..).unwrap_or_default();
-        self.at += head;
-        let opens = match (kind, number) {
+        let content = rest.get(head_length..).unwrap_or_default();
+        self.position += head_length;
+        let container = match (kind, number) {
             (TEXT | BYTES, Some(length)) => {
                 let length = usize::try_from(length).unwrap_or(usize::MAX);
                 let Some(content) = content.get(..length) else {
@@ -169,12 +169,12 @@ impl<'a> CborScan<'a> {
                 };
                 // The library parses some byte strings as separate CBOR, with recursion again. Any
                 // that could begin a container is checked as if it were one.
-                let is_cbor = kind == BYTES && content.first().is_some_and(|byte| opens(*byte));
+                let is_cbor = kind == BYTES && content.first().is_some_and(|byte| can_contain_values(*byte));
                 if !is_cbor {
-                    self.at += length;
+                    self.position += length;
                     return Ok(ScanStep::Complete);
                 }
-                OpenContainer::Bytes(self.at + length)
+                OpenContainer::Bytes(self.position + length)
             }
             (LIST | MAP, Some(0)) => return Ok(ScanStep::Complete),
             (LIST, Some(values)) => OpenContainer::Values(values),
@@ -182,8 +182,8 @@ impl<'a> CborScan<'a> {
             (TAG, Some(_)) => OpenContainer::Values(1),
             (TEXT | BYTES | LIST | MAP, None) => OpenContainer::UntilBreak,
             (SIMPLE, None) => {
-                let is_due = matches!(self.open.last(), Some(OpenContainer::UntilBreak));
-                return Ok(if is_due {
+                let is_expected = matches!(self.open.last(), Some(OpenContainer::UntilBreak));
+                return Ok(if is_expected {
                     self.open.pop();
                     ScanStep::Complete
                 } else {
@@ -196,7 +196,7 @@ impl<'a> CborScan<'a> {
         if self.open.len() == MAX_CBOR_DEPTH {
             return Err(CredentialsError::ManifestTooDeep);
         }
-        self.open.push(opens);
+        self.open.push(container);
         Ok(ScanStep::ContainerStart)
     }
 
@@ -208,7 +208,7 @@ impl<'a> CborScan<'a> {
             OpenContainer::Values(_) | OpenContainer::UntilBreak => None,
         });
         let end = end.unwrap_or(self.bytes.len());
-        self.bytes.get(self.at..end).unwrap_or_default()
+        self.bytes.get(self.position..end).unwrap_or_default()
     }
 
     /// A string that extends beyond its container. The library allocates memory for all of it
@@ -230,7 +230,7 @@ impl<'a> CborScan<'a> {
     fn leave_string(&mut self) -> bool {
         while let Some(open) = self.open.pop() {
             if let OpenContainer::Bytes(end) = open {
-                self.at = end;
+                self.position = end;
                 return true;
             }
         }
@@ -248,7 +248,7 @@ impl<'a> CborScan<'a> {
                         return false;
                     }
                 }
-                OpenContainer::Bytes(end) => self.at = *end,
+                OpenContainer::Bytes(end) => self.position = *end,
             }
             self.open.pop();
         }
@@ -266,7 +266,7 @@ const TAG: u8 = 6;
 const SIMPLE: u8 = 7;
 
 /// Whether a value that begins with this byte can contain others.
-fn opens(first: u8) -> bool {
+fn can_contain_values(first: u8) -> bool {
     matches!(first >> 5, BYTES | LIST | MAP | TAG)
 }
 
@@ -294,7 +294,7 @@ fn head(bytes: &[u8]) -> Option<(usize, u8, Option<u64>)> {
 mod tests {
     use super::*;
 
-    fn looked_at(bytes: &[u8]) -> &'static str {
+    fn verdict(bytes: &[u8]) -> &'static str {
         match check_cbor(bytes, &mut (2 * bytes.len() + 1)) {
             Ok(()) => "fine",
             Err(CredentialsError::ManifestTooDeep) => "deep",
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn every_kind_that_holds_values_counts() {
-        let most = MAX_CBOR_DEPTH;
+        let max_depth = MAX_CBOR_DEPTH;
         let cases: [(&[u8], &[u8]); 7] = [
             (&[0x81], &[]),
             (&[0x82, 0x20], &[]),
@@ -320,12 +320,12 @@ mod tests {
             (&[0xbf, 0x00], &[0xff]),
         ];
         for (opens, closes) in cases {
-            assert_eq!(looked_at(&nested(opens, most, closes)), "fine", "{opens:?}");
-            for times in [most + 1, 8_000] {
+            assert_eq!(verdict(&nested(opens, max_depth, closes)), "fine", "{opens:?}");
+            for times in [max_depth + 1, 8_000] {
                 let deep = nested(opens, times, closes);
-                assert_eq!(looked_at(&deep), "deep", "{times} of {opens:?}");
+                assert_eq!(verdict(&deep), "deep", "{times} of {opens:?}");
                 // Where it ends does not matter.
-                assert_eq!(looked_at(&opens.repeat(times)), "deep");
+                assert_eq!(verdict(&opens.repeat(times)), "deep");
             }
         }
     }
@@ -337,8 +337,8 @@ mod tests {
             [&[0x59][..], &length.to_be_bytes(), content].concat()
         };
         let deep = nested(&[0xc1], 1000, &[]);
-        assert_eq!(looked_at(&string(&deep)), "deep");
-        assert_eq!(looked_at(&string(&string(&deep))), "deep");
+        assert_eq!(verdict(&string(&deep)), "deep");
+        assert_eq!(verdict(&string(&string(&deep))), "deep");
         // A picture, DER, and a list that ends too early or has a string that is too long.
         let contents: [&[u8]; 5] = [
             b"\x89PNG\r\n\x1a\n",
@@ -348,23 +348,23 @@ mod tests {
             &[0x81, 0x1c],
         ];
         for content in contents {
-            let then = [&[0x82][..], &string(content), &deep].concat();
-            assert_eq!(looked_at(&then), "deep", "{content:?}");
+            let followed = [&[0x82][..], &string(content), &deep].concat();
+            assert_eq!(verdict(&followed), "deep", "{content:?}");
             let alone = [&[0x82][..], &string(content), &[0]].concat();
-            assert_eq!(looked_at(&alone), "fine", "{content:?}");
+            assert_eq!(verdict(&alone), "fine", "{content:?}");
         }
     }
 
     #[test]
     fn only_the_first_value_counts_and_a_string_ends_where_its_box_does() {
-        assert_eq!(looked_at(&[]), "fine");
-        assert_eq!(looked_at(&[&[0][..], &[0xc0; 100]].concat()), "fine");
-        assert_eq!(looked_at(&[&[0x1c][..], &[0xc0; 100]].concat()), "fine");
+        assert_eq!(verdict(&[]), "fine");
+        assert_eq!(verdict(&[&[0][..], &[0xc0; 100]].concat()), "fine");
+        assert_eq!(verdict(&[&[0x1c][..], &[0xc0; 100]].concat()), "fine");
         for kind in [0x40, 0x60] {
-            assert_eq!(looked_at(&[kind + 2, 0, 0]), "fine");
-            assert_eq!(looked_at(&[kind + 3, 0, 0]), "malformed");
+            assert_eq!(verdict(&[kind + 2, 0, 0]), "fine");
+            assert_eq!(verdict(&[kind + 3, 0, 0]), "malformed");
             let huge = [&[kind | 0x1b][..], &u64::MAX.to_be_bytes()].concat();
-            assert_eq!(looked_at(&huge), "malformed");
+            assert_eq!(verdict(&huge), "malformed");
         }
     }
 
@@ -376,18 +376,18 @@ mod tests {
         };
         let deep = part(&nested(&[0xd8, 0x20], 100, &[]));
         let store = [&[0; 3][..], &part(&[0xa0]), b"x", &deep, &[0; 9]].concat();
-        let found: Vec<&[u8]> = boxes(&store, *b"cbor").collect();
-        assert_eq!(found, [&[0xa0][..], &deep[8..]]);
+        let contents: Vec<&[u8]> = boxes(&store, *b"cbor").collect();
+        assert_eq!(contents, [&[0xa0][..], &deep[8..]]);
         assert!(matches!(
             check_store(&store),
             Err(CredentialsError::ManifestTooDeep)
         ));
         // Nested boxes are not checked repeatedly.
         let over = part(&[0x9f; 8].repeat(4));
-        let mut around = over;
+        let mut nested_box = over;
         for _ in 0..2000 {
-            around = part(&[&[0x84, 0, 0, 0][..], &around].concat());
+            nested_box = part(&[&[0x84, 0, 0, 0][..], &nested_box].concat());
         }
-        drop(check_store(&around));
+        drop(check_store(&nested_box));
     }
 }

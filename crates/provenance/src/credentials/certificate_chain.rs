@@ -69,10 +69,10 @@ pub fn self_made(
     leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     // C2PA's profile requires one usage out of a short list, which includes this one.
     leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::EmailProtection];
-    let own = key(algorithm).map_err(failed)?;
-    let leaf = leaf.signed_by(&own, &issuer).map_err(failed)?;
+    let leaf_key = key(algorithm).map_err(failed)?;
+    let leaf = leaf.signed_by(&leaf_key, &issuer).map_err(failed)?;
     Ok(SelfMadeChain {
         certificates_pem: format!("{}{}", leaf.pem(), issuer.pem()),
-        key_pem: own.serialize_pem(),
+        key_pem: leaf_key.serialize_pem(),
     })
 }

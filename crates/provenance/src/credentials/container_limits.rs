@@ -32,11 +32,11 @@ fn check_merkle(file: &[u8]) -> Result<(), CredentialsError> {
             }
             length => (8, length),
         };
-        let whole = rest.get(..length).unwrap_or(rest);
+        let whole_box = rest.get(..length).unwrap_or(rest);
         if head.ends_with(b"uuid")
-            && let Some(full) = whole.get(head_length..).and_then(|b| b.strip_prefix(&C2PA))
+            && let Some(content) = whole_box.get(head_length..).and_then(|b| b.strip_prefix(&C2PA))
             // After version and flags.
-            && let Some(merkle) = full.get(4..).and_then(|b| b.strip_prefix(b"merkle\0"))
+            && let Some(merkle) = content.get(4..).and_then(|b| b.strip_prefix(b"merkle\0"))
         {
             let mut steps = 2 * merkle.len() + 1;
             check_cbor(merkle, &mut steps)?;
@@ -62,20 +62,20 @@ fn check_tag(file: &[u8]) -> Result<(), CredentialsError> {
     if tag.get(5).is_some_and(|flags| flags & 0x80 != 0) {
         // Unsynchronisation: the tag has a zero after every 0xff, so that no decoder takes it for
         // sound.
-        let mut last = 0;
-        let plain = tag.iter().copied().filter(|byte| {
-            let is_put = last == 0xff && *byte == 0;
-            last = *byte;
-            !is_put
+        let mut previous = 0;
+        let without_zeros = tag.iter().copied().filter(|byte| {
+            let is_inserted = previous == 0xff && *byte == 0;
+            previous = *byte;
+            !is_inserted
         });
-        check_frames(&plain.collect::<Vec<u8>>())?;
+        check_frames(&without_zeros.collect::<Vec<u8>>())?;
     }
     Ok(())
 }
 
 fn check_frames(tag: &[u8]) -> Result<(), CredentialsError> {
     let (mut ends, mut chapters) = (Vec::<usize>::new(), 0);
-    for (at, head) in tag.windows(16).enumerate() {
+    for (position, head) in tag.windows(16).enumerate() {
         let [name @ .., _, _, _, _, _, _, _, _, _, _, _, _] = head else {
             continue;
         };
@@ -83,12 +83,12 @@ fn check_frames(tag: &[u8]) -> Result<(), CredentialsError> {
         if matches!(name, b"CHAP" | b"CTOC") {
             // The larger of the two ways in which the versions write a size, twice, because
             // unsynchronisation may have put zeros in.
-            let plain = sizes
+            let plain_size = sizes
                 .iter()
                 .fold(0, |sum, byte| sum << 8 | usize::from(*byte));
-            let end = at.saturating_add(10 + 2 * plain.max(syncsafe(sizes)));
+            let end = position.saturating_add(10 + 2 * plain_size.max(syncsafe(sizes)));
             // Chapters that end before this position do not contain it.
-            ends.retain(|end| *end > at);
+            ends.retain(|end| *end > position);
             ends.push(end);
             chapters += 1;
             if ends.len() > MAX_CHAPTER_DEPTH || chapters > MAX_CHAPTERS {
@@ -108,20 +108,20 @@ fn is_packed(head: &[u8]) -> bool {
     let [n0, n1, n2, n3, s0, _, _, _, f0, f1, rest @ ..] = head else {
         return false;
     };
-    let named = [n0, n1, n2, n3]
+    let has_frame_id = [n0, n1, n2, n3]
         .iter()
         .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
     // Version 2.3 and 2.4; unused bits are not set.
-    let flagged = f1 & 0x80 != 0 && f0.trailing_zeros() >= 5 && f1.trailing_zeros() >= 5
+    let has_packed_flag = f1 & 0x80 != 0 && f0.trailing_zeros() >= 5 && f1.trailing_zeros() >= 5
         || f1 & 0x08 != 0 && f0 & 0x8f == 0 && f1 & 0xb0 == 0;
-    let begins_so = |bytes: &[u8]| match bytes {
+    let is_zlib_start = |bytes: &[u8]| match bytes {
         // A zlib header (RFC 1950): method 8, a window of 32 kB at most, divisible by 31.
         [b0, b1, ..] => b0 & 0x0f == 8 && b0 >> 4 < 8 && u16::from_be_bytes([*b0, *b1]) % 31 == 0,
         _ => false,
     };
     // A length may precede the data.
-    let zlib = begins_so(rest) || rest.get(4..).is_some_and(begins_so);
-    *s0 < 16 && named && flagged && zlib
+    let has_zlib_data = is_zlib_start(rest) || rest.get(4..).is_some_and(is_zlib_start);
+    *s0 < 16 && has_frame_id && has_packed_flag && has_zlib_data
 }
 
 /// A number with seven bits per byte.

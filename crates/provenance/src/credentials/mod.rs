@@ -70,15 +70,15 @@ pub enum CredentialsError {
     #[error("the file has {0} bytes, more than {MAX_FILE_BYTES}")]
     FileTooLong(usize),
     /// The incoming manifest is larger than [`MAX_MANIFEST_BYTES`].
-    #[error("a manifest of {0} bytes is not looked at")]
+    #[error("a manifest of {0} bytes is too large to be read")]
     ManifestTooLong(u64),
     /// Values in the incoming manifest are nested deeper than [`MAX_CBOR_DEPTH`].
     #[error(
-        "a manifest with values more than {MAX_CBOR_DEPTH} deep in one another is not looked at"
+        "a manifest with values nested more than {MAX_CBOR_DEPTH} deep is not read"
     )]
     ManifestTooDeep,
     /// A value in the incoming manifest extends beyond its container, or its parts overlap.
-    #[error("a manifest whose parts reach past one another is not looked at")]
+    #[error("a manifest whose parts overlap or exceed their containers is not read")]
     ManifestMalformed,
     /// A text of the statement is longer than [`MAX_TEXT_CHARS`].
     #[error("{0} is too long")]

@@ -143,30 +143,30 @@ pub fn read(
 }
 
 fn build_report(reader: &Reader, trust: &TrustAnchors<'_>) -> CredentialsReport {
-    let mut answer = CredentialsReport::with_status(match reader.validation_state() {
+    let mut report = CredentialsReport::with_status(match reader.validation_state() {
         ValidationState::Trusted => CredentialsStatus::Trusted,
         ValidationState::Valid => CredentialsStatus::Valid,
         ValidationState::Invalid => CredentialsStatus::Invalid,
     });
     let problems = reader.validation_status().unwrap_or_default().iter();
-    answer.problems = problems
+    report.problems = problems
         .take(MAX_LISTED)
         .map(|status| short(status.code()))
         .collect();
     let Some(manifest) = reader.active_manifest() else {
-        return answer;
+        return report;
     };
-    answer.signer = signer(manifest, trust);
-    answer.generator = generator(manifest);
-    answer.actions = actions(manifest);
-    let mut sources = answer.actions.iter();
-    answer.digital_source_type = sources.find_map(|action| action.digital_source_type.clone());
+    report.signer = signer(manifest, trust);
+    report.generator = generator(manifest);
+    report.actions = actions(manifest);
+    let mut sources = report.actions.iter();
+    report.digital_source_type = sources.find_map(|action| action.digital_source_type.clone());
     let ingredients = manifest.ingredients().iter().take(MAX_LISTED);
-    answer.ingredients = ingredients
+    report.ingredients = ingredients
         .map(|ingredient| short(ingredient.title().unwrap_or_default()))
         .collect();
-    answer.prompt = prompt(manifest);
-    answer
+    report.prompt = prompt(manifest);
+    report
 }
 
 /// The property is found by its schema, because the prefix may be any that is bound to it.
@@ -174,8 +174,8 @@ fn prompt(manifest: &Manifest) -> Option<String> {
     let metadata: Value = manifest.find_assertion(METADATA).ok()?;
     let context = metadata.get("@context")?.as_object()?.iter();
     let mut prefixes = context.filter(|(_, schema)| schema.as_str() == Some(IPTC.1));
-    let told = prefixes.find_map(|(prefix, _)| metadata.get(format!("{prefix}:{PROMPT}")))?;
-    told.as_str().map(short)
+    let value = prefixes.find_map(|(prefix, _)| metadata.get(format!("{prefix}:{PROMPT}")))?;
+    value.as_str().map(short)
 }
 
 fn signer(manifest: &Manifest, trust: &TrustAnchors<'_>) -> Option<SignerIdentity> {
@@ -210,11 +210,11 @@ fn generator(manifest: &Manifest) -> Option<String> {
 }
 
 fn actions(manifest: &Manifest) -> Vec<ManifestAction> {
-    let found: Result<Actions, _> = manifest.find_assertion(Actions::LABEL);
-    let found = found
-        .map(|found| found.actions().to_vec())
+    let assertion: Result<Actions, _> = manifest.find_assertion(Actions::LABEL);
+    let actions = assertion
+        .map(|assertion| assertion.actions().to_vec())
         .unwrap_or_default();
-    let told = found.into_iter().take(MAX_LISTED).map(|action| {
+    let listed = actions.into_iter().take(MAX_LISTED).map(|action| {
         // Read as JSON, because a program's name is a text or an object, depending on the version
         // of the assertion.
         let value = serde_json::to_value(&action).unwrap_or_default();
@@ -230,7 +230,7 @@ fn actions(manifest: &Manifest) -> Vec<ManifestAction> {
             digital_source_type: source.map(short),
         }
     });
-    told.collect()
+    listed.collect()
 }
 
 fn short(text: &str) -> String {

@@ -113,10 +113,10 @@ pub fn sign(
             check_manifest(&ingredient)?;
             // With this intent the library adds `c2pa.opened` for the ingredient automatically.
             builder.set_intent(BuilderIntent::Edit);
-            let told = json!({ "title": ingredient.title, "relationship": "parentOf" });
+            let definition = json!({ "title": ingredient.title, "relationship": "parentOf" });
             let bytes = &mut Cursor::new(ingredient.bytes);
             builder
-                .add_ingredient_from_stream(told.to_string(), ingredient.format.mime(), bytes)
+                .add_ingredient_from_stream(definition.to_string(), ingredient.format.mime(), bytes)
                 .map_err(failed)?;
             builder
                 .add_action(action("c2pa.edited", statement))

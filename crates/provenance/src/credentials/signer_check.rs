@@ -27,11 +27,11 @@ pub fn try_out(signer: &dyn ContentSigner) -> Result<(), CredentialsError> {
         origin: AssetOrigin::Created(SourceType::AlgorithmicMedia),
     };
     let signed = sign(&PICTURE, MediaFormat::Png, &statement, signer)?;
-    let answer = read(&signed, MediaFormat::Png, &TrustAnchors::default())?;
-    match answer.status {
+    let report = read(&signed, MediaFormat::Png, &TrustAnchors::default())?;
+    match report.status {
         CredentialsStatus::Valid | CredentialsStatus::Trusted => Ok(()),
         CredentialsStatus::None | CredentialsStatus::Invalid => {
-            Err(CredentialsError::Key(answer.problems.join(", ")))
+            Err(CredentialsError::Key(report.problems.join(", ")))
         }
     }
 }

@@ -24,8 +24,8 @@ const LOWEST: f32 = 300.0;
 const HIGHEST: f32 = 2000.0;
 /// Half the resampler's length in periods of the lower rate.
 const REACH: f64 = 12.0;
-/// Places of one sub-fingerprint, and offsets, that are examined.
-const MAX_PLACES: usize = 64;
+/// Positions of one sub-fingerprint, and offsets, that are examined.
+const MAX_POSITIONS: usize = 64;
 const MAX_OFFSETS: usize = 64;
 
 /// A recording's sub-fingerprints.
@@ -37,7 +37,7 @@ pub struct SoundPrint {
 /// Why there is no print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SoundPrintError {
-    #[error("sound of {0} samples a second cannot be told apart")]
+    #[error("sound of {0} samples a second cannot be fingerprinted")]
     Rate(u32),
     #[error("a print covers at most {MAX_SECONDS} s")]
     TooLong,
@@ -59,7 +59,7 @@ impl SoundPrint {
         let low = resample(mono, f64::from(rate));
         let energies = energies(&low);
         let words = energies.windows(2).map(|pair| match pair {
-            [before, now] => word(before, now),
+            [previous, current] => word(previous, current),
             _ => 0,
         });
         Ok(Self {
@@ -73,19 +73,19 @@ impl SoundPrint {
     }
 
     /// Keys under which an index finds recordings that may be alike: one sub-fingerprint in 32,
-    /// chosen by its value, so that an excerpt chooses the same. `most` of them at most.
-    pub fn keys(&self, most: usize) -> Vec<u32> {
-        let chosen = |word: u32| word.wrapping_mul(0x9e37_79b1);
+    /// chosen by its value, so that an excerpt chooses the same. At most `max_keys` of them.
+    pub fn keys(&self, max_keys: usize) -> Vec<u32> {
+        let rank = |word: u32| word.wrapping_mul(0x9e37_79b1);
         let mut keys: Vec<u32> = self
             .words
             .iter()
             .copied()
             .filter(|word| is_distinctive(*word))
             .collect();
-        keys.retain(|word| chosen(*word) < u32::MAX / 32);
-        keys.sort_unstable_by_key(|word| chosen(*word));
+        keys.retain(|word| rank(*word) < u32::MAX / 32);
+        keys.sort_unstable_by_key(|word| rank(*word));
         keys.dedup();
-        keys.truncate(most);
+        keys.truncate(max_keys);
         keys
     }
 
@@ -120,28 +120,28 @@ impl SoundPrint {
     pub fn compare(&self, other: &Self) -> Option<PrintMatch> {
         // As in the paper, only offsets at which some word is equal are compared. Trying all would
         // cost the product of both lengths.
-        let mut places: HashMap<u32, Vec<usize>> = HashMap::new();
-        for (at, word) in self
+        let mut positions: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (index, word) in self
             .words
             .iter()
             .enumerate()
             .filter(|(_, word)| is_distinctive(**word))
         {
-            let places = places.entry(*word).or_default();
+            let positions = positions.entry(*word).or_default();
             // A held note repeats one word many times, and each would suggest another offset.
-            if places.len() < MAX_PLACES {
-                places.push(at);
+            if positions.len() < MAX_POSITIONS {
+                positions.push(index);
             }
         }
         let mut votes: HashMap<isize, u32> = HashMap::new();
-        for (at, word) in other
+        for (index, word) in other
             .words
             .iter()
             .enumerate()
             .filter(|(_, word)| is_distinctive(**word))
         {
-            for place in places.get(word).into_iter().flatten() {
-                let offset = place.cast_signed() - at.cast_signed();
+            for position in positions.get(word).into_iter().flatten() {
+                let offset = position.cast_signed() - index.cast_signed();
                 *votes.entry(offset).or_default() += 1;
             }
         }
@@ -157,7 +157,7 @@ impl SoundPrint {
     /// Whether the other recording counts as similar.
     pub fn match_within_threshold(&self, other: &Self) -> Option<PrintMatch> {
         self.compare(other)
-            .filter(|found| found.distance < THRESHOLD)
+            .filter(|candidate| candidate.distance < THRESHOLD)
     }
 
     fn compare_at(&self, other: &Self, offset: isize) -> Option<PrintMatch> {
@@ -209,13 +209,13 @@ fn resample(samples: &[f32], rate: f64) -> Vec<f32> {
             let centre = out as f64 * ratio;
             let from = (centre - reach).max(0.0).ceil() as usize;
             let to = ((centre + reach) as usize).min(samples.len().saturating_sub(1));
-            let near = samples.get(from..=to).unwrap_or_default();
-            let sum: f64 = near
+            let window = samples.get(from..=to).unwrap_or_default();
+            let sum: f64 = window
                 .iter()
                 .enumerate()
-                .map(|(at, sample)| {
-                    let away = ((from + at) as f64 - centre).abs() / ratio;
-                    let kernel = table.get((away * FINENESS) as usize).copied();
+                .map(|(index, sample)| {
+                    let distance = ((from + index) as f64 - centre).abs() / ratio;
+                    let kernel = table.get((distance * FINENESS) as usize).copied();
                     f64::from(*sample) * kernel.unwrap_or(0.0)
                 })
                 .sum();
@@ -236,28 +236,28 @@ fn table() -> Vec<f64> {
         reason = "some ten thousand values"
     )]
     (0..=(REACH * FINENESS) as usize)
-        .map(|at| kernel((at as f64 + 0.5) / FINENESS))
+        .map(|index| kernel((index as f64 + 0.5) / FINENESS))
         .collect()
 }
 
 /// Passes up to 0.45 of the lower rate: above the highest band there is room for the filter's
 /// slope.
-fn kernel(away: f64) -> f64 {
+fn kernel(distance: f64) -> f64 {
     let pi = std::f64::consts::PI;
-    let pass = 0.9;
-    let sinc = if away.abs() < 1e-9 {
-        pass
+    let cutoff = 0.9;
+    let sinc = if distance.abs() < 1e-9 {
+        cutoff
     } else {
-        (pi * pass * away).sin() / (pi * away)
+        (pi * cutoff * distance).sin() / (pi * distance)
     };
-    sinc * (0.5 + 0.5 * (pi * away / REACH).cos())
+    sinc * (0.5 + 0.5 * (pi * distance / REACH).cos())
 }
 
 fn energies(samples: &[f32]) -> Vec<[f32; BANDS]> {
     let plan = FftPlanner::<f32>::new().plan_fft_forward(FRAME);
     #[expect(clippy::cast_precision_loss, reason = "2048")]
     let window: Vec<f32> = (0..FRAME)
-        .map(|at| 0.5 - 0.5 * (std::f32::consts::TAU * (at as f32 + 0.5) / FRAME as f32).cos())
+        .map(|index| 0.5 - 0.5 * (std::f32::consts::TAU * (index as f32 + 0.5) / FRAME as f32).cos())
         .collect();
     let edges = edges();
     let mut buffer = vec![Complex32::default(); FRAME];
@@ -289,14 +289,14 @@ fn edges() -> [usize; BANDS + 1] {
         reason = "bins of 2048"
     )]
     std::array::from_fn(|edge| {
-        let part = edge as f32 / BANDS as f32;
-        let frequency = LOWEST * (HIGHEST / LOWEST).powf(part);
+        let fraction = edge as f32 / BANDS as f32;
+        let frequency = LOWEST * (HIGHEST / LOWEST).powf(fraction);
         (frequency * FRAME as f32 / RATE as f32).round() as usize
     })
 }
 
-fn word(before: &[f32; BANDS], now: &[f32; BANDS]) -> u32 {
-    let differences = now.windows(2).zip(before.windows(2));
+fn word(previous: &[f32; BANDS], current: &[f32; BANDS]) -> u32 {
+    let differences = current.windows(2).zip(previous.windows(2));
     differences.fold(0, |word, pair| {
         // The paper's F(n, m): the sign of how the difference of two bands changed since the last
         // frame.
@@ -328,8 +328,8 @@ mod tests {
             220.0 * 2.0f32.powf((mixed % 37) as f32 / 12.0)
         };
         (0..rate * seconds)
-            .map(|at| {
-                let time = at as f32 / rate as f32;
+            .map(|index| {
+                let time = index as f32 / rate as f32;
                 let number = (time * 5.0) as u32;
                 let fade = (-(time * 5.0).fract() * 2.0).exp();
                 let voice = |pitch: f32| (std::f32::consts::TAU * pitch * time).sin();
@@ -366,8 +366,8 @@ mod tests {
         let whole = tune(3, 16_000, 16);
         let print = SoundPrint::from_mono(&whole, 16_000).unwrap();
         let part = SoundPrint::from_mono(&whole[16_000 * 5..16_000 * 12], 16_000).unwrap();
-        let found = print.match_within_threshold(&part).unwrap();
-        assert!((found.offset_seconds - 5.0).abs() < 0.05, "{found:?}");
+        let result = print.match_within_threshold(&part).unwrap();
+        assert!((result.offset_seconds - 5.0).abs() < 0.05, "{result:?}");
     }
 
     #[test]
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_apart_is_refused() {
+    fn unsupported_rates_are_refused() {
         assert_eq!(
             SoundPrint::from_mono(&[], 100),
             Err(SoundPrintError::Rate(100))

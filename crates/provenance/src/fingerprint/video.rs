@@ -78,19 +78,19 @@ impl VideoPrint {
     }
 
     /// Keys under which an index finds films that may be alike: parts of the hashes with their
-    /// places, of `most_frames` frames at even distances, each once. Similar films share some keys;
-    /// films that share keys need not be similar.
-    pub fn keys(&self, most_frames: usize) -> Vec<u32> {
-        let step = self.hashes.len().div_ceil(most_frames.max(1)).max(1);
+    /// positions, of `max_frames` frames at even distances, each once. Similar films share some
+    /// keys; films that share keys need not be similar.
+    pub fn keys(&self, max_frames: usize) -> Vec<u32> {
+        let step = self.hashes.len().div_ceil(max_frames.max(1)).max(1);
         let mut keys: Vec<u32> = self
             .hashes
             .iter()
             .step_by(step)
             .flatten()
             .flat_map(|hash| {
-                (0..KEYS).map(move |place| {
-                    let part = hash >> (place * KEY_BITS) & ((1 << KEY_BITS) - 1);
-                    u32::try_from(place << KEY_BITS).unwrap_or(0) | u32::try_from(part).unwrap_or(0)
+                (0..KEYS).map(move |position| {
+                    let bits = hash >> (position * KEY_BITS) & ((1 << KEY_BITS) - 1);
+                    u32::try_from(position << KEY_BITS).unwrap_or(0) | u32::try_from(bits).unwrap_or(0)
                 })
             })
             .collect();
@@ -137,8 +137,8 @@ impl VideoPrint {
         if shorter == 0 {
             return None;
         }
-        let reach = MAX_STEPS / shorter;
-        let (earliest, latest) = (b.len().min(reach), a.len().min(reach));
+        let max_offset = MAX_STEPS / shorter;
+        let (earliest, latest) = (b.len().min(max_offset), a.len().min(max_offset));
         let offsets = (0..latest)
             .map(|skipped| (skipped, 0))
             .chain((1..earliest).map(|skipped| (0, skipped)));
@@ -158,7 +158,7 @@ impl VideoPrint {
     /// Whether the other film counts as similar.
     pub fn match_within_threshold(&self, other: &Self) -> Option<PrintMatch> {
         self.compare(other)
-            .filter(|found| found.distance < THRESHOLD)
+            .filter(|candidate| candidate.distance < THRESHOLD)
     }
 }
 
@@ -175,8 +175,8 @@ fn distance(a: &[Option<u64>], b: &[Option<u64>]) -> (f32, usize) {
         clippy::cast_precision_loss,
         reason = "at most 64 bits for 10,800 frames"
     )]
-    let part = bits as f32 / (64.0 * f32::from(count.max(1)));
-    (part, usize::from(count))
+    let fraction = bits as f32 / (64.0 * f32::from(count.max(1)));
+    (fraction, usize::from(count))
 }
 
 fn shrink(luma: &[u8], width: usize, height: usize, stride: usize) -> [[f32; SMALL]; SMALL] {
@@ -203,8 +203,8 @@ fn shrink(luma: &[u8], width: usize, height: usize, stride: usize) -> [[f32; SMA
 /// Bits for the 64 frequencies after the mean: whether each is above their median.
 fn hash(small: &[[f32; SMALL]; SMALL]) -> Option<u64> {
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    let wave = |frequency: usize, at: usize| {
-        (std::f32::consts::PI * frequency as f32 * (at as f32 + 0.5) / SMALL as f32).cos()
+    let wave = |frequency: usize, index: usize| {
+        (std::f32::consts::PI * frequency as f32 * (index as f32 + 0.5) / SMALL as f32).cos()
     };
     // Frequencies 1 to 8 both ways, as in pHash.
     let mut values = [0.0f32; BLOCK * BLOCK];
@@ -234,7 +234,7 @@ fn hash(small: &[[f32; SMALL]; SMALL]) -> Option<u64> {
     let bits = values
         .iter()
         .enumerate()
-        .map(|(at, value)| u64::from(*value > median) << at);
+        .map(|(index, value)| u64::from(*value > median) << index);
     Some(bits.sum())
 }
 
@@ -259,10 +259,10 @@ mod tests {
             128.0 + 20.0 * (wave(1) + wave(2) + wave(3) + wave(4))
         };
         (0..width * height)
-            .map(|at| {
+            .map(|index| {
                 value(
-                    (at % width) as f32 / width as f32,
-                    (at / width) as f32 / height as f32,
+                    (index % width) as f32 / width as f32,
+                    (index / width) as f32 / height as f32,
                 ) as u8
             })
             .collect()
@@ -294,10 +294,10 @@ mod tests {
     #[test]
     fn a_part_is_found_at_its_place_from_either_side() {
         let (film, part) = (print(0..12, 320, 180), print(4..9, 320, 180));
-        let found = film.match_within_threshold(&part).unwrap();
-        assert_eq!((found.offset_seconds, found.overlap_seconds), (4.0, 5.0));
-        let found = part.match_within_threshold(&film).unwrap();
-        assert_eq!((found.offset_seconds, found.overlap_seconds), (-4.0, 5.0));
+        let result = film.match_within_threshold(&part).unwrap();
+        assert_eq!((result.offset_seconds, result.overlap_seconds), (4.0, 5.0));
+        let result = part.match_within_threshold(&film).unwrap();
+        assert_eq!((result.offset_seconds, result.overlap_seconds), (-4.0, 5.0));
     }
 
     #[test]

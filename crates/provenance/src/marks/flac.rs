@@ -16,16 +16,16 @@ pub(super) fn read(
     start: u64,
 ) -> Result<FileMarks, MarksError> {
     let mut marks = FileMarks::for_kind(FileKind::Flac);
-    let mut at = start + 4;
+    let mut position = start + 4;
     loop {
         source.count_part()?;
-        let [kind, l0, l1, l2] = source.array::<4>(at)?;
+        let [kind, l0, l1, l2] = source.array::<4>(position)?;
         let length = u64::from(u32::from_be_bytes([0, l0, l1, l2]));
-        let body = at + 4;
+        let body = position + 4;
         let end = source.end(body, length, source.size())?;
         match kind & 0x7f {
             APPLICATION if length >= 4 && source.array(body)? == *b"c2pa" => {
-                marks.found_manifest(body + 4..end);
+                marks.add_manifest(body + 4..end);
             }
             COMMENTS => {
                 let bytes = source.read_up_to(body, length.min(MAX_TEXT_BYTES))?;
@@ -36,7 +36,7 @@ pub(super) fn read(
         if kind & 0x80 != 0 {
             return Ok(marks);
         }
-        at = end;
+        position = end;
     }
 }
 
@@ -47,8 +47,8 @@ fn comments(bytes: &[u8], marks: &mut FileMarks) {
     };
     let mut rest = rest.get(4..).unwrap_or_default();
     while let Some((comment, after)) = split_counted(rest) {
-        let mut halves = comment.splitn(2, |byte| *byte == b'=');
-        if let (Some(key), Some(value)) = (halves.next(), halves.next()) {
+        let mut parts = comment.splitn(2, |byte| *byte == b'=');
+        if let (Some(key), Some(value)) = (parts.next(), parts.next()) {
             origin_text::tag(&String::from_utf8_lossy(key), value, marks);
         }
         rest = after;

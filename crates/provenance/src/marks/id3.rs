@@ -24,20 +24,20 @@ pub(super) fn read(
 ) -> Result<u64, MarksError> {
     let [_, _, _, version, _, flags, s0, s1, s2, s3] = source.array::<10>(start)?;
     let end = source.end(start + 10, syncsafe([s0, s1, s2, s3]), source.size())?;
-    let mut at = start + 10;
+    let mut position = start + 10;
     if !matches!(version, 3 | 4) {
         return Ok(end); // 2.2 has frame ids of three letters, and is older than all of these marks
     }
     if flags & 0x40 != 0 {
-        let size = source.array(at)?;
-        at = match version {
-            3 => source.end(at + 4, u64::from(u32::from_be_bytes(size)), end)?,
-            _ => source.end(at, syncsafe(size), end)?,
+        let size = source.array(position)?;
+        position = match version {
+            3 => source.end(position + 4, u64::from(u32::from_be_bytes(size)), end)?,
+            _ => source.end(position, syncsafe(size), end)?,
         };
     }
-    while at + 10 <= end {
+    while position + 10 <= end {
         source.count_part()?;
-        let [kind @ .., s0, s1, s2, s3, _, coding] = source.array::<10>(at)?;
+        let [kind @ .., s0, s1, s2, s3, _, format_flags] = source.array::<10>(position)?;
         if kind == [0; 4] {
             break; // padding
         }
@@ -46,12 +46,12 @@ pub(super) fn read(
             3 => u64::from(u32::from_be_bytes(size)),
             _ => syncsafe(size),
         };
-        let body = at + 10;
-        at = source.end(body, length, end)?;
+        let body = position + 10;
+        position = source.end(body, length, end)?;
         // A frame of 2.4 may be compressed, encrypted or preceded by its length.
-        let coded = if version == 4 { 0x0d } else { 0xe0 };
-        if coding & coded == 0 {
-            frame(source, kind, body..at, marks)?;
+        let unsupported_flags = if version == 4 { 0x0d } else { 0xe0 };
+        if format_flags & unsupported_flags == 0 {
+            frame(source, kind, body..position, marks)?;
         }
     }
     let footer = if flags & 0x10 != 0 { 10 } else { 0 };
@@ -69,7 +69,7 @@ fn frame(
         b"GEOB" => {
             let head = source.read_up_to(body.start, length.min(HEAD))?;
             if let Some(offset) = object(&head) {
-                marks.found_manifest(body.start + offset..body.end);
+                marks.add_manifest(body.start + offset..body.end);
             }
         }
         b"PRIV" => {
@@ -110,8 +110,8 @@ fn after_text(encoding: u8, bytes: &[u8]) -> Option<&[u8]> {
     if !matches!(encoding, 1 | 2) {
         return until_nul(bytes).map(|(_, rest)| rest);
     }
-    let at = bytes.chunks_exact(2).position(|pair| pair == [0, 0])?;
-    bytes.get(2 * at + 2..)
+    let position = bytes.chunks_exact(2).position(|pair| pair == [0, 0])?;
+    bytes.get(2 * position + 2..)
 }
 
 /// A text frame: a byte for the encoding, then the text.
@@ -122,10 +122,10 @@ fn text(bytes: &[u8]) -> String {
     if !matches!(encoding, 1 | 2) {
         return String::from_utf8_lossy(rest).into_owned();
     }
-    let little = encoding == 1 && rest.starts_with(&[0xff, 0xfe]);
+    let is_little_endian = encoding == 1 && rest.starts_with(&[0xff, 0xfe]);
     let units = rest.chunks_exact(2).filter_map(|pair| {
         let pair = <[u8; 2]>::try_from(pair).ok()?;
-        let unit = if little {
+        let unit = if is_little_endian {
             u16::from_le_bytes(pair)
         } else {
             u16::from_be_bytes(pair)

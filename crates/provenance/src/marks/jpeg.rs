@@ -10,30 +10,30 @@ const PHOTOSHOP: &[u8] = b"Photoshop 3.0\0";
 /// IPTC's own block among Photoshop's.
 const IIM: &[u8] = b"8BIM\x04\x04";
 /// Before a part of a box: its identifier, the box's number and the part's.
-const PART: u64 = 8;
+const PART_HEAD: u64 = 8;
 
 pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, MarksError> {
     let mut marks = FileMarks::for_kind(FileKind::Jpeg);
-    let mut at = 2;
-    while at + 4 <= source.size() {
+    let mut offset = 2;
+    while offset + 4 <= source.size() {
         source.count_part()?;
-        let [0xff, kind, high, low] = source.array::<4>(at)? else {
+        let [0xff, kind, high, low] = source.array::<4>(offset)? else {
             return Err(MarksError::Damaged {
-                at,
-                what: "no segment where one is due",
+                offset,
+                problem: "no segment where one is expected",
             });
         };
         match kind {
             // A fill byte.
             0xff => {
-                at += 1;
+                offset += 1;
                 continue;
             }
             // The pixels, or the end.
             0xda | 0xd9 => break,
             // A marker without a length.
             0x01 | 0xd0..=0xd7 => {
-                at += 2;
+                offset += 2;
                 continue;
             }
             _ => {}
@@ -41,17 +41,17 @@ pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileM
         let length = u64::from(u16::from_be_bytes([high, low]));
         if length < 2 {
             return Err(MarksError::Damaged {
-                at,
-                what: "a segment shorter than its length",
+                offset,
+                problem: "a segment shorter than its length",
             });
         }
-        let (body, end) = (at + 4, source.end(at + 2, length, source.size())?);
+        let (body, end) = (offset + 4, source.end(offset + 2, length, source.size())?);
         match kind {
             0xe1 | 0xed => read_segment(&source.read_up_to(body, end - body)?, &mut marks),
             0xeb => part_of_box(source, body, end, &mut marks)?,
             _ => {}
         }
-        at = end;
+        offset = end;
     }
     Ok(marks)
 }
@@ -72,29 +72,29 @@ fn part_of_box(
     end: u64,
     marks: &mut FileMarks,
 ) -> Result<(), MarksError> {
-    // Identifier, number, place, and the head of the box.
-    if end - body < PART + 8 {
+    // Identifier, the box's number, the part's, and the head of the box.
+    if end - body < PART_HEAD + 8 {
         return Ok(());
     }
-    let [id0, id1, _, _, place @ ..] = source.array::<8>(body)?;
-    let [_, _, _, _, kind @ ..] = source.array::<8>(body + PART)?;
+    let [id0, id1, _, _, number @ ..] = source.array::<8>(body)?;
+    let [_, _, _, _, kind @ ..] = source.array::<8>(body + PART_HEAD)?;
     if (&[id0, id1], &kind) != (b"JP", b"jumb") {
         return Ok(());
     }
-    if be32(place) > 1 {
+    if be32(number) > 1 {
         if let Some(range) = &mut marks.manifest {
             range.end = range.end.max(end);
         }
         return Ok(());
     }
-    if end - body < PART + 8 + 12 {
+    if end - body < PART_HEAD + 8 + 12 {
         return Ok(());
     }
     // The first box in it is its description, which begins with its type.
-    let [_, _, _, _, inner @ ..] = source.array::<8>(body + PART + 8)?;
-    let is_c2pa = &inner == b"jumd" && &source.array::<4>(body + PART + 16)? == b"c2pa";
+    let [_, _, _, _, inner @ ..] = source.array::<8>(body + PART_HEAD + 8)?;
+    let is_c2pa = &inner == b"jumd" && &source.array::<4>(body + PART_HEAD + 16)? == b"c2pa";
     if is_c2pa {
-        marks.found_manifest(body + PART..end);
+        marks.add_manifest(body + PART_HEAD..end);
     }
     Ok(())
 }

@@ -96,7 +96,7 @@ impl FileMarks {
             || self.aigc.is_some()
     }
 
-    fn found_manifest(&mut self, range: Range<u64>) {
+    fn add_manifest(&mut self, range: Range<u64>) {
         self.manifests = self.manifests.saturating_add(1);
         self.manifest.get_or_insert(range);
     }
@@ -109,8 +109,11 @@ pub enum MarksError {
     #[error("not MP4, PNG, JPEG, WAV, FLAC or MP3")]
     UnknownKind,
     /// A length in it extends beyond its end, or it ends early.
-    #[error("damaged at byte {at}: {what}")]
-    Damaged { at: u64, what: &'static str },
+    #[error("damaged at byte {offset}: {problem}")]
+    Damaged {
+        offset: u64,
+        problem: &'static str,
+    },
     /// More parts, or deeper ones, than the limits allow.
     #[error("too many or too deeply nested parts")]
     TooManyParts,

@@ -25,9 +25,9 @@ struct Mp4Box {
 
 pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, MarksError> {
     let mut marks = FileMarks::for_kind(FileKind::Mp4);
-    let mut at = 0;
+    let mut offset = 0;
     let size = source.size();
-    while let Some(part) = next(source, &mut at, size)? {
+    while let Some(part) = next(source, &mut offset, size)? {
         match &part.kind {
             b"uuid" => uuid(source, part.body, &mut marks)?,
             b"moov" | b"udta" | b"meta" => read_children(source, &part, 1, &mut marks)?,
@@ -37,32 +37,32 @@ pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileM
     Ok(marks)
 }
 
-/// The box at `at`, which is advanced past it; `None` at the end of its parent.
+/// The box at `offset`, which is advanced past it; `None` at the end of its parent.
 fn next(
     source: &mut LimitedSource<impl Read + Seek>,
-    at: &mut u64,
+    offset: &mut u64,
     end: u64,
 ) -> Result<Option<Mp4Box>, MarksError> {
     // Fewer bytes than a head: QuickTime ends some lists with four zero bytes.
-    if at.saturating_add(8) > end {
+    if offset.saturating_add(8) > end {
         return Ok(None);
     }
     source.count_part()?;
-    let [s0, s1, s2, s3, kind @ ..] = source.array::<8>(*at)?;
+    let [s0, s1, s2, s3, kind @ ..] = source.array::<8>(*offset)?;
     let (head, size) = match be32([s0, s1, s2, s3]) {
-        0 => (8, end - *at),
-        1 => (16, u64::from_be_bytes(source.array(*at + 8)?)),
+        0 => (8, end - *offset),
+        1 => (16, u64::from_be_bytes(source.array(*offset + 8)?)),
         size => (8, size),
     };
     if size < head {
         return Err(MarksError::Damaged {
-            at: *at,
-            what: "a box is smaller than its head",
+            offset: *offset,
+            problem: "a box is smaller than its head",
         });
     }
-    let behind = source.end(*at, size, end)?;
-    let body = *at + head..behind;
-    *at = behind;
+    let box_end = source.end(*offset, size, end)?;
+    let body = *offset + head..box_end;
+    *offset = box_end;
     Ok(Some(Mp4Box { kind, body }))
 }
 
@@ -87,7 +87,7 @@ fn uuid(
         {
             let start = inner + (head.len() - rest.len()) as u64 + 8;
             if start <= body.end {
-                marks.found_manifest(start..body.end);
+                marks.add_manifest(start..body.end);
             }
         }
     }
@@ -104,12 +104,12 @@ fn read_children(
     if depth > MAX_DEPTH {
         return Err(MarksError::TooManyParts);
     }
-    let (mut at, end) = (parent.body.start, parent.body.end);
-    if &parent.kind == b"meta" && is_full_box(source, at, end)? {
-        at = (at + 4).min(end);
+    let (mut offset, end) = (parent.body.start, parent.body.end);
+    if &parent.kind == b"meta" && is_full_box(source, offset, end)? {
+        offset = (offset + 4).min(end);
     }
     let mut keys = Vec::new();
-    while let Some(part) = next(source, &mut at, end)? {
+    while let Some(part) = next(source, &mut offset, end)? {
         let length = (part.body.end - part.body.start).min(MAX_TEXT_BYTES);
         match &part.kind {
             b"uuid" => uuid(source, part.body, marks)?,
@@ -126,10 +126,10 @@ fn read_children(
 /// `meta` has version and flags in MP4, and none in `QuickTime`.
 fn is_full_box(
     source: &mut LimitedSource<impl Read + Seek>,
-    at: u64,
+    offset: u64,
     end: u64,
 ) -> Result<bool, MarksError> {
-    let head = source.read_up_to(at, 8.min(end - at))?;
+    let head = source.read_up_to(offset, 8.min(end - offset))?;
     Ok(head.get(4..8) != Some(b"hdlr"))
 }
 
@@ -157,8 +157,8 @@ fn items(
     keys: &[String],
     marks: &mut FileMarks,
 ) -> Result<(), MarksError> {
-    let mut at = list.start;
-    while let Some(item) = next(source, &mut at, list.end)? {
+    let mut offset = list.start;
+    while let Some(item) = next(source, &mut offset, list.end)? {
         // By number in `keys`, by a name of Apple's, or freely: `----` with a box `name`.
         let number = usize::try_from(be32(item.kind)).ok();
         let mut name = number

@@ -31,16 +31,16 @@ pub(super) fn xmp(bytes: &[u8], marks: &mut FileMarks) {
         property(&text, "provenance").filter(|value| value.contains("://")),
     );
     // Names the program that made the file, while other tags name the one that packed it.
-    let maker = property(&text, "CreatorTool");
-    marks.software = maker.or(marks.software.take());
+    let creator = property(&text, "CreatorTool");
+    marks.software = creator.or(marks.software.take());
     fill(&mut marks.aigc, property(&text, "AIGC"));
 }
 
 /// Adds a tag of a container.
 pub(super) fn tag(key: &str, value: &[u8], marks: &mut FileMarks) {
     let key = key.trim().to_ascii_lowercase();
-    let last = key.rsplit(['.', ':', '/']).next().unwrap_or_default();
-    match last {
+    let name = key.rsplit(['.', ':', '/']).next().unwrap_or_default();
+    match name {
         "aigc" => fill(&mut marks.aigc, displayable(value)),
         "digitalsourcetype" | "digital_source_type" | "digitalsourcefiletype" => {
             fill(&mut marks.digital_source_type, displayable(value));
@@ -74,12 +74,12 @@ fn displayable(value: &[u8]) -> Option<String> {
 /// The value of `prefix:name`, as an attribute, an element or an element's `rdf:resource`.
 fn property(text: &str, name: &str) -> Option<String> {
     // Every attempt copies the text after the name, so the number of attempts is limited.
-    text.match_indices(name).take(64).find_map(|(at, _)| {
-        let before = text.get(..at)?.chars().next_back()?;
-        if before != ':' {
+    text.match_indices(name).take(64).find_map(|(position, _)| {
+        let previous = text.get(..position)?.chars().next_back()?;
+        if previous != ':' {
             return None;
         }
-        let after: String = text.get(at + name.len()..)?.chars().take(2048).collect();
+        let after: String = text.get(position + name.len()..)?.chars().take(2048).collect();
         value_after(&after)
     })
 }
@@ -127,43 +127,43 @@ pub(super) fn in_manifest(
     source: &mut LimitedSource<impl Read + Seek>,
     range: Range<u64>,
 ) -> Result<Option<String>, MarksError> {
-    let mut at = range.end.saturating_sub(MAX_SEARCHED).max(range.start);
-    let mut found = None;
+    let mut offset = range.end.saturating_sub(MAX_SEARCHED).max(range.start);
+    let mut last_found = None;
     // A text may extend over two pieces, so each piece begins with the end of the previous one. The
     // texts that are found have at most 255 bytes.
     let overlap = 512;
-    while at < range.end {
-        let piece = source.read_up_to(at, PIECE.min(range.end - at))?;
+    while offset < range.end {
+        let piece = source.read_up_to(offset, PIECE.min(range.end - offset))?;
         if piece.is_empty() {
             break;
         }
-        for place in places(&piece) {
-            found = string_around(&piece, place).or(found);
+        for position in vocabulary_positions(&piece) {
+            last_found = string_around(&piece, position).or(last_found);
         }
         let step = piece.len() as u64;
-        at += if step > overlap && at + step < range.end {
+        offset += if step > overlap && offset + step < range.end {
             step - overlap
         } else {
             step
         };
     }
-    Ok(found)
+    Ok(last_found)
 }
 
-fn places(piece: &[u8]) -> impl Iterator<Item = usize> {
+fn vocabulary_positions(piece: &[u8]) -> impl Iterator<Item = usize> {
     piece
         .windows(VOCABULARY.len())
         .enumerate()
         .filter(|(_, window)| *window == VOCABULARY)
-        .map(|(at, _)| at)
+        .map(|(position, _)| position)
 }
 
-fn string_around(piece: &[u8], place: usize) -> Option<String> {
+fn string_around(piece: &[u8], position: usize) -> Option<String> {
     // Searched no further back than such a text is long, because a piece may contain the vocabulary
     // many times.
-    let before = piece.get(place.saturating_sub(255)..place)?;
+    let before = piece.get(position.saturating_sub(255)..position)?;
     let http = before.windows(4).rposition(|window| window == b"http")?;
-    let http = place - before.len() + http;
+    let http = position - before.len() + http;
     // CBOR: a text of 24 to 255 bytes begins with 0x78 and its length.
     let [0x78, length] = *piece.get(http.checked_sub(2)?..http)? else {
         return None;

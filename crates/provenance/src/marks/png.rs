@@ -7,15 +7,15 @@ use super::{FileKind, FileMarks, MAX_TEXT_BYTES, MarksError, origin_text};
 
 pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, MarksError> {
     let mut marks = FileMarks::for_kind(FileKind::Png);
-    let mut at = 8;
-    while at < source.size() {
+    let mut offset = 8;
+    while offset < source.size() {
         source.count_part()?;
-        let [l0, l1, l2, l3, kind @ ..] = source.array::<8>(at)?;
-        let (body, length) = (at + 8, be32([l0, l1, l2, l3]));
+        let [l0, l1, l2, l3, kind @ ..] = source.array::<8>(offset)?;
+        let (body, length) = (offset + 8, be32([l0, l1, l2, l3]));
         let end = source.end(body, length, source.size())?;
         match &kind {
             b"IEND" => break,
-            b"caBX" => marks.found_manifest(body..end),
+            b"caBX" => marks.add_manifest(body..end),
             b"iTXt" => {
                 let bytes = source.read_up_to(body, length.min(MAX_TEXT_BYTES))?;
                 read_itxt(&bytes, &mut marks);
@@ -35,7 +35,7 @@ pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileM
             }
             _ => {}
         }
-        at = end.saturating_add(4); // the checksum is left to the decoder
+        offset = end.saturating_add(4); // the checksum is left to the decoder
     }
     Ok(marks)
 }

@@ -36,17 +36,17 @@ impl<R: Read + Seek> LimitedSource<R> {
     }
 
     /// Exactly `N` bytes.
-    pub(super) fn array<const N: usize>(&mut self, at: u64) -> Result<[u8; N], MarksError> {
-        let bytes = self.read_up_to(at, N as u64)?;
+    pub(super) fn array<const N: usize>(&mut self, offset: u64) -> Result<[u8; N], MarksError> {
+        let bytes = self.read_up_to(offset, N as u64)?;
         <[u8; N]>::try_from(bytes).map_err(|_| MarksError::Damaged {
-            at,
-            what: "the file ends early",
+            offset,
+            problem: "the file ends early",
         })
     }
 
     /// At most `length` bytes: fewer where the file ends.
-    pub(super) fn read_up_to(&mut self, at: u64, length: u64) -> Result<Vec<u8>, MarksError> {
-        let length = length.min(self.size.saturating_sub(at));
+    pub(super) fn read_up_to(&mut self, offset: u64, length: u64) -> Result<Vec<u8>, MarksError> {
+        let length = length.min(self.size.saturating_sub(offset));
         self.bytes_left = self
             .bytes_left
             .checked_sub(length)
@@ -54,7 +54,7 @@ impl<R: Read + Seek> LimitedSource<R> {
         if length == 0 {
             return Ok(Vec::new());
         }
-        self.file.seek(SeekFrom::Start(at))?;
+        self.file.seek(SeekFrom::Start(offset))?;
         // Reserved only after both limits: it is never more than the file has.
         let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
         (&mut self.file).take(length).read_to_end(&mut bytes)?;
@@ -62,12 +62,12 @@ impl<R: Read + Seek> LimitedSource<R> {
     }
 
     /// The end of a part of `length` bytes; an error if it is past `limit`.
-    pub(super) fn end(&self, at: u64, length: u64, limit: u64) -> Result<u64, MarksError> {
-        at.checked_add(length)
+    pub(super) fn end(&self, offset: u64, length: u64, limit: u64) -> Result<u64, MarksError> {
+        offset.checked_add(length)
             .filter(|end| *end <= limit.min(self.size))
             .ok_or(MarksError::Damaged {
-                at,
-                what: "a length reaches past the end",
+                offset,
+                problem: "a length reaches past the end",
             })
     }
 }
@@ -78,7 +78,7 @@ pub(super) fn be32(bytes: [u8; 4]) -> u64 {
 
 /// The bytes before the first NUL, and those after it.
 pub(super) fn until_nul(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let at = bytes.iter().position(|byte| *byte == 0)?;
-    let (before, rest) = bytes.split_at_checked(at)?;
+    let position = bytes.iter().position(|byte| *byte == 0)?;
+    let (before, rest) = bytes.split_at_checked(position)?;
     Some((before, rest.get(1..)?))
 }

@@ -36,8 +36,8 @@ fn c2pa_box(manifest: &[u8]) -> Vec<u8> {
     mp4_box(b"uuid", &body)
 }
 
-fn mp4(more: &[u8]) -> Vec<u8> {
-    [&mp4_box(b"ftyp", b"isom\0\0\0\0")[..], more].concat()
+fn mp4(boxes: &[u8]) -> Vec<u8> {
+    [&mp4_box(b"ftyp", b"isom\0\0\0\0")[..], boxes].concat()
 }
 
 fn chunk(kind: &[u8], body: &[u8]) -> Vec<u8> {
@@ -115,10 +115,10 @@ fn segment(kind: u8, body: &[u8]) -> Vec<u8> {
 }
 
 /// One part of a box that is spread over several segments.
-fn part(place: u32, bytes: &[u8]) -> Vec<u8> {
+fn part(number: u32, bytes: &[u8]) -> Vec<u8> {
     segment(
         0xeb,
-        &[b"JP\x02\x11", &place.to_be_bytes()[..], bytes].concat(),
+        &[b"JP\x02\x11", &number.to_be_bytes()[..], bytes].concat(),
     )
 }
 
@@ -184,19 +184,19 @@ fn a_manifest_in_several_segments_is_one() {
     let (start, rest) = box_bytes.split_at(60);
     let head = &box_bytes[..8];
     let bytes = jpeg(&[part(1, start), part(2, &[head, rest].concat())]);
-    let found = marks(&bytes).unwrap();
-    assert_eq!(found.manifests, 1);
-    let range = found.manifest.unwrap();
+    let result = marks(&bytes).unwrap();
+    assert_eq!(result.manifests, 1);
+    let range = result.manifest.unwrap();
     assert!(bytes[..usize::try_from(range.end).unwrap()].ends_with(rest));
     // Other boxes, and the thumbnails of cameras, are not manifests.
     let other = [&b"\0\0\0\x80jumb\0\0\0\x1ejumdjson"[..], &[0; 40]].concat();
-    let found = marks(&jpeg(&[
+    let result = marks(&jpeg(&[
         part(1, &other),
         segment(0xeb, b"HDR_RI"),
         segment(0xed, b"Photoshop 3.0\08BIM\x04\x04"),
     ]));
-    let found = found.unwrap();
-    assert_eq!((found.manifests, found.iptc), (0, true));
+    let result = result.unwrap();
+    assert_eq!((result.manifests, result.iptc), (0, true));
     let broken = [
         &[0xff, 0xd8][..],
         &segment(0xe0, b"JFIF"),
@@ -267,7 +267,7 @@ fn a_property_is_read_in_every_serialisation() {
 }
 
 #[test]
-fn a_manifest_elsewhere_is_told_and_not_fetched() {
+fn a_manifest_elsewhere_is_reported_and_not_fetched() {
     let mut marks = FileMarks::for_kind(FileKind::Png);
     origin_text::xmp(
         b"<r dcterms:provenance=\"https://example.org/m.c2pa\"/>",
@@ -336,7 +336,7 @@ fn lengths_past_the_end_are_refused() {
     let bytes = [b"\x89PNG\r\n\x1a\n", &long[..]].concat();
     assert!(matches!(
         marks(&bytes),
-        Err(MarksError::Damaged { at: 16, .. })
+        Err(MarksError::Damaged { offset: 16, .. })
     ));
     let bytes = wav(&[[b"C2PA", &u32::MAX.to_le_bytes()[..]].concat()]);
     assert!(matches!(marks(&bytes), Err(MarksError::Damaged { .. })));
@@ -356,12 +356,12 @@ fn deep_and_many_boxes_are_refused() {
 #[test]
 fn a_vocabulary_that_is_named_again_and_again_is_not_searched_back_each_time() {
     // If each were searched back to the beginning of its piece, this would take minutes.
-    let again = b"/digitalsourcetype/".repeat(200_000);
-    let found = marks(&mp4(&c2pa_box(&again))).unwrap();
-    assert_eq!(found.digital_source_type, None);
-    let then = [&again[..], &manifest()].concat();
-    let found = marks(&mp4(&c2pa_box(&then))).unwrap();
-    assert_eq!(found.digital_source_type.as_deref(), Some(TRAINED));
+    let repeated = b"/digitalsourcetype/".repeat(200_000);
+    let result = marks(&mp4(&c2pa_box(&repeated))).unwrap();
+    assert_eq!(result.digital_source_type, None);
+    let followed = [&repeated[..], &manifest()].concat();
+    let result = marks(&mp4(&c2pa_box(&followed))).unwrap();
+    assert_eq!(result.digital_source_type.as_deref(), Some(TRAINED));
 }
 
 proptest! {
@@ -372,15 +372,15 @@ proptest! {
 
     #[test]
     fn a_damaged_file_never_claims_bytes_it_has_not(
-        which in 0..6usize,
+        sample in 0..6usize,
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
         cut in any::<prop::sample::Index>(),
         shortened in any::<bool>(),
     ) {
-        let mut bytes = samples()[which].clone();
-        for (at, value) in changes {
-            let at = at.index(bytes.len());
-            bytes[at] = value;
+        let mut bytes = samples()[sample].clone();
+        for (position, value) in changes {
+            let position = position.index(bytes.len());
+            bytes[position] = value;
         }
         if shortened {
             bytes.truncate(cut.index(bytes.len()));

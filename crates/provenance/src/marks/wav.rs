@@ -7,17 +7,17 @@ use super::{FileKind, FileMarks, MAX_TEXT_BYTES, MarksError, id3, origin_text};
 
 pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileMarks, MarksError> {
     let mut marks = FileMarks::for_kind(FileKind::Wav);
-    let mut at = 12;
-    let mut long = None;
-    while at + 8 <= source.size() {
+    let mut offset = 12;
+    let mut data_length = None;
+    while offset + 8 <= source.size() {
         source.count_part()?;
-        let [kind @ .., l0, l1, l2, l3] = source.array::<8>(at)?;
-        let told = u32::from_le_bytes([l0, l1, l2, l3]);
-        let body = at + 8;
-        let mut length = u64::from(told);
-        if &kind == b"data" && told == u32::MAX {
+        let [kind @ .., l0, l1, l2, l3] = source.array::<8>(offset)?;
+        let declared = u32::from_le_bytes([l0, l1, l2, l3]);
+        let body = offset + 8;
+        let mut length = u64::from(declared);
+        if &kind == b"data" && declared == u32::MAX {
             // RF64 has the length elsewhere; a stream that was cut off has none.
-            length = long.unwrap_or(source.size() - body);
+            length = data_length.unwrap_or(source.size() - body);
         }
         let end = if &kind == b"data" {
             // A truncated recording can still be played.
@@ -26,7 +26,7 @@ pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileM
             source.end(body, length, source.size())?
         };
         match &kind {
-            b"C2PA" => marks.found_manifest(body..end),
+            b"C2PA" => marks.add_manifest(body..end),
             b"_PMX" => {
                 origin_text::xmp(
                     &source.read_up_to(body, length.min(MAX_TEXT_BYTES))?,
@@ -35,7 +35,7 @@ pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileM
             }
             b"bext" => marks.bext = true,
             b"ds64" if length >= 16 => {
-                long = Some(u64::from_le_bytes(source.array::<8>(body + 8)?));
+                data_length = Some(u64::from_le_bytes(source.array::<8>(body + 8)?));
             }
             b"LIST" => info(
                 &source.read_up_to(body, length.min(MAX_TEXT_BYTES))?,
@@ -46,7 +46,7 @@ pub(super) fn read(source: &mut LimitedSource<impl Read + Seek>) -> Result<FileM
             }
             _ => {}
         }
-        at = end + end % 2;
+        offset = end + end % 2;
     }
     Ok(marks)
 }

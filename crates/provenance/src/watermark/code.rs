@@ -61,8 +61,8 @@ pub(super) struct DecodedMark {
 pub(super) fn decode(soft: &[f32; CODED_BITS], key: Option<&MarkKey>) -> Option<DecodedMark> {
     let data = viterbi(soft, key);
     let payload = u64::try_from(data >> CHECK_BITS).ok()?;
-    let told = u16::try_from(data & u128::from(u16::MAX)).ok()?;
-    if check(payload) != told {
+    let expected = u16::try_from(data & u128::from(u16::MAX)).ok()?;
+    if check(payload) != expected {
         return None;
     }
     let (key_id, media_id) = (
@@ -89,8 +89,8 @@ fn viterbi(soft: &[f32; CODED_BITS], key: Option<&MarkKey>) -> u128 {
     // What each state's step emits, for the register that precedes it.
     let emitted: [[f32; 3]; 2 * STATES] = std::array::from_fn(|register| {
         GENERATORS.map(|generator| {
-            let odd = (register & usize::from(generator)).count_ones() % 2 == 1;
-            if odd { -1.0 } else { 1.0 }
+            let is_odd = (register & usize::from(generator)).count_ones() % 2 == 1;
+            if is_odd { -1.0 } else { 1.0 }
         })
     });
     let mut metrics = [f32::NEG_INFINITY; STATES];
@@ -98,30 +98,30 @@ fn viterbi(soft: &[f32; CODED_BITS], key: Option<&MarkKey>) -> u128 {
     metrics[0] = 0.0;
     let mut choices = vec![[false; STATES]; STEPS];
     for (step, (values, choice)) in soft.chunks_exact(3).zip(&mut choices).enumerate() {
-        let known = key
+        let known_bit = key
             .filter(|_| step < ID_BITS)
             .map(|key| (key.id >> (ID_BITS - 1 - step) & 1) as usize);
-        let mut next = [f32::NEG_INFINITY; STATES];
-        for (state, (metric, choice)) in next.iter_mut().zip(choice).enumerate() {
+        let mut next_metrics = [f32::NEG_INFINITY; STATES];
+        for (state, (metric, choice)) in next_metrics.iter_mut().zip(choice).enumerate() {
             // Paths that contradict the key's id are cut off: these bits need not be read at all.
-            if known.is_some_and(|bit| state & 1 != bit) {
+            if known_bit.is_some_and(|bit| state & 1 != bit) {
                 continue;
             }
             // A register of nine bits: the state after the step, and the bit that falls out.
-            for old in [false, true] {
-                let register = state | usize::from(old) << 8;
+            for oldest_bit in [false, true] {
+                let register = state | usize::from(oldest_bit) << 8;
                 let gain: f32 = emitted[register]
                     .iter()
                     .zip(values)
                     .map(|(sign, value)| sign * value)
                     .sum();
-                let reached = metrics[register >> 1] + gain;
-                if reached > *metric {
-                    (*metric, *choice) = (reached, old);
+                let path_metric = metrics[register >> 1] + gain;
+                if path_metric > *metric {
+                    (*metric, *choice) = (path_metric, oldest_bit);
                 }
             }
         }
-        metrics = next;
+        metrics = next_metrics;
     }
     // The tail brings every path into state 0, so the way back from there is the data.
     let (mut state, mut data) = (0usize, 0u128);
@@ -179,8 +179,8 @@ mod tests {
             for value in values.iter_mut().skip(1).step_by(36).take(wrong) {
                 *value = -*value;
             }
-            let read = decode(&values, None).unwrap();
-            prop_assert_eq!((read.key_id, read.media_id), (id, media));
+            let decoded = decode(&values, None).unwrap();
+            prop_assert_eq!((decoded.key_id, decoded.media_id), (id, media));
         }
     }
 
@@ -190,11 +190,11 @@ mod tests {
         let written = soft(&encode(&key, 12345).unwrap());
         let mut values = written;
         values[..KNOWN_BITS].fill(0.0);
-        assert_ne!(decode(&values, None).map(|read| read.key_id), Some(key.id));
-        let read = decode(&values, Some(&key)).unwrap();
-        assert_eq!((read.key_id, read.media_id), (key.id, 12345));
-        let other = MarkKey::new(0x0012_3456, 1).unwrap();
-        assert!(decode(&written, Some(&other)).is_none());
+        assert_ne!(decode(&values, None).map(|decoded| decoded.key_id), Some(key.id));
+        let decoded = decode(&values, Some(&key)).unwrap();
+        assert_eq!((decoded.key_id, decoded.media_id), (key.id, 12345));
+        let other_key = MarkKey::new(0x0012_3456, 1).unwrap();
+        assert!(decode(&written, Some(&other_key)).is_none());
     }
 
     #[test]
@@ -206,8 +206,8 @@ mod tests {
                 .wrapping_add(1);
             f32::from(u16::try_from(state >> 48).unwrap()) / 32768.0 - 1.0
         };
-        let read = (0..200).filter(|_| decode(&std::array::from_fn(|_| random()), None).is_some());
-        assert_eq!(read.count(), 0);
+        let decoded = (0..200).filter(|_| decode(&std::array::from_fn(|_| random()), None).is_some());
+        assert_eq!(decoded.count(), 0);
     }
 
     #[test]

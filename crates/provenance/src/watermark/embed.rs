@@ -12,14 +12,14 @@ const UNIT: f32 = 64.0;
 /// Strengths are in 1/16 of a level of luma.
 const STEPS: f32 = 16.0;
 /// Strength without texture, in levels.
-const FLAT: f32 = 1.8;
+const FLAT_STRENGTH: f32 = 1.8;
 /// Added for each level of mean difference between neighbours.
 const SLOPE: f32 = 0.35;
-const STRONGEST: f32 = 4.0;
+const MAX_STRENGTH: f32 = 4.0;
 /// Differences that are added up for one square: 32 in each of two pairs of rows.
 const DIFFERENCES_PER_SQUARE: f32 = 64.0;
 /// Fraction of a cell over which it blends into the next one.
-const SOFT: f32 = 0.6;
+const BLEND_WIDTH: f32 = 0.6;
 
 /// Marks the frames of one film.
 pub struct VideoEmbedder {
@@ -52,12 +52,12 @@ impl VideoEmbedder {
         let mut pattern = Vec::with_capacity(width * height);
         for row in &rows {
             for column in &columns {
-                let at = |y: usize, x: usize| tile.get(y * SIDE + x).copied().unwrap_or(0.0);
-                let upper = at(row.cell, column.cell) * (1.0 - column.part)
-                    + at(row.cell, column.next) * column.part;
-                let lower = at(row.next, column.cell) * (1.0 - column.part)
-                    + at(row.next, column.next) * column.part;
-                let value = upper * (1.0 - row.part) + lower * row.part;
+                let cell_value = |y: usize, x: usize| tile.get(y * SIDE + x).copied().unwrap_or(0.0);
+                let upper = cell_value(row.cell, column.cell) * (1.0 - column.next_share)
+                    + cell_value(row.cell, column.next) * column.next_share;
+                let lower = cell_value(row.next, column.cell) * (1.0 - column.next_share)
+                    + cell_value(row.next, column.next) * column.next_share;
+                let value = upper * (1.0 - row.next_share) + lower * row.next_share;
                 #[expect(clippy::cast_possible_truncation, reason = "between -64 and 64")]
                 pattern.push((value * UNIT).round() as i8);
             }
@@ -109,24 +109,24 @@ impl VideoEmbedder {
     /// Computes the strengths from the textures, and weakens all of them if [`MIN_PSNR`] requires
     /// it.
     fn set_strengths(&mut self) {
-        let wanted = |texture: i16| {
-            (FLAT + SLOPE * f32::from(texture) / DIFFERENCES_PER_SQUARE).min(STRONGEST)
+        let ideal_strength = |texture: i16| {
+            (FLAT_STRENGTH + SLOPE * f32::from(texture) / DIFFERENCES_PER_SQUARE).min(MAX_STRENGTH)
         };
         let squares: f32 = self
             .strengths
             .iter()
-            .map(|texture| wanted(*texture).powi(2))
+            .map(|texture| ideal_strength(*texture).powi(2))
             .sum();
         #[expect(clippy::cast_precision_loss, reason = "a million squares at most")]
         let power = squares / self.strengths.len() as f32 * self.power;
         // Rounding adds up to a twelfth of a level squared; the squares are a mean that ignores
         // which part of the pattern is in each.
-        let most = 255.0f32.powi(2) / 10.0f32.powf(MIN_PSNR / 10.0) * 0.95 - 1.0 / 12.0;
-        let scale = (most / power.max(f32::EPSILON)).sqrt().min(1.0) * STEPS;
+        let max_power = 255.0f32.powi(2) / 10.0f32.powf(MIN_PSNR / 10.0) * 0.95 - 1.0 / 12.0;
+        let scale = (max_power / power.max(f32::EPSILON)).sqrt().min(1.0) * STEPS;
         for strength in &mut self.strengths {
             #[expect(clippy::cast_possible_truncation, reason = "at most 64")]
             {
-                *strength = (wanted(*strength) * scale) as i16;
+                *strength = (ideal_strength(*strength) * scale) as i16;
             }
         }
     }
@@ -136,27 +136,27 @@ impl VideoEmbedder {
 struct CellBlend {
     cell: usize,
     next: usize,
-    part: f32,
+    next_share: f32,
 }
 
 fn blends(pixels: usize, cells: f32) -> Vec<CellBlend> {
     (0..pixels)
         .map(|pixel| {
             #[expect(clippy::cast_precision_loss, reason = "a side has at most 8192")]
-            let at = (pixel as f32 + 0.5) * cells;
-            let inside = at.fract();
+            let position = (pixel as f32 + 0.5) * cells;
+            let fraction = position.fract();
             // Flat in the middle of a cell, and half of each at its edge.
-            let part = ((inside - (1.0 - SOFT)) / SOFT).clamp(0.0, 1.0);
+            let next_share = ((fraction - (1.0 - BLEND_WIDTH)) / BLEND_WIDTH).clamp(0.0, 1.0);
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
                 reason = "not negative, and at most 8192"
             )]
-            let cell = at as usize % SIDE;
+            let cell = position as usize % SIDE;
             CellBlend {
                 cell,
                 next: (cell + 1) % SIDE,
-                part,
+                next_share,
             }
         })
         .collect()
@@ -186,11 +186,11 @@ fn textures(band: &[u8], width: usize, stride: usize, differences: &mut [u8], su
             *difference = value.abs_diff(*next).saturating_add(value.abs_diff(*lower));
         }
         for (sum, differences) in sums.iter_mut().zip(differences.chunks(BLOCK)) {
-            let found: u16 = differences
+            let total: u16 = differences
                 .iter()
                 .map(|difference| u16::from(*difference))
                 .sum();
-            *sum = sum.saturating_add_unsigned(found);
+            *sum = sum.saturating_add_unsigned(total);
         }
     }
 }

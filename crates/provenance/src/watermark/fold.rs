@@ -12,13 +12,13 @@ use super::period::TilePeriod;
 const SAMPLES_PER_CELL: usize = 3;
 const FOLDED: usize = SIDE * SAMPLES_PER_CELL;
 /// Number and size of the steps by which the period is varied around the one that was found.
-const TRIES: i8 = 2;
-const TRY: f32 = 0.000_5;
+const PERIOD_TRIES: i8 = 2;
+const PERIOD_STEP: f32 = 0.000_5;
 /// A position must stand out this far, in standard deviations.
 const MIN_SCORE: f32 = 5.0;
-/// The least [`similarity`] of a mark. Without one, the cells are independent of the key's signs, so that
-/// Hoeffding's inequality bounds the chance of one tile at one position by `exp(-CELLS * ALIKE² / 2)`,
-/// 4 in 10^27. There are 2^40 tiles of a key, 72² positions and at most 150 periods that are
+/// The least [`similarity`] of a mark. Without one, the cells are independent of the key's signs,
+/// so that Hoeffding's inequality bounds the chance of one tile at one position by
+/// `exp(-CELLS * MIN_SIMILARITY² / 2)`, 4 in 10^27. There are 2^40 tiles of a key, 72² positions and at most 150 periods that are
 /// folded: 3 in 10^9 for a film.
 const MIN_SIMILARITY: f32 = 0.46;
 
@@ -33,24 +33,24 @@ pub(super) fn read(
     let mut best: Option<(f32, usize, Vec<f32>, TilePeriod)> = None;
     // The period was found by its repetition alone. A small error in it smears the fold, so
     // neighbouring periods are tried too, and the pilot decides.
-    for across in -TRIES..=TRIES {
-        for down in -TRIES..=TRIES {
+    for across in -PERIOD_TRIES..=PERIOD_TRIES {
+        for down in -PERIOD_TRIES..=PERIOD_TRIES {
             let period = (
-                period.0 * (1.0 + f32::from(across) * TRY),
-                period.1 * (1.0 + f32::from(down) * TRY),
+                period.0 * (1.0 + f32::from(across) * PERIOD_STEP),
+                period.1 * (1.0 + f32::from(down) * PERIOD_STEP),
             );
             let folded = fold(plane, width, period);
-            let (score, at) = position(&folded, &pilot);
+            let (score, start) = position(&folded, &pilot);
             if best.as_ref().is_none_or(|best| score > best.0) {
-                best = Some((score, at, folded, period));
+                best = Some((score, start, folded, period));
             }
         }
     }
-    let (score, at, folded, tile) = best?;
+    let (score, start, folded, tile) = best?;
     if score < MIN_SCORE {
         return None;
     }
-    let cells = cells(&folded, at);
+    let cells = cells(&folded, start);
     let decoded = layout.decode(&cells)?;
     if similarity(&cells, &layout.tile(&decoded.coded)) < MIN_SIMILARITY {
         return None;
@@ -79,22 +79,22 @@ fn fold(plane: &[f32], width: usize, period: TilePeriod) -> Vec<f32> {
         clippy::cast_precision_loss,
         reason = "72, and a small picture's sides"
     )]
-    let place = |pixel: usize, period: f32| {
-        let at = (pixel as f32 + 0.5) / period;
-        let at = at.fract() * FOLDED as f32;
+    let sample_index = |pixel: usize, period: f32| {
+        let position = (pixel as f32 + 0.5) / period;
+        let position = position.fract() * FOLDED as f32;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "between 0 and 72"
         )]
         {
-            (at as usize).min(FOLDED - 1)
+            (position as usize).min(FOLDED - 1)
         }
     };
-    let columns: Vec<usize> = (0..width).map(|x| place(x, period.0)).collect();
+    let columns: Vec<usize> = (0..width).map(|x| sample_index(x, period.0)).collect();
     let mut sums = vec![(0.0f32, 0.0f32); FOLDED * FOLDED];
     for (y, row) in plane.chunks_exact(width).enumerate() {
-        let line = place(y, period.1) * FOLDED;
+        let line = sample_index(y, period.1) * FOLDED;
         let Some(sums) = sums.get_mut(line..line + FOLDED) else {
             continue;
         };
@@ -140,20 +140,20 @@ fn position(folded: &[f32], pilot: &PlaneSpectrum) -> (f32, usize) {
             }
         })
         .plane();
-    let (at, peak) = matched
+    let (index, peak) = matched
         .iter()
         .enumerate()
         .max_by(|a, b| a.1.total_cmp(b.1))
-        .map_or((0, 0.0), |(at, peak)| (at, *peak));
+        .map_or((0, 0.0), |(index, peak)| (index, *peak));
     #[expect(clippy::cast_precision_loss, reason = "5184")]
     let deviation =
         (matched.iter().map(|value| value * value).sum::<f32>() / matched.len() as f32).sqrt();
-    (peak / deviation.max(f32::MIN_POSITIVE), at)
+    (peak / deviation.max(f32::MIN_POSITIVE), index)
 }
 
-/// The value of each cell, of a tile that begins at sample `at`.
-fn cells(folded: &[f32], at: usize) -> [f32; CELLS] {
-    let (left, top) = (at % FOLDED, at / FOLDED);
+/// The value of each cell, of a tile that begins at sample `start`.
+fn cells(folded: &[f32], start: usize) -> [f32; CELLS] {
+    let (left, top) = (start % FOLDED, start / FOLDED);
     std::array::from_fn(|cell| {
         let (x, y) = (
             cell % SIDE * SAMPLES_PER_CELL + left,

@@ -69,17 +69,17 @@ impl PlaneSpectrum {
             }
         };
         plan(self.width).process(&mut self.values);
-        let mut turned = transpose(&self.values, self.width, self.height);
-        plan(self.height).process(&mut turned);
-        self.values = transpose(&turned, self.height, self.width);
+        let mut transposed = transpose(&self.values, self.width, self.height);
+        plan(self.height).process(&mut transposed);
+        self.values = transpose(&transposed, self.height, self.width);
     }
 }
 
 fn transpose(values: &[Complex32], width: usize, height: usize) -> Vec<Complex32> {
-    let mut turned = vec![Complex32::default(); values.len()];
+    let mut transposed = vec![Complex32::default(); values.len()];
     for (y, row) in values.chunks(width).enumerate() {
         for (value, out) in row.iter().zip(
-            turned
+            transposed
                 .get_mut(y..)
                 .unwrap_or_default()
                 .iter_mut()
@@ -88,5 +88,5 @@ fn transpose(values: &[Complex32], width: usize, height: usize) -> Vec<Complex32
             *out = *value;
         }
     }
-    turned
+    transposed
 }

@@ -98,7 +98,7 @@ pub enum WatermarkError {
         bytes: usize,
     },
     /// The frame has another size than the first.
-    #[error("the frame is not of the first one's size")]
+    #[error("the frame has another size than the first")]
     SizeChanged,
 }
 

@@ -18,7 +18,7 @@ const COPIES: usize = 2;
 pub(super) struct VideoTileLayout {
     key: MarkKey,
     signs: [f32; CELLS],
-    /// The place of each cell in a shuffled order: the first of them carry the bits.
+    /// The cells in a shuffled order: the first of them carry the bits.
     order: [usize; CELLS],
 }
 
@@ -52,8 +52,8 @@ impl VideoTileLayout {
 
     /// The part that is the same in all tiles of the key; cells that depend on the media id are 0.
     pub(super) fn pilot(&self) -> [f32; CELLS] {
-        let known = known_bits(&self.key);
-        let mut tile = self.tile(&known);
+        let known_coded = known_bits(&self.key);
+        let mut tile = self.tile(&known_coded);
         for cells in self.copies() {
             for cell in cells.iter().skip(KNOWN_BITS) {
                 if let Some(sign) = tile.get_mut(*cell) {

@@ -3,14 +3,14 @@
 
 use super::fourier::PlaneSpectrum;
 use super::pattern::{CELLS_SHORT, SIDE};
-use super::video_detector::SHORT;
+use super::video_detector::SHORT_SIDE;
 
 /// Number of periods that are examined further.
 const CANDIDATES: usize = 6;
 /// The tile's size against that of an uncut frame: smaller where something was added around it,
 /// larger where it was cropped.
-const SMALLEST: f32 = 0.7;
-const LARGEST: f32 = 1.8;
+const MIN_SCALE: f32 = 0.7;
+const MAX_SCALE: f32 = 1.8;
 /// Factor between neighbouring periods in the first search.
 const STEP: f32 = 1.003;
 /// Possible horizontal stretches of a film.
@@ -21,26 +21,26 @@ pub(super) type TilePeriod = (f32, f32);
 
 /// The likeliest periods, the best first.
 pub(super) fn periods(plane: &[f32], width: usize, height: usize) -> Vec<TilePeriod> {
-    let itself = PlaneAutocorrelation::from_plane(plane, width, height);
+    let autocorrelation = PlaneAutocorrelation::from_plane(plane, width, height);
     #[expect(clippy::cast_precision_loss, reason = "small constants")]
-    let nominal = (SHORT * SIDE) as f32 / CELLS_SHORT as f32;
-    let mut found: Vec<(f32, TilePeriod)> = Vec::new();
-    let mut period = nominal * SMALLEST;
-    while period < nominal * LARGEST {
+    let nominal = (SHORT_SIDE * SIDE) as f32 / CELLS_SHORT as f32;
+    let mut scored: Vec<(f32, TilePeriod)> = Vec::new();
+    let mut period = nominal * MIN_SCALE;
+    while period < nominal * MAX_SCALE {
         for stretch in STRETCH {
             let period = (period * stretch, period);
-            found.push((itself.score(period), period));
+            scored.push((autocorrelation.score(period), period));
         }
         period *= STEP;
     }
-    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut best: Vec<(f32, TilePeriod)> = Vec::new();
-    for (_, period) in found {
-        let near = |other: &(f32, TilePeriod)| {
+    for (_, period) in scored {
+        let is_near = |other: &(f32, TilePeriod)| {
             (other.1.0 / period.0 - 1.0).abs() < 0.012 && (other.1.1 / period.1 - 1.0).abs() < 0.012
         };
-        if best.len() < CANDIDATES && !best.iter().any(near) {
-            best.push(itself.refine(period));
+        if best.len() < CANDIDATES && !best.iter().any(is_near) {
+            best.push(autocorrelation.refine(period));
         }
     }
     best.into_iter().map(|(_, period)| period).collect()
@@ -51,7 +51,7 @@ struct PlaneAutocorrelation {
     height: usize,
     /// Lags beyond these cannot be distinguished from negative ones, or are based on too few
     /// pixels.
-    most: (f32, f32),
+    max_lag: (f32, f32),
     values: Vec<f32>,
 }
 
@@ -65,11 +65,11 @@ impl PlaneAutocorrelation {
             .map(|value| value.norm_sqr().into())
             .plane();
         #[expect(clippy::cast_precision_loss, reason = "a small picture's sides")]
-        let most = (plane_width as f32 * 0.85, plane_height as f32 * 0.85);
+        let max_lag = (plane_width as f32 * 0.85, plane_height as f32 * 0.85);
         Self {
             width,
             height,
-            most,
+            max_lag,
             values,
         }
     }
@@ -81,8 +81,8 @@ impl PlaneAutocorrelation {
         for down in 0..=8u8 {
             for across in -8..=8i8 {
                 let lag = (f32::from(across) * x, f32::from(down) * y);
-                let repeated = down == 0 && across <= 0;
-                if !repeated && lag.0.abs() <= self.most.0 && lag.1 <= self.most.1 {
+                let is_counted_already = down == 0 && across <= 0;
+                if !is_counted_already && lag.0.abs() <= self.max_lag.0 && lag.1 <= self.max_lag.1 {
                     sum += self.value_at(lag);
                     count += 1.0;
                 }

@@ -20,8 +20,8 @@ fn key() -> MarkKey {
 fn frame(number: usize, width: usize, height: usize) -> Vec<u8> {
     let time = number as f32 * 0.7;
     (0..width * height)
-        .map(|at| {
-            let (x, y) = ((at % width) as f32 + time * 2.0, (at / width) as f32 + time);
+        .map(|index| {
+            let (x, y) = ((index % width) as f32 + time * 2.0, (index / width) as f32 + time);
             let waves = (x * 0.05).sin() * 40.0
                 + (y * 0.11 + x * 0.02).sin() * 20.0
                 + (x * 0.5).sin() * (y * 0.37).cos() * 12.0;
@@ -61,8 +61,8 @@ fn cropped(luma: &[u8]) -> (Vec<u8>, usize, usize) {
 
 fn smaller(luma: &[u8]) -> (Vec<u8>, usize, usize) {
     let (width, height) = (WIDTH * 3 / 4, HEIGHT * 3 / 4);
-    let small = (0..width * height).map(|at| {
-        let (x, y) = (at % width * 4 / 3, at / width * 4 / 3);
+    let small = (0..width * height).map(|index| {
+        let (x, y) = (index % width * 4 / 3, index / width * 4 / 3);
         luma[y * WIDTH + x]
     });
     (small.collect(), width, height)
@@ -81,9 +81,9 @@ fn a_mark_is_read_back() {
         ("smaller", smaller),
         ("darker", darker),
     ] {
-        let found = marked(24, change).unwrap_or_else(|| panic!("not read: {name}"));
+        let mark = marked(24, change).unwrap_or_else(|| panic!("not read: {name}"));
         assert_eq!(
-            (found.key_id, found.media_id),
+            (mark.key_id, mark.media_id),
             (key().id(), 0x12_3456_789a),
             "{name}"
         );
@@ -93,19 +93,19 @@ fn a_mark_is_read_back() {
 #[test]
 fn another_key_reads_nothing_and_neither_is_there_a_mark_without_one() {
     let mut embedder = VideoEmbedder::new(&key(), 7, WIDTH, HEIGHT).unwrap();
-    let mut with = VideoDetector::new(WIDTH, HEIGHT).unwrap();
-    let mut without = VideoDetector::new(WIDTH, HEIGHT).unwrap();
+    let mut with_mark = VideoDetector::new(WIDTH, HEIGHT).unwrap();
+    let mut without_mark = VideoDetector::new(WIDTH, HEIGHT).unwrap();
     for number in 0..12 {
         let mut luma = frame(number, WIDTH, HEIGHT);
-        without.add(&luma, WIDTH).unwrap();
+        without_mark.add(&luma, WIDTH).unwrap();
         embedder.mark(&mut luma, WIDTH).unwrap();
-        with.add(&luma, WIDTH).unwrap();
+        with_mark.add(&luma, WIDTH).unwrap();
     }
-    assert_eq!(without.read(&key()), None);
-    assert_eq!(with.read(&MarkKey::new(9, 99).unwrap()), None);
+    assert_eq!(without_mark.read(&key()), None);
+    assert_eq!(with_mark.read(&MarkKey::new(9, 99).unwrap()), None);
     // The pattern of the right secret with another id is the mark of another key.
     assert_eq!(
-        with.read(&MarkKey::new(9, 0x1234_5678_9abc_def0).unwrap()),
+        with_mark.read(&MarkKey::new(9, 0x1234_5678_9abc_def0).unwrap()),
         None
     );
 }
@@ -115,13 +115,13 @@ const DRAWN: (usize, usize) = (854, 480);
 
 /// A frame as the service draws it.
 fn drawn(prompt: &str) -> Vec<u8> {
-    let asked = animatic::RequestedOptions {
+    let requested = animatic::RequestedOptions {
         size: Some((DRAWN.0 as u32, DRAWN.1 as u32)),
         seconds: Some(1.0),
         ..animatic::RequestedOptions::default()
     };
     let options =
-        animatic::RenderOptions::resolve(&asked, &animatic::Direction::parse(prompt)).unwrap();
+        animatic::RenderOptions::resolve(&requested, &animatic::Direction::parse(prompt)).unwrap();
     let request = animatic::RenderRequest {
         picture: None,
         prompt,

@@ -7,7 +7,7 @@ use super::period::periods;
 use super::{MarkKey, VideoMark, WatermarkError, check_plane, check_size};
 
 /// Shortest side of the small pictures.
-pub(super) const SHORT: usize = 270;
+pub(super) const SHORT_SIDE: usize = 270;
 /// Limit of a pixel's difference from its surroundings, in levels, because edges are not part of a
 /// mark.
 const LIMIT: f32 = 6.0;
@@ -31,7 +31,7 @@ impl VideoDetector {
     pub fn new(width: usize, height: usize) -> Result<Self, WatermarkError> {
         check_size(width, height)?;
         let short = width.min(height);
-        let small = |side: usize| (side * SHORT).div_euclid(short);
+        let small = |side: usize| (side * SHORT_SIDE).div_euclid(short);
         let (small_width, small_height) = (small(width), small(height));
         Ok(Self {
             width,
@@ -70,23 +70,23 @@ impl VideoDetector {
         periods(&plane, self.small_width, self.small_height)
             .into_iter()
             .filter_map(|period| read(&plane, self.small_width, period, &layout))
-            .filter(|found| found.key_id == key.id)
+            .filter(|mark| mark.key_id == key.id)
             .max_by(|a, b| a.score.total_cmp(&b.score))
-            .map(|mut found| {
+            .map(|mut mark| {
                 #[expect(clippy::cast_precision_loss, reason = "a side has at most 8192")]
                 let (x, y) = (
                     self.width as f32 / self.small_width as f32,
                     self.height as f32 / self.small_height as f32,
                 );
-                found.tile = (found.tile.0 * x, found.tile.1 * y);
-                found
+                mark.tile = (mark.tile.0 * x, mark.tile.1 * y);
+                mark
             })
     }
 
     /// Means of areas. Whole pixels are averaged: at the allowed sizes, that shifts an edge by less
     /// than a pixel.
     fn shrink(&self, luma: &[u8], stride: usize) -> Vec<f32> {
-        let edge = |at: usize, from: usize, to: usize| at * from / to;
+        let edge = |index: usize, from: usize, to: usize| index * from / to;
         let mut small = Vec::with_capacity(self.sum.len());
         let mut columns = vec![0u32; self.width];
         for row in 0..self.small_height {
@@ -118,8 +118,8 @@ impl VideoDetector {
     /// The mean of the frames, each pixel weighted by how little its surroundings vary.
     fn weighted_mean(&self) -> Vec<f32> {
         #[expect(clippy::cast_precision_loss, reason = "counts of frames")]
-        let part = 1.0 / self.frames as f32;
-        let mean: Vec<f32> = self.sum.iter().map(|sum| sum * part).collect();
+        let scale = 1.0 / self.frames as f32;
+        let mean: Vec<f32> = self.sum.iter().map(|sum| sum * scale).collect();
         let coarse = blur(&mean, self.small_width, RADIUS);
         let fine: Vec<f32> = mean.iter().zip(&coarse).map(|(a, b)| a - b).collect();
         let squares: Vec<f32> = fine.iter().map(|value| value * value).collect();
@@ -136,13 +136,13 @@ impl VideoDetector {
 /// Means over squares of `2 * radius + 1`, smaller ones at the edges.
 fn blur(plane: &[f32], width: usize, radius: usize) -> Vec<f32> {
     let height = plane.len() / width.max(1);
-    let mut across = Vec::with_capacity(plane.len());
+    let mut row_means = Vec::with_capacity(plane.len());
     for row in plane.chunks_exact(width) {
-        across.extend(means(row.iter().copied(), width, radius));
+        row_means.extend(means(row.iter().copied(), width, radius));
     }
     let mut blurred = vec![0.0; plane.len()];
     for x in 0..width {
-        let column = across.iter().skip(x).step_by(width).copied();
+        let column = row_means.iter().skip(x).step_by(width).copied();
         let means = means(column, height, radius);
         for (out, mean) in blurred.iter_mut().skip(x).step_by(width).zip(means) {
             *out = mean;
@@ -160,8 +160,8 @@ fn means(values: impl Iterator<Item = f32>, length: usize, radius: usize) -> Vec
         sums.push(sum);
     }
     (0..length)
-        .map(|at| {
-            let (from, to) = (at.saturating_sub(radius), (at + radius + 1).min(length));
+        .map(|index| {
+            let (from, to) = (index.saturating_sub(radius), (index + radius + 1).min(length));
             let sum = sums.get(to).unwrap_or(&0.0) - sums.get(from).unwrap_or(&0.0);
             #[expect(
                 clippy::cast_precision_loss,

@@ -13,7 +13,7 @@ use provenance::credentials::{
 };
 use provenance::marks;
 
-/// When the certificates begin, ten years long: the library holds them against the clock.
+/// When the certificates become valid, for ten years: the library compares them with the clock.
 const NOW: i64 = 1_767_225_600;
 const TRAINED: &str = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia";
 const FILES: [(MediaFormat, &[u8]); 7] = [
@@ -32,7 +32,7 @@ fn chain(algorithm: SignatureAlgorithm) -> (SelfMadeChain, PemSigner) {
     (chain, signer)
 }
 
-fn statement(made: AssetOrigin<'_>) -> OriginStatement<'_> {
+fn statement(origin: AssetOrigin<'_>) -> OriginStatement<'_> {
     OriginStatement {
         title: "clip",
         generator: ("Mediagate", "0.1.0"),
@@ -40,7 +40,7 @@ fn statement(made: AssetOrigin<'_>) -> OriginStatement<'_> {
         provider: Some("Example"),
         prompt: None,
         when: "2026-11-23T12:00:00Z",
-        origin: made,
+        origin,
     }
 }
 
@@ -62,21 +62,21 @@ fn every_format_is_signed_and_says_what_made_it() {
             "{format:?}"
         );
         let signed = sign(file, format, &created(), &signer).unwrap();
-        let answer = read(&signed, format, &trust).unwrap();
+        let report = read(&signed, format, &trust).unwrap();
         assert_eq!(
-            answer.status,
+            report.status,
             CredentialsStatus::Valid,
-            "{format:?} {answer:?}"
+            "{format:?} {report:?}"
         );
-        assert_eq!(answer.generator.as_deref(), Some("Mediagate 0.1.0"));
-        assert_eq!(answer.digital_source_type.as_deref(), Some(TRAINED));
-        assert_eq!(answer.actions.len(), 1, "{answer:?}");
-        assert_eq!(answer.actions[0].action, "c2pa.created");
-        assert_eq!(answer.actions[0].software.as_deref(), Some("video-1"));
-        let told = answer.signer.unwrap();
-        assert!(told.self_made && told.own, "{told:?}");
-        assert_eq!(told.name.as_deref(), Some("An installation"));
-        assert_eq!(told.issuer.as_deref(), Some(SELF_MADE));
+        assert_eq!(report.generator.as_deref(), Some("Mediagate 0.1.0"));
+        assert_eq!(report.digital_source_type.as_deref(), Some(TRAINED));
+        assert_eq!(report.actions.len(), 1, "{report:?}");
+        assert_eq!(report.actions[0].action, "c2pa.created");
+        assert_eq!(report.actions[0].software.as_deref(), Some("video-1"));
+        let signer_identity = report.signer.unwrap();
+        assert!(signer_identity.self_made && signer_identity.own, "{signer_identity:?}");
+        assert_eq!(signer_identity.name.as_deref(), Some("An installation"));
+        assert_eq!(signer_identity.issuer.as_deref(), Some(SELF_MADE));
         // The parser that needs no library finds the same.
         let marks = marks::read(std::io::Cursor::new(&signed)).unwrap();
         assert_eq!(
@@ -90,17 +90,17 @@ fn every_format_is_signed_and_says_what_made_it() {
 fn a_prompt_is_stated_as_metadata_where_it_is_given() {
     let (_, signer) = chain(SignatureAlgorithm::Es256);
     for (format, file) in FILES {
-        let mut asked = created();
+        let mut created_statement = created();
         for prompt in [None, Some("a lake \"at dawn\", säuselnder Wind")] {
-            asked.prompt = prompt;
-            let signed = sign(file, format, &asked, &signer).unwrap();
-            let answer = read(&signed, format, &TrustAnchors::default()).unwrap();
+            created_statement.prompt = prompt;
+            let signed = sign(file, format, &created_statement, &signer).unwrap();
+            let report = read(&signed, format, &TrustAnchors::default()).unwrap();
             assert_eq!(
-                answer.status,
+                report.status,
                 CredentialsStatus::Valid,
-                "{format:?} {answer:?}"
+                "{format:?} {report:?}"
             );
-            assert_eq!(answer.prompt.as_deref(), prompt, "{format:?}");
+            assert_eq!(report.prompt.as_deref(), prompt, "{format:?}");
         }
     }
 }
@@ -118,13 +118,13 @@ fn every_algorithm_signs_and_an_anchor_is_trusted() {
             anchors_pem: Some(&chain.certificates_pem),
             own_pem: None,
         };
-        let answer = read(&signed, MediaFormat::Png, &trust).unwrap();
+        let report = read(&signed, MediaFormat::Png, &trust).unwrap();
         assert_eq!(
-            answer.status,
+            report.status,
             CredentialsStatus::Trusted,
-            "{algorithm:?} {answer:?}"
+            "{algorithm:?} {report:?}"
         );
-        assert!(!answer.signer.unwrap().own);
+        assert!(!report.signer.unwrap().own);
     }
 }
 
@@ -140,16 +140,16 @@ fn an_edit_names_its_source_and_keeps_what_that_said() {
     };
     let edited = statement(AssetOrigin::Edited(ingredient));
     let signed = sign(FILES[3].1, MediaFormat::Flac, &edited, &signer).unwrap();
-    let answer = read(&signed, MediaFormat::Flac, &TrustAnchors::default()).unwrap();
-    assert_eq!(answer.status, CredentialsStatus::Valid, "{answer:?}");
-    let actions: Vec<&str> = answer
+    let report = read(&signed, MediaFormat::Flac, &TrustAnchors::default()).unwrap();
+    assert_eq!(report.status, CredentialsStatus::Valid, "{report:?}");
+    let actions: Vec<&str> = report
         .actions
         .iter()
         .map(|action| action.action.as_str())
         .collect();
     assert_eq!(actions, ["c2pa.opened", "c2pa.edited"]);
-    assert_eq!(answer.ingredients, ["the mix"]);
-    assert_eq!(answer.digital_source_type, None);
+    assert_eq!(report.ingredients, ["the mix"]);
+    assert_eq!(report.digital_source_type, None);
 }
 
 #[test]
@@ -164,9 +164,9 @@ fn a_picture_of_a_film_names_the_film() {
     let (format, picture) = FILES[6];
     let edited = statement(AssetOrigin::Edited(ingredient));
     let signed = sign(picture, format, &edited, &signer).unwrap();
-    let answer = read(&signed, format, &TrustAnchors::default()).unwrap();
+    let report = read(&signed, format, &TrustAnchors::default()).unwrap();
     assert_eq!(
-        (answer.status, answer.ingredients),
+        (report.status, report.ingredients),
         (CredentialsStatus::Valid, vec!["the film".to_owned()])
     );
     let marks = marks::read(std::io::Cursor::new(&signed)).unwrap();
@@ -184,27 +184,27 @@ fn a_changed_file_does_not_hold() {
         let mut signed = sign(file, format, &created(), &signer).unwrap();
         // What lies before the end is picture or sound in all of them but MP4, whose film is
         // found by its first bytes.
-        let at = match format {
+        let position = match format {
             MediaFormat::Mp4 | MediaFormat::M4a => {
                 signed.windows(4).position(|word| word == b"mdat").unwrap() + 40
             }
             _ => signed.len() - 40,
         };
-        signed[at] ^= 1;
-        let answer = read(&signed, format, &TrustAnchors::default()).unwrap();
-        assert_eq!(answer.status, CredentialsStatus::Invalid, "{format:?}");
-        assert!(!answer.problems.is_empty());
+        signed[position] ^= 1;
+        let report = read(&signed, format, &TrustAnchors::default()).unwrap();
+        assert_eq!(report.status, CredentialsStatus::Invalid, "{format:?}");
+        assert!(!report.problems.is_empty());
     }
 }
 
-/// Signs as something outside would, and keeps what it was asked.
-struct Outside {
+/// Signs as an external service would, and keeps the time-stamp requests.
+struct ExternalSigner {
     inner: PemSigner,
     stamp: Option<SignFailure>,
     requests: Mutex<Vec<Vec<u8>>>,
 }
 
-impl ContentSigner for Outside {
+impl ContentSigner for ExternalSigner {
     fn algorithm(&self) -> SignatureAlgorithm {
         self.inner.algorithm()
     }
@@ -226,25 +226,25 @@ impl ContentSigner for Outside {
 #[test]
 fn an_outside_signer_signs_and_its_missing_time_stamp_fails_the_signing() {
     let (_, inner) = chain(SignatureAlgorithm::Es384);
-    let mut outside = Outside {
+    let mut external = ExternalSigner {
         inner,
         stamp: None,
         requests: Mutex::default(),
     };
-    let signed = sign(FILES[5].1, MediaFormat::Png, &created(), &outside).unwrap();
-    let answer = read(&signed, MediaFormat::Png, &TrustAnchors::default()).unwrap();
-    assert_eq!(answer.status, CredentialsStatus::Valid);
-    assert_eq!(answer.signer.unwrap().time, None);
+    let signed = sign(FILES[5].1, MediaFormat::Png, &created(), &external).unwrap();
+    let report = read(&signed, MediaFormat::Png, &TrustAnchors::default()).unwrap();
+    assert_eq!(report.status, CredentialsStatus::Valid);
+    assert_eq!(report.signer.unwrap().time, None);
     // An RFC 3161 request: a sequence that begins with version 1.
-    let requests = std::mem::take(&mut *outside.requests.lock().unwrap());
+    let requests = std::mem::take(&mut *external.requests.lock().unwrap());
     assert!(!requests.is_empty());
     assert!(
         requests
             .iter()
             .all(|request| request[0] == 0x30 && request[2..5] == [2, 1, 1])
     );
-    outside.stamp = Some(SignFailure("no answer".to_owned()));
-    let failed = sign(FILES[5].1, MediaFormat::Png, &created(), &outside);
+    external.stamp = Some(SignFailure("no answer".to_owned()));
+    let failed = sign(FILES[5].1, MediaFormat::Png, &created(), &external);
     assert!(
         matches!(failed, Err(CredentialsError::Sign(_))),
         "{failed:?}"
@@ -289,13 +289,13 @@ fn what_is_too_long_is_refused() {
 fn two_manifests_are_no_credentials() {
     let (_, signer) = chain(SignatureAlgorithm::Es256);
     let signed = sign(FILES[5].1, MediaFormat::Png, &created(), &signer).unwrap();
-    let at = signed.windows(4).position(|word| word == b"caBX").unwrap() - 4;
-    let length = u32::from_be_bytes(signed[at..at + 4].try_into().unwrap()) as usize;
-    let chunk = signed[at..at + length + 12].to_vec();
-    let twice = [&signed[..at], &chunk, &signed[at..]].concat();
-    let answer = read(&twice, MediaFormat::Png, &TrustAnchors::default()).unwrap();
-    assert_eq!(answer.status, CredentialsStatus::Invalid);
-    assert_eq!(answer.problems, ["manifest.multiple"]);
+    let position = signed.windows(4).position(|word| word == b"caBX").unwrap() - 4;
+    let length = u32::from_be_bytes(signed[position..position + 4].try_into().unwrap()) as usize;
+    let chunk = signed[position..position + length + 12].to_vec();
+    let twice = [&signed[..position], &chunk, &signed[position..]].concat();
+    let report = read(&twice, MediaFormat::Png, &TrustAnchors::default()).unwrap();
+    assert_eq!(report.status, CredentialsStatus::Invalid);
+    assert_eq!(report.problems, ["manifest.multiple"]);
 }
 
 proptest! {
@@ -303,20 +303,20 @@ proptest! {
 
     #[test]
     fn a_damaged_manifest_gives_an_answer_and_never_holds(
-        which in 0..6usize,
+        file_index in 0..6usize,
         changes in proptest::collection::vec((any::<prop::sample::Index>(), 1u8..), 1..6),
     ) {
-        let (format, file) = FILES[which];
+        let (format, file) = FILES[file_index];
         let (_, signer) = chain(SignatureAlgorithm::Ed25519);
         let mut signed = sign(file, format, &created(), &signer).unwrap();
         let range = marks::read(std::io::Cursor::new(&signed)).unwrap().manifest.unwrap();
         let start = usize::try_from(range.start).unwrap();
         // The claim and its assertions, not the padding behind them.
-        for (at, change) in changes {
-            signed[start + at.index(600)] ^= change;
+        for (position, change) in changes {
+            signed[start + position.index(600)] ^= change;
         }
-        if let Ok(answer) = read(&signed, format, &TrustAnchors::default()) {
-            prop_assert!(answer.status != CredentialsStatus::Trusted);
+        if let Ok(report) = read(&signed, format, &TrustAnchors::default()) {
+            prop_assert!(report.status != CredentialsStatus::Trusted);
         }
     }
 }

@@ -17,7 +17,7 @@ fn read(file: &[u8]) -> FileMarks {
 }
 
 #[test]
-fn a_manifest_of_another_signer_is_found_and_its_source_told() {
+fn a_manifest_of_another_signer_is_found_and_its_source_reported() {
     let marks = read(SIGNED);
     assert_eq!((marks.kind, marks.manifests), (FileKind::Mp4, 1));
     assert_eq!(marks.digital_source_type.as_deref(), Some(TRAINED));
@@ -48,26 +48,26 @@ mod credentials {
 
     use super::{PICTURE, SIGNED, TAGGED, TRAINED};
 
-    /// The last certificate of the chain: who wants to, can trust it.
+    /// The last certificate of the chain, which a caller may trust.
     const ROOT: &str = include_str!("../data/elsewhere_root.pem");
 
     #[test]
     fn another_signers_film_is_valid_and_trusted_only_by_who_trusts_its_authority() {
-        let answer = read(SIGNED, MediaFormat::Mp4, &TrustAnchors::default()).unwrap();
-        assert_eq!(answer.status, CredentialsStatus::Valid, "{answer:?}");
-        assert_eq!(answer.problems, ["signingCredential.untrusted"]);
-        let signer = answer.signer.unwrap();
+        let report = read(SIGNED, MediaFormat::Mp4, &TrustAnchors::default()).unwrap();
+        assert_eq!(report.status, CredentialsStatus::Valid, "{report:?}");
+        assert_eq!(report.problems, ["signingCredential.untrusted"]);
+        let signer = report.signer.unwrap();
         assert_eq!(signer.name.as_deref(), Some("Elsewhere Signing"));
         assert_eq!(signer.issuer.as_deref(), Some("Elsewhere Films"));
         assert!(!signer.self_made && !signer.own, "{signer:?}");
         // Its time stamp, by OpenSSL.
         assert!(signer.time.unwrap().starts_with("2026-11-24T"));
-        assert_eq!(answer.generator.as_deref(), Some("Elsewhere Video 3.2"));
-        assert_eq!(answer.digital_source_type.as_deref(), Some(TRAINED));
-        assert_eq!(answer.actions.len(), 1);
-        assert_eq!(answer.actions[0].action, "c2pa.created");
+        assert_eq!(report.generator.as_deref(), Some("Elsewhere Video 3.2"));
+        assert_eq!(report.digital_source_type.as_deref(), Some(TRAINED));
+        assert_eq!(report.actions.len(), 1);
+        assert_eq!(report.actions[0].action, "c2pa.created");
         assert_eq!(
-            answer.actions[0].software.as_deref(),
+            report.actions[0].software.as_deref(),
             Some("elsewhere-film-3")
         );
 
@@ -75,8 +75,8 @@ mod credentials {
             anchors_pem: Some(ROOT),
             own_pem: None,
         };
-        let answer = read(SIGNED, MediaFormat::Mp4, &trust).unwrap();
-        assert_eq!(answer.status, CredentialsStatus::Trusted, "{answer:?}");
+        let report = read(SIGNED, MediaFormat::Mp4, &trust).unwrap();
+        assert_eq!(report.status, CredentialsStatus::Trusted, "{report:?}");
     }
 
     #[test]
@@ -84,10 +84,10 @@ mod credentials {
         let mut changed = SIGNED.to_vec();
         let last = changed.len() - 40;
         changed[last] ^= 1;
-        let answer = read(&changed, MediaFormat::Mp4, &TrustAnchors::default()).unwrap();
-        assert_eq!(answer.status, CredentialsStatus::Invalid);
+        let report = read(&changed, MediaFormat::Mp4, &TrustAnchors::default()).unwrap();
+        assert_eq!(report.status, CredentialsStatus::Invalid);
         assert!(
-            answer
+            report
                 .problems
                 .contains(&"assertion.bmffHash.mismatch".to_owned())
         );
@@ -123,9 +123,9 @@ mod credentials {
             &signer,
         );
         let poster = poster.unwrap();
-        let answer = read(&poster, MediaFormat::Jpeg, &TrustAnchors::default()).unwrap();
+        let report = read(&poster, MediaFormat::Jpeg, &TrustAnchors::default()).unwrap();
         assert_eq!(
-            (answer.status, answer.ingredients),
+            (report.status, report.ingredients),
             (CredentialsStatus::Valid, vec!["the film".to_owned()])
         );
         assert_eq!(
@@ -146,8 +146,8 @@ mod credentials {
         )
         .unwrap();
         for (file, format) in [(TAGGED, MediaFormat::Mp4), (PICTURE, MediaFormat::Jpeg)] {
-            let answer = read(file, format, &TrustAnchors::default()).unwrap();
-            assert_eq!(answer.status, CredentialsStatus::None);
+            let report = read(file, format, &TrustAnchors::default()).unwrap();
+            assert_eq!(report.status, CredentialsStatus::None);
             let statement = OriginStatement {
                 title: "output",
                 generator: ("Mediagate", "0.1.0"),

@@ -1,5 +1,5 @@
-//! Manifests that were made to do harm: deep, huge, and with lengths that lie. Each is answered, and
-//! none holds.
+//! Manifests that were made to do harm: deep, huge, and with false lengths. Each is read or refused,
+//! and none is valid.
 
 #![cfg(feature = "c2pa")]
 
@@ -10,7 +10,7 @@ use provenance::credentials::{
 use crate::stores::{part, png, wav};
 
 /// A JUMBF box of others; its kind's last twelve bytes are the same for all of C2PA's.
-fn holder(kind: [u8; 4], label: &str, inside: &[u8]) -> Vec<u8> {
+fn superbox(kind: [u8; 4], label: &str, inside: &[u8]) -> Vec<u8> {
     let rest = [0, 0x11, 0, 0x10, 0x80, 0, 0, 0xaa, 0, 0x38, 0x9b, 0x71];
     let description = [&kind[..], &rest, &[3], label.as_bytes(), &[0]].concat();
     part(
@@ -21,27 +21,27 @@ fn holder(kind: [u8; 4], label: &str, inside: &[u8]) -> Vec<u8> {
 
 /// A store of one manifest with this claim, in CBOR.
 fn store(claim: &[u8]) -> Vec<u8> {
-    let claim = holder(*b"c2cl", "c2pa.claim.v2", &part(b"cbor", claim));
-    let signature = holder(*b"c2cs", "c2pa.signature", &part(b"cbor", &[0xd2, 0x84]));
-    let assertions = holder(*b"c2as", "c2pa.assertions", &[]);
+    let claim = superbox(*b"c2cl", "c2pa.claim.v2", &part(b"cbor", claim));
+    let signature = superbox(*b"c2cs", "c2pa.signature", &part(b"cbor", &[0xd2, 0x84]));
+    let assertions = superbox(*b"c2as", "c2pa.assertions", &[]);
     let inside = [assertions, claim, signature].concat();
-    holder(*b"c2pa", "c2pa", &holder(*b"c2ma", "urn:c2pa:1", &inside))
+    superbox(*b"c2pa", "c2pa", &superbox(*b"c2ma", "urn:c2pa:1", &inside))
 }
 
-/// That it is answered, and how: never that it holds.
-fn refused(store: &[u8], what: &str) {
+/// Checks that reading returns, and never reports valid credentials.
+fn refused(store: &[u8], name: &str) {
     for (file, format) in [
         (png(store), MediaFormat::Png),
         (wav(store), MediaFormat::Wav),
     ] {
-        let Ok(answer) = read(&file, format, &TrustAnchors::default()) else {
+        let Ok(report) = read(&file, format, &TrustAnchors::default()) else {
             continue;
         };
-        let holds = !matches!(
-            answer.status,
+        let is_accepted = !matches!(
+            report.status,
             CredentialsStatus::Invalid | CredentialsStatus::None
         );
-        assert!(!holds, "{what}, {format:?}: {answer:?}");
+        assert!(!is_accepted, "{name}, {format:?}: {report:?}");
     }
 }
 
@@ -50,9 +50,9 @@ fn boxes_in_boxes_are_refused() {
     for depth in [10, 33, 1000, 20_000] {
         let mut deep = part(b"cbor", &[0xa0]);
         for _ in 0..depth {
-            deep = holder(*b"c2ma", "x", &deep);
+            deep = superbox(*b"c2ma", "x", &deep);
         }
-        refused(&holder(*b"c2pa", "c2pa", &deep), &format!("{depth} deep"));
+        refused(&superbox(*b"c2pa", "c2pa", &deep), &format!("{depth} deep"));
     }
 }
 
@@ -94,24 +94,24 @@ fn lengths_of_values_that_lie_are_refused() {
 fn lengths_of_boxes_that_lie_are_refused() {
     let whole = store(&[0xa0]);
     // Of the store, its description, the manifest and what lies in that.
-    let places = (0..whole.len() - 8).filter(|at| {
-        let kind = &whole[at + 4..at + 8];
+    let positions = (0..whole.len() - 8).filter(|position| {
+        let kind = &whole[position + 4..position + 8];
         [&b"jumb"[..], b"jumd", b"cbor"].contains(&kind)
     });
-    for at in places {
+    for position in positions {
         for length in [0u32, 1, 7, 8, 9, 0x7fff_ffff, u32::MAX] {
-            let mut lies = whole.clone();
-            lies[at..at + 4].copy_from_slice(&length.to_be_bytes());
-            refused(&lies, &format!("{length} at {at}"));
+            let mut forged = whole.clone();
+            forged[position..position + 4].copy_from_slice(&length.to_be_bytes());
+            refused(&forged, &format!("{length} at {position}"));
         }
         // 1 says that the length follows in 64 bits.
         let long = [
             &1u32.to_be_bytes()[..],
-            &whole[at + 4..at + 8],
+            &whole[position + 4..position + 8],
             &u64::MAX.to_be_bytes(),
         ];
-        let lies = [&whole[..at], &long.concat(), &whole[at + 8..]].concat();
-        refused(&lies, &format!("64 bits at {at}"));
+        let forged = [&whole[..position], &long.concat(), &whole[position + 8..]].concat();
+        refused(&forged, &format!("64 bits at {position}"));
     }
     for end in 0..whole.len() {
         refused(&whole[..end], &format!("cut at {end}"));
@@ -120,8 +120,8 @@ fn lengths_of_boxes_that_lie_are_refused() {
 
 #[test]
 fn a_manifest_that_is_too_long_is_not_looked_at() {
-    let most = usize::try_from(MAX_MANIFEST_BYTES).unwrap();
-    let long = store(&vec![0x81; most]);
+    let max_length = usize::try_from(MAX_MANIFEST_BYTES).unwrap();
+    let long = store(&vec![0x81; max_length]);
     let files = [
         (png(&long), MediaFormat::Png),
         (wav(&long), MediaFormat::Wav),

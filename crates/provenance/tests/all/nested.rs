@@ -1,5 +1,5 @@
-//! Real manifests with values nested in values put into them: each is refused before the library,
-//! which parses by recursion, is given it. What would end the process ends this test.
+//! Real manifests with deeply nested values put into them: each is refused before the library, which
+//! parses by recursion, gets it. A stack overflow would end this test.
 
 #![cfg(feature = "c2pa")]
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
@@ -19,7 +19,7 @@ const JPEG: &[u8] = include_bytes!("../data/picture.jpg");
 const FILM: &[u8] = include_bytes!("../data/film.mp4");
 const SIGNED: &[u8] = include_bytes!("../data/signed_elsewhere.mp4");
 /// Where a manifest has CBOR: an assertion, the claim, the signature.
-const PLACES: [&str; 3] = ["c2pa.actions", "c2pa.claim", "c2pa.signature"];
+const LABELS: [&str; 3] = ["c2pa.actions", "c2pa.claim", "c2pa.signature"];
 
 /// The manifest store of the film that another program signed.
 fn store() -> Vec<u8> {
@@ -30,25 +30,25 @@ fn store() -> Vec<u8> {
     store[..length].to_vec()
 }
 
-/// The boxes again, those of the name `kind` in a box with such a label with another content.
-fn with(boxes: &[u8], label: &str, kind: &[u8], content: &[u8]) -> Vec<u8> {
-    let (mut rest, mut out, mut here) = (boxes, Vec::new(), false);
+/// The boxes again, with other content in the boxes named `kind` of the box with this label.
+fn with_content(boxes: &[u8], label: &str, kind: &[u8], content: &[u8]) -> Vec<u8> {
+    let (mut rest, mut out, mut is_labelled) = (boxes, Vec::new(), false);
     while !rest.is_empty() {
         let length = u32::from_be_bytes(rest[..4].try_into().unwrap()) as usize;
-        let (whole, after) = rest.split_at(length);
-        let (name, body) = (&whole[4..8], &whole[8..]);
+        let (whole_box, after) = rest.split_at(length);
+        let (name, body) = (&whole_box[4..8], &whole_box[8..]);
         match name {
             // Its kind and a byte stand before its label.
-            b"jumd" => here = body[17..].starts_with(label.as_bytes()),
+            b"jumd" => is_labelled = body[17..].starts_with(label.as_bytes()),
             b"jumb" => {
-                out.extend(part(b"jumb", &with(body, label, kind, content)));
+                out.extend(part(b"jumb", &with_content(body, label, kind, content)));
                 rest = after;
                 continue;
             }
             _ => {}
         }
-        let is_meant = here && name == kind;
-        out.extend(part(name, if is_meant { content } else { body }));
+        let is_replaced = is_labelled && name == kind;
+        out.extend(part(name, if is_replaced { content } else { body }));
         rest = after;
     }
     out
@@ -63,11 +63,11 @@ fn compressed(store: &[u8]) -> Vec<u8> {
         let length = u32::from_be_bytes(rest[..4].try_into().unwrap()) as usize;
         let (manifest, after) = rest.split_at(length);
         let inner = u32::from_be_bytes(manifest[8..12].try_into().unwrap()) as usize;
-        let mut about = manifest[8..8 + inner].to_vec();
-        about[8..12].copy_from_slice(b"c2cm");
+        let mut description_box = manifest[8..8 + inner].to_vec();
+        description_box[8..12].copy_from_slice(b"c2cm");
         body.extend(part(
             b"jumb",
-            &[about, part(b"brob", &packed(manifest))].concat(),
+            &[description_box, part(b"brob", &packed(manifest))].concat(),
         ));
         rest = after;
     }
@@ -113,13 +113,13 @@ fn files(store: &[u8]) -> [(MediaFormat, Vec<u8>); 4] {
 }
 
 fn problems(file: &[u8], format: MediaFormat) -> Vec<String> {
-    let answer = read(file, format, &TrustAnchors::default()).unwrap();
+    let report = read(file, format, &TrustAnchors::default()).unwrap();
     assert_eq!(
-        answer.status,
+        report.status,
         CredentialsStatus::Invalid,
-        "{format:?} {answer:?}"
+        "{format:?} {report:?}"
     );
-    answer.problems
+    report.problems
 }
 
 fn signer() -> PemSigner {
@@ -137,7 +137,7 @@ fn signer() -> PemSigner {
     .unwrap()
 }
 
-fn statement(made: AssetOrigin<'_>) -> OriginStatement<'_> {
+fn statement(origin: AssetOrigin<'_>) -> OriginStatement<'_> {
     OriginStatement {
         title: "clip",
         generator: ("Mediagate", "0.1.0"),
@@ -145,7 +145,7 @@ fn statement(made: AssetOrigin<'_>) -> OriginStatement<'_> {
         provider: None,
         prompt: None,
         when: "2026-11-23T12:00:00Z",
-        origin: made,
+        origin,
     }
 }
 
@@ -163,20 +163,20 @@ fn tags_in_an_assertion_the_claim_or_the_signature_are_refused() {
     let store = store();
     // As COSE has its protected header: in a string of bytes.
     let in_string = [&[0xd2, 0x84, 0x59, 0x1f, 0x41][..], &tags(), &[0xa0]].concat();
-    for place in PLACES {
+    for label in LABELS {
         for deep in [tags(), in_string.clone()] {
-            let deep = with(&store, place, b"cbor", &deep);
-            assert_ne!(deep, store, "{place}");
+            let deep = with_content(&store, label, b"cbor", &deep);
+            assert_ne!(deep, store, "{label}");
             for (format, file) in files(&deep) {
                 let problems = problems(&file, format);
-                assert_eq!(problems, ["manifest.tooDeep"], "{place} {format:?}");
-                // Whatever the caller takes it for.
-                let taken_for = if format == MediaFormat::Png {
+                assert_eq!(problems, ["manifest.tooDeep"], "{label} {format:?}");
+                // Whatever format the caller declares.
+                let other_format = if format == MediaFormat::Png {
                     MediaFormat::Mp4
                 } else {
                     MediaFormat::Png
                 };
-                drop(read(&file, taken_for, &TrustAnchors::default()));
+                drop(read(&file, other_format, &TrustAnchors::default()));
             }
         }
     }
@@ -185,7 +185,7 @@ fn tags_in_an_assertion_the_claim_or_the_signature_are_refused() {
 #[test]
 fn a_compressed_manifest_is_looked_into() {
     let fine = compressed(&store());
-    let deep = compressed(&with(&store(), PLACES[0], b"cbor", &tags()));
+    let deep = compressed(&with_content(&store(), LABELS[0], b"cbor", &tags()));
     for (format, file) in files(&fine) {
         // What is wrong with it is that it was signed for another file.
         let problems = problems(&file, format);
@@ -195,10 +195,10 @@ fn a_compressed_manifest_is_looked_into() {
     for (format, file) in files(&deep) {
         assert_eq!(problems(&file, format), ["manifest.tooDeep"], "{format:?}");
     }
-    let about = &store()[8..38];
-    let much = part(b"free", &vec![0; 17 << 20]);
-    let bomb = part(b"jumb", &[about, &much].concat());
-    let bomb = compressed(&part(b"jumb", &[about, &bomb].concat()));
+    let description_box = &store()[8..38];
+    let filler = part(b"free", &vec![0; 17 << 20]);
+    let bomb = part(b"jumb", &[description_box, &filler].concat());
+    let bomb = compressed(&part(b"jumb", &[description_box, &bomb].concat()));
     assert!(bomb.len() < 1000);
     let refused = read(&png(&bomb), MediaFormat::Png, &TrustAnchors::default());
     assert!(
@@ -292,7 +292,7 @@ fn chapters_in_chapters_and_packed_frames_of_a_tag_are_not_read() {
 #[test]
 fn nothing_is_made_of_a_file_with_such_a_manifest() {
     let signer = signer();
-    let deep = with(&store(), PLACES[0], b"cbor", &tags());
+    let deep = with_content(&store(), LABELS[0], b"cbor", &tags());
     for (format, file) in files(&deep) {
         let ingredient = Ingredient {
             title: "the source",
@@ -310,11 +310,11 @@ fn nothing_is_made_of_a_file_with_such_a_manifest() {
         }
         // Where the manifest is replaced, nobody parses it.
         let signed = sign(&file, format, &created(), &signer).unwrap();
-        let answer = read(&signed, format, &TrustAnchors::default()).unwrap();
+        let report = read(&signed, format, &TrustAnchors::default()).unwrap();
         assert_eq!(
-            answer.status,
+            report.status,
             CredentialsStatus::Valid,
-            "{format:?} {answer:?}"
+            "{format:?} {report:?}"
         );
     }
 }
@@ -331,8 +331,8 @@ fn what_is_as_deep_as_it_may_be_is_given_to_the_library() {
         let levels = MAX_CBOR_DEPTH / opens.len().min(if opens[0] == 0xa1 { 1 } else { 2 });
         let closes = vec![0xff; if opens == [0x9f] { levels } else { 0 }];
         let deep = [opens.repeat(levels), vec![0], closes].concat();
-        for place in PLACES {
-            let store = with(&store(), place, b"cbor", &deep);
+        for label in LABELS {
+            let store = with_content(&store(), label, b"cbor", &deep);
             for (format, file) in files(&store) {
                 let problems = problems(&file, format);
                 assert!(!problems.contains(&"manifest.tooDeep".to_owned()));

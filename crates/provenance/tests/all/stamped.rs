@@ -19,42 +19,42 @@ use provenance::credentials::{
 const FILM: &[u8] = include_bytes!("../data/film.mp4");
 const DAY_S: i64 = 86_400;
 
-fn openssl(folder: &Path, words: &str) -> Vec<u8> {
+fn openssl(folder: &Path, args: &str) -> Vec<u8> {
     let mut command = Command::new("openssl");
-    let done = command.args(words.split(' ')).current_dir(folder).output();
-    let done = done.expect("this test needs openssl: apt-get install openssl");
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "openssl {words}: {said}");
-    done.stdout
+    let output = command.args(args.split(' ')).current_dir(folder).output();
+    let output = output.expect("this test needs openssl: apt-get install openssl");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "openssl {args}: {stderr}");
+    output.stdout
 }
 
-/// Its root, its certificate for stamping, and its settings.
+/// An authority's folder: its root, its certificate for stamping, and its settings.
 fn authority() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
+    let path = folder.path();
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
     openssl(
-        at,
+        path,
         &format!("req -x509 {key} -days 30 -subj /O=Here/CN=Root -keyout root.key -out root.pem"),
     );
     openssl(
-        at,
+        path,
         &format!("req {key} -subj /O=Here/CN=Stamps -keyout tsa.key -out tsa.csr"),
     );
     let uses = "keyUsage = critical, digitalSignature\nextendedKeyUsage = critical, timeStamping\n";
-    std::fs::write(at.join("uses"), uses).unwrap();
+    std::fs::write(path.join("uses"), uses).unwrap();
     openssl(
-        at,
+        path,
         "x509 -req -in tsa.csr -CA root.pem -CAkey root.key -CAcreateserial -days 30 -extfile uses -out tsa.pem",
     );
     let settings = "[tsa]\nserial = serial\nsigner_cert = tsa.pem\ncerts = root.pem\nsigner_key = tsa.key\n\
                     signer_digest = sha256\ndefault_policy = 1.2.3.4.1\ndigests = sha256, sha384, sha512\n";
-    std::fs::write(at.join("tsa.cnf"), settings).unwrap();
-    std::fs::write(at.join("serial"), "01").unwrap();
+    std::fs::write(path.join("tsa.cnf"), settings).unwrap();
+    std::fs::write(path.join("serial"), "01").unwrap();
     folder
 }
 
-/// Has its signatures stamped.
+/// A signer whose signatures are stamped.
 struct Stamped<'a>(PemSigner, &'a Path);
 
 impl ContentSigner for Stamped<'_> {
@@ -71,26 +71,26 @@ impl ContentSigner for Stamped<'_> {
     }
 
     fn time_stamp(&self, request: &[u8]) -> Option<Result<Vec<u8>, SignFailure>> {
-        std::fs::write(self.1.join("asked"), request).unwrap();
+        std::fs::write(self.1.join("request"), request).unwrap();
         Some(Ok(openssl(
             self.1,
-            "ts -reply -config tsa.cnf -section tsa -queryfile asked",
+            "ts -reply -config tsa.cnf -section tsa -queryfile request",
         )))
     }
 }
 
 fn today() -> String {
-    let said = Command::new("date").args(["-u", "+%Y-%m-%d"]).output();
-    let said = String::from_utf8(said.unwrap().stdout).unwrap();
-    said.trim().to_owned()
+    let stdout = Command::new("date").args(["-u", "+%Y-%m-%d"]).output();
+    let stdout = String::from_utf8(stdout.unwrap().stdout).unwrap();
+    stdout.trim().to_owned()
 }
 
 #[test]
 #[expect(
     clippy::disallowed_methods,
-    reason = "OpenSSL's authority has the machine's clock and no other"
+    reason = "OpenSSL's authority uses the machine's clock"
 )]
-fn a_signature_is_stamped_by_an_authority_and_its_time_is_told() {
+fn a_signature_is_stamped_by_an_authority_and_its_time_is_reported() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let now = i64::try_from(now.as_secs()).unwrap();
     let folder = authority();
@@ -113,9 +113,9 @@ fn a_signature_is_stamped_by_an_authority_and_its_time_is_told() {
     let before = today();
     let signer = Stamped(signer, folder.path());
     let signed = sign(FILM, MediaFormat::Mp4, &statement, &signer).unwrap();
-    let answer = read(&signed, MediaFormat::Mp4, &TrustAnchors::default()).unwrap();
-    assert_eq!(answer.status, CredentialsStatus::Valid, "{answer:?}");
-    let told = answer.signer.unwrap().time.unwrap();
-    let day = told.get(..10).unwrap();
-    assert!(before.as_str() <= day && day <= today().as_str(), "{told}");
+    let report = read(&signed, MediaFormat::Mp4, &TrustAnchors::default()).unwrap();
+    assert_eq!(report.status, CredentialsStatus::Valid, "{report:?}");
+    let time = report.signer.unwrap().time.unwrap();
+    let day = time.get(..10).unwrap();
+    assert!(before.as_str() <= day && day <= today().as_str(), "{time}");
 }

@@ -9,7 +9,7 @@ import os
 import pathlib
 import sys
 
-# It is off unless somebody answered that it may be on.
+# It is off by default; this makes sure.
 os.environ["ENCYPHER_C2PA_TELEMETRY"] = "off"
 
 import c2pa
@@ -27,16 +27,16 @@ KINDS = {
 
 
 def official(file):
-    """Its state, and the codes of what does not hold."""
+    """The validation state, and the codes of failed checks."""
     with open(file, "rb") as opened:
-        told = json.loads(c2pa.Reader(KINDS[file.suffix[1:]], opened).json())
-    return told["validation_state"], [problem["code"] for problem in told.get("validation_status", [])]
+        report = json.loads(c2pa.Reader(KINDS[file.suffix[1:]], opened).json())
+    return report["validation_state"], [problem["code"] for problem in report.get("validation_status", [])]
 
 
 def other(file):
-    """What it says of the whole, the signature, the file's bytes and the signer."""
-    told = encypher_c2pa.verify(file, mime_type=KINDS[file.suffix[1:]])
-    return told["integrity"], told["signature"], told["hard_binding"], told["trust"]["status"]
+    """Its results for the whole, the signature, the file's bytes and the signer."""
+    report = encypher_c2pa.verify(file, mime_type=KINDS[file.suffix[1:]])
+    return report["integrity"], report["signature"], report["hard_binding"], report["trust"]["status"]
 
 
 files = {file.suffix[1:]: file for file in pathlib.Path(sys.argv[1]).iterdir()}
@@ -44,16 +44,16 @@ assert files.keys() == KINDS.keys(), f"not these kinds: {sorted(files)}"
 for suffix, file in sorted(files.items()):
     # Nobody vouches for a self-made chain.
     assert official(file) == ("Valid", ["signingCredential.untrusted"]), f"{file.name}: {official(file)}"
-    said = other(file)
-    assert said == ("valid", "valid", "match", "not_valid_for_supplied_material"), f"{file.name}: {said}"
+    result = other(file)
+    assert result == ("valid", "valid", "match", "not_valid_for_supplied_material"), f"{file.name}: {result}"
     changed = bytearray(file.read_bytes())
     # A byte of what is shown or played, not of the credentials.
     head = {"mp4": b"mdat", "m4a": b"mdat", "wav": b"data"}.get(suffix)
-    at = changed.index(head) + 40 if head else len(changed) - 40
-    changed[at] ^= 1
+    position = changed.index(head) + 40 if head else len(changed) - 40
+    changed[position] ^= 1
     spoilt = file.with_name(f"changed.{suffix}")
     spoilt.write_bytes(changed)
     assert official(spoilt)[0] == "Invalid", f"{spoilt.name}: {official(spoilt)}"
-    said = other(spoilt)
-    assert said[:3] == ("invalid", "valid", "mismatch"), f"{spoilt.name}: {said}"
+    result = other(spoilt)
+    assert result[:3] == ("invalid", "valid", "mismatch"), f"{spoilt.name}: {result}"
     print(f"{file.name}: both find it valid, and invalid when a byte is changed")

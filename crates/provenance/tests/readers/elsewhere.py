@@ -46,7 +46,7 @@ def certificate(common, use, issuer=None):
         "key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
     ], False)
     usage.update({"key_cert_sign": True, "crl_sign": True} if authority else {"digital_signature": True})
-    made = (
+    builder = (
         x509.CertificateBuilder()
         .subject_name(name(common)).issuer_name(by_name).public_key(key.public_key())
         .serial_number(x509.random_serial_number()).not_valid_before(BEGIN).not_valid_after(END)
@@ -56,8 +56,8 @@ def certificate(common, use, issuer=None):
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(by_key.public_key()), critical=False)
     )
     if use:
-        made = made.add_extension(x509.ExtendedKeyUsage([use]), critical=True)
-    return key, made.sign(by_key, hashes.SHA256())
+        builder = builder.add_extension(x509.ExtendedKeyUsage([use]), critical=True)
+    return key, builder.sign(by_key, hashes.SHA256())
 
 
 def pem(certificate):
@@ -85,10 +85,10 @@ def time_stamps(folder, root):
 
     class Stamps(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
-            asked = folder / "asked"
-            asked.write_bytes(self.rfile.read(int(self.headers["content-length"])))
+            request = folder / "request"
+            request.write_bytes(self.rfile.read(int(self.headers["content-length"])))
             reply = subprocess.run(
-                ["openssl", "ts", "-reply", "-config", folder / "tsa.cnf", "-section", "tsa", "-queryfile", asked],
+                ["openssl", "ts", "-reply", "-config", folder / "tsa.cnf", "-section", "tsa", "-queryfile", request],
                 check=True, capture_output=True,
             ).stdout
             self.send_response(200)

@@ -8,7 +8,7 @@ use crate::sound::voice::{AmbienceVoice, RATE_HZ, StereoSample};
 /// Songs of a few notes from here and there, over leaves.
 pub(super) struct BirdsVoice {
     noise: [PcgRandom; 2],
-    chance: PcgRandom,
+    random: PcgRandom,
     breeze: RandomWalk,
     leaves: [BiquadFilter; 2],
     singers: Vec<BirdSinger>,
@@ -28,12 +28,12 @@ struct BirdSinger {
 
 impl BirdsVoice {
     pub(super) fn new(seed: u64) -> Self {
-        let mut chance = PcgRandom::new(seed, 1050);
+        let mut random = PcgRandom::new(seed, 1050);
         let singers = (0..4_u8)
             .map(|i| BirdSinger {
-                hertz: chance.octaves(2300.0, 5200.0),
-                pan: chance.noise(),
-                level: chance.between(0.05, 0.2),
+                hertz: random.octaves(2300.0, 5200.0),
+                pan: random.noise(),
+                level: random.between(0.05, 0.2),
                 notes: 0,
                 // One sings at once, the others later.
                 wait: (0.3 + 1.3 * f32::from(i)) * RATE_HZ,
@@ -45,35 +45,35 @@ impl BirdsVoice {
             leaves: [BiquadFilter::band_pass(3200.0, 0.5); 2],
             singers,
             notes: ToneBank::default(),
-            chance,
+            random,
         }
     }
 }
 
 impl AmbienceVoice for BirdsVoice {
     fn next(&mut self) -> StereoSample {
-        let chance = &mut self.chance;
+        let random = &mut self.random;
         for bird in &mut self.singers {
             bird.wait -= 1.0;
             if bird.wait > 0.0 {
                 continue;
             }
             if bird.notes == 0 {
-                bird.notes = if chance.unit() < 0.5 { 3 } else { 6 };
+                bird.notes = if random.unit() < 0.5 { 3 } else { 6 };
             }
             bird.notes -= 1;
-            let hertz = bird.hertz * chance.between(0.85, 1.2);
-            let glide = chance.octaves(0.6, 1.6);
-            let seconds = chance.between(0.09, 0.22);
+            let hertz = bird.hertz * random.between(0.85, 1.2);
+            let glide = random.octaves(0.6, 1.6);
+            let seconds = random.between(0.09, 0.22);
             // The second tone, softer and from the other side, is the echo from the trees.
             let note = |level, pan| DecayingTone::new(hertz, seconds, glide, level, pan);
             self.notes.strike(note(bird.level, bird.pan));
             self.notes.strike(note(bird.level * 0.2, -bird.pan));
             bird.wait = RATE_HZ
                 * if bird.notes > 0 {
-                    chance.between(0.08, 0.2)
+                    random.between(0.08, 0.2)
                 } else {
-                    chance.between(1.5, 4.5)
+                    random.between(1.5, 4.5)
                 };
         }
         let breeze = 0.3 + 0.7 * self.breeze.next();
@@ -93,29 +93,29 @@ pub(super) struct CricketsVoice {
 }
 
 struct SingleCricket {
-    turn: f32,
+    phase_step: f32,
     phase: f32,
-    /// Samples into the present chirp and its rest, and how long both are.
-    at: f32,
+    /// Samples since the start of the present chirp, and the length of a chirp with its pause.
+    elapsed: f32,
     period: f32,
     level: f32,
-    place: StereoSample,
-    chance: PcgRandom,
+    gains: StereoSample,
+    random: PcgRandom,
 }
 
 impl CricketsVoice {
     pub(super) fn new(seed: u64) -> Self {
         let choir = (0..5)
             .map(|i| {
-                let mut chance = PcgRandom::new(seed, 1060 + i);
+                let mut random = PcgRandom::new(seed, 1060 + i);
                 SingleCricket {
-                    turn: std::f32::consts::TAU * chance.between(3900.0, 5200.0) / RATE_HZ,
+                    phase_step: std::f32::consts::TAU * random.between(3900.0, 5200.0) / RATE_HZ,
                     phase: 0.0,
-                    at: chance.unit() * 0.5 * RATE_HZ,
-                    period: chance.between(0.4, 0.75) * RATE_HZ,
-                    level: chance.octaves(0.03, 0.2),
-                    place: pan_gains(chance.noise()),
-                    chance,
+                    elapsed: random.unit() * 0.5 * RATE_HZ,
+                    period: random.between(0.4, 0.75) * RATE_HZ,
+                    level: random.octaves(0.03, 0.2),
+                    gains: pan_gains(random.noise()),
+                    random,
                 }
             })
             .collect();
@@ -131,19 +131,19 @@ impl SingleCricket {
     fn next(&mut self) -> StereoSample {
         // A pulse lasts 15 ms and the next begins after 30; a chirp has four.
         const PULSE: f32 = 0.03 * RATE_HZ;
-        self.at += 1.0;
-        if self.at > self.period {
-            self.at = 0.0;
-            self.period = self.chance.between(0.4, 0.75) * RATE_HZ;
+        self.elapsed += 1.0;
+        if self.elapsed > self.period {
+            self.elapsed = 0.0;
+            self.period = self.random.between(0.4, 0.75) * RATE_HZ;
         }
-        if self.at > 4.0 * PULSE {
+        if self.elapsed > 4.0 * PULSE {
             return [0.0; 2];
         }
-        self.phase = (self.phase + self.turn) % std::f32::consts::TAU;
-        let within = (self.at % PULSE) / (PULSE * 0.5);
-        let swell = (within.min(1.0) * std::f32::consts::PI).sin().powi(2);
+        self.phase = (self.phase + self.phase_step) % std::f32::consts::TAU;
+        let pulse_phase = (self.elapsed % PULSE) / (PULSE * 0.5);
+        let swell = (pulse_phase.min(1.0) * std::f32::consts::PI).sin().powi(2);
         let value = self.phase.sin() * swell * self.level;
-        self.place.map(|share| share * value)
+        self.gains.map(|share| share * value)
     }
 }
 
@@ -164,27 +164,27 @@ impl AmbienceVoice for CricketsVoice {
 /// A low roar that flickers, a hiss, and crackles.
 pub(super) struct FireVoice {
     noise: [PcgRandom; 2],
-    chance: PcgRandom,
+    random: PcgRandom,
     flicker: [RandomWalk; 2],
     roar: [[LowPass; 2]; 2],
     hiss: [BiquadFilter; 2],
     snaps: [BiquadFilter; 2],
     /// What is left of the present crackle, at each ear.
     crackle: StereoSample,
-    fading: f32,
+    decay: f32,
 }
 
 impl FireVoice {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             noise: stereo_noise(seed, 80),
-            chance: PcgRandom::new(seed, 1070),
+            random: PcgRandom::new(seed, 1070),
             flicker: [1071, 1072].map(|part| RandomWalk::new(PcgRandom::new(seed, part), 7.0)),
             roar: [[LowPass::new(120.0), LowPass::new(260.0)]; 2],
             hiss: [BiquadFilter::high_pass(5000.0, 0.6); 2],
             snaps: [BiquadFilter::band_pass(2300.0, 0.7); 2],
             crackle: [0.0; 2],
-            fading: 0.99,
+            decay: 0.99,
         }
     }
 }
@@ -197,12 +197,12 @@ impl AmbienceVoice for FireVoice {
         } else {
             9.0
         };
-        if self.chance.happens(rate) {
-            let strength = 0.1 + 1.1 * self.chance.unit().powi(4);
-            self.crackle = pan_gains(self.chance.noise() * 0.7).map(|share| share * strength);
-            self.fading = 0.001_f32.powf(1.0 / (self.chance.octaves(0.003, 0.025) * RATE_HZ));
+        if self.random.happens(rate) {
+            let strength = 0.1 + 1.1 * self.random.unit().powi(4);
+            self.crackle = pan_gains(self.random.noise() * 0.7).map(|share| share * strength);
+            self.decay = 0.001_f32.powf(1.0 / (self.random.octaves(0.003, 0.025) * RATE_HZ));
         }
-        self.crackle = self.crackle.map(|left| left * self.fading);
+        self.crackle = self.crackle.map(|level| level * self.decay);
         let mut out = [0.0; 2];
         for (ear, sample) in out.iter_mut().enumerate() {
             let noise = self.noise[ear].noise();
@@ -219,7 +219,7 @@ impl AmbienceVoice for FireVoice {
 /// The hum of far streets, and now and then a car that passes.
 pub(super) struct CityVoice {
     noise: [PcgRandom; 2],
-    chance: PcgRandom,
+    random: PcgRandom,
     mood: RandomWalk,
     hum: [[LowPass; 2]; 2],
     tyres: [BiquadFilter; 2],
@@ -229,21 +229,21 @@ pub(super) struct CityVoice {
 /// A car from one side to the other.
 struct PassingCar {
     /// From −1 to 1; beyond, it has gone.
-    at: f32,
+    position: f32,
     step: f32,
     level: f32,
 }
 
 impl CityVoice {
     pub(super) fn new(seed: u64) -> Self {
-        let car = |at| PassingCar {
-            at,
+        let car = |position| PassingCar {
+            position,
             step: 0.5 / RATE_HZ,
             level: 0.5,
         };
         Self {
             noise: stereo_noise(seed, 90),
-            chance: PcgRandom::new(seed, 1080),
+            random: PcgRandom::new(seed, 1080),
             mood: RandomWalk::new(PcgRandom::new(seed, 1081), 0.4),
             hum: [[LowPass::new(110.0), LowPass::new(300.0)]; 2],
             tyres: [BiquadFilter::band_pass(750.0, 0.5); 2],
@@ -256,17 +256,17 @@ impl AmbienceVoice for CityVoice {
     fn next(&mut self) -> StereoSample {
         let mut tyres = [0.0; 2];
         for car in &mut self.cars {
-            car.at += car.step;
-            if car.at.abs() > 1.3 {
+            car.position += car.step;
+            if car.position.abs() > 1.3 {
                 // The next one, after a gap, from either side.
-                let way = if self.chance.unit() < 0.5 { 1.0 } else { -1.0 };
-                car.at = -1.3 * way;
-                car.step = way * self.chance.between(0.35, 0.8) / RATE_HZ;
-                car.level = self.chance.octaves(0.1, 0.8);
+                let direction = if self.random.unit() < 0.5 { 1.0 } else { -1.0 };
+                car.position = -1.3 * direction;
+                car.step = direction * self.random.between(0.35, 0.8) / RATE_HZ;
+                car.level = self.random.octaves(0.1, 0.8);
             }
-            let near = (1.0 - (car.at / 1.3).powi(2)).max(0.0).powi(3) * car.level;
-            let shares = pan_gains(car.at);
-            tyres = [tyres[0] + near * shares[0], tyres[1] + near * shares[1]];
+            let gain = (1.0 - (car.position / 1.3).powi(2)).max(0.0).powi(3) * car.level;
+            let shares = pan_gains(car.position);
+            tyres = [tyres[0] + gain * shares[0], tyres[1] + gain * shares[1]];
         }
         let mood = 0.6 + 0.4 * self.mood.next();
         let mut out = [0.0; 2];

@@ -16,30 +16,30 @@ pub(super) struct SeaVoice {
 
 /// One train of waves.
 struct WaveTrain {
-    chance: PcgRandom,
+    random: PcgRandom,
     /// From 0, where it begins to rise, to 1, where the next does.
     phase: f32,
     step: f32,
     size: f32,
-    place: StereoSample,
+    gains: StereoSample,
 }
 
 impl WaveTrain {
-    fn new(mut chance: PcgRandom, phase: f32) -> Self {
+    fn new(mut random: PcgRandom, phase: f32) -> Self {
         let mut wave = Self {
             phase,
             step: 0.0,
             size: 0.0,
-            place: pan_gains(chance.noise() * 0.6),
-            chance,
+            gains: pan_gains(random.noise() * 0.6),
+            random,
         };
         wave.renew();
         wave
     }
 
     fn renew(&mut self) {
-        self.step = 1.0 / (self.chance.between(5.5, 9.0) * RATE_HZ);
-        self.size = self.chance.between(0.5, 1.0);
+        self.step = 1.0 / (self.random.between(5.5, 9.0) * RATE_HZ);
+        self.size = self.random.between(0.5, 1.0);
     }
 
     /// Strength of the breaking water and of the foam that it leaves.
@@ -74,10 +74,10 @@ impl AmbienceVoice for SeaVoice {
     fn next(&mut self) -> StereoSample {
         let (mut surf, mut foam) = ([0.04; 2], [0.02; 2]);
         for wave in &mut self.waves {
-            let (breaking, left) = wave.next();
+            let (surf_level, foam_level) = wave.next();
             for ear in 0..2 {
-                surf[ear] += breaking * wave.place[ear];
-                foam[ear] += left * wave.place[ear];
+                surf[ear] += surf_level * wave.gains[ear];
+                foam[ear] += foam_level * wave.gains[ear];
             }
         }
         let mut out = [0.0; 2];
@@ -94,7 +94,7 @@ impl AmbienceVoice for SeaVoice {
 /// Bubbles: a bubble in water rings, and its pitch rises as it shrinks.
 pub(super) struct StreamVoice {
     noise: [PcgRandom; 2],
-    chance: PcgRandom,
+    random: PcgRandom,
     flow: RandomWalk,
     bubbles: ToneBank,
     rush: [BiquadFilter; 2],
@@ -105,7 +105,7 @@ impl StreamVoice {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             noise: stereo_noise(seed, 50),
-            chance: PcgRandom::new(seed, 1040),
+            random: PcgRandom::new(seed, 1040),
             flow: RandomWalk::new(PcgRandom::new(seed, 1041), 0.8),
             bubbles: ToneBank::default(),
             rush: [BiquadFilter::band_pass(1500.0, 0.4); 2],
@@ -117,13 +117,13 @@ impl StreamVoice {
 impl AmbienceVoice for StreamVoice {
     fn next(&mut self) -> StereoSample {
         let flow = 0.5 + 0.5 * self.flow.next();
-        if self.chance.happens(55.0 * flow) {
-            let hertz = self.chance.octaves(380.0, 2400.0);
+        if self.random.happens(55.0 * flow) {
+            let hertz = self.random.octaves(380.0, 2400.0);
             // High bubbles are small and die away sooner.
-            let seconds = self.chance.between(0.03, 0.12) * (900.0 / hertz).sqrt();
-            let glide = self.chance.between(1.1, 1.9);
-            let level = 0.02 + 0.09 * self.chance.unit().powi(2);
-            let pan = self.chance.noise();
+            let seconds = self.random.between(0.03, 0.12) * (900.0 / hertz).sqrt();
+            let glide = self.random.between(1.1, 1.9);
+            let level = 0.02 + 0.09 * self.random.unit().powi(2);
+            let pan = self.random.noise();
             self.bubbles
                 .strike(DecayingTone::new(hertz, seconds, glide, level, pan));
         }

@@ -58,7 +58,7 @@ pub(super) struct RainVoice {
     density: RandomWalk,
     hiss: [BiquadFilter; 2],
     body: [BiquadFilter; 2],
-    near: ToneBank,
+    near_drops: ToneBank,
 }
 
 impl RainVoice {
@@ -69,7 +69,7 @@ impl RainVoice {
             density: RandomWalk::new(PcgRandom::new(seed, 1011), 0.3),
             hiss: [BiquadFilter::high_pass(2600.0, 0.6); 2],
             body: [BiquadFilter::band_pass(900.0, 0.6); 2],
-            near: ToneBank::default(),
+            near_drops: ToneBank::default(),
         }
     }
 }
@@ -82,7 +82,7 @@ impl AmbienceVoice for RainVoice {
             let hertz = self.drops.octaves(1800.0, 7000.0) / (1.0 + size);
             let seconds = self.drops.between(0.006, 0.02) + 0.03 * size;
             let pan = self.drops.noise();
-            self.near.strike(DecayingTone::new(
+            self.near_drops.strike(DecayingTone::new(
                 hertz,
                 seconds,
                 1.15,
@@ -90,7 +90,7 @@ impl AmbienceVoice for RainVoice {
                 pan,
             ));
         }
-        let mut out = self.near.next();
+        let mut out = self.near_drops.next();
         for (ear, sample) in out.iter_mut().enumerate() {
             let noise = self.noise[ear].noise();
             *sample += self.hiss[ear].next(noise) * 0.11 * density
@@ -103,7 +103,7 @@ impl AmbienceVoice for RainVoice {
 /// A crack, then a rumble of many echoes that die away; then quiet until the next.
 pub(super) struct ThunderVoice {
     noise: [PcgRandom; 2],
-    chance: PcgRandom,
+    random: PcgRandom,
     deep: [[LowPass; 2]; 2],
     crack: [BiquadFilter; 2],
     air: [LowPass; 2],
@@ -119,7 +119,7 @@ impl ThunderVoice {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             noise: stereo_noise(seed, 30),
-            chance: PcgRandom::new(seed, 1020),
+            random: PcgRandom::new(seed, 1020),
             deep: [[LowPass::new(130.0), LowPass::new(220.0)]; 2],
             crack: [BiquadFilter::band_pass(1100.0, 0.5); 2],
             air: [LowPass::new(500.0); 2],
@@ -136,13 +136,13 @@ impl AmbienceVoice for ThunderVoice {
     fn next(&mut self) -> StereoSample {
         self.wait -= 1.0;
         if self.wait < 0.0 {
-            self.wait = self.chance.between(5.0, 9.0) * 48_000.0;
-            self.target = self.chance.between(0.7, 1.0);
-            self.snap = self.target * self.chance.between(0.1, 0.5);
+            self.wait = self.random.between(5.0, 9.0) * 48_000.0;
+            self.target = self.random.between(0.7, 1.0);
+            self.snap = self.target * self.random.between(0.1, 0.5);
         }
         // Echoes from ever farther away renew the roll, each weaker than the last.
-        if self.target > 0.02 && self.chance.happens(7.0) {
-            self.roll = self.roll.max(self.target * self.chance.between(0.4, 1.0));
+        if self.target > 0.02 && self.random.happens(7.0) {
+            self.roll = self.roll.max(self.target * self.random.between(0.4, 1.0));
         }
         // Factors for each sample: the echoes lose half their strength in a second, the roll in a
         // quarter of one, the crack in 20 ms.

@@ -25,8 +25,8 @@ const AROUND_BANDS: usize = 8;
 const LIMIT: f32 = 6.0;
 /// Steps to either side over which a band's variance is measured, which determines its weight; and
 /// the constant added to it, in dB squared.
-const RESTLESS_STEPS: f32 = 6.0;
-const RESTLESSNESS_FLOOR: f32 = 0.3;
+const VARIANCE_STEPS: f32 = 6.0;
+const VARIANCE_FLOOR: f32 = 0.3;
 /// Energy below this fraction of the mean counts as silence.
 const SILENCE: f32 = 1e-7;
 
@@ -37,7 +37,7 @@ pub struct SoundDetector {
     window: Vec<f32>,
     forward: Arc<dyn Fft<f32>>,
     scratch: Vec<Complex32>,
-    waiting: Vec<f32>,
+    pending: Vec<f32>,
     /// The energy of each band in each window.
     energies: Vec<[f32; BANDS]>,
 }
@@ -50,8 +50,8 @@ impl SoundDetector {
         let length = window_length(rate);
         let forward = FftPlanner::new().plan_fft_forward(length);
         #[expect(clippy::cast_precision_loss, reason = "at most 8192")]
-        let window = (0..length).map(|at| {
-            0.5 - 0.5 * (std::f32::consts::TAU * (at as f32 + 0.5) / length as f32).cos()
+        let window = (0..length).map(|index| {
+            0.5 - 0.5 * (std::f32::consts::TAU * (index as f32 + 0.5) / length as f32).cos()
         });
         Ok(Self {
             rate,
@@ -59,27 +59,27 @@ impl SoundDetector {
             window: window.collect(),
             scratch: vec![Complex32::default(); forward.get_inplace_scratch_len()],
             forward,
-            waiting: Vec::new(),
+            pending: Vec::new(),
             energies: Vec::new(),
         })
     }
 
     /// Adds the next samples of every channel; those after [`MAX_SECONDS`] are ignored.
-    pub fn push_samples(&mut self, piece: &[Vec<f32>]) {
-        let count = piece.first().map_or(0, Vec::len);
-        let from = self.waiting.len();
-        self.waiting.resize(from + count, 0.0);
-        for channel in piece {
-            for (sum, sample) in self.waiting.iter_mut().skip(from).zip(channel) {
+    pub fn push_samples(&mut self, new_samples: &[Vec<f32>]) {
+        let count = new_samples.first().map_or(0, Vec::len);
+        let old_length = self.pending.len();
+        self.pending.resize(old_length + count, 0.0);
+        for channel in new_samples {
+            for (sum, sample) in self.pending.iter_mut().skip(old_length).zip(channel) {
                 // All channels have the same mark, so it adds up, and survives a mix to mono.
                 *sum += sample;
             }
         }
         let hop = self.hop();
-        let most = MAX_SECONDS * self.rate as usize / hop;
-        let mut at = 0;
-        while let Some(samples) = self.waiting.get(at..at + self.window.len()) {
-            if self.energies.len() >= most {
+        let max_windows = MAX_SECONDS * self.rate as usize / hop;
+        let mut start = 0;
+        while let Some(samples) = self.pending.get(start..start + self.window.len()) {
+            if self.energies.len() >= max_windows {
                 break;
             }
             let windowed = samples.iter().zip(&self.window);
@@ -95,11 +95,11 @@ impl SoundDetector {
                 }
             }
             self.energies.push(energies);
-            at += hop;
+            start += hop;
         }
-        self.waiting.drain(..at.min(self.waiting.len()));
-        if self.energies.len() >= most {
-            self.waiting.clear();
+        self.pending.drain(..start.min(self.pending.len()));
+        if self.energies.len() >= max_windows {
+            self.pending.clear();
         }
     }
 
@@ -116,18 +116,18 @@ impl SoundDetector {
         };
         for _ in 0..DECODED_POSITIONS {
             let best = scores.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
-            let (at, score) = best.map(|(at, score)| (at, *score))?;
-            let soft = layout.bits(|cell| value(&folded, at, cell));
-            if let Some(found) = decoded(&soft).filter(|found| found.key_id == key.id) {
+            let (position, score) = best.map(|(position, score)| (position, *score))?;
+            let soft = layout.bits(|cell| value(&folded, position, cell));
+            if let Some(mark) = decoded(&soft).filter(|mark| mark.key_id == key.id) {
                 return Some(SoundMark {
                     score: score / deviation,
-                    ..found
+                    ..mark
                 });
             }
             // Neighbouring positions are nearly the same, so they are not tried too.
-            for near in 0..POSITIONS_PER_STEP {
-                let near = (at + POSITIONS + near - POSITIONS_PER_STEP / 2) % POSITIONS;
-                if let Some(score) = scores.get_mut(near) {
+            for neighbour in 0..POSITIONS_PER_STEP {
+                let neighbour = (position + POSITIONS + neighbour - POSITIONS_PER_STEP / 2) % POSITIONS;
+                if let Some(score) = scores.get_mut(neighbour) {
                     *score = f32::NEG_INFINITY;
                 }
             }
@@ -164,14 +164,14 @@ impl SoundDetector {
                 (sample * STEP.1 * POSITIONS_PER_STEP as u64 + unit / 2) / unit % POSITIONS as u64;
             let sums = usize::try_from(position)
                 .ok()
-                .and_then(|at| fine.get_mut(at));
+                .and_then(|index| fine.get_mut(index));
             for (sum, value) in sums.into_iter().flatten().zip(row) {
                 *sum += value;
             }
         }
-        let steps = (0..POSITIONS).map(|at| {
+        let steps = (0..POSITIONS).map(|index| {
             let mut sums = [0.0f32; BANDS];
-            for row in fine.iter().cycle().skip(at).take(POSITIONS_PER_STEP) {
+            for row in fine.iter().cycle().skip(index).take(POSITIONS_PER_STEP) {
                 for (sum, value) in sums.iter_mut().zip(row) {
                     *sum += value;
                 }
@@ -193,29 +193,29 @@ impl SoundDetector {
             (sum / (self.energies.len().max(1) * BANDS) as f64) as f32
         };
         let floor = mean * SILENCE + f32::MIN_POSITIVE;
-        let loud: Vec<[f32; BANDS]> = self
+        let loudness: Vec<[f32; BANDS]> = self
             .energies
             .iter()
             .map(|row| row.map(|energy| 10.0 * (energy + floor).log10()))
             .collect();
-        let around = means(&loud, self.windows(AROUND_STEPS));
-        let left: Vec<[f32; BANDS]> = loud
+        let surroundings = means(&loudness, self.windows(AROUND_STEPS));
+        let differences: Vec<[f32; BANDS]> = loudness
             .iter()
-            .zip(&around)
-            .map(|(row, around)| subtract_surroundings(row, around))
+            .zip(&surroundings)
+            .map(|(row, surroundings)| subtract_surroundings(row, surroundings))
             .collect();
-        let squares: Vec<[f32; BANDS]> = left
+        let squares: Vec<[f32; BANDS]> = differences
             .iter()
             .map(|row| row.map(|value| value * value))
             .collect();
-        let restless = means(&squares, self.windows(RESTLESS_STEPS));
-        let weighed = left.iter().zip(&restless).map(|(row, restless)| {
-            std::array::from_fn(|band| match (row.get(band), restless.get(band)) {
-                (Some(value), Some(restless)) => value / (restless + RESTLESSNESS_FLOOR),
+        let variances = means(&squares, self.windows(VARIANCE_STEPS));
+        let weighted = differences.iter().zip(&variances).map(|(row, variances)| {
+            std::array::from_fn(|band| match (row.get(band), variances.get(band)) {
+                (Some(value), Some(variance)) => value / (variance + VARIANCE_FLOOR),
                 _ => 0.0,
             })
         });
-        weighed.collect()
+        weighted.collect()
     }
 
     /// The number of windows in this many steps.
@@ -236,47 +236,47 @@ impl SoundDetector {
 /// How well the pilot fits at each position.
 fn scores(folded: &[[f32; BANDS]], layout: &SoundTileLayout) -> Vec<f32> {
     let pilot: Vec<(usize, f32)> = layout.pilot().collect();
-    let fit = |at: usize| -> f32 {
+    let fit = |position: usize| -> f32 {
         let values = pilot
             .iter()
-            .map(|(cell, sign)| value(folded, at, *cell) * sign);
+            .map(|(cell, sign)| value(folded, position, *cell) * sign);
         values.sum()
     };
     (0..POSITIONS).map(fit).collect()
 }
 
 /// A cell's value if the tile begins at this position.
-fn value(folded: &[[f32; BANDS]], at: usize, cell: usize) -> f32 {
-    let position = (at + cell / BANDS * POSITIONS_PER_STEP) % POSITIONS;
-    let row = folded.get(position);
+fn value(folded: &[[f32; BANDS]], start: usize, cell: usize) -> f32 {
+    let row_position = (start + cell / BANDS * POSITIONS_PER_STEP) % POSITIONS;
+    let row = folded.get(row_position);
     row.and_then(|row| row.get(cell % BANDS))
         .copied()
         .unwrap_or(0.0)
 }
 
 fn decoded(soft: &[f32; CODED_BITS]) -> Option<SoundMark> {
-    let found = decode(soft, None)?;
+    let mark = decode(soft, None)?;
     Some(SoundMark {
-        key_id: found.key_id,
-        media_id: found.media_id,
+        key_id: mark.key_id,
+        media_id: mark.media_id,
         score: 0.0,
-        corrected: found.corrected,
+        corrected: mark.corrected,
     })
 }
 
 /// A row minus its surroundings in time and then in frequency, limited to [`LIMIT`].
-fn subtract_surroundings(row: &[f32; BANDS], around: &[f32; BANDS]) -> [f32; BANDS] {
-    let mut left = [0.0; BANDS];
-    for ((left, value), around) in left.iter_mut().zip(row).zip(around) {
-        *left = value - around;
+fn subtract_surroundings(row: &[f32; BANDS], surroundings: &[f32; BANDS]) -> [f32; BANDS] {
+    let mut differences = [0.0; BANDS];
+    for ((difference, value), surrounding) in differences.iter_mut().zip(row).zip(surroundings) {
+        *difference = value - surrounding;
     }
     std::array::from_fn(|band| {
-        let near = left
+        let neighbours = differences
             .get(band.saturating_sub(AROUND_BANDS)..(band + AROUND_BANDS + 1).min(BANDS))
             .unwrap_or_default();
         #[expect(clippy::cast_precision_loss, reason = "17 bands")]
-        let mean = near.iter().sum::<f32>() / near.len().max(1) as f32;
-        (left.get(band).unwrap_or(&mean) - mean).clamp(-LIMIT, LIMIT)
+        let mean = neighbours.iter().sum::<f32>() / neighbours.len().max(1) as f32;
+        (differences.get(band).unwrap_or(&mean) - mean).clamp(-LIMIT, LIMIT)
     })
 }
 
@@ -290,8 +290,8 @@ fn means(rows: &[[f32; BANDS]], reach: usize) -> Vec<[f32; BANDS]> {
         }
         sums.push(sum);
     }
-    let mean = |at: usize| {
-        let (from, to) = (at.saturating_sub(reach), (at + reach + 1).min(rows.len()));
+    let mean = |index: usize| {
+        let (from, to) = (index.saturating_sub(reach), (index + reach + 1).min(rows.len()));
         let (before, after) = (sums.get(from), sums.get(to));
         #[expect(
             clippy::cast_precision_loss,

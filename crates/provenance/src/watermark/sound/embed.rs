@@ -22,7 +22,7 @@ pub struct SoundEmbedder {
     /// Its square sums to 1 over two windows.
     window: Vec<f32>,
     forward: Arc<dyn Fft<f32>>,
-    back: Arc<dyn Fft<f32>>,
+    inverse: Arc<dyn Fft<f32>>,
     scratch: Vec<Complex32>,
     /// Of each pair of channels.
     pairs: Vec<ChannelPair>,
@@ -34,9 +34,9 @@ pub struct SoundEmbedder {
 
 struct ChannelPair {
     /// Samples received that were not in the second half of a window yet.
-    waiting: Vec<Complex32>,
+    pending: Vec<Complex32>,
     /// The half before that, which went through one window.
-    before: Vec<Complex32>,
+    previous_half: Vec<Complex32>,
     /// The change to that half so far.
     tail: Vec<Complex32>,
 }
@@ -56,19 +56,19 @@ impl SoundEmbedder {
         let length = window_length(rate);
         let half = vec![Complex32::default(); length / 2];
         let mut planner = FftPlanner::new();
-        let (forward, back) = (
+        let (forward, inverse) = (
             planner.plan_fft_forward(length),
             planner.plan_fft_inverse(length),
         );
         let scratch = forward
             .get_inplace_scratch_len()
-            .max(back.get_inplace_scratch_len());
+            .max(inverse.get_inplace_scratch_len());
         #[expect(clippy::cast_precision_loss, reason = "at most 8192")]
         let window =
-            (0..length).map(|at| (std::f32::consts::PI * (at as f32 + 0.5) / length as f32).sin());
+            (0..length).map(|index| (std::f32::consts::PI * (index as f32 + 0.5) / length as f32).sin());
         let pair = || ChannelPair {
-            waiting: Vec::new(),
-            before: half.clone(),
+            pending: Vec::new(),
+            previous_half: half.clone(),
             tail: half.clone(),
         };
         Ok(Self {
@@ -78,7 +78,7 @@ impl SoundEmbedder {
             bands: bands(length, rate),
             window: window.collect(),
             forward,
-            back,
+            inverse,
             scratch: vec![Complex32::default(); scratch],
             pairs: (0..channels.div_ceil(2)).map(|_| pair()).collect(),
             windows: 0,
@@ -89,14 +89,14 @@ impl SoundEmbedder {
 
     /// Takes the next samples of every channel, and returns the marked ones: all but about the last
     /// 46 ms.
-    pub fn push(&mut self, piece: &[Vec<f32>]) -> Vec<Vec<f32>> {
-        let count = piece.iter().map(Vec::len).min().unwrap_or(0);
-        let channels = piece.chunks(2);
+    pub fn push(&mut self, new_samples: &[Vec<f32>]) -> Vec<Vec<f32>> {
+        let count = new_samples.iter().map(Vec::len).min().unwrap_or(0);
+        let channels = new_samples.chunks(2);
         for (pair, channels) in self.pairs.iter_mut().zip(channels) {
             let left = channels.first().into_iter().flatten().take(count);
             let mut right = channels.get(1).into_iter().flatten();
-            let both = left.map(|left| Complex32::new(*left, right.next().copied().unwrap_or(0.0)));
-            pair.waiting.extend(both);
+            let stereo = left.map(|left| Complex32::new(*left, right.next().copied().unwrap_or(0.0)));
+            pair.pending.extend(stereo);
         }
         self.samples_in += count as u64;
         let mut out = vec![Vec::with_capacity(count); self.channels];
@@ -104,7 +104,7 @@ impl SoundEmbedder {
         while self
             .pairs
             .first()
-            .is_some_and(|pair| pair.waiting.len() >= half)
+            .is_some_and(|pair| pair.pending.len() >= half)
         {
             self.step(&mut out);
         }
@@ -117,8 +117,8 @@ impl SoundEmbedder {
         let half = self.window.len() / 2;
         while self.samples_out < self.samples_in {
             for pair in &mut self.pairs {
-                let padded = pair.waiting.len().max(half);
-                pair.waiting.resize(padded, Complex32::default());
+                let padded = pair.pending.len().max(half);
+                pair.pending.resize(padded, Complex32::default());
             }
             self.step(&mut out);
         }
@@ -134,13 +134,13 @@ impl SoundEmbedder {
         let count = ready.min(self.samples_in - self.samples_out);
         let row = self.row();
         for (number, pair) in self.pairs.iter_mut().enumerate() {
-            let next: Vec<Complex32> = pair.waiting.drain(..half).collect();
-            let both = pair.before.iter().chain(&next).zip(&self.window);
-            let mut frame: Vec<Complex32> = both.map(|(sample, window)| sample * window).collect();
+            let next_half: Vec<Complex32> = pair.pending.drain(..half).collect();
+            let samples = pair.previous_half.iter().chain(&next_half).zip(&self.window);
+            let mut frame: Vec<Complex32> = samples.map(|(sample, window)| sample * window).collect();
             self.forward
                 .process_with_scratch(&mut frame, &mut self.scratch);
             filter(&mut frame, &self.bands, self.tile.get(row..row + BANDS));
-            self.back
+            self.inverse
                 .process_with_scratch(&mut frame, &mut self.scratch);
             for (sample, window) in frame.iter_mut().zip(&self.window) {
                 *sample *= window;
@@ -148,10 +148,10 @@ impl SoundEmbedder {
             let (first, second) = frame.split_at(half);
             // The frames contain only the change. The sound itself is passed on and never
             // transformed, so frequencies without a cell stay as they are.
-            let marked = pair.before.iter().zip(&pair.tail).zip(first);
+            let marked = pair.previous_half.iter().zip(&pair.tail).zip(first);
             let marked = marked.map(|((sample, tail), mark)| sample + tail + mark);
-            let take = usize::try_from(count).unwrap_or(0);
-            for sample in marked.take(take) {
+            let sample_count = usize::try_from(count).unwrap_or(0);
+            for sample in marked.take(sample_count) {
                 if let Some(left) = out.get_mut(number * 2) {
                     left.push(sample.re);
                 }
@@ -160,7 +160,7 @@ impl SoundEmbedder {
                 }
             }
             pair.tail = second.to_vec();
-            pair.before = next;
+            pair.previous_half = next_half;
         }
         self.windows += 1;
         self.samples_out += count;

@@ -6,9 +6,9 @@ use super::super::pattern::SplitMix64;
 use super::CELLS;
 
 /// Cells that carry one coded bit; the rest is the pilot, a fifth of the tile.
-const REPEATED: usize = 8;
+const COPIES: usize = 8;
 /// Makes the tile differ from that of films marked with the same secret.
-const SOUND: u64 = 0x736f_756e_6400_0001;
+const SOUND_SALT: u64 = 0x736f_756e_6400_0001;
 
 pub(super) struct SoundTileLayout {
     /// A sign for each cell, step by step.
@@ -20,7 +20,7 @@ pub(super) struct SoundTileLayout {
 
 impl SoundTileLayout {
     pub(super) fn for_key(key: &MarkKey) -> Self {
-        let mut random = SplitMix64(key.secret ^ SOUND);
+        let mut random = SplitMix64(key.secret ^ SOUND_SALT);
         let signs = (0..CELLS).map(|_| if random.next() >> 63 == 0 { 1.0 } else { -1.0 });
         let signs = signs.collect();
         let mut order: Vec<usize> = (0..CELLS).collect();
@@ -31,10 +31,10 @@ impl SoundTileLayout {
     }
 
     fn carriers(&self) -> impl Iterator<Item = (usize, usize)> {
-        let carriers = self.order.iter().take(CODED_BITS * REPEATED);
+        let carriers = self.order.iter().take(CODED_BITS * COPIES);
         carriers
             .enumerate()
-            .map(|(at, cell)| (at % CODED_BITS, *cell))
+            .map(|(index, cell)| (index % CODED_BITS, *cell))
     }
 
     /// The cells' signs with these bits in them.
@@ -52,7 +52,7 @@ impl SoundTileLayout {
 
     /// The cells of the pilot and their signs.
     pub(super) fn pilot(&self) -> impl Iterator<Item = (usize, f32)> {
-        let pilot = self.order.iter().skip(CODED_BITS * REPEATED);
+        let pilot = self.order.iter().skip(CODED_BITS * COPIES);
         pilot.filter_map(|cell| Some((*cell, *self.signs.get(*cell)?)))
     }
 

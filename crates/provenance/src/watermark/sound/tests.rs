@@ -25,8 +25,8 @@ fn tune(seed: u32, seconds: u32) -> Vec<f32> {
     };
     let mut noise = seed;
     (0..RATE * seconds)
-        .map(|at| {
-            let time = at as f32 / RATE as f32;
+        .map(|index| {
+            let time = index as f32 / RATE as f32;
             let number = (time * 3.0) as u32;
             noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let hiss = (noise >> 16) as f32 / 32_768.0 - 1.0;
@@ -48,20 +48,20 @@ fn tune(seed: u32, seconds: u32) -> Vec<f32> {
         .collect()
 }
 
-fn marked(piece: &[Vec<f32>], rate: u32) -> Vec<Vec<f32>> {
-    let mut embedder = SoundEmbedder::new(&key(), MEDIA, rate, piece.len()).unwrap();
-    let mut out = embedder.push(piece);
+fn marked(plain: &[Vec<f32>], rate: u32) -> Vec<Vec<f32>> {
+    let mut embedder = SoundEmbedder::new(&key(), MEDIA, rate, plain.len()).unwrap();
+    let mut out = embedder.push(plain);
     for (out, last) in out.iter_mut().zip(embedder.finish()) {
         out.extend(last);
     }
     out
 }
 
-fn read(piece: &[Vec<f32>], rate: u32) -> Option<SoundMark> {
+fn read(sound: &[Vec<f32>], rate: u32) -> Option<SoundMark> {
     let mut detector = SoundDetector::new(rate).unwrap();
-    for at in (0..piece[0].len()).step_by(10_007) {
-        let part = |channel: &Vec<f32>| channel[at..(at + 10_007).min(channel.len())].to_vec();
-        detector.push_samples(&piece.iter().map(part).collect::<Vec<_>>());
+    for start in (0..sound[0].len()).step_by(10_007) {
+        let part = |channel: &Vec<f32>| channel[start..(start + 10_007).min(channel.len())].to_vec();
+        detector.push_samples(&sound.iter().map(part).collect::<Vec<_>>());
     }
     detector.read(&key())
 }
@@ -79,10 +79,10 @@ fn a_mark_is_read_back_after_a_cut_a_change_of_loudness_and_another_rate() {
         let late = |channel: &Vec<f32>| channel[123_457..].to_vec();
         // Every third of two samples, between its neighbours.
         let slower = |channel: &Vec<f32>| {
-            let at = |number: usize| number as f32 * 1.5;
+            let position = |number: usize| number as f32 * 1.5;
             let count = channel.len() * 2 / 3 - 1;
             let sample = |number: usize| {
-                let (whole, part) = (at(number) as usize, at(number).fract());
+                let (whole, part) = (position(number) as usize, position(number).fract());
                 channel[whole] * (1.0 - part) + channel[whole + 1] * part
             };
             (0..count).map(sample).collect()
@@ -96,9 +96,9 @@ fn a_mark_is_read_back_after_a_cut_a_change_of_loudness_and_another_rate() {
             ("cut", each(&late), RATE),
             ("another rate", each(&slower), RATE * 2 / 3),
         ] {
-            let found = read(&sound, rate).unwrap_or_else(|| panic!("{seed}: not read: {name}"));
+            let mark = read(&sound, rate).unwrap_or_else(|| panic!("{seed}: not read: {name}"));
             assert_eq!(
-                (found.key_id, found.media_id),
+                (mark.key_id, mark.media_id),
                 (key().id(), MEDIA),
                 "{name}"
             );
@@ -127,12 +127,12 @@ fn marked_parts_add_up_to_their_marked_sum() {
         let at = |at: usize| parts.iter().map(|part| part[at]).sum();
         (0..parts[0].len()).map(at).collect()
     };
-    let apart: Vec<Vec<f32>> = parts
+    let marked_parts: Vec<Vec<f32>> = parts
         .iter()
         .map(|part| marked(std::slice::from_ref(part), RATE).remove(0))
         .collect();
-    let together = marked(&[sum(&parts)], RATE).remove(0);
-    for (a, b) in sum(&apart).iter().zip(&together) {
+    let marked_sum = marked(&[sum(&parts)], RATE).remove(0);
+    for (a, b) in sum(&marked_parts).iter().zip(&marked_sum) {
         assert!((a - b).abs() < 1e-5, "{a} {b}");
     }
 }
@@ -141,9 +141,9 @@ fn marked_parts_add_up_to_their_marked_sum() {
 fn what_is_added_is_little_and_nothing_where_nothing_is() {
     for seed in [1, 2] {
         let plain = tune(seed, 5);
-        let with = marked(std::slice::from_ref(&plain), RATE).remove(0);
-        assert_eq!(with.len(), plain.len());
-        let added = power(with.iter().zip(&plain).map(|(a, b)| a - b));
+        let with_mark = marked(std::slice::from_ref(&plain), RATE).remove(0);
+        assert_eq!(with_mark.len(), plain.len());
+        let added = power(with_mark.iter().zip(&plain).map(|(a, b)| a - b));
         let ratio = 10.0 * (power(plain.iter().copied()) / added).log10();
         assert!((24.0..50.0).contains(&ratio), "{ratio} dB");
     }
@@ -162,8 +162,8 @@ fn pieces_make_no_difference_and_channels_do_not_touch() {
             out.extend(piece);
         }
     };
-    for at in (0..RATE as usize).step_by(777) {
-        let part = |channel: &Vec<f32>| channel[at..(at + 777).min(channel.len())].to_vec();
+    for start in (0..RATE as usize).step_by(777) {
+        let part = |channel: &Vec<f32>| channel[start..(start + 777).min(channel.len())].to_vec();
         add(embedder.push(&stereo.iter().map(part).collect::<Vec<_>>()));
     }
     add(embedder.finish());
