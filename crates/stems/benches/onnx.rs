@@ -1,4 +1,4 @@
-//! What our part of a separation by an ONNX model costs, beside the runtime's own.
+//! What our part of a separation by an ONNX model costs in addition to the runtime's.
 //!
 //! `MEDIAGATE_TEST_ONNX_PYTHON=… cargo bench -p stems --bench onnx` makes a convolutional graph with
 //! an MDX-Net's published sizes and random weights, separates half a minute of stereo by it, and lets
@@ -84,8 +84,8 @@ fn main() {
 /// As many as the separation runs.
 fn chunks(frames: usize) -> usize {
     let (segment, trim) = (255 * 1_024, N_FFT / 2);
-    let kept = segment - 2 * trim;
-    (trim + frames + kept + trim - frames % kept).div_ceil(STEP)
+    let unaffected = segment - 2 * trim;
+    (trim + frames + unaffected + trim - frames % unaffected).div_ceil(STEP)
 }
 
 fn noise() -> Audio {

@@ -1,4 +1,5 @@
-//! The stream decoder: packets of one sound track to planar samples, every limit checked as samples arrive.
+//! The stream decoder: packets of one sound track to planar samples. It checks every limit as
+//! samples arrive.
 
 use symphonia::core::audio::GenericAudioBufferRef;
 use symphonia::core::codecs::CodecParameters;
@@ -36,11 +37,11 @@ pub(super) struct OpenAudio<'a> {
 
 /// A file held in memory, opened.
 pub(super) fn in_memory(bytes: &[u8]) -> Result<OpenAudio<'_>, DecodeError> {
-    let found = format_detection::detect(bytes)?;
+    let detected = format_detection::detect(bytes)?;
     Ok(OpenAudio {
-        format: found.format,
-        media: Box::new(std::io::Cursor::new(found.body)),
-        mp4: (found.format == AudioFormat::M4a).then_some(found.body),
+        format: detected.format,
+        media: Box::new(std::io::Cursor::new(detected.body)),
+        mp4: (detected.format == AudioFormat::M4a).then_some(detected.body),
     })
 }
 
@@ -65,7 +66,7 @@ pub(super) fn read(
         .ok_or(DecodeError::NoAudio)?;
     let (id, mut decoder) = (track.id, decoder(format, track)?);
     let announced = (format == AudioFormat::Mp3).then(|| AnnouncedLength::from_track(track));
-    let mut sound = SampleCollector::new(limits, sink);
+    let mut samples = SampleCollector::new(limits, sink);
     let mut packets = PacketCounts::default();
     loop {
         let mut next = reader.next_packet();
@@ -79,7 +80,7 @@ pub(super) fn read(
                 Ok(buffer) if buffer.frames() > 0 => {
                     packets.good += 1;
                     packets.bad_run = 0;
-                    sound.append(&buffer)?;
+                    samples.append(&buffer)?;
                 }
                 // Encoder delay removed all of this packet's samples; that is normal.
                 Ok(_) if packet.trim_start.get() > 0 || packet.trim_end.get() > 0 => {}
@@ -98,19 +99,19 @@ pub(super) fn read(
                 break;
             }
         }
-        if packets.hopeless() || sound.stopped_by_sink {
+        if packets.is_hopeless() || samples.stopped_by_sink {
             break;
         }
     }
-    packets.judge(format, sound.frames)?;
+    packets.check(format, samples.frames)?;
     let span = match (mp4, announced) {
-        (Some(file), _) => mp4::span(file, sound.rate),
-        (None, Some(announced)) => announced.span(sound.frames as u64),
+        (Some(file), _) => mp4::span(file, samples.rate),
+        (None, Some(announced)) => announced.span(samples.frames as u64),
         (None, None) => None,
     };
     Ok(StreamTotals {
-        rate: sound.rate,
-        span: recording_span(sound.frames, span),
+        rate: samples.rate,
+        span: recording_span(samples.frames, span),
     })
 }
 
@@ -134,8 +135,8 @@ impl AnnouncedLength {
     /// The part with the recording of `frames` samples, after the encoder's delay.
     fn span(&self, frames: u64) -> Option<mp4::SampleSpan> {
         let length = self.length?;
-        let behind = frames.saturating_sub(length);
-        (behind <= self.padding).then_some(mp4::SampleSpan {
+        let excess = frames.saturating_sub(length);
+        (excess <= self.padding).then_some(mp4::SampleSpan {
             start: 0,
             length: Some(length),
         })
@@ -193,7 +194,7 @@ struct PacketCounts {
     bad: usize,
     bad_run: usize,
     empty: usize,
-    others: usize,
+    other_tracks: usize,
     fault: Option<Error>,
 }
 
@@ -210,19 +211,19 @@ impl PacketCounts {
 
     /// Packets of other tracks cost time for nothing, so their number is limited too.
     fn count_skipped(&mut self) -> Result<(), DecodeError> {
-        self.others += 1;
-        if self.others > MAX_OTHER_PACKETS {
+        self.other_tracks += 1;
+        if self.other_tracks > MAX_OTHER_PACKETS {
             return Err(DecodeError::NoAudio);
         }
         Ok(())
     }
 
     /// Tables in a small file can announce billions of empty packets.
-    fn hopeless(&self) -> bool {
+    fn is_hopeless(&self) -> bool {
         self.bad_run > MAX_BAD_RUN || self.empty > MAX_EMPTY
     }
 
-    fn judge(self, format: AudioFormat, frames: usize) -> Result<(), DecodeError> {
+    fn check(self, format: AudioFormat, frames: usize) -> Result<(), DecodeError> {
         // Four bad packets at the ends of a stream that was cut out of a longer one, and one in
         // five in between.
         let too_many = self.bad > 4 + self.good / 4;
