@@ -154,7 +154,7 @@ impl Music {
 /// User and system time of this process so far.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    // The program's name, in brackets, may hold spaces; the times are 12 and 13 fields behind it.
+    // The program's name, in brackets, may hold spaces; the times are fields 12 and 13 after it.
     let fields: Vec<&str> = stat
         .rsplit(')')
         .next()

@@ -62,7 +62,7 @@ impl SpectralPlane {
         let row = &self.row(t.cast_unsigned())[left..];
         let mut lanes = [0.0; LANES];
         match row.first_chunk::<LANES>() {
-            Some(whole) => lanes = *whole,
+            Some(chunk) => lanes = *chunk,
             None => lanes[..row.len()].copy_from_slice(row),
         }
         lanes
@@ -99,15 +99,15 @@ impl SortedWindow {
         let last = self.values.len() - 1;
         for i in 0..last {
             let above = self.values[i + 1];
-            let here = &mut self.values[i];
+            let current = &mut self.values[i];
             for lane in 0..LANES {
-                let kept = if here[lane] >= old[lane] {
+                let kept = if current[lane] >= old[lane] {
                     above[lane]
                 } else {
-                    here[lane]
+                    current[lane]
                 };
                 let x = carried[lane];
-                here[lane] = if kept < x { kept } else { x };
+                current[lane] = if kept < x { kept } else { x };
                 carried[lane] = if kept < x { x } else { kept };
             }
         }

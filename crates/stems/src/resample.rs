@@ -66,8 +66,8 @@ mod tests {
             let radians_per_sample = std::f64::consts::TAU * 700.0 / f64::from(rate);
             let tone = |i: usize| (i as f64 * radians_per_sample).sin() as f32;
             let sound: Vec<f32> = (0..frames).map(tone).collect();
-            let there = resample(&sound, rate, 44_100, 44_100);
-            let back = resample(&there, 44_100, rate, frames);
+            let converted = resample(&sound, rate, 44_100, 44_100);
+            let back = resample(&converted, 44_100, rate, frames);
             // The edges ring, as every sinc does at a jump from and to silence.
             let inside = frames / 10..frames * 9 / 10;
             let worst = inside

@@ -104,7 +104,7 @@ async fn serve(
     settings: Settings,
     initial_mark: Option<(std::time::SystemTime, u64)>,
 ) -> Result<(), CliError> {
-    // Bound first: if the address is taken, no key is created and printed in vain.
+    // Bound first, so that no key is created and printed if the address is in use.
     let listener = TcpListener::bind(app.config.listen)
         .await
         .map_err(|error| {

@@ -137,10 +137,10 @@ fn prompt(body: &Value) -> String {
 
 /// The time until the video is ready.
 fn remaining_time(job: &Job) -> Duration {
-    let needed = job.plan.queued + job.plan.running;
+    let total_time = job.plan.queued + job.plan.running;
     // A caller who joins an earlier job waits only for the rest. The two milliseconds make sure
     // that the job has ended when its link arrives.
-    needed.saturating_sub(job.accepted_at.elapsed()) + Duration::from_millis(2)
+    total_time.saturating_sub(job.accepted_at.elapsed()) + Duration::from_millis(2)
 }
 
 fn url(request: &SimulatedRequest, job: &Job) -> String {

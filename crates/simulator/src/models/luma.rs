@@ -34,8 +34,8 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
 
 const AGENTS: &str = "agents";
 
-fn is_one_of(value: &Value, words: &[&str]) -> bool {
-    value.as_str().is_some_and(|word| words.contains(&word))
+fn is_one_of(value: &Value, allowed: &[&str]) -> bool {
+    value.as_str().is_some_and(|text| allowed.contains(&text))
 }
 
 /// A field that the API does not have.

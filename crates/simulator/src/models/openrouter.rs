@@ -44,9 +44,9 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     let has_known_fields = body
         .as_object()
         .is_some_and(|fields| fields.keys().all(|key| MEMBERS.contains(&key.as_str())));
-    let one_of = |name: &str, words: &[&str]| {
-        let word = body[name].as_str();
-        word.is_some_and(|word| words.contains(&word))
+    let one_of = |name: &str, allowed: &[&str]| {
+        let text = body[name].as_str();
+        text.is_some_and(|text| allowed.contains(&text))
     };
     let frames = body["frame_images"].as_array().cloned().unwrap_or_default();
     let frames_fit = frames.iter().all(|frame| {

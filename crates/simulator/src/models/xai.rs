@@ -62,9 +62,9 @@ fn order_error(body: &Value) -> Option<String> {
     {
         return Some(format!("unknown field `{name}`"));
     }
-    let one_of = |name: &str, words: &[&str]| {
+    let one_of = |name: &str, allowed: &[&str]| {
         let value = &body[name];
-        let fits = value.is_null() || value.as_str().is_some_and(|word| words.contains(&word));
+        let fits = value.is_null() || value.as_str().is_some_and(|text| allowed.contains(&text));
         (!fits).then(|| format!("{name}: unknown variant {value}"))
     };
     if !body["model"]

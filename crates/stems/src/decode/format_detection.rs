@@ -59,8 +59,8 @@ fn by_magic(body: &[u8]) -> Result<Option<AudioFormat>, DecodeError> {
             (0, b"MAC ", "Monkey's Audio"),
         ];
         return match UNSUPPORTED.iter().find(|(offset, magic, _)| has_magic(*offset, magic)) {
-            Some((_, _, what)) => Err(DecodeError::Unsupported {
-                what: (*what).to_owned(),
+            Some((_, _, content)) => Err(DecodeError::Unsupported {
+                content: (*content).to_owned(),
             }),
             None => Ok(None),
         };
@@ -72,9 +72,9 @@ fn by_magic(body: &[u8]) -> Result<Option<AudioFormat>, DecodeError> {
 fn ogg_codec(body: &[u8]) -> Result<AudioFormat, DecodeError> {
     let segments = usize::from(body.get(26).copied().unwrap_or(0));
     let packet = body.get(27 + segments..).unwrap_or(&[]);
-    let unsupported = |what: &str| {
+    let unsupported = |content: &str| {
         Err(DecodeError::Unsupported {
-            what: what.to_owned(),
+            content: content.to_owned(),
         })
     };
     match packet {
@@ -195,7 +195,7 @@ mod tests {
         opus.resize(26, 0);
         opus.extend(b"\x01\x13OpusHead");
         assert!(
-            matches!(kind(&opus), Err(DecodeError::Unsupported { what }) if what.contains("Opus"))
+            matches!(kind(&opus), Err(DecodeError::Unsupported { content }) if content.contains("Opus"))
         );
         assert!(matches!(
             kind(b"FORM\0\0\0\0AIFF"),

@@ -55,7 +55,7 @@ pub(super) fn read(
     // Checked first: the reader would only report a codec that it does not know.
     if mp4.is_some_and(mp4::is_encrypted) {
         return Err(DecodeError::Unsupported {
-            what: "encrypted audio".to_owned(),
+            content: "encrypted audio".to_owned(),
         });
     }
     let media = stripped_media::strip(format, media, mp4)?;
@@ -91,8 +91,8 @@ pub(super) fn read(
             // Only a second recording after the first requires this; half of a file is not
             // returned.
             Err(Error::ResetRequired) => {
-                let what = "an Ogg file of several recordings in a row".to_owned();
-                return Err(DecodeError::Unsupported { what });
+                let content = "an Ogg file of several recordings in a row".to_owned();
+                return Err(DecodeError::Unsupported { content });
             }
             Err(e) => {
                 packets.set_fault(e);
@@ -171,7 +171,7 @@ fn decoder(format: AudioFormat, track: &Track) -> Result<Box<dyn AudioDecoder>, 
 fn decode_error(format: AudioFormat, error: &Error) -> DecodeError {
     match error {
         Error::Unsupported(_) => DecodeError::Unsupported {
-            what: format!("this kind of {format} file"),
+            content: format!("this kind of {format} file"),
         },
         Error::IoError(_) => damaged(format, "it ends too early"),
         Error::DecodeError(reason) | Error::LimitError(reason) => damaged(format, reason),
@@ -279,8 +279,8 @@ impl<'a, 'b> SampleCollector<'a, 'b> {
             self.start(rate, count)?;
         }
         if rate != self.rate || count != self.channels {
-            let what = "a sample rate or channel count that changes on the way".to_owned();
-            return Err(DecodeError::Unsupported { what });
+            let content = "a sample rate or channel count that changes on the way".to_owned();
+            return Err(DecodeError::Unsupported { content });
         }
         let frames = self.frames + buffer.frames();
         // Both limits are checked before the samples are copied, and nothing is ever reserved by a
@@ -322,7 +322,7 @@ impl<'a, 'b> SampleCollector<'a, 'b> {
         }
         if !(MIN_RATE..=self.limits.max_rate).contains(&rate) {
             return Err(DecodeError::Unsupported {
-                what: format!("a sample rate of {rate} Hz"),
+                content: format!("a sample rate of {rate} Hz"),
             });
         }
         self.rate = rate;

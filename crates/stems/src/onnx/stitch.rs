@@ -200,9 +200,9 @@ impl SegmentStitcher {
         if self.next == self.plan.count() {
             return;
         }
-        let needed = self.plan.input_start(self.next).max(0).cast_unsigned();
+        let first_needed = self.plan.input_start(self.next).max(0).cast_unsigned();
         let end = self.sound_start + self.sound[0].len();
-        let unneeded = needed.clamp(self.sound_start, end) - self.sound_start;
+        let unneeded = first_needed.clamp(self.sound_start, end) - self.sound_start;
         for side in &mut self.sound {
             side.drain(..unneeded);
         }

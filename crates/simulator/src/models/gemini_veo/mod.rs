@@ -211,10 +211,10 @@ fn order_error(body: &Value, allowed: &[&str], is_veo2: bool) -> Option<String> 
     if seconds.is_none_or(|seconds| !lengths.contains(&seconds)) {
         return Some(format!("durationSeconds must be one of {lengths:?}"));
     }
-    let one_of = |name: &str, words: &[&str]| {
+    let one_of = |name: &str, allowed: &[&str]| {
         let value = parameters.get(name)?;
-        let fits = value.as_str().is_some_and(|word| words.contains(&word));
-        (!fits).then(|| format!("{name} must be one of {words:?}"))
+        let fits = value.as_str().is_some_and(|text| allowed.contains(&text));
+        (!fits).then(|| format!("{name} must be one of {allowed:?}"))
     };
     one_of("aspectRatio", &["16:9", "9:16"])
         .or_else(|| {

@@ -33,9 +33,9 @@ fn all_fixtures_are_found() {
     let Some(fixtures) = Fixtures::find() else {
         return;
     };
-    let found = scan(&mut fixtures.models());
+    let names = scan(&mut fixtures.models());
     assert_eq!(
-        found,
+        names,
         [
             "ht-inside",
             "ht-outside",
