@@ -24,10 +24,10 @@ pub(crate) const ANSWER: FuzzTarget = FuzzTarget {
 fn answer(bytes: &[u8]) {
     // 200 is listed three times, because more of a body is read for a success than for an error.
     const STATUSES: [u16; 8] = [200, 200, 200, 202, 400, 404, 429, 500];
-    let [whose, status, body @ ..] = bytes else {
+    let [protocol, status, body @ ..] = bytes else {
         return;
     };
-    let adapter = &ADAPTERS[usize::from(*whose) % ADAPTERS.len()];
+    let adapter = &ADAPTERS[usize::from(*protocol) % ADAPTERS.len()];
     let status = STATUSES[usize::from(*status) % STATUSES.len()];
     exercise(&**adapter, status, body);
 }
@@ -44,18 +44,18 @@ pub(crate) fn exercise(adapter: &dyn Adapter, status: u16, body: &[u8]) {
     for order in orders() {
         // Calls are distinguished by their stage. The empty one, and stages that an adapter does
         // not have, must be harmless.
-        let mut asked: Vec<_> = ["", "submit", "find", "status"]
+        let mut contexts: Vec<_> = ["", "submit", "find", "status"]
             .map(|stage| Call::get(stage, "").with_memo(memo.clone()).context())
             .into();
-        asked.extend(adapter.start(&order).map(|call| call.context()));
-        for asked in &asked {
+        contexts.extend(adapter.start(&order).map(|call| call.context()));
+        for context in &contexts {
             if let Ok(AdapterStep::Submitted { handle, .. }) =
-                adapter.read_submission(&order, asked, &answer)
+                adapter.read_submission(&order, context, &answer)
             {
                 // A job that the answer names is followed, as the driver would do.
                 follow(adapter, &handle, &answer);
             }
-            drop(adapter.read_lookup(&order, since, asked, &answer));
+            drop(adapter.read_lookup(&order, since, context, &answer));
         }
         drop(adapter.find(&order, since));
     }
@@ -67,15 +67,15 @@ pub(crate) fn exercise(adapter: &dyn Adapter, status: u16, body: &[u8]) {
 
 fn follow(adapter: &dyn Adapter, handle: &JobHandle, answer: &ProviderResponse) {
     let call = adapter.poll(handle);
-    let asked = call.map_or_else(|_| Call::get("poll", "").context(), |call| call.context());
-    drop(adapter.read_poll(handle, &asked, answer));
-    drop(adapter.read_poll_many(&[handle, handle], &asked, answer));
+    let context = call.map_or_else(|_| Call::get("poll", "").context(), |call| call.context());
+    drop(adapter.read_poll(handle, &context, answer));
+    drop(adapter.read_poll_many(&[handle, handle], &context, answer));
     drop((adapter.cancel(handle), adapter.poll_many(&[handle])));
     adapter.confirms_cancellation(handle, answer);
 }
 
 static ADAPTERS: LazyLock<Vec<Arc<dyn Adapter>>> = LazyLock::new(|| {
-    let plain = PROTOCOLS.iter().filter_map(|protocol| {
+    let built_in = PROTOCOLS.iter().filter_map(|protocol| {
         let settings = ProviderSettings {
             base_url: protocol.base_url.map(|url| url.parse().unwrap()),
             ..ProviderSettings::new("any", Map::new())
@@ -83,7 +83,7 @@ static ADAPTERS: LazyLock<Vec<Arc<dyn Adapter>>> = LazyLock::new(|| {
         (protocol.build)(&settings).ok()
     });
     let recipes = SHIPPED.map(|text| read(text).unwrap());
-    plain.chain(recipes).collect()
+    built_in.chain(recipes).collect()
 });
 
 fn orders() -> [Order; 3] {
@@ -149,11 +149,11 @@ fn seeds() -> Vec<Vec<u8>> {
         json!({"code": 200, "msg": "success", "data": {"taskId": "t", "status": "SUCCESS", "response": {"sunoData": [{"id": "s", "audioUrl": "https://x.test/1.mp3", "title": "a", "tags": "b", "prompt": "c"}]}}}),
         json!({"choices": [{"message": {"content": "![v](https://x.test/1.mp4)"}, "delta": {"content": "50%"}}], "error": {"message": "no", "code": "content_policy_violation", "type": "invalid_request_error"}}),
     ];
-    let whose = u8::try_from(ADAPTERS.len()).unwrap_or(u8::MAX);
-    let to = |whose| {
+    let protocol_count = u8::try_from(ADAPTERS.len()).unwrap_or(u8::MAX);
+    let seeds_for = |protocol| {
         bodies
             .iter()
-            .map(move |body| [&[whose, 0][..], body.to_string().as_bytes()].concat())
+            .map(move |body| [&[protocol, 0][..], body.to_string().as_bytes()].concat())
     };
-    (0..whose).flat_map(to).collect()
+    (0..protocol_count).flat_map(seeds_for).collect()
 }

@@ -28,9 +28,9 @@ fn run(bytes: &[u8]) {
             (MediaFormat::Wav, wav(&store)),
             (MediaFormat::Mp4, mp4(&store)),
         ] {
-            let answered = read_credentials(&file, format);
+            let status = read_credentials(&file, format);
             assert!(
-                answered != Some(CredentialsStatus::Valid),
+                status != Some(CredentialsStatus::Valid),
                 "it was signed for another file"
             );
         }
@@ -49,15 +49,15 @@ fn run(bytes: &[u8]) {
 
 /// Checks that no signer is trusted and that the reported values are within the limits.
 fn read_credentials(file: &[u8], format: MediaFormat) -> Option<CredentialsStatus> {
-    let answer = read(file, format, &TrustAnchors::default()).ok()?;
-    assert!(answer.status != CredentialsStatus::Trusted);
-    let lists = [&answer.problems, &answer.ingredients];
+    let report = read(file, format, &TrustAnchors::default()).ok()?;
+    assert!(report.status != CredentialsStatus::Trusted);
+    let lists = [&report.problems, &report.ingredients];
     assert!(lists.iter().all(|list| list.len() <= MAX_LISTED));
-    assert!(answer.actions.len() <= MAX_LISTED);
+    assert!(report.actions.len() <= MAX_LISTED);
     let single = [
-        &answer.generator,
-        &answer.digital_source_type,
-        &answer.prompt,
+        &report.generator,
+        &report.digital_source_type,
+        &report.prompt,
     ];
     let texts = single
         .into_iter()
@@ -66,7 +66,7 @@ fn read_credentials(file: &[u8], format: MediaFormat) -> Option<CredentialsStatu
     for text in texts {
         assert!(text.chars().count() <= MAX_TEXT_CHARS);
     }
-    Some(answer.status)
+    Some(report.status)
 }
 
 const PNG: &[u8] = include_bytes!("../../provenance/tests/data/picture.png");
@@ -75,8 +75,8 @@ const FILM: &[u8] = include_bytes!("../../provenance/tests/data/film.mp4");
 /// By another program, with a time stamp.
 const SIGNED: &[u8] = include_bytes!("../../provenance/tests/data/signed_elsewhere.mp4");
 
-/// The film that another program signed, its manifest alone and in other files, and two that are
-/// nested as deeply as allowed, and deeper.
+/// The film that another program signed, its manifest alone and in other files, and two with
+/// nesting as deep as allowed, and deeper.
 fn seeds() -> Vec<Vec<u8>> {
     let range = marks::read(Cursor::new(SIGNED)).unwrap().manifest.unwrap();
     let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
@@ -103,20 +103,20 @@ fn part(kind: &[u8], body: &[u8]) -> Vec<u8> {
 
 /// A store of one manifest with this claim.
 fn small_store(claim: &[u8]) -> Vec<u8> {
-    let holder = |kind: &[u8], label: &str, inside: &[u8]| {
+    let superbox = |kind: &[u8], label: &str, content: &[u8]| {
         let rest = [0, 0x11, 0, 0x10, 0x80, 0, 0, 0xaa, 0, 0x38, 0x9b, 0x71];
-        let about = [kind, &rest, &[3], label.as_bytes(), &[0]].concat();
-        part(b"jumb", &[&part(b"jumd", &about)[..], inside].concat())
+        let description = [kind, &rest, &[3], label.as_bytes(), &[0]].concat();
+        part(b"jumb", &[&part(b"jumd", &description)[..], content].concat())
     };
-    let inside = [
-        holder(b"c2as", "c2pa.assertions", &[]),
-        holder(b"c2cl", "c2pa.claim.v2", &part(b"cbor", claim)),
-        holder(b"c2cs", "c2pa.signature", &part(b"cbor", &[0xd2, 0x84])),
+    let content = [
+        superbox(b"c2as", "c2pa.assertions", &[]),
+        superbox(b"c2cl", "c2pa.claim.v2", &part(b"cbor", claim)),
+        superbox(b"c2cs", "c2pa.signature", &part(b"cbor", &[0xd2, 0x84])),
     ];
-    holder(
+    superbox(
         b"c2pa",
         "c2pa",
-        &holder(b"c2ma", "urn:c2pa:1", &inside.concat()),
+        &superbox(b"c2ma", "urn:c2pa:1", &content.concat()),
     )
 }
 
@@ -130,8 +130,8 @@ fn png(store: &[u8]) -> Vec<u8> {
 fn wav(store: &[u8]) -> Vec<u8> {
     let length = u32::try_from(store.len()).unwrap().to_le_bytes();
     let mut file = [WAV, b"C2PA", &length, store, &vec![0; store.len() % 2]].concat();
-    let whole = u32::try_from(file.len() - 8).unwrap();
-    file[4..8].copy_from_slice(&whole.to_le_bytes());
+    let riff_size = u32::try_from(file.len() - 8).unwrap();
+    file[4..8].copy_from_slice(&riff_size.to_le_bytes());
     file
 }
 

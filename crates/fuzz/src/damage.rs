@@ -1,6 +1,6 @@
 //! Damage to samples, the same for the same seed.
 
-/// Numbers by xorshift.
+/// A random number generator (xorshift).
 #[derive(Debug, Clone)]
 pub struct DamageRng(u64);
 
@@ -11,12 +11,12 @@ impl DamageRng {
         // bits.
         let mixed = seed ^ case.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         // Xorshift never leaves zero.
-        let mut dice = Self(mixed.max(1));
+        let mut rng = Self(mixed.max(1));
         // States that differ in few bits still give similar numbers at first.
         for _ in 0..8 {
-            dice.next();
+            rng.next();
         }
-        dice
+        rng
     }
 
     fn next(&mut self) -> u64 {
@@ -36,13 +36,13 @@ impl DamageRng {
         self.next().to_le_bytes()[3]
     }
 
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
+    fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
+        values[self.below(values.len())]
     }
 }
 
 /// The longest sample; repeated duplication stops here.
-const LONGEST: usize = 1 << 18;
+const MAX_SAMPLE_BYTES: usize = 1 << 18;
 
 /// Numbers that often reveal bugs.
 const NUMBERS: [u32; 8] = [0, 1, 7, 0xffff, 1 << 24, i32::MAX as u32, 1 << 31, u32::MAX];
@@ -76,62 +76,62 @@ const WORDS: [&str; 24] = [
 ];
 
 /// One of the seeds with some damage.
-pub fn damaged(seeds: &[Vec<u8>], dice: &mut DamageRng) -> Vec<u8> {
-    let mut bytes = seeds[dice.below(seeds.len())].clone();
-    for _ in 0..=dice.below(4) {
-        inflict(&mut bytes, seeds, dice);
+pub fn damaged(seeds: &[Vec<u8>], rng: &mut DamageRng) -> Vec<u8> {
+    let mut bytes = seeds[rng.below(seeds.len())].clone();
+    for _ in 0..=rng.below(4) {
+        apply_damage(&mut bytes, seeds, rng);
     }
-    bytes.truncate(LONGEST);
+    bytes.truncate(MAX_SAMPLE_BYTES);
     bytes
 }
 
-fn inflict(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], dice: &mut DamageRng) {
-    let at = place(bytes.len(), dice);
-    match dice.below(12) {
-        0..=2 => put(bytes, at, &[dice.byte()]),
+fn apply_damage(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], rng: &mut DamageRng) {
+    let offset = random_offset(bytes.len(), rng);
+    match rng.below(12) {
+        0..=2 => overwrite(bytes, offset, &[rng.byte()]),
         3 | 4 => {
-            if let Some(byte) = bytes.get_mut(at) {
-                *byte ^= 1 << dice.below(8);
+            if let Some(byte) = bytes.get_mut(offset) {
+                *byte ^= 1 << rng.below(8);
             }
         }
-        5 => put(bytes, at, &dice.one_of(&NUMBERS).to_be_bytes()),
-        6 => put(bytes, at, &dice.one_of(&NUMBERS).to_le_bytes()),
-        7 => drop(bytes.drain(at..bytes.len().min(at + dice.below(64)))),
+        5 => overwrite(bytes, offset, &rng.one_of(&NUMBERS).to_be_bytes()),
+        6 => overwrite(bytes, offset, &rng.one_of(&NUMBERS).to_le_bytes()),
+        7 => drop(bytes.drain(offset..bytes.len().min(offset + rng.below(64)))),
         8 => {
-            let piece = bytes[at..bytes.len().min(at + dice.below(400))].to_vec();
-            drop(bytes.splice(at..at, piece));
+            let piece = bytes[offset..bytes.len().min(offset + rng.below(400))].to_vec();
+            drop(bytes.splice(offset..offset, piece));
         }
         9 => {
-            let other = &seeds[dice.below(seeds.len())];
-            let from = dice.below(other.len());
-            let piece = &other[from..other.len().min(from + dice.below(200))];
-            drop(bytes.splice(at..at, piece.iter().copied()));
+            let other = &seeds[rng.below(seeds.len())];
+            let start = rng.below(other.len());
+            let piece = &other[start..other.len().min(start + rng.below(200))];
+            drop(bytes.splice(offset..offset, piece.iter().copied()));
         }
         10 => {
             // Replaces a whole value, so that JSON and TOML around it stay well-formed and the
             // readers get further.
             let is_end = |byte: &u8| b",:}]\n\"{ ".contains(byte);
-            let from = bytes[..at].iter().rposition(is_end).map_or(at, |at| at + 1);
-            let to = bytes[at..].iter().position(is_end).map_or(at, |to| at + to);
-            drop(bytes.splice(from..to, dice.one_of(&WORDS).bytes()));
+            let start = bytes[..offset].iter().rposition(is_end).map_or(offset, |index| index + 1);
+            let end = bytes[offset..].iter().position(is_end).map_or(offset, |index| offset + index);
+            drop(bytes.splice(start..end, rng.one_of(&WORDS).bytes()));
         }
-        _ => bytes.truncate(at),
+        _ => bytes.truncate(offset),
     }
 }
 
 /// Half of the positions are near either end, where heads and tables are.
-fn place(length: usize, dice: &mut DamageRng) -> usize {
-    let near = (length / 12).max(64);
-    match dice.below(4) {
-        0 => dice.below(near).min(length),
-        1 => length.saturating_sub(dice.below(near)),
-        _ => dice.below(length),
+fn random_offset(length: usize, rng: &mut DamageRng) -> usize {
+    let margin = (length / 12).max(64);
+    match rng.below(4) {
+        0 => rng.below(margin).min(length),
+        1 => length.saturating_sub(rng.below(margin)),
+        _ => rng.below(length),
     }
 }
 
-fn put(bytes: &mut [u8], at: usize, new: &[u8]) {
+fn overwrite(bytes: &mut [u8], offset: usize, replacement: &[u8]) {
     // Overwrites and never inserts: lengths and offsets elsewhere in the file stay correct.
-    for (byte, new) in bytes.iter_mut().skip(at).zip(new) {
-        *byte = *new;
+    for (byte, new_byte) in bytes.iter_mut().skip(offset).zip(replacement) {
+        *byte = *new_byte;
     }
 }

@@ -47,16 +47,16 @@ const ENDPOINTS: [&str; 6] = [
 
 /// The first byte selects the endpoint to which the rest is sent.
 fn json(bytes: &[u8]) {
-    if let [which, body @ ..] = bytes {
-        let path = ENDPOINTS[usize::from(*which) % ENDPOINTS.len()];
+    if let [selector, body @ ..] = bytes {
+        let path = ENDPOINTS[usize::from(*selector) % ENDPOINTS.len()];
         GATEWAY.post(path, "application/json", body);
     }
 }
 
 /// The same for forms with the boundary `b`.
 fn form(bytes: &[u8]) {
-    if let [which, body @ ..] = bytes {
-        let path = ["/v1/videos", "/musicgen/uploads/audio"][usize::from(*which) % 2];
+    if let [selector, body @ ..] = bytes {
+        let path = ["/v1/videos", "/musicgen/uploads/audio"][usize::from(*selector) % 2];
         GATEWAY.post(path, "multipart/form-data; boundary=b", body);
     }
 }
@@ -111,17 +111,17 @@ static GATEWAY: LazyLock<FuzzGateway> = LazyLock::new(|| {
 /// The program that is started as the decoding children: the one in `MEDIAGATE_TEST_PROGRAM`, else
 /// the one that was built next to this one.
 fn program() -> PathBuf {
-    if let Some(named) = std::env::var_os("MEDIAGATE_TEST_PROGRAM") {
-        return named.into();
+    if let Some(path) = std::env::var_os("MEDIAGATE_TEST_PROGRAM") {
+        return path.into();
     }
-    let own = std::env::current_exe().unwrap();
-    let beside = own.ancestors().map(|folder| folder.join("mediagate"));
-    let found = beside.into_iter().find(|path| path.is_file());
+    let executable = std::env::current_exe().unwrap();
+    let candidates = executable.ancestors().map(|folder| folder.join("mediagate"));
+    let program = candidates.into_iter().find(|path| path.is_file());
     assert!(
-        found.is_some(),
+        program.is_some(),
         "build the program first (cargo build), or name one by MEDIAGATE_TEST_PROGRAM"
     );
-    found.unwrap_or_default()
+    program.unwrap_or_default()
 }
 
 impl FuzzGateway {
@@ -146,8 +146,8 @@ impl FuzzGateway {
         // describes.
         assert!(!code.is_empty(), "{status} {text}");
         // `still_running` is right here: the wait ends after a millisecond.
-        let is_fine = status < 500 || code == "still_running";
-        assert!(is_fine, "{status} {text}");
+        let is_expected = status < 500 || code == "still_running";
+        assert!(is_expected, "{status} {text}");
     }
 }
 
@@ -184,7 +184,7 @@ fn bodies() -> Vec<Vec<u8>> {
                        "generation_type": "TEXT", "make_instrumental": false, "title": "", "mv": "stems-dsp-1"});
     let fetch = json!({"ids": [id], "action": "MUSIC"});
     let persona = json!({"name": "a", "description": "b", "root_clip_id": id, "clips": [id], "is_public": true});
-    let all = [
+    let requests = [
         (0, chat),
         (0, stream),
         (1, video),
@@ -193,7 +193,7 @@ fn bodies() -> Vec<Vec<u8>> {
         (4, fetch),
         (5, persona),
     ];
-    all.map(|(which, body)| [&[which][..], body.to_string().as_bytes()].concat())
+    requests.map(|(selector, body)| [&[selector][..], body.to_string().as_bytes()].concat())
         .into()
 }
 
@@ -202,22 +202,22 @@ fn forms() -> Vec<Vec<u8>> {
         let head = format!("--b\r\nContent-Disposition: form-data; {head}\r\n\r\n");
         [head.as_bytes(), content, b"\r\n"].concat()
     };
-    let of = |which: u8, parts: &[Vec<u8>]| [&[which][..], &parts.concat(), b"--b--\r\n"].concat();
-    let named = |name: &str, value: &str| part(&format!("name=\"{name}\""), value.as_bytes());
+    let form_seed = |selector: u8, parts: &[Vec<u8>]| [&[selector][..], &parts.concat(), b"--b--\r\n"].concat();
+    let text_field = |name: &str, value: &str| part(&format!("name=\"{name}\""), value.as_bytes());
     let picture = "name=\"input_reference\"; filename=\"a.png\"\r\nContent-Type: image/png";
     let song = "name=\"file\"; filename=\"a.wav\"\r\nContent-Type: audio/wav";
     vec![
-        of(
+        form_seed(
             0,
             &[
-                named("prompt", "a lake"),
-                named("size", "480x480"),
-                named("seconds", "1"),
-                named("model", "animatic-1"),
+                text_field("prompt", "a lake"),
+                text_field("size", "480x480"),
+                text_field("seconds", "1"),
+                text_field("model", "animatic-1"),
                 part(picture, &png()),
             ],
         ),
-        of(1, &[part(song, &wav()), named("title", "Song")]),
+        form_seed(1, &[part(song, &wav()), text_field("title", "Song")]),
     ]
 }
 

@@ -14,14 +14,14 @@ pub(crate) const MARKS: FuzzTarget = FuzzTarget {
 };
 
 fn run(bytes: &[u8]) {
-    let Ok(found) = marks::read(Cursor::new(bytes)) else {
+    let Ok(file_marks) = marks::read(Cursor::new(bytes)) else {
         return;
     };
-    if let Some(range) = found.manifest {
+    if let Some(range) = file_marks.manifest {
         assert!(range.start <= range.end && range.end <= bytes.len() as u64);
     }
-    let told = [found.digital_source_type, found.aigc, found.software];
-    for text in told.iter().flatten() {
+    let values = [file_marks.digital_source_type, file_marks.aigc, file_marks.software];
+    for text in values.iter().flatten() {
         assert!(text.chars().count() <= marks::MAX_VALUE_CHARS);
     }
 }
@@ -60,7 +60,7 @@ fn uuid_box() -> Vec<u8> {
     [&size.to_be_bytes()[..], b"uuid", &id.to_be_bytes(), &body].concat()
 }
 
-/// A manifest and XMP behind the picture's head.
+/// A manifest and XMP after the picture's header.
 fn with_chunks(picture: &[u8]) -> Vec<u8> {
     const HEAD: usize = 8 + 25;
     let chunk = |name: &[u8], body: &[u8]| {

@@ -43,14 +43,14 @@ fn picture(bytes: &[u8]) {
         max_side: 4000,
         max_memory_bytes: 32 << 20,
     };
-    let told = probe(bytes, &LIMITS);
+    let probed = probe(bytes, &LIMITS);
     if let Ok(picture) = decode(bytes, &LIMITS) {
         // Limits are checked with `probe`, before anything is decoded. So it must know every
         // picture that can be decoded.
-        let told = told.unwrap();
-        assert_eq!(picture.size(), (told.width, told.height));
-        assert!(u64::from(told.width) * u64::from(told.height) <= 2_000_000);
-        assert!(told.decoding_bytes <= LIMITS.max_memory_bytes);
+        let probed = probed.unwrap();
+        assert_eq!(picture.size(), (probed.width, probed.height));
+        assert!(u64::from(probed.width) * u64::from(probed.height) <= 2_000_000);
+        assert!(probed.decoding_bytes <= LIMITS.max_memory_bytes);
     }
 }
 
@@ -64,17 +64,17 @@ fn recording(bytes: &[u8]) {
         fold_down: false,
     };
     let recording = Recording::from(bytes.to_vec());
-    let Ok(found) = scan(&recording, &LIMITS) else {
+    let Ok(scanned) = scan(&recording, &LIMITS) else {
         return;
     };
-    assert!(found.shape.channels <= 4 && found.shape.rate <= 96_000);
+    assert!(scanned.shape.channels <= 4 && scanned.shape.rate <= 96_000);
     let mut frames = 0;
-    let read = replay(&recording, &LIMITS, &found, &mut |piece| {
+    let read = replay(&recording, &LIMITS, &scanned, &mut |piece| {
         frames += piece[0].len();
         assert!(piece.iter().flatten().all(|sample| sample.is_finite()));
         true
     });
-    assert_eq!(read.map(|()| frames), Ok(found.shape.frames));
+    assert_eq!(read.map(|()| frames), Ok(scanned.shape.frames));
 }
 
 /// Checks that a film has a length, or an error that explains why not.
@@ -95,7 +95,7 @@ fn pictures() -> Vec<Vec<u8>> {
         image::Rgb(pixel(x, y).map(|value| u8::try_from(value).unwrap()))
     });
     let image = DynamicImage::ImageRgb8(rgb);
-    let written = |format| {
+    let encoded = |format| {
         let mut out = Cursor::new(Vec::new());
         image.write_to(&mut out, format).unwrap();
         out.into_inner()
@@ -108,7 +108,7 @@ fn pictures() -> Vec<Vec<u8>> {
         ImageFormat::Bmp,
         ImageFormat::Tiff,
     ]
-    .map(written)
+    .map(encoded)
     .into()
 }
 
@@ -117,7 +117,7 @@ fn recordings() -> Vec<Vec<u8>> {
     let entries = std::fs::read_dir(folder).unwrap();
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
-    let is_text = |path: &Path| path.extension().is_some_and(|ending| ending == "md");
+    let is_text = |path: &Path| path.extension().is_some_and(|extension| extension == "md");
     let files = paths.into_iter().filter(|path| !is_text(path));
     files.map(|path| std::fs::read(path).unwrap()).collect()
 }
@@ -125,14 +125,14 @@ fn recordings() -> Vec<Vec<u8>> {
 /// A film with tables, and its head alone.
 fn films() -> Vec<Vec<u8>> {
     static FILM_SAMPLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
-        let asked = RequestedOptions {
+        let requested = RequestedOptions {
             size: Some((480, 480)),
             seconds: Some(1.0),
             fps: None,
             seed: Some(1),
             picture: None,
         };
-        let options = RenderOptions::resolve(&asked, &Direction::parse("still")).unwrap();
+        let options = RenderOptions::resolve(&requested, &Direction::parse("still")).unwrap();
         let request = RenderRequest {
             picture: None,
             prompt: "still",
@@ -149,7 +149,7 @@ fn films() -> Vec<Vec<u8>> {
 
 /// A fragmented film with almost no content.
 fn fragmented() -> Vec<u8> {
-    let of = |kind: &[u8; 4], content: &[u8]| {
+    let mp4_box = |kind: &[u8; 4], content: &[u8]| {
         let length = u32::try_from(content.len() + 8).unwrap();
         [&length.to_be_bytes()[..], kind, content].concat()
     };
@@ -162,22 +162,22 @@ fn fragmented() -> Vec<u8> {
     let mut head = [0; 21];
     (head[3], head[19], head[20]) = (1, 640 << 16, 360 << 16);
     let media = [
-        of(b"mdhd", &numbers(&[0, 0, 0, 1000, 0])),
-        of(b"hdlr", b"\0\0\0\0\0\0\0\0vide"),
-        of(b"minf", &of(b"stbl", &of(b"stsz", &numbers(&[0, 0, 0])))),
+        mp4_box(b"mdhd", &numbers(&[0, 0, 0, 1000, 0])),
+        mp4_box(b"hdlr", b"\0\0\0\0\0\0\0\0vide"),
+        mp4_box(b"minf", &mp4_box(b"stbl", &mp4_box(b"stsz", &numbers(&[0, 0, 0])))),
     ];
-    let track = [of(b"tkhd", &numbers(&head)), of(b"mdia", &media.concat())];
-    let extends = of(b"mvex", &of(b"trex", &numbers(&[0, 1, 1, 40, 0, 0])));
+    let track = [mp4_box(b"tkhd", &numbers(&head)), mp4_box(b"mdia", &media.concat())];
+    let extends = mp4_box(b"mvex", &mp4_box(b"trex", &numbers(&[0, 1, 1, 40, 0, 0])));
     let runs = [
-        of(b"tfhd", &numbers(&[0, 1])),
-        of(b"trun", &numbers(&[0, 25])),
-        of(b"trun", &numbers(&[0x301, 2, 0, 400, 9, 600, 9])),
+        mp4_box(b"tfhd", &numbers(&[0, 1])),
+        mp4_box(b"trun", &numbers(&[0, 25])),
+        mp4_box(b"trun", &numbers(&[0x301, 2, 0, 400, 9, 600, 9])),
     ];
     [
-        of(b"ftyp", b"isom\0\0\0\0"),
-        of(b"moov", &[of(b"trak", &track.concat()), extends].concat()),
-        of(b"moof", &of(b"traf", &runs.concat())),
-        of(b"mdat", &[0; 40]),
+        mp4_box(b"ftyp", b"isom\0\0\0\0"),
+        mp4_box(b"moov", &[mp4_box(b"trak", &track.concat()), extends].concat()),
+        mp4_box(b"moof", &mp4_box(b"traf", &runs.concat())),
+        mp4_box(b"mdat", &[0; 40]),
     ]
     .concat()
 }

@@ -1,12 +1,12 @@
 //! Every target on damaged samples: a few seconds, the same each time.
 //!
-//! `FUZZ_SECONDS=60 scripts/test fuzz` looks that long at each, at other damage
-//! every time; what it says names the seed for `FUZZ_SEED`, and the file with the
-//! bytes that broke it. Memory is limited, so that what asks for all of it fails, and
-//! so is the time of a case, so that what never comes back does.
+//! `FUZZ_SECONDS=60 scripts/test fuzz` runs each target that long, with different damage every
+//! time. It prints the seed for `FUZZ_SEED`, and the file with the bytes that broke the target.
+//! Memory and the time of a case are limited, so that a case that exhausts memory or never ends
+//! fails.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![expect(clippy::print_stdout, reason = "it says how to see a failure again")]
+#![expect(clippy::print_stdout, reason = "it prints how to reproduce a failure")]
 #![expect(
     clippy::disallowed_methods,
     reason = "no clock of the product's is involved"
@@ -22,8 +22,8 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// Address space of the test, in bytes.
 const MEMORY: u64 = 6 << 30;
-/// What takes this long is taken for endless; a case takes milliseconds.
-const ENDLESS: Duration = Duration::from_mins(2);
+/// A case that takes this long counts as endless; cases take milliseconds.
+const CASE_TIMEOUT: Duration = Duration::from_mins(2);
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
@@ -40,7 +40,7 @@ fn limit_memory() {
     });
 }
 
-fn look(name: &str) {
+fn run_target(name: &str) {
     limit_memory();
     let target = TARGETS.iter().find(|target| target.name == name).unwrap();
     let time = variable("FUZZ_SECONDS").map(Duration::from_secs);
@@ -50,39 +50,39 @@ fn look(name: &str) {
     };
     let seed = variable("FUZZ_SEED").unwrap_or_else(|| time.map_or(1, |_| now()));
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{name}-{seed}"));
-    println!("FUZZ_SEED={seed}; what broke it is in {}", file.display());
+    println!("FUZZ_SEED={seed}; the bytes that broke it are in {}", file.display());
     let seeds = (target.seeds)();
-    let watched = Watched::new(target.run);
+    let target_thread = TargetThread::new(target.run);
     for seed in &seeds {
         std::fs::write(&file, seed).unwrap();
-        watched.run(seed);
+        target_thread.run(seed);
     }
-    let (began, mut case) = (Instant::now(), 0);
-    while time.map_or(case < target.cases.into(), |time| began.elapsed() < time) {
+    let (started, mut case) = (Instant::now(), 0);
+    while time.map_or(case < target.cases.into(), |time| started.elapsed() < time) {
         let bytes = damaged(&seeds, &mut DamageRng::new(seed, case));
-        // Before it is run: what asks for too much memory ends the process.
+        // Written before the run: a case that needs too much memory ends the process.
         std::fs::write(&file, &bytes).unwrap();
-        watched.run(&bytes);
+        target_thread.run(&bytes);
         case += 1;
     }
     println!("{case} cases");
     std::fs::remove_file(file).unwrap();
 }
 
-/// A target on a thread of its own.
-struct Watched {
+/// A target on its own thread.
+struct TargetThread {
     cases: Sender<Vec<u8>>,
     done: Receiver<()>,
 }
 
-impl Watched {
+impl TargetThread {
     fn new(run: fn(&[u8])) -> Self {
-        let (cases, todo) = mpsc::channel::<Vec<u8>>();
-        let (tell, done) = mpsc::channel();
+        let (cases, case_receiver) = mpsc::channel::<Vec<u8>>();
+        let (done_sender, done) = mpsc::channel();
         std::thread::spawn(move || {
-            for bytes in todo {
+            for bytes in case_receiver {
                 run(&bytes);
-                tell.send(()).unwrap();
+                done_sender.send(()).unwrap();
             }
         });
         Self { cases, done }
@@ -90,10 +90,10 @@ impl Watched {
 
     fn run(&self, bytes: &[u8]) {
         self.cases.send(bytes.to_vec()).unwrap();
-        let came_back = self.done.recv_timeout(ENDLESS);
-        let is_endless = came_back == Err(RecvTimeoutError::Timeout);
-        assert!(!is_endless, "has not come back in {ENDLESS:?}");
-        assert!(came_back.is_ok(), "the target panicked, as it says above");
+        let result = self.done.recv_timeout(CASE_TIMEOUT);
+        let has_timed_out = result == Err(RecvTimeoutError::Timeout);
+        assert!(!has_timed_out, "has not returned within {CASE_TIMEOUT:?}");
+        assert!(result.is_ok(), "the target panicked, as it says above");
     }
 }
 
@@ -101,19 +101,19 @@ macro_rules! targets {
     ($($name:ident)*) => {
         $(#[test]
         fn $name() {
-            look(stringify!($name));
+            run_target(stringify!($name));
         })*
 
         #[test]
         fn each_target_has_a_test_and_a_file_for_cargo_fuzz() {
-            let mut here = vec![$(stringify!($name)),*];
-            let mut all: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
-            here.sort_unstable();
-            all.sort_unstable();
-            assert_eq!(here, all);
+            let mut tested = vec![$(stringify!($name)),*];
+            let mut names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
+            tested.sort_unstable();
+            names.sort_unstable();
+            assert_eq!(tested, names);
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
             let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
-            for name in all {
+            for name in names {
                 let path = format!("fuzz_targets/{name}.rs");
                 assert!(manifest.contains(&path), "{path} is not in fuzz/Cargo.toml");
                 let text = std::fs::read_to_string(folder.join(path)).unwrap();

@@ -17,20 +17,20 @@ use std::sync::Arc;
 use clap::Parser;
 use simulator::{FaultProxy, ServerTls, Simulator};
 
-/// Plays the hosted providers over HTTP, faults on order.
+/// Simulates the hosted providers over HTTP, with faults on request.
 #[derive(Parser)]
 #[command(name = "simulator", version)]
 struct Arguments {
-    /// Where to listen; port 0 is any that is free.
+    /// Where to listen; port 0 is any free port.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// PEM files of a certificate and its key: speaks https.
     #[arg(long, num_args = 2, value_names = ["CERTIFICATE", "KEY"])]
     tls: Option<Vec<PathBuf>>,
-    /// Writes no requests down, for load.
+    /// Keeps no journal of the requests, for load tests.
     #[arg(long)]
     no_journal: bool,
-    /// A TCP proxy that can be spoiled, from the first address (any free port when
+    /// A TCP proxy that can be disturbed, from the first address (any free port when
     /// left out) to the second; they are numbered from 0.
     #[arg(long, value_name = "[LISTEN=]TO", value_parser = parse_proxy_route)]
     proxy: Vec<ProxyRoute>,
@@ -40,14 +40,14 @@ struct Arguments {
 #[derive(Clone, Copy)]
 struct ProxyRoute {
     listen: SocketAddr,
-    to: SocketAddr,
+    target: SocketAddr,
 }
 
 fn parse_proxy_route(text: &str) -> Result<ProxyRoute, AddrParseError> {
-    let (listen, to) = text.split_once('=').unwrap_or(("127.0.0.1:0", text));
+    let (listen, target) = text.split_once('=').unwrap_or(("127.0.0.1:0", text));
     Ok(ProxyRoute {
         listen: listen.parse()?,
-        to: to.parse()?,
+        target: target.parse()?,
     })
 }
 
@@ -65,8 +65,8 @@ async fn main() -> std::io::Result<()> {
     // With port 0 only this line contains the simulator's address, so the starting program reads it
     // here.
     writeln!(std::io::stdout(), "listening on {address}")?;
-    for way in arguments.proxy {
-        let proxy = FaultProxy::listen(way.listen, way.to).await?;
+    for route in arguments.proxy {
+        let proxy = FaultProxy::listen(route.listen, route.target).await?;
         let address = proxy.address();
         let number = simulator.keep_proxy(proxy);
         writeln!(std::io::stdout(), "proxy {number} on {address}")?;
@@ -81,7 +81,7 @@ async fn shutdown_signal() -> std::io::Result<()> {
         use tokio::signal::unix::{SignalKind, signal};
         let mut terminate = signal(SignalKind::terminate())?;
         tokio::select! {
-            ended = tokio::signal::ctrl_c() => ended,
+            result = tokio::signal::ctrl_c() => result,
             _ = terminate.recv() => Ok(()),
         }
     }

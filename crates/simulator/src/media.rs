@@ -20,10 +20,10 @@ const FRAME: &[u8] = &[
 /// Width and height of [`video`]'s frames.
 pub const VIDEO_SIZE: (u32, u32) = (160, 96);
 
-/// An MP4 of this many seconds, one frame a second.
+/// An MP4 of this many seconds, one frame per second.
 pub fn video(seconds: u32) -> Bytes {
     cached_file(MediaKey::Video(seconds), || {
-        film(seconds).unwrap_or_default()
+        make_video(seconds).unwrap_or_default()
     })
 }
 
@@ -38,24 +38,24 @@ enum MediaKey {
 /// Files that are cached; the tests need fewer.
 const MAX_CACHED_FILES: usize = 256;
 
-fn cached_file(what: MediaKey, make: impl FnOnce() -> Vec<u8>) -> Bytes {
+fn cached_file(key: MediaKey, make: impl FnOnce() -> Vec<u8>) -> Bytes {
     static FILES: OnceLock<Mutex<HashMap<MediaKey, Bytes>>> = OnceLock::new();
     let files = FILES.get_or_init(Mutex::default);
     // Made under the lock, so that downloads at the same time do not make one file twice.
     let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(file) = files.get(&what) {
+    if let Some(file) = files.get(&key) {
         return file.clone();
     }
     let file = Bytes::from(make());
     // The files depend on requests, so the cache needs a limit. Beyond it files are made again each
     // time.
     if files.len() < MAX_CACHED_FILES {
-        files.insert(what, file.clone());
+        files.insert(key, file.clone());
     }
     file
 }
 
-fn film(seconds: u32) -> Option<Vec<u8>> {
+fn make_video(seconds: u32) -> Option<Vec<u8>> {
     let (width, height) = VIDEO_SIZE;
     let mut muxer = MuxerBuilder::new(Vec::new())
         .video(VideoCodec::H264, width, height, 1.0)
@@ -70,13 +70,13 @@ fn film(seconds: u32) -> Option<Vec<u8>> {
     Some(muxer.into_writer())
 }
 
-/// Frames a second of [`audio`].
+/// Frames per second of [`audio`].
 pub const RATE: u32 = 44_100;
 
 /// A WAV (16-bit stereo) of this many milliseconds: a sine of `hertz`.
 pub fn audio(milliseconds: u64, hertz: f64) -> Bytes {
-    let what = MediaKey::Audio(milliseconds, hertz.to_bits());
-    cached_file(what, || sine(milliseconds, hertz))
+    let key = MediaKey::Audio(milliseconds, hertz.to_bits());
+    cached_file(key, || sine(milliseconds, hertz))
 }
 
 fn sine(milliseconds: u64, hertz: f64) -> Vec<u8> {

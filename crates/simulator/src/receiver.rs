@@ -1,4 +1,4 @@
-//! A caller's receiver of webhooks: records its posts, and answers as configured, also incorrectly.
+//! A caller's receiver of webhooks: records the posts, and answers as configured, even incorrectly.
 
 #![expect(
     clippy::disallowed_methods,
@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Longest body that is read.
-const LIMIT: usize = 16 * 1024 * 1024;
+const MAX_BODY: usize = 16 * 1024 * 1024;
 
 /// A request that was received.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +68,7 @@ type ReactionScript = dyn Fn(&ReceivedPost, usize) -> Reaction + Send + Sync;
 /// A running receiver; it and its connections end when this is dropped.
 pub struct WebhookReceiver {
     address: SocketAddr,
-    book: Arc<ReceiverState>,
+    state: Arc<ReceiverState>,
     server: tokio::task::JoinHandle<()>,
 }
 
@@ -90,15 +90,15 @@ impl WebhookReceiver {
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
-        let book = Arc::new(ReceiverState {
+        let state = Arc::new(ReceiverState {
             posted: Mutex::default(),
             count: watch::Sender::new(0),
             script: Mutex::new(Arc::new(script)),
         });
-        let server = tokio::spawn(accept(listener, book.clone()));
+        let server = tokio::spawn(accept(listener, state.clone()));
         Ok(Self {
             address,
-            book,
+            state,
             server,
         })
     }
@@ -108,7 +108,7 @@ impl WebhookReceiver {
         &self,
         script: impl Fn(&ReceivedPost, usize) -> Reaction + Send + Sync + 'static,
     ) {
-        *lock(&self.book.script) = Arc::new(script);
+        *lock(&self.state.script) = Arc::new(script);
     }
 
     /// The URL of a path.
@@ -118,14 +118,14 @@ impl WebhookReceiver {
 
     /// Everything that was posted so far.
     pub fn posted(&self) -> Vec<ReceivedPost> {
-        lock(&self.book.posted).clone()
+        lock(&self.state.posted).clone()
     }
 
     /// Waits for this many posts; returns them.
     pub async fn wait_for_count(&self, count: usize) -> Vec<ReceivedPost> {
-        let mut seen = self.book.count.subscribe();
+        let mut count_changes = self.state.count.subscribe();
         // `wait_for` fails only if the sender is gone, and `self` owns it.
-        let _ = seen.wait_for(|now| *now >= count).await;
+        let _ = count_changes.wait_for(|received| *received >= count).await;
         self.posted()
     }
 }
@@ -140,7 +140,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn accept(listener: TcpListener, book: Arc<ReceiverState>) {
+async fn accept(listener: TcpListener, state: Arc<ReceiverState>) {
     let mut connections = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -148,26 +148,26 @@ async fn accept(listener: TcpListener, book: Arc<ReceiverState>) {
         };
         while connections.try_join_next().is_some() {}
         let _ = stream.set_nodelay(true);
-        let book = book.clone();
-        connections.spawn(async move { serve_connection(stream, &book).await });
+        let state = state.clone();
+        connections.spawn(async move { serve_connection(stream, &state).await });
     }
 }
 
 /// Request after request on one connection.
-async fn serve_connection(stream: TcpStream, book: &ReceiverState) {
+async fn serve_connection(stream: TcpStream, state: &ReceiverState) {
     let mut stream = BufReader::new(stream);
     while let Some(posted) = read(&mut stream).await {
-        // The script runs without the lock, so `act` can replace it at any time.
-        let script = lock(&book.script).clone();
-        let before = lock(&book.posted).len();
+        // The script runs without the lock, so `set_script` can replace it at any time.
+        let script = lock(&state.script).clone();
+        let before = lock(&state.posted).len();
         let reaction = script(&posted, before);
         // Recorded before the answer is sent: a sender that has the answer must find the post here.
         let count = {
-            let mut all = lock(&book.posted);
-            all.push(posted);
-            all.len()
+            let mut posts = lock(&state.posted);
+            posts.push(posted);
+            posts.len()
         };
-        book.count.send_replace(count);
+        state.count.send_replace(count);
         if write(stream.get_mut(), reaction).await.is_none() {
             return;
         }
@@ -190,7 +190,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<ReceivedPost> {
         headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
     }
     let length: usize = headers.get("content-length")?.parse().ok()?;
-    let mut body = vec![0; length.min(LIMIT)];
+    let mut body = vec![0; length.min(MAX_BODY)];
     stream.read_exact(&mut body).await.ok()?;
     Some(ReceivedPost {
         path,
@@ -204,7 +204,7 @@ async fn write(stream: &mut TcpStream, reaction: Reaction) -> Option<()> {
     match reaction {
         Reaction::Answer(status, headers, body) => {
             let mut head = format!(
-                "HTTP/1.1 {status} Told\r\ncontent-length: {}\r\n",
+                "HTTP/1.1 {status} Simulated\r\ncontent-length: {}\r\n",
                 body.len()
             );
             for (name, value) in headers {
@@ -219,25 +219,26 @@ async fn write(stream: &mut TcpStream, reaction: Reaction) -> Option<()> {
         Reaction::Hang => std::future::pending().await,
         Reaction::Close => None,
         Reaction::BreakOff(status) => {
-            let part = format!("HTTP/1.1 {status} Told\r\ncontent-length: 100\r\n\r\nhalf");
-            let _ = stream.write_all(part.as_bytes()).await;
+            let beginning =
+                format!("HTTP/1.1 {status} Simulated\r\ncontent-length: 100\r\n\r\nhalf");
+            let _ = stream.write_all(beginning.as_bytes()).await;
             None
         }
         Reaction::Drip(pause) => {
             // A limit on idle time never ends this. Only a limit on the whole answer does.
-            for byte in b"HTTP/1.1 204 Told\r\n\r\n" {
+            for byte in b"HTTP/1.1 204 Simulated\r\n\r\n" {
                 stream.write_all(&[*byte]).await.ok()?;
                 tokio::time::sleep(pause).await;
             }
             Some(())
         }
         Reaction::Flood(status, size) => {
-            let head = format!("HTTP/1.1 {status} Told\r\ncontent-length: {size}\r\n\r\n");
+            let head = format!("HTTP/1.1 {status} Simulated\r\ncontent-length: {size}\r\n\r\n");
             stream.write_all(head.as_bytes()).await.ok()?;
             // In small pieces: the memory that this tries to exhaust is the sender's, not ours.
             let piece = [b'x'; 8192];
-            for at in (0..size).step_by(piece.len()) {
-                let piece = &piece[..piece.len().min(size - at)];
+            for sent in (0..size).step_by(piece.len()) {
+                let piece = &piece[..piece.len().min(size - sent)];
                 stream.write_all(piece).await.ok()?;
             }
             Some(())

@@ -28,7 +28,7 @@ use tower::ServiceExt as _;
 use crate::control::{self, ProxyRegistry};
 use crate::fault::FaultProxy;
 use crate::models::MODELS;
-use crate::site::{ConnectionReset, DropConnection, LIMIT};
+use crate::site::{ConnectionReset, DropConnection, MAX_REQUEST_BYTES};
 use crate::world::World;
 
 use crate::site::SimulatedSite;
@@ -50,17 +50,17 @@ pub struct ServerTls(Arc<ServerConfig>);
 impl ServerTls {
     /// Reads PEM files.
     pub fn from_files(certificates: &Path, key: &Path) -> io::Result<Self> {
-        let wrong = |path: &Path, what: String| {
+        let invalid = |path: &Path, reason: String| {
             io::Error::new(
                 io::ErrorKind::InvalidData,
-                format!("{}: {what}", path.display()),
+                format!("{}: {reason}", path.display()),
             )
         };
         let chain = CertificateDer::pem_file_iter(certificates)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(|error| wrong(certificates, error.to_string()))?;
+            .map_err(|error| invalid(certificates, error.to_string()))?;
         let key_der =
-            PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
+            PrivateKeyDer::from_pem_file(key).map_err(|error| invalid(key, error.to_string()))?;
         let ring = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(ring)
             .with_safe_default_protocol_versions()
@@ -69,7 +69,7 @@ impl ServerTls {
                     .with_no_client_auth()
                     .with_single_cert(chain, key_der)
             })
-            .map_err(|error| wrong(certificates, error.to_string()))?;
+            .map_err(|error| invalid(certificates, error.to_string()))?;
         // Most providers offer HTTP/2. Without ALPN every client would fall back to HTTP/1.1, and
         // its HTTP/2 path would go untested.
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -149,7 +149,7 @@ fn app(world: &Arc<World>, proxies: Arc<ProxyRegistry>, scheme: &'static str) ->
         app = app.nest(&format!("/{}/", model.name), router);
     }
     // By default axum refuses multipart forms of more than 2 MB, and recordings are larger.
-    app.layer(DefaultBodyLimit::max(LIMIT))
+    app.layer(DefaultBodyLimit::max(MAX_REQUEST_BYTES))
 }
 
 async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, app: Router) {

@@ -1,4 +1,4 @@
-//! What our part of a separation by an ONNX model costs, beside the runtime's own.
+//! What our part of a separation by an ONNX model costs in addition to the runtime's.
 //!
 //! `MEDIAGATE_TEST_ONNX_PYTHON=… cargo bench -p stems --bench onnx` makes a convolutional graph with
 //! an MDX-Net's published sizes and random weights, separates half a minute of stereo by it, and lets
@@ -59,9 +59,9 @@ fn main() {
     println!("{SECONDS} s of stereo, {chunks} chunks, {THREADS} thread of the runtime");
     for round in 1..=3 {
         let ours = timed(|| {
-            let wanted = [Stem::Vocals, Stem::Instrumental];
+            let requested = [Stem::Vocals, Stem::Instrumental];
             model
-                .separate(&mix, &wanted, SeparationControl::default())
+                .separate(&mix, &requested, SeparationControl::default())
                 .unwrap();
         });
         let alone = by_python(&["--time", graph.to_str().unwrap(), &chunks.to_string()]);
@@ -84,8 +84,8 @@ fn main() {
 /// As many as the separation runs.
 fn chunks(frames: usize) -> usize {
     let (segment, trim) = (255 * 1_024, N_FFT / 2);
-    let kept = segment - 2 * trim;
-    (trim + frames + kept + trim - frames % kept).div_ceil(STEP)
+    let unaffected = segment - 2 * trim;
+    (trim + frames + unaffected + trim - frames % unaffected).div_ceil(STEP)
 }
 
 fn noise() -> Audio {
@@ -110,7 +110,7 @@ fn timed(work: impl FnOnce()) -> (f64, f64) {
 /// User and system time of this process so far.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    // The program's name, in brackets, may hold spaces; the times are 12 and 13 fields behind it.
+    // The program's name, in brackets, may hold spaces; the times are fields 12 and 13 after it.
     let fields: Vec<&str> = stat
         .rsplit(')')
         .next()

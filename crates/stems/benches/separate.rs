@@ -1,10 +1,10 @@
 //! What separation costs: CPU seconds for each second of sound, times real time, and memory.
 //!
 //! `cargo bench -p stems` separates 180 s of made-up stereo music into all five stems, then ten
-//! minutes of it, piece by piece, and prints what the kernel counted. Linux only: elsewhere it has
-//! no way to ask. For a scale it then lets librosa split the same 180 s into harmonic and
-//! percussive parts by median filters, which is one of the cues used here, if it is told of a
-//! Python that has librosa:
+//! minutes of it, piece by piece, and prints what the kernel counted. Linux only: it reads
+//! `/proc`. For a scale it then lets librosa split the same 180 s into harmonic and
+//! percussive parts by median filters, which is one of the cues used here, if
+//! `STEMS_BENCH_PYTHON` names a Python that has librosa:
 //!
 //! ```sh
 //! python3 -m venv venv && venv/bin/pip install librosa
@@ -47,7 +47,7 @@ fn main() {
     }
 }
 
-/// Separates that many seconds of music, says what it took, and returns the CPU seconds.
+/// Separates that many seconds of music, prints what it took, and returns the CPU seconds.
 fn measure(seconds: usize) -> f64 {
     let (cpu, wall) = (cpu_seconds(), Instant::now());
     separate(seconds);
@@ -112,15 +112,15 @@ fn librosa(python: &std::ffi::OsStr) -> f64 {
     let out = Command::new(python).args(["-c", HPSS, &path]).output();
     let out = out.unwrap();
     std::fs::remove_file(path).unwrap();
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{}: {said}", python.display());
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{}: {stderr}", python.display());
     String::from_utf8_lossy(&out.stdout).trim().parse().unwrap()
 }
 
 /// Tones, a gliding voice and hits of noise, never twice the same.
 #[derive(Default)]
 struct Music {
-    at: usize,
+    position: usize,
     state: u32,
     phases: [f32; 3],
 }
@@ -129,8 +129,8 @@ impl Music {
     fn second(&mut self) -> [Vec<f32>; 2] {
         let mut sides = [Vec::new(), Vec::new()];
         for _ in 0..RATE {
-            let t = self.at as f32 / RATE as f32;
-            self.at += 1;
+            let t = self.position as f32 / RATE as f32;
+            self.position += 1;
             let note = [220.0, 262.0, 294.0, 330.0, 247.0][(t * 1.7) as usize % 5];
             let voice = note * (1.0 + 0.02 * (t * 33.0).sin());
             for (phase, hz) in self.phases.iter_mut().zip([voice, note / 4.0, note * 1.5]) {
@@ -154,7 +154,7 @@ impl Music {
 /// User and system time of this process so far.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    // The program's name, in brackets, may hold spaces; the times are 12 and 13 fields behind it.
+    // The program's name, in brackets, may hold spaces; the times are fields 12 and 13 after it.
     let fields: Vec<&str> = stat
         .rsplit(')')
         .next()

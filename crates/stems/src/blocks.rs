@@ -1,9 +1,10 @@
 //! The block separator: long clips in blocks of 24 seconds, at any rate, so that memory stays constant.
 //!
-//! A block is cut out, resampled to the analysis rate, separated, resampled back, and cross-faded
-//! with its neighbours over three seconds. Every block has the full length, even if less of it is
-//! used: the cues compare moments, and more of them are better. The estimates need not sum to
-//! anything: remainders are subtracted from the mix, sample by sample, as the last step.
+//! Each block is cut out, resampled to the analysis rate, separated, resampled back, and
+//! cross-faded with its neighbours over three seconds. Every block has the full length, even if
+//! less of it is used: the cues compare moments, and more moments give better cues. The estimates
+//! need not sum to anything: remainders are subtracted from the mix, sample by sample, as the last
+//! step.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -41,7 +42,7 @@ const OVERLAP_SECONDS: usize = 3;
 /// ```
 pub struct BlockSeparator {
     shape: ClipShape,
-    wanted: Vec<Stem>,
+    stems: Vec<Stem>,
     needed: [bool; ESTIMATED],
     blocks: VecDeque<ClipBlock>,
     count: usize,
@@ -52,20 +53,20 @@ pub struct BlockSeparator {
 }
 
 impl BlockSeparator {
-    /// Prepares to make the `wanted` stems.
-    pub fn new(shape: ClipShape, wanted: &[Stem]) -> Result<Self, SeparateError> {
+    /// Prepares to make these stems.
+    pub fn new(shape: ClipShape, stems: &[Stem]) -> Result<Self, SeparateError> {
         shape.check()?;
-        check_offered(wanted, &Stem::BUILT_IN)?;
-        let needed = needed(wanted);
+        check_offered(stems, &Stem::BUILT_IN)?;
+        let needed = needed_estimates(stems);
         let blocks = cut(shape.frames, shape.rate as usize);
         Ok(Self {
             shape,
-            wanted: wanted.to_vec(),
+            stems: stems.to_vec(),
             needed,
             count: blocks.len(),
             blocks: blocks.into(),
             mix: vec![Vec::new(); shape.channels],
-            tails: needed.map(|is| vec![Vec::new(); if is { shape.channels } else { 0 }]),
+            tails: needed.map(|is_needed| vec![Vec::new(); if is_needed { shape.channels } else { 0 }]),
         })
     }
 
@@ -76,8 +77,8 @@ impl BlockSeparator {
         control: &mut SeparationControl<'_>,
         write: &mut StemSink<'_>,
     ) -> Result<(), SeparateError> {
-        let whole = |block: &ClipBlock| self.mix[0].len() >= block.end - block.start;
-        if !self.blocks.front().is_some_and(whole) {
+        let is_complete = |block: &ClipBlock| self.mix[0].len() >= block.end - block.start;
+        if !self.blocks.front().is_some_and(is_complete) {
             return Ok(());
         }
         let Some(block) = self.blocks.pop_front() else {
@@ -94,14 +95,14 @@ impl BlockSeparator {
         let mut parts = if self.shape.peak < 1e-25 {
             let silence = vec![vec![0.0; block.end - block.start]; self.shape.channels];
             self.needed
-                .map(|is| if is { silence.clone() } else { Vec::new() })
+                .map(|is_needed| if is_needed { silence.clone() } else { Vec::new() })
         } else {
             estimate(&self.mix, self.shape, self.needed, stop, &mut report)?
         };
         // The analysed block is cut to the part that is used. The last block's tail is added to its
         // beginning, and its own end waits for the next block.
         let lead = block.from - block.start;
-        let done = block.to - block.from - block.fade_out;
+        let finished = block.to - block.from - block.fade_out;
         for (part, tail) in parts
             .iter_mut()
             .flatten()
@@ -112,9 +113,9 @@ impl BlockSeparator {
             block.fade(part);
             part.iter_mut().zip(tail.iter()).for_each(|(x, y)| *x += y);
             tail.clear();
-            tail.extend(part.drain(done..));
+            tail.extend(part.drain(finished..));
         }
-        self.write(&parts, lead..lead + done, write)?;
+        self.write(&parts, lead..lead + finished, write)?;
         // The next block begins inside this one, so only what lies before that is dropped.
         let next = self.blocks.front().map_or(block.end, |next| next.start);
         self.mix.iter_mut().for_each(|c| {
@@ -123,12 +124,12 @@ impl BlockSeparator {
         Ok(())
     }
 
-    /// Writes every wanted stem; remainders are subtracted from the mix, in which `parts` start at
-    /// `place`.
+    /// Writes every requested stem; remainders are subtracted from the mix, in which `parts` cover
+    /// `range`.
     fn write(
         &self,
         parts: &StemEstimates,
-        place: Range<usize>,
+        range: Range<usize>,
         write: &mut StemSink<'_>,
     ) -> Result<(), SeparateError> {
         let [vocals, drums, bass] = parts;
@@ -136,16 +137,16 @@ impl BlockSeparator {
         // error of analysis, scaling and resampling ends up in it, so the sum stays the mix.
         let without = |parts: &[&Vec<Vec<f32>>]| -> Vec<Vec<f32>> {
             let channels = self.mix.iter().enumerate().map(|(c, mix)| {
-                let mut left = mix[place.clone()].to_vec();
+                let mut remainder = mix[range.clone()].to_vec();
                 for part in parts {
-                    left.iter_mut().zip(&part[c]).for_each(|(x, y)| *x -= y);
+                    remainder.iter_mut().zip(&part[c]).for_each(|(x, y)| *x -= y);
                 }
-                left
+                remainder
             });
             channels.collect()
         };
-        for (number, stem) in self.wanted.iter().enumerate() {
-            let go_on = match stem {
+        for (number, stem) in self.stems.iter().enumerate() {
+            let should_continue = match stem {
                 Stem::Vocals => write(number, vocals),
                 Stem::Drums => write(number, drums),
                 Stem::Bass => write(number, bass),
@@ -153,7 +154,7 @@ impl BlockSeparator {
                 // INVARIANT: `new` accepted no other stem than the instrumental.
                 _ => write(number, &without(&[vocals])),
             };
-            if !go_on {
+            if !should_continue {
                 return Err(SeparateError::Cancelled);
             }
         }
@@ -169,17 +170,17 @@ impl SeparationEngine for BlockSeparator {
         write: &mut StemSink<'_>,
     ) -> Result<(), SeparateError> {
         let available = samples.first().map_or(0, Vec::len);
-        let mut at = 0;
-        while at < available {
+        let mut start = 0;
+        while start < available {
             let Some(block) = self.blocks.front() else {
                 break;
             };
             let missing = block.end - block.start - self.mix[0].len();
-            let end = available.min(at + missing);
-            for (mix, new) in self.mix.iter_mut().zip(samples) {
-                mix.extend(new[at..end].iter().map(|&x| finite(x)));
+            let end = available.min(start + missing);
+            for (mix, channel) in self.mix.iter_mut().zip(samples) {
+                mix.extend(channel[start..end].iter().map(|&x| finite(x)));
             }
-            at = end;
+            start = end;
             self.separate_next_block(control, write)?;
         }
         Ok(())
@@ -200,14 +201,14 @@ impl SeparationEngine for BlockSeparator {
     }
 }
 
-fn needed(wanted: &[Stem]) -> [bool; ESTIMATED] {
+fn needed_estimates(stems: &[Stem]) -> [bool; ESTIMATED] {
     // `other` is the remainder of all three, so it needs all of them.
-    let has = |stem| wanted.contains(&stem);
-    let other = has(Stem::Other);
+    let is_wanted = |stem| stems.contains(&stem);
+    let other = is_wanted(Stem::Other);
     [
-        has(Stem::Vocals) || has(Stem::Instrumental) || other,
-        has(Stem::Drums) || other,
-        has(Stem::Bass) || other,
+        is_wanted(Stem::Vocals) || is_wanted(Stem::Instrumental) || other,
+        is_wanted(Stem::Drums) || other,
+        is_wanted(Stem::Bass) || other,
     ]
 }
 
@@ -226,7 +227,7 @@ fn estimate(
     let scaled = mix.iter().map(|c| c.iter().map(|x| x * gain).collect());
     let scaled: Vec<Vec<f32>> = scaled.collect();
     let frames = length as u64 * u64::from(RATE) / u64::from(rate);
-    // One channel at a time, so that cancellation is noticed in between.
+    // One channel at a time, with a check for cancellation before each.
     let convert = |channel: &Vec<f32>, from: u32, to: u32, frames: usize| {
         stop.check()?;
         Ok(resample(channel, from, to, frames))
@@ -238,17 +239,17 @@ fn estimate(
         .collect::<Result<Vec<_>, _>>()?;
     drop(scaled);
     let parts = engine::separate(&analysed, needed, stop, report)?;
-    let mut back = StemEstimates::default();
-    for (back, part) in back.iter_mut().zip(parts) {
+    let mut estimates = StemEstimates::default();
+    for (estimate, part) in estimates.iter_mut().zip(parts) {
         for channel in &part {
             let mut channel = convert(channel, RATE, rate, length)?;
             for x in &mut channel {
                 *x = finite(*x / gain);
             }
-            back.push(channel);
+            estimate.push(channel);
         }
     }
-    Ok(back)
+    Ok(estimates)
 }
 
 /// A stretch of the clip, in samples.
@@ -301,8 +302,8 @@ fn cut(frames: usize, rate: usize) -> Vec<ClipBlock> {
             let (from, to) = (i * step, frames.min((i + 1) * step + overlap));
             // The rest of the fixed length is context, half of it on each side where the clip has
             // that much.
-            let around = block - (to - from);
-            let start = from.saturating_sub(around / 2).min(frames - block);
+            let context = block - (to - from);
+            let start = from.saturating_sub(context / 2).min(frames - block);
             ClipBlock {
                 start,
                 end: start + block,
@@ -344,8 +345,8 @@ mod tests {
 
     #[test]
     fn only_what_is_wanted_is_computed() {
-        assert_eq!(needed(&[Stem::Instrumental]), [true, false, false]);
-        assert_eq!(needed(&[Stem::Other]), [true; 3]);
-        assert_eq!(needed(&[Stem::Bass]), [false, false, true]);
+        assert_eq!(needed_estimates(&[Stem::Instrumental]), [true, false, false]);
+        assert_eq!(needed_estimates(&[Stem::Other]), [true; 3]);
+        assert_eq!(needed_estimates(&[Stem::Bass]), [false, false, true]);
     }
 }

@@ -33,7 +33,7 @@ pub enum EncodeError {
     /// Writing failed.
     #[error("the FLAC file could not be written: {0}")]
     Write(#[from] std::io::Error),
-    /// Writing failed; WAV's size field ends at 4 GiB.
+    /// Writing failed; a WAV file can hold at most 4 GiB.
     #[error("the WAV file could not be written: {0}")]
     Wav(#[from] hound::Error),
 }
@@ -50,10 +50,10 @@ pub fn flac24(audio: &Audio) -> Result<Vec<u8>, EncodeError> {
 
 /// Writes a 24-bit FLAC file from samples that arrive piece by piece, holding one block.
 pub struct FlacWriter<W> {
-    to: W,
+    output: W,
     rate: u32,
-    usual: Verified<Encoder>,
-    plain: Verified<Encoder>,
+    default_config: Verified<Encoder>,
+    uncompressed_config: Verified<Encoder>,
     info: Stream,
     frame: (FrameBuf, Context),
     block: SampleBlock,
@@ -61,17 +61,17 @@ pub struct FlacWriter<W> {
 }
 
 impl<W: Write + Seek> FlacWriter<W> {
-    /// Starts a file at the start of `to`.
-    pub fn new(to: W, rate: u32, channels: usize) -> Result<Self, EncodeError> {
+    /// Starts a file at the start of `output`.
+    pub fn new(output: W, rate: u32, channels: usize) -> Result<Self, EncodeError> {
         if channels > 8 {
             return Err(EncodeError::Channels(channels));
         }
         if rate > MAX_RATE {
             return Err(EncodeError::Rate(rate));
         }
-        let mut plain = Encoder::default();
-        plain.subframe_coding.use_fixed = false;
-        plain.subframe_coding.use_lpc = false;
+        let mut uncompressed_config = Encoder::default();
+        uncompressed_config.subframe_coding.use_fixed = false;
+        uncompressed_config.subframe_coding.use_lpc = false;
         let block = SampleBlock {
             rate,
             channels,
@@ -81,12 +81,14 @@ impl<W: Write + Seek> FlacWriter<W> {
         let sizes = info.stream_info_mut().set_block_sizes(BLOCK, BLOCK);
         sizes.map_err(flac_error)?;
         let mut writer = Self {
-            to,
+            output,
             rate,
-            usual: Encoder::default()
+            default_config: Encoder::default()
                 .into_verified()
                 .map_err(|(_, e)| flac_error(e))?,
-            plain: plain.into_verified().map_err(|(_, e)| flac_error(e))?,
+            uncompressed_config: uncompressed_config
+                .into_verified()
+                .map_err(|(_, e)| flac_error(e))?,
             frame: (
                 FrameBuf::with_size(channels, BLOCK).map_err(flac_error)?,
                 Context::new(BITS, channels),
@@ -102,8 +104,8 @@ impl<W: Write + Seek> FlacWriter<W> {
 
     /// Adds the next samples of every channel.
     pub fn push(&mut self, samples: &[Vec<f32>]) -> Result<(), EncodeError> {
-        for at in 0..samples.first().map_or(0, Vec::len) {
-            let values = samples.iter().map(|channel| to_24_bits(channel[at]));
+        for i in 0..samples.first().map_or(0, Vec::len) {
+            let values = samples.iter().map(|channel| to_24_bits(channel[i]));
             self.block.samples.extend(values);
             if self.block.samples.len() >= BLOCK * self.block.channels {
                 self.write_block()?;
@@ -122,9 +124,9 @@ impl<W: Write + Seek> FlacWriter<W> {
         let info = self.info.stream_info_mut();
         info.set_md5_digest(&self.frame.1.md5_digest());
         info.set_total_samples(total);
-        self.to.rewind()?;
+        self.output.rewind()?;
         self.write_header()?;
-        Ok(self.to.flush()?)
+        Ok(self.output.flush()?)
     }
 
     fn write_header(&mut self) -> Result<(), EncodeError> {
@@ -132,7 +134,7 @@ impl<W: Write + Seek> FlacWriter<W> {
         self.info.write(&mut bits).map_err(flac_error)?;
         let mut bytes = bits.into_inner();
         correct_header(&mut bytes, self.rate);
-        Ok(self.to.write_all(&bytes)?)
+        Ok(self.output.write_all(&bytes)?)
     }
 
     /// Encodes a block, possibly a short last one. The encoder's search may also fail in other ways
@@ -150,14 +152,14 @@ impl<W: Write + Seek> FlacWriter<W> {
             let info = self.info.stream_info();
             flacenc::encode_fixed_size_frame(config, samples, number, info).map_err(flac_error)
         };
-        let mut frame = encode(&self.usual)?;
+        let mut frame = encode(&self.default_config)?;
         if frame.count_bits() > count * channels * BITS + FRAME_OVERHEAD {
-            frame = encode(&self.plain)?;
+            frame = encode(&self.uncompressed_config)?;
         }
         self.info.stream_info_mut().update_frame_info(&frame);
         self.bits.clear();
         frame.write(&mut self.bits).map_err(flac_error)?;
-        Ok(self.to.write_all(self.bits.as_slice())?)
+        Ok(self.output.write_all(self.bits.as_slice())?)
     }
 }
 
@@ -168,7 +170,7 @@ fn flac_error(error: impl std::fmt::Display) -> EncodeError {
 /// Bits of a sample.
 const BITS: usize = 24;
 
-/// Samples to a block. An odd number, because the encoder splits even blocks for its search of code
+/// Samples per block. An odd number, because the encoder splits even blocks for its search of code
 /// lengths and adds the parts' costs up in 32 bits: in a loud block of 24-bit noise the sum wraps,
 /// and the code with the most bits looks like the one with the fewest.
 const BLOCK: usize = 4_095;
@@ -192,9 +194,9 @@ pub fn wav32f(audio: &Audio) -> Result<Vec<u8>, EncodeError> {
     }
     let mut file = Cursor::new(Vec::with_capacity(size + WAV_HEADER_ROOM));
     let mut writer = hound::WavWriter::new(&mut file, spec)?;
-    for at in 0..audio.frames() {
+    for i in 0..audio.frames() {
         for channel in audio.channels() {
-            writer.write_sample(channel[at])?;
+            writer.write_sample(channel[i])?;
         }
     }
     writer.finalize()?;
@@ -203,7 +205,7 @@ pub fn wav32f(audio: &Audio) -> Result<Vec<u8>, EncodeError> {
 
 const WAV_HEADER_ROOM: usize = 128;
 
-/// The highest rate that the format can say.
+/// The highest rate that the format can express.
 const MAX_RATE: u32 = 655_350;
 
 /// The encoder refuses rates above 96 kHz, and it writes a rate into each frame under a checksum.
@@ -250,10 +252,10 @@ impl Source for SampleBlock {
         }
     }
 
-    fn read_samples<F: Fill>(&mut self, _: usize, to: &mut F) -> Result<usize, SourceError> {
+    fn read_samples<F: Fill>(&mut self, _: usize, buffer: &mut F) -> Result<usize, SourceError> {
         let count = self.samples.len() / self.channels.max(1);
         if count > 0 {
-            to.fill_interleaved(&self.samples)?;
+            buffer.fill_interleaved(&self.samples)?;
             self.samples.clear();
         }
         Ok(count)
@@ -320,11 +322,11 @@ mod tests {
             for level in [1.0, 0.3, 1e-4, 0.0] {
                 let audio = noise(rate, channels, frames, level);
                 let file = flac24(&audio).unwrap();
-                let back = decode(&file, &DecodeLimits::default()).unwrap();
-                assert_eq!(back.format, AudioFormat::Flac);
-                assert_eq!(back.audio.rate(), rate);
+                let decoded = decode(&file, &DecodeLimits::default()).unwrap();
+                assert_eq!(decoded.format, AudioFormat::Flac);
+                assert_eq!(decoded.audio.rate(), rate);
                 assert_eq!(
-                    steps(&back.audio),
+                    steps(&decoded.audio),
                     steps(&audio),
                     "{rate} {channels} {frames} {level}"
                 );
@@ -339,8 +341,8 @@ mod tests {
             .map(|i| if i / 7 % 2 == 0 { 1.0 } else { -1.0 })
             .collect();
         let audio = Audio::new(44_100, vec![wave]).unwrap();
-        let back = decode(&flac24(&audio).unwrap(), &DecodeLimits::default()).unwrap();
-        assert_eq!(steps(&back.audio), steps(&audio));
+        let decoded = decode(&flac24(&audio).unwrap(), &DecodeLimits::default()).unwrap();
+        assert_eq!(steps(&decoded.audio), steps(&audio));
     }
 
     #[test]
@@ -348,8 +350,8 @@ mod tests {
         // Bursts that die away, whose low bits are empty as in 16-bit recordings, and jumps.
         for half_life in [100.0, 1_000.0, 10_000.0] {
             let mut channels = noise(44_100, 2, 44_100, 0.4).into_channels();
-            for (at, x) in channels.iter_mut().flat_map(|c| c.iter_mut().enumerate()) {
-                let age = f32::from(u16::try_from(at % 22_050).unwrap());
+            for (i, x) in channels.iter_mut().flat_map(|c| c.iter_mut().enumerate()) {
+                let age = f32::from(u16::try_from(i % 22_050).unwrap());
                 let level = 0.5f32.powf(age / half_life);
                 *x = (*x * level * 32_768.0).round() / 32_768.0;
             }
@@ -359,23 +361,23 @@ mod tests {
                 let file = flac24(&audio).unwrap();
                 let longest = 3 * audio.channels().len() * 44_100 + 1_000;
                 assert!(file.len() < longest, "{} bytes", file.len());
-                let back = decode(&file, &DecodeLimits::default()).unwrap();
-                assert_eq!(steps(&back.audio), steps(&audio));
+                let decoded = decode(&file, &DecodeLimits::default()).unwrap();
+                assert_eq!(steps(&decoded.audio), steps(&audio));
             }
         }
     }
 
     #[test]
-    fn clips_and_forgives() {
+    fn clips_loud_values_and_silences_nan() {
         let audio = Audio::new(8_000, vec![vec![2.0, -2.0, f32::NAN, f32::INFINITY]]).unwrap();
-        let back = decode(&flac24(&audio).unwrap(), &DecodeLimits::default()).unwrap();
-        assert_eq!(steps(&back.audio), [[8_388_607, -8_388_608, 0, 8_388_607]]);
+        let decoded = decode(&flac24(&audio).unwrap(), &DecodeLimits::default()).unwrap();
+        assert_eq!(steps(&decoded.audio), [[8_388_607, -8_388_608, 0, 8_388_607]]);
     }
 
     #[test]
     fn refuses_what_does_not_fit() {
-        let none = Audio::new(8_000, vec![vec![]]).unwrap();
-        assert!(matches!(flac24(&none), Err(EncodeError::NoAudio)));
+        let empty = Audio::new(8_000, vec![vec![]]).unwrap();
+        assert!(matches!(flac24(&empty), Err(EncodeError::NoAudio)));
         assert!(matches!(
             flac24(&noise(8_000, 9, 4, 0.1)),
             Err(EncodeError::Channels(9))
@@ -389,7 +391,7 @@ mod tests {
     #[test]
     fn float_wav_is_exact() {
         let audio = noise(22_050, 3, 777, 1.7);
-        let back = decode(&wav32f(&audio).unwrap(), &DecodeLimits::default()).unwrap();
-        assert_eq!((back.audio, back.format), (audio, AudioFormat::Wav));
+        let decoded = decode(&wav32f(&audio).unwrap(), &DecodeLimits::default()).unwrap();
+        assert_eq!((decoded.audio, decoded.format), (audio, AudioFormat::Wav));
     }
 }

@@ -1,7 +1,7 @@
 //! The separation of one block at the analysis rate: estimates of vocals, drums and bass.
 //!
 //! It wires the stages together: transform, cues, shares, Wiener filter, inverse transform. It
-//! knows nothing of other rates, of long clips, or of the exact sums that come afterwards.
+//! knows nothing about other rates, long clips, or the exact sums that come afterwards.
 
 use realfft::num_complex::Complex32;
 
@@ -26,10 +26,10 @@ const DIFFUSE_SHARE: f32 = 0.01;
 pub(crate) type StemEstimates = [Vec<Vec<f32>>; ESTIMATED];
 
 /// Separates `channels` of equal length, scaled to about full scale. One and two channels go
-/// through the Wiener filter; more are split by the shares that their stereo fold-down got.
+/// through the Wiener filter; more are split by the shares of their stereo fold-down.
 pub(crate) fn separate(
     channels: &[Vec<f32>],
-    wanted: [bool; ESTIMATED],
+    requested: [bool; ESTIMATED],
     stop: CancelCheck<'_>,
     report: &mut dyn FnMut(f32),
 ) -> Result<StemEstimates, WorkCancelled> {
@@ -57,7 +57,7 @@ pub(crate) fn separate(
         shares: &shares,
         spatial,
     };
-    let estimates = splitter.run(wanted, stop)?;
+    let estimates = splitter.run(requested, stop)?;
     report(1.0);
     Ok(estimates)
 }
@@ -80,12 +80,12 @@ const RUN: usize = 64;
 impl ShareSplitter<'_> {
     fn run(
         &self,
-        wanted: [bool; ESTIMATED],
+        requested: [bool; ESTIMATED],
         stop: CancelCheck<'_>,
     ) -> Result<StemEstimates, WorkCancelled> {
         let samples = self.channels.first().map_or(0, Vec::len);
         let frames = MAIN.frames(samples);
-        let stems: Vec<usize> = (0..ESTIMATED).filter(|s| wanted[*s]).collect();
+        let stems: Vec<usize> = (0..ESTIMATED).filter(|s| requested[*s]).collect();
         let runs = map(frames.div_ceil(RUN), stop, |run| {
             self.frames(run * RUN..frames.min((run + 1) * RUN), &stems)
         })?;
@@ -107,20 +107,20 @@ impl ShareSplitter<'_> {
 
     /// The sound of some frames: for each stem and channel, the result of overlap-add.
     fn frames(&self, range: std::ops::Range<usize>, stems: &[usize]) -> Vec<Vec<f32>> {
-        let count = self.channels.len();
+        let channel_count = self.channels.len();
         let mut sounds =
-            vec![vec![0.0; self.stft.output_samples(range.len())]; stems.len() * count];
-        let mut split = vec![vec![Complex32::default(); MAIN_BINS]; STEMS * count];
-        for (at, t) in range.enumerate() {
+            vec![vec![0.0; self.stft.output_samples(range.len())]; stems.len() * channel_count];
+        let mut split = vec![vec![Complex32::default(); MAIN_BINS]; STEMS * channel_count];
+        for (index, t) in range.enumerate() {
             match &self.spatial {
                 Some(wiener) => self.split_spatially(wiener, t, &mut split),
                 None => self.split_by_shares(t, &mut split),
             }
             for (i, stem) in stems.iter().enumerate() {
-                for c in 0..count {
-                    let spectrum = &mut split[stem * count + c];
+                for c in 0..channel_count {
+                    let spectrum = &mut split[stem * channel_count + c];
                     self.stft
-                        .overlap_add(spectrum, at, &mut sounds[i * count + c]);
+                        .overlap_add(spectrum, index, &mut sounds[i * channel_count + c]);
                 }
             }
         }
@@ -128,27 +128,27 @@ impl ShareSplitter<'_> {
     }
 
     fn split_spatially(&self, wiener: &WienerFilter, t: usize, split: &mut [Vec<Complex32>]) {
-        let count = self.channels.len();
+        let channel_count = self.channels.len();
         let [left, right] = self.spectra;
         let (left, right) = (left.row(t), right.row(t));
         let shares: [&[f32]; STEMS] = std::array::from_fn(|stem| self.shares.stem(t, stem));
         for k in 0..MAIN_BINS {
             let stems = wiener.filter(k, [left[k], right[k]], shares.map(|s| s[k]));
             for (stem, bins) in stems.iter().enumerate() {
-                for (c, value) in bins.iter().enumerate().take(count) {
-                    split[stem * count + c][k] = *value;
+                for (c, value) in bins.iter().enumerate().take(channel_count) {
+                    split[stem * channel_count + c][k] = *value;
                 }
             }
         }
     }
 
     fn split_by_shares(&self, t: usize, split: &mut [Vec<Complex32>]) {
-        let count = self.channels.len();
+        let channel_count = self.channels.len();
         let mut spectrum = vec![Complex32::default(); MAIN_BINS];
         for (c, channel) in self.channels.iter().enumerate() {
             self.stft.frame(channel, t, &mut spectrum);
             for stem in 0..STEMS {
-                let out = &mut split[stem * count + c];
+                let out = &mut split[stem * channel_count + c];
                 for ((out, x), share) in
                     out.iter_mut().zip(&spectrum).zip(self.shares.stem(t, stem))
                 {
@@ -178,25 +178,25 @@ pub(crate) fn to_stereo(channels: &[Vec<f32>]) -> Vec<Vec<f32>> {
 /// frequencies, then rear and side, left before right (without the low ones below six).
 fn fold_down(channels: &[Vec<f32>]) -> [Vec<f32>; 2] {
     // 0.71 is the -3 dB with which ITU-R BS.775 mixes the centre and the surrounds into stereo.
-    let both = [0.71, 0.71];
-    let places: &[[f32; 2]] = match channels.len() {
+    let centre = [0.71, 0.71];
+    let gains: &[[f32; 2]] = match channels.len() {
         0..=2 => &[[1.0, 0.0], [0.0, 1.0]],
-        3 => &[[1.0, 0.0], [0.0, 1.0], both],
+        3 => &[[1.0, 0.0], [0.0, 1.0], centre],
         4 => &[[1.0, 0.0], [0.0, 1.0], [0.71, 0.0], [0.0, 0.71]],
-        5 => &[[1.0, 0.0], [0.0, 1.0], both, [0.71, 0.0], [0.0, 0.71]],
+        5 => &[[1.0, 0.0], [0.0, 1.0], centre, [0.71, 0.0], [0.0, 0.71]],
         7 => &[
             [1.0, 0.0],
             [0.0, 1.0],
-            both,
+            centre,
             [0.5, 0.5],
-            both,
+            centre,
             [0.71, 0.0],
             [0.0, 0.71],
         ],
         _ => &[
             [1.0, 0.0],
             [0.0, 1.0],
-            both,
+            centre,
             [0.5, 0.5],
             [0.71, 0.0],
             [0.0, 0.71],
@@ -209,10 +209,10 @@ fn fold_down(channels: &[Vec<f32>]) -> [Vec<f32>; 2] {
         [mono] => mono.clone(),
         _ => {
             let mut sum = vec![0.0; channels[0].len()];
-            for (channel, place) in channels.iter().zip(places) {
+            for (channel, gain) in channels.iter().zip(gains) {
                 sum.iter_mut()
                     .zip(channel)
-                    .for_each(|(s, x)| *s += place[side] * x);
+                    .for_each(|(s, x)| *s += gain[side] * x);
             }
             sum
         }

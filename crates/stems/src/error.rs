@@ -29,8 +29,8 @@ pub enum SeparateError {
 }
 
 /// Refuses stems that are not `offered`.
-pub(crate) fn check_offered(wanted: &[Stem], offered: &[Stem]) -> Result<(), SeparateError> {
-    match wanted.iter().find(|stem| !offered.contains(stem)) {
+pub(crate) fn check_offered(requested: &[Stem], offered: &[Stem]) -> Result<(), SeparateError> {
+    match requested.iter().find(|stem| !offered.contains(stem)) {
         None => Ok(()),
         Some(&stem) => Err(SeparateError::NotOffered {
             stem,

@@ -16,9 +16,9 @@
 //! # What it cannot do
 //!
 //! The engine is classical signal processing and two small nets, trained from scratch on songs that
-//! a program composed and rendered (see `training/README.md`): no recording and no pretrained
-//! weight is in it. Stems bleed into each other audibly, and a mono mix loses the strongest cue,
-//! its stereo image. It does not distinguish guitar, keys, strings, brass, synths or backing
+//! a program composed and rendered (see `training/README.md`). It contains no recordings and
+//! no pretrained weights. Stems bleed into each other audibly, and a mono mix loses the strongest
+//! cue, its stereo image. It does not distinguish guitar, keys, strings, brass, synths or backing
 //! vocals, because no cue used here does; they all stay in `other`. With the feature `onnx`, models
 //! of the operator that do better run in its place.
 //!
@@ -37,8 +37,9 @@
 //! use stems::{Audio, SeparationControl, Stem};
 //!
 //! let mix = Audio::new(44_100, vec![vec![0.1; 4_410]; 2])?;
-//! let made = stems::separate(&mix, &[Stem::Vocals, Stem::Instrumental], SeparationControl::default())?;
-//! assert_eq!(made[0].1.frames(), mix.frames());
+//! let wanted = [Stem::Vocals, Stem::Instrumental];
+//! let stems = stems::separate(&mix, &wanted, SeparationControl::default())?;
+//! assert_eq!(stems[0].1.frames(), mix.frames());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -75,7 +76,7 @@ pub use control::SeparationControl;
 pub use decode::{AudioFormat, DecodeError, DecodeLimits, DecodedAudio, decode};
 pub use encode::EncodeError;
 pub use error::SeparateError;
-pub use separate::{rest, separate};
+pub use separate::{mix_without, separate};
 pub use separation::{SeparationEngine, StemSink};
 pub use shape::ClipShape;
 pub use stem::Stem;

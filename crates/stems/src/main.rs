@@ -12,7 +12,7 @@ use stems::decode::{self, AudioScan, Recording};
 use stems::{BlockSeparator, ClipShape, DecodeLimits, SeparationControl, SeparationEngine, Stem};
 
 // With the system's allocator, large planes that were freed between used ones stay in memory, and a
-// run takes a third more of it.
+// run needs a third more of it.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -23,8 +23,8 @@ Usage: stems SONG OUTDIR [--stems LIST] [--model FILE]
 
 SONG is a WAV, FLAC, MP3, AAC, M4A or Ogg Vorbis file of at most 15 minutes. Each stem is written
 to OUTDIR/<stem>.wav as 32-bit float with the song's rate, length and channels. The stems vocals,
-drums, bass and other sum to the song, and so do vocals and instrumental; with a model, what it
-tells apart and other do.
+drums, bass and other sum to the song, and so do vocals and instrumental; with a model, its stems
+and other do.
 
 Options:
   --stems LIST   stems to write, separated by commas, out of vocals, drums, bass, other and
@@ -38,19 +38,19 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.
 ";
 
 fn main() -> ExitCode {
-    let (code, words) = match CommandLine::read(std::env::args_os().skip(1)) {
-        Ok(Some(order)) => match run(&order) {
+    let (code, message) = match CommandLine::read(std::env::args_os().skip(1)) {
+        Ok(Some(arguments)) => match run(&arguments) {
             Ok(()) => return ExitCode::SUCCESS,
             Err(reason) => (1, format!("stems: {reason}\n")),
         },
         Ok(None) => {
-            // If standard output is closed, the reader has seen all it wanted.
+            // A reader may close standard output early; that is no failure.
             let _ = std::io::stdout().lock().write_all(HELP.as_bytes());
             return ExitCode::SUCCESS;
         }
         Err(reason) => (2, format!("stems: {reason}\nTry 'stems --help'.\n")),
     };
-    let _ = std::io::stderr().lock().write_all(words.as_bytes());
+    let _ = std::io::stderr().lock().write_all(message.as_bytes());
     ExitCode::from(code)
 }
 
@@ -65,44 +65,44 @@ struct CommandLine {
 
 impl CommandLine {
     /// `None` if help is requested.
-    fn read(words: impl Iterator<Item = OsString>) -> Result<Option<Self>, String> {
-        let mut words = words.peekable();
+    fn read(arguments: impl Iterator<Item = OsString>) -> Result<Option<Self>, String> {
+        let mut arguments = arguments.peekable();
         let (mut paths, mut list, mut model, mut only_paths) = (Vec::new(), None, None, false);
-        while let Some(word) = words.next() {
-            match word.to_str() {
+        while let Some(argument) = arguments.next() {
+            match argument.to_str() {
                 Some("-h" | "--help") if !only_paths => return Ok(None),
                 Some("--") if !only_paths => only_paths = true,
                 Some("--stems") if !only_paths => {
-                    let given = words.next();
-                    let given = given.ok_or("--stems needs a list, such as vocals,drums")?;
-                    list = Some(given.to_string_lossy().into_owned());
+                    let value = arguments.next();
+                    let value = value.ok_or("--stems needs a list, such as vocals,drums")?;
+                    list = Some(value.to_string_lossy().into_owned());
                 }
                 Some("--model") if !only_paths => {
                     model = Some(
-                        words
+                        arguments
                             .next()
                             .ok_or("--model needs a manifest's file")?
                             .into(),
                     );
                 }
-                Some(word) if !only_paths && word.starts_with("--stems=") => {
-                    list = Some(word["--stems=".len()..].to_owned());
+                Some(option) if !only_paths && option.starts_with("--stems=") => {
+                    list = Some(option["--stems=".len()..].to_owned());
                 }
-                Some(word) if !only_paths && word.starts_with("--model=") => {
-                    model = Some(word["--model=".len()..].into());
+                Some(option) if !only_paths && option.starts_with("--model=") => {
+                    model = Some(option["--model=".len()..].into());
                 }
-                Some(word) if !only_paths && word.starts_with('-') && word.len() > 1 => {
-                    return Err(format!("there is no option '{word}'"));
+                Some(option) if !only_paths && option.starts_with('-') && option.len() > 1 => {
+                    return Err(format!("there is no option '{option}'"));
                 }
-                _ => paths.push(PathBuf::from(word)),
+                _ => paths.push(PathBuf::from(argument)),
             }
         }
-        let known = if model.is_some() {
+        let allowed = if model.is_some() {
             &Stem::ALL[..]
         } else {
             &Stem::BUILT_IN
         };
-        let stems = list.map(|list| list_of_stems(&list, known)).transpose()?;
+        let stems = list.map(|list| list_of_stems(&list, allowed)).transpose()?;
         let [song, folder] = <[PathBuf; 2]>::try_from(paths).map_err(|paths| {
             format!(
                 "a song and a folder are needed, and {} paths were given",
@@ -118,14 +118,14 @@ impl CommandLine {
     }
 }
 
-fn list_of_stems(list: &str, known: &[Stem]) -> Result<Vec<Stem>, String> {
+fn list_of_stems(list: &str, allowed: &[Stem]) -> Result<Vec<Stem>, String> {
     let mut stems = Vec::new();
     for name in list.split(',').filter(|name| !name.trim().is_empty()) {
-        let found = Stem::parse(name).filter(|stem| known.contains(stem));
-        let stem = found.ok_or_else(|| {
-            let known: Vec<_> = known.iter().map(|stem| stem.name()).collect();
-            let known = known.join(", ");
-            format!("there is no stem '{}', only {known}", name.trim())
+        let stem = Stem::parse(name).filter(|stem| allowed.contains(stem));
+        let stem = stem.ok_or_else(|| {
+            let names: Vec<_> = allowed.iter().map(|stem| stem.name()).collect();
+            let names = names.join(", ");
+            format!("there is no stem '{}', only {names}", name.trim())
         })?;
         if !stems.contains(&stem) {
             stems.push(stem);
@@ -138,27 +138,27 @@ fn list_of_stems(list: &str, known: &[Stem]) -> Result<Vec<Stem>, String> {
     }
 }
 
-fn run(order: &CommandLine) -> Result<(), String> {
+fn run(arguments: &CommandLine) -> Result<(), String> {
     let started = Instant::now();
-    let named =
+    let with_path =
         |path: &Path, reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
-    let recording = Recording::open(&order.song).map_err(|e| named(&order.song, &e))?;
+    let recording = Recording::open(&arguments.song).map_err(|e| with_path(&arguments.song, &e))?;
     let limits = DecodeLimits {
         max_bytes: usize::MAX, // the samples are never all in memory
         ..DecodeLimits::default()
     };
-    let scan = decode::scan(&recording, &limits).map_err(|e| named(&order.song, &e))?;
-    let (mut engine, stems) = engine(order, scan.shape)?;
+    let scan = decode::scan(&recording, &limits).map_err(|e| with_path(&arguments.song, &e))?;
+    let (mut engine, stems) = engine(arguments, scan.shape)?;
     // Before the work, because a folder that cannot be made should not cost a minute.
-    std::fs::create_dir_all(&order.folder).map_err(|e| named(&order.folder, &e))?;
+    std::fs::create_dir_all(&arguments.folder).map_err(|e| with_path(&arguments.folder, &e))?;
     let files = stems.iter().map(|stem| {
-        let path = order.folder.join(format!("{stem}.wav"));
+        let path = arguments.folder.join(format!("{stem}.wav"));
         StemFile::create(path, scan.shape)
     });
     let mut files = files.collect::<Result<Vec<_>, _>>()?;
     let energy = separate(&recording, &limits, &scan, &mut *engine, &mut files)
-        .map_err(|reason| named(&order.song, &reason))?;
-    let mut lines = vec![heading(&order.song, &scan)];
+        .map_err(|reason| with_path(&arguments.song, &reason))?;
+    let mut lines = vec![heading(&arguments.song, &scan)];
     for (stem, file) in stems.iter().zip(files) {
         lines.push(file.finish(*stem, energy)?);
     }
@@ -172,20 +172,20 @@ fn run(order: &CommandLine) -> Result<(), String> {
 
 /// The requested engine, and the stems that it makes.
 fn engine(
-    order: &CommandLine,
+    arguments: &CommandLine,
     shape: ClipShape,
 ) -> Result<(Box<dyn SeparationEngine>, Vec<Stem>), String> {
-    if let Some(manifest) = &order.model {
-        return engine_of_model(order, manifest, shape);
+    if let Some(manifest) = &arguments.model {
+        return engine_of_model(arguments, manifest, shape);
     }
-    let stems = order.stems.clone().unwrap_or(Stem::BUILT_IN.to_vec());
+    let stems = arguments.stems.clone().unwrap_or(Stem::BUILT_IN.to_vec());
     let engine = BlockSeparator::new(shape, &stems).map_err(|e| e.to_string())?;
     Ok((Box::new(engine), stems))
 }
 
 #[cfg(feature = "onnx")]
 fn engine_of_model(
-    order: &CommandLine,
+    arguments: &CommandLine,
     manifest: &Path,
     shape: ClipShape,
 ) -> Result<(Box<dyn SeparationEngine>, Vec<Stem>), String> {
@@ -193,7 +193,7 @@ fn engine_of_model(
 
     let model = SeparationModel::open(manifest, &onnx::RuntimeOptions::default());
     let model = model.map_err(|e| format!("{}: {e}", manifest.display()))?;
-    let stems = order.stems.clone().unwrap_or(model.offered().to_vec());
+    let stems = arguments.stems.clone().unwrap_or(model.offered().to_vec());
     let engine =
         onnx::ModelSeparator::new(model.into(), shape, &stems).map_err(|e| e.to_string())?;
     Ok((Box::new(engine), stems))
@@ -217,10 +217,10 @@ fn separate(
     engine: &mut dyn SeparationEngine,
     files: &mut [StemFile],
 ) -> Result<f64, String> {
-    let terminal = std::io::stderr().is_terminal();
-    let mut progress = |part: f32| {
-        if terminal {
-            let (bar, percent) = (bar(part.into(), 40), part * 100.0);
+    let is_terminal = std::io::stderr().is_terminal();
+    let mut progress = |fraction: f32| {
+        if is_terminal {
+            let (bar, percent) = (bar(fraction.into(), 40), fraction * 100.0);
             let _ = write!(
                 std::io::stderr().lock(),
                 "\rseparating {bar:░<40} {percent:3.0} %"
@@ -231,31 +231,31 @@ fn separate(
         progress: &mut progress,
         cancelled: &|| false,
     };
-    let mut failed = None;
+    let mut write_error = None;
     let mut write = |stem: usize, piece: &[Vec<f32>]| match files[stem].write(piece) {
         Ok(()) => true,
         Err(reason) => {
-            failed = Some(reason);
+            write_error = Some(reason);
             false
         }
     };
-    let (mut ended, mut song) = (Ok(()), 0.0);
-    let mut take = |piece: &[Vec<f32>]| {
-        song += energy(piece.iter().flatten());
-        ended = engine.push(piece, &mut control, &mut write);
-        ended.is_ok()
+    let (mut result, mut song_energy) = (Ok(()), 0.0);
+    let mut separate_piece = |piece: &[Vec<f32>]| {
+        song_energy += energy(piece.iter().flatten());
+        result = engine.push(piece, &mut control, &mut write);
+        result.is_ok()
     };
-    decode::replay(recording, limits, scan, &mut take).map_err(|e| e.to_string())?;
-    if ended.is_ok() {
-        ended = engine.finish(&mut control, &mut write);
+    decode::replay(recording, limits, scan, &mut separate_piece).map_err(|e| e.to_string())?;
+    if result.is_ok() {
+        result = engine.finish(&mut control, &mut write);
     }
-    if terminal {
+    if is_terminal {
         // Wipes the line, which the table replaces.
         let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
     }
-    match (failed, ended) {
+    match (write_error, result) {
         (Some(reason), _) => Err(reason),
-        (None, ended) => ended.map(|()| song).map_err(|e| e.to_string()),
+        (None, result) => result.map(|()| song_energy).map_err(|e| e.to_string()),
     }
 }
 
@@ -263,7 +263,7 @@ fn energy<'a>(samples: impl Iterator<Item = &'a f32>) -> f64 {
     samples.map(|x| f64::from(*x).powi(2)).sum()
 }
 
-/// The format counts its bytes in 32 bits; a little is for the header.
+/// The format counts its bytes in 32 bits; the header needs a few of them.
 const MAX_WAV: usize = u32::MAX as usize - 1_024;
 
 /// A stem being written to a file, and its data for the table.
@@ -299,9 +299,9 @@ impl StemFile {
 
     fn write(&mut self, piece: &[Vec<f32>]) -> Result<(), String> {
         self.energy += energy(piece.iter().flatten());
-        for at in 0..piece.first().map_or(0, Vec::len) {
+        for i in 0..piece.first().map_or(0, Vec::len) {
             for channel in piece {
-                let x = channel[at];
+                let x = channel[i];
                 self.peak = self.peak.max(x.abs());
                 self.samples += 1;
                 let written = self.writer.write_sample(x);
@@ -311,8 +311,8 @@ impl StemFile {
         Ok(())
     }
 
-    /// Completes the file and describes it, relative to a song with this energy.
-    fn finish(self, stem: Stem, song: f64) -> Result<String, String> {
+    /// Completes the file and returns its line of the table; its energy is relative to the song's.
+    fn finish(self, stem: Stem, song_energy: f64) -> Result<String, String> {
         let written = self.writer.finalize();
         written.map_err(|e| format!("{}: {e}", self.path.display()))?;
         let decibels = |x: f64| {
@@ -322,14 +322,14 @@ impl StemFile {
                 "-inf".into()
             }
         };
-        let part = self.energy / song.max(1e-30);
+        let fraction = self.energy / song_energy.max(1e-30);
         Ok(format!(
             "  {:<13}{:>8}{:>9}{:>7.0} % {:<20} {}\n",
             stem.name(),
             decibels(self.peak.into()),
             decibels((self.energy / f64::from(self.samples.max(1))).sqrt()),
-            100.0 * part,
-            bar(part, 20),
+            100.0 * fraction,
+            bar(fraction, 20),
             self.path.display(),
         ))
     }
@@ -341,9 +341,9 @@ impl StemFile {
     clippy::cast_sign_loss,
     reason = "a few cells"
 )]
-fn bar(part: f64, cells: u8) -> String {
+fn bar(fraction: f64, cells: u8) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = (part.clamp(0.0, 1.0) * f64::from(cells) * 8.0).ceil() as usize;
+    let eighths = (fraction.clamp(0.0, 1.0) * f64::from(cells) * 8.0).ceil() as usize;
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }
 
@@ -365,10 +365,10 @@ fn heading(song: &Path, scan: &AudioScan) -> String {
     )
 }
 
-fn summary(shape: ClipShape, took: f64) -> String {
+fn summary(shape: ClipShape, elapsed: f64) -> String {
     let seconds = seconds(shape);
-    let factor = seconds / took.max(1e-9);
-    format!("\n{seconds:.1} s of sound in {took:.1} s: {factor:.1} times real time\n")
+    let factor = seconds / elapsed.max(1e-9);
+    format!("\n{seconds:.1} s of sound in {elapsed:.1} s: {factor:.1} times real time\n")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2^52")]

@@ -2,7 +2,7 @@
 //!
 //! Each column keeps its window sorted; a step takes the oldest value out and slides the newest in
 //! by comparisons alone. Sixteen columns go side by side without a branch, so that the compiler
-//! makes vector instructions of it: several times faster than a search in each window.
+//! turns it into vector instructions: several times faster than a search in each window.
 
 use crate::parallel::{CancelCheck, WorkCancelled, fill_bands};
 use crate::plane::SpectralPlane;
@@ -62,7 +62,7 @@ impl SpectralPlane {
         let row = &self.row(t.cast_unsigned())[left..];
         let mut lanes = [0.0; LANES];
         match row.first_chunk::<LANES>() {
-            Some(whole) => lanes = *whole,
+            Some(chunk) => lanes = *chunk,
             None => lanes[..row.len()].copy_from_slice(row),
         }
         lanes
@@ -81,33 +81,33 @@ impl SortedWindow {
         }
     }
 
-    /// Fills the window around place 0 with `at(-half..=half)`.
-    fn start(&mut self, at: impl Fn(isize) -> MedianLanes) {
+    /// Fills the window around position 0 with `value_at(-half..=half)`.
+    fn start(&mut self, value_at: impl Fn(isize) -> MedianLanes) {
         let half = (self.values.len() / 2).cast_signed();
-        // Infinities represent empty places, which the first values replace one by one.
+        // Infinities represent empty slots, which the first values replace one by one.
         self.values.fill([f32::INFINITY; LANES]);
         for i in -half..=half {
-            self.replace(&[f32::INFINITY; LANES], &at(i));
+            self.replace(&[f32::INFINITY; LANES], &value_at(i));
         }
     }
 
     /// Removes one `old` value from each lane, which must contain it, and inserts `new`.
     fn replace(&mut self, old: &MedianLanes, new: &MedianLanes) {
         // One pass removes and inserts: `kept` walks through the window without `old`, and
-        // `carried` is the new value until its place is found.
+        // `carried` is the new value until its position is found.
         let mut carried = *new;
         let last = self.values.len() - 1;
         for i in 0..last {
             let above = self.values[i + 1];
-            let here = &mut self.values[i];
+            let current = &mut self.values[i];
             for lane in 0..LANES {
-                let kept = if here[lane] >= old[lane] {
+                let kept = if current[lane] >= old[lane] {
                     above[lane]
                 } else {
-                    here[lane]
+                    current[lane]
                 };
                 let x = carried[lane];
-                here[lane] = if kept < x { kept } else { x };
+                current[lane] = if kept < x { kept } else { x };
                 carried[lane] = if kept < x { x } else { kept };
             }
         }
@@ -151,12 +151,12 @@ mod tests {
                 for i in 0..count {
                     let mut window: Vec<f32> = (0..length)
                         .map(|k| {
-                            let mut at = i as isize + k as isize - length as isize / 2;
+                            let mut index = i as isize + k as isize - length as isize / 2;
                             let n = count as isize;
-                            while at < 0 || at >= n {
-                                at = if at < 0 { -1 - at } else { 2 * n - 1 - at };
+                            while index < 0 || index >= n {
+                                index = if index < 0 { -1 - index } else { 2 * n - 1 - index };
                             }
-                            plane.row(at as usize)[18]
+                            plane.row(index as usize)[18]
                         })
                         .collect();
                     window.sort_by(f32::total_cmp);

@@ -16,7 +16,7 @@ pub(crate) const FIRST_NET_SIZES: &[usize] = &[cues::COUNT, 48, 16, STEMS];
 pub(crate) const SECOND_NET_SIZES: &[usize] = &[cues::SECOND_COUNT, 64, 24, STEMS];
 
 /// How many numbers a net of these sizes has.
-pub(crate) const fn count(sizes: &[usize]) -> usize {
+pub(crate) const fn parameter_count(sizes: &[usize]) -> usize {
     let (mut total, mut layer) = (0, 1);
     while layer < sizes.len() {
         total += (sizes[layer - 1] + 1) * sizes[layer];
@@ -26,7 +26,7 @@ pub(crate) const fn count(sizes: &[usize]) -> usize {
 }
 
 const WEIGHTS: &[u8] = include_bytes!("weights.bin");
-const _: () = assert!(WEIGHTS.len() == 4 * (count(FIRST_NET_SIZES) + count(SECOND_NET_SIZES)));
+const _: () = assert!(WEIGHTS.len() == 4 * (parameter_count(FIRST_NET_SIZES) + parameter_count(SECOND_NET_SIZES)));
 
 /// The weights of both nets that the crate ships.
 pub(crate) fn shipped_weights() -> [Vec<f32>; 2] {
@@ -35,7 +35,7 @@ pub(crate) fn shipped_weights() -> [Vec<f32>; 2] {
         .0
         .iter()
         .map(|bytes| f32::from_le_bytes(*bytes));
-    let first = numbers.by_ref().take(count(FIRST_NET_SIZES)).collect();
+    let first = numbers.by_ref().take(parameter_count(FIRST_NET_SIZES)).collect();
     [first, numbers.collect()]
 }
 
@@ -66,9 +66,9 @@ impl ShareNet {
         let mut rest = numbers;
         let layers = sizes.windows(2).map(|pair| {
             let (inputs, outputs) = (pair[0], pair[1]);
-            let (matrix, behind) = rest.split_at(inputs * outputs);
-            let (biases, behind) = behind.split_at(outputs);
-            rest = behind;
+            let (matrix, tail) = rest.split_at(inputs * outputs);
+            let (biases, tail) = tail.split_at(outputs);
+            rest = tail;
             let weight = |group: usize, input: usize| {
                 std::array::from_fn(|i| matrix[(group * GROUP + i) * inputs + input])
             };
@@ -105,25 +105,25 @@ impl ShareNet {
     /// Inlined all the way down, because only then the compiler may use the vector instructions of
     /// `S`.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "what the dispatch asks for")]
+    #[expect(clippy::inline_always, reason = "`dispatch!` requires it")]
     fn bin_shares_with<S: Simd>(&self, simd: S, cues: &CueRow, out: &mut [f32]) {
         let bins = cues.bins();
-        let mut here: Vec<BinLanes> = Vec::new();
+        let mut current: Vec<BinLanes> = Vec::new();
         let mut next: Vec<BinLanes> = Vec::new();
         for left in (0..bins).step_by(LANES) {
             let count = LANES.min(bins - left);
-            here.resize(cues.count(), [0.0; LANES]);
-            for (cue, lanes) in here.iter_mut().enumerate() {
+            current.resize(cues.count(), [0.0; LANES]);
+            for (cue, lanes) in current.iter_mut().enumerate() {
                 lanes[..count].copy_from_slice(&cues.cue(cue)[left..left + count]);
             }
             for (i, layer) in self.layers.iter().enumerate() {
                 next.resize(layer.biases.len() * GROUP, [0.0; LANES]);
                 let rectify = i + 1 < self.layers.len();
-                layer.run(simd, &here, &mut next, rectify);
-                std::mem::swap(&mut here, &mut next);
+                layer.run(simd, &current, &mut next, rectify);
+                std::mem::swap(&mut current, &mut next);
             }
-            softmax(&mut here);
-            for (stem, lanes) in here.iter().enumerate() {
+            softmax(&mut current);
+            for (stem, lanes) in current.iter().enumerate() {
                 out[stem * bins + left..][..count].copy_from_slice(&lanes[..count]);
             }
         }
@@ -132,23 +132,23 @@ impl ShareNet {
 
 impl NetLayer {
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "part of `judge_with`")]
-    fn run<S: Simd>(&self, simd: S, from: &[BinLanes], to: &mut [BinLanes], rectify: bool) {
-        let least = f32x16::splat(simd, if rectify { 0.0 } else { f32::NEG_INFINITY });
+    #[expect(clippy::inline_always, reason = "part of `bin_shares_with`")]
+    fn run<S: Simd>(&self, simd: S, inputs: &[BinLanes], outputs: &mut [BinLanes], rectify: bool) {
+        let floor = f32x16::splat(simd, if rectify { 0.0 } else { f32::NEG_INFINITY });
         let groups = self.weights.chunks_exact(self.inputs).zip(&self.biases);
-        for ((weights, biases), to) in groups.zip(to.as_chunks_mut::<GROUP>().0) {
-            let mut sums = [least; GROUP];
+        for ((weights, biases), outputs) in groups.zip(outputs.as_chunks_mut::<GROUP>().0) {
+            let mut sums = [floor; GROUP];
             for output in 0..GROUP {
                 sums[output] = f32x16::splat(simd, biases[output]);
             }
-            for (x, weights) in from.iter().zip(weights) {
+            for (x, weights) in inputs.iter().zip(weights) {
                 let x = f32x16::from_slice(simd, x);
                 for output in 0..GROUP {
                     sums[output] += x * weights[output];
                 }
             }
             for output in 0..GROUP {
-                sums[output].max(least).store_slice(&mut to[output]);
+                sums[output].max(floor).store_slice(&mut outputs[output]);
             }
         }
     }
@@ -157,13 +157,13 @@ impl NetLayer {
 fn softmax(stems: &mut [BinLanes]) {
     for lane in 0..LANES {
         // The largest is subtracted, so that no exponential overflows. The shares stay the same.
-        let top = stems
+        let largest = stems
             .iter()
             .map(|s| s[lane])
             .fold(f32::NEG_INFINITY, f32::max);
         let mut total = 0.0;
         for stem in stems.iter_mut() {
-            stem[lane] = (stem[lane] - top).exp();
+            stem[lane] = (stem[lane] - largest).exp();
             total += stem[lane];
         }
         for stem in stems.iter_mut() {
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn computes_what_the_formula_says() {
         // Two inputs, a hidden layer of four with one output in use, four shares.
-        let mut numbers = vec![0.0; count(&[2, 4, 4])];
+        let mut numbers = vec![0.0; parameter_count(&[2, 4, 4])];
         (numbers[0], numbers[1], numbers[8]) = (2.0, -1.0, 0.5);
         numbers[12] = 1.0; // share 0 from hidden 0
         let net = ShareNet::new(&[2, 4, 4], &numbers);
@@ -205,7 +205,10 @@ mod tests {
         let [first, second] = shipped_weights();
         assert_eq!(
             (first.len(), second.len()),
-            (count(FIRST_NET_SIZES), count(SECOND_NET_SIZES))
+            (
+                parameter_count(FIRST_NET_SIZES),
+                parameter_count(SECOND_NET_SIZES)
+            )
         );
         assert!(first.iter().chain(&second).all(|w| w.abs() < 100.0));
     }

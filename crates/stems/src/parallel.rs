@@ -62,17 +62,17 @@ pub(crate) fn fill_bands<T: Send>(
     let width = width.max(1);
     let rows = data.len() / width;
     let threads = threads().min(rows / MIN_ROWS).max(1);
-    let share = rows.div_ceil(threads).max(1);
+    let rows_per_thread = rows.div_ceil(threads).max(1);
     if threads == 1 {
         return fill(0, data);
     }
     std::thread::scope(|scope| {
         let fill = &fill;
-        let bands = data.chunks_mut(share * width).enumerate();
-        let running: Vec<_> = bands
-            .map(|(i, band)| scope.spawn(move || fill(i * share, band)))
+        let bands = data.chunks_mut(rows_per_thread * width).enumerate();
+        let handles: Vec<_> = bands
+            .map(|(i, band)| scope.spawn(move || fill(i * rows_per_thread, band)))
             .collect();
-        running.into_iter().try_for_each(joined)
+        handles.into_iter().try_for_each(join)
     })
 }
 
@@ -87,42 +87,42 @@ pub(crate) fn run_both<A: Send, B: Send>(
     std::thread::scope(|scope| {
         let first = scope.spawn(first);
         let second = second();
-        Ok((joined(first)?, second?))
+        Ok((join(first)?, second?))
     })
 }
 
-/// Computes `make(0..count)` on a few threads; results are in order.
+/// Computes `compute(0..count)` on a few threads; results are in order.
 pub(crate) fn map<T: Send>(
     count: usize,
     stop: CancelCheck<'_>,
-    make: impl Fn(usize) -> T + Sync,
+    compute: impl Fn(usize) -> T + Sync,
 ) -> Result<Vec<T>, WorkCancelled> {
     let threads = threads().min(count).max(1);
-    let share = count.div_ceil(threads).max(1);
-    let piece = |first: usize| {
-        (first..count.min(first + share))
-            .map(|i| stop.check().map(|()| make(i)))
+    let per_thread = count.div_ceil(threads).max(1);
+    let compute_chunk = |first: usize| {
+        (first..count.min(first + per_thread))
+            .map(|i| stop.check().map(|()| compute(i)))
             .collect()
     };
     if threads == 1 {
-        return piece(0);
+        return compute_chunk(0);
     }
     std::thread::scope(|scope| {
-        let piece = &piece;
-        let firsts = (0..count).step_by(share);
-        let running: Vec<_> = firsts
-            .map(|first| scope.spawn(move || piece(first)))
+        let compute_chunk = &compute_chunk;
+        let starts = (0..count).step_by(per_thread);
+        let handles: Vec<_> = starts
+            .map(|first| scope.spawn(move || compute_chunk(first)))
             .collect();
-        let mut all = Vec::with_capacity(count);
-        for thread in running {
-            all.extend(joined::<Vec<T>>(thread)?);
+        let mut results = Vec::with_capacity(count);
+        for thread in handles {
+            results.extend(join::<Vec<T>>(thread)?);
         }
-        Ok(all)
+        Ok(results)
     })
 }
 
 /// The thread's result; if it panicked, panics too, as without threads.
-fn joined<T>(
+fn join<T>(
     thread: std::thread::ScopedJoinHandle<'_, Result<T, WorkCancelled>>,
 ) -> Result<T, WorkCancelled> {
     thread
@@ -133,12 +133,13 @@ fn joined<T>(
 #[cfg(test)]
 thread_local! {
     /// Lets a test choose the number of threads.
-    pub(crate) static FORCED: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) };
+    pub(crate) static FORCED_THREADS: std::cell::Cell<Option<usize>> =
+        const { std::cell::Cell::new(None) };
 }
 
 fn threads() -> usize {
     #[cfg(test)]
-    if let Some(threads) = FORCED.get() {
+    if let Some(threads) = FORCED_THREADS.get() {
         return threads;
     }
     std::thread::available_parallelism()
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_once_and_a_stop_stops() {
+    fn every_row_is_filled_once_and_a_cancellation_stops() {
         let mut data = vec![0usize; 1_000 * 3];
         fill_rows(&mut data, 3, CancelCheck(&|| false), |i, row| {
             row.fill(i + 1);

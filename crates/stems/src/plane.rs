@@ -43,22 +43,22 @@ impl SpectralPlane {
         &mut self.data
     }
 
-    pub(crate) fn row(&self, at: usize) -> &[f32] {
-        &self.data[at * self.width..(at + 1) * self.width]
+    pub(crate) fn row(&self, index: usize) -> &[f32] {
+        &self.data[index * self.width..(index + 1) * self.width]
     }
 
-    /// The row nearest to `at`, for neighbours that may lie outside.
-    pub(crate) fn row_near(&self, at: isize) -> &[f32] {
-        self.row(at.clamp(0, self.rows().cast_signed() - 1).cast_unsigned())
+    /// The row nearest to `index`, for neighbours that may lie outside.
+    pub(crate) fn row_near(&self, index: isize) -> &[f32] {
+        self.row(index.clamp(0, self.rows().cast_signed() - 1).cast_unsigned())
     }
 
-    /// The rows at most `reach` away from `at`, as far as there are any.
-    pub(crate) fn near(&self, at: usize, reach: usize) -> std::ops::Range<usize> {
-        at.saturating_sub(reach)..self.rows().min(at + reach + 1)
+    /// The rows at most `reach` away from `index`, as far as there are any.
+    pub(crate) fn near(&self, index: usize, reach: usize) -> std::ops::Range<usize> {
+        index.saturating_sub(reach)..self.rows().min(index + reach + 1)
     }
 
-    pub(crate) fn map(mut self, change: impl Fn(f32) -> f32) -> Self {
-        self.data.iter_mut().for_each(|x| *x = change(*x));
+    pub(crate) fn map(mut self, transform: impl Fn(f32) -> f32) -> Self {
+        self.data.iter_mut().for_each(|x| *x = transform(*x));
         self
     }
 
@@ -88,8 +88,8 @@ impl SpectralPlane {
         length: usize,
         stop: CancelCheck<'_>,
     ) -> Result<Self, WorkCancelled> {
-        Self::build(self.rows(), self.width, stop, |at, out| {
-            running_mean(self.row(at), length, out);
+        Self::build(self.rows(), self.width, stop, |index, out| {
+            running_mean(self.row(index), length, out);
         })
     }
 
@@ -116,11 +116,11 @@ pub(crate) fn running_mean(input: &[f32], length: usize, out: &mut [f32]) {
         return;
     };
     let half = length / 2;
-    let at = |i: usize| f64::from(input[i.saturating_sub(half).min(last)]);
-    let mut sum: f64 = (0..length).map(at).sum();
+    let value_at = |i: usize| f64::from(input[i.saturating_sub(half).min(last)]);
+    let mut sum: f64 = (0..length).map(value_at).sum();
     for (i, out) in out.iter_mut().enumerate() {
         *out = (sum / length as f64) as f32;
-        sum += at(i + length) - at(i);
+        sum += value_at(i + length) - value_at(i);
     }
 }
 
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn turning_twice_changes_nothing() {
+    fn transposing_twice_changes_nothing() {
         let plane = SpectralPlane {
             width: 37,
             data: noise(37 * 70),

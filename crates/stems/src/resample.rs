@@ -10,13 +10,13 @@ use rubato::{Fft, FixedSync, Resampler, ResamplerConstructionError, WindowFuncti
 /// Resamples one channel and returns exactly `frames` samples, truncated or padded with silence. If
 /// the rates are invalid, returns silence.
 pub(crate) fn resample(channel: &[f32], from: u32, to: u32, frames: usize) -> Vec<f32> {
-    let mut fitted = match channel {
+    let mut resampled = match channel {
         [] => Vec::new(),
         _ if from == to => channel.to_vec(),
         _ => convert(channel, from as usize, to as usize).unwrap_or_default(),
     };
-    fitted.resize(frames, 0.0);
-    fitted
+    resampled.resize(frames, 0.0);
+    resampled
 }
 
 pub(crate) fn resampler(from: usize, to: usize) -> Result<Fft<f32>, ResamplerConstructionError> {
@@ -36,19 +36,19 @@ fn convert(channel: &[f32], from: usize, to: usize) -> Option<Vec<f32>> {
 }
 
 /// How many samples to convert at a time: whole periods of the two rates' ratio, at least
-/// [`SHORTEST`] at the lower rate. The number of periods is even, because the filter delays by half
-/// a piece and half a sample could not be cut off.
+/// [`MIN_CHUNK`] at the lower rate. The number of periods is even, because the filter delays by
+/// half a chunk, and half a sample could not be cut off.
 fn chunk(from: usize, to: usize) -> usize {
     let period = from.min(to) / gcd(from, to);
-    SHORTEST.div_ceil(period).next_multiple_of(2) * (from / gcd(from, to))
+    MIN_CHUNK.div_ceil(period).next_multiple_of(2) * (from / gcd(from, to))
 }
 
 fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Longer pieces make a steeper filter; at this length it passes beyond 20 kHz.
-const SHORTEST: usize = 2_048;
+/// Longer chunks make a steeper filter; at this length it passes beyond 20 kHz.
+const MIN_CHUNK: usize = 2_048;
 
 #[cfg(test)]
 #[expect(
@@ -63,11 +63,11 @@ mod tests {
     fn there_and_back_is_transparent() {
         for rate in [8_000u32, 22_050, 32_000, 48_000, 96_000, 192_000, 11_027] {
             let frames = rate as usize;
-            let turn = std::f64::consts::TAU * 700.0 / f64::from(rate);
-            let tone = |i: usize| (i as f64 * turn).sin() as f32;
+            let radians_per_sample = std::f64::consts::TAU * 700.0 / f64::from(rate);
+            let tone = |i: usize| (i as f64 * radians_per_sample).sin() as f32;
             let sound: Vec<f32> = (0..frames).map(tone).collect();
-            let there = resample(&sound, rate, 44_100, 44_100);
-            let back = resample(&there, 44_100, rate, frames);
+            let converted = resample(&sound, rate, 44_100, 44_100);
+            let back = resample(&converted, 44_100, rate, frames);
             // The edges ring, as every sinc does at a jump from and to silence.
             let inside = frames / 10..frames * 9 / 10;
             let worst = inside
@@ -79,9 +79,9 @@ mod tests {
 
     /// The level of a tone after resampling, in decibels relative to the original.
     fn level_after(hz: f64, from: u32, to: u32) -> f64 {
-        let turn = std::f64::consts::TAU * hz / f64::from(from);
+        let radians_per_sample = std::f64::consts::TAU * hz / f64::from(from);
         let sound: Vec<f32> = (0..from)
-            .map(|i| (f64::from(i) * turn).sin() as f32)
+            .map(|i| (f64::from(i) * radians_per_sample).sin() as f32)
             .collect();
         let out = resample(&sound, from, to, to as usize);
         let inside = &out[out.len() / 4..out.len() * 3 / 4];

@@ -8,7 +8,7 @@ use crate::{
     Stem, StemSink,
 };
 
-/// Separates `mix` and returns the `wanted` stems in order.
+/// Separates `mix` and returns its `stems` in the requested order.
 ///
 /// Each has the rate, the channels and the length of the mix. NaN and infinite samples count as 0.
 /// More than two channels are analysed as a stereo mix-down (front left and right, the centre to
@@ -16,14 +16,14 @@ use crate::{
 /// hold channel by channel.
 pub fn separate(
     mix: &Audio,
-    wanted: &[Stem],
+    stems: &[Stem],
     control: SeparationControl<'_>,
 ) -> Result<Vec<(Stem, Audio)>, SeparateError> {
     let mut control = control;
-    let mut separator = BlockSeparator::new(ClipShape::measure(mix), wanted)?;
-    gather(mix, wanted, |write| {
-        // With nothing to write, every block would still be analysed.
-        if wanted.is_empty() || mix.frames() == 0 {
+    let mut separator = BlockSeparator::new(ClipShape::measure(mix), stems)?;
+    collect_stems(mix, stems, |write| {
+        // Without this, every block would be analysed even with nothing to write.
+        if stems.is_empty() || mix.frames() == 0 {
             (control.progress)(1.0);
             return Ok(());
         }
@@ -32,48 +32,48 @@ pub fn separate(
     })
 }
 
-/// Collects the `wanted` stems that `run` writes into clips of the mix's shape.
-pub(crate) fn gather(
+/// Collects the `stems` that `run` writes into clips of the mix's shape.
+pub(crate) fn collect_stems(
     mix: &Audio,
-    wanted: &[Stem],
+    stems: &[Stem],
     run: impl FnOnce(&mut StemSink<'_>) -> Result<(), SeparateError>,
 ) -> Result<Vec<(Stem, Audio)>, SeparateError> {
-    let room = || {
+    let empty_channels = || {
         mix.channels()
             .iter()
             .map(|c| Vec::with_capacity(c.len()))
             .collect()
     };
-    let mut made: Vec<Vec<Vec<f32>>> = wanted.iter().map(|_| room()).collect();
+    let mut outputs: Vec<Vec<Vec<f32>>> = stems.iter().map(|_| empty_channels()).collect();
     let mut write = |stem: usize, piece: &[Vec<f32>]| {
-        for (channel, piece) in made[stem].iter_mut().zip(piece) {
+        for (channel, piece) in outputs[stem].iter_mut().zip(piece) {
             channel.extend_from_slice(piece);
         }
         true
     };
     run(&mut write)?;
     let audio = |channels| Audio::from_equal(mix.rate(), channels);
-    Ok(wanted
+    Ok(stems
         .iter()
         .copied()
-        .zip(made.into_iter().map(audio))
+        .zip(outputs.into_iter().map(audio))
         .collect())
 }
 
 /// The mix without one stem, for example "no drums". Both must have the same shape; beyond a
 /// shorter stem the mix is unchanged.
 #[must_use]
-pub fn rest(mix: &Audio, stem: &Audio) -> Audio {
-    without(mix, &[stem.channels()])
+pub fn mix_without(mix: &Audio, stem: &Audio) -> Audio {
+    subtract(mix, &[stem.channels()])
 }
 
-fn without(mix: &Audio, parts: &[&[Vec<f32>]]) -> Audio {
+fn subtract(mix: &Audio, parts: &[&[Vec<f32>]]) -> Audio {
     let channels = mix.channels().iter().enumerate().map(|(c, mix)| {
-        let mut left: Vec<f32> = mix.iter().map(|&x| finite(x)).collect();
+        let mut remainder: Vec<f32> = mix.iter().map(|&x| finite(x)).collect();
         for channel in parts.iter().filter_map(|part| part.get(c)) {
-            left.iter_mut().zip(channel).for_each(|(x, y)| *x -= y);
+            remainder.iter_mut().zip(channel).for_each(|(x, y)| *x -= y);
         }
-        left
+        remainder
     });
     Audio::from_equal(mix.rate(), channels.collect())
 }
@@ -97,10 +97,10 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_what_is_left() {
+    fn the_mix_without_a_stem_is_the_difference() {
         let mix = Audio::new(8_000, vec![vec![1.0, f32::NAN, 0.5]]).unwrap();
         let stem = Audio::new(8_000, vec![vec![0.25, 0.0, 0.5]]).unwrap();
-        assert_eq!(rest(&mix, &stem).channels(), [[0.75, 0.0, 0.0]]);
+        assert_eq!(mix_without(&mix, &stem).channels(), [[0.75, 0.0, 0.0]]);
     }
 
     #[test]
@@ -116,11 +116,11 @@ mod tests {
                 .collect()
         };
         let mix = Audio::new(48_000, vec![channel(), channel()]).unwrap();
-        let made = [1, 2, 3].map(|threads| {
-            crate::parallel::FORCED.set(Some(threads));
+        let results = [1, 2, 3].map(|threads| {
+            crate::parallel::FORCED_THREADS.set(Some(threads));
             separate(&mix, &Stem::BUILT_IN, SeparationControl::default()).unwrap()
         });
-        assert!(made[0] == made[1] && made[0] == made[2]);
+        assert!(results[0] == results[1] && results[0] == results[2]);
     }
 
     #[test]
@@ -131,9 +131,9 @@ mod tests {
             Err(SeparateError::Rate(10))
         );
         let fine = Audio::new(8_000, vec![vec![0.0]]).unwrap();
-        let refused = separate(&fine, &[Stem::Guitar], SeparationControl::default()).unwrap_err();
+        let error = separate(&fine, &[Stem::Guitar], SeparationControl::default()).unwrap_err();
         assert_eq!(
-            refused.to_string(),
+            error.to_string(),
             "there is no guitar here, only vocals, drums, bass, other, instrumental"
         );
         let wide = Audio::new(8_000, vec![vec![0.0]; 9]).unwrap();

@@ -52,10 +52,10 @@ impl LevelSums {
     #[expect(clippy::cast_precision_loss, reason = "a handful of channels")]
     pub(crate) fn add(&mut self, piece: &[Vec<f32>]) {
         let share = 1.0 / piece.len().max(1) as f64;
-        for at in 0..piece.first().map_or(0, Vec::len) {
+        for i in 0..piece.first().map_or(0, Vec::len) {
             let mut mono = 0.0;
             for channel in piece {
-                let x = finite(channel[at]);
+                let x = finite(channel[i]);
                 self.peak = self.peak.max(x.abs());
                 mono += f64::from(x) * share;
             }
@@ -72,7 +72,7 @@ impl LevelSums {
     pub(crate) fn shape(&self, rate: u32, channels: usize, frames: usize) -> ClipShape {
         let count = frames.max(1) as f64;
         let mean = self.sum / count;
-        // Sums in double precision allow this short form. Rounding may still take it below zero.
+        // Sums in double precision allow this short form. Rounding may still make it negative.
         let variance = (self.squares / count - mean * mean).max(0.0);
         ClipShape {
             rate,

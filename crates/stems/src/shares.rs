@@ -9,40 +9,40 @@ use crate::wiener::WienerFilter;
 pub(crate) struct StemShares(Vec<f32>);
 
 const BINS: usize = MAIN.size / 2 + 1;
-const FRAME: usize = STEMS * BINS;
+const FRAME_LEN: usize = STEMS * BINS;
 
 impl StemShares {
-    /// Calls `write` with the number and the shares of each of `frames`, on several threads.
+    /// Calls `write` with the index and the shares of each of `frames` frames, on several threads.
     pub(crate) fn build(
         frames: usize,
         stop: CancelCheck<'_>,
         write: impl Fn(usize, &mut [f32]) + Sync,
     ) -> Result<Self, WorkCancelled> {
-        let mut data = vec![0.0; frames * FRAME];
-        fill_rows(&mut data, FRAME, stop, write)?;
+        let mut data = vec![0.0; frames * FRAME_LEN];
+        fill_rows(&mut data, FRAME_LEN, stop, write)?;
         Ok(Self(data))
     }
 
     /// A quarter of every bin to each stem.
     #[cfg(test)]
     pub(crate) fn even(frames: usize) -> Self {
-        Self(vec![0.25; frames * FRAME])
+        Self(vec![0.25; frames * FRAME_LEN])
     }
 
     pub(crate) fn frames(&self) -> usize {
-        self.0.len() / FRAME
+        self.0.len() / FRAME_LEN
     }
 
     /// One stem's shares of a frame.
     pub(crate) fn stem(&self, t: usize, stem: usize) -> &[f32] {
-        &self.0[t * FRAME + stem * BINS..][..BINS]
+        &self.0[t * FRAME_LEN + stem * BINS..][..BINS]
     }
 
     /// The position of each stem in the stereo image, at every frequency.
     pub(crate) fn spatial_filter(
         &self,
         spectra: &[ChannelSpectra; 2],
-        anywhere: f32,
+        diffuse_share: f32,
         stop: CancelCheck<'_>,
     ) -> Result<WienerFilter, WorkCancelled> {
         let [left, right] = spectra;
@@ -52,7 +52,7 @@ impl StemShares {
             BINS,
             rows,
             |t, stem| self.stem(t, stem),
-            anywhere,
+            diffuse_share,
             stop,
         )
     }

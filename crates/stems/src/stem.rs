@@ -80,20 +80,20 @@ impl Stem {
         }
     }
 
-    /// Finds a stem by name, without regard to case, and to `_`, `-` and space. The piano of some
-    /// models is the keyboard.
+    /// Finds a stem by name, ignoring case, `_`, `-` and spaces. Some models call the keyboard
+    /// piano.
     pub fn parse(name: &str) -> Option<Self> {
-        let plain = |name: &str| -> String {
-            let kept = name.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
-            kept.map(|c| c.to_ascii_lowercase()).collect()
+        let normalised = |name: &str| -> String {
+            let letters = name.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
+            letters.map(|c| c.to_ascii_lowercase()).collect()
         };
-        let name = plain(name);
+        let name = normalised(name);
         if name == "piano" {
             return Some(Self::Keyboard);
         }
         Self::ALL
             .into_iter()
-            .find(|stem| plain(stem.name()) == name)
+            .find(|stem| normalised(stem.name()) == name)
     }
 
     /// Names for a sentence, separated by commas.
@@ -112,5 +112,5 @@ impl std::fmt::Display for Stem {
     }
 }
 
-/// How many the built-in engine separates: vocals, drums, bass, other.
+/// How many stems the built-in engine separates: vocals, drums, bass, other.
 pub(crate) const STEMS: usize = 4;

@@ -12,7 +12,7 @@ use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use crate::parallel::{CancelCheck, WorkCancelled, fill_rows};
 use crate::plane::SpectralPlane;
 
-/// The rate at which all analysis is done, in Hz: most recordings' own.
+/// The rate at which all analysis is done, in Hz: that of most recordings.
 pub(crate) const RATE: u32 = 44_100;
 
 /// Window and step of one resolution, in samples.
@@ -46,8 +46,8 @@ pub(crate) struct ChannelSpectra {
 }
 
 impl ChannelSpectra {
-    pub(crate) fn row(&self, at: usize) -> &[Complex32] {
-        &self.data[at * self.bins..(at + 1) * self.bins]
+    pub(crate) fn row(&self, index: usize) -> &[Complex32] {
+        &self.data[index * self.bins..(index + 1) * self.bins]
     }
 }
 
@@ -67,11 +67,11 @@ impl Stft {
     )]
     pub(crate) fn new(grid: StftGrid) -> Self {
         let mut planner = RealFftPlanner::new();
-        let turn = std::f64::consts::TAU / grid.size as f64;
+        let radians_per_sample = std::f64::consts::TAU / grid.size as f64;
         Self {
             grid,
             window: (0..grid.size)
-                .map(|i| (0.5 - 0.5 * (turn * i as f64).cos()) as f32)
+                .map(|i| (0.5 - 0.5 * (radians_per_sample * i as f64).cos()) as f32)
                 .collect(),
             forward: planner.plan_fft_forward(grid.size),
             inverse: planner.plan_fft_inverse(grid.size),
@@ -121,12 +121,12 @@ impl Stft {
             .max(0)
             .cast_unsigned()
             .min(sound.len());
-        let at = (first.cast_signed() - start).cast_unsigned();
+        let offset = (first.cast_signed() - start).cast_unsigned();
         for ((x, y), w) in input
             .iter_mut()
-            .skip(at)
+            .skip(offset)
             .zip(&sound[first..end])
-            .zip(&self.window[at..])
+            .zip(&self.window[offset..])
         {
             *x = y * w;
         }
@@ -181,8 +181,8 @@ impl Stft {
         let lead = size / 2;
         (lead..lead + samples)
             .map(|at| {
-                let whole = at >= size && at / hop < frames;
-                let energy = if whole { steady[at % hop] } else { energy(at) };
+                let is_steady = at >= size && at / hop < frames;
+                let energy = if is_steady { steady[at % hop] } else { energy(at) };
                 added[at] * scale / energy.max(1e-6)
             })
             .collect()

@@ -19,8 +19,8 @@ pub const SIZES: [&[usize]; 2] = [nets::FIRST_NET_SIZES, nets::SECOND_NET_SIZES]
 
 /// How many numbers a net of these sizes has: for each layer a row of weights for each output,
 /// then the biases.
-pub const fn count(sizes: &[usize]) -> usize {
-    nets::count(sizes)
+pub const fn parameter_count(sizes: &[usize]) -> usize {
+    nets::parameter_count(sizes)
 }
 
 /// Some of a song's bins, and the song's total energy of each stem.
@@ -35,26 +35,26 @@ pub struct BinSample {
     /// The energy of each stem in the song.
     pub energies: [f64; STEMS],
     /// The energy of the remaining error if every share is ideal.
-    pub rest: [f64; STEMS],
+    pub residual: [f64; STEMS],
 }
 
 /// Draws `count` bins of a song, those with more power more often, with the first pass's cues or
-/// with the second's, if the `first` net is given. `place` in 0..1 shifts the drawing.
+/// with the second's, if the `first` net is given. `phase` in 0..1 shifts the drawing.
 pub fn draw(
     stems: &[StereoTrack; STEMS],
     first: Option<&[f32]>,
     count: usize,
-    place: f64,
+    phase: f64,
 ) -> BinSample {
-    let go_on = || false;
+    let never_cancelled = || false;
     // INVARIANT: only a cancellation ends the work early, and there is none here.
-    try_draw(stems, first, count, place, CancelCheck(&go_on)).unwrap_or_else(|WorkCancelled| {
+    try_draw(stems, first, count, phase, CancelCheck(&never_cancelled)).unwrap_or_else(|WorkCancelled| {
         BinSample {
             cues: Vec::new(),
             targets: Vec::new(),
             weights: Vec::new(),
             energies: [0.0; STEMS],
-            rest: [0.0; STEMS],
+            residual: [0.0; STEMS],
         }
     })
 }
@@ -63,7 +63,7 @@ fn try_draw(
     stems: &[StereoTrack; STEMS],
     first: Option<&[f32]>,
     count: usize,
-    place: f64,
+    phase: f64,
     stop: CancelCheck<'_>,
 ) -> Result<BinSample, WorkCancelled> {
     let mix = sum(stems);
@@ -87,24 +87,24 @@ fn try_draw(
         truth.push(spectra(stem)?.1);
     }
     let cues = MixCues::measure(&mix, &mixed, stop, &mut |_| ())?;
-    let mut drawer = BinSampler::new(&mixed, &truth, cues.frames(), count, place);
+    let mut sampler = BinSampler::new(&mixed, &truth, cues.frames(), count, phase);
     match first {
         None => {
             let mut row = CueRow::new(nets::FIRST_NET_SIZES[0]);
             for t in 0..cues.frames() {
-                drawer.frame(t, &mut row, &mut |row| cues.fill(t, row));
+                sampler.frame(t, &mut row, &mut |row| cues.fill(t, row));
             }
         }
         Some(net) => {
-            let guess = first_pass(&ShareNet::new(nets::FIRST_NET_SIZES, net), &cues, stop)?;
-            let second = EstimateCues::measure(&cues, &guess, &mixed, stop, &mut |_| ())?;
+            let first_shares = first_pass(&ShareNet::new(nets::FIRST_NET_SIZES, net), &cues, stop)?;
+            let second = EstimateCues::measure(&cues, &first_shares, &mixed, stop, &mut |_| ())?;
             let mut row = CueRow::new(nets::SECOND_NET_SIZES[0]);
             for t in 0..cues.frames() {
-                drawer.frame(t, &mut row, &mut |row| second.fill(t, row));
+                sampler.frame(t, &mut row, &mut |row| second.fill(t, row));
             }
         }
     }
-    Ok(drawer.made)
+    Ok(sampler.sample)
 }
 
 fn sum(stems: &[StereoTrack; STEMS]) -> StereoTrack {
@@ -123,10 +123,10 @@ const POWER_EXPONENT: f32 = 0.55;
 struct BinSampler<'a> {
     mixed: &'a [ChannelSpectra; 2],
     truth: &'a [[ChannelSpectra; 2]],
-    /// The weight per draw, and the rest until the next draw.
+    /// The weight per draw, and what is left until the next one.
     step: f64,
-    until: f64,
-    made: BinSample,
+    until_next_draw: f64,
+    sample: BinSample,
 }
 
 impl<'a> BinSampler<'a> {
@@ -136,7 +136,7 @@ impl<'a> BinSampler<'a> {
         truth: &'a [[ChannelSpectra; 2]],
         frames: usize,
         count: usize,
-        place: f64,
+        phase: f64,
     ) -> Self {
         let mut total = 0.0;
         for t in 0..frames {
@@ -149,13 +149,13 @@ impl<'a> BinSampler<'a> {
             mixed,
             truth,
             step,
-            until: step * place,
-            made: BinSample {
+            until_next_draw: step * phase,
+            sample: BinSample {
                 cues: Vec::new(),
                 targets: Vec::with_capacity(count),
                 weights: Vec::with_capacity(count),
                 energies: [0.0; STEMS],
-                rest: [0.0; STEMS],
+                residual: [0.0; STEMS],
             },
         }
     }
@@ -169,11 +169,11 @@ impl<'a> BinSampler<'a> {
         for k in 0..MAIN.bins() {
             let power = power(self.mixed, t, k);
             let targets: [f64; STEMS] = std::array::from_fn(|stem| self.target(t, k, stem, power));
-            let favour = bin_weight(power);
+            let weight = bin_weight(power);
             // Bins are drawn at equal steps of accumulated weight and not randomly, so no part of
             // the song is missed.
-            self.until -= favour;
-            if self.until > 0.0 || power < 1e-18 {
+            self.until_next_draw -= weight;
+            if self.until_next_draw > 0.0 || power < 1e-18 {
                 continue;
             }
             if !filled {
@@ -181,32 +181,32 @@ impl<'a> BinSampler<'a> {
                 filled = true;
             }
             // A bin with more weight than one step is drawn once and counted accordingly.
-            let times = 1.0 + (-self.until / self.step).floor();
-            self.until += times * self.step;
+            let times = 1.0 + (-self.until_next_draw / self.step).floor();
+            self.until_next_draw += times * self.step;
             let cues =
                 (0..row.count()).map(|cue| (row.cue(cue)[k].clamp(-1.0, 1.0) * 32_767.0) as i16);
-            self.made.cues.extend(cues);
-            self.made.targets.push(targets.map(|x| x as f32));
-            self.made
+            self.sample.cues.extend(cues);
+            self.sample.targets.push(targets.map(|x| x as f32));
+            self.sample
                 .weights
-                .push((times * self.step * power / favour) as f32);
+                .push((times * self.step * power / weight) as f32);
         }
     }
 
     /// The ideal share; also updates the energies.
     fn target(&mut self, t: usize, k: usize, stem: usize, power: f64) -> f64 {
-        let mut along = 0.0;
-        let mut own = 0.0;
+        let mut inner_product = 0.0;
+        let mut energy = 0.0;
         for side in 0..2 {
             let (s, x) = (self.truth[stem][side].row(t)[k], self.mixed[side].row(t)[k]);
-            along += f64::from(s.re * x.re + s.im * x.im);
-            own += f64::from(s.norm_sqr());
+            inner_product += f64::from(s.re * x.re + s.im * x.im);
+            energy += f64::from(s.norm_sqr());
         }
         // The projection of the stem on the mix is the share with the least error. Stems that
         // cancel each other put it far outside 0 to 1, where no net can reach it.
-        let target = (along / (power + 1e-20)).clamp(-0.5, 1.5);
-        self.made.energies[stem] += own;
-        self.made.rest[stem] += (own - 2.0 * target * along + target * target * power).max(0.0);
+        let target = (inner_product / (power + 1e-20)).clamp(-0.5, 1.5);
+        self.sample.energies[stem] += energy;
+        self.sample.residual[stem] += (energy - 2.0 * target * inner_product + target * target * power).max(0.0);
         target
     }
 }
@@ -219,6 +219,6 @@ fn bin_weight(power: f64) -> f64 {
     f64::from((power as f32).powf(POWER_EXPONENT))
 }
 
-fn power(of: &[ChannelSpectra; 2], t: usize, k: usize) -> f64 {
-    f64::from(of[0].row(t)[k].norm_sqr() + of[1].row(t)[k].norm_sqr())
+fn power(spectra: &[ChannelSpectra; 2], t: usize, k: usize) -> f64 {
+    f64::from(spectra[0].row(t)[k].norm_sqr() + spectra[1].row(t)[k].norm_sqr())
 }

@@ -21,48 +21,48 @@ pub(crate) struct SpatialCovariance {
 
 /// The positions of the stems, for every frequency.
 pub(crate) struct WienerFilter {
-    places: Vec<[SpatialCovariance; STEMS]>,
+    covariances: Vec<[SpatialCovariance; STEMS]>,
 }
 
 impl WienerFilter {
     /// Learns the positions from `shares(frame)[stem][bin]` of the two channels' spectra; see
-    /// [`SpatialCovariance::normalise`] for `anywhere`.
+    /// [`SpatialCovariance::normalise`] for `diffuse_share`.
     pub(crate) fn learn<'a>(
         frames: usize,
         bins: usize,
         spectra: impl Fn(usize) -> [&'a [Complex32]; 2],
         shares: impl Fn(usize, usize) -> &'a [f32],
-        anywhere: f32,
+        diffuse_share: f32,
         stop: CancelCheck<'_>,
     ) -> Result<Self, WorkCancelled> {
-        let mut places = vec![[SpatialCovariance::default(); STEMS]; bins];
+        let mut covariances = vec![[SpatialCovariance::default(); STEMS]; bins];
         for t in 0..frames {
             stop.check()?;
             let [left, right] = spectra(t);
             for stem in 0..STEMS {
                 let shares = shares(t, stem);
-                for (k, place) in places.iter_mut().enumerate() {
+                for (k, covariance) in covariances.iter_mut().enumerate() {
                     // The estimate is the share times the mix, so its covariance takes the share's
                     // square.
-                    place[stem].add([left[k], right[k]], shares[k] * shares[k]);
+                    covariance[stem].add([left[k], right[k]], shares[k] * shares[k]);
                 }
             }
         }
-        let places_of_stems = places.iter_mut().flatten();
-        places_of_stems.for_each(|place| place.normalise(anywhere));
-        Ok(Self { places })
+        let all_covariances = covariances.iter_mut().flatten();
+        all_covariances.for_each(|covariance| covariance.normalise(diffuse_share));
+        Ok(Self { covariances })
     }
 
     /// How well each stem explains the stereo position of this bin: the logarithm of the Gaussian's
     /// density, minus the part common to all stems.
     pub(crate) fn likelihoods(&self, bin: usize, mix: [Complex32; 2]) -> [f32; STEMS] {
         let power = mix[0].norm_sqr() + mix[1].norm_sqr() + 1e-20;
-        self.places[bin].map(|place| {
+        self.covariances[bin].map(|covariance| {
             // The bin's own power is taken as the source's, so that loud bins have no more weight
             // than quiet ones.
-            let white = place.solve(mix);
-            let along = mix[0] * white[0].conj() + mix[1] * white[1].conj();
-            -place.determinant().ln() - 2.0 * along.re / power
+            let whitened = covariance.solve(mix);
+            let inner_product = mix[0] * whitened[0].conj() + mix[1] * whitened[1].conj();
+            -covariance.determinant().ln() - 2.0 * inner_product.re / power
         })
     }
 
@@ -79,24 +79,24 @@ impl WienerFilter {
             return [[Complex32::default(); 2]; STEMS];
         }
         // Powers relative to the mix's keep the inverse well scaled for quiet and loud bins.
-        let places = &self.places[bin];
+        let covariances = &self.covariances[bin];
         let mut sum = SpatialCovariance::white(NOISE);
-        for (place, share) in places.iter().zip(shares) {
-            sum.mix(place, share);
+        for (covariance, share) in covariances.iter().zip(shares) {
+            sum.mix(covariance, share);
         }
         // The multichannel Wiener filter of Duong et al., with the shares as the sources' powers:
         // share times covariance, times the inverse of the sum of these, times the mix.
-        let white = sum.solve(mix);
+        let whitened = sum.solve(mix);
         let mut stems = [[Complex32::default(); 2]; STEMS];
-        let mut left_over = mix;
-        for ((stem, place), share) in stems.iter_mut().zip(places).zip(shares) {
-            *stem = place.times(white).map(|x| x * share);
-            left_over[0] -= stem[0];
-            left_over[1] -= stem[1];
+        let mut remainder = mix;
+        for ((stem, covariance), share) in stems.iter_mut().zip(covariances).zip(shares) {
+            *stem = covariance.times(whitened).map(|x| x * share);
+            remainder[0] -= stem[0];
+            remainder[1] -= stem[1];
         }
         for stem in &mut stems {
-            stem[0] += left_over[0] * EQUAL_SHARE;
-            stem[1] += left_over[1] * EQUAL_SHARE;
+            stem[0] += remainder[0] * EQUAL_SHARE;
+            stem[1] += remainder[1] * EQUAL_SHARE;
         }
         stems
     }
@@ -132,16 +132,16 @@ impl SpatialCovariance {
         self.cross += other.cross * share;
     }
 
-    /// Scales to a trace of 2 and makes the part `anywhere` of it come from all directions.
-    pub(crate) fn normalise(&mut self, anywhere: f32) {
+    /// Scales to a trace of 2 and makes the part `diffuse_share` of it come from all directions.
+    pub(crate) fn normalise(&mut self, diffuse_share: f32) {
         let trace = self.left + self.right;
         let scale = if trace > 1e-20 { 2.0 / trace } else { 0.0 };
         // A stem that is silent at a frequency has no position there, so it may come from anywhere.
-        let anywhere = if scale > 0.0 { anywhere } else { 1.0 };
-        let kept = (1.0 - anywhere) * scale;
-        self.left = self.left * kept + anywhere;
-        self.right = self.right * kept + anywhere;
-        self.cross *= kept;
+        let diffuse_share = if scale > 0.0 { diffuse_share } else { 1.0 };
+        let directional = (1.0 - diffuse_share) * scale;
+        self.left = self.left * directional + diffuse_share;
+        self.right = self.right * directional + diffuse_share;
+        self.cross *= directional;
     }
 
     pub(crate) fn times(&self, v: [Complex32; 2]) -> [Complex32; 2] {
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stems_sum_to_the_mix_and_keep_their_places() {
+    fn stems_sum_to_the_mix_and_keep_their_positions() {
         let (l, r) = (Complex32::new(1.0, 0.3), Complex32::new(-0.2, 0.8));
         let (left, right) = ([l, l * 2.0], [Complex32::default(), r]);
         let shares = [[0.9, 0.4], [0.05, 0.3], [0.02, 0.2], [0.03, 0.1]];

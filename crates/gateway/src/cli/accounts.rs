@@ -137,12 +137,12 @@ async fn create(app: &App, args: &AccountCreateArgs, json: bool) -> Result<(), C
         let message = "HANDLE: must be 1 to 40 characters of a-z, 0-9, - and _";
         return Err(CliError::Usage(message.into()));
     }
-    let by = ChangeAuthor::command("accounts create").into();
-    let created = accounting::create(app, by, &args.handle, changes).await?;
+    let author = ChangeAuthor::command("accounts create").into();
+    let record = accounting::create(app, author, &args.handle, changes).await?;
     if json {
-        return show::json(&AdminAccount::new(&created));
+        return show::json(&AdminAccount::new(&record));
     }
-    let account = created.account;
+    let account = record.account;
     let policy = if args.prepaid {
         "prepaid: credit it before its first paid task"
     } else {
@@ -197,14 +197,14 @@ const fn policy(money: &AccountMoney) -> &'static str {
 }
 
 async fn credit(app: &App, args: &AccountCreditArgs, json: bool) -> Result<(), CliError> {
-    amount::check_moved("USD", args.amount)?;
+    amount::check_amount("USD", args.amount)?;
     let account = find(app, &args.handle).await?;
-    let by = ChangeAuthor::command("accounts credit").into();
-    let credited = accounting::credit(app, by, account.id, args.amount, args.note.clone()).await?;
+    let author = ChangeAuthor::command("accounts credit").into();
+    let outcome = accounting::credit(app, author, account.id, args.amount, args.note.clone()).await?;
     if json {
-        return show::json(&AdminAccount::new(&credited.account));
+        return show::json(&AdminAccount::new(&outcome.account));
     }
-    if credited.was_unlimited {
+    if outcome.was_unlimited {
         say(&format!(
             "{} was unlimited and is now prepaid. Its earlier spending counts against its credit. \
              To undo this: mediagate accounts update {} --unlimited",
@@ -215,7 +215,7 @@ async fn credit(app: &App, args: &AccountCreditArgs, json: bool) -> Result<(), C
         "Credited {} USD to {}. {}",
         args.amount,
         account.handle,
-        sentence(&credited.money)
+        money_sentence(&outcome.money)
     ))
 }
 
@@ -224,22 +224,22 @@ async fn update(app: &App, args: &AccountUpdateArgs, json: bool) -> Result<(), C
     let changes = AccountChanges {
         name: args.name.clone(),
         prepaid: (args.prepaid || args.unlimited).then_some(args.prepaid),
-        budget: args.budget.map(|bound| bound.0),
+        budget: args.budget.map(|limit| limit.0),
     };
-    let by = ChangeAuthor::command("accounts update").into();
-    let changed = accounting::change(app, by, account.id, changes).await?;
+    let author = ChangeAuthor::command("accounts update").into();
+    let record = accounting::change(app, author, account.id, changes).await?;
     if json {
-        return show::json(&AdminAccount::new(&changed));
+        return show::json(&AdminAccount::new(&record));
     }
-    let money = sentence(&changed.money);
+    let money = money_sentence(&record.money);
     say(&format!("Changed {}. {money}", account.handle))
 }
 
 /// An account's money in words.
-fn sentence(money: &AccountMoney) -> String {
+fn money_sentence(money: &AccountMoney) -> String {
     let available = money.available().map_or_else(
         || "no spending limit".to_owned(),
-        |left| format!("{left} USD available"),
+        |amount| format!("{amount} USD available"),
     );
     format!(
         "It is {}: balance {} USD, {} USD held, {} USD spent, {available}.",

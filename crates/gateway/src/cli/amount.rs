@@ -31,8 +31,8 @@ pub(super) fn signed(text: &str) -> Result<MicroDollars, String> {
 
 /// A time, or a date, which means its first instant.
 pub(super) fn time(text: &str) -> Result<Timestamp, String> {
-    let wanted = "must be a time such as 2026-01-02 or 2026-01-02T03:04:05Z";
-    Timestamp::parse(text).ok_or_else(|| wanted.to_owned())
+    let message = "must be a time such as 2026-01-02 or 2026-01-02T03:04:05Z";
+    Timestamp::parse(text).ok_or_else(|| message.to_owned())
 }
 
 /// Checks a note for the ledger.
@@ -45,7 +45,7 @@ pub(super) fn note(text: &str) -> Result<String, String> {
 }
 
 /// Rejects zero, and amounts that are implausibly large.
-pub(super) fn check_moved(name: &str, amount: MicroDollars) -> Result<(), CliError> {
+pub(super) fn check_amount(name: &str, amount: MicroDollars) -> Result<(), CliError> {
     if amount == MicroDollars::ZERO {
         return Err(CliError::Usage(format!("{name}: must not be 0.00")));
     }
@@ -57,6 +57,6 @@ pub(super) fn check_moved(name: &str, amount: MicroDollars) -> Result<(), CliErr
 }
 
 /// A limit for a table.
-pub(super) fn or_none(bound: Option<MicroDollars>) -> String {
-    bound.map_or_else(|| "none".to_owned(), |amount| amount.to_string())
+pub(super) fn or_none(limit: Option<MicroDollars>) -> String {
+    limit.map_or_else(|| "none".to_owned(), |amount| amount.to_string())
 }

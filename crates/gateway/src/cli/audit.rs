@@ -46,19 +46,19 @@ pub(super) fn run(args: &AuditArgs, settings: &Settings, json: bool) -> Result<(
         until: args.until,
     };
     let page = audit::page(&app, filter, None, args.limit);
-    let (found, _) = runtime()?.block_on(page)?;
-    let found: Vec<AuditObject> = found.into_iter().map(AuditObject::new).collect();
+    let (entries, _) = runtime()?.block_on(page)?;
+    let entries: Vec<AuditObject> = entries.into_iter().map(AuditObject::new).collect();
     if json {
-        return show::json(&found);
+        return show::json(&entries);
     }
     if args.csv {
-        return say(&audit_csv(&found));
+        return say(&audit_csv(&entries));
     }
-    if found.is_empty() {
+    if entries.is_empty() {
         return say("No changes found.");
     }
     let mut table = show::table(&["TIME", "ACTOR", "ACTION", "TARGET", "CHANGES"]);
-    for entry in &found {
+    for entry in &entries {
         table.add_row([
             entry.at.get(..19).unwrap_or(&entry.at).replace('T', " "),
             format!("{} {}", entry.actor.kind, entry.actor.name),
@@ -72,31 +72,31 @@ pub(super) fn run(args: &AuditArgs, settings: &Settings, json: bool) -> Result<(
 
 /// The changed fields: `name: laptop, rpm: 600 → 30`.
 fn changes(entry: &AuditObject) -> String {
-    let none = serde_json::Map::new();
+    let no_members = serde_json::Map::new();
     let members = |value: &Option<Value>| match value {
         Some(Value::Object(members)) => members.clone(),
-        _ => none.clone(),
+        _ => no_members.clone(),
     };
     let (before, after) = (members(&entry.before), members(&entry.after));
-    let words = |value: Option<&Value>| match value {
+    let describe = |value: Option<&Value>| match value {
         None | Some(Value::Null) => "none".to_owned(),
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(items)) => {
             let items = items
                 .iter()
-                .map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned));
+                .map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned));
             items.collect::<Vec<_>>().join(" ")
         }
         Some(other) => other.to_string(),
     };
-    let changed = after.iter().filter(|(name, value)| {
+    let changed_fields = after.iter().filter(|(name, value)| {
         // A new object lists its unset fields as null; those are not changes.
-        let empty = value.is_null() && !before.contains_key(*name);
-        before.get(*name) != Some(*value) && !empty
+        let is_unset = value.is_null() && !before.contains_key(*name);
+        before.get(*name) != Some(*value) && !is_unset
     });
-    let changed = changed.map(|(name, value)| match before.get(name) {
-        Some(old) => format!("{name}: {} → {}", words(Some(old)), words(Some(value))),
-        None => format!("{name}: {}", words(Some(value))),
+    let changed_fields = changed_fields.map(|(name, value)| match before.get(name) {
+        Some(previous) => format!("{name}: {} → {}", describe(Some(previous)), describe(Some(value))),
+        None => format!("{name}: {}", describe(Some(value))),
     });
-    changed.collect::<Vec<_>>().join(", ")
+    changed_fields.collect::<Vec<_>>().join(", ")
 }

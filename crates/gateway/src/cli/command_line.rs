@@ -1,5 +1,5 @@
-//! The command line as it is parsed, completed and explained: a command's help shows the settings that
-//! matter to it.
+//! The command line as it is parsed, completed and explained: a command's help shows the settings
+//! that matter to it.
 
 use std::str::FromStr;
 
@@ -28,8 +28,8 @@ pub(super) fn command() -> Command {
     });
     let settings = command.get_arguments().filter(|arg| is_rare(arg)).cloned();
     let settings: Vec<Arg> = settings.collect();
-    // clap hands a global argument down unless the subcommand has one of that name. So visible
-    // copies are added here, before the originals are hidden below.
+    // clap passes a global argument on to a subcommand unless that has one of the same name. So
+    // visible copies are added here, before the originals are hidden below.
     let command = command.mut_subcommands(|sub| {
         if FULL_SETTINGS_COMMANDS.contains(&sub.get_name()) {
             return sub.args(&settings);
@@ -45,20 +45,20 @@ pub(super) fn command() -> Command {
 /// The command line for shell completion, without the hidden options, which shells would offer as
 /// well.
 pub(super) fn completion_command() -> Command {
-    let all = command();
+    let full_command = command();
     Command::new("mediagate")
-        .args(all.get_arguments().filter(|arg| !is_rare(arg)))
-        .subcommands(all.get_subcommands())
+        .args(full_command.get_arguments().filter(|arg| !is_rare(arg)))
+        .subcommands(full_command.get_subcommands())
 }
 
-/// A parser that accepts only these words; help shows them and shells complete them.
+/// A parser that accepts only these values; help shows them and shells complete them.
 pub(super) fn one_of<T>(
-    words: impl IntoIterator<Item = &'static str> + 'static,
+    values: impl IntoIterator<Item = &'static str> + 'static,
 ) -> impl TypedValueParser<Value = T>
 where
     T: FromStr + Clone + Send + Sync + 'static,
 {
-    PossibleValuesParser::new(words).try_map(|word| word.parse::<T>().map_err(|_| "unknown value"))
+    PossibleValuesParser::new(values).try_map(|value| value.parse::<T>().map_err(|_| "unknown value"))
 }
 
 fn is_rare(arg: &Arg) -> bool {
@@ -68,10 +68,10 @@ fn is_rare(arg: &Arg) -> bool {
 /// Removes the markup that the same text has in the source's documentation.
 fn strip_markup(text: &str) -> String {
     let mut plain = String::new();
-    for (at, part) in text.split('<').enumerate() {
+    for (index, part) in text.split('<').enumerate() {
         match part.split_once('>') {
-            Some((inside, rest)) if at > 0 => plain.extend([inside, rest]),
-            _ => plain.extend([if at > 0 { "<" } else { "" }, part]),
+            Some((inside, rest)) if index > 0 => plain.extend([inside, rest]),
+            _ => plain.extend([if index > 0 { "<" } else { "" }, part]),
         }
     }
     plain.replace('`', "")
@@ -88,50 +88,50 @@ mod tests {
 
     /// A setting that is not global would be unknown after `serve`.
     #[test]
-    fn settings_stand_before_or_behind_the_command() {
+    fn settings_may_precede_or_follow_the_command() {
         let command = command();
         for setting in command.get_opts().filter(|arg| arg.get_env().is_some()) {
             assert!(setting.is_global_set(), "{}", setting.get_id());
         }
     }
 
-    fn help(words: &[&str]) -> String {
-        let words = std::iter::once("mediagate").chain(words.iter().copied());
+    fn help(arguments: &[&str]) -> String {
+        let arguments = std::iter::once("mediagate").chain(arguments.iter().copied());
         command()
-            .try_get_matches_from(words)
+            .try_get_matches_from(arguments)
             .unwrap_err()
             .to_string()
     }
 
     #[test]
     fn help_shows_what_matters_to_the_command() {
-        for words in [
+        for arguments in [
             &["--help"][..],
             &["keys", "create", "--help"],
             &["keys", "--help"],
         ] {
-            let help = help(words);
+            let help = help(arguments);
             assert!(help.contains("--data <FOLDER>"), "{help}");
             assert!(!help.contains("--webhooks-timeout"), "{help}");
             assert!(help.contains(SETTINGS_HINT), "{help}");
         }
-        for words in [
+        for arguments in [
             &["serve", "--help"][..],
             &["help", "serve"],
             &["config", "check", "--help"],
         ] {
-            assert!(help(words).contains("--webhooks-timeout"), "{words:?}");
+            assert!(help(arguments).contains("--webhooks-timeout"), "{arguments:?}");
         }
         assert!(help(&["help"]).contains("Examples:"));
     }
 
     #[test]
-    fn a_rare_setting_is_taken_by_every_command() {
-        let words = ["mediagate", "keys", "list", "--webhooks-timeout", "3s"];
-        let matches = command().try_get_matches_from(words).unwrap();
+    fn every_command_accepts_a_rare_setting() {
+        let arguments = ["mediagate", "keys", "list", "--webhooks-timeout", "3s"];
+        let matches = command().try_get_matches_from(arguments).unwrap();
         assert!(matches.contains_id("webhooks_timeout"));
-        let words = ["mediagate", "serve", "--webhooks-timeout", "3s"];
-        let matches = command().try_get_matches_from(words).unwrap();
+        let arguments = ["mediagate", "serve", "--webhooks-timeout", "3s"];
+        let matches = command().try_get_matches_from(arguments).unwrap();
         assert!(matches.contains_id("webhooks_timeout"));
     }
 
@@ -140,10 +140,10 @@ mod tests {
         let mut command = completion_command();
         command.build();
         let has = |path: &[&str], option: &str| {
-            let found = path
+            let subcommand = path
                 .iter()
-                .fold(&command, |at, name| at.find_subcommand(name).unwrap());
-            found.get_opts().any(|arg| arg.get_long() == Some(option))
+                .fold(&command, |parent, name| parent.find_subcommand(name).unwrap());
+            subcommand.get_opts().any(|arg| arg.get_long() == Some(option))
         };
         for path in [&["keys"][..], &["keys", "update"], &["config", "check"]] {
             assert!(has(path, "data"), "{path:?}");

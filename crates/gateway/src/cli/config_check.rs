@@ -16,17 +16,17 @@ pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
     })?;
     if let Some(path) = config.path.as_ref().filter(|_| !json) {
         let models = &config.models;
-        let (providers, named) = (models.providers.len(), models.models.len());
+        let (provider_count, model_count) = (models.providers.len(), models.models.len());
         // On standard error, so that standard output has nothing but the settings.
         note(&format!(
-            "{} is valid: {providers} {}, {named} {}. Effective settings:",
+            "{} is valid: {provider_count} {}, {model_count} {}. Effective settings:",
             path.display(),
-            if providers == 1 {
+            if provider_count == 1 {
                 "provider"
             } else {
                 "providers"
             },
-            if named == 1 { "model" } else { "models" },
+            if model_count == 1 { "model" } else { "models" },
         ));
     }
     show::toml(&config.show(), json)
@@ -34,13 +34,13 @@ pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
 
 /// Checks that need all settings: providers, models, and mistakes between them.
 fn check(config: &Config) -> Result<(), Vec<ConfigError>> {
-    let one = |error: ConfigError| vec![config.models.locate(error)];
-    serve::check(config).map_err(one)?;
-    let sites = upstream::sites(&config.models, config, None).map_err(one)?;
-    let shelf = InstalledModels::new(&config.models_folder, config.onnx_library.clone());
-    shelf.scan();
+    let to_list = |error: ConfigError| vec![config.models.locate(error)];
+    serve::check(config).map_err(to_list)?;
+    let sites = upstream::sites(&config.models, config, None).map_err(to_list)?;
+    let installed_models = InstalledModels::new(&config.models_folder, config.onnx_library.clone());
+    installed_models.scan();
     let now = Clock::system().now();
-    let catalog = Catalog::new(&config.models, shelf.models(), &sites, now).map_err(one)?;
-    let slips = config_lints::find(&config.models, &sites, &catalog, now);
-    if slips.is_empty() { Ok(()) } else { Err(slips) }
+    let catalog = Catalog::new(&config.models, installed_models.models(), &sites, now).map_err(to_list)?;
+    let lints = config_lints::find(&config.models, &sites, &catalog, now);
+    if lints.is_empty() { Ok(()) } else { Err(lints) }
 }

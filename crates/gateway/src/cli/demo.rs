@@ -35,10 +35,10 @@ pub(super) struct DemoArgs {
     out: PathBuf,
 }
 
-pub(super) fn run(args: &DemoArgs, given: &Settings) -> Result<(), CliError> {
+pub(super) fn run(args: &DemoArgs, cli_settings: &Settings) -> Result<(), CliError> {
     // Deleted when this function returns, even with an error.
     let temporary = tempfile::tempdir().map_err(CliError::failed)?;
-    let data = match &given.data {
+    let data = match &cli_settings.data {
         Some(folder) => check_empty(folder)?,
         None => temporary.path(),
     };
@@ -47,9 +47,9 @@ pub(super) fn run(args: &DemoArgs, given: &Settings) -> Result<(), CliError> {
     let loopback = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
     let settings = Settings {
         data: Some(data.to_owned()),
-        listen: Some(given.listen.unwrap_or(loopback)),
-        log: Some(given.log.clone().unwrap_or_else(|| "warn".into())),
-        ..given.clone()
+        listen: Some(cli_settings.listen.unwrap_or(loopback)),
+        log: Some(cli_settings.log.clone().unwrap_or_else(|| "warn".into())),
+        ..cli_settings.clone()
     };
     let mut config = Config::load(&settings)?;
     if config.log_format == LogFormat::Auto {
@@ -64,7 +64,7 @@ pub(super) fn run(args: &DemoArgs, given: &Settings) -> Result<(), CliError> {
     std::fs::create_dir_all(&args.out)
         .map_err(|error| CliError::Failed(format!("the folder {}: {error}", args.out.display())))?;
     let app = App::open(config, Clock::system())?;
-    runtime()?.block_on(show(args, given.data.as_deref(), app))
+    runtime()?.block_on(show(args, cli_settings.data.as_deref(), app))
 }
 
 /// The folder, unless there is something in it: the demo never touches existing data.
@@ -121,8 +121,8 @@ async fn show(args: &DemoArgs, data: Option<&Path>, app: App) -> Result<(), CliE
         rows: Vec::new(),
     };
     // An error is returned only after the server has stopped cleanly.
-    let made = demo.run().await;
-    if let Ok(table) = &made {
+    let result = demo.run().await;
+    if let Ok(table) = &result {
         say(table)?;
         if !args.once {
             let data = match data {
@@ -138,7 +138,7 @@ async fn show(args: &DemoArgs, data: Option<&Path>, app: App) -> Result<(), CliE
     }
     app.process.draining.cancel();
     server.await.map_err(CliError::failed)?;
-    made.map(|_| ())
+    result.map(|_| ())
 }
 
 /// A client of the gateway that saves the results.
@@ -154,17 +154,17 @@ struct DemoClient {
 
 impl DemoClient {
     async fn run(mut self) -> Result<String, CliError> {
-        let watch = step_progress::StepProgress {
+        let progress = step_progress::StepProgress {
             client: self.client.clone(),
             base: self.base.clone(),
             key: self.key.clone(),
         };
         let name = "1/3  Generating a video from a picture";
-        watch.step(name, Some("video"), self.video()).await?;
+        progress.step(name, Some("video"), self.video()).await?;
         let name = "2/3  Separating a song into stems";
-        let clip = watch.step(name, Some("music"), self.stems()).await?;
+        let clip = progress.step(name, Some("music"), self.stems()).await?;
         let name = "3/3  Creating a persona from the song";
-        watch.step(name, None, self.persona(&clip)).await?;
+        progress.step(name, None, self.persona(&clip)).await?;
         let mut table = Table::new();
         table.load_style(presets::UTF8_FULL_CONDENSED);
         table.set_header(["Result", "File", "Size", "Time"]);
@@ -191,11 +191,11 @@ impl DemoClient {
         let answer = self
             .post(&format!("{}/v1/chat/completions", self.base), &body)
             .await?;
-        let took = started.elapsed();
+        let elapsed = started.elapsed();
         let video = self
             .download(&answer["choices"][0]["message"]["content"])
             .await?;
-        self.save("video", "video.mp4", &video, took)?;
+        self.save("video", "video.mp4", &video, elapsed)?;
         self.save_record("video response", "chat-completion.json", &answer)
     }
 
@@ -210,12 +210,12 @@ impl DemoClient {
         let id = clip["id"].as_str().unwrap_or_default().to_owned();
         let started = Instant::now();
         let body = json!({"task": "gen_stem", "continue_clip_id": id, "stem_task": "twelve", "stem_type_group_name": "Twelve"});
-        let submitted = self
+        let submission = self
             .post(&format!("{}/submit/music", self.music), &body)
             .await?;
-        let task = submitted["id"].as_str().unwrap_or_default().to_owned();
+        let task = submission["id"].as_str().unwrap_or_default().to_owned();
         let record = self.await_task(&task).await?;
-        let took = started.elapsed();
+        let elapsed = started.elapsed();
         for clip in record["clips"].as_array().into_iter().flatten() {
             let group = clip["metadata"]["stem_type_group_name"]
                 .as_str()
@@ -225,7 +225,7 @@ impl DemoClient {
                 &format!("stem: {group}"),
                 &format!("{}.flac", group.to_lowercase()),
                 &audio,
-                took,
+                elapsed,
             )?;
         }
         self.save_record("stems record", "music-task.json", &record)?;
@@ -239,9 +239,9 @@ impl DemoClient {
         let persona = self
             .post(&format!("{}/persona/create", self.music), &body)
             .await?;
-        let took = started.elapsed();
+        let elapsed = started.elapsed();
         let picture = self.download(&persona["image_s3_id"]).await?;
-        self.save("persona picture", "persona.png", &picture, took)?;
+        self.save("persona picture", "persona.png", &picture, elapsed)?;
         self.save_record("persona record", "persona.json", &persona)
     }
 
@@ -252,7 +252,7 @@ impl DemoClient {
                 .await?;
             match task["status"].as_str() {
                 Some("succeeded") => return self.get(&format!("{}/tasks/{id}", self.music)).await,
-                // No pause is needed: `wait` makes the server hold the answer back.
+                // No pause is needed: `wait` makes the server delay its answer.
                 Some("queued" | "running") => {}
                 _ => {
                     return Err(CliError::Failed(format!(
@@ -303,28 +303,28 @@ impl DemoClient {
         Ok(bytes.to_vec())
     }
 
-    fn save_record(&mut self, what: &str, name: &str, record: &Value) -> Result<(), CliError> {
+    fn save_record(&mut self, label: &str, name: &str, record: &Value) -> Result<(), CliError> {
         let text = serde_json::to_string_pretty(record).map_err(CliError::failed)?;
-        self.save(what, name, text.as_bytes(), Duration::ZERO)
+        self.save(label, name, text.as_bytes(), Duration::ZERO)
     }
 
     fn save(
         &mut self,
-        what: &str,
+        label: &str,
         name: &str,
         bytes: &[u8],
-        took: Duration,
+        elapsed: Duration,
     ) -> Result<(), CliError> {
         let path = self.out.join(name);
         std::fs::write(&path, bytes)
             .map_err(|error| CliError::Failed(format!("{}: {error}", path.display())))?;
-        let time = if took.is_zero() {
+        let time = if elapsed.is_zero() {
             String::new()
         } else {
-            format!("{:.2} s", took.as_secs_f64())
+            format!("{:.2} s", elapsed.as_secs_f64())
         };
         self.rows.push([
-            what.to_owned(),
+            label.to_owned(),
             path.display().to_string(),
             size(bytes.len()),
             time,

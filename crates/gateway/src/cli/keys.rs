@@ -179,10 +179,10 @@ impl KeyUpdateArgs {
         if let Some(name) = &self.name {
             check_name(name)?;
         }
-        let all = |models: &[String]| models == ["all"];
+        let is_all = |models: &[String]| models == ["all"];
         let models = (!self.models.is_empty()).then(|| {
             let models = self.models.clone();
-            (!all(&models)).then_some(models)
+            (!is_all(&models)).then_some(models)
         });
         let networks = (!self.networks.is_empty())
             .then(|| self.networks.iter().map(|network| network.0).collect());
@@ -193,7 +193,7 @@ impl KeyUpdateArgs {
             networks,
             rpm: self.rpm,
             max_running: self.max_running,
-            budget: self.budget.map(|bound| bound.0),
+            budget: self.budget.map(|limit| limit.0),
             budget_period: self.budget_period.map(|renewal| renewal.0),
             refuses_housekeeping: self.refuse_housekeeping,
             expires_at: self
@@ -235,13 +235,13 @@ pub(super) fn run(command: &KeysCommand, settings: &Settings, json: bool) -> Res
 
 fn check_models(args: &KeyCreateArgs, config: &Config) -> Result<(), CliError> {
     let sites = mediagate_core::upstream::sites(&config.models, config, None)?;
-    let shelf = mediagate_media::engines::own_models::InstalledModels::new(
+    let installed_models = mediagate_media::engines::own_models::InstalledModels::new(
         &config.models_folder,
         config.onnx_library.clone(),
     );
-    shelf.scan();
+    installed_models.scan();
     let now = Clock::system().now();
-    let catalog = Catalog::new(&config.models, shelf.models(), &sites, now)?;
+    let catalog = Catalog::new(&config.models, installed_models.models(), &sites, now)?;
     match args
         .models
         .iter()
@@ -267,12 +267,12 @@ async fn create(app: &App, args: &KeyCreateArgs, json: bool) -> Result<(), CliEr
     check_name(&args.name)?;
     let handle = args.account.as_deref().unwrap_or(accounts::DEFAULT_HANDLE);
     let account = accounts::ensure_by(app, handle, ChangeAuthor::command("keys create")).await?;
-    let some = |list: bool| list.then_some(());
-    let new = NewKey {
+    let if_given = |list: bool| list.then_some(());
+    let new_key = NewKey {
         name: args.name.clone(),
         scopes: args.scopes.clone(),
-        models: some(!args.models.is_empty()).map(|()| args.models.clone()),
-        networks: some(!args.networks.is_empty()).map(|()| args.networks.clone()),
+        models: if_given(!args.models.is_empty()).map(|()| args.models.clone()),
+        networks: if_given(!args.networks.is_empty()).map(|()| args.networks.clone()),
         rpm: args.rpm,
         max_running: args.max_running,
         budget: args.budget,
@@ -280,11 +280,11 @@ async fn create(app: &App, args: &KeyCreateArgs, json: bool) -> Result<(), CliEr
         refuses_housekeeping: args.refuse_housekeeping,
         expires_in: args.expires,
     };
-    let by = ChangeAuthor::command("keys create").into();
-    print_secret(&keys::issue(app, by, &account, new).await?, json)
+    let author = ChangeAuthor::command("keys create").into();
+    print_secret(&keys::issue(app, author, &account, new_key).await?, json)
 }
 
-/// Prints a new secret, and only the secret unless `json` asks for the whole key.
+/// Prints a new secret, or with `json` the whole key.
 fn print_secret(issued: &IssuedKey, json: bool) -> Result<(), CliError> {
     if json {
         return show::json(&AdminKey::with_secret(issued, true));
@@ -293,8 +293,8 @@ fn print_secret(issued: &IssuedKey, json: bool) -> Result<(), CliError> {
 }
 
 /// The key with this id or prefix.
-async fn find(app: &App, which: &str) -> Result<KeyId, CliError> {
-    match keys::find(app, which).await? {
+async fn find(app: &App, id_or_prefix: &str) -> Result<KeyId, CliError> {
+    match keys::find(app, id_or_prefix).await? {
         KeyMatch::Unique(id) => Ok(id),
         KeyMatch::NoSuchKey => Err(CliError::failed(
             "no key has this id or prefix; see: mediagate keys list",
@@ -310,24 +310,24 @@ async fn update(app: &App, args: &KeyUpdateArgs, json: bool) -> Result<(), CliEr
         return Err(CliError::Usage(message.into()));
     }
     let id = find(app, &args.key).await?;
-    let by = ChangeAuthor::command("keys update").into();
-    let changed = keys::change(app, by, id, change).await?;
+    let author = ChangeAuthor::command("keys update").into();
+    let outcome = keys::change(app, author, id, change).await?;
     if json {
-        return show::json(&AdminKey::new(&changed.record));
+        return show::json(&AdminKey::new(&outcome.record));
     }
     say(&format!("Changed {id}."))
 }
 
 async fn rotate(
     app: &App,
-    which: &str,
+    id_or_prefix: &str,
     grace: Option<Duration>,
     end_webhooks: bool,
     json: bool,
 ) -> Result<(), CliError> {
-    let id = find(app, which).await?;
-    let by = ChangeAuthor::command("keys rotate").into();
-    let rotated = keys::rotate(app, by, id, grace.unwrap_or_default(), end_webhooks).await?;
+    let id = find(app, id_or_prefix).await?;
+    let author = ChangeAuthor::command("keys rotate").into();
+    let rotated = keys::rotate(app, author, id, grace.unwrap_or_default(), end_webhooks).await?;
     // On standard error: standard output has the new key alone, so that a script can capture it.
     if !json {
         for line in ended_lines(&rotated) {
@@ -395,7 +395,7 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
         ..
     } in &keys
     {
-        let per = money
+        let period_suffix = money
             .period
             .map_or_else(String::new, |period| format!("/{}", period.name()));
         table.add_row([
@@ -405,7 +405,7 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
             state(key, now),
             scopes(key),
             key.rpm.to_string(),
-            amount::or_none(key.budget) + &per,
+            amount::or_none(key.budget) + &period_suffix,
             money.spent.to_string(),
             money.held.to_string(),
             last_used_at.map_or_else(|| "never".to_owned(), show::time),
@@ -439,10 +439,10 @@ fn scopes(key: &ApiKey) -> String {
         .join(" ")
 }
 
-async fn revoke(app: &App, which: &str, end_webhooks: bool, json: bool) -> Result<(), CliError> {
-    let id = find(app, which).await?;
-    let by = ChangeAuthor::command("keys revoke").into();
-    let (revoked, was_valid) = keys::revoke(app, by, id, end_webhooks).await?;
+async fn revoke(app: &App, id_or_prefix: &str, end_webhooks: bool, json: bool) -> Result<(), CliError> {
+    let id = find(app, id_or_prefix).await?;
+    let author = ChangeAuthor::command("keys revoke").into();
+    let (revoked, was_valid) = keys::revoke(app, author, id, end_webhooks).await?;
     if json {
         return show::json(&AdminKey::with_ended_ties(&revoked));
     }

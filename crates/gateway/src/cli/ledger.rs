@@ -86,7 +86,7 @@ pub(super) fn run(
     json: bool,
 ) -> Result<(), CliError> {
     if let LedgerCommand::Adjust(args) = command {
-        amount::check_moved("--amount", args.amount)?;
+        amount::check_amount("--amount", args.amount)?;
     }
     let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
     runtime()?.block_on(async {
@@ -107,7 +107,7 @@ impl DisplayNames {
         let accounts = accounting::accounts(app).await?;
         let accounts = accounts
             .into_iter()
-            .map(|one| (one.account.id.to_string(), one.account.handle));
+            .map(|record| (record.account.id.to_string(), record.account.handle));
         let keys = keys::list(app).await?;
         let keys = keys
             .into_iter()
@@ -222,12 +222,12 @@ impl ExportRow {
         names: &DisplayNames,
         costs: &HashMap<TaskId, ReportedCost>,
     ) -> Self {
-        // A provider's cost is that of the whole task. Shown at its last entry only, a sum over the
-        // export is right.
-        let ends = matches!(entry.kind, EntryKind::Settle | EntryKind::Release);
-        let told = entry
+        // A provider's cost is that of the whole task. It is shown at the last entry only, so that
+        // a sum over the export is right.
+        let is_last_entry = matches!(entry.kind, EntryKind::Settle | EntryKind::Release);
+        let reported = entry
             .task
-            .filter(|_| ends)
+            .filter(|_| is_last_entry)
             .and_then(|task| costs.get(&task));
         Self {
             id: entry.id.clone(),
@@ -240,11 +240,11 @@ impl ExportRow {
             spent_usd: entry.spent.to_string(),
             credit_usd: entry.credit.to_string(),
             note: entry.note.clone(),
-            provider: told.map(|told| told.provider.clone()),
+            provider: reported.map(|reported| reported.provider.clone()),
             // Some providers report costs in credits; `MicroDollars` only formats the millionths
             // here.
-            provider_cost: told.map(|told| MicroDollars::new(told.millionths).to_string()),
-            provider_cost_unit: told.map(|told| told.unit.clone()),
+            provider_cost: reported.map(|reported| MicroDollars::new(reported.millionths).to_string()),
+            provider_cost_unit: reported.map(|reported| reported.unit.clone()),
         }
     }
 
@@ -273,8 +273,8 @@ impl ExportRow {
 async fn export(app: &App, args: &ExportArgs, json: bool) -> Result<(), CliError> {
     let mut filter = filter(app, args.account.as_deref(), None).await?;
     let names = DisplayNames::read(app).await?;
-    let mut out = ExportWriter {
-        to: StdoutStream::new(),
+    let mut writer = ExportWriter {
+        stdout: StdoutStream::new(),
         format: if json {
             ExportFormat::Json
         } else {
@@ -282,7 +282,7 @@ async fn export(app: &App, args: &ExportArgs, json: bool) -> Result<(), CliError
         },
         count: 0,
     };
-    let mut is_read = out.begin()?;
+    let mut is_read = writer.begin()?;
     while is_read {
         let entries = accounting::entries(app, filter.clone(), PAGE, false).await?;
         let Some(last) = entries.last() else { break };
@@ -291,15 +291,15 @@ async fn export(app: &App, args: &ExportArgs, json: bool) -> Result<(), CliError
         let costs = accounting::costs_of(app, &entries).await?;
         for entry in &entries {
             // If the output is no longer read (`| head`), the export just ends.
-            is_read = is_read && out.entry(&ExportRow::new(entry, &names, &costs))?;
+            is_read = is_read && writer.entry(&ExportRow::new(entry, &names, &costs))?;
         }
     }
-    out.end()
+    writer.end()
 }
 
 /// The output of an export; each step returns whether the output is still read.
 struct ExportWriter {
-    to: StdoutStream,
+    stdout: StdoutStream,
     format: ExportFormat,
     count: u64,
 }
@@ -334,61 +334,63 @@ impl ExportWriter {
         if self.format == ExportFormat::Json {
             self.write("\n]\n")?;
         }
-        self.to.end()
+        self.stdout.end()
     }
 
     fn write(&mut self, text: &str) -> Result<bool, CliError> {
-        self.to.write(text)
+        self.stdout.write(text)
     }
 }
 
 async fn verify(app: &App, json: bool) -> Result<(), CliError> {
-    let wrong = ledger::verify(app).await?;
+    let mismatches = ledger::verify(app).await?;
     let counts = accounting::counts(app).await?;
-    let not_right = || {
+    let mismatch_error = || {
         CliError::failed(format!(
             "{} totals of the ledger do not match; nothing was changed",
-            wrong.len()
+            mismatches.len()
         ))
     };
     if json {
-        show::json(&LedgerCheck::new(&wrong, counts))?;
-        return if wrong.is_empty() {
+        show::json(&LedgerCheck::new(&mismatches, counts))?;
+        return if mismatches.is_empty() {
             Ok(())
         } else {
-            Err(not_right())
+            Err(mismatch_error())
         };
     }
     let [entries, tasks, keys, accounts] = counts;
-    let looked_at = [
+    let checked_totals = [
         (entries, "entry", "entries"),
         (tasks, "task", "tasks"),
         (keys, "key", "keys"),
         (accounts, "account", "accounts"),
     ]
-    .map(|(count, one, more)| format!("{count} {}", if count == 1 { one } else { more }))
+    .map(|(count, singular, plural)| {
+        format!("{count} {}", if count == 1 { singular } else { plural })
+    })
     .join(", ");
-    if wrong.is_empty() {
-        return say(&format!("The ledger adds up: {looked_at}."));
+    if mismatches.is_empty() {
+        return say(&format!("The ledger adds up: {checked_totals}."));
     }
-    for mismatch in &wrong {
+    for mismatch in &mismatches {
         say(&format!(
             "{} {}: {}",
             mismatch.what, mismatch.id, mismatch.why
         ))?;
     }
     Err(CliError::failed(format!(
-        "{} totals of the ledger do not match ({looked_at}); nothing was changed",
-        wrong.len()
+        "{} totals of the ledger do not match ({checked_totals}); nothing was changed",
+        mismatches.len()
     )))
 }
 
 async fn adjust(app: &App, args: &AdjustArgs, json: bool) -> Result<(), CliError> {
-    let by = ChangeAuthor::command("ledger adjust").into();
-    let cost = accounting::adjust(app, by, args.task, args.amount, args.note.clone()).await?;
+    let author = ChangeAuthor::command("ledger adjust").into();
+    let cost = accounting::adjust(app, author, args.task, args.amount, args.note.clone()).await?;
     if json {
-        let told = AdjustmentObject::new(args.task, args.amount, &args.note, cost);
-        return show::json(&told);
+        let adjustment = AdjustmentObject::new(args.task, args.amount, &args.note, cost);
+        return show::json(&adjustment);
     }
     say(&format!(
         "Adjusted task {} by {} USD. It now costs {cost} USD in total.",

@@ -28,7 +28,7 @@ pub(super) struct CopyArgs {
 pub(super) fn run(command: &MediaCommand, settings: &Settings, json: bool) -> Result<(), CliError> {
     let MediaCommand::Copy(args) = command;
     let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
-    let from = match &args.from {
+    let source_store = match &args.from {
         Some(store) => open(&app, "from", store)?,
         None => app.blobs.clone(),
     };
@@ -38,9 +38,9 @@ pub(super) fn run(command: &MediaCommand, settings: &Settings, json: bool) -> Re
     if source == args.to {
         return Err(CliError::Usage("--to must differ from the source".into()));
     }
-    let to = open(&app, "to", &args.to)?;
-    let done = runtime()?.block_on(copy(&app, &from, &to, json))?;
-    match done.failed {
+    let destination = open(&app, "to", &args.to)?;
+    let report = runtime()?.block_on(copy(&app, &source_store, &destination, json))?;
+    match report.failed {
         0 => Ok(()),
         failed => Err(CliError::Failed(format!(
             "{failed} files were not copied; run the command again"
@@ -62,11 +62,11 @@ fn open(app: &App, flag: &str, store: &str) -> Result<BlobStore, CliError> {
 
 async fn copy(
     app: &App,
-    from: &BlobStore,
-    to: &BlobStore,
+    source: &BlobStore,
+    destination: &BlobStore,
     json: bool,
 ) -> Result<CopyReport, CliError> {
-    let plan = media_copy::plan(app, from, to).await?;
+    let plan = media_copy::plan(app, source, destination).await?;
     let (files, bytes) = (
         plan.missing.len() as u64,
         plan.missing.iter().map(|item| item.size_bytes).sum(),
@@ -76,23 +76,23 @@ async fn copy(
         bytes,
         is_shown: output::can_draw(),
     };
-    let done = media_copy::carry_out(from, to, plan, |done| bar.draw(done)).await?;
+    let report = media_copy::carry_out(source, destination, plan, |report| bar.draw(report)).await?;
     bar.end();
     if json {
-        show::json(&done)?;
+        show::json(&report)?;
     } else {
         let CopyReport {
             copied,
             present,
             removed,
             ..
-        } = done;
+        } = report;
         say(&format!(
             "{copied} files copied ({}), {present} already there, {removed} removed.",
-            size(done.copied_bytes)
+            size(report.copied_bytes)
         ))?;
     }
-    Ok(done)
+    Ok(report)
 }
 
 /// A line on the terminal that is redrawn repeatedly.
@@ -103,19 +103,19 @@ struct CopyProgress {
 }
 
 impl CopyProgress {
-    fn draw(&self, done: &CopyReport) {
+    fn draw(&self, report: &CopyReport) {
         const WIDTH: u64 = 30;
         if !self.is_shown {
             return;
         }
-        let full = WIDTH * done.copied_bytes.min(self.bytes) / self.bytes.max(1);
+        let filled = WIDTH * report.copied_bytes.min(self.bytes) / self.bytes.max(1);
         let bar: String = (0..WIDTH)
-            .map(|at| if at < full { '#' } else { '-' })
+            .map(|cell| if cell < filled { '#' } else { '-' })
             .collect();
-        let (files, of) = (done.copied + done.failed, self.files);
-        let (bytes, of_bytes) = (size(done.copied_bytes), size(self.bytes));
+        let (files, total_files) = (report.copied + report.failed, self.files);
+        let (bytes, total_bytes) = (size(report.copied_bytes), size(self.bytes));
         output::draw(&format!(
-            "\r[{bar}] {files} of {of} files, {bytes} of {of_bytes} "
+            "\r[{bar}] {files} of {total_files} files, {bytes} of {total_bytes} "
         ));
     }
 

@@ -10,7 +10,7 @@ use mediagate_store::{Store, migrations};
 pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
     let config = Config::load_for_command(settings)?;
     // Always `Auto`: with `migrate = "never"` in the settings, this command is what migrates.
-    let migrated = match &config.database {
+    let result = match &config.database {
         DatabaseTarget::Sqlite => {
             std::fs::create_dir_all(&config.data).map_err(CliError::failed)?;
             Store::sqlite(&config.sqlite_path(), MigrationMode::Auto)
@@ -23,7 +23,7 @@ pub(super) fn run(settings: &Settings, json: bool) -> Result<(), CliError> {
             Store::postgres(url.expose(), options)
         }
     };
-    migrated.map_err(CliError::failed)?;
+    result.map_err(CliError::failed)?;
     let newest = migrations::newest();
     if json {
         return show::json(&json!({ "schema": newest }));

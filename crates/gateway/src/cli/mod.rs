@@ -160,7 +160,7 @@ impl From<mediagate_model::error::Error> for CliError {
     fn from(error: mediagate_model::error::Error) -> Self {
         match error.internal_cause() {
             // At the command line the operator may see internal errors.
-            Some(inside) => Self::failed(inside),
+            Some(cause) => Self::failed(cause),
             None => Self::failed(error.message()),
         }
     }

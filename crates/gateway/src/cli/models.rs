@@ -54,13 +54,13 @@ pub(super) fn run(
 }
 
 fn list(catalogue: &Catalogue, args: &ModelListArgs, json: bool) -> Result<(), CliError> {
-    let wanted = args.provider.as_deref();
+    let provider_filter = args.provider.as_deref();
     let models = catalogue.models();
     let models: Vec<&KnownModel> = models
-        .filter(|model| wanted.is_none_or(|wanted| model.provider == wanted))
+        .filter(|model| provider_filter.is_none_or(|provider| model.provider == provider))
         .collect();
     if models.is_empty() {
-        return Err(unknown_provider(catalogue, wanted.unwrap_or_default()));
+        return Err(unknown_provider(catalogue, provider_filter.unwrap_or_default()));
     }
     if json {
         return show::json(&models.into_iter().map(model_json).collect::<Vec<_>>());
@@ -103,11 +103,11 @@ fn model_json(model: &KnownModel) -> Value {
 
 /// A line per model, which fits a terminal unless `long`.
 fn table(models: &[&KnownModel], long: bool) -> show::TextTable {
-    let head = [
+    let headings = [
         "MODEL", "KIND", "SECONDS", "SIZES", "PICTURES", "SOUND", "USD", "ID", "DATE",
     ];
-    let columns = if long { head.len() } else { SHORT_COLUMNS };
-    let mut table = show::table(&head[..columns]);
+    let columns = if long { headings.len() } else { SHORT_COLUMNS };
+    let mut table = show::table(&headings[..columns]);
     for model in models {
         let row = row(&model.with_protocol_limits(limits_of(model)), long);
         table.add_row(row.into_iter().take(columns));
@@ -126,12 +126,12 @@ fn row(model: &KnownModel, long: bool) -> [String; 9] {
             [first, second, _, .., last] if !long => {
                 format!("{first},{second}..{last}")
             }
-            _ => joined(list.iter()),
+            _ => comma_separated(list.iter()),
         },
         None => "-".into(),
     };
     let price = if long {
-        joined_by("; ", model.prices.iter().map(price))
+        join("; ", model.prices.iter().map(price))
     } else {
         range_of_prices(&model.prices)
     };
@@ -143,7 +143,7 @@ fn row(model: &KnownModel, long: bool) -> [String; 9] {
         },
         seconds,
         or_dash(tiers(model, long)),
-        model.pictures.map_or("-".into(), |most| most.to_string()),
+        model.pictures.map_or("-".into(), |max| max.to_string()),
         model.audio.map_or("-".into(), |sound| sound.name().into()),
         match &model.retired {
             Some(day) => format!("retired {day}"),
@@ -155,14 +155,14 @@ fn row(model: &KnownModel, long: bool) -> [String; 9] {
 }
 
 /// `480p,720p`; the first and the last if there are many.
-fn tiers(model: &KnownModel, all: bool) -> String {
+fn tiers(model: &KnownModel, show_all: bool) -> String {
     let sizes = model.sizes.iter().flatten();
     let mut tiers: Vec<u32> = sizes.map(|(width, height)| *width.min(height)).collect();
     tiers.sort_unstable();
     tiers.dedup();
     match tiers[..] {
-        [first, _, .., last] if !all => format!("{first}p-{last}p"),
-        _ => joined(tiers.iter().map(|tier| format!("{tier}p"))),
+        [first, _, .., last] if !show_all => format!("{first}p-{last}p"),
+        _ => comma_separated(tiers.iter().map(|tier| format!("{tier}p"))),
     }
 }
 
@@ -171,35 +171,35 @@ fn range_of_prices(prices: &[ListPrice]) -> String {
     let mut units: Vec<&str> = prices.iter().map(|price| price.unit.as_str()).collect();
     units.dedup();
     let ranges = units.into_iter().map(|unit| {
-        let of_unit = prices.iter().filter(|price| price.unit == unit);
-        let mut amounts: Vec<(Option<MicroDollars>, &str)> = of_unit
+        let unit_prices = prices.iter().filter(|price| price.unit == unit);
+        let mut amounts: Vec<(Option<MicroDollars>, &str)> = unit_prices
             .map(|price| (price.usd.parse().ok(), price.usd.as_str()))
             .collect();
         amounts.sort_unstable();
         // By value: 0.1 and 0.10 are the same price.
         amounts.dedup_by_key(|(amount, _)| *amount);
         match amounts[..] {
-            [(_, least), .., (_, most)] => format!("{least}-{most}/{unit}"),
+            [(_, lowest), .., (_, highest)] => format!("{lowest}-{highest}/{unit}"),
             [(_, only)] => format!("{only}/{unit}"),
             [] => String::new(),
         }
     });
-    joined(ranges)
+    comma_separated(ranges)
 }
 
 fn price(price: &ListPrice) -> String {
     let holds_for = price.holds_for.as_ref();
-    let holds_for = holds_for.map_or(String::new(), |what| format!(" ({what})"));
+    let holds_for = holds_for.map_or(String::new(), |condition| format!(" ({condition})"));
     format!("{}/{}{holds_for}", price.usd, price.unit)
 }
 
-fn joined<T: ToString>(items: impl Iterator<Item = T>) -> String {
-    joined_by(",", items)
+fn comma_separated<T: ToString>(items: impl Iterator<Item = T>) -> String {
+    join(",", items)
 }
 
-fn joined_by<T: ToString>(between: &str, items: impl Iterator<Item = T>) -> String {
+fn join<T: ToString>(separator: &str, items: impl Iterator<Item = T>) -> String {
     let items: Vec<String> = items.map(|item| item.to_string()).collect();
-    items.join(between)
+    items.join(separator)
 }
 
 fn or_dash(text: String) -> String {
@@ -213,29 +213,29 @@ fn add(catalogue: &Catalogue, args: &ModelAddArgs, json: bool) -> Result<(), Cli
         ));
     };
     let model = catalogue.by_name(provider, name).ok_or_else(|| {
-        let of_provider = catalogue
+        let provider_models = catalogue
             .models()
             .filter(|model| model.provider == provider);
-        let names: Vec<&str> = of_provider.map(|model| model.name.as_str()).collect();
+        let names: Vec<&str> = provider_models.map(|model| model.name.as_str()).collect();
         if names.is_empty() {
             return unknown_provider(catalogue, provider);
         }
-        let meant = mediagate_config::file::suggestion(name, &names);
-        CliError::Usage(format!("{provider} has no model {name:?}; {meant}"))
+        let suggestion = mediagate_config::file::suggestion(name, &names);
+        CliError::Usage(format!("{provider} has no model {name:?}; {suggestion}"))
     })?;
     if let Some(day) = &model.retired {
-        let instead = model.instead.as_ref();
-        let instead = instead.map_or(String::new(), |id| format!("; use {id}"));
+        let replacement = model.instead.as_ref();
+        let replacement = replacement.map_or(String::new(), |id| format!("; use {id}"));
         return Err(CliError::Usage(format!(
-            "{} was shut down on {day}{instead}",
+            "{} was shut down on {day}{replacement}",
             model.id
         )));
     }
-    show::toml(&lines(model, args.margin)?, json)
+    show::toml(&config_toml(model, args.margin)?, json)
 }
 
 /// The TOML that offers a model to callers.
-fn lines(model: &KnownModel, margin: u16) -> Result<String, CliError> {
+fn config_toml(model: &KnownModel, margin: u16) -> Result<String, CliError> {
     let KnownModel { provider, name, .. } = model;
     let protocol = match providers::protocol(provider) {
         Some(_) => provider.clone(),
@@ -262,7 +262,7 @@ fn lines(model: &KnownModel, margin: u16) -> Result<String, CliError> {
             model.date
         );
     }
-    match dearest(model, margin)? {
+    match highest_price(model, margin)? {
         Some((unit, usd)) => {
             let _ = writeln!(text, "price  = {{ unit = \"{unit}\", usd = \"{usd}\" }}");
         }
@@ -280,16 +280,16 @@ fn lines(model: &KnownModel, margin: u16) -> Result<String, CliError> {
 }
 
 /// A price, with the margin, that covers anything that callers may order.
-fn dearest(model: &KnownModel, margin: u16) -> Result<Option<(&str, MicroDollars)>, CliError> {
+fn highest_price(model: &KnownModel, margin: u16) -> Result<Option<(&str, MicroDollars)>, CliError> {
     // One price line applies to whatever callers order. A cheaper one could be below cost.
-    let mut dearest: Option<(&str, i64)> = None;
+    let mut highest_price: Option<(&str, i64)> = None;
     for price in &model.prices {
         let list: MicroDollars = price.usd.parse().map_err(CliError::failed)?;
-        if dearest.is_none_or(|(_, most)| list.get() > most) {
-            dearest = Some((&price.unit, list.get()));
+        if highest_price.is_none_or(|(_, highest)| list.get() > highest) {
+            highest_price = Some((&price.unit, list.get()));
         }
     }
-    Ok(dearest.map(|(unit, list)| {
+    Ok(highest_price.map(|(unit, list)| {
         let charged = list.saturating_mul(100 + i64::from(margin));
         // Rounded up to a hundredth of a cent.
         (
@@ -305,6 +305,6 @@ fn unknown_provider(catalogue: &Catalogue, name: &str) -> CliError {
         .map(|model| model.provider.as_str())
         .collect();
     names.dedup();
-    let meant = mediagate_config::file::suggestion(name, &names);
-    CliError::Usage(format!("unknown provider {name:?}; {meant}"))
+    let suggestion = mediagate_config::file::suggestion(name, &names);
+    CliError::Usage(format!("unknown provider {name:?}; {suggestion}"))
 }

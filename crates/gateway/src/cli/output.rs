@@ -109,8 +109,8 @@ impl StdoutStream {
     }
 }
 
-fn is_reader_open(written: std::io::Result<()>) -> Result<bool, CliError> {
-    match written {
+fn is_reader_open(result: std::io::Result<()>) -> Result<bool, CliError> {
+    match result {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(CliError::failed(error)),
@@ -125,7 +125,7 @@ mod tests {
         "a\u{1b}[2J\u{7}b\u{9b}1m\u{202e}c\u{2066}\u{200f}\u{7f}\r\nsigner  me\td";
 
     #[test]
-    fn nothing_that_a_terminal_acts_on_is_left() {
+    fn no_terminal_control_is_left() {
         assert_eq!(cleaned(HOSTILE), "a[2Jb1mc\r\nsigner  me\td");
         assert_eq!(cleaned("sure\rno\r\n"), "sureno\r\n");
         assert_eq!(one_line(HOSTILE), "a[2Jb1mc  signer  me d");
@@ -137,7 +137,7 @@ mod tests {
         let json = serde_json::to_string_pretty(&serde_json::json!({"name": HOSTILE})).unwrap();
         let escaped = escaped_json(&json);
         assert!(!escaped.contains(is_control_or_bidi), "{escaped}");
-        let back: serde_json::Value = serde_json::from_str(&escaped).unwrap();
-        assert_eq!(back["name"], HOSTILE);
+        let parsed: serde_json::Value = serde_json::from_str(&escaped).unwrap();
+        assert_eq!(parsed["name"], HOSTILE);
     }
 }

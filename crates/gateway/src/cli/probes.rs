@@ -10,11 +10,11 @@ use mediagate_core::app::App;
 use mediagate_http as http;
 use mediagate_http::server::{ConnectionLimits, Shutdown};
 
-/// Connections at once.
-const CONNECTIONS: usize = 64;
+/// Simultaneous connections.
+const MAX_CONNECTIONS: usize = 64;
 
 /// Serves probes and metrics until `work` has ended, if the settings name an address for them.
-pub(super) async fn serve_probes_beside<T>(
+pub(super) async fn with_probes<T>(
     app: &App,
     work: impl Future<Output = T>,
 ) -> Result<T, CliError> {
@@ -27,21 +27,21 @@ pub(super) async fn serve_probes_beside<T>(
         ))
     })?;
     tracing::info!(%address, "serving probes and metrics");
-    let ended = CancellationToken::new();
+    let work_ended = CancellationToken::new();
     let shutdown = Shutdown {
-        draining: ended.clone(),
+        draining: work_ended.clone(),
         closing: CancellationToken::new(),
         grace: Duration::from_secs(1),
     };
-    let limits = ConnectionLimits::new(CONNECTIONS, CONNECTIONS, None, Vec::new());
+    let limits = ConnectionLimits::new(MAX_CONNECTIONS, MAX_CONNECTIONS, None, Vec::new());
     let serve = http::server::serve(listener, http::probes(app), limits, shutdown);
     // Probes are answered to the very end: while a process drains, an orchestrator must see that it
-    // lives and is not ready.
+    // is alive but not ready.
     let work = async {
-        let done = work.await;
-        ended.cancel();
-        done
+        let output = work.await;
+        work_ended.cancel();
+        output
     };
-    let (done, ()) = tokio::join!(work, serve);
-    Ok(done)
+    let (output, ()) = tokio::join!(work, serve);
+    Ok(output)
 }

@@ -32,54 +32,54 @@ pub(super) struct CheckArgs {
 pub(super) fn run(command: &ProvenanceCommand, settings: &Settings) -> Result<(), CliError> {
     let ProvenanceCommand::Check(args) = command;
     let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
-    let failed =
+    let io_error =
         |error: std::io::Error| CliError::Failed(format!("{}: {error}", args.file.display()));
-    let size = std::fs::metadata(&args.file).map_err(failed)?.len();
+    let size = std::fs::metadata(&args.file).map_err(io_error)?.len();
     if size > check::LIMIT_BYTES {
-        let most = check::LIMIT_BYTES / 1_000_000;
+        let limit_mb = check::LIMIT_BYTES / 1_000_000;
         return Err(CliError::Failed(format!(
-            "the file is larger than {most} MB"
+            "the file is larger than {limit_mb} MB"
         )));
     }
     // A copy, because the check deletes the file that it is given.
     let spool = app.config.spool_path();
     let copy = tempfile::NamedTempFile::new_in(spool).map_err(CliError::failed)?;
     let copy = copy.into_temp_path();
-    std::fs::copy(&args.file, &copy).map_err(failed)?;
-    let checked = runtime()?.block_on(check::check(&app, None, AccountId::nobody(), copy))?;
+    std::fs::copy(&args.file, &copy).map_err(io_error)?;
+    let report = runtime()?.block_on(check::check(&app, None, AccountId::nobody(), copy))?;
     if args.json {
-        return show::json(&CheckObject::new(&checked));
+        return show::json(&CheckObject::new(&report));
     }
-    say(&lines(&checked).join("\n"))
+    say(&lines(&report).join("\n"))
 }
 
-fn lines(checked: &ProvenanceReport) -> Vec<String> {
-    let told = &checked.examined.provenance;
-    let marks: Vec<&str> = told.marks.iter().map(|mark| mark.name()).collect();
-    let mut lines = vec![format!("status       {}", told.status.name())];
+fn lines(report: &ProvenanceReport) -> Vec<String> {
+    let provenance = &report.examined.provenance;
+    let marks: Vec<&str> = provenance.marks.iter().map(|mark| mark.name()).collect();
+    let mut lines = vec![format!("status       {}", provenance.status.name())];
     let facts = [
-        ("signer      ", told.signer.clone()),
-        ("program     ", told.generator.clone()),
-        ("source type ", told.digital_source_type.clone()),
-        ("prompt      ", checked.examined.prompt.clone()),
+        ("signer      ", provenance.signer.clone()),
+        ("program     ", provenance.generator.clone()),
+        ("source type ", provenance.digital_source_type.clone()),
+        ("prompt      ", report.examined.prompt.clone()),
         (
             "marks       ",
             Some(marks.join(", ")).filter(|marks| !marks.is_empty()),
         ),
     ];
     let facts = facts.into_iter();
-    // These words come from the file. Each is reduced to one line, so that they cannot imitate
+    // These texts come from the file. Each is reduced to one line, so that they cannot imitate
     // other lines of this output.
     lines.extend(facts.filter_map(|(name, value)| Some(format!("{name} {}", one_line(&value?)))));
-    if checked.examined.is_ours {
+    if report.examined.is_ours {
         lines.push("signature    by this deployment".to_owned());
     }
-    lines.extend(checked.matches.iter().map(line));
-    if checked.matches.is_empty() {
+    lines.extend(report.matches.iter().map(line));
+    if report.matches.is_empty() {
         lines.push("made here    no match found".to_owned());
     }
     lines.extend(
-        checked
+        report
             .notes
             .iter()
             .map(|note| format!("note         {note}")),
@@ -88,18 +88,18 @@ fn lines(checked: &ProvenanceReport) -> Vec<String> {
 }
 
 /// At the command line the operator may see whose result it is.
-fn line(found: &RegistryMatch) -> String {
-    let print = &found.print;
-    let how = match found.kind {
+fn line(registry_match: &RegistryMatch) -> String {
+    let fingerprint = &registry_match.print;
+    let method = match registry_match.kind {
         MatchKind::Exact => "identical file".to_owned(),
         MatchKind::Watermark => "matched by its watermark".to_owned(),
         MatchKind::Near { of, distance } => format!("similar {of}, distance {distance:.2}"),
     };
-    let id = match (print.clip, print.task) {
+    let id = match (fingerprint.clip, fingerprint.task) {
         (Some(clip), _) => format!("clip {clip}"),
         (None, Some(task)) => format!("task {task}"),
         (None, None) => String::new(),
     };
-    let (kind, when) = (print.kind.into_str(), print.created_at.rfc3339());
-    format!("made here    {kind}, {when}, {how}, {id}")
+    let (kind, created_at) = (fingerprint.kind.into_str(), fingerprint.created_at.rfc3339());
+    format!("made here    {kind}, {created_at}, {method}, {id}")
 }

@@ -40,19 +40,19 @@ pub(super) fn run(
 ) -> Result<(), CliError> {
     let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
     runtime()?.block_on(async {
-        let (args, order, name) = match command {
+        let (args, route_command, name) = match command {
             ProvidersCommand::List => return list(&app, json).await,
             ProvidersCommand::Pause(args) => (args, RouteCommand::Pause, "providers pause"),
             ProvidersCommand::Resume(args) => (args, RouteCommand::Resume, "providers resume"),
             ProvidersCommand::Try(args) => (args, RouteCommand::Retry, "providers try"),
         };
-        let by = ChangeAuthor::command(name).into();
-        let note = routes::run_command(&app, by, &args.provider, &args.model, order).await?;
+        let author = ChangeAuthor::command(name).into();
+        let stored_state = routes::run_command(&app, author, &args.provider, &args.model, route_command).await?;
         if json {
-            return show::json(&RouteChange::new(&args.provider, &args.model, &note));
+            return show::json(&RouteChange::new(&args.provider, &args.model, &stored_state));
         }
         let route = format!("{} {}", args.provider, args.model);
-        say(&match order {
+        say(&match route_command {
             RouteCommand::Pause => format!("Paused {route}. Its open jobs continue."),
             RouteCommand::Resume => format!("Resumed {route}."),
             RouteCommand::Retry => format!("{route} gets the next order."),
@@ -64,13 +64,13 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
     // Breakers are in the memory of the servers. A command sees only what they have published in
     // the database.
     let servers = route_states::server_states(app).await?;
-    let all = routes::all_across_servers(app, &servers).await?;
+    let summaries = routes::all_across_servers(app, &servers).await?;
     if json {
-        let told = all.iter().map(|one| route_json(one, !servers.is_empty()));
-        let all: Result<Vec<Value>, CliError> = told.collect();
-        return show::json(&all?);
+        let objects = summaries.iter().map(|summary| route_json(summary, !servers.is_empty()));
+        let objects: Result<Vec<Value>, CliError> = objects.collect();
+        return show::json(&objects?);
     }
-    if all.is_empty() {
+    if summaries.is_empty() {
         return say("No providers are configured.");
     }
     let mut table = show::table(&[
@@ -84,19 +84,19 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
         "P50",
         "LAST ERROR",
     ]);
-    for one in &all {
-        let day = &one.record.last_day;
-        let p50 = one
+    for summary in &summaries {
+        let day = &summary.record.last_day;
+        let p50 = summary
             .record
             .p50
             .map(|time| format!("{:.1} s", time.as_secs_f64()));
-        let error = one.note.error.as_ref();
+        let error = summary.note.error.as_ref();
         let error = error.map(|error| format!("{} {}", show::time(error.at), error.message));
         table.add_row([
-            one.route.provider.clone(),
-            one.route.model.clone(),
-            state(one, servers.len()),
-            one.record.open_jobs.to_string(),
+            summary.route.provider.clone(),
+            summary.route.model.clone(),
+            state(summary, servers.len()),
+            summary.record.open_jobs.to_string(),
             day.succeeded.to_string(),
             (day.failed + day.unconfirmed).to_string(),
             day.refused.to_string(),
@@ -108,42 +108,42 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
 }
 
 /// The state in a word or two; `servers` is the number of processes.
-fn state(standing: &RouteSummary, servers: usize) -> String {
+fn state(summary: &RouteSummary, servers: usize) -> String {
     let since = |at: Timestamp| at.rfc3339()[..16].replace('T', " ");
-    match (standing.note.paused_at, standing.note.refused_at) {
+    match (summary.note.paused_at, summary.note.refused_at) {
         (Some(at), _) => format!("paused {}", since(at)),
         (None, Some(at)) => format!("key rejected {}", since(at)),
-        (None, None) => breaker(&standing.combined, servers),
+        (None, None) => breaker(&summary.combined, servers),
     }
 }
 
 /// The breaker's state, in the console's words.
-fn breaker(together: &CombinedRouteState, servers: usize) -> String {
-    let word = match together.worst.state.as_str() {
+fn breaker(combined: &CombinedRouteState, servers: usize) -> String {
+    let label = match combined.worst.state.as_str() {
         "closed" => return "in use".to_owned(),
         "open" => "suspended after failures",
         "busy" => "throttled by the provider",
         "trial" => "testing",
         other => other,
     };
-    let unusual = together.unusual.iter();
-    let count = unusual.filter(|(_, one)| one.state != "closed").count();
+    let unusual = combined.unusual.iter();
+    let count = unusual.filter(|(_, breaker)| breaker.state != "closed").count();
     if count < servers {
-        format!("{word} in {count} of {servers} processes")
+        format!("{label} in {count} of {servers} processes")
     } else {
-        word.to_owned()
+        label.to_owned()
     }
 }
 
 /// A route as the API shows it; breakers are known only if a server runs.
-fn route_json(standing: &RouteSummary, is_served: bool) -> Result<Value, CliError> {
-    let shown = RouteStanding::new(standing);
-    let mut told = serde_json::to_value(shown).map_err(CliError::failed)?;
+fn route_json(summary: &RouteSummary, is_served: bool) -> Result<Value, CliError> {
+    let object = RouteStanding::new(summary);
+    let mut value = serde_json::to_value(object).map_err(CliError::failed)?;
     // A command has no breakers. Without a server their state is unknown, not closed.
-    if !is_served && let Value::Object(members) = &mut told {
+    if !is_served && let Value::Object(members) = &mut value {
         for name in ["breaker", "available", "next_try_at"] {
             members.remove(name);
         }
     }
-    Ok(told)
+    Ok(value)
 }

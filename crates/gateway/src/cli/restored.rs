@@ -40,24 +40,24 @@ pub(super) fn run(
     json: bool,
 ) -> Result<(), CliError> {
     let app = App::open(Config::load_for_command(settings)?, Clock::system())?;
-    let by = ChangeAuthor::command;
+    let author = ChangeAuthor::command;
     runtime()?.block_on(async {
         match command {
             RestoredCommand::List => list(&app, json).await,
-            RestoredCommand::Resubmit(which) => {
+            RestoredCommand::Resubmit(selection) => {
                 let resubmit =
-                    async |id| restored_backup::resubmit(&app, id, by("restored resubmit")).await;
+                    async |id| restored_backup::resubmit(&app, id, author("restored resubmit")).await;
                 decide(
                     &app,
-                    which,
+                    selection,
                     DecisionReport::new("resubmitted", json),
                     resubmit,
                 )
                 .await
             }
-            RestoredCommand::Fail(which) => {
-                let fail = async |id| restored_backup::fail(&app, id, by("restored fail")).await;
-                decide(&app, which, DecisionReport::new("failed", json), fail).await
+            RestoredCommand::Fail(selection) => {
+                let fail = async |id| restored_backup::fail(&app, id, author("restored fail")).await;
+                decide(&app, selection, DecisionReport::new("failed", json), fail).await
             }
         }
     })
@@ -66,44 +66,44 @@ pub(super) fn run(
 /// Decides about held tasks, one by one: decisions made before a failure stay valid, and are reported.
 async fn decide(
     app: &App,
-    which: &TaskSelection,
-    mut done: DecisionReport,
+    selection: &TaskSelection,
+    mut report: DecisionReport,
     decision: impl AsyncFn(TaskId) -> Result<bool, Error>,
 ) -> Result<(), CliError> {
     let outcome: Result<(), CliError> = async {
-        for id in ids(app, which).await? {
-            done.add(id, decision(id).await?)?;
+        for id in ids(app, selection).await? {
+            report.add(id, decision(id).await?)?;
         }
         Ok(())
     }
     .await;
-    done.finish().and(outcome)
+    report.finish().and(outcome)
 }
 
 async fn list(app: &App, json: bool) -> Result<(), CliError> {
-    let held = restored_backup::list(app).await?;
+    let held_tasks = restored_backup::list(app).await?;
     if json {
-        let told = held
+        let objects = held_tasks
             .iter()
             .map(|(id, model, at)| json!({"id": id, "model": model, "created_at": at.rfc3339()}));
-        return show::json(&told.collect::<Vec<_>>());
+        return show::json(&objects.collect::<Vec<_>>());
     }
-    if held.is_empty() {
+    if held_tasks.is_empty() {
         return say("No tasks of a restored backup are held.");
     }
     let mut table = show::table(&["CREATED", "MODEL", "ID"]);
-    for (id, model, at) in held {
+    for (id, model, at) in held_tasks {
         table.add_row([show::time(at), model, id.to_string()]);
     }
     say(&table.to_string())
 }
 
-async fn ids(app: &App, which: &TaskSelection) -> Result<Vec<TaskId>, CliError> {
-    if !which.all {
-        return Ok(which.ids.clone());
+async fn ids(app: &App, selection: &TaskSelection) -> Result<Vec<TaskId>, CliError> {
+    if !selection.all {
+        return Ok(selection.ids.clone());
     }
-    let held = restored_backup::list(app).await?;
-    Ok(held.into_iter().map(|(id, ..)| id).collect())
+    let held_tasks = restored_backup::list(app).await?;
+    Ok(held_tasks.into_iter().map(|(id, ..)| id).collect())
 }
 
 /// The decisions so far.
@@ -114,9 +114,9 @@ struct DecisionReport {
 }
 
 impl DecisionReport {
-    fn new(what: &'static str, json: bool) -> Self {
+    fn new(decision: &'static str, json: bool) -> Self {
         Self {
-            decision: what,
+            decision,
             json_ids: json.then(Vec::new),
         }
     }
@@ -127,8 +127,8 @@ impl DecisionReport {
             return Err(CliError::Failed(message));
         }
         match &mut self.json_ids {
-            Some(told) => {
-                told.push(id);
+            Some(ids) => {
+                ids.push(id);
                 Ok(())
             }
             None => say(&format!("{id} {}", self.decision)),
@@ -136,9 +136,9 @@ impl DecisionReport {
     }
 
     fn finish(self) -> Result<(), CliError> {
-        let what = self.decision;
+        let decision = self.decision;
         match self.json_ids {
-            Some(told) => show::json(&json!({ what: told })),
+            Some(ids) => show::json(&json!({ decision: ids })),
             None => Ok(()),
         }
     }

@@ -40,7 +40,7 @@ pub(super) struct StartArgs {
 }
 
 pub(super) fn run(start: &StartArgs, settings: &Settings) -> Result<(), CliError> {
-    let read_from = settings.config.as_deref().and_then(file_mark);
+    let initial_mark = settings.config.as_deref().and_then(file_mark);
     let config = Config::load(settings)?;
     check(&config)?;
     // Dropped last, so that the logs and traces of the shutdown are still written.
@@ -52,8 +52,8 @@ pub(super) fn run(start: &StartArgs, settings: &Settings) -> Result<(), CliError
         // anything, orders of a restored backup are held: their providers may have them already.
         clock_sync::begin(&app).await?;
         restored_backup::check(&app, start.after_restore).await?;
-        let serving = Box::pin(serve(app.clone(), settings.clone(), read_from));
-        probes::serve_probes_beside(&app, serving).await?
+        let serving = Box::pin(serve(app.clone(), settings.clone(), initial_mark));
+        probes::with_probes(&app, serving).await?
     })
 }
 
@@ -74,7 +74,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
 
 /// `mediagate worker`: like `serve`, without a listener for requests.
 pub(super) fn run_workers(start: &StartArgs, settings: &Settings) -> Result<(), CliError> {
-    let read_from = settings.config.as_deref().and_then(file_mark);
+    let initial_mark = settings.config.as_deref().and_then(file_mark);
     let config = Config::load(settings)?;
     check(&config)?;
     let _logging = logs::start(&config)?;
@@ -84,8 +84,8 @@ pub(super) fn run_workers(start: &StartArgs, settings: &Settings) -> Result<(), 
         clock_sync::begin(&app).await?;
         restored_backup::check(&app, start.after_restore).await?;
         watch_signals(app.process.draining.clone())?;
-        watch_settings(app.clone(), settings.clone(), read_from)?;
-        probes::serve_probes_beside(&app, work(&app)).await?;
+        watch_settings(app.clone(), settings.clone(), initial_mark)?;
+        probes::with_probes(&app, work(&app)).await?;
         tracing::info!("stopped");
         Ok(())
     })
@@ -102,9 +102,9 @@ async fn work(app: &App) {
 async fn serve(
     app: App,
     settings: Settings,
-    read_from: Option<(std::time::SystemTime, u64)>,
+    initial_mark: Option<(std::time::SystemTime, u64)>,
 ) -> Result<(), CliError> {
-    // Bound first: if the address is taken, no key is created and printed in vain.
+    // Bound first, so that no key is created and printed if the address is in use.
     let listener = TcpListener::bind(app.config.listen)
         .await
         .map_err(|error| {
@@ -112,14 +112,14 @@ async fn serve(
         })?;
     let address = listener.local_addr().map_err(CliError::failed)?;
     let first_key = ensure_key(&app).await?;
-    greet(&app, address, first_key.as_ref());
+    print_ready_message(&app, address, first_key.as_ref());
     app.models
         .warn_of_config_lints(&app.config.models, app.clock.now());
     log_signer(&app);
     tracing::info!(%address, "listening");
     // Until here a signal just ends the process, which has no work yet.
     watch_signals(app.process.draining.clone())?;
-    watch_settings(app.clone(), settings, read_from)?;
+    watch_settings(app.clone(), settings, initial_mark)?;
     serve_until_drained(&app, listener).await;
     tracing::info!("stopped");
     Ok(())
@@ -127,8 +127,8 @@ async fn serve(
 
 /// Serves and works until `app.process.draining` is set and all work has ended.
 pub(super) async fn serve_until_drained(app: &App, listener: TcpListener) {
-    // Callers are only accepted once other processes see this one's lease. They would take them for
-    // callers of a dead process. Until then they wait in the listener's backlog.
+    // Callers are accepted only once other processes see this one's lease, or those would take them
+    // for callers of a dead process. Until then they wait in the listener's backlog.
     let workers = WorkerPool::start(app).await;
     let closed = CancellationToken::new();
     let shutdown = Shutdown {
@@ -196,13 +196,13 @@ fn log_signer(app: &App) {
 
 /// Creates the first account and key if there are none. Returns the key if it is to be printed.
 async fn ensure_key(app: &App) -> Result<Option<Secret>, CliError> {
-    let given = app.config.given_key()?;
-    let known = keys::list(app).await?;
-    if !known.is_empty() {
+    let configured_key = app.config.given_key()?;
+    let existing_keys = keys::list(app).await?;
+    if !existing_keys.is_empty() {
         // A `first_key` that stays in the settings is normal. One that matches no key here is
         // probably a mistake.
-        let sha256 = given.map(|key| keys::hash(key.expose()));
-        if sha256.is_some_and(|hash| !known.iter().any(|(key, _)| key.sha256 == hash)) {
+        let sha256 = configured_key.map(|key| keys::hash(key.expose()));
+        if sha256.is_some_and(|hash| !existing_keys.iter().any(|(key, _)| key.sha256 == hash)) {
             tracing::warn!("first_key is ignored: other keys exist");
         }
         return Ok(None);
@@ -213,19 +213,19 @@ async fn ensure_key(app: &App) -> Result<Option<Secret>, CliError> {
         ChangeAuthor::command("serve"),
     )
     .await?;
-    if let Some(given) = given {
-        keys::create_first(app, &account, &given).await?;
+    if let Some(configured_key) = configured_key {
+        keys::create_first(app, &account, &configured_key).await?;
         return Ok(None);
     }
-    let fresh = keys::generate().map_err(CliError::failed)?;
+    let new_key = keys::generate().map_err(CliError::failed)?;
     // Checked again inside, under a lock: several processes may start on one empty database, and
     // only one may print its key.
-    let is_made = keys::create_first(app, &account, &fresh).await?;
-    Ok(is_made.then_some(fresh))
+    let is_created = keys::create_first(app, &account, &new_key).await?;
+    Ok(is_created.then_some(new_key))
 }
 
 /// Prints the service's URL and, once, the first key.
-fn greet(app: &App, address: SocketAddr, first_key: Option<&Secret>) {
+fn print_ready_message(app: &App, address: SocketAddr, first_key: Option<&Secret>) {
     let base = app
         .config
         .public_url
@@ -233,14 +233,14 @@ fn greet(app: &App, address: SocketAddr, first_key: Option<&Secret>) {
         .unwrap_or_else(|| format!("http://{address}"));
     let ready =
         format!("Mediagate is ready at {base}  (prices {base}/pricing, console {base}/console)\n");
-    let first = first_key.map_or_else(String::new, |key| introduce(&base, key.expose()));
+    let first = first_key.map_or_else(String::new, |key| first_key_message(&base, key.expose()));
     // The key is not logged; if standard output is closed it is lost, and `mediagate keys create`
     // makes another.
     let _ = say(&(ready + &first));
 }
 
 /// The first key, and a call ready to paste.
-fn introduce(base: &str, key: &str) -> String {
+fn first_key_message(base: &str, key: &str) -> String {
     let body = r#"{"model":"animatic-1","messages":[{"role":"user","content":"a lake at dawn, slow dolly in"}]}"#;
     format!(
         "\nYour API key, shown only once:\n\n  {key}\n\nTry it:\n\n  \
@@ -255,12 +255,12 @@ fn watch_signals(draining: CancellationToken) -> Result<(), CliError> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(CliError::failed)?;
     #[expect(clippy::disallowed_methods, reason = "it ends the process")]
     tokio::spawn(async move {
-        for round in 0..2 {
+        for signals_before in 0..2 {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
-            if round == 0 {
+            if signals_before == 0 {
                 tracing::info!("stopping; a second signal exits immediately");
                 draining.cancel();
             }
@@ -273,28 +273,28 @@ fn watch_signals(draining: CancellationToken) -> Result<(), CliError> {
 }
 
 /// Reloads models and prices at SIGHUP, and when the file or the models folder changes. An invalid
-/// file is rejected and the old settings stay. `read_from` is the file as it was when it was read:
-/// the start may have taken a while.
+/// file is rejected and the old settings stay. `initial_mark` describes the file as it was read
+/// at the start, which may be a while ago.
 fn watch_settings(
     app: App,
     settings: Settings,
-    read_from: Option<(std::time::SystemTime, u64)>,
+    initial_mark: Option<(std::time::SystemTime, u64)>,
 ) -> Result<(), CliError> {
     let mut hangup = signal(SignalKind::hangup()).map_err(CliError::failed)?;
     #[expect(clippy::disallowed_methods, reason = "it ends with the draining")]
     tokio::spawn(async move {
         let path = settings.config.clone();
-        let mark = || (path.as_deref().and_then(file_mark), app.models.shelf.mark());
-        let mut seen = (read_from, app.models.shelf.mark());
-        let mut last = seen.clone();
+        let current_marks = || (path.as_deref().and_then(file_mark), app.models.shelf.mark());
+        let mut loaded = (initial_mark, app.models.shelf.mark());
+        let mut last = loaded.clone();
         loop {
             tokio::select! {
                 _ = hangup.recv() => {}
                 () = tokio::time::sleep(FILE_POLL) => {
-                    let before = std::mem::replace(&mut last, mark());
+                    let before = std::mem::replace(&mut last, current_marks());
                     // The file must look the same twice. While it is being written it may be
                     // incomplete, and an empty file would be valid and remove every price.
-                    if last == seen || last != before {
+                    if last == loaded || last != before {
                         continue;
                     }
                 }
@@ -302,8 +302,8 @@ fn watch_settings(
             }
             // Taken before the file is read: a change during the reload is noticed at the next
             // check.
-            seen = mark();
-            last.clone_from(&seen);
+            loaded = current_marks();
+            last.clone_from(&loaded);
             if let Err(error) = settings_reload::reload(&app, &settings).await {
                 tracing::error!(inside = ?error.internal_cause(), "cannot reload the settings");
             }

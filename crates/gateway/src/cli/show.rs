@@ -18,7 +18,7 @@ pub(super) struct TextTable {
 }
 
 /// Narrowest column in which text is wrapped.
-const NARROWEST: usize = 24;
+const MIN_WRAP_WIDTH: usize = 24;
 /// Columns between two cells.
 const GAP: u16 = 2;
 
@@ -37,12 +37,12 @@ impl TextTable {
 
     /// Renders at the natural width, or at most `width`.
     fn render(&self, width: Option<usize>) -> String {
-        let lines = self.laid_out(width);
+        let lines = self.layout(width);
         let lines: Vec<&str> = lines.lines().map(str::trim_end).collect();
         lines.join("\n")
     }
 
-    fn laid_out(&self, width: Option<usize>) -> String {
+    fn layout(&self, width: Option<usize>) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(presets::NOTHING);
         table.set_header(&self.headings);
@@ -52,21 +52,21 @@ impl TextTable {
         for column in table.column_iter_mut() {
             column.set_padding((0, GAP));
         }
-        let wants = table.column_max_content_widths();
+        let widths = table.column_max_content_widths();
         // The padding of the last column is trimmed.
         let gap = usize::from(GAP);
-        let all = wants.iter().map(|wanted| usize::from(*wanted) + gap);
-        let all = all.sum::<usize>().saturating_sub(gap);
-        let last = wants.last().map_or(0, |last| usize::from(*last));
+        let total_width = widths.iter().map(|width| usize::from(*width) + gap);
+        let total_width = total_width.sum::<usize>().saturating_sub(gap);
+        let last_width = widths.last().map_or(0, |last_width| usize::from(*last_width));
         let cells = self.rows.iter().filter_map(|row| row.last());
         let words = cells.flat_map(|cell| cell.split_whitespace());
         let longest = words.map(|word| word.chars().count()).max();
-        let least = longest.unwrap_or(0).max(NARROWEST.min(last));
+        let min_last_width = longest.unwrap_or(0).max(MIN_WRAP_WIDTH.min(last_width));
         match width {
             // Even with its last column wrapped the table would be too wide.
-            Some(width) if all > width && all - last + least > width => self.records(width),
-            Some(width) if all > width => {
-                let rest = u16::try_from(width - (all - last)).unwrap_or(u16::MAX);
+            Some(width) if total_width > width && total_width - last_width + min_last_width > width => self.records(width),
+            Some(width) if total_width > width => {
+                let rest = u16::try_from(width - (total_width - last_width)).unwrap_or(u16::MAX);
                 if let Some(column) = table.column_iter_mut().last() {
                     let width = comfy_table::Width::Fixed(rest.saturating_add(GAP));
                     column.set_constraint(comfy_table::ColumnConstraint::UpperBoundary(width));
@@ -83,20 +83,20 @@ impl TextTable {
     /// Each row as lines, one for each cell that is not empty. A word that does not fit next to the
     /// cell's name, but fits on a separate line, gets one.
     fn records(&self, width: usize) -> String {
-        let names = self.headings.iter().map(|name| name.len()).max();
-        let names = names.unwrap_or(0) + 2;
+        let name_width = self.headings.iter().map(|name| name.len()).max();
+        let name_width = name_width.unwrap_or(0) + 2;
         let record = |row: &Vec<String>| {
             let cells = self.headings.iter().zip(row);
             let lines = cells.filter(|(_, cell)| !cell.is_empty());
             let lines = lines.flat_map(|(name, cell)| {
-                let beside = width.saturating_sub(names).max(1);
-                let fits = |word: &str| word.chars().count() <= beside;
+                let value_width = width.saturating_sub(name_width).max(1);
+                let fits = |word: &str| word.chars().count() <= value_width;
                 let is_long = !cell.split_whitespace().all(fits);
-                let (indent, room) = if is_long { (0, width) } else { (names, beside) };
+                let (indent, line_width) = if is_long { (0, width) } else { (name_width, value_width) };
                 let first = is_long.then(|| (*name).to_owned());
-                let parts = wrapped(cell, room).into_iter().enumerate();
-                let parts = parts.map(move |(at, part)| {
-                    let name = if at == 0 && !is_long { *name } else { "" };
+                let parts = wrap(cell, line_width).into_iter().enumerate();
+                let parts = parts.map(move |(index, part)| {
+                    let name = if index == 0 && !is_long { *name } else { "" };
                     format!("{name:indent$}{part}")
                 });
                 first.into_iter().chain(parts)
@@ -118,7 +118,7 @@ impl fmt::Display for TextTable {
 }
 
 /// Lines of at most `width` characters, broken between words if possible.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let mut word: Vec<char> = word.chars().collect();
@@ -147,11 +147,11 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 
 /// Width of the terminal, if the output is one; `COLUMNS` sets it for a pipe too.
 fn width() -> Option<usize> {
-    let told = std::env::var("COLUMNS")
+    let configured = std::env::var("COLUMNS")
         .ok()
         .and_then(|text| text.parse().ok());
     // A terminal with an unknown width reports 0.
-    told.or_else(columns).filter(|width| *width >= 20)
+    configured.or_else(columns).filter(|width| *width >= 20)
 }
 
 /// A time in a table, in UTC.
@@ -213,10 +213,10 @@ mod tests {
                 .any(|line| line.ends_with("01a20bc9-8155-766c-805a-e685cd8cf5b5")),
             "{phone}"
         );
-        let least = table.render(Some(24));
+        let narrowest = table.render(Some(24));
         assert!(
-            least.lines().all(|line| line.chars().count() <= 24),
-            "{least}"
+            narrowest.lines().all(|line| line.chars().count() <= 24),
+            "{narrowest}"
         );
     }
 
@@ -225,14 +225,14 @@ mod tests {
         let mut table = table(&["ACTION", "AFTER"]);
         let after = "a long list of everything that was changed, each with its name and its value";
         table.add_row(["key.create".into(), after.into()]);
-        let shown = table.render(Some(50));
+        let rendered = table.render(Some(50));
         assert!(
-            shown
+            rendered
                 .lines()
                 .all(|line| line.trim_end().chars().count() <= 50),
-            "{shown}"
+            "{rendered}"
         );
-        assert!(shown.starts_with("ACTION      AFTER"), "{shown}");
-        assert!(shown.lines().count() > 2, "{shown}");
+        assert!(rendered.starts_with("ACTION      AFTER"), "{rendered}");
+        assert!(rendered.lines().count() > 2, "{rendered}");
     }
 }

@@ -81,16 +81,16 @@ async fn view(app: &App, task: &Task) -> Result<TaskView, CliError> {
     let origin = app.config.public_url.clone();
     let origin = origin.unwrap_or_else(|| format!("http://{}", app.config.listen));
     let links = app.links(origin).showing_providers(true);
-    let beside = tasks::task_extras_each(app, std::slice::from_ref(task)).await?;
-    let beside = beside.first().ok_or_else(tasks::not_found)?;
-    let mut view = TaskView::new(&links, task, beside);
+    let extras = tasks::task_extras_each(app, std::slice::from_ref(task)).await?;
+    let extras = extras.first().ok_or_else(tasks::not_found)?;
+    let mut view = TaskView::new(&links, task, extras);
     let handles = all_accounts::handles(app, std::iter::once(task.account)).await?;
     view.account = handles.get(&task.account).cloned();
     Ok(view)
 }
 
 /// Most characters of the request that a table shows.
-const LONGEST: usize = 60;
+const MAX_EXCERPT_CHARS: usize = 60;
 
 async fn list(app: &App, args: &TaskListArgs, json: bool) -> Result<(), CliError> {
     let account = match &args.account {
@@ -109,22 +109,22 @@ async fn list(app: &App, args: &TaskListArgs, json: bool) -> Result<(), CliError
         limit: args.limit,
         ascending: false,
     };
-    let (found, _) = tasks::search_all(app, account, filter, None, page).await?;
+    let (tasks, _) = tasks::search_all(app, account, filter, None, page).await?;
     if json {
-        let mut views = Vec::with_capacity(found.len());
-        for task in &found {
+        let mut views = Vec::with_capacity(tasks.len());
+        for task in &tasks {
             views.push(view(app, task).await?);
         }
         return show::json(&views);
     }
-    if found.is_empty() {
+    if tasks.is_empty() {
         return say("No tasks found.");
     }
-    let handles = all_accounts::handles(app, found.iter().map(|task| task.account)).await?;
+    let handles = all_accounts::handles(app, tasks.iter().map(|task| task.account)).await?;
     let mut table = show::table(&[
         "CREATED", "ACCOUNT", "MODEL", "PROVIDER", "STATE", "COST", "ERROR", "ID", "REQUEST",
     ]);
-    for task in &found {
+    for task in &tasks {
         let failure = task.failure.as_ref();
         table.add_row([
             show::time(task.created_at),
@@ -135,7 +135,7 @@ async fn list(app: &App, args: &TaskListArgs, json: bool) -> Result<(), CliError
             task.cost.to_string(),
             failure.map_or_else(String::new, |failure| failure.code.to_string()),
             task.id.to_string(),
-            search_terms::excerpt(&task.payload, LONGEST),
+            search_terms::excerpt(&task.payload, MAX_EXCERPT_CHARS),
         ]);
     }
     say(&table.to_string())
@@ -143,19 +143,19 @@ async fn list(app: &App, args: &TaskListArgs, json: bool) -> Result<(), CliError
 
 async fn cancel(app: &App, id: TaskId, abandon: bool, json: bool) -> Result<(), CliError> {
     let task = find(app, id).await?;
-    let by = ChangeAuthor::command("tasks cancel");
+    let author = ChangeAuthor::command("tasks cancel");
     let task = if abandon {
-        tasks::abandon(app, id, by).await?
+        tasks::abandon(app, id, author).await?
     } else {
-        tasks::cancel(app, task.account, id, Some(by)).await?
+        tasks::cancel(app, task.account, id, Some(author)).await?
     };
     if json {
         return show::json(&view(app, &task).await?);
     }
-    let given_up = if abandon {
+    let job_note = if abandon {
         " and abandoned its job"
     } else {
         ""
     };
-    say(&format!("Cancelled {id}{given_up}."))
+    say(&format!("Cancelled {id}{job_note}."))
 }

@@ -102,36 +102,36 @@ pub(super) fn run(
 }
 
 async fn every_endpoint(app: &App) -> Result<Vec<WebhookEndpoint>, CliError> {
-    let all = app.store.read(endpoints::all);
-    all.await.map_err(CliError::failed)
+    let read = app.store.read(endpoints::all);
+    read.await.map_err(CliError::failed)
 }
 
 async fn endpoint(app: &App, id: EndpointId) -> Result<WebhookEndpoint, CliError> {
     // Among all accounts, because an operator has only the id.
-    let mut all = every_endpoint(app).await?.into_iter();
-    let found = all.find(|endpoint| endpoint.id == id);
-    found.ok_or_else(|| {
+    let mut endpoints = every_endpoint(app).await?.into_iter();
+    let matching = endpoints.find(|endpoint| endpoint.id == id);
+    matching.ok_or_else(|| {
         CliError::failed("no webhook endpoint has this id; see: mediagate webhooks list")
     })
 }
 
 async fn list(app: &App, json: bool) -> Result<(), CliError> {
-    let all = every_endpoint(app).await?;
+    let endpoints = every_endpoint(app).await?;
     if json {
-        let told = all.iter().map(|endpoint| object(app, endpoint));
-        return show::json(&told.collect::<Result<Vec<_>, Error>>()?);
+        let objects = endpoints.iter().map(|endpoint| object(app, endpoint));
+        return show::json(&objects.collect::<Result<Vec<_>, Error>>()?);
     }
-    if all.is_empty() {
+    if endpoints.is_empty() {
         return say(
             "There are no webhook endpoints yet. Register one with: mediagate webhooks create URL",
         );
     }
     let mut table = show::table(&["ENDPOINT", "ACCOUNT", "URL", "EVENTS", "STATE", "FAILURES"]);
     let accounts = mediagate_core::domain::accounting::accounts(app).await?;
-    for endpoint in all {
+    for endpoint in endpoints {
         let account = accounts
             .iter()
-            .find(|known| known.account.id == endpoint.account);
+            .find(|record| record.account.id == endpoint.account);
         let events = endpoint.events.as_ref().map_or_else(
             || "all".to_owned(),
             |events| {
@@ -144,7 +144,7 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
         );
         table.add_row([
             endpoint.id.to_string(),
-            account.map_or_else(String::new, |known| known.account.handle.clone()),
+            account.map_or_else(String::new, |record| record.account.handle.clone()),
             endpoint.url.clone(),
             events,
             state(&endpoint),
@@ -157,30 +157,30 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
 fn state(endpoint: &WebhookEndpoint) -> String {
     match endpoint.disabled_why {
         _ if endpoint.enabled => "enabled".to_owned(),
-        Some(why) => format!("disabled: {}", DisableReason::name(why)),
+        Some(reason) => format!("disabled: {}", DisableReason::name(reason)),
         None => "disabled".to_owned(),
     }
 }
 
 async fn create(app: &App, args: &WebhookCreateArgs, json: bool) -> Result<(), CliError> {
     let account = find(app, args.account.as_deref().unwrap_or(DEFAULT_HANDLE)).await?;
-    let new = NewEndpoint {
+    let new_endpoint = NewEndpoint {
         url: args.url.clone(),
         description: args.description.clone(),
         events: (!args.events.is_empty()).then(|| args.events.clone()),
         scheme: args.scheme.unwrap_or(SignatureScheme::Hmac),
     };
-    let (made, secret) = webhooks::create_for(
+    let (endpoint, secret) = webhooks::create_for(
         app,
         account.id,
         ChangeAuthor::command("webhooks create"),
-        new,
+        new_endpoint,
     )
     .await?;
     if json {
-        let public_key = webhooks::public_key(app, &made)?;
-        let told = WebhookObject::new(&made, public_key.as_ref(), Some(&secret));
-        return show::json(&told);
+        let public_key = webhooks::public_key(app, &endpoint)?;
+        let webhook = WebhookObject::new(&endpoint, public_key.as_ref(), Some(&secret));
+        return show::json(&webhook);
     }
     say(secret.expose())
 }
@@ -196,17 +196,17 @@ async fn set_enabled(app: &App, id: EndpointId, enabled: bool, json: bool) -> Re
         enabled: Some(enabled),
         ..EndpointChanges::default()
     };
-    let (done, command) = if enabled {
+    let (verb, command) = if enabled {
         ("Enabled", "webhooks enable")
     } else {
         ("Disabled", "webhooks disable")
     };
-    let changed =
+    let changed_endpoint =
         webhooks::change(app, account, id, ChangeAuthor::command(command), change).await?;
     if json {
-        return show::json(&object(app, &changed)?);
+        return show::json(&object(app, &changed_endpoint)?);
     }
-    say(&format!("{done} {id}."))
+    say(&format!("{verb} {id}."))
 }
 
 async fn deliveries(
@@ -221,22 +221,22 @@ async fn deliveries(
         limit: 100,
         ascending: false,
     };
-    let (found, more) = delivery_log::endpoint_page(app, account, id, state, latest).await?;
+    let (page, has_more) = delivery_log::endpoint_page(app, account, id, state, latest).await?;
     if json {
-        let told = found.iter().map(DeliverySummary::new);
-        return show::json(&told.collect::<Vec<_>>());
+        let summaries = page.iter().map(DeliverySummary::new);
+        return show::json(&summaries.collect::<Vec<_>>());
     }
-    if found.is_empty() {
+    if page.is_empty() {
         return say("No deliveries found.");
     }
     let mut table = show::table(&[
         "DELIVERY", "EVENT", "TASK", "STATE", "TRIES", "NEXT", "CREATED",
     ]);
-    for delivery in &found {
+    for delivery in &page {
         table.add_row(row(delivery));
     }
     say(&table.to_string())?;
-    if more {
+    if has_more {
         say("Older deliveries are not shown.")
     } else {
         Ok(())
@@ -244,7 +244,7 @@ async fn deliveries(
 }
 
 fn row(delivery: &Delivery) -> [String; 7] {
-    let waits = delivery.state == DeliveryState::Waiting;
+    let is_waiting = delivery.state == DeliveryState::Waiting;
     [
         delivery.id.to_string(),
         delivery.kind.name().to_owned(),
@@ -253,7 +253,7 @@ fn row(delivery: &Delivery) -> [String; 7] {
             .map_or_else(String::new, |task| task.to_string()),
         delivery.state.name().to_owned(),
         delivery.attempts.to_string(),
-        if waits {
+        if is_waiting {
             show::time(delivery.due_at)
         } else {
             String::new()

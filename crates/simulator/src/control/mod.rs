@@ -90,10 +90,10 @@ async fn clear_faults(State(world): WorldState) -> StatusCode {
 
 async fn plan(
     State(world): WorldState,
-    Query(about): Query<ProviderQuery>,
+    Query(query): Query<ProviderQuery>,
     body: Bytes,
 ) -> Response {
-    apply_body(&body, |plan: JobPlan| match about.provider {
+    apply_body(&body, |plan: JobPlan| match query.provider {
         Some(provider) => world.set_plan_of(&provider, plan),
         None => world.set_plan(plan),
     })
@@ -101,14 +101,14 @@ async fn plan(
 
 async fn journal(
     State(world): WorldState,
-    Query(about): Query<ProviderQuery>,
+    Query(query): Query<ProviderQuery>,
 ) -> axum::Json<Vec<Value>> {
-    let all = world.journal();
-    let wanted = all.iter().filter(|one| {
-        let provider = about.provider.as_deref();
-        provider.is_none_or(|name| name == one.provider)
+    let journal = world.journal();
+    let matching = journal.iter().filter(|request| {
+        let provider = query.provider.as_deref();
+        provider.is_none_or(|name| name == request.provider)
     });
-    axum::Json(wanted.map(crate::ReceivedRequest::to_json).collect())
+    axum::Json(matching.map(crate::ReceivedRequest::to_json).collect())
 }
 
 async fn set_journal(State(world): WorldState, body: Bytes) -> Response {
@@ -122,9 +122,9 @@ async fn clear_journal(State(world): WorldState) -> StatusCode {
 
 async fn jobs(
     State(world): WorldState,
-    Query(about): Query<ProviderQuery>,
+    Query(query): Query<ProviderQuery>,
 ) -> axum::Json<Vec<Value>> {
-    let jobs = match about.provider {
+    let jobs = match query.provider {
         Some(provider) => world.jobs(&provider),
         None => world.all_jobs(),
     };
@@ -132,13 +132,13 @@ async fn jobs(
 }
 
 /// Reads a body, whatever its media type says, and applies it.
-pub(crate) fn apply_body<T: DeserializeOwned>(body: &Bytes, then: impl FnOnce(T)) -> Response {
+pub(crate) fn apply_body<T: DeserializeOwned>(body: &Bytes, apply: impl FnOnce(T)) -> Response {
     match read(body) {
         Ok(value) => {
-            then(value);
+            apply(value);
             StatusCode::NO_CONTENT.into_response()
         }
-        Err(refused) => refused,
+        Err(response) => response,
     }
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn apply_body<T: DeserializeOwned>(body: &Bytes, then: impl FnOnce(T)
     reason = "the answer is made to be sent, once"
 )]
 pub(crate) fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Response> {
-    // Not axum's `Json`, which insists on the media type: `curl -d` sends another one.
+    // Not axum's `Json`, which requires the media type of JSON: `curl -d` sends another one.
     serde_json::from_slice(body).map_err(|error| {
         let body = axum::Json(json!({"error": error.to_string()}));
         (StatusCode::BAD_REQUEST, body).into_response()

@@ -22,19 +22,19 @@ pub(crate) struct ProxyRegistry(Mutex<Vec<Option<Arc<FaultProxy>>>>);
 impl ProxyRegistry {
     /// Keeps a proxy until it is removed; returns its number.
     pub(crate) fn keep(&self, proxy: FaultProxy) -> usize {
-        let mut all = self.lock();
-        // A removed proxy leaves its place empty, so a number never means another proxy later.
-        all.push(Some(Arc::new(proxy)));
-        all.len() - 1
+        let mut proxies = self.lock();
+        // A removed proxy leaves its slot empty, so a number never means another proxy later.
+        proxies.push(Some(Arc::new(proxy)));
+        proxies.len() - 1
     }
 
     fn find(&self, number: usize) -> Option<Arc<FaultProxy>> {
         self.lock().get(number).cloned().flatten()
     }
 
-    fn take_away(&self, number: usize) -> bool {
-        let mut all = self.lock();
-        all.get_mut(number).is_some_and(|one| one.take().is_some())
+    fn remove(&self, number: usize) -> bool {
+        let mut proxies = self.lock();
+        proxies.get_mut(number).is_some_and(|slot| slot.take().is_some())
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Option<Arc<FaultProxy>>>> {
@@ -64,19 +64,19 @@ pub(crate) fn router(proxies: Arc<ProxyRegistry>) -> Router {
 }
 
 async fn list(State(proxies): ProxiesState) -> axum::Json<Vec<Value>> {
-    let all = proxies.lock();
-    let shown = all.iter().enumerate();
-    let shown = shown.filter_map(|(number, proxy)| Some(show(number, proxy.as_deref()?)));
-    axum::Json(shown.collect())
+    let registered = proxies.lock();
+    let entries = registered.iter().enumerate();
+    let entries = entries.filter_map(|(number, proxy)| Some(show(number, proxy.as_deref()?)));
+    axum::Json(entries.collect())
 }
 
 async fn add(State(proxies): ProxiesState, body: Bytes) -> Response {
-    let wanted: ProxyRequest = match read(&body) {
-        Ok(wanted) => wanted,
-        Err(refused) => return refused,
+    let settings: ProxyRequest = match read(&body) {
+        Ok(settings) => settings,
+        Err(response) => return response,
     };
-    let free = SocketAddr::from(([127, 0, 0, 1], 0));
-    match FaultProxy::listen(wanted.listen.unwrap_or(free), wanted.to).await {
+    let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+    match FaultProxy::listen(settings.listen.unwrap_or(any_port), settings.to).await {
         Ok(proxy) => {
             let address = proxy.address();
             let number = proxies.keep(proxy);
@@ -126,7 +126,7 @@ async fn heal(State(proxies): ProxiesState, Path(number): Path<usize>) -> Respon
 }
 
 async fn remove(State(proxies): ProxiesState, Path(number): Path<usize>) -> StatusCode {
-    if proxies.take_away(number) {
+    if proxies.remove(number) {
         StatusCode::NO_CONTENT
     } else {
         StatusCode::NOT_FOUND
@@ -136,10 +136,10 @@ async fn remove(State(proxies): ProxiesState, Path(number): Path<usize>) -> Stat
 fn with_proxy(
     proxies: &ProxyRegistry,
     number: usize,
-    then: impl FnOnce(&FaultProxy) -> Response,
+    answer: impl FnOnce(&FaultProxy) -> Response,
 ) -> Response {
     match proxies.find(number) {
-        Some(proxy) => then(&proxy),
+        Some(proxy) => answer(&proxy),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
@@ -147,10 +147,10 @@ fn with_proxy(
 fn command_proxy(
     proxies: &ProxyRegistry,
     number: usize,
-    what: impl FnOnce(&FaultProxy),
+    command: impl FnOnce(&FaultProxy),
 ) -> Response {
     with_proxy(proxies, number, |proxy| {
-        what(proxy);
+        command(proxy);
         StatusCode::NO_CONTENT.into_response()
     })
 }

@@ -78,7 +78,7 @@ pub enum Fault {
     Slow(#[serde(with = "milliseconds")] Duration),
     /// A result is an HTML page that claims to be a video.
     Lying,
-    /// A result is this film instead of the simulator's own, which is not marked.
+    /// A result is this film instead of the simulator's own, which bears no mark.
     Another(Vec<u8>),
 }
 
@@ -86,7 +86,7 @@ impl Fault {
     /// Whether it has an effect on a request of this role. If not, it waits for the next request on
     /// which it has one.
     pub const fn concerns(&self, role: RequestRole) -> bool {
-        // A fault that cannot show in this answer would be used up without effect, and the test
+        // A fault that cannot appear in this answer would be used up without effect, and the test
         // that ordered it would pass without having tested anything.
         match self {
             Self::Duplicate => matches!(role, RequestRole::Submit),
@@ -135,7 +135,7 @@ impl FaultOrder {
 
     pub(crate) fn concerns(&self, provider: &str, role: RequestRole) -> bool {
         self.provider.as_deref().is_none_or(|name| name == provider)
-            && self.role.is_none_or(|wanted| wanted == role)
+            && self.role.is_none_or(|expected| expected == role)
             && self.fault.concerns(role)
     }
 }

@@ -36,7 +36,7 @@ const MODELS: [&str; 7] = [
     "other",
 ];
 
-fn denied(request: &SimulatedRequest) -> Option<SimulatedReply> {
+fn auth_error(request: &SimulatedRequest) -> Option<SimulatedReply> {
     request
         .header("x-api-key")
         .is_empty()
@@ -44,7 +44,7 @@ fn denied(request: &SimulatedRequest) -> Option<SimulatedReply> {
 }
 
 fn upload(request: &SimulatedRequest) -> SimulatedReply {
-    if let Some(reply) = denied(request) {
+    if let Some(reply) = auth_error(request) {
         return reply;
     }
     let file = &request.body["file"];
@@ -60,7 +60,7 @@ fn upload(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn submit(request: &SimulatedRequest) -> SimulatedReply {
-    if let Some(reply) = denied(request) {
+    if let Some(reply) = auth_error(request) {
         return reply;
     }
     let body = &request.body;
@@ -69,7 +69,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         return error(400, "assetId names no asset");
     }
     let targets = body["targets"].as_array().cloned().unwrap_or_default();
-    let known = |target: &Value| {
+    let is_known_target = |target: &Value| {
         let formats = target["formats"].as_array().cloned().unwrap_or_default();
         target["model"]
             .as_str()
@@ -77,7 +77,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
             && !formats.is_empty()
             && formats.iter().all(|format| format == "wav")
     };
-    if targets.is_empty() || targets.len() > 10 || !targets.iter().all(known) {
+    if targets.is_empty() || targets.len() > 10 || !targets.iter().all(is_known_target) {
         return error(400, "targets must be 1 to 10 models with their formats");
     }
     if !body["metadata"].is_null() && !body["metadata"].is_string() {
@@ -89,7 +89,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn get(request: &SimulatedRequest) -> SimulatedReply {
-    if let Some(reply) = denied(request) {
+    if let Some(reply) = auth_error(request) {
         return reply;
     }
     match request.world.poll_job(request.param("id")) {
@@ -101,7 +101,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
 /// The first target is done halfway through the work, the others at its end.
 fn task(request: &SimulatedRequest, job: &Job) -> Value {
     let targets = job.input["targets"].as_array().cloned().unwrap_or_default();
-    let ended = matches!(job.phase(), JobPhase::Ended(_));
+    let has_ended = matches!(job.phase(), JobPhase::Ended(_));
     let target = |(number, target): (usize, Value)| {
         // One target ends before the others, so that adapters have to wait for all of them.
         let status = match job.phase() {
@@ -139,7 +139,7 @@ fn task(request: &SimulatedRequest, job: &Job) -> Value {
     };
     json!({
         "id": job.id, "createdAt": "2026-01-02T03:04:05.678Z",
-        "completedAt": if ended { json!("2026-01-02T03:05:05.678Z") } else { json!(null) },
+        "completedAt": if has_ended { json!("2026-01-02T03:05:05.678Z") } else { json!(null) },
         "assetId": job.input["assetId"], "metadata": job.input["metadata"],
         "targets": targets.into_iter().enumerate().map(target).collect::<Vec<_>>(),
     })

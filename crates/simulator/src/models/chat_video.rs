@@ -1,5 +1,5 @@
-//! `chat-video`: two kinds of resellers. Models named `mediagate-…` answer as Mediagate does, all
-//! others with text that contains a link.
+//! `chat-video`: two kinds of resellers. Models named `mediagate-…` answer as Mediagate does,
+//! all others with text that contains a link.
 
 use std::time::Duration;
 
@@ -30,23 +30,23 @@ fn complete(request: &SimulatedRequest) -> SimulatedReply {
     let Some(members) = body.as_object() else {
         return error(400, "invalid_json", "The body is not JSON.");
     };
-    let mediagate = body["model"]
+    let is_mediagate = body["model"]
         .as_str()
         .is_some_and(|model| model.starts_with("mediagate-"));
-    if let Some(fault) = fault(members, mediagate) {
-        return error(400, "invalid_value", &fault);
+    if let Some(message) = request_error(members, is_mediagate) {
+        return error(400, "invalid_value", &message);
     }
     let prompt = prompt(body);
     if prompt.contains("forbidden") {
         return error(400, "content_policy", "The prompt is against the rules.");
     }
-    // As with Mediagate, a known key joins the job that it made. So a lost answer can be requested
-    // again without a second job.
+    // As with Mediagate, a repeated key joins the job that it made. So a lost answer can be
+    // requested again without a second job.
     let key = request.header("idempotency-key");
     let name = format!("chat-video/{key}");
-    let known = request.world.file(&name).filter(|_| !key.is_empty());
-    let known = known.and_then(|id| request.world.job(id.as_str()?));
-    let job = known.unwrap_or_else(|| {
+    let earlier_job = request.world.file(&name).filter(|_| !key.is_empty());
+    let earlier_job = earlier_job.and_then(|id| request.world.job(id.as_str()?));
+    let job = earlier_job.unwrap_or_else(|| {
         let id = format!("c{:08x}", request.world.number());
         request
             .world
@@ -57,8 +57,8 @@ fn complete(request: &SimulatedRequest) -> SimulatedReply {
     }
     // Chat has no jobs: the answer is the result, so the connection stays open until the film is
     // made.
-    let reply = match (body["stream"] == true, mediagate) {
-        (true, true) => SimulatedReply::pieces("text/event-stream", own_events(request, &job)),
+    let reply = match (body["stream"] == true, is_mediagate) {
+        (true, true) => SimulatedReply::pieces("text/event-stream", mediagate_events(request, &job)),
         (true, false) => {
             SimulatedReply::pieces("text/event-stream", reseller_events(request, &job))
         }
@@ -70,20 +70,20 @@ fn complete(request: &SimulatedRequest) -> SimulatedReply {
         (false, false) => SimulatedReply::json(200, &completion(request, &job, false))
             .with_delay(remaining_time(&job)),
     };
-    if mediagate {
+    if is_mediagate {
         reply.with_header("x-task-id", &job.id)
     } else {
         reply
     }
 }
 
-/// The fault of a request.
-fn fault(members: &Map<String, Value>, mediagate: bool) -> Option<String> {
-    let known = ["model", "messages", "stream", "user"];
-    let stray = members
+/// What is wrong with a request.
+fn request_error(members: &Map<String, Value>, is_mediagate: bool) -> Option<String> {
+    let allowed = ["model", "messages", "stream", "user"];
+    let unknown = members
         .keys()
-        .find(|name| !(known.contains(&name.as_str()) || mediagate && *name == "video"));
-    if let Some(name) = stray {
+        .find(|name| !(allowed.contains(&name.as_str()) || is_mediagate && *name == "video"));
+    if let Some(name) = unknown {
         return Some(format!("Unrecognized request argument supplied: {name}"));
     }
     if members
@@ -94,15 +94,15 @@ fn fault(members: &Map<String, Value>, mediagate: bool) -> Option<String> {
     }
     let messages = members.get("messages").and_then(Value::as_array)?;
     let roles = ["system", "developer", "user", "assistant"];
-    let strange = messages.iter().find(|message| {
+    let invalid = messages.iter().find(|message| {
         let role = message["role"].as_str().unwrap_or_default();
         !roles.contains(&role) || !is_content(&message["content"])
     });
-    if let Some(message) = strange {
-        return Some(format!("messages: {message} is none"));
+    if let Some(message) = invalid {
+        return Some(format!("messages: {message} is not a message"));
     }
-    let asks = messages.last().is_some_and(|last| last["role"] == "user");
-    (!asks).then(|| "messages: the last one must be the user's".into())
+    let ends_with_user = messages.last().is_some_and(|last| last["role"] == "user");
+    (!ends_with_user).then(|| "messages: the last one must be the user's".into())
 }
 
 fn is_content(content: &Value) -> bool {
@@ -121,7 +121,7 @@ fn is_content(content: &Value) -> bool {
 
 /// The text of the last message.
 fn prompt(body: &Value) -> String {
-    let last = body["messages"].as_array().and_then(|all| all.last());
+    let last = body["messages"].as_array().and_then(|messages| messages.last());
     let content = last.map(|message| &message["content"]);
     let Some(parts) = content.and_then(Value::as_array) else {
         return content
@@ -137,10 +137,10 @@ fn prompt(body: &Value) -> String {
 
 /// The time until the video is ready.
 fn remaining_time(job: &Job) -> Duration {
-    let needed = job.plan.queued + job.plan.running;
+    let total_time = job.plan.queued + job.plan.running;
     // A caller who joins an earlier job waits only for the rest. The two milliseconds make sure
     // that the job has ended when its link arrives.
-    needed.saturating_sub(job.accepted_at.elapsed()) + Duration::from_millis(2)
+    total_time.saturating_sub(job.accepted_at.elapsed()) + Duration::from_millis(2)
 }
 
 fn url(request: &SimulatedRequest, job: &Job) -> String {
@@ -148,8 +148,8 @@ fn url(request: &SimulatedRequest, job: &Job) -> String {
 }
 
 fn seconds(job: &Job) -> u32 {
-    let asked = job.input["video"]["seconds"].as_u64();
-    asked
+    let requested = job.input["video"]["seconds"].as_u64();
+    requested
         .and_then(|seconds| u32::try_from(seconds).ok())
         .unwrap_or(8)
 }
@@ -159,9 +159,9 @@ fn video(request: &SimulatedRequest, job: &Job) -> Value {
         "seconds": seconds(job)})
 }
 
-fn completion(request: &SimulatedRequest, job: &Job, own: bool) -> Value {
-    let mut message = json!({"role": "assistant", "content": words(request, job)});
-    if own && job.plan.end == PlannedEnd::Success {
+fn completion(request: &SimulatedRequest, job: &Job, is_mediagate: bool) -> Value {
+    let mut message = json!({"role": "assistant", "content": reseller_text(request, job)});
+    if is_mediagate && job.plan.end == PlannedEnd::Success {
         message["content"] = json!(url(request, job));
         message["video"] = video(request, job);
     }
@@ -178,7 +178,7 @@ fn finish_reason(job: &Job) -> &'static str {
 }
 
 /// The final text of a reseller.
-fn words(request: &SimulatedRequest, job: &Job) -> String {
+fn reseller_text(request: &SimulatedRequest, job: &Job) -> String {
     match job.plan.end {
         PlannedEnd::Success => {
             // Resellers mix progress, an id and the same link twice into one text. An adapter has
@@ -222,7 +222,7 @@ fn event(data: &Value) -> String {
 }
 
 fn reseller_events(request: &SimulatedRequest, job: &Job) -> Vec<(Duration, String)> {
-    let said = |text: &str| event(&chunk(job, &json!({"content": text}), &Value::Null));
+    let content_event = |text: &str| event(&chunk(job, &json!({"content": text}), &Value::Null));
     let step = remaining_time(job) / 4;
     let role = event(&chunk(
         job,
@@ -235,42 +235,42 @@ fn reseller_events(request: &SimulatedRequest, job: &Job) -> Vec<(Duration, Stri
         (Duration::ZERO, ": ping\n\n".to_owned()),
     ];
     for percent in [10, 45, 80] {
-        events.push((step, said(&format!("> {percent}.5%\n"))));
+        events.push((step, content_event(&format!("> {percent}.5%\n"))));
     }
-    let words = words(request, job);
+    let text = reseller_text(request, job);
     // In two pieces, so that a link read from a single chunk is incomplete.
-    let middle = (0..=words.len() / 2)
+    let middle = (0..=text.len() / 2)
         .rev()
-        .find(|at| words.is_char_boundary(*at))
+        .find(|index| text.is_char_boundary(*index))
         .unwrap_or(0);
-    let (before, behind) = words.split_at(middle);
-    events.push((step, said(before)));
-    events.push((Duration::ZERO, said(behind)));
+    let (before, after) = text.split_at(middle);
+    events.push((step, content_event(before)));
+    events.push((Duration::ZERO, content_event(after)));
     let stop = event(&chunk(job, &json!({}), &json!(finish_reason(job))));
     events.push((Duration::ZERO, stop));
     events.push((Duration::ZERO, "data: [DONE]\n\n".to_owned()));
     events
 }
 
-fn own_events(request: &SimulatedRequest, job: &Job) -> Vec<(Duration, String)> {
-    let shown = |status: &str, progress: u8| {
-        let mut told = chunk(job, &json!({}), &Value::Null);
-        told["task"] = json!({"id": job.id, "status": status, "progress": progress});
-        event(&told)
+fn mediagate_events(request: &SimulatedRequest, job: &Job) -> Vec<(Duration, String)> {
+    let progress_event = |status: &str, progress: u8| {
+        let mut body = chunk(job, &json!({}), &Value::Null);
+        body["task"] = json!({"id": job.id, "status": status, "progress": progress});
+        event(&body)
     };
     let step = remaining_time(job) / 2;
     let role = event(&chunk(job, &json!({"role": "assistant"}), &Value::Null));
     let mut events = vec![
         (Duration::ZERO, role),
-        (Duration::ZERO, shown("queued", 0)),
-        (step, shown("running", 50)),
+        (Duration::ZERO, progress_event("queued", 0)),
+        (step, progress_event("running", 50)),
     ];
     if let Some(error) = failure(job) {
         // As with Mediagate, nothing follows an error: no stop and no [DONE].
         events.push((step, event(&error)));
         return events;
     }
-    events.push((step, shown("succeeded", 100)));
+    events.push((step, progress_event("succeeded", 100)));
     if job.plan.end == PlannedEnd::Success {
         let delta = json!({"content": url(request, job), "video": video(request, job)});
         events.push((Duration::ZERO, event(&chunk(job, &delta, &Value::Null))));
@@ -283,7 +283,7 @@ fn own_events(request: &SimulatedRequest, job: &Job) -> Vec<(Duration, String)> 
 
 fn file(request: &SimulatedRequest) -> SimulatedReply {
     if request.expired {
-        return SimulatedReply::json(403, &json!("the signature is past its time"));
+        return SimulatedReply::json(403, &json!("the signature has expired"));
     }
     let id = request.param("file").trim_end_matches(".mp4");
     match request.world.job(id) {

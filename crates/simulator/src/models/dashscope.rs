@@ -49,7 +49,7 @@ fn is_address(value: &Value) -> bool {
     text.starts_with("https://") || (text.starts_with("data:image/") && text.contains(";base64,"))
 }
 
-fn is_fineness(value: &Value) -> bool {
+fn is_resolution(value: &Value) -> bool {
     matches!(value.as_str(), Some("480P" | "720P" | "1080P"))
 }
 
@@ -82,21 +82,21 @@ fn generate(request: &SimulatedRequest) -> SimulatedReply {
     } else if is_new(model) {
         // A film from a picture has its shape, so a `ratio` with one is refused. Without a picture
         // it is required.
-        let pictured = !media.is_empty();
+        let has_picture = !media.is_empty();
         is_input(input, &["prompt", "negative_prompt", "media"])
             && has_only(
                 parameters,
                 &["resolution", "ratio", "duration", "seed", "watermark"],
             )
-            && is_fineness(&parameters["resolution"])
+            && is_resolution(&parameters["resolution"])
             && media.iter().all(is_frame)
-            && pictured == parameters["ratio"].is_null()
-            && !(model.contains("t2v") && pictured || model.contains("i2v") && !pictured)
+            && has_picture == parameters["ratio"].is_null()
+            && !(model.contains("t2v") && has_picture || model.contains("i2v") && !has_picture)
     } else if model.contains("i2v") {
         is_input(input, &["prompt", "negative_prompt", "img_url"])
             && has_only(parameters, &["resolution", "duration", "seed"])
             && is_address(&input["img_url"])
-            && is_fineness(&parameters["resolution"])
+            && is_resolution(&parameters["resolution"])
     } else {
         is_input(input, &["prompt", "negative_prompt"])
             && has_only(parameters, &["size", "duration", "seed"])
@@ -119,17 +119,17 @@ fn between_frames(request: &SimulatedRequest) -> SimulatedReply {
         && has_only(parameters, &["resolution", "duration", "seed"])
         && is_address(&input["first_frame_url"])
         && is_address(&input["last_frame_url"])
-        && is_fineness(&parameters["resolution"])
+        && is_resolution(&parameters["resolution"])
         && parameters["duration"] == 5;
     submit(request, fits)
 }
 
 /// The provider's own SDK sends two fields more than are documented.
 fn is_input(input: &Value, members: &[&str]) -> bool {
-    let own = ["function", "extend_prompt"];
+    let sdk_fields = ["function", "extend_prompt"];
     let function = &input["function"];
     (function.is_null() || function == "video-synthesis")
-        && has_only(input, &[members, &own].concat())
+        && has_only(input, &[members, &sdk_fields].concat())
 }
 
 fn has_only(body: &Value, members: &[&str]) -> bool {
@@ -155,12 +155,12 @@ fn submit(request: &SimulatedRequest, fits: bool) -> SimulatedReply {
     let seconds = parameters["duration"].as_u64().unwrap_or_default();
     let seed = &parameters["seed"];
     // Seeds have 31 bits.
-    let seeded = seed.is_null()
+    let seed_fits = seed.is_null()
         || seed
             .as_u64()
             .is_some_and(|seed| i32::try_from(seed).is_ok());
     let prompt = body["input"]["prompt"].as_str().unwrap_or_default();
-    if !fits || !(2..=15).contains(&seconds) || !seeded || prompt.is_empty() {
+    if !fits || !(2..=15).contains(&seconds) || !seed_fits || prompt.is_empty() {
         return error(
             400,
             "InvalidParameter",
@@ -248,8 +248,8 @@ fn cancel(request: &SimulatedRequest) -> SimulatedReply {
 
 fn download(request: &SimulatedRequest) -> SimulatedReply {
     let job = request.world.job(request.param("id"));
-    let signed = request.query.contains_key("Signature");
-    let Some(job) = job.filter(|_| signed && !request.expired) else {
+    let is_signed = request.query.contains_key("Signature");
+    let Some(job) = job.filter(|_| is_signed && !request.expired) else {
         return SimulatedReply::json(403, &json!("Request has expired"));
     };
     let seconds = job.input["parameters"]["duration"].as_u64().unwrap_or(5);

@@ -71,10 +71,10 @@ fn compose(request: &SimulatedRequest) -> SimulatedReply {
         "force_instrumental",
     ];
     let fields = body.as_object();
-    let unknown =
+    let unknown_field =
         fields.and_then(|fields| fields.keys().find(|key| !members.contains(&key.as_str())));
-    if let Some(unknown) = unknown {
-        return invalid(unknown, "Extra inputs are not permitted");
+    if let Some(unknown_field) = unknown_field {
+        return invalid(unknown_field, "Extra inputs are not permitted");
     }
     let prompt = body["prompt"].as_str().unwrap_or_default();
     if !(1..=4_100).contains(&prompt.chars().count()) {
@@ -113,36 +113,36 @@ fn compose(request: &SimulatedRequest) -> SimulatedReply {
 
 /// A ZIP archive that stores its files uncompressed.
 fn archive(files: &[(String, Bytes)]) -> Bytes {
-    let short = |number: usize| u16::try_from(number).unwrap_or(u16::MAX).to_le_bytes();
-    let long = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
+    let two_bytes = |number: usize| u16::try_from(number).unwrap_or(u16::MAX).to_le_bytes();
+    let four_bytes = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
     let mut archive = Vec::new();
     let mut directory = Vec::new();
     for (name, bytes) in files {
         // Version 2.0, no flags, stored, midnight of 1 January 1980.
-        let mut facts = vec![20, 0, 0, 0, 0, 0, 0, 0, 0x21, 0];
-        facts.extend(checksum(bytes).to_le_bytes());
-        facts.extend(long(bytes.len()));
-        facts.extend(long(bytes.len()));
-        facts.extend(short(name.len()));
-        facts.extend([0, 0]);
+        let mut header = vec![20, 0, 0, 0, 0, 0, 0, 0, 0x21, 0];
+        header.extend(checksum(bytes).to_le_bytes());
+        header.extend(four_bytes(bytes.len()));
+        header.extend(four_bytes(bytes.len()));
+        header.extend(two_bytes(name.len()));
+        header.extend([0, 0]);
         directory.extend(b"PK\x01\x02\x14\0");
-        directory.extend(&facts);
+        directory.extend(&header);
         // Length of the comment, number of the disk, and attributes: all zero.
         directory.extend([0; 10]);
-        directory.extend(long(archive.len()));
+        directory.extend(four_bytes(archive.len()));
         directory.extend(name.as_bytes());
         archive.extend(b"PK\x03\x04");
-        archive.extend(&facts);
+        archive.extend(&header);
         archive.extend(name.as_bytes());
         archive.extend(bytes);
     }
     let start = archive.len();
     archive.extend(&directory);
     archive.extend(b"PK\x05\x06\0\0\0\0");
-    archive.extend(short(files.len()));
-    archive.extend(short(files.len()));
-    archive.extend(long(directory.len()));
-    archive.extend(long(start));
+    archive.extend(two_bytes(files.len()));
+    archive.extend(two_bytes(files.len()));
+    archive.extend(four_bytes(directory.len()));
+    archive.extend(four_bytes(start));
     archive.extend([0, 0]);
     archive.into()
 }

@@ -101,8 +101,8 @@ fn kling_text(input: &Map<String, Value>) -> Option<String> {
 }
 
 fn kling_image(input: &Map<String, Value>) -> Option<String> {
-    let known = ["duration", "negative_prompt", "cfg_scale", "tail_image_url"];
-    members(input, &["image_url"], &known).or_else(|| one_of(input, "duration", &["5", "10"]))
+    let allowed = ["duration", "negative_prompt", "cfg_scale", "tail_image_url"];
+    members(input, &["image_url"], &allowed).or_else(|| one_of(input, "duration", &["5", "10"]))
 }
 
 fn sora(input: &Map<String, Value>) -> Option<String> {
@@ -115,7 +115,7 @@ fn sora(input: &Map<String, Value>) -> Option<String> {
 }
 
 fn stable_audio(input: &Map<String, Value>) -> Option<String> {
-    let known = [
+    let allowed = [
         "seconds_total",
         "num_inference_steps",
         "guidance_scale",
@@ -124,11 +124,11 @@ fn stable_audio(input: &Map<String, Value>) -> Option<String> {
     ];
     let seconds = input.get("seconds_total");
     let fits = seconds.is_none_or(|length| (1..=190).contains(&length.as_u64().unwrap_or(0)));
-    members(input, &[], &known).or_else(|| (!fits).then(|| "seconds_total: from 1 to 190".into()))
+    members(input, &[], &allowed).or_else(|| (!fits).then(|| "seconds_total: from 1 to 190".into()))
 }
 
 fn demucs(input: &Map<String, Value>) -> Option<String> {
-    let known = [
+    let allowed = [
         "audio_url",
         "model",
         "stems",
@@ -137,37 +137,37 @@ fn demucs(input: &Map<String, Value>) -> Option<String> {
         "overlap",
         "output_format",
     ];
-    let stray = input.keys().find(|name| !known.contains(&name.as_str()));
+    let unknown = input.keys().find(|name| !allowed.contains(&name.as_str()));
     let stems = input.get("stems").and_then(Value::as_array);
-    let strange = stems
+    let invalid = stems
         .into_iter()
         .flatten()
         .find(|stem| !stem.as_str().is_some_and(|stem| STEMS.contains(&stem)));
-    stray
+    unknown
         .map(|name| format!("{name}: extra fields not permitted"))
         .or_else(|| {
-            let there = input.get("audio_url").is_some_and(Value::is_string);
-            (!there).then(|| "audio_url: field required".into())
+            let is_present = input.get("audio_url").is_some_and(Value::is_string);
+            (!is_present).then(|| "audio_url: field required".into())
         })
         .or_else(|| one_of(input, "model", &["htdemucs", "htdemucs_ft", "htdemucs_6s"]))
-        .or_else(|| strange.map(|stem| format!("stems: {stem} is none")))
+        .or_else(|| invalid.map(|stem| format!("stems: {stem} is not a stem")))
 }
 
 const STEMS: [&str; 6] = ["vocals", "drums", "bass", "other", "guitar", "piano"];
 
-fn members(input: &Map<String, Value>, needed: &[&str], known: &[&str]) -> Option<String> {
+fn members(input: &Map<String, Value>, required: &[&str], optional: &[&str]) -> Option<String> {
     let text = |name: &str| input.get(name).is_some_and(Value::is_string);
     if let Some(name) = std::iter::once(&"prompt")
-        .chain(needed)
+        .chain(required)
         .find(|name| !text(name))
     {
         return Some(format!("{name}: field required"));
     }
-    let stray = input.keys().find(|name| {
+    let unknown = input.keys().find(|name| {
         let name = name.as_str();
-        name != "prompt" && !needed.contains(&name) && !known.contains(&name)
+        name != "prompt" && !required.contains(&name) && !optional.contains(&name)
     })?;
-    Some(format!("{stray}: extra fields not permitted"))
+    Some(format!("{unknown}: extra fields not permitted"))
 }
 
 fn one_of(input: &Map<String, Value>, name: &str, allowed: &[&str]) -> Option<String> {
@@ -202,9 +202,9 @@ fn initiate(request: &SimulatedRequest) -> SimulatedReply {
 
 fn put(request: &SimulatedRequest) -> SimulatedReply {
     let mime = request.world.file(request.param("id"));
-    let signed = request.query.contains_key("signature");
+    let is_signed = request.query.contains_key("signature");
     // The signature covers the media type that was announced, so the upload has to repeat it.
-    if !signed || mime != Some(json!(request.header("content-type"))) {
+    if !is_signed || mime != Some(json!(request.header("content-type"))) {
         return SimulatedReply::empty(403);
     }
     let url = format!("{}/stored/{}", request.base, request.param("id"));
@@ -222,7 +222,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     };
     // fal's queue takes any input and checks it only when the job starts. So a wrong input is a
     // failed job that may be charged, and not a refused order.
-    let check = ENDPOINTS.iter().find(|(known, _)| *known == path);
+    let check = ENDPOINTS.iter().find(|(endpoint, _)| *endpoint == path);
     let fault = check
         .and_then(|(_, check)| check(input))
         .or_else(|| files(request, input));
@@ -231,23 +231,23 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     // called.
     let alias: Vec<&str> = path.split('/').skip(1).take(2).collect();
     let app = alias.join("/");
-    let memo = json!({"path": path, "fault": fault});
-    let job = request.world.accept("fal", id, request.body.clone(), memo);
-    let own = format!("{}/{app}/requests/{}", request.base, job.id);
+    let model_data = json!({"path": path, "fault": fault});
+    let job = request.world.accept("fal", id, request.body.clone(), model_data);
+    let job_url = format!("{}/{app}/requests/{}", request.base, job.id);
     SimulatedReply::json(
         200,
         &json!({"request_id": job.id, "gateway_request_id": job.id, "status": "IN_QUEUE", "queue_position": 1,
-            "response_url": own, "status_url": format!("{own}/status"), "cancel_url": format!("{own}/cancel")}),
+            "response_url": job_url, "status_url": format!("{job_url}/status"), "cancel_url": format!("{job_url}/cancel")}),
     )
 }
 
 /// Files are URLs, data URLs of up to about a megabyte, or files uploaded before.
 fn files(request: &SimulatedRequest, input: &Map<String, Value>) -> Option<String> {
-    let own = format!("{}/stored/", request.base);
+    let stored = format!("{}/stored/", request.base);
     let mut urls = input.iter().filter(|(name, _)| name.ends_with("_url"));
     let (name, _) = urls.find(|(_, url)| {
         let url = url.as_str().unwrap_or_default();
-        let fits = if url.starts_with(&own) {
+        let fits = if url.starts_with(&stored) {
             request.world.file(url).is_some()
         } else if url.starts_with("data:") {
             url.len() < 1_500_000 && url.contains(";base64,")
@@ -297,7 +297,7 @@ fn status(request: &SimulatedRequest) -> SimulatedReply {
 fn error_of(job: &Job, end: PlannedEnd) -> Option<(&'static str, &'static str)> {
     match end {
         // A wrong input fails before anything is made, whatever its planned end.
-        _ if job.memo["fault"].is_string() => Some(("Validation failed", "value_error")),
+        _ if job.model_data["fault"].is_string() => Some(("Validation failed", "value_error")),
         _ if is_forbidden(job) => Some(("Content flagged", "content_policy_violation")),
         PlannedEnd::Refusal => Some(("Content flagged", "content_policy_violation")),
         PlannedEnd::Unfit => Some(("Validation failed", "missing")),
@@ -318,8 +318,8 @@ fn response(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = application_job(request, false) else {
         return detail(404, "Request not found");
     };
-    let policy = is_forbidden(&job);
-    if let Some(fault) = job.memo["fault"].as_str() {
+    let is_refused = is_forbidden(&job);
+    if let Some(fault) = job.model_data["fault"].as_str() {
         let item = json!({"loc": ["body"], "msg": fault, "type": "value_error"});
         return SimulatedReply::json(422, &json!({"detail": [item]}));
     }
@@ -329,7 +329,7 @@ fn response(request: &SimulatedRequest) -> SimulatedReply {
             499,
             &json!({"detail": "Request was cancelled", "error_type": "client_cancelled"}),
         ),
-        JobPhase::Ended(end) if policy || end == PlannedEnd::Refusal => {
+        JobPhase::Ended(end) if is_refused || end == PlannedEnd::Refusal => {
             let item = json!({"loc": ["body", "prompt"], "msg": "The content could not be processed because it was flagged by a content checker.",
                 "type": "content_policy_violation"});
             SimulatedReply::json(422, &json!({"detail": [item]}))
@@ -353,15 +353,15 @@ fn response(request: &SimulatedRequest) -> SimulatedReply {
 /// The job, if it is the application's.
 fn application_job(request: &SimulatedRequest, counts: bool) -> Option<Job> {
     let id = request.param("id");
-    // Only polls of the status count for a plan's `polls`. The call for the response must not bring
-    // the end nearer.
+    // Only polls of the status count for a plan's `polls`. The call for the response must not
+    // hasten the end.
     let job = if counts {
         request.world.poll_job(id)
     } else {
         request.world.job(id)
     }?;
     let app = format!("/{}/{}", request.param("owner"), request.param("alias"));
-    let path = job.memo["path"].as_str()?;
+    let path = job.model_data["path"].as_str()?;
     path.starts_with(&app).then_some(job)
 }
 
@@ -370,13 +370,13 @@ fn output(request: &SimulatedRequest, job: &Job) -> Value {
         let url = format!("{}/files/{}/{name}?v={}", request.base, job.id, job.polls);
         json!({"url": url, "content_type": mime, "file_name": name, "file_size": null})
     };
-    if job.memo["path"] == "/fal-ai/demucs" {
+    if job.model_data["path"] == "/fal-ai/demucs" {
         let mut stems = json!({});
-        let wanted = job.input["stems"].as_array();
+        let requested = job.input["stems"].as_array();
         for name in STEMS {
-            let there = wanted.is_none_or(|wanted| wanted.contains(&json!(name)))
+            let is_present = requested.is_none_or(|requested| requested.contains(&json!(name)))
                 && !(job.plan.incomplete && name == "drums");
-            stems[name] = if there {
+            stems[name] = if is_present {
                 object(&format!("{name}.wav"), "audio/wav")
             } else {
                 Value::Null
@@ -384,7 +384,7 @@ fn output(request: &SimulatedRequest, job: &Job) -> Value {
         }
         return stems;
     }
-    if job.memo["path"] == STABLE_AUDIO {
+    if job.model_data["path"] == STABLE_AUDIO {
         return json!({"audio": object("song.wav", "audio/wav"), "seed": 7});
     }
     json!({"video": object("output.mp4", "video/mp4")})

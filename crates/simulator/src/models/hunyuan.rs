@@ -81,8 +81,8 @@ fn is_signed(request: &SimulatedRequest) -> bool {
     // TC3-HMAC-SHA256 derives a key for the day and the service, so that the secret itself signs
     // nothing. The date is the caller's, not that of the clock here.
     let mut key = mac(format!("TC3{KEY}").as_bytes(), date);
-    for word in ["vclm", "tc3_request"] {
-        key = mac(&key, word);
+    for scope_part in ["vclm", "tc3_request"] {
+        key = mac(&key, scope_part);
     }
     let signature = hex(&mac(&key, &text));
     proof.ends_with(&format!(
@@ -97,9 +97,9 @@ fn auth_error(request: &SimulatedRequest) -> Option<SimulatedReply> {
             "The signature is wrong",
         ));
     }
-    let versioned = request.header("x-tc-version") == "2024-05-23"
+    let is_version_right = request.header("x-tc-version") == "2024-05-23"
         && request.header("x-tc-region").starts_with("ap-");
-    (!versioned).then(|| error("InvalidParameter", "The version or region is missing"))
+    (!is_version_right).then(|| error("InvalidParameter", "The version or region is missing"))
 }
 
 fn submit(request: &SimulatedRequest) -> SimulatedReply {
@@ -159,10 +159,10 @@ fn describe(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn download(request: &SimulatedRequest) -> SimulatedReply {
-    let signed = request.query.contains_key("sign");
+    let is_signed = request.query.contains_key("sign");
     match request.world.job(request.param("id")) {
         // The API has no length: its model always makes five seconds.
-        Some(_) if signed && !request.expired => SimulatedReply::file("video/mp4", media::video(5)),
+        Some(_) if is_signed && !request.expired => SimulatedReply::file("video/mp4", media::video(5)),
         _ => SimulatedReply::json(403, &json!("Request has expired")),
     }
 }

@@ -39,16 +39,16 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         return envelope(401, "You do not have access permissions", &Value::Null);
     }
     let input = &request.body["input"];
-    let known = input
+    let has_known_fields = input
         .as_object()
         .is_some_and(|fields| fields.keys().all(|key| MEMBERS.contains(&key.as_str())));
     // kie.ai fetches pictures itself and takes nothing inline.
-    let addressed = ["first_frame_url", "last_frame_url"].iter().all(|name| {
+    let are_https = ["first_frame_url", "last_frame_url"].iter().all(|name| {
         let url = &input[*name];
         url.is_null() || url.as_str().is_some_and(|url| url.starts_with("https://"))
     });
-    let fits = known
-        && addressed
+    let fits = has_known_fields
+        && are_https
         && request.body["model"]
             .as_str()
             .is_some_and(|model| model.contains("seedance-2"))
@@ -121,8 +121,8 @@ fn record(request: &SimulatedRequest) -> SimulatedReply {
 
 fn download(request: &SimulatedRequest) -> SimulatedReply {
     let job = request.world.job(request.param("id"));
-    let signed = request.query.contains_key("signature");
-    let Some(job) = job.filter(|_| signed && !request.expired) else {
+    let is_signed = request.query.contains_key("signature");
+    let Some(job) = job.filter(|_| is_signed && !request.expired) else {
         return SimulatedReply::json(403, &json!("Request has expired"));
     };
     let seconds = job.input["input"]["duration"].as_u64().unwrap_or(5);

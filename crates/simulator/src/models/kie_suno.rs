@@ -82,19 +82,19 @@ fn generate(request: &SimulatedRequest) -> SimulatedReply {
     submit_song(request, &[])
 }
 
-fn submit_song(request: &SimulatedRequest, own: &[&'static str]) -> SimulatedReply {
+fn submit_song(request: &SimulatedRequest, extra_fields: &[&'static str]) -> SimulatedReply {
     let body = &request.body;
-    let custom = body["customMode"] == true;
-    let sung = body["instrumental"] == false;
+    let is_custom = body["customMode"] == true;
+    let has_vocals = body["instrumental"] == false;
     // In custom mode the given lyrics are sung. The simple mode only takes a description, and
     // writes the lyrics itself.
-    let needed: &[&str] = match (custom, sung) {
+    let required: &[&str] = match (is_custom, has_vocals) {
         (true, true) => &["prompt", "style", "title"],
         (true, false) => &["style", "title"],
         (false, _) => &["prompt"],
     };
     // The last two of `CUSTOM` belong to extensions.
-    let known: &[&str] = if custom { &CUSTOM[..9] } else { &["prompt"] };
+    let allowed: &[&str] = if is_custom { &CUSTOM[..9] } else { &["prompt"] };
     let flags = ["customMode", "instrumental"];
     if flags.iter().any(|name| !body[*name].is_boolean()) {
         return envelope(
@@ -103,8 +103,8 @@ fn submit_song(request: &SimulatedRequest, own: &[&'static str]) -> SimulatedRep
             &Value::Null,
         );
     }
-    let longest = if custom { 5_000 } else { 500 };
-    accept_order(request, needed, &[known, &flags, own].concat(), longest)
+    let max_prompt_chars = if is_custom { 5_000 } else { 500 };
+    accept_order(request, required, &[allowed, &flags, extra_fields].concat(), max_prompt_chars)
 }
 
 fn extend(request: &SimulatedRequest) -> SimulatedReply {
@@ -112,20 +112,20 @@ fn extend(request: &SimulatedRequest) -> SimulatedReply {
     if body["defaultParamFlag"] != true || !body["continueAt"].is_number() {
         return envelope(422, "continueAt is required", &Value::Null);
     }
-    let known = [&CUSTOM[..], &["defaultParamFlag"]].concat();
+    let allowed = [&CUSTOM[..], &["defaultParamFlag"]].concat();
     accept_order(
         request,
         &["audioId", "prompt", "style", "title"],
-        &known,
+        &allowed,
         5_000,
     )
 }
 
 fn accept_order(
     request: &SimulatedRequest,
-    needed: &[&str],
-    known: &[&str],
-    longest: usize,
+    required: &[&str],
+    allowed: &[&str],
+    max_prompt_chars: usize,
 ) -> SimulatedReply {
     if request.bearer().is_none() {
         return envelope(401, "You do not have access permissions", &Value::Null);
@@ -133,18 +133,18 @@ fn accept_order(
     let body = &request.body;
     let text = |name: &str| body[name].as_str().unwrap_or_default();
     // The service requires a callback even from those who poll.
-    let needed = needed.iter().chain(&["model", "callBackUrl"]);
-    if let Some(name) = needed.copied().find(|name| text(name).is_empty()) {
+    let required = required.iter().chain(&["model", "callBackUrl"]);
+    if let Some(name) = required.copied().find(|name| text(name).is_empty()) {
         return envelope(422, &format!("Please enter {name}"), &Value::Null);
     }
     let members = body.as_object().into_iter().flat_map(|body| body.keys());
-    let own = ["model", "callBackUrl"];
-    let mut stray =
-        members.filter(|name| !known.contains(&name.as_str()) && !own.contains(&name.as_str()));
-    if let Some(name) = stray.next() {
+    let common = ["model", "callBackUrl"];
+    let mut unknown =
+        members.filter(|name| !allowed.contains(&name.as_str()) && !common.contains(&name.as_str()));
+    if let Some(name) = unknown.next() {
         return envelope(422, &format!("{name} should be empty"), &Value::Null);
     }
-    if !MODELS.contains(&text("model")) || text("prompt").chars().count() > longest {
+    if !MODELS.contains(&text("model")) || text("prompt").chars().count() > max_prompt_chars {
         return envelope(422, "The request parameters are wrong", &Value::Null);
     }
     let id = format!("{:032x}", request.world.number());
@@ -160,8 +160,8 @@ fn persona(request: &SimulatedRequest) -> SimulatedReply {
     }
     let body = &request.body;
     let text = |name: &str| body[name].as_str().unwrap_or_default();
-    let needed = ["taskId", "audioId", "name", "description"];
-    if let Some(name) = needed.into_iter().find(|name| text(name).is_empty()) {
+    let required = ["taskId", "audioId", "name", "description"];
+    if let Some(name) = required.into_iter().find(|name| text(name).is_empty()) {
         return envelope(422, &format!("Please enter {name}"), &Value::Null);
     }
     if text("name").contains("forbidden") {
@@ -173,8 +173,8 @@ fn persona(request: &SimulatedRequest) -> SimulatedReply {
         .accept("kie-suno", id, body.clone(), Value::Null);
     match job.plan.end {
         PlannedEnd::Success => {
-            let made = json!({"personaId": job.id, "name": text("name"), "description": text("description")});
-            envelope(200, "success", &made)
+            let record = json!({"personaId": job.id, "name": text("name"), "description": text("description")});
+            envelope(200, "success", &record)
         }
         PlannedEnd::Empty => envelope(200, "success", &json!({})),
         PlannedEnd::Failure | PlannedEnd::Unfit | PlannedEnd::Refusal => {
@@ -246,8 +246,8 @@ fn clip(request: &SimulatedRequest, job: &Job, number: u32) -> Value {
 
 fn download(request: &SimulatedRequest) -> SimulatedReply {
     let job = request.world.job(request.param("id"));
-    let signed = request.query.contains_key("signature");
-    let Some(_) = job.filter(|_| signed && !request.expired) else {
+    let is_signed = request.query.contains_key("signature");
+    let Some(_) = job.filter(|_| is_signed && !request.expired) else {
         return SimulatedReply::json(403, &json!("Request has expired"));
     };
     SimulatedReply::file("audio/mpeg", media::audio(2_000, 294.0))

@@ -56,26 +56,26 @@ pub const ACCESS_KEY: &str = "simulated-access";
 pub const SECRET_KEY: &str = "simulated-secret";
 
 /// Whether the bearer is a JWT of the account that is valid now.
-fn is_known(request: &SimulatedRequest) -> bool {
+fn has_valid_token(request: &SimulatedRequest) -> bool {
     let is_signed = || {
-        let (signed, signature) = request.bearer()?.rsplit_once('.')?;
-        let (header, claims) = signed.split_once('.')?;
+        let (signed_text, signature) = request.bearer()?.rsplit_once('.')?;
+        let (header, claims) = signed_text.split_once('.')?;
         let read = |part: &str| -> Option<Value> {
             serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
         };
         let mut mac = Hmac::<Sha256>::new_from_slice(SECRET_KEY.as_bytes()).ok()?;
-        mac.update(signed.as_bytes());
+        mac.update(signed_text.as_bytes());
         mac.verify_slice(&URL_SAFE_NO_PAD.decode(signature).ok()?)
             .ok()?;
         let (header, claims) = (read(header)?, read(claims)?);
         let now = request.unix_seconds(Instant::now());
-        let holds = claims["nbf"].as_u64()? <= now && claims["exp"].as_u64()? > now;
+        let is_current = claims["nbf"].as_u64()? <= now && claims["exp"].as_u64()? > now;
         // A token is valid for 30 minutes. The ten extra seconds are for an `nbf` that lies a
         // little in the past, because clocks differ.
-        let lives = claims["exp"].as_u64()? - claims["nbf"].as_u64()?;
-        let ours =
+        let lifetime = claims["exp"].as_u64()? - claims["nbf"].as_u64()?;
+        let is_account_token =
             header["alg"] == "HS256" && header["typ"] == "JWT" && claims["iss"] == ACCESS_KEY;
-        Some(ours && holds && lives <= 1810)
+        Some(is_account_token && is_current && lifetime <= 1810)
     };
     is_signed() == Some(true)
 }
@@ -93,8 +93,8 @@ fn from_image(request: &SimulatedRequest) -> SimulatedReply {
     let is_picture = |value: &Value| {
         let text = value.as_str().unwrap_or_default();
         // Kling accepts plain base64. A `data:` URL does not decode and is refused.
-        let raw = STANDARD.decode(text).is_ok_and(|bytes| !bytes.is_empty());
-        text.starts_with("https://") || raw
+        let is_base64 = STANDARD.decode(text).is_ok_and(|bytes| !bytes.is_empty());
+        text.starts_with("https://") || is_base64
     };
     let tail = &body["image_tail"];
     // A last frame is accepted in mode "pro" only.
@@ -109,7 +109,7 @@ fn submit(
     fits: bool,
     own_members: &[&str],
 ) -> SimulatedReply {
-    if !is_known(request) {
+    if !has_valid_token(request) {
         return error(401, 1002, "Authorization is invalid");
     }
     let body = &request.body;
@@ -138,7 +138,7 @@ fn submit(
         .as_str()
         .and_then(|text| text.parse().ok())
         .unwrap_or_default();
-    let in_time = if model.starts_with("kling-v3") {
+    let length_fits = if model.starts_with("kling-v3") {
         (3..=15).contains(&seconds)
     } else {
         [5, 10].contains(&seconds)
@@ -151,8 +151,8 @@ fn submit(
         matches!(mode, None | Some("std" | "pro"))
     };
     let prompt = body["prompt"].as_str().unwrap_or_default();
-    let told = !prompt.is_empty() && prompt.chars().count() <= 2500;
-    if !(fits && in_time && has_mode && told) {
+    let has_prompt = !prompt.is_empty() && prompt.chars().count() <= 2500;
+    if !(fits && length_fits && has_mode && has_prompt) {
         return error(400, 1201, "A parameter has an invalid value");
     }
     // No document says whether Kling refuses an `external_task_id` that was used before. Here it
@@ -173,7 +173,7 @@ fn submit(
 }
 
 fn get(request: &SimulatedRequest) -> SimulatedReply {
-    if !is_known(request) {
+    if !has_valid_token(request) {
         return error(401, 1002, "Authorization is invalid");
     }
     let id = request.param("id");
@@ -184,7 +184,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         .poll_job(id)
         .or_else(|| job_by_external_id(request, id));
     // A task is found only under the operation that made it.
-    let Some(job) = job.filter(|job| job.memo == request.param("operation")) else {
+    let Some(job) = job.filter(|job| job.model_data == request.param("operation")) else {
         return error(404, 1203, "The task does not exist");
     };
     let created = request.unix_seconds(job.accepted_at) * 1000;
@@ -236,10 +236,10 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
 /// The task with this `external_task_id`.
 fn job_by_external_id(request: &SimulatedRequest, name: &str) -> Option<Job> {
     let jobs = request.world.jobs("kling");
-    let found = jobs
+    let job = jobs
         .iter()
         .find(|job| job.input["external_task_id"] == name)?;
-    request.world.poll_job(&found.id)
+    request.world.poll_job(&job.id)
 }
 
 fn seconds(job: &Job) -> u32 {
@@ -249,8 +249,8 @@ fn seconds(job: &Job) -> u32 {
 
 fn download(request: &SimulatedRequest) -> SimulatedReply {
     let job = request.world.job(request.param("id"));
-    let signed = request.query.contains_key("auth");
-    match job.filter(|_| signed && !request.expired) {
+    let is_signed = request.query.contains_key("auth");
+    match job.filter(|_| is_signed && !request.expired) {
         Some(job) => SimulatedReply::file("video/mp4", media::video(seconds(&job))),
         None => SimulatedReply::json(403, &json!("Request has expired")),
     }

@@ -41,7 +41,7 @@ const STEMS: [&str; 6] = [
 /// The stems that only `phoenix` has.
 const PHOENIX: [&str; 3] = ["synthesizer", "strings", "wind"];
 
-fn denied(request: &SimulatedRequest) -> Option<SimulatedReply> {
+fn auth_error(request: &SimulatedRequest) -> Option<SimulatedReply> {
     request
         .header("x-license-key")
         .is_empty()
@@ -49,7 +49,7 @@ fn denied(request: &SimulatedRequest) -> Option<SimulatedReply> {
 }
 
 fn upload(request: &SimulatedRequest) -> SimulatedReply {
-    if let Some(reply) = denied(request) {
+    if let Some(reply) = auth_error(request) {
         return reply;
     }
     let disposition = request.header("content-disposition");
@@ -76,8 +76,8 @@ fn separate(request: &SimulatedRequest) -> SimulatedReply {
     let presets = &request.body["presets"];
     let stem = presets["stem"].as_str().unwrap_or_default();
     let splitter = presets["splitter"].as_str().unwrap_or("auto");
-    let phoenix = PHOENIX.contains(&stem) && matches!(splitter, "phoenix" | "auto");
-    if !STEMS.contains(&stem) && !phoenix {
+    let is_phoenix = PHOENIX.contains(&stem) && matches!(splitter, "phoenix" | "auto");
+    if !STEMS.contains(&stem) && !is_phoenix {
         return invalid("stem", "Input is none of the stems");
     }
     split(request, json!({"labels": [stem, format!("no_{stem}")]}))
@@ -99,8 +99,8 @@ fn multistem(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 /// Accepts one order for each key.
-fn split(request: &SimulatedRequest, memo: Value) -> SimulatedReply {
-    if let Some(reply) = denied(request) {
+fn split(request: &SimulatedRequest, model_data: Value) -> SimulatedReply {
+    if let Some(reply) = auth_error(request) {
         return reply;
     }
     let body = &request.body;
@@ -117,15 +117,15 @@ fn split(request: &SimulatedRequest, memo: Value) -> SimulatedReply {
     if !body["idempotency_key"].is_null() && !is_uuid4(key) {
         return invalid("idempotency_key", "Input is no UUID version 4");
     }
-    let memory = format!("key {key}");
-    let before = request.world.file(&memory);
-    if let Some(job) = before.and_then(|id| request.world.job(id.as_str().unwrap_or_default())) {
+    let key_file = format!("key {key}");
+    let earlier_id = request.world.file(&key_file);
+    if let Some(job) = earlier_id.and_then(|id| request.world.job(id.as_str().unwrap_or_default())) {
         // LALAL.AI joins a repeated key "until the task starts". Here no task starts before its
         // first poll, so that a short plan does not make tests race.
-        let fresh = job.polls == 0;
+        let is_unpolled = job.polls == 0;
         return match job.phase() {
             JobPhase::Queued => SimulatedReply::json(200, &json!({"task_id": job.id})),
-            _ if fresh => SimulatedReply::json(200, &json!({"task_id": job.id})),
+            _ if is_unpolled => SimulatedReply::json(200, &json!({"task_id": job.id})),
             _ => error(
                 400,
                 "idempotency_key_used",
@@ -138,9 +138,9 @@ fn split(request: &SimulatedRequest, memo: Value) -> SimulatedReply {
         return error(400, "source_not_found", "The source file is unknown");
     }
     let id = request.world.uuid();
-    let job = request.world.accept(NAME, id, body.clone(), memo);
+    let job = request.world.accept(NAME, id, body.clone(), model_data);
     if !key.is_empty() {
-        request.world.keep_file(memory, json!(job.id));
+        request.world.keep_file(key_file, json!(job.id));
     }
     SimulatedReply::json(200, &json!({"task_id": job.id}))
 }
@@ -152,7 +152,7 @@ fn is_uuid4(text: &str) -> bool {
         && groups[3].starts_with(['8', '9', 'a', 'b'])
         && text
             .bytes()
-            .all(|sign| sign == b'-' || sign.is_ascii_hexdigit())
+            .all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
 }
 
 fn ids(request: &SimulatedRequest) -> Option<Vec<String>> {
@@ -163,7 +163,7 @@ fn ids(request: &SimulatedRequest) -> Option<Vec<String>> {
 }
 
 fn check(request: &SimulatedRequest) -> SimulatedReply {
-    if let Some(reply) = denied(request) {
+    if let Some(reply) = auth_error(request) {
         return reply;
     }
     let Some(ids) = ids(request) else {
@@ -214,7 +214,7 @@ fn task(request: &SimulatedRequest, job: &Job) -> Value {
 }
 
 fn tracks(request: &SimulatedRequest, job: &Job) -> Vec<Value> {
-    let labels = job.memo["labels"].as_array().cloned().unwrap_or_default();
+    let labels = job.model_data["labels"].as_array().cloned().unwrap_or_default();
     let track = |label: Value| {
         let label = label.as_str().unwrap_or_default();
         let kind = if label.starts_with("no_") {
@@ -234,7 +234,7 @@ fn tracks(request: &SimulatedRequest, job: &Job) -> Vec<Value> {
 }
 
 fn cancel(request: &SimulatedRequest) -> SimulatedReply {
-    if let Some(reply) = denied(request) {
+    if let Some(reply) = auth_error(request) {
         return reply;
     }
     let Some(ids) = ids(request) else {
@@ -254,7 +254,7 @@ fn cancel(request: &SimulatedRequest) -> SimulatedReply {
 
 fn download(request: &SimulatedRequest) -> SimulatedReply {
     if request.expired || !request.header("x-license-key").is_empty() {
-        return SimulatedReply::json(403, &json!("the link is past its time"))
+        return SimulatedReply::json(403, &json!("the link has expired"))
             .with_header("content-type", "text/plain");
     }
     let last = request.param("label").bytes().last().unwrap_or(b's');

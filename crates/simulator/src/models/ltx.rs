@@ -14,8 +14,8 @@ pub(super) const MODEL: ProviderModel =
             site.error(
             |status| json!({"type": "error", "error": {"message": format!("simulated {status}")}}),
         )
-        .route("POST", "/v2/{way}", RequestRole::Submit, submit)
-        .route("GET", "/v2/{way}/{id}", RequestRole::Poll, poll)
+        .route("POST", "/v2/{operation}", RequestRole::Submit, submit)
+        .route("GET", "/v2/{operation}/{id}", RequestRole::Poll, poll)
         .route("GET", "/cdn/{id}/output.mp4", RequestRole::Download, |request| {
             request.signed_video("sign")
         })
@@ -34,7 +34,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "authentication_error", "The key is missing");
     }
-    let (body, way) = (&request.body, request.param("way"));
+    let (body, operation) = (&request.body, request.param("operation"));
     let image = body["image_uri"].as_str().unwrap_or_default();
     let fits = body.as_object().is_some_and(|fields| {
         fields
@@ -46,7 +46,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         && body["resolution"]
             .as_str()
             .is_some_and(|size| size.contains('x'))
-        && match way {
+        && match operation {
             "text-to-video" => image.is_empty(),
             "image-to-video" => image.starts_with("https://") || image.starts_with("data:image/"),
             _ => false,
@@ -65,7 +65,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     let id = request.world.uuid();
     request
         .world
-        .accept("ltx", id.clone(), body.clone(), json!(way));
+        .accept("ltx", id.clone(), body.clone(), json!(operation));
     SimulatedReply::json(202, &json!({"id": id, "status": "pending"}))
 }
 
@@ -76,11 +76,11 @@ fn poll(request: &SimulatedRequest) -> SimulatedReply {
     let id = request.param("id");
     let job = request.world.poll_job(id);
     // A job is found only at the path at which it was ordered, so that path is part of its handle.
-    let Some(job) = job.filter(|job| job.memo == request.param("way")) else {
+    let Some(job) = job.filter(|job| job.model_data == request.param("operation")) else {
         return error(404, "not_found_error", "There is no such job");
     };
     let failed = |kind: &str, message: &str| json!({"status": "failed", "error": {"type": kind, "message": message}});
-    let mut told = match job.phase() {
+    let mut body = match job.phase() {
         JobPhase::Queued => json!({"status": "pending"}),
         JobPhase::Running(_) => json!({"status": "processing"}),
         JobPhase::Ended(PlannedEnd::Success) => {
@@ -99,11 +99,11 @@ fn poll(request: &SimulatedRequest) -> SimulatedReply {
             failed("content_filtered_error", "Rejected by safety filters")
         }
     };
-    told["id"] = json!(id);
+    body["id"] = json!(id);
     if request.unknown_word {
-        told["status"] = json!("polishing");
+        body["status"] = json!("polishing");
     }
-    SimulatedReply::json(200, &told)
+    SimulatedReply::json(200, &body)
 }
 
 fn error(status: u16, kind: &str, message: &str) -> SimulatedReply {

@@ -34,8 +34,8 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
 
 const AGENTS: &str = "agents";
 
-fn is_one_of(value: &Value, words: &[&str]) -> bool {
-    value.as_str().is_some_and(|word| words.contains(&word))
+fn is_one_of(value: &Value, allowed: &[&str]) -> bool {
+    value.as_str().is_some_and(|text| allowed.contains(&text))
 }
 
 /// A field that the API does not have.
@@ -43,8 +43,8 @@ fn unknown_member(body: &Value, members: &[&str]) -> Option<SimulatedReply> {
     let Some(fields) = body.as_object() else {
         return Some(error(422, "The body is no JSON object"));
     };
-    let strange = fields.keys().find(|key| !members.contains(&key.as_str()));
-    strange.map(|key| error(422, &format!("{key}: extra inputs are not permitted")))
+    let unknown = fields.keys().find(|key| !members.contains(&key.as_str()));
+    unknown.map(|key| error(422, &format!("{key}: extra inputs are not permitted")))
 }
 
 fn agents(request: &SimulatedRequest) -> SimulatedReply {
@@ -79,39 +79,39 @@ fn agents(request: &SimulatedRequest) -> SimulatedReply {
         return reply;
     }
     let ratios = ["21:9", "16:9", "4:3", "3:2", "1:1", "3:4", "2:3", "9:16"];
-    let told = body["prompt"].as_str().is_some_and(|text| !text.is_empty())
+    let is_valid = body["prompt"].as_str().is_some_and(|text| !text.is_empty())
         && body["model"] == "ray-3.2"
         && body["type"] == "video"
         && is_one_of(&body["aspect_ratio"], &ratios)
         && is_one_of(&video["duration"], &["5s", "10s"])
         && is_one_of(&video["resolution"], &["360p", "540p", "720p", "1080p"]);
-    if !told {
+    if !is_valid {
         return error(422, "A member is missing or has a wrong value");
     }
-    let ends = [&video["start_frame"], &video["end_frame"]];
+    let end_frames = [&video["start_frame"], &video["end_frame"]];
     let frames = video["keyframes"].as_array().cloned().unwrap_or_default();
-    let has_ends = ends.iter().any(|frame| !frame.is_null());
-    let long = video["duration"] == "10s";
-    if has_ends && (long || !frames.is_empty()) {
+    let has_ends = end_frames.iter().any(|frame| !frame.is_null());
+    let is_long = video["duration"] == "10s";
+    if has_ends && (is_long || !frames.is_empty()) {
         return error(
             422,
             "start_frame and end_frame are for five seconds without keyframes",
         );
     }
-    let given = ends.into_iter().filter(|frame| !frame.is_null());
-    if !given.chain(&frames).all(is_reference) {
+    let references = end_frames.into_iter().filter(|frame| !frame.is_null());
+    if !references.chain(&frames).all(is_reference) {
         return error(422, "A media reference needs url, or data with media_type");
     }
     // Key frames are placed by frame number, at 24 frames a second.
-    let last = if long { 240 } else { 120 };
-    let places = video["keyframe_indexes"]
+    let last = if is_long { 240 } else { 120 };
+    let positions = video["keyframe_indexes"]
         .as_array()
         .cloned()
         .unwrap_or_default();
-    let placed = places
+    let positions_fit = positions
         .iter()
-        .all(|at| at.as_u64().is_some_and(|at| at <= last));
-    if places.len() != frames.len() || !placed {
+        .all(|position| position.as_u64().is_some_and(|position| position <= last));
+    if positions.len() != frames.len() || !positions_fit {
         return error(422, "keyframe_indexes do not fit keyframes");
     }
     accept(request, AGENTS)
@@ -147,11 +147,11 @@ fn dream_machine(request: &SimulatedRequest) -> SimulatedReply {
         return reply;
     }
     let ratios = ["1:1", "16:9", "9:16", "4:3", "3:4", "21:9", "9:21"];
-    let told = is_one_of(&body["model"], &["ray-2", "ray-flash-2"])
+    let is_valid = is_one_of(&body["model"], &["ray-2", "ray-flash-2"])
         && is_one_of(&body["aspect_ratio"], &ratios)
         && is_one_of(&body["duration"], &["5s", "9s"])
         && is_one_of(&body["resolution"], &["540p", "720p", "1080p", "4k"]);
-    if !told {
+    if !is_valid {
         return error(400, "A member is missing or has a wrong value");
     }
     // Dream Machine fetches pictures itself and takes nothing inline.
@@ -205,17 +205,17 @@ fn list(request: &SimulatedRequest) -> SimulatedReply {
     if limit > 100 {
         return error(400, "limit must be at most 100");
     }
-    let (jobs, more) = request.page("luma", |job| job.memo != AGENTS, offset, limit);
+    let (jobs, has_more) = request.page("luma", |job| job.model_data != AGENTS, offset, limit);
     let generations: Vec<Value> = jobs.iter().map(|job| object(request, job)).collect();
     SimulatedReply::json(
         200,
-        &json!({"generations": generations, "count": jobs.len(), "has_more": more,
+        &json!({"generations": generations, "count": jobs.len(), "has_more": has_more,
             "limit": limit, "offset": offset}),
     )
 }
 
 fn object(request: &SimulatedRequest, job: &Job) -> Value {
-    let agents = job.memo == AGENTS;
+    let agents = job.model_data == AGENTS;
     let phase = match job.phase() {
         // Agents checks the content while it works. Dream Machine has refused such an order
         // already.
@@ -278,7 +278,7 @@ fn delete(request: &SimulatedRequest) -> SimulatedReply {
         return error(401, "Invalid API key");
     }
     match request.world.job(request.param("id")) {
-        Some(job) if job.memo != AGENTS => {
+        Some(job) if job.model_data != AGENTS => {
             request.world.cancel(&job.id);
             SimulatedReply::empty(204)
         }
@@ -289,11 +289,11 @@ fn delete(request: &SimulatedRequest) -> SimulatedReply {
 
 fn download(request: &SimulatedRequest) -> SimulatedReply {
     let job = request.world.job(request.param("id"));
-    let signed = request.query.contains_key("X-Amz-Signature");
-    let Some(job) = job.filter(|_| signed && !request.expired) else {
+    let is_signed = request.query.contains_key("X-Amz-Signature");
+    let Some(job) = job.filter(|_| is_signed && !request.expired) else {
         return SimulatedReply::json(403, &json!("Request has expired"));
     };
-    let duration = if job.memo == AGENTS {
+    let duration = if job.model_data == AGENTS {
         &job.input["video"]["duration"]
     } else {
         &job.input["duration"]

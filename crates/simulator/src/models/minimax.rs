@@ -106,21 +106,21 @@ fn submit_v1(request: &SimulatedRequest) -> SimulatedReply {
     let first_generation = model.contains("2V-01");
     // Each generation has its own resolutions. 1080P is made for six seconds only, and 512P from a
     // picture only.
-    let offered = match (body["resolution"].as_str(), body["duration"].as_u64()) {
+    let is_offered = match (body["resolution"].as_str(), body["duration"].as_u64()) {
         (Some("720P"), Some(6)) => first_generation,
         (Some("768P"), Some(6 | 10)) | (Some("1080P"), Some(6)) => !first_generation,
         (Some("512P"), Some(6 | 10)) => model == "MiniMax-Hailuo-02" && !first.is_null(),
         _ => false,
     };
-    let known = model.starts_with("MiniMax-Hailuo-") || first_generation;
+    let is_known_model = model.starts_with("MiniMax-Hailuo-") || first_generation;
     // These models make videos from pictures only, and refuse a prompt alone.
-    let with_picture = model.ends_with("-Fast") || model.starts_with("I2V");
-    let pictured = (first.is_null() && !with_picture || is_address(first))
+    let needs_picture = model.ends_with("-Fast") || model.starts_with("I2V");
+    let pictures_fit = (first.is_null() && !needs_picture || is_address(first))
         && (last.is_null() || is_address(last) && model == "MiniMax-Hailuo-02")
         && (model != "S2V-01"
             || subject["type"] == "character" && is_address(&subject["image"][0]));
-    let told = (1..=2000).contains(&prompt(body).chars().count());
-    if !(known && offered && pictured && told && has_only(body, &members)) {
+    let prompt_fits = (1..=2000).contains(&prompt(body).chars().count());
+    if !(is_known_model && is_offered && pictures_fit && prompt_fits && has_only(body, &members)) {
         return error_v1(2013, "invalid params");
     }
     if prompt(body).contains("forbidden") {
@@ -147,18 +147,18 @@ fn compose(request: &SimulatedRequest) -> SimulatedReply {
         "audio_setting",
         "output_format",
     ];
-    let late = matches!(
+    let is_newer = matches!(
         body["model"].as_str(),
         Some("music-2.5" | "music-2.6" | "music-3.0")
     );
-    let known = late || matches!(body["model"].as_str(), Some("music-1.5" | "music-2.0"));
+    let is_known_model = is_newer || matches!(body["model"].as_str(), Some("music-1.5" | "music-2.0"));
     let lyrics = body["lyrics"].as_str().unwrap_or_default();
-    let sings = (1..=3_500).contains(&lyrics.chars().count());
+    let has_lyrics = (1..=3_500).contains(&lyrics.chars().count());
     // From 2.5 on a model can write the lyrics itself or make an instrumental. Earlier ones need
     // lyrics.
-    let wordless = late && (body["is_instrumental"] == true || body["lyrics_optimizer"] == true);
-    let told = prompt(body).chars().count() <= 2_000 && body["output_format"] == "url";
-    if !(known && (sings || wordless) && told && has_only(body, &members)) {
+    let needs_no_lyrics = is_newer && (body["is_instrumental"] == true || body["lyrics_optimizer"] == true);
+    let text_fits = prompt(body).chars().count() <= 2_000 && body["output_format"] == "url";
+    if !(is_known_model && (has_lyrics || needs_no_lyrics) && text_fits && has_only(body, &members)) {
         return error_v1(2013, "invalid params");
     }
     if prompt(body).contains("forbidden") {
@@ -194,7 +194,7 @@ fn get_v1(request: &SimulatedRequest) -> SimulatedReply {
         return error_v1(1004, "login fail: please carry the API key");
     }
     let id = request.query.get("task_id").map_or("", String::as_str);
-    let Some(job) = request.world.poll_job(id).filter(|job| job.memo == "v1") else {
+    let Some(job) = request.world.poll_job(id).filter(|job| job.model_data == "v1") else {
         return error_v1(2013, "invalid params, invalid task_id");
     };
     if request.unknown_word {
@@ -215,11 +215,11 @@ fn get_v1(request: &SimulatedRequest) -> SimulatedReply {
         JobPhase::Ended(end @ (PlannedEnd::Refusal | PlannedEnd::Unfit)) => {
             // A failed task may have the code of its own error in `base_resp`, which otherwise has
             // the code of the poll.
-            let told = match end {
+            let base_resp = match end {
                 PlannedEnd::Unfit => json!({"status_code": 2013, "status_msg": "invalid params"}),
                 _ => json!({"status_code": 1027, "status_msg": "output new_sensitive"}),
             };
-            let body = json!({"task_id": id, "status": "Fail", "file_id": "", "base_resp": told});
+            let body = json!({"task_id": id, "status": "Fail", "file_id": "", "base_resp": base_resp});
             return SimulatedReply::json(200, &body);
         }
     };
@@ -263,18 +263,18 @@ fn submit_v2(request: &SimulatedRequest) -> SimulatedReply {
     let [text] = texts.as_slice() else {
         return error_v1(2013, "invalid params, exactly one text is needed");
     };
-    let placed = |part: &&Value| {
+    let is_placed = |part: &&Value| {
         let role = part["role"].as_str().unwrap_or_default();
         ["first_frame", "last_frame"].contains(&role) && is_address(&part["image_url"]["url"])
     };
     let ratio = body["ratio"].as_str().unwrap_or_default();
-    let shaped = ["21:9", "16:9", "4:3", "1:1", "3:4", "9:16"].contains(&ratio);
+    let has_ratio = ["21:9", "16:9", "4:3", "1:1", "3:4", "9:16"].contains(&ratio);
     let fits = body["model"]
         .as_str()
         .is_some_and(|model| model.starts_with("MiniMax-H3"))
         && content.len() == texts.len() + pictures.len()
-        && pictures.iter().all(placed)
-        && (shaped || !pictures.is_empty() && body["ratio"].is_null())
+        && pictures.iter().all(is_placed)
+        && (has_ratio || !pictures.is_empty() && body["ratio"].is_null())
         && matches!(body["resolution"].as_str(), Some("768P" | "2K"))
         && body["duration"]
             .as_u64()
@@ -287,8 +287,8 @@ fn submit_v2(request: &SimulatedRequest) -> SimulatedReply {
         return error_v1(2013, "invalid params");
     }
     if text.contains("forbidden") {
-        let said = json!({"error": {"code": "1026", "message": "input new_sensitive"}});
-        return SimulatedReply::json(400, &said);
+        let body = json!({"error": {"code": "1026", "message": "input new_sensitive"}});
+        return SimulatedReply::json(400, &body);
     }
     let id = format!("4240109857{:05}", request.world.number());
     request
@@ -302,7 +302,7 @@ fn get_v2(request: &SimulatedRequest) -> SimulatedReply {
         return error_v1(1004, "login fail: please carry the API key");
     }
     let job = request.world.poll_job(request.param("id"));
-    let Some(job) = job.filter(|job| job.memo == "v2") else {
+    let Some(job) = job.filter(|job| job.model_data == "v2") else {
         // Version 2 reports an unknown task as a server error, according to users; no document says
         // so. Only the message distinguishes it from a real one.
         return error_v2(500, "server_error", "task not found");
@@ -344,7 +344,7 @@ fn delete_v2(request: &SimulatedRequest) -> SimulatedReply {
         return error_v1(1004, "login fail: please carry the API key");
     }
     let id = request.param("id");
-    let Some(job) = request.world.job(id).filter(|job| job.memo == "v2") else {
+    let Some(job) = request.world.job(id).filter(|job| job.model_data == "v2") else {
         return error_v2(500, "server_error", "task not found");
     };
     // Only a waiting task can be cancelled. A running one continues and is charged.
@@ -381,8 +381,8 @@ fn address(request: &SimulatedRequest, job: &Job) -> String {
 
 fn download(request: &SimulatedRequest) -> SimulatedReply {
     let job = request.world.job(request.param("id"));
-    let signed = request.query.contains_key("Signature");
-    let Some(job) = job.filter(|_| signed && !request.expired) else {
+    let is_signed = request.query.contains_key("Signature");
+    let Some(job) = job.filter(|_| is_signed && !request.expired) else {
         return SimulatedReply::json(403, &json!("Request has expired"));
     };
     let seconds = job.input["duration"].as_u64().unwrap_or(6);

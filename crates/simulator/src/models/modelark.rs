@@ -76,34 +76,34 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     ];
     // The provider's own SDK sends every known field, with null for those that are unset. So only
     // fields with a value count.
-    let known = body.as_object().is_some_and(|fields| {
-        let mut set = fields.iter().filter(|(_, value)| !value.is_null());
-        set.all(|(key, _)| members.contains(&key.as_str()))
+    let has_known_fields = body.as_object().is_some_and(|fields| {
+        let mut set_fields = fields.iter().filter(|(_, value)| !value.is_null());
+        set_fields.all(|(key, _)| members.contains(&key.as_str()))
     });
     let content = body["content"].as_array().cloned().unwrap_or_default();
-    let told = content.iter().any(|part| {
+    let has_prompt = content.iter().any(|part| {
         part["type"] == "text" && part["text"].as_str().is_some_and(|text| !text.is_empty())
     });
     let ratios = ["16:9", "4:3", "1:1", "3:4", "9:16", "21:9", "adaptive"];
     let seed = &body["seed"];
     // -1 asks for a random seed; others have 32 bits.
-    let seeded = seed.is_null()
+    let seed_fits = seed.is_null()
         || seed
             .as_i64()
             .is_some_and(|seed| (-1..1 << 32).contains(&seed));
     let fits = body["model"]
         .as_str()
         .is_some_and(|model| model.contains("seedance"))
-        && told
+        && has_prompt
         && content.iter().all(is_part)
         && ratios.contains(&body["ratio"].as_str().unwrap_or_default())
         && matches!(body["resolution"].as_str(), Some("480p" | "720p" | "1080p"))
         && body["duration"]
             .as_u64()
             .is_some_and(|seconds| (2..=30).contains(&seconds))
-        && seeded
+        && seed_fits
         && is_name(&body["safety_identifier"]);
-    if !known || !fits {
+    if !has_known_fields || !fits {
         return error(400, "InvalidParameter", "A parameter is not valid.");
     }
     if content[0]["text"]

@@ -48,40 +48,40 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     let path = request.path.split('?').next().unwrap_or_default();
     let empty = Map::new();
     let body = request.body.as_object().unwrap_or(&empty);
-    if let Some(fault) = fault(path, body) {
-        return error(400, &fault);
+    if let Some(message) = order_error(path, body) {
+        return error(400, &message);
     }
-    let mut said = ["prompt", "lyrics"]
+    let mut texts = ["prompt", "lyrics"]
         .iter()
         .filter_map(|name| body.get(*name)?.as_str());
-    if said.any(|text| text.contains("forbidden")) {
+    if texts.any(|text| text.contains("forbidden")) {
         return error(400, "The text contains sensitive content");
     }
     // Songs and instrumentals are polled at different paths, and neither path knows the tasks of
     // the other.
     let sort = path.split('/').nth(2);
     let id = format!("{}", 400_000 + request.world.number());
-    let memo = json!({"sort": sort});
+    let model_data = json!({"sort": sort});
     let job = request
         .world
-        .accept("mureka", id, request.body.clone(), memo);
+        .accept("mureka", id, request.body.clone(), model_data);
     SimulatedReply::json(200, &task_object(request, &job, "preparing"))
 }
 
-/// The fault of an order.
-fn fault(path: &str, body: &Map<String, Value>) -> Option<String> {
-    let order = ORDERS.iter().find(|(known, ..)| *known == path);
-    let (_, needed, known) = order?;
-    let missing = needed
+/// What is wrong with an order.
+fn order_error(path: &str, body: &Map<String, Value>) -> Option<String> {
+    let order = ORDERS.iter().find(|(endpoint, ..)| *endpoint == path);
+    let (_, required, optional) = order?;
+    let missing = required
         .iter()
         .find(|name| body.get(**name).is_none_or(|value| *value == ""));
     if let Some(name) = missing {
         return Some(format!("{name} is required"));
     }
-    let stray = body.keys().map(String::as_str).find(|name| {
-        !["model", "n", "stream"].contains(name) && !needed.contains(name) && !known.contains(name)
+    let unknown = body.keys().map(String::as_str).find(|name| {
+        !["model", "n", "stream"].contains(name) && !required.contains(name) && !optional.contains(name)
     });
-    if let Some(name) = stray {
+    if let Some(name) = unknown {
         return Some(format!("{name} is unknown"));
     }
     let model = body.get("model").and_then(Value::as_str).unwrap_or("auto");
@@ -93,16 +93,16 @@ fn fault(path: &str, body: &Map<String, Value>) -> Option<String> {
             .and_then(Value::as_str)
             .map_or(0, |text| text.chars().count())
     };
-    let longest = if path.ends_with("easy-generate") {
+    let max_prompt_chars = if path.ends_with("easy-generate") {
         2_000
     } else {
         1_024
     };
-    if length("prompt") > longest || length("lyrics") > 5_000 {
+    if length("prompt") > max_prompt_chars || length("lyrics") > 5_000 {
         return Some("the text is too long".into());
     }
-    let at = body.get("extend_at").map(|at| at.as_u64().unwrap_or(0));
-    (!at.is_none_or(|at| (8_000..=420_000).contains(&at)))
+    let extend_at = body.get("extend_at").map(|extend_at| extend_at.as_u64().unwrap_or(0));
+    (!extend_at.is_none_or(|extend_at| (8_000..=420_000).contains(&extend_at)))
         .then(|| "extend_at is out of range".into())
 }
 
@@ -119,7 +119,7 @@ fn query(request: &SimulatedRequest, sort: &str) -> SimulatedReply {
         return error(401, "Invalid Authentication");
     }
     let job = request.world.poll_job(request.param("id"));
-    let Some(job) = job.filter(|job| job.memo["sort"] == sort) else {
+    let Some(job) = job.filter(|job| job.model_data["sort"] == sort) else {
         return error(404, "The task was not found");
     };
     let status = match job.phase() {
@@ -163,8 +163,8 @@ fn task_object(request: &SimulatedRequest, job: &Job, status: &str) -> Value {
 
 fn download(request: &SimulatedRequest) -> SimulatedReply {
     let job = request.world.job(request.param("id"));
-    let signed = request.query.contains_key("auth_key");
-    let Some(_) = job.filter(|_| signed && !request.expired) else {
+    let is_signed = request.query.contains_key("auth_key");
+    let Some(_) = job.filter(|_| is_signed && !request.expired) else {
         return SimulatedReply::json(403, &json!("Request has expired"));
     };
     SimulatedReply::file("audio/flac", media::audio(2_000, 262.0))

@@ -32,14 +32,14 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
 };
 
 /// The header contains the plain key, without a scheme.
-fn denied(request: &SimulatedRequest) -> Option<SimulatedReply> {
+fn auth_error(request: &SimulatedRequest) -> Option<SimulatedReply> {
     let key = request.header("authorization");
     (key.is_empty() || key.contains(' '))
         .then(|| error(401, "UNAUTHORIZED", "The API key is not valid"))
 }
 
 fn grant(request: &SimulatedRequest) -> SimulatedReply {
-    if let Some(reply) = denied(request) {
+    if let Some(reply) = auth_error(request) {
         return reply;
     }
     let id = request.world.uuid();
@@ -55,9 +55,9 @@ fn grant(request: &SimulatedRequest) -> SimulatedReply {
 
 fn put(request: &SimulatedRequest) -> SimulatedReply {
     let url = format!("{}/bucket/{}?download", request.base, request.param("id"));
-    let known = request.world.file(&url).is_some();
+    let is_known = request.world.file(&url).is_some();
     // The bucket's URL is signed, and the bucket refuses the service's key.
-    if !known || !request.header("authorization").is_empty() || request.bytes.is_empty() {
+    if !is_known || !request.header("authorization").is_empty() || request.bytes.is_empty() {
         return SimulatedReply::json(403, &json!("AccessDenied"))
             .with_header("content-type", "text/plain");
     }
@@ -66,7 +66,7 @@ fn put(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn submit(request: &SimulatedRequest) -> SimulatedReply {
-    if let Some(reply) = denied(request) {
+    if let Some(reply) = auth_error(request) {
         return reply;
     }
     let body = &request.body;
@@ -86,7 +86,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn get(request: &SimulatedRequest) -> SimulatedReply {
-    if let Some(reply) = denied(request) {
+    if let Some(reply) = auth_error(request) {
         return reply;
     }
     let job = request.world.poll_job(request.param("id"));
@@ -101,19 +101,19 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     SimulatedReply::json(200, &body)
 }
 
-/// Newest first, pages counted from 0. Both are assumptions: no document says.
+/// Newest first, pages counted from 0. Both are assumptions: no document states them.
 fn list(request: &SimulatedRequest) -> SimulatedReply {
-    if let Some(reply) = denied(request) {
+    if let Some(reply) = auth_error(request) {
         return reply;
     }
     let size = request.number("size", 20).min(100);
     let workflow = request.query.get("workflow");
-    let wanted = |job: &Job| {
-        let own = job.input["workflow"].as_str();
+    let matches = |job: &Job| {
+        let job_workflow = job.input["workflow"].as_str();
         job.phase() != JobPhase::Cancelled
-            && (workflow.is_none() || own == workflow.map(String::as_str))
+            && (workflow.is_none() || job_workflow == workflow.map(String::as_str))
     };
-    let (jobs, _) = request.page(NAME, wanted, request.number("page", 0) * size, size);
+    let (jobs, _) = request.page(NAME, matches, request.number("page", 0) * size, size);
     SimulatedReply::json(200, &jobs.iter().map(|job| record(request, job)).collect())
 }
 
@@ -159,7 +159,7 @@ fn result(request: &SimulatedRequest, job: &Job) -> Value {
 }
 
 fn delete(request: &SimulatedRequest) -> SimulatedReply {
-    if let Some(reply) = denied(request) {
+    if let Some(reply) = auth_error(request) {
         return reply;
     }
     if request.world.job(request.param("id")).is_none() {

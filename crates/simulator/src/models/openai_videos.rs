@@ -93,8 +93,8 @@ fn list(request: &SimulatedRequest) -> SimulatedReply {
         jobs.reverse();
     }
     if let Some(after) = request.query.get("after") {
-        let known = jobs.iter().position(|job| job.id == *after);
-        jobs.drain(..known.map_or(0, |at| at + 1));
+        let position = jobs.iter().position(|job| job.id == *after);
+        jobs.drain(..position.map_or(0, |index| index + 1));
     }
     let has_more = jobs.len() > limit;
     jobs.truncate(limit);
@@ -132,10 +132,10 @@ fn delete(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn seconds(job: &Job) -> u32 {
-    let asked = &job.input["seconds"];
+    let requested = &job.input["seconds"];
     // A form contains only text. JSON clients of some servers send a number.
-    let number = asked.as_u64().and_then(|number| u32::try_from(number).ok());
-    number.or_else(|| asked.as_str()?.parse().ok()).unwrap_or(4)
+    let number = requested.as_u64().and_then(|number| u32::try_from(number).ok());
+    number.or_else(|| requested.as_str()?.parse().ok()).unwrap_or(4)
 }
 
 fn object(request: &SimulatedRequest, job: &Job) -> Value {

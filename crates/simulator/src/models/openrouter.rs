@@ -41,15 +41,15 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         return error(401, "No auth credentials found");
     }
     let body = &request.body;
-    let known = body
+    let has_known_fields = body
         .as_object()
         .is_some_and(|fields| fields.keys().all(|key| MEMBERS.contains(&key.as_str())));
-    let one_of = |name: &str, words: &[&str]| {
-        let word = body[name].as_str();
-        word.is_some_and(|word| words.contains(&word))
+    let one_of = |name: &str, allowed: &[&str]| {
+        let text = body[name].as_str();
+        text.is_some_and(|text| allowed.contains(&text))
     };
     let frames = body["frame_images"].as_array().cloned().unwrap_or_default();
-    let framed = frames.iter().all(|frame| {
+    let frames_fit = frames.iter().all(|frame| {
         let url = frame["image_url"]["url"].as_str().unwrap_or_default();
         frame["type"] == "image_url"
             && (url.starts_with("https://") || url.starts_with("data:image/"))
@@ -59,7 +59,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
             )
     });
     let resolutions = ["360p", "480p", "720p", "768p", "1080p", "1K", "2K", "4K"];
-    let fits = known
+    let fits = has_known_fields
         && body["model"]
             .as_str()
             .is_some_and(|model| model.contains('/'))
@@ -72,7 +72,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
             &["16:9", "9:16", "1:1", "4:3", "3:4", "21:9"],
         )
         && (body["seed"].is_null() || body["seed"].is_u64())
-        && framed;
+        && frames_fit;
     let prompt = body["prompt"].as_str().unwrap_or_default();
     if !fits || prompt.is_empty() {
         return error(400, "Invalid request parameters");
@@ -140,9 +140,9 @@ fn content(request: &SimulatedRequest) -> SimulatedReply {
         return error(401, "No auth credentials found");
     }
     let job = request.world.job(request.param("id"));
-    let made =
+    let has_video =
         |job: &crate::world::Job| matches!(job.phase(), JobPhase::Ended(PlannedEnd::Success));
-    let Some(job) = job.filter(made).filter(|_| !request.expired) else {
+    let Some(job) = job.filter(has_video).filter(|_| !request.expired) else {
         return error(404, "No content");
     };
     let seconds = job.input["duration"].as_u64().unwrap_or(5);

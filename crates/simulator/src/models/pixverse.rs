@@ -41,13 +41,13 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
     },
 };
 
-/// The fault of the headers.
+/// What is wrong with the headers.
 fn auth_error(request: &SimulatedRequest) -> Option<SimulatedReply> {
     if request.header("api-key").is_empty() {
         return Some(envelope(10_001, "API-KEY is missing", &Value::Null));
     }
-    let unmarked = request.header("ai-trace-id").is_empty();
-    unmarked.then(|| envelope(400_011, "Empty parameter", &Value::Null))
+    let lacks_trace_id = request.header("ai-trace-id").is_empty();
+    lacks_trace_id.then(|| envelope(400_011, "Empty parameter", &Value::Null))
 }
 
 fn upload(request: &SimulatedRequest) -> SimulatedReply {
@@ -61,13 +61,13 @@ fn upload(request: &SimulatedRequest) -> SimulatedReply {
             &Value::Null,
         );
     }
-    let mark = request.header("ai-trace-id");
+    let trace_id = request.header("ai-trace-id");
     // According to PixVerse a call whose id was used before never ends. Here it fails at once, so
     // that a test sees it.
-    if request.world.file(mark).is_some() {
+    if request.world.file(trace_id).is_some() {
         return envelope(500_041, "Image upload failed", &Value::Null);
     }
-    request.world.keep_file(mark, json!({}));
+    request.world.keep_file(trace_id, json!({}));
     let id = request.world.number();
     request.world.keep_file(id.to_string(), json!({}));
     envelope(
@@ -100,18 +100,18 @@ const COMMON_MEMBERS: [&str; 7] = [
     "generate_audio_switch",
 ];
 
-fn submit(request: &SimulatedRequest, own: &[&str], pictures: &[&str]) -> SimulatedReply {
+fn submit(request: &SimulatedRequest, extra_fields: &[&str], pictures: &[&str]) -> SimulatedReply {
     if let Some(reply) = auth_error(request) {
         return reply;
     }
     let body = &request.body;
-    let known = |name: &str| {
-        COMMON_MEMBERS.contains(&name) || own.contains(&name) || pictures.contains(&name)
+    let is_known = |name: &str| {
+        COMMON_MEMBERS.contains(&name) || extra_fields.contains(&name) || pictures.contains(&name)
     };
     let fits = body
         .as_object()
-        .is_some_and(|fields| fields.keys().all(|name| known(name)))
-        && own.iter().all(|name| body[*name].is_string())
+        .is_some_and(|fields| fields.keys().all(|name| is_known(name)))
+        && extra_fields.iter().all(|name| body[*name].is_string())
         && body["duration"]
             .as_u64()
             .is_some_and(|seconds| (1..=15).contains(&seconds))
@@ -123,11 +123,11 @@ fn submit(request: &SimulatedRequest, own: &[&str], pictures: &[&str]) -> Simula
     if !fits || prompt.is_empty() {
         return envelope(400_017, "Invalid parameter", &Value::Null);
     }
-    let uploaded = |name: &str| {
+    let is_uploaded = |name: &str| {
         let id = body[name].as_u64();
         id.is_some_and(|id| request.world.file(&id.to_string()).is_some())
     };
-    if !pictures.iter().all(|name| uploaded(name)) {
+    if !pictures.iter().all(|name| is_uploaded(name)) {
         return envelope(400_032, "Invalid image ID", &Value::Null);
     }
     if prompt.contains("forbidden") {
@@ -148,7 +148,7 @@ fn result(request: &SimulatedRequest) -> SimulatedReply {
     let Some(job) = request.world.poll_job(id) else {
         return envelope(500_008, "Requested data not found", &Value::Null);
     };
-    let mut told = json!({"id": id, "url": ""});
+    let mut response = json!({"id": id, "url": ""});
     // Statuses are numbers: 1 done, 5 not done, 6 deleted, 7 refused, 8 failed. 3 is none of them.
     let status = match job.phase() {
         _ if request.unknown_word => 3,
@@ -156,7 +156,7 @@ fn result(request: &SimulatedRequest) -> SimulatedReply {
         JobPhase::Ended(PlannedEnd::Success) => {
             let signature = request.world.number();
             let url = format!("{}/cdn/{id}/output.mp4?signature={signature}", request.base);
-            (told["url"], told["credits"]) = (json!(url), json!(45));
+            (response["url"], response["credits"]) = (json!(url), json!(45));
             1
         }
         JobPhase::Ended(PlannedEnd::Empty) => 1,
@@ -165,14 +165,14 @@ fn result(request: &SimulatedRequest) -> SimulatedReply {
         JobPhase::Ended(PlannedEnd::Failure | PlannedEnd::Unfit) => 8,
         JobPhase::Cancelled => 6,
     };
-    told["status"] = json!(status);
-    envelope(0, "Success", &told)
+    response["status"] = json!(status);
+    envelope(0, "Success", &response)
 }
 
 /// Every answer has status 200.
-fn envelope(code: i64, message: &str, told: &Value) -> SimulatedReply {
+fn envelope(code: i64, message: &str, response: &Value) -> SimulatedReply {
     SimulatedReply::json(
         200,
-        &json!({"ErrCode": code, "ErrMsg": message, "Resp": told}),
+        &json!({"ErrCode": code, "ErrMsg": message, "Resp": response}),
     )
 }

@@ -29,10 +29,10 @@ pub(super) fn named_file(
 }
 
 /// The film of the job `{id}`, at a URL that is signed by this query parameter.
-pub(super) fn signed_film(request: &SimulatedRequest, signature: &str) -> SimulatedReply {
+pub(super) fn signed_video(request: &SimulatedRequest, signature: &str) -> SimulatedReply {
     let job = request.world.job(request.param("id"));
-    let signed = request.query.contains_key(signature);
-    match job.filter(|_| signed && !request.expired) {
+    let is_signed = request.query.contains_key(signature);
+    match job.filter(|_| is_signed && !request.expired) {
         Some(job) => SimulatedReply::file("video/mp4", media::video(duration(&job).unwrap_or(5))),
         None => SimulatedReply::json(403, &json!("Request has expired")),
     }

@@ -81,26 +81,26 @@ fn from_image(request: &SimulatedRequest) -> SimulatedReply {
     let Some(pictures) = request.body["promptImage"].as_array() else {
         return error(400, "promptImage is required.");
     };
-    let mut places: Vec<&str> = Vec::new();
+    let mut positions: Vec<&str> = Vec::new();
     for picture in pictures {
         let uri = picture["uri"].as_str().unwrap_or_default();
-        let stored = || {
-            let kept = request.world.file(uri);
-            kept.is_some_and(|facts| facts["stored"] == true)
+        let is_stored = || {
+            let file = request.world.file(uri);
+            file.is_some_and(|facts| facts["stored"] == true)
         };
-        let inline = uri.starts_with("data:image/") && uri.contains(";base64,");
+        let is_inline = uri.starts_with("data:image/") && uri.contains(";base64,");
         // Data URIs may have 5 MB of text. Larger pictures have to be uploaded first.
-        if inline && uri.len() > 5_000_000 {
+        if is_inline && uri.len() > 5_000_000 {
             return error(400, "The data URI is too long.");
         }
-        if !inline && !uri.starts_with("https://") && !stored() {
+        if !is_inline && !uri.starts_with("https://") && !is_stored() {
             return error(400, "promptImage is no HTTPS URL, upload URI or data URI.");
         }
-        places.push(picture["position"].as_str().unwrap_or_default());
+        positions.push(picture["position"].as_str().unwrap_or_default());
     }
     // Some models take a picture without a position for a reference instead of a frame, so a
     // missing position is an error here.
-    match places.as_slice() {
+    match positions.as_slice() {
         ["first" | "last"] | ["first", "last"] => submit(request),
         _ => error(400, "promptImage has wrong positions."),
     }
@@ -115,18 +115,18 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         return error(400, "The body is no JSON object.");
     };
     // A misspelt field must fail here. If it were ignored, no test would notice it.
-    if let Some(strange) = members.keys().find(|key| !MEMBERS.contains(&key.as_str())) {
-        return error(400, &format!("Unrecognized key: {strange}"));
+    if let Some(unknown) = members.keys().find(|key| !MEMBERS.contains(&key.as_str())) {
+        return error(400, &format!("Unrecognized key: {unknown}"));
     }
     let model = body["model"].as_str().unwrap_or_default();
     let prompt = body["promptText"].as_str().unwrap_or_default();
-    let longest = if model.starts_with("seedance2") {
+    let max_prompt_length = if model.starts_with("seedance2") {
         3500
     } else {
         1000
     };
     // Runway counts UTF-16 units, so an emoji counts twice.
-    if model.is_empty() || prompt.is_empty() || prompt.encode_utf16().count() > longest {
+    if model.is_empty() || prompt.is_empty() || prompt.encode_utf16().count() > max_prompt_length {
         return error(400, "model or promptText is missing or too long.");
     }
     // Kling 2.5 takes the shape of its picture. A `ratio` with one is an error.
@@ -140,11 +140,11 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         return error(400, "ratio is not one of the model's.");
     }
     let seconds = body["duration"].as_u64().unwrap_or_default();
-    let wanted = match model {
+    let duration_fits = match model {
         "veo3.1" | "veo3.1_fast" => [4, 6, 8].contains(&seconds),
         _ => (2..=15).contains(&seconds),
     };
-    if !wanted {
+    if !duration_fits {
         return error(400, "duration is not one of the model's.");
     }
     let seed = &body["seed"];
@@ -188,7 +188,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
             body["estimatedCost"] = json!({"credits": credits});
         }
     }
-    let (status, more) = match phase {
+    let (status, extra_fields) = match phase {
         // THROTTLED means that the task waits for other tasks of the account. It is not an error,
         // so waiting is reported with both words in turn.
         JobPhase::Queued if job.polls % 2 == 0 => ("THROTTLED", json!({})),
@@ -216,7 +216,7 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
         JobPhase::Cancelled => ("CANCELLED", json!({})),
     };
     body["status"] = json!(status);
-    for (name, value) in more.as_object().into_iter().flatten() {
+    for (name, value) in extra_fields.as_object().into_iter().flatten() {
         body[name] = value.clone();
     }
     SimulatedReply::json(200, &body)
@@ -275,14 +275,14 @@ fn store(request: &SimulatedRequest) -> SimulatedReply {
     let id = request.param("id");
     let uri = format!("runway://upload/{id}");
     let form = &request.body;
-    let signed = form["key"] == json!(format!("ephemeral/{id}"))
+    let is_signed = form["key"] == json!(format!("ephemeral/{id}"))
         && form["policy"] == "cG9saWN5"
         && form["x-amz-signature"] == "0a1b";
     let has_file = form["file"]["bytes"].as_u64().is_some_and(|size| size > 0);
-    let known = request.world.file(&uri).is_some();
+    let is_known = request.world.file(&uri).is_some();
     // The form fields are the signature. S3 refuses a request that carries an Authorization header
     // as well, and the API key must not be sent to a storage service.
-    if !request.header("authorization").is_empty() || !signed || !has_file || !known {
+    if !request.header("authorization").is_empty() || !is_signed || !has_file || !is_known {
         return denied();
     }
     request.world.keep_file(uri, json!({"stored": true}));

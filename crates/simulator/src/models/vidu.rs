@@ -55,7 +55,7 @@ fn is_unauthorized(request: &SimulatedRequest) -> bool {
 fn submit(
     request: &SimulatedRequest,
     pictures: std::ops::RangeInclusive<usize>,
-    shaped: bool,
+    needs_aspect_ratio: bool,
 ) -> SimulatedReply {
     const KNOWN_MEMBERS: [&str; 8] = [
         "model",
@@ -72,7 +72,7 @@ fn submit(
     }
     let body = &request.body;
     let images = body["images"].as_array().map_or(&[][..], Vec::as_slice);
-    let pictured = images.iter().all(|image| {
+    let images_fit = images.iter().all(|image| {
         let image = image.as_str().unwrap_or_default();
         image.starts_with("https://") || image.starts_with("data:image/")
     });
@@ -82,9 +82,9 @@ fn submit(
         fields
             .keys()
             .all(|name| KNOWN_MEMBERS.contains(&name.as_str()))
-    }) && pictured
+    }) && images_fit
         && pictures.contains(&images.len())
-        && body["aspect_ratio"].is_string() == shaped
+        && body["aspect_ratio"].is_string() == needs_aspect_ratio
         && body["duration"]
             .as_u64()
             .is_some_and(|seconds| (1..=16).contains(&seconds))
@@ -117,7 +117,7 @@ fn creations(request: &SimulatedRequest) -> SimulatedReply {
     // A failed task is refunded: its credits are 0.
     let failed =
         |code: &str| json!({"state": "failed", "err_code": code, "credits": 0, "creations": []});
-    let mut told = match job.phase() {
+    let mut body = match job.phase() {
         // There are two words for waiting. Polls return both.
         JobPhase::Queued if job.polls == 1 => json!({"state": "created", "creations": []}),
         JobPhase::Queued => json!({"state": "queueing", "creations": []}),
@@ -134,11 +134,11 @@ fn creations(request: &SimulatedRequest) -> SimulatedReply {
         // There is no word for cancelled. It is a code under "failed".
         JobPhase::Cancelled => failed("UserCancelled"),
     };
-    told["id"] = json!(id);
+    body["id"] = json!(id);
     if request.unknown_word {
-        told["state"] = json!("polishing");
+        body["state"] = json!("polishing");
     }
-    SimulatedReply::json(200, &told)
+    SimulatedReply::json(200, &body)
 }
 
 fn cancel(request: &SimulatedRequest) -> SimulatedReply {
@@ -152,7 +152,7 @@ fn cancel(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn download(request: &SimulatedRequest) -> SimulatedReply {
-    results::signed_film(request, "sign")
+    results::signed_video(request, "sign")
 }
 
 fn error(status: u16, reason: &str) -> SimulatedReply {

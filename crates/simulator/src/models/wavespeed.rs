@@ -43,21 +43,21 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         return error(401, "Unauthorized");
     }
     let (body, task) = (&request.body, request.param("task"));
-    let known = body
+    let has_known_fields = body
         .as_object()
         .is_some_and(|fields| fields.keys().all(|key| MEMBERS.contains(&key.as_str())));
     let image = body["image"].as_str().unwrap_or_default();
-    let pictured = image.starts_with("https://") || image.starts_with("data:image/");
+    let has_picture = image.starts_with("https://") || image.starts_with("data:image/");
     // A text-to-video model refuses a picture: the same maker has another model, with a separate
     // path, for pictures.
-    let fits = known
+    let fits = has_known_fields
         && body["duration"]
             .as_u64()
             .is_some_and(|seconds| (1..=30).contains(&seconds))
         && matches!(body["resolution"].as_str(), Some("480p" | "720p" | "1080p"))
         && match task {
             "text-to-video" => body["image"].is_null(),
-            "image-to-video" => pictured,
+            "image-to-video" => has_picture,
             _ => false,
         };
     let prompt = body["prompt"].as_str().unwrap_or_default();
@@ -71,8 +71,8 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     request
         .world
         .accept("wavespeed", id.clone(), body.clone(), Value::Null);
-    let get = format!("{}/predictions/{id}/result", request.base);
-    answer(&json!({"id": id, "status": "created", "outputs": [], "urls": {"get": get}}))
+    let result_url = format!("{}/predictions/{id}/result", request.base);
+    answer(&json!({"id": id, "status": "created", "outputs": [], "urls": {"get": result_url}}))
 }
 
 fn result(request: &SimulatedRequest) -> SimulatedReply {
@@ -118,7 +118,7 @@ fn result(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn download(request: &SimulatedRequest) -> SimulatedReply {
-    results::signed_film(request, "signature")
+    results::signed_video(request, "signature")
 }
 
 fn answer(data: &Value) -> SimulatedReply {

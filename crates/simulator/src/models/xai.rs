@@ -35,8 +35,8 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         return error(401, "unauthenticated:bad-credentials", "No credentials");
     }
     let body = &request.body;
-    if let Some(fault) = fault(body) {
-        return error(400, "Client specified an invalid argument", &fault);
+    if let Some(message) = order_error(body) {
+        return error(400, "Client specified an invalid argument", &message);
     }
     if body["prompt"]
         .as_str()
@@ -53,8 +53,8 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     SimulatedReply::json(200, &json!({"request_id": job.id}))
 }
 
-/// The fault of an order.
-fn fault(body: &Value) -> Option<String> {
+/// What is wrong with an order.
+fn order_error(body: &Value) -> Option<String> {
     let members = body.as_object()?;
     if let Some(name) = members
         .keys()
@@ -62,9 +62,9 @@ fn fault(body: &Value) -> Option<String> {
     {
         return Some(format!("unknown field `{name}`"));
     }
-    let one_of = |name: &str, words: &[&str]| {
+    let one_of = |name: &str, allowed: &[&str]| {
         let value = &body[name];
-        let fits = value.is_null() || value.as_str().is_some_and(|word| words.contains(&word));
+        let fits = value.is_null() || value.as_str().is_some_and(|text| allowed.contains(&text));
         (!fits).then(|| format!("{name}: unknown variant {value}"))
     };
     if !body["model"]
@@ -85,7 +85,7 @@ fn fault(body: &Value) -> Option<String> {
     }
     let has_frames = body["model"] == "grok-imagine-video-1.5" && !body["image"].is_null();
     if !body["last_frame"].is_null() && !has_frames {
-        return Some("last_frame: is for grok-imagine-video-1.5, beside an image".into());
+        return Some("last_frame: is for grok-imagine-video-1.5, with an image".into());
     }
     for name in ["image", "last_frame"] {
         let url = body[name]["url"].as_str().unwrap_or_default();
@@ -145,12 +145,12 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
     }
 }
 
-fn finished_body(request: &SimulatedRequest, job: &Job, respects: bool) -> Value {
+fn finished_body(request: &SimulatedRequest, job: &Job, passes_moderation: bool) -> Value {
     let url = format!("{}/files/{}?signature={}", request.base, job.id, job.polls);
     // Refused content is no failure: the video is done, with `respect_moderation` false.
-    let video = json!({"url": url, "duration": seconds(job), "respect_moderation": respects});
+    let video = json!({"url": url, "duration": seconds(job), "respect_moderation": passes_moderation});
     let mut body = json!({"video": video, "model": job.input["model"], "progress": 100,
-        "usage": {"cost_in_usd_ticks": u64::from(seconds(job)) * TICKS_A_SECOND}});
+        "usage": {"cost_in_usd_ticks": u64::from(seconds(job)) * TICKS_PER_SECOND}});
     // A finished answer may lack the status, as here every other one does. The video shows that it
     // is done.
     if job.polls.is_multiple_of(2) {
@@ -160,11 +160,11 @@ fn finished_body(request: &SimulatedRequest, job: &Job, respects: bool) -> Value
 }
 
 /// Five cents; a dollar has 10,000,000,000 ticks.
-const TICKS_A_SECOND: u64 = 500_000_000;
+const TICKS_PER_SECOND: u64 = 500_000_000;
 
 fn file(request: &SimulatedRequest) -> SimulatedReply {
     if request.expired {
-        return SimulatedReply::json(403, &json!("the signature is past its time"));
+        return SimulatedReply::json(403, &json!("the signature has expired"));
     }
     match request.world.job(request.param("id")) {
         Some(job) if job.phase() == JobPhase::Ended(PlannedEnd::Success) => {
@@ -175,8 +175,8 @@ fn file(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn seconds(job: &Job) -> u32 {
-    let asked = job.input["duration"].as_u64();
-    asked
+    let requested = job.input["duration"].as_u64();
+    requested
         .and_then(|seconds| u32::try_from(seconds).ok())
         .unwrap_or(6)
 }

@@ -36,8 +36,8 @@ impl Route {
     pub(crate) fn last_submission(&self, base: &str) -> Option<SimulatedReply> {
         let last = self.last_submission.lock();
         let last = last.unwrap_or_else(PoisonError::into_inner);
-        let (reached, reply) = last.as_ref()?;
-        (**reached == *base).then(|| reply.clone())
+        let (last_base, reply) = last.as_ref()?;
+        (**last_base == *base).then(|| reply.clone())
     }
 
     pub(crate) fn keep_submission(&self, base: &Arc<str>, reply: &SimulatedReply) {
@@ -101,11 +101,11 @@ impl SimulatedRequest {
 
     /// The video of the job `{id}` in the path, at a URL that is signed by this query parameter and
     /// expires.
-    pub fn signed_video(&self, by: &str) -> SimulatedReply {
+    pub fn signed_video(&self, parameter: &str) -> SimulatedReply {
         // A storage service checks the signature and its age. It does not know the state of the
         // job.
         let job = self.world.job(self.param("id"));
-        let is_signed = self.query.contains_key(by);
+        let is_signed = self.query.contains_key(parameter);
         let Some(job) = job.filter(|_| is_signed && !self.expired) else {
             return SimulatedReply::json(403, &json!("Request has expired"));
         };
@@ -114,10 +114,10 @@ impl SimulatedRequest {
         SimulatedReply::file("video/mp4", media::video(seconds))
     }
 
-    /// A number of the query; `usual` if there is none.
-    pub fn number(&self, name: &str, usual: usize) -> usize {
+    /// A number of the query; `default` if there is none.
+    pub fn number(&self, name: &str, default: usize) -> usize {
         let text = self.query.get(name);
-        text.and_then(|text| text.parse().ok()).unwrap_or(usual)
+        text.and_then(|text| text.parse().ok()).unwrap_or(default)
     }
 
     /// An instant in Unix seconds.
@@ -128,7 +128,7 @@ impl SimulatedRequest {
     /// An instant as `2026-11-21T12:00:00.123Z`.
     pub fn timestamp(&self, instant: Instant) -> String {
         let time = self.since_epoch(instant);
-        let (days, of_day) = (time.as_secs() / 86_400, time.as_secs() % 86_400);
+        let (days, seconds_of_day) = (time.as_secs() / 86_400, time.as_secs() % 86_400);
         // Counting years off one by one is fast enough: there are fewer than a hundred.
         let (mut year, mut day) = (1970, days);
         let is_leap = |year: u64| {
@@ -148,7 +148,7 @@ impl SimulatedRequest {
             day -= length;
             month += 1;
         }
-        let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+        let (hour, minute, second) = (seconds_of_day / 3600, seconds_of_day / 60 % 60, seconds_of_day % 60);
         let milliseconds = time.subsec_millis();
         format!(
             "{year}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z",
@@ -167,16 +167,16 @@ impl SimulatedRequest {
     }
 
     /// The jobs of a page, the newest first, and whether there are more: the jobs of a provider
-    /// that `wanted` accepts, `limit` of them from `offset`.
+    /// that `matches` accepts, `limit` of them from `offset`.
     pub fn page(
         &self,
         provider: &str,
-        wanted: impl Fn(&Job) -> bool,
+        matches: impl Fn(&Job) -> bool,
         offset: usize,
         limit: usize,
     ) -> (Vec<Job>, bool) {
         let mut jobs = self.world.jobs(provider);
-        jobs.retain(wanted);
+        jobs.retain(matches);
         let more = jobs.len() > offset.saturating_add(limit);
         // `jobs` has the oldest first. Providers' lists begin with the newest.
         let page = jobs.into_iter().rev().skip(offset).take(limit);

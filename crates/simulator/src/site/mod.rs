@@ -17,7 +17,7 @@ mod wire;
 
 pub(crate) use message::Route;
 pub use message::{RouteHandler, SimulatedReply, SimulatedRequest};
-pub(crate) use wire::{ConnectionReset, DropConnection, LIMIT};
+pub(crate) use wire::{ConnectionReset, DropConnection, MAX_REQUEST_BYTES};
 
 /// A builder of a provider's routes.
 pub struct SimulatedSite {
@@ -80,19 +80,19 @@ impl SimulatedSite {
         method: &str,
         path: &str,
         header: &'static str,
-        ways: [(&'static str, RequestRole, RouteHandler); 2],
+        actions: [(&'static str, RequestRole, RouteHandler); 2],
     ) -> Self {
         let method = Method::from_bytes(method.as_bytes()).unwrap_or_default();
         let filter = MethodFilter::try_from(method).unwrap_or(MethodFilter::GET);
         // An unknown action has a route too, so that it is in the journal and faults apply to it.
         let other = self.route_for(RequestRole::Other, |_| SimulatedReply::empty(404));
-        let ways = ways.map(|(value, role, handler)| (value, self.route_for(role, handler)));
+        let actions = actions.map(|(value, role, handler)| (value, self.route_for(role, handler)));
         let service = move |request: axum::extract::Request| {
-            let said = request.headers().get(header);
-            let way = ways
+            let requested = request.headers().get(header);
+            let action = actions
                 .iter()
-                .find(|(value, _)| said.is_some_and(|said| said == value));
-            let route = way.map_or(&other, |(_, route)| route).clone();
+                .find(|(value, _)| requested.is_some_and(|requested| requested == value));
+            let route = action.map_or(&other, |(_, route)| route).clone();
             wire::serve(route, HashMap::new(), request)
         };
         self.router = self.router.route(path, on(filter, service));
@@ -125,15 +125,15 @@ impl SimulatedSite {
                 .await
             }
         };
-        let nothing: RouteHandler = |_| SimulatedReply::empty(404);
+        let no_handler: RouteHandler = |_| SimulatedReply::empty(404);
         // axum's own 404 would leave no trace. An adapter that calls a wrong path must show up in
         // the journal.
-        let (lost, wrong) = (
-            self.route_for(RequestRole::Other, nothing),
-            self.route_for(RequestRole::Other, nothing),
+        let (not_found, wrong_method) = (
+            self.route_for(RequestRole::Other, no_handler),
+            self.route_for(RequestRole::Other, no_handler),
         );
         self.router
-            .fallback(service(lost, 404))
-            .method_not_allowed_fallback(service(wrong, 405))
+            .fallback(service(not_found, 404))
+            .method_not_allowed_fallback(service(wrong_method, 405))
     }
 }

@@ -22,7 +22,7 @@ use crate::fault::Fault;
 use crate::world::ReceivedRequest;
 
 /// Most bytes of a request.
-pub(crate) const LIMIT: usize = 300_000_000;
+pub(crate) const MAX_REQUEST_BYTES: usize = 300_000_000;
 
 /// Marks an answer that is never sent: the connection is closed.
 #[derive(Debug, Clone, Copy)]
@@ -57,8 +57,8 @@ pub(crate) async fn serve(
     let fault = route.world.fault(route.provider, route.role);
     request.unknown_word = fault == Some(Fault::UnknownWord);
     request.expired = fault == Some(Fault::Expired);
-    // Before the fault acts. The journal contains every request that arrived, even if nothing was
-    // done about it.
+    // Recorded before the fault acts: the journal contains every request that arrived, even if
+    // nothing was done about it.
     record(&route, &request);
     match fault {
         // Faults differ in whether the handler runs. If it does, the job exists and is paid for,
@@ -203,7 +203,7 @@ async fn read(
         let form = Multipart::from_request(request, &()).await.ok()?;
         (multipart(form).await?, Bytes::new())
     } else {
-        let bytes = axum::body::to_bytes(request.into_body(), LIMIT)
+        let bytes = axum::body::to_bytes(request.into_body(), MAX_REQUEST_BYTES)
             .await
             .ok()?;
         (parse(&mime, &bytes), bytes)
@@ -250,7 +250,7 @@ async fn multipart(mut form: Multipart) -> Option<Value> {
         };
         match fields.get_mut(&name) {
             None => _ = fields.insert(name, value),
-            Some(Value::Array(all)) => all.push(value),
+            Some(Value::Array(values)) => values.push(value),
             Some(first) => *first = json!([first.take(), value]),
         }
     }
@@ -285,7 +285,7 @@ async fn send_slowly(reply: SimulatedReply, pause: Duration) -> Response {
     let (reply, pieces) = split_body(reply);
     let pieces = pieces
         .into_iter()
-        .map(|(own, piece)| (own + pause, piece))
+        .map(|(delay, piece)| (delay + pause, piece))
         .collect();
     send(reply, stream(pieces, BodyEnding::Whole)).await
 }
@@ -309,7 +309,7 @@ fn split_body(mut reply: SimulatedReply) -> (SimulatedReply, BodyPieces) {
             let size = bytes.len().div_ceil(8).max(1);
             (0..bytes.len())
                 .step_by(size)
-                .map(|from| bytes.slice(from..bytes.len().min(from + size)))
+                .map(|start| bytes.slice(start..bytes.len().min(start + size)))
                 .map(|piece| (Duration::ZERO, piece))
                 .collect()
         }

@@ -20,7 +20,7 @@ pub struct JobPlan {
     #[serde(with = "milliseconds")]
     pub running: Duration,
     /// How many polls find it unfinished, even if the time is over, so that a test sees it running
-    /// however slow the machine is.
+    /// even on a slow machine.
     pub polls: u32,
     /// The outcome of the job.
     pub end: PlannedEnd,
@@ -79,8 +79,8 @@ pub struct Job {
     /// The request's parsed body (multipart fields as a JSON object); shared, because it may
     /// contain pictures and is read by every poll.
     pub input: Arc<Value>,
-    /// Other data of the model: the operation, the path, ….
-    pub memo: Value,
+    /// Other data of the provider's model: the operation, the path, ….
+    pub model_data: Value,
     /// The planned course of the job.
     pub plan: JobPlan,
     /// When it was accepted.
@@ -102,8 +102,8 @@ impl Job {
         let age = self.accepted_at.elapsed();
         match age.checked_sub(self.plan.queued) {
             None => JobPhase::Queued,
-            Some(at_work) if at_work < self.plan.running => {
-                JobPhase::Running(at_work.as_secs_f64() / self.plan.running.as_secs_f64())
+            Some(run_time) if run_time < self.plan.running => {
+                JobPhase::Running(run_time.as_secs_f64() / self.plan.running.as_secs_f64())
             }
             // `polls` already counts the present poll, hence `<=`.
             Some(_) if self.polls <= self.plan.polls && self.plan.polls > 0 => {
@@ -122,7 +122,7 @@ impl Job {
             JobPhase::Cancelled => json!("cancelled"),
         };
         json!({
-            "id": self.id, "provider": self.provider, "input": self.input, "memo": self.memo,
+            "id": self.id, "provider": self.provider, "input": self.input, "memo": self.model_data,
             "phase": phase, "polls": self.polls,
         })
     }

@@ -41,11 +41,11 @@ impl ReceivedRequest {
             // Fields of one name may be joined by commas without a change of meaning (RFC 9110,
             // 5.3).
             let value = String::from_utf8_lossy(value.as_bytes());
-            let all = headers.entry(name.as_str()).or_default();
-            if !all.is_empty() {
-                all.push_str(", ");
+            let values = headers.entry(name.as_str()).or_default();
+            if !values.is_empty() {
+                values.push_str(", ");
             }
-            all.push_str(&value);
+            values.push_str(&value);
         }
         json!({
             "provider": self.provider, "role": self.role, "method": self.method.as_str(),
@@ -75,7 +75,7 @@ const SHARDS: usize = 16;
 #[derive(Debug, Default)]
 struct JobPlans {
     common: JobPlan,
-    own: BTreeMap<String, JobPlan>,
+    by_provider: BTreeMap<String, JobPlan>,
 }
 
 impl Default for World {
@@ -108,12 +108,12 @@ impl World {
         lock(&self.jobs[hash % SHARDS])
     }
 
-    /// A number that was not given before.
+    /// A number that was not returned before.
     pub fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// An id in the form of a UUID that was not given before.
+    /// An id in the form of a UUID that was not returned before.
     pub fn uuid(&self) -> String {
         format!("00000000-0000-4000-8000-{:012x}", self.number())
     }
@@ -122,19 +122,19 @@ impl World {
     pub fn set_plan(&self, plan: JobPlan) {
         *lock(&self.plans) = JobPlans {
             common: plan,
-            own: BTreeMap::new(),
+            by_provider: BTreeMap::new(),
         };
     }
 
     /// Sets the plan of new jobs at one provider.
     pub fn set_plan_of(&self, provider: &str, plan: JobPlan) {
-        lock(&self.plans).own.insert(provider.to_owned(), plan);
+        lock(&self.plans).by_provider.insert(provider.to_owned(), plan);
     }
 
     /// The plan of new jobs at a provider.
     pub fn plan(&self, provider: &str) -> JobPlan {
         let plans = lock(&self.plans);
-        plans.own.get(provider).copied().unwrap_or(plans.common)
+        plans.by_provider.get(provider).copied().unwrap_or(plans.common)
     }
 
     /// A provider accepts an order: from here on it is paid for.
@@ -143,13 +143,13 @@ impl World {
         provider: &'static str,
         id: impl Into<String>,
         input: impl Into<Arc<Value>>,
-        memo: Value,
+        model_data: Value,
     ) -> Job {
         let job = Job {
             id: id.into(),
             provider,
             input: input.into(),
-            memo,
+            model_data,
             plan: self.plan(provider),
             accepted_at: Instant::now(),
             cancelled_at: None,
@@ -185,16 +185,16 @@ impl World {
         self.jobs_that(|_| true)
     }
 
-    fn jobs_that(&self, wanted: impl Fn(&Job) -> bool) -> Vec<Job> {
-        let mut found = Vec::new();
+    fn jobs_that(&self, matches: impl Fn(&Job) -> bool) -> Vec<Job> {
+        let mut matching = Vec::new();
         for shard in &self.jobs {
             let jobs = lock(shard);
-            found.extend(jobs.values().filter(|job| wanted(job)).cloned());
+            matching.extend(jobs.values().filter(|job| matches(job)).cloned());
         }
         // Hash maps have no order, but a provider's list has. The id decides between jobs of the
         // same instant.
-        found.sort_by(|a, b| (a.accepted_at, &a.id).cmp(&(b.accepted_at, &b.id)));
-        found
+        matching.sort_by(|a, b| (a.accepted_at, &a.id).cmp(&(b.accepted_at, &b.id)));
+        matching
     }
 
     /// How many orders a provider accepted, including forgotten ones.
@@ -296,7 +296,7 @@ impl World {
             return None;
         }
         let mut faults = lock(&self.faults);
-        let mut struck = None;
+        let mut applied = None;
         for order in faults.iter_mut() {
             if !order.concerns(provider, role) {
                 continue;
@@ -305,14 +305,14 @@ impl World {
             // polls" would mean something else while another fault is around.
             if order.after > 0 {
                 order.after -= 1;
-            } else if struck.is_none() && order.times > 0 {
+            } else if applied.is_none() && order.times > 0 {
                 order.times -= 1;
-                struck = Some(order.fault.clone());
+                applied = Some(order.fault.clone());
             }
         }
         faults.retain(|order| order.times > 0);
         self.has_faults.store(!faults.is_empty(), Ordering::Release);
-        struck
+        applied
     }
 
     /// Resets everything: no jobs, files, journal, faults or plans, and numbers from 1 again, so

@@ -1,4 +1,4 @@
-//! A client that hides nothing: what came over the wire, and how it ended.
+//! A client that hides nothing: the bytes received, and how the connection ended.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -9,29 +9,29 @@ use tokio::net::TcpStream;
 
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum ConnectionEnd {
     /// The other side closed it.
     Closed,
     /// The other side reset it.
     Reset,
 }
 
-/// What came back.
+/// A response as it was received.
 #[derive(Debug)]
-pub(crate) struct Came {
-    /// 0 when nothing came.
+pub(crate) struct RawResponse {
+    /// 0 if nothing was received.
     pub(crate) status: u16,
     head: String,
     pub(crate) body: Vec<u8>,
-    pub(crate) ended: Ended,
+    pub(crate) end: ConnectionEnd,
 }
 
-impl Came {
+impl RawResponse {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().skip(1);
         lines
             .filter_map(|line| line.split_once(": "))
-            .find(|(found, _)| found.eq_ignore_ascii_case(name))
+            .find(|(key, _)| key.eq_ignore_ascii_case(name))
             .map(|(_, value)| value)
     }
 
@@ -47,20 +47,20 @@ impl Came {
     }
 }
 
-/// Sends one request on a connection of its own and takes everything that comes.
-pub(crate) async fn send(address: SocketAddr, method: &str, path: &str, body: &str) -> Came {
+/// Sends one request on its own connection and reads everything that is received.
+pub(crate) async fn send(address: SocketAddr, method: &str, path: &str, body: &str) -> RawResponse {
     let head = "content-type: application/json\r\nauthorization: Bearer key\r\n";
     send_with(address, method, path, head, body.as_bytes()).await
 }
 
-/// With headers of one's own.
+/// The same, with these headers.
 pub(crate) async fn send_with(
     address: SocketAddr,
     method: &str,
     path: &str,
     head: &str,
     body: &[u8],
-) -> Came {
+) -> RawResponse {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let length = body.len();
     let request = format!(
@@ -68,28 +68,28 @@ pub(crate) async fn send_with(
     );
     stream.write_all(request.as_bytes()).await.unwrap();
     stream.write_all(body).await.unwrap();
-    let mut all = Vec::new();
-    let ended = match stream.read_to_end(&mut all).await {
-        Ok(_) => Ended::Closed,
-        Err(error) if error.kind() == ErrorKind::ConnectionReset => Ended::Reset,
+    let mut bytes = Vec::new();
+    let end = match stream.read_to_end(&mut bytes).await {
+        Ok(_) => ConnectionEnd::Closed,
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => ConnectionEnd::Reset,
         Err(error) => panic!("{error}"),
     };
-    let split = all.windows(4).position(|four| four == b"\r\n\r\n");
+    let split = bytes.windows(4).position(|window| window == b"\r\n\r\n");
     let (head, body) = match split {
-        Some(at) => (
-            String::from_utf8(all[..at].to_vec()).unwrap(),
-            all[at + 4..].to_vec(),
+        Some(index) => (
+            String::from_utf8(bytes[..index].to_vec()).unwrap(),
+            bytes[index + 4..].to_vec(),
         ),
-        None => (String::new(), all),
+        None => (String::new(), bytes),
     };
     let status = head
         .split(' ')
         .nth(1)
         .map_or(0, |text| text.parse().unwrap());
-    Came {
+    RawResponse {
         status,
         head,
         body,
-        ended,
+        end,
     }
 }

@@ -1,9 +1,9 @@
-//! Faults on order, as they are on the wire.
+//! Faults on request, as a client sees them.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::client::{Came, Ended, send, send_with};
+use crate::client::{ConnectionEnd, RawResponse, send, send_with};
 use serde_json::json;
 use simulator::{Fault, FaultOrder, JobPlan, RequestRole, Simulator};
 
@@ -19,27 +19,27 @@ async fn simulator() -> Simulator {
     simulator
 }
 
-async fn submit(address: SocketAddr) -> Came {
+async fn submit(address: SocketAddr) -> RawResponse {
     let body = json!({"model": "sora-2", "prompt": "a lake", "seconds": "4"});
     send(address, "POST", "/openai-videos/videos", &body.to_string()).await
 }
 
-/// A finished job's address.
+/// The path of a finished job.
 async fn job(simulator: &Simulator) -> String {
-    let came = submit(simulator.address()).await;
-    let id = came.json()["id"].as_str().unwrap().to_owned();
+    let response = submit(simulator.address()).await;
+    let id = response.json()["id"].as_str().unwrap().to_owned();
     format!("/openai-videos/videos/{id}")
 }
 
 #[tokio::test]
-async fn a_connection_dropped_before_has_done_nothing_and_after_has_done_all() {
+async fn a_drop_before_does_nothing_and_a_drop_after_does_everything() {
     let simulator = simulator().await;
     let world = simulator.world();
-    for (fault, taken) in [(Fault::DropBefore, 0), (Fault::DropAfter, 1)] {
+    for (fault, accepted) in [(Fault::DropBefore, 0), (Fault::DropAfter, 1)] {
         world.order_fault(fault, Some(OPENAI), Some(RequestRole::Submit), 1);
-        let came = submit(simulator.address()).await;
-        assert_eq!((came.status, came.body.len()), (0, 0));
-        assert_eq!(world.accepted_count(OPENAI), taken);
+        let response = submit(simulator.address()).await;
+        assert_eq!((response.status, response.body.len()), (0, 0));
+        assert_eq!(world.accepted_count(OPENAI), accepted);
     }
     assert_eq!(world.journal().len(), 2);
     assert_eq!(submit(simulator.address()).await.status, 200);
@@ -51,19 +51,19 @@ async fn an_answer_breaks_off_in_two_ways() {
     let content = format!("{}/content", job(&simulator).await);
     let whole = send(simulator.address(), "GET", &content, "").await;
     assert_eq!(
-        (whole.ended, whole.body.len() > 1000),
-        (Ended::Closed, true)
+        (whole.end, whole.body.len() > 1000),
+        (ConnectionEnd::Closed, true)
     );
-    for (fault, ended) in [
-        (Fault::Truncated, Ended::Closed),
-        (Fault::DropInBody, Ended::Reset),
+    for (fault, end) in [
+        (Fault::Truncated, ConnectionEnd::Closed),
+        (Fault::DropInBody, ConnectionEnd::Reset),
     ] {
         let world = simulator.world();
         world.order_fault(fault, None, Some(RequestRole::Download), 1);
-        let came = send(simulator.address(), "GET", &content, "").await;
-        assert_eq!((came.status, came.ended), (200, ended));
-        assert_eq!(came.length(), whole.body.len());
-        assert_eq!(came.body, whole.body[..whole.body.len().div_ceil(8) * 4]);
+        let response = send(simulator.address(), "GET", &content, "").await;
+        assert_eq!((response.status, response.end), (200, end));
+        assert_eq!(response.length(), whole.body.len());
+        assert_eq!(response.body, whole.body[..whole.body.len().div_ceil(8) * 4]);
     }
 }
 
@@ -77,45 +77,45 @@ async fn a_status_comes_in_the_providers_form_or_bare() {
         bare,
     };
     world.order_fault(status(false), None, None, 1);
-    let came = submit(simulator.address()).await;
-    assert_eq!((came.status, came.header("retry-after")), (429, Some("2")));
-    assert_eq!(came.json()["error"]["message"], "simulated");
+    let response = submit(simulator.address()).await;
+    assert_eq!((response.status, response.header("retry-after")), (429, Some("2")));
+    assert_eq!(response.json()["error"]["message"], "simulated");
     world.order_fault(status(true), None, None, 1);
-    let came = submit(simulator.address()).await;
-    assert_eq!((came.status, came.body.len()), (429, 0));
+    let response = submit(simulator.address()).await;
+    assert_eq!((response.status, response.body.len()), (429, 0));
     assert_eq!(world.accepted_count(OPENAI), 0);
 
     world.order_fault(Fault::StatusAfter(502), None, None, 1);
-    let came = submit(simulator.address()).await;
-    assert_eq!((came.status, came.body.len()), (502, 0));
+    let response = submit(simulator.address()).await;
+    assert_eq!((response.status, response.body.len()), (502, 0));
     assert_eq!(world.accepted_count(OPENAI), 1);
 }
 
 #[tokio::test]
-async fn late_and_slow_answers_are_whole() {
+async fn late_and_slow_answers_are_complete() {
     let simulator = simulator().await;
     let content = format!("{}/content", job(&simulator).await);
     let whole = send(simulator.address(), "GET", &content, "").await;
-    for (fault, least) in [
+    for (fault, min_milliseconds) in [
         (Fault::Latency(Duration::from_millis(60)), 60),
         (Fault::Slow(Duration::from_millis(10)), 80),
     ] {
         simulator.world().order_fault(fault, None, None, 1);
-        let begun = Instant::now();
-        let came = send(simulator.address(), "GET", &content, "").await;
-        assert!(begun.elapsed() >= Duration::from_millis(least));
-        assert_eq!((came.length(), &came.body), (whole.body.len(), &whole.body));
+        let started = Instant::now();
+        let response = send(simulator.address(), "GET", &content, "").await;
+        assert!(started.elapsed() >= Duration::from_millis(min_milliseconds));
+        assert_eq!((response.length(), &response.body), (whole.body.len(), &whole.body));
     }
 }
 
 #[tokio::test]
-async fn a_lie_calls_itself_a_video() {
+async fn a_lying_result_claims_to_be_a_video() {
     let simulator = simulator().await;
     let content = format!("{}/content", job(&simulator).await);
     simulator.world().order_fault(Fault::Lying, None, None, 1);
-    let came = send(simulator.address(), "GET", &content, "").await;
-    assert_eq!(came.header("content-type"), Some("video/mp4"));
-    assert!(came.body.starts_with(b"<html>"));
+    let response = send(simulator.address(), "GET", &content, "").await;
+    assert_eq!(response.header("content-type"), Some("video/mp4"));
+    assert!(response.body.starts_with(b"<html>"));
 }
 
 #[tokio::test]
@@ -125,10 +125,10 @@ async fn a_fault_waits_for_a_request_that_it_concerns() {
     world.order_fault(Fault::UnknownWord, None, None, 1);
     let job = job(&simulator).await;
     assert_eq!(world.fault_orders().len(), 1);
-    let came = send(simulator.address(), "GET", &job, "").await;
-    assert_eq!(came.json()["status"], "rendering_preview");
-    let came = send(simulator.address(), "GET", &job, "").await;
-    assert_eq!(came.json()["status"], "completed");
+    let response = send(simulator.address(), "GET", &job, "").await;
+    assert_eq!(response.json()["status"], "rendering_preview");
+    let response = send(simulator.address(), "GET", &job, "").await;
+    assert_eq!(response.json()["status"], "completed");
 
     world.order_fault(Fault::Expired, Some("fal"), None, 1);
     assert_eq!(world.fault("fal", RequestRole::Poll), None);
@@ -158,7 +158,7 @@ async fn some_requests_pass_before_a_fault_strikes() {
 async fn a_duplicate_gives_two_submissions_one_job() {
     let simulator = simulator().await;
     let world = simulator.world();
-    // There is nothing yet to be repeated.
+    // There is no earlier answer to repeat yet.
     world.order_fault(Fault::Duplicate, None, None, 1);
     let first = submit(simulator.address()).await.json();
     world.order_fault(Fault::Duplicate, None, None, 1);
@@ -177,7 +177,7 @@ async fn an_expired_address_is_refused() {
     let (address, world) = (simulator.address(), simulator.world());
     let head = "content-type: application/json\r\nauthorization: Key id:secret\r\n";
     let input = r#"{"prompt": "a lake", "duration": "8s"}"#;
-    let came = send_with(
+    let response = send_with(
         address,
         "POST",
         "/fal/fal-ai/veo3.1",
@@ -185,15 +185,15 @@ async fn an_expired_address_is_refused() {
         input.as_bytes(),
     )
     .await;
-    let job = came.json()["response_url"].as_str().unwrap().to_owned();
-    // Addresses are by the name that the caller used.
+    let job = response.json()["response_url"].as_str().unwrap().to_owned();
+    // Addresses have the host that the caller used.
     let origin = format!("http://{address}");
     let path = job.strip_prefix(&origin).unwrap();
-    let came = send_with(address, "GET", path, head, b"").await;
-    let video = came.json()["video"]["url"].as_str().unwrap().to_owned();
+    let response = send_with(address, "GET", path, head, b"").await;
+    let video = response.json()["video"]["url"].as_str().unwrap().to_owned();
     world.order_fault(Fault::Expired, Some("fal"), None, 1);
     let path = video.strip_prefix(&origin).unwrap();
     assert_eq!(send(address, "GET", path, "").await.status, 403);
-    let came = send(address, "GET", path, "").await;
-    assert_eq!((came.status, &came.body[4..8]), (200, b"ftyp".as_slice()));
+    let response = send(address, "GET", path, "").await;
+    assert_eq!((response.status, &response.body[4..8]), (200, b"ftyp".as_slice()));
 }

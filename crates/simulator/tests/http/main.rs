@@ -1,4 +1,4 @@
-//! The simulator as those see it who talk HTTP to it.
+//! The simulator as its HTTP clients see it.
 
 #![expect(
     clippy::unwrap_used,

@@ -15,12 +15,12 @@ use tokio::net::TcpStream;
 const ORDER: &str = r#"{"model": "sora-2", "prompt": "a lake"}"#;
 
 async fn submit(address: SocketAddr) -> String {
-    let came = send(address, "POST", "/openai-videos/videos", ORDER).await;
-    came.json()["id"].as_str().unwrap().to_owned()
+    let response = send(address, "POST", "/openai-videos/videos", ORDER).await;
+    response.json()["id"].as_str().unwrap().to_owned()
 }
 
 #[test]
-fn a_job_goes_as_planned() {
+fn a_job_follows_its_plan() {
     let world = World::default();
     let plan = |queued, running, end| JobPlan {
         incomplete: false,
@@ -68,20 +68,20 @@ async fn the_journal_has_every_request() {
     let simulator = Simulator::start().await.unwrap();
     let (address, world) = (simulator.address(), simulator.world());
     submit(address).await;
-    let came = send(address, "PATCH", "/openai-videos/videos?x=1", "{").await;
+    let response = send(address, "PATCH", "/openai-videos/videos?x=1", "{").await;
     assert_eq!(
-        (came.status, &came.json()["error"]["code"]),
+        (response.status, &response.json()["error"]["code"]),
         (405, &json!("405"))
     );
-    let came = send(address, "GET", "/openai-videos/video", "").await;
+    let response = send(address, "GET", "/openai-videos/video", "").await;
     assert_eq!(
-        (came.status, &came.json()["error"]["code"]),
+        (response.status, &response.json()["error"]["code"]),
         (404, &json!("404"))
     );
     let journal = world.journal();
     let roles: Vec<_> = journal
         .iter()
-        .map(|one| (one.role, one.path.as_str()))
+        .map(|request| (request.role, request.path.as_str()))
         .collect();
     assert_eq!(
         roles,
@@ -103,7 +103,7 @@ async fn the_journal_has_every_request() {
 }
 
 #[tokio::test]
-async fn multipart_bodies_are_read_whole() {
+async fn multipart_bodies_are_read_completely() {
     let simulator = Simulator::start().await.unwrap();
     let mut body = Vec::new();
     for (name, value) in [
@@ -120,7 +120,7 @@ async fn multipart_bodies_are_read_whole() {
     body.extend(vec![0; 20_000_000]);
     body.extend(b"\r\n--edge--\r\n");
     let head = "content-type: multipart/form-data; boundary=edge\r\nauthorization: Bearer key\r\n";
-    let came = send_with(
+    let response = send_with(
         simulator.address(),
         "POST",
         "/openai-videos/videos",
@@ -128,7 +128,7 @@ async fn multipart_bodies_are_read_whole() {
         &body,
     )
     .await;
-    assert_eq!(came.status, 200);
+    assert_eq!(response.status, 200);
     let file = json!({"file_name": "a.png", "mime": "image/png", "bytes": 20_000_000});
     assert_eq!(
         simulator.world().journal()[0].body,
@@ -146,9 +146,9 @@ async fn a_provider_goes_down_and_comes_back() {
     assert_eq!(open.read(&mut [0]).await.unwrap_or(0), 0);
     assert!(TcpStream::connect(address).await.is_err());
 
-    let again = Simulator::listen_with(address, None, world).await.unwrap();
+    let restarted = Simulator::listen_with(address, None, world).await.unwrap();
     let path = format!("/openai-videos/videos/{id}");
-    assert_eq!(send(again.address(), "GET", &path, "").await.status, 200);
+    assert_eq!(send(restarted.address(), "GET", &path, "").await.status, 200);
 }
 
 #[tokio::test]
@@ -167,8 +167,8 @@ async fn everything_can_be_ordered_over_http() {
         json!({"fault": {"status_after": 500}, "role": "cancel"}),
     ];
     for order in &orders {
-        let came = send(address, "POST", "/_/faults", &order.to_string()).await;
-        assert_eq!(came.status, 204, "{order}");
+        let response = send(address, "POST", "/_/faults", &order.to_string()).await;
+        assert_eq!(response.status, 204, "{order}");
     }
     let placed = send(address, "GET", "/_/faults", "").await.json();
     assert_eq!(placed[0], orders[0]);
@@ -179,14 +179,14 @@ async fn everything_can_be_ordered_over_http() {
             "provider": null, "role": null, "after": 0, "times": 1,
         })
     );
-    for wrong in [
+    for invalid in [
         "{}",
         r#"{"fault": "drop"}"#,
         r#"{"fault": "drop_after", "roles": "submit"}"#,
         r#"{"fault": {"status": {"status": 503, "retry-after": 1}}}"#,
     ] {
-        let came = send(address, "POST", "/_/faults", wrong).await;
-        assert_eq!(came.status, 400, "{wrong}");
+        let response = send(address, "POST", "/_/faults", invalid).await;
+        assert_eq!(response.status, 400, "{invalid}");
     }
     assert_eq!(send(address, "DELETE", "/_/faults", "").await.status, 204);
     assert_eq!(simulator.world().fault_orders(), []);
@@ -258,13 +258,13 @@ fn the_program_says_where_it_listens() {
 async fn a_world_is_shared_by_two_listeners() {
     let world = Arc::new(World::default());
     let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
-    let one = Simulator::listen_with(loopback, None, world.clone())
+    let first = Simulator::listen_with(loopback, None, world.clone())
         .await
         .unwrap();
-    let other = Simulator::listen_with(loopback, None, world.clone())
+    let second = Simulator::listen_with(loopback, None, world.clone())
         .await
         .unwrap();
-    submit(one.address()).await;
-    submit(other.address()).await;
+    submit(first.address()).await;
+    submit(second.address()).await;
     assert_eq!(world.accepted_count("openai-videos"), 2);
 }

@@ -1,12 +1,12 @@
-//! A small feed-forward net learned by Adam (Kingma & Ba 2015), with the gradients by hand.
+//! Trains a small feed-forward net by Adam (Kingma & Ba 2015), with the gradients by hand.
 //!
 //! The loss of a clip and stem is the energy of the error over the energy of the stem, which is
 //! what the signal-to-distortion ratio measures; each is weighted by the inverse of its current
 //! value, so that the mean of decibels is what improves.
 
-use stems::training::{BinSample, count};
+use stems::training::{BinSample, parameter_count};
 
-use crate::heard::Random;
+use crate::clips::Random;
 
 /// Bins in one step, and in one run of the inner loops.
 const BATCH: usize = 8_192;
@@ -17,8 +17,8 @@ const PIECES: usize = 8;
 /// Rows that are computed side by side; every size but the number of cues is a multiple.
 const GROUP: usize = 4;
 const STEMS: usize = 4;
-/// Steps between two looks at how well each clip does.
-const LOOK: usize = 300;
+/// Steps between two evaluations of each clip.
+const EVALUATION_STEPS: usize = 300;
 
 type Row = [[f32; PIECE]; PIECES];
 
@@ -29,8 +29,8 @@ pub(crate) fn train(sizes: &[usize], draws: &[BinSample], steps: usize) -> Vec<f
     let (mut first, mut second) = (vec![0.0f32; weights.len()], vec![0.0f32; weights.len()]);
     let mut importance = vec![[1.0f32; STEMS]; draws.len()];
     for step in 0..steps {
-        if step % LOOK == 0 {
-            let ratios = look(sizes, &weights, draws);
+        if step % EVALUATION_STEPS == 0 {
+            let ratios = evaluate(sizes, &weights, draws);
             report(step, &ratios);
             importance = inverse(&ratios);
         }
@@ -41,7 +41,7 @@ pub(crate) fn train(sizes: &[usize], draws: &[BinSample], steps: usize) -> Vec<f
             })
             .collect();
         // Always in two halves, so that sums and thus the weights are the same on every machine.
-        let (one, two) = picks.split_at(BATCH / 2);
+        let (lower, upper) = picks.split_at(BATCH / 2);
         let gradient = |picks: &[(usize, usize)]| {
             let mut worker = Worker::new(sizes);
             for picks in picks.chunks_exact(LANES) {
@@ -50,18 +50,18 @@ pub(crate) fn train(sizes: &[usize], draws: &[BinSample], steps: usize) -> Vec<f
             worker.gradient
         };
         let (mut total, other) = std::thread::scope(|scope| {
-            let other = scope.spawn(|| gradient(two));
-            (gradient(one), other.join().unwrap())
+            let other = scope.spawn(|| gradient(upper));
+            (gradient(lower), other.join().unwrap())
         });
         total
             .iter_mut()
             .zip(other)
             .for_each(|(x, y)| *x = (*x + y) / BATCH as f32);
-        let at = step as f32 / steps as f32;
-        let warm = ((step + 1) as f32 / 200.0).min(1.0);
+        let progress = step as f32 / steps as f32;
+        let warm_up = ((step + 1) as f32 / 200.0).min(1.0);
         // A warm-up, because Adam's estimates are poor at first, then half a cosine down to
         // nothing.
-        let rate = 3e-3 * warm * (0.5 + 0.5 * (std::f32::consts::PI * at).cos()) + 1e-6;
+        let rate = 3e-3 * warm_up * (0.5 + 0.5 * (std::f32::consts::PI * progress).cos()) + 1e-6;
         // Both means start at zero; the paper's correction takes that out.
         let unbias = |beta: f32| 1.0 - beta.powi(step as i32 + 1);
         for (i, g) in total.into_iter().enumerate() {
@@ -71,13 +71,13 @@ pub(crate) fn train(sizes: &[usize], draws: &[BinSample], steps: usize) -> Vec<f
             weights[i] -= rate * mean / ((second[i] / unbias(0.999)).sqrt() + 1e-8);
         }
     }
-    report(steps, &look(sizes, &weights, draws));
+    report(steps, &evaluate(sizes, &weights, draws));
     weights
 }
 
 /// He's initialisation: as much variance out of a layer as goes in.
 fn start(sizes: &[usize], random: &mut Random) -> Vec<f32> {
-    let mut weights = Vec::with_capacity(count(sizes));
+    let mut weights = Vec::with_capacity(parameter_count(sizes));
     for pair in sizes.windows(2) {
         let scale = (2.0 / pair[0] as f64).sqrt();
         for _ in 0..pair[0] * pair[1] {
@@ -90,7 +90,7 @@ fn start(sizes: &[usize], random: &mut Random) -> Vec<f32> {
 }
 
 /// The ratio of error to stem for each clip and stem, from a part of its bins.
-fn look(sizes: &[usize], weights: &[f32], draws: &[BinSample]) -> Vec<[f64; STEMS]> {
+fn evaluate(sizes: &[usize], weights: &[f32], draws: &[BinSample]) -> Vec<[f64; STEMS]> {
     let half = draws.len().div_ceil(2);
     let ratios = |draws: &[BinSample]| {
         let mut worker = Worker::new(sizes);
@@ -101,9 +101,9 @@ fn look(sizes: &[usize], weights: &[f32], draws: &[BinSample]) -> Vec<[f64; STEM
     };
     std::thread::scope(|scope| {
         let second = scope.spawn(|| ratios(&draws[half..]));
-        let mut all = ratios(&draws[..half]);
-        all.extend(second.join().unwrap());
-        all
+        let mut ratios_of_all = ratios(&draws[..half]);
+        ratios_of_all.extend(second.join().unwrap());
+        ratios_of_all
     })
 }
 
@@ -144,7 +144,7 @@ impl<'a> Worker<'a> {
             sizes,
             values: rows.clone(),
             slopes: rows,
-            gradient: vec![0.0; count(sizes)],
+            gradient: vec![0.0; parameter_count(sizes)],
         }
     }
 
@@ -168,7 +168,7 @@ impl<'a> Worker<'a> {
             start += (inputs + 1) * outputs;
             let (before, after) = self.values.split_at_mut(layer);
             let last = layer + 1 == self.sizes.len();
-            through(&before[layer - 1], &mut after[0], &matrix, biases, !last);
+            forward_layer(&before[layer - 1], &mut after[0], &matrix, biases, !last);
         }
         softmax(self.values.last_mut().unwrap());
     }
@@ -188,13 +188,13 @@ impl<'a> Worker<'a> {
             let scale = draw.weights[bin] * draw.weights.len() as f32;
             let pull: [f32; STEMS] = std::array::from_fn(|s| {
                 let relative = importance[d][s] * scale / (draw.energies[s] as f32 + 1e-9);
-                2.0 * relative * (at(shares, s, lane) - draw.targets[bin][s])
+                2.0 * relative * (lane_value(shares, s, lane) - draw.targets[bin][s])
             });
             // The softmax's derivative: a share times the amount by which its pull exceeds the mean
             // pull.
-            let mean: f32 = (0..STEMS).map(|s| pull[s] * at(shares, s, lane)).sum();
+            let mean: f32 = (0..STEMS).map(|s| pull[s] * lane_value(shares, s, lane)).sum();
             for s in 0..STEMS {
-                slopes[s][lane / PIECE][lane % PIECE] = at(shares, s, lane) * (pull[s] - mean);
+                slopes[s][lane / PIECE][lane % PIECE] = lane_value(shares, s, lane) * (pull[s] - mean);
             }
         }
         self.backward(weights);
@@ -208,10 +208,10 @@ impl<'a> Worker<'a> {
             let (below, above) = self.slopes.split_at_mut(layer);
             let (values, gradient) = (&self.values[layer - 1], &mut self.gradient[start..end]);
             slopes_of_weights(&above[0], values, gradient);
-            // Nobody asks for the slopes over the cues themselves.
+            // The slopes over the cues themselves are not needed.
             if layer > 1 {
                 let matrix = packed(inputs, outputs, |i, o| weights[start + o * inputs + i]);
-                back(&above[0], values, &mut below[layer - 1], &matrix);
+                backward_layer(&above[0], values, &mut below[layer - 1], &matrix);
             }
             end = start;
         }
@@ -229,17 +229,17 @@ impl<'a> Worker<'a> {
             for (lane, &bin) in bins.iter().enumerate() {
                 used += 1.0;
                 for s in 0..STEMS {
-                    let off = f64::from(at(shares, s, lane) - draw.targets[bin][s]);
-                    error[s] += f64::from(draw.weights[bin]) * off * off;
+                    let difference = f64::from(lane_value(shares, s, lane) - draw.targets[bin][s]);
+                    error[s] += f64::from(draw.weights[bin]) * difference * difference;
                 }
             }
         }
-        let all = draw.weights.len() as f64 / used;
-        std::array::from_fn(|s| (error[s] * all + draw.rest[s]) / (draw.energies[s] + 1e-9))
+        let scale = draw.weights.len() as f64 / used;
+        std::array::from_fn(|s| (error[s] * scale + draw.residual[s]) / (draw.energies[s] + 1e-9))
     }
 }
 
-fn at(rows: &[Row], row: usize, lane: usize) -> f32 {
+fn lane_value(rows: &[Row], row: usize, lane: usize) -> f32 {
     rows[row][lane / PIECE][lane % PIECE]
 }
 
@@ -270,7 +270,7 @@ fn sums(weights: &[[f32; GROUP]], rows: &[Row], piece: usize) -> [[f32; PIECE]; 
 }
 
 /// One layer, from its inputs to its outputs.
-fn through(from: &[Row], to: &mut [Row], weights: &[[f32; GROUP]], biases: &[f32], rectify: bool) {
+fn forward_layer(from: &[Row], to: &mut [Row], weights: &[[f32; GROUP]], biases: &[f32], rectify: bool) {
     let groups = weights
         .chunks_exact(from.len())
         .zip(biases.as_chunks::<GROUP>().0);
@@ -288,7 +288,7 @@ fn through(from: &[Row], to: &mut [Row], weights: &[[f32; GROUP]], biases: &[f32
 }
 
 /// The slopes over a layer's inputs, from those over its outputs.
-fn back(above: &[Row], values: &[Row], below: &mut [Row], weights: &[[f32; GROUP]]) {
+fn backward_layer(above: &[Row], values: &[Row], below: &mut [Row], weights: &[[f32; GROUP]]) {
     let groups = weights
         .chunks_exact(above.len())
         .zip(values.as_chunks::<GROUP>().0);
@@ -297,8 +297,8 @@ fn back(above: &[Row], values: &[Row], below: &mut [Row], weights: &[[f32; GROUP
             let sums = sums(weights, above, piece);
             for g in 0..GROUP {
                 for lane in 0..PIECE {
-                    let open = values[g][piece][lane] > 0.0;
-                    below[g][piece][lane] = if open { sums[g][lane] } else { 0.0 };
+                    let is_active = values[g][piece][lane] > 0.0;
+                    below[g][piece][lane] = if is_active { sums[g][lane] } else { 0.0 };
                 }
             }
         }
@@ -333,13 +333,13 @@ fn dot(a: &Row, b: &Row) -> f32 {
 fn softmax(rows: &mut [Row]) {
     for lane in 0..LANES {
         let (piece, lane) = (lane / PIECE, lane % PIECE);
-        let top = rows
+        let largest = rows
             .iter()
             .map(|r| r[piece][lane])
             .fold(f32::NEG_INFINITY, f32::max);
-        let total: f32 = rows.iter().map(|r| (r[piece][lane] - top).exp()).sum();
+        let total: f32 = rows.iter().map(|r| (r[piece][lane] - largest).exp()).sum();
         for row in rows.iter_mut() {
-            row[piece][lane] = (row[piece][lane] - top).exp() / total;
+            row[piece][lane] = (row[piece][lane] - largest).exp() / total;
         }
     }
 }

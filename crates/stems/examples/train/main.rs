@@ -22,8 +22,8 @@
     reason = "a tool for developers, full of short loops over numbers"
 )]
 
+mod clips;
 mod descent;
-mod heard;
 
 use std::path::{Path, PathBuf};
 
@@ -47,39 +47,39 @@ fn main() {
         keep: None,
         paths: Vec::new(),
     };
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        if word == "--keep-first" {
-            plan.keep = words.next().map(PathBuf::from);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        if argument == "--keep-first" {
+            plan.keep = arguments.next().map(PathBuf::from);
             continue;
         }
-        let mut number = || words.next().and_then(|n| n.parse().ok()).expect("a number");
-        match word.as_str() {
+        let mut number = || arguments.next().and_then(|n| n.parse().ok()).expect("a number");
+        match argument.as_str() {
             "--steps" => plan.steps = number(),
             "--clips" => plan.clips = number(),
-            _ => plan.paths.push(word.into()),
+            _ => plan.paths.push(argument.into()),
         }
     }
     let out = plan
         .paths
         .pop()
         .expect("usage: train [--steps N] [--clips N] [--keep-first FILE] SONGS... OUT.bin");
-    let songs = heard::songs(&plan.paths);
+    let songs = clips::songs(&plan.paths);
     eprintln!("{} songs", songs.len());
     let mut weights: Vec<Vec<f32>> = plan.keep.iter().map(|path| first(path)).collect();
     for (pass, sizes) in training::SIZES.into_iter().enumerate().skip(weights.len()) {
-        let begun = std::time::Instant::now();
+        let started = std::time::Instant::now();
         // The first net is small: one clip of each song teaches it as well.
-        let clips = if pass == 0 { 1 } else { plan.clips };
-        let draws = heard::draws(&songs, clips, weights.first().map(Vec::as_slice));
+        let clips_per_song = if pass == 0 { 1 } else { plan.clips };
+        let draws = clips::draws(&songs, clips_per_song, weights.first().map(Vec::as_slice));
         eprintln!(
-            "pass {}: {} clips heard in {:.0?}",
+            "pass {}: {} clips drawn in {:.0?}",
             pass + 1,
             draws.len(),
-            begun.elapsed()
+            started.elapsed()
         );
         weights.push(descent::train(sizes, &draws, plan.steps));
-        eprintln!("pass {}: trained after {:.0?}", pass + 1, begun.elapsed());
+        eprintln!("pass {}: trained after {:.0?}", pass + 1, started.elapsed());
     }
     let bytes: Vec<u8> = weights
         .concat()
@@ -97,5 +97,5 @@ fn first(path: &Path) -> Vec<f32> {
         .0
         .iter()
         .map(|b| f32::from_le_bytes(*b));
-    numbers.take(training::count(training::SIZES[0])).collect()
+    numbers.take(training::parameter_count(training::SIZES[0])).collect()
 }

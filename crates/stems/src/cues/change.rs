@@ -27,7 +27,7 @@ struct FrameChange {
     tilt: f32,
 }
 
-/// How many frames back and forth are searched for a change: 70 ms.
+/// How many frames before and after are compared to find a change: 70 ms.
 const REACH: isize = 3;
 
 impl ChangeCues {
@@ -49,11 +49,11 @@ impl ChangeCues {
     }
 
     pub(super) fn fill(&self, t: usize, row: &mut CueRow) {
-        let near = t.cast_signed();
+        let centre = t.cast_signed();
         let (now, before, after) = (
             self.smooth.row(t),
-            self.smooth.row_near(near - REACH),
-            self.smooth.row_near(near + REACH),
+            self.smooth.row_near(centre - REACH),
+            self.smooth.row_near(centre + REACH),
         );
         let mut wide = vec![0.0; MAIN.bins()];
         running_mean(self.log.row(t), 31, &mut wide);
@@ -88,14 +88,14 @@ fn frames(amplitude: &SpectralPlane, smooth: &SpectralPlane) -> Vec<FrameChange>
         })
         .collect();
     // Medians, because a few very loud or bright frames would shift a mean.
-    let (usual_level, usual_tilt) = (median_value(&loudness), median_value(&tilt));
-    let usual_onset = onset.iter().sum::<f32>() / count.max(1) as f32 + 1e-9;
+    let (median_level, median_tilt) = (median_value(&loudness), median_value(&tilt));
+    let mean_onset = onset.iter().sum::<f32>() / count.max(1) as f32 + 1e-9;
     (0..count)
         .map(|t| FrameChange {
             loudness: loudness[t],
-            level: ((loudness[t] - usual_level) * 0.5).tanh(),
-            onset: (2.0 * (onset[t] / usual_onset - 1.0)).tanh(),
-            tilt: ((tilt[t] - usual_tilt) * 0.25).tanh(),
+            level: ((loudness[t] - median_level) * 0.5).tanh(),
+            onset: (2.0 * (onset[t] / mean_onset - 1.0)).tanh(),
+            tilt: ((tilt[t] - median_tilt) * 0.25).tanh(),
         })
         .collect()
 }

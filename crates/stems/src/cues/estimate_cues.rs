@@ -1,6 +1,6 @@
 //! Cues of the second pass, measured on the first pass's estimates.
 //!
-//! One round of backfitting. With a guess at every stem, more can be measured: how much of each
+//! One round of backfitting. An estimate of every stem allows more measurements: how much of each
 //! stem there is around a bin, the voice's pitch in the voice alone, repetition in the voice and in
 //! the rest separately, and how a bin's stereo position fits each stem's at its frequency. The
 //! first pass cannot measure these, because the stems mask each other in the mix.
@@ -16,10 +16,10 @@ use crate::stft::{ChannelSpectra, MAIN};
 use crate::wiener::WienerFilter;
 
 /// Number of cues in the second pass, including the first's.
-pub(crate) const COUNT: usize = place::SIDES + 2 * NEIGHBOURS.len();
+pub(crate) const COUNT: usize = index::SIDES + 2 * NEIGHBOURS.len();
 
 /// Indices of the second pass's own cues; the first pass's come before.
-mod place {
+mod index {
     use crate::cues::row::{COUNT, at};
     use crate::stem::STEMS;
 
@@ -42,9 +42,9 @@ mod place {
     pub(super) const HARMONIC: usize = VOICE + 7;
     pub(super) const SUSTAIN: usize = VOICE + 8;
     /// How likely the bin's stereo image is under each stem's usual one.
-    pub(super) const PLACES: usize = VOICE + 9;
+    pub(super) const POSITIONS: usize = VOICE + 9;
     /// The neighbouring bins' levels.
-    pub(super) const SIDES: usize = PLACES + STEMS;
+    pub(super) const SIDES: usize = POSITIONS + STEMS;
 
     const _: () = assert!(at::BASS_ON + 1 == SHARES);
 }
@@ -69,7 +69,7 @@ pub(crate) struct EstimateCues<'a> {
     repeat_d: SpectralPlane,
     harmonic: SpectralPlane,
     sustain: SpectralPlane,
-    places: WienerFilter,
+    positions: WienerFilter,
 }
 
 impl<'a> EstimateCues<'a> {
@@ -82,27 +82,27 @@ impl<'a> EstimateCues<'a> {
         report: &mut dyn FnMut(f32),
     ) -> Result<Self, WorkCancelled> {
         let amplitude = &first.amplitude;
-        let part = |of: &(dyn Fn(usize, usize) -> f32 + Sync)| {
+        let part = |share: &(dyn Fn(usize, usize) -> f32 + Sync)| {
             SpectralPlane::build(amplitude.rows(), amplitude.width(), stop, |t, row| {
                 for (k, (out, a)) in row.iter_mut().zip(amplitude.row(t)).enumerate() {
-                    *out = a * of(t, k);
+                    *out = a * share(t, k);
                 }
             })
         };
         let bass = part(&|t, k| shares.stem(t, 2)[k])?;
-        let lasting = bass.median_over_time(9, stop)?;
+        let sustained = bass.median_over_time(9, stop)?;
         let sustain = SpectralPlane::build(amplitude.rows(), amplitude.width(), stop, |t, row| {
-            for ((out, m), a) in row.iter_mut().zip(lasting.row(t)).zip(amplitude.row(t)) {
+            for ((out, m), a) in row.iter_mut().zip(sustained.row(t)).zip(amplitude.row(t)) {
                 *out = m.min(*a) / (a + EPS);
             }
         })?;
         // A plane of one block takes 8 MB, so each is dropped as soon as nothing needs it.
-        drop(lasting);
+        drop(sustained);
         report(0.1);
         // Most bins of an estimated voice are nearly empty. Without a floor, the ratio of two tiny
         // numbers would count as repetition.
         let floor = 1e-4 * amplitude.max() + EPS;
-        let (voice, repeat_v) = {
+        let ((voice, bass_line), repeat_v) = {
             let plane = part(&|t, k| shares.stem(t, 0)[k])?;
             let tracked = run_both(
                 || pitch::pitch_in_voice(&plane, stop),
@@ -122,21 +122,21 @@ impl<'a> EstimateCues<'a> {
         let repeat_d = repeat::repeating(&part(&|t, k| shares.stem(t, 1)[k])?, 9, 21, EPS, stop)?;
         report(0.8);
         let harmonic = harmonic::share(&part(&|t, k| 1.0 - shares.stem(t, 1)[k])?, 17, 31, stop)?;
-        let places = shares.spatial_filter(spectra, DIFFUSE_SHARE, stop)?;
+        let positions = shares.spatial_filter(spectra, DIFFUSE_SHARE, stop)?;
         report(1.0);
         Ok(Self {
             first,
             shares,
             spectra,
             frames: frame_parts(amplitude, shares),
-            voice: voice.0,
-            bass: voice.1,
+            voice,
+            bass: bass_line,
             repeat_v,
             repeat_i,
             repeat_d,
             harmonic,
             sustain,
-            places,
+            positions,
         })
     }
 
@@ -144,26 +144,26 @@ impl<'a> EstimateCues<'a> {
     pub(crate) fn fill(&self, t: usize, row: &mut CueRow) {
         self.first.fill(t, row);
         for stem in 0..STEMS {
-            row.put(place::SHARES + stem, self.shares.stem(t, stem));
+            row.put(index::SHARES + stem, self.shares.stem(t, stem));
         }
         self.fill_neighbourhood(t, row);
         for stem in 0..MEASURED_STEMS {
-            row.cue_mut(place::OVER_FRAMES + stem)
+            row.cue_mut(index::OVER_FRAMES + stem)
                 .fill(self.frames[t][stem]);
         }
-        self.voice.lobes(t, row.cue_mut(place::VOICE));
-        row.cue_mut(place::VOICE_ON).fill(self.voice.strength(t));
-        self.bass.lobes(t, row.cue_mut(place::BASS));
-        row.cue_mut(place::BASS_ON).fill(self.bass.strength(t));
-        row.put(place::REPEAT_V, self.repeat_v.row(t));
+        self.voice.lobes(t, row.cue_mut(index::VOICE));
+        row.cue_mut(index::VOICE_ON).fill(self.voice.strength(t));
+        self.bass.lobes(t, row.cue_mut(index::BASS));
+        row.cue_mut(index::BASS_ON).fill(self.bass.strength(t));
+        row.put(index::REPEAT_V, self.repeat_v.row(t));
         let (voice, drums) = (self.shares.stem(t, 0), self.shares.stem(t, 1));
         for k in 0..MAIN.bins() {
-            row.cue_mut(place::REPEAT_I)[k] = self.repeat_i.row(t)[k] * (1.0 - voice[k]);
-            row.cue_mut(place::REPEAT_D)[k] = self.repeat_d.row(t)[k] * drums[k];
+            row.cue_mut(index::REPEAT_I)[k] = self.repeat_i.row(t)[k] * (1.0 - voice[k]);
+            row.cue_mut(index::REPEAT_D)[k] = self.repeat_d.row(t)[k] * drums[k];
         }
-        row.put(place::HARMONIC, self.harmonic.row(t));
-        row.put(place::SUSTAIN, self.sustain.row(t));
-        self.fill_places(t, row);
+        row.put(index::HARMONIC, self.harmonic.row(t));
+        row.put(index::SUSTAIN, self.sustain.row(t));
+        self.fill_positions(t, row);
         self.fill_sides(t, row);
     }
 
@@ -171,10 +171,10 @@ impl<'a> EstimateCues<'a> {
     /// single bin's share is noisy, and stems come in patches.
     fn fill_neighbourhood(&self, t: usize, row: &mut CueRow) {
         let bins = MAIN.bins();
-        let near = self.first.amplitude.near(t, REACH);
+        let neighbourhood = self.first.amplitude.near(t, REACH);
         let mut power = vec![EPS; bins];
         let mut parts = vec![vec![0.0; bins]; MEASURED_STEMS];
-        for t in near {
+        for t in neighbourhood {
             let amplitude = self.first.amplitude.row(t);
             power
                 .iter_mut()
@@ -188,23 +188,23 @@ impl<'a> EstimateCues<'a> {
             }
         }
         for (stem, part) in parts.iter().enumerate() {
-            let out = row.cue_mut(place::OVER_TIME + stem);
+            let out = row.cue_mut(index::OVER_TIME + stem);
             out.iter_mut()
                 .zip(part)
                 .zip(&power)
                 .for_each(|((out, x), p)| *out = x / p);
         }
-        let own: Vec<f32> = self.first.amplitude.row(t).iter().map(|a| a * a).collect();
-        running_mean(&own, 2 * REACH + 1, &mut power);
+        let bin_powers: Vec<f32> = self.first.amplitude.row(t).iter().map(|a| a * a).collect();
+        running_mean(&bin_powers, 2 * REACH + 1, &mut power);
         let mut weighted = vec![0.0; bins];
         for stem in 0..MEASURED_STEMS {
             let shares = self.shares.stem(t, stem);
             weighted
                 .iter_mut()
-                .zip(&own)
+                .zip(&bin_powers)
                 .zip(shares)
                 .for_each(|((w, p), s)| *w = p * s);
-            let out = row.cue_mut(place::OVER_BINS + stem);
+            let out = row.cue_mut(index::OVER_BINS + stem);
             running_mean(&weighted, 2 * REACH + 1, out);
             out.iter_mut()
                 .zip(&power)
@@ -212,16 +212,16 @@ impl<'a> EstimateCues<'a> {
         }
     }
 
-    fn fill_places(&self, t: usize, row: &mut CueRow) {
+    fn fill_positions(&self, t: usize, row: &mut CueRow) {
         let (left, right) = (self.spectra[0].row(t), self.spectra[1].row(t));
         for k in 0..MAIN.bins() {
-            let likely = self.places.likelihoods(k, [left[k], right[k]]);
+            let likelihoods = self.positions.likelihoods(k, [left[k], right[k]]);
             // Only the differences between stems matter. The mean of the four shows how untypical
             // the bin is for all of them.
-            let usual = likely.iter().sum::<f32>() * 0.25;
-            for (stem, likely) in likely.iter().enumerate() {
-                let x = (likely - usual) * 0.25;
-                row.cue_mut(place::PLACES + stem)[k] = x / (1.0 + x.abs());
+            let mean = likelihoods.iter().sum::<f32>() * 0.25;
+            for (stem, likelihood) in likelihoods.iter().enumerate() {
+                let x = (likelihood - mean) * 0.25;
+                row.cue_mut(index::POSITIONS + stem)[k] = x / (1.0 + x.abs());
             }
         }
     }
@@ -229,19 +229,19 @@ impl<'a> EstimateCues<'a> {
     /// Level differences to the neighbours.
     fn fill_sides(&self, t: usize, row: &mut CueRow) {
         let log = &self.first.change.log;
-        let own = log.row(t);
-        let last = own.len().cast_signed() - 1;
-        for (i, away) in NEIGHBOURS.into_iter().enumerate() {
-            let there = log.row_near(t.cast_signed() + away);
-            let out = row.cue_mut(place::SIDES + i);
+        let levels = log.row(t);
+        let last = levels.len().cast_signed() - 1;
+        for (i, offset) in NEIGHBOURS.into_iter().enumerate() {
+            let neighbour = log.row_near(t.cast_signed() + offset);
+            let out = row.cue_mut(index::SIDES + i);
             out.iter_mut()
-                .zip(there)
-                .zip(own)
-                .for_each(|((out, x), y)| *out = softened(x - y));
-            let out = row.cue_mut(place::SIDES + NEIGHBOURS.len() + i);
+                .zip(neighbour)
+                .zip(levels)
+                .for_each(|((out, x), y)| *out = squash(x - y));
+            let out = row.cue_mut(index::SIDES + NEIGHBOURS.len() + i);
             for (k, out) in out.iter_mut().enumerate() {
-                let there = (k.cast_signed() + away).clamp(0, last).cast_unsigned();
-                *out = softened(own[there] - own[k]);
+                let neighbour = (k.cast_signed() + offset).clamp(0, last).cast_unsigned();
+                *out = squash(levels[neighbour] - levels[k]);
             }
         }
     }
@@ -254,7 +254,7 @@ const EPS: f32 = 1e-10;
 const REACH: usize = 4;
 
 /// Keeps a difference of logarithms within -1..1; cheaper than the hyperbolic tangent.
-fn softened(x: f32) -> f32 {
+fn squash(x: f32) -> f32 {
     let x = x * 0.5;
     x / (1.0 + x.abs())
 }
@@ -266,12 +266,12 @@ fn frame_parts(amplitude: &SpectralPlane, shares: &StemShares) -> Vec<[f32; MEAS
     for stem in 0..MEASURED_STEMS {
         let parts: Vec<f32> = (0..frames)
             .map(|t| {
-                let (mut part, mut all) = (0.0, EPS);
+                let (mut part, mut total) = (0.0, EPS);
                 for (a, share) in amplitude.row(t).iter().zip(shares.stem(t, stem)) {
                     part += a * a * share;
-                    all += a * a;
+                    total += a * a;
                 }
-                (part / all).sqrt()
+                (part / total).sqrt()
             })
             .collect();
         let mut out = vec![0.0; frames];

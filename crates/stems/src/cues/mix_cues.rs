@@ -42,7 +42,7 @@ impl MixCues {
         report(0.6);
         let repeat = repeat::RepetitionCues::measure(&amplitude, &harmonic.mid, stop)?;
         report(0.8);
-        // Pitch comes last, because it is tracked in a first guess at the voice, which needs the
+        // Pitch comes last, because it is tracked in a first estimate of the voice, which needs the
         // cues above.
         let ((melody, melody2), bass) = run_both(
             || {

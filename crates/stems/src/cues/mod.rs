@@ -1,7 +1,7 @@
 //! Cues: measurements of each time-frequency bin that hint at the source that made it.
 //!
-//! Thirty-one numbers a bin, all from classical work on separation, all scaled to about -1..1:
-//! where it lies in frequency, where it sits in the stereo image (`stereo`), whether it is a line
+//! Thirty-one numbers per bin, all from classical work on separation, all scaled to about -1..1:
+//! where it lies in frequency, its position in the stereo image (`stereo`), whether it is a line
 //! in time or in frequency (`harmonic`), its attack and decay (`change`), whether it repeats
 //! (`repeat`), and whether it belongs to the sung melody or the bass line (`pitch`). This module
 //! only measures: the nets interpret the numbers.

@@ -1,7 +1,7 @@
 //! A test that the cues stay what the nets were trained on.
 //!
 //! Weights are only valid for exactly the cues that they were trained on. After a change of a cue
-//! the nets must be retrained; this test fails to show that.
+//! the nets must be retrained, and this test fails until they are.
 
 use super::{CueRow, EstimateCues, MixCues, SECOND_COUNT};
 use crate::parallel::CancelCheck;
@@ -64,9 +64,9 @@ fn cues_are_those_the_nets_learned() {
     #[expect(clippy::cast_precision_loss, reason = "a short clip")]
     let count = (cues.frames() * MAIN.bins()) as f64;
     let means = sums.map(|sum| sum / count);
-    let apart = |(have, want): (&f64, &f32)| (have - f64::from(*want)).abs() > 1e-3;
+    let differs = |(actual, expected): (&f64, &f32)| (actual - f64::from(*expected)).abs() > 1e-3;
     assert!(
-        !means.iter().zip(&MEANS).any(apart),
-        "train anew: {means:.4?}"
+        !means.iter().zip(&MEANS).any(differs),
+        "retrain the nets: {means:.4?}"
     );
 }

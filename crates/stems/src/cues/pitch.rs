@@ -17,7 +17,7 @@ use crate::parallel::{CancelCheck, WorkCancelled};
 use crate::plane::{SpectralPlane, running_mean};
 use crate::stft::MAIN;
 
-/// The possible movements of a line and its appearance in the spectrum.
+/// How a line may move, and what it looks like in the spectrum.
 #[derive(Clone, Copy)]
 struct LineModel {
     low_hz: f32,
@@ -123,7 +123,7 @@ impl PitchLine {
     }
 }
 
-/// The leading and the second melody in a first guess at the voice.
+/// The leading and the second melody in a first estimate of the voice.
 pub(super) fn melodies(
     amplitude: &SpectralPlane,
     centre: &SpectralPlane,
@@ -200,7 +200,7 @@ fn track(
     let pitches = path
         .into_iter()
         .enumerate()
-        .map(|(t, state)| state.map(|s| refined(salience.row(t), s, kind)))
+        .map(|(t, state)| state.map(|s| refine(salience.row(t), s, kind)))
         .collect();
     Ok(PitchLine { kind, pitches })
 }
@@ -216,13 +216,13 @@ fn salience(
         .map(|h| kind.decay.powi(i32::from(h)))
         .collect();
     let raw = SpectralPlane::build(source.rows(), state_count(kind), stop, |t, row| {
-        let mut around = vec![0.0; source.width()];
-        running_mean(source.row(t), 61, &mut around);
+        let mut neighbourhood = vec![0.0; source.width()];
+        running_mean(source.row(t), 61, &mut neighbourhood);
         // Whitened by the neighbourhood, or the loudest region of the spectrum would decide alone.
-        let white: Vec<f32> = source
+        let whitened: Vec<f32> = source
             .row(t)
             .iter()
-            .zip(&around)
+            .zip(&neighbourhood)
             .map(|(v, m)| (v / (m + floor)).sqrt())
             .collect();
         for (state, out) in row.iter_mut().enumerate() {
@@ -233,21 +233,21 @@ fn salience(
                     let h = f32::from(h);
                     weight
                         // The octave above the true pitch has only real harmonics, but also peaks
-                        // half-way between them. Subtracting those places prevents its selection.
-                        * (value_between_bins(&white, h * pitch) - 0.45 * value_between_bins(&white, (h - 0.5) * pitch))
+                        // half-way between them. Subtracting those prevents its selection.
+                        * (value_between_bins(&whitened, h * pitch) - 0.45 * value_between_bins(&whitened, (h - 0.5) * pitch))
                 })
                 .sum();
             *out = sum.max(0.0);
         }
     })?;
-    let mut tops: Vec<f32> = (0..raw.rows())
+    let mut best_scores: Vec<f32> = (0..raw.rows())
         .map(|t| raw.row(t).iter().copied().fold(0.0, f32::max))
         .collect();
-    tops.sort_unstable_by(f32::total_cmp);
+    best_scores.sort_unstable_by(f32::total_cmp);
     // The upper quartile of the frames' best scores represents a frame with a clear pitch. The
-    // costs of `LineModel` count in it, whatever the clip's level is.
-    let usual = tops
-        .get(tops.len() * 3 / 4)
+    // costs of `LineModel` are in units of it, whatever the clip's level is.
+    let clear_score = best_scores
+        .get(best_scores.len() * 3 / 4)
         .copied()
         .unwrap_or(0.0)
         .max(1e-9);
@@ -255,7 +255,7 @@ fn salience(
         let source = raw.row(t);
         let mean = source.iter().sum::<f32>() / row.len().max(1) as f32;
         for (out, s) in row.iter_mut().zip(source) {
-            *out = ((s - 0.6 * mean) / usual).max(0.0);
+            *out = ((s - 0.6 * mean) / clear_score).max(0.0);
         }
     })
 }
@@ -280,18 +280,18 @@ fn best_path(
         let from = &mut from[t * (count + 1)..(t + 1) * (count + 1)];
         let mut next = vec![0.0; count + 1];
         for s in 0..count {
-            let mut came = (score[silent] - kind.switch, silent);
-            came = better(came, (score[best] - jump_cost, best));
-            let near = s.saturating_sub(reach)..count.min(s + reach + 1);
-            for (p, score) in near.clone().zip(&score[near]) {
-                came = better(came, (score - per_state * p.abs_diff(s) as f32, p));
+            let mut best_step = (score[silent] - kind.switch, silent);
+            best_step = better(best_step, (score[best] - jump_cost, best));
+            let reachable = s.saturating_sub(reach)..count.min(s + reach + 1);
+            for (p, score) in reachable.clone().zip(&score[reachable]) {
+                best_step = better(best_step, (score - per_state * p.abs_diff(s) as f32, p));
             }
-            next[s] = came.0 + salience.row(t)[s];
-            from[s] = came.1 as u16;
+            next[s] = best_step.0 + salience.row(t)[s];
+            from[s] = best_step.1 as u16;
         }
-        let came = better((score[silent], silent), (score[best] - kind.switch, best));
-        next[silent] = came.0 + kind.silence;
-        from[silent] = came.1 as u16;
+        let best_step = better((score[silent], silent), (score[best] - kind.switch, best));
+        next[silent] = best_step.0 + kind.silence;
+        from[silent] = best_step.1 as u16;
         score = next;
     }
     let mut state = arg_max(&score);
@@ -316,17 +316,17 @@ fn arg_max(values: &[f32]) -> usize {
 }
 
 /// Pitch and strength at a state, moved to the top of the parabola through its neighbours.
-fn refined(salience: &[f32], state: usize, kind: LineModel) -> (f32, f32) {
-    let at = |i: usize| salience.get(i).copied().unwrap_or(0.0);
-    let (left, top, right) = (at(state.wrapping_sub(1)), at(state), at(state + 1));
-    let bend = left - 2.0 * top + right;
-    let shift = if bend < -1e-9 {
-        (0.5 * (left - right) / bend).clamp(-0.5, 0.5)
+fn refine(salience: &[f32], state: usize, kind: LineModel) -> (f32, f32) {
+    let value_at = |i: usize| salience.get(i).copied().unwrap_or(0.0);
+    let (left, middle, right) = (value_at(state.wrapping_sub(1)), value_at(state), value_at(state + 1));
+    let curvature = left - 2.0 * middle + right;
+    let shift = if curvature < -1e-9 {
+        (0.5 * (left - right) / curvature).clamp(-0.5, 0.5)
     } else {
         0.0
     };
     let pitch = pitch_of(state, kind) * (shift * kind.cents / 1_200.0).exp2();
-    (pitch, top.clamp(0.0, 1.0))
+    (pitch, middle.clamp(0.0, 1.0))
 }
 
 fn state_count(kind: LineModel) -> usize {
@@ -338,10 +338,10 @@ fn pitch_of(state: usize, kind: LineModel) -> f32 {
 }
 
 /// The value between two bins; 0 beyond the spectrum.
-fn value_between_bins(values: &[f32], at: f32) -> f32 {
-    let bin = at as usize;
+fn value_between_bins(values: &[f32], position: f32) -> f32 {
+    let bin = position as usize;
     match values.get(bin..bin + 2) {
-        Some([a, b]) => a + (at - bin as f32) * (b - a),
+        Some([a, b]) => a + (position - bin as f32) * (b - a),
         _ => 0.0,
     }
 }
@@ -356,16 +356,16 @@ mod tests {
         let plane = SpectralPlane::build(100, MAIN.bins(), CancelCheck(&|| false), |t, row| {
             row.fill(0.001);
             for h in 1..20u16 {
-                let at = f32::from(h) * pitch(t) / hertz(1);
-                for (k, x) in row.iter_mut().enumerate().skip(at as usize - 1).take(4) {
-                    *x += (-0.5 * (k as f32 - at).powi(2)).exp() / f32::from(h);
+                let centre = f32::from(h) * pitch(t) / hertz(1);
+                for (k, x) in row.iter_mut().enumerate().skip(centre as usize - 1).take(4) {
+                    *x += (-0.5 * (k as f32 - centre).powi(2)).exp() / f32::from(h);
                 }
             }
         });
         let line = track(&plane.unwrap(), MELODY, CancelCheck(&|| false)).unwrap();
-        let close = (5..95)
+        let accurate = (5..95)
             .filter(|&t| line.pitches[t].is_some_and(|(p, _)| (p / pitch(t)).log2().abs() < 0.03));
-        assert!(close.count() > 85);
+        assert!(accurate.count() > 85);
         let mut lobes = vec![0.0; MAIN.bins()];
         line.lobes(50, &mut lobes);
         assert!(lobes[(pitch(50) / hertz(1)).round() as usize] > 0.8);

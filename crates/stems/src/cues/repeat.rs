@@ -45,11 +45,11 @@ pub(super) fn repeating(
 ) -> Result<SpectralPlane, WorkCancelled> {
     let features = features(amplitude, stop)?;
     SpectralPlane::build(amplitude.rows(), amplitude.width(), stop, |t, row| {
-        let mut picks: Vec<Vec<f32>> = similar(&features, t, count, gap)
+        let mut similar_frames: Vec<Vec<f32>> = most_similar(&features, t, count, gap)
             .into_iter()
-            .map(|pick| amplitude.row(pick).to_vec())
+            .map(|frame| amplitude.row(frame).to_vec())
             .collect();
-        let Some(median) = median_of(&mut picks) else {
+        let Some(median) = median_of(&mut similar_frames) else {
             // In a clip that is too short to repeat, the cue is neutral.
             row.fill(0.5);
             return;
@@ -104,29 +104,29 @@ fn band_edges() -> Vec<usize> {
 }
 
 /// The frames most like `t`: best first, none near `t` and no two next to each other.
-fn similar(features: &SpectralPlane, t: usize, count: usize, gap: usize) -> Vec<usize> {
-    let own = features.row(t);
-    let mut likeness: Vec<f32> = (0..features.rows())
+fn most_similar(features: &SpectralPlane, t: usize, count: usize, gap: usize) -> Vec<usize> {
+    let features_of_t = features.row(t);
+    let mut similarities: Vec<f32> = (0..features.rows())
         .map(|other| {
             if t.abs_diff(other) <= gap / 2 {
                 return f32::NEG_INFINITY;
             }
-            dot(own, features.row(other))
+            dot(features_of_t, features.row(other))
         })
         .collect();
     let mut picks = Vec::with_capacity(count);
     while picks.len() < count {
-        let best = likeness.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let best = similarities.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         if best == f32::NEG_INFINITY {
             break;
         }
-        let Some(pick) = likeness.iter().position(|&x| x >= best) else {
+        let Some(pick) = similarities.iter().position(|&x| x >= best) else {
             break;
         };
         // Frames next to a pick resemble it anyway and would displace other moments.
         picks.push(pick);
-        let end = likeness.len().min(pick + MIN_PICK_DISTANCE + 1);
-        likeness[pick.saturating_sub(MIN_PICK_DISTANCE)..end].fill(f32::NEG_INFINITY);
+        let end = similarities.len().min(pick + MIN_PICK_DISTANCE + 1);
+        similarities[pick.saturating_sub(MIN_PICK_DISTANCE)..end].fill(f32::NEG_INFINITY);
     }
     picks
 }

@@ -4,7 +4,7 @@ use crate::stft::{MAIN, RATE};
 
 pub(crate) const COUNT: usize = 31;
 
-/// The place of each cue in a bin's numbers. The order is fixed.
+/// The index of each cue in a row. The order is fixed.
 pub(crate) mod at {
     /// The first of nine Gaussian bumps over the logarithm of the frequency.
     pub(crate) const BUMPS: usize = 0;
@@ -14,9 +14,9 @@ pub(crate) mod at {
     pub(crate) const SIDE: usize = 10;
     /// Harmonic share at the main resolution (`FitzGerald` 2010).
     pub(crate) const MID: usize = 11;
-    /// Harmonic share with a short window: singing still is a line in there.
+    /// Harmonic share with a short window: singing is still a line here.
     pub(crate) const SHORT: usize = 12;
-    /// Harmonic share with a long window: only steady tones are lines in there.
+    /// Harmonic share with a long window: only steady tones are lines here.
     pub(crate) const LONG: usize = 13;
     /// How much louder the bin is than three frames before.
     pub(crate) const RISE: usize = 14;
@@ -71,7 +71,7 @@ impl CueRow {
         self.values.len() / self.bins()
     }
 
-    #[expect(clippy::unused_self, reason = "a row's width is the row's to tell")]
+    #[expect(clippy::unused_self, reason = "callers ask a row for its width")]
     pub(crate) fn bins(&self) -> usize {
         MAIN.bins()
     }

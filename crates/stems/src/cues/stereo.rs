@@ -1,8 +1,8 @@
 //! Stereo position of a bin, between left and right.
 //!
 //! C. Avendano, "Frequency-domain source identification and manipulation in stereo mixes", 2003:
-//! voices are mixed to the centre nearly always, so the part common to both channels is a
-//! candidate.
+//! voices are nearly always mixed to the centre, so the part common to both channels may be
+//! one.
 
 use crate::parallel::{CancelCheck, WorkCancelled};
 use crate::plane::{SpectralPlane, running_mean};
@@ -23,11 +23,11 @@ impl StereoImage {
         let frames = amplitude.rows();
         let last = frames.cast_signed() - 1;
         // Neighbouring frames first, then neighbouring bins: the mean of a small square.
-        let smoothed = |t: usize, row: &mut [f32], value: &dyn Fn(usize, usize) -> f32| {
-            let around = (t.cast_signed() - 1..=t.cast_signed() + 1)
+        let smooth = |t: usize, row: &mut [f32], value: &dyn Fn(usize, usize) -> f32| {
+            let frames_around = (t.cast_signed() - 1..=t.cast_signed() + 1)
                 .map(|t| t.clamp(0, last).cast_unsigned());
             let mut sums = vec![0.0; MAIN.bins()];
-            for t in around {
+            for t in frames_around {
                 sums.iter_mut()
                     .enumerate()
                     .for_each(|(k, sum)| *sum += value(t, k));
@@ -41,8 +41,8 @@ impl StereoImage {
         let power = |t: usize, k: usize| amplitude.row(t)[k].powi(2);
         let centre = SpectralPlane::build(frames, MAIN.bins(), stop, |t, row| {
             let mut powers = vec![0.0; MAIN.bins()];
-            smoothed(t, row, &cross);
-            smoothed(t, &mut powers, &power);
+            smooth(t, row, &cross);
+            smooth(t, &mut powers, &power);
             for (cross, power) in row.iter_mut().zip(powers) {
                 *cross = (*cross / (power + EPS)).clamp(-1.0, 1.0);
             }

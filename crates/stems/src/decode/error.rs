@@ -41,10 +41,10 @@ pub enum DecodeError {
     #[error("the file is not WAV, FLAC, MP3, AAC, M4A or Ogg Vorbis audio")]
     UnknownFormat,
     /// A format, or a variety of one, that is not supported.
-    #[error("{what} is not supported; send WAV, FLAC, MP3, AAC-LC, M4A or Ogg Vorbis")]
+    #[error("{content} is not supported; send WAV, FLAC, MP3, AAC-LC, M4A or Ogg Vorbis")]
     Unsupported {
         /// What the file contains: "Opus audio".
-        what: String,
+        content: String,
     },
     /// A known format, but invalid content.
     #[error("the {format} file is damaged: {reason}")]

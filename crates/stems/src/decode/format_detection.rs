@@ -20,10 +20,10 @@ pub(super) fn detect(bytes: &[u8]) -> Result<DetectedFormat<'_>, DecodeError> {
     if let Some(format) = by_magic(body)? {
         return Ok(DetectedFormat { format, body });
     }
-    if let Some((format, at)) = by_frame_headers(body) {
+    if let Some((format, offset)) = by_frame_headers(body) {
         return Ok(DetectedFormat {
             format,
-            body: &body[at..],
+            body: &body[offset..],
         });
     }
     if tagged {
@@ -37,17 +37,17 @@ pub(super) fn detect(bytes: &[u8]) -> Result<DetectedFormat<'_>, DecodeError> {
 }
 
 fn by_magic(body: &[u8]) -> Result<Option<AudioFormat>, DecodeError> {
-    let at = |from: usize, magic: &[u8]| body.get(from..).is_some_and(|b| b.starts_with(magic));
-    let format = if at(0, b"RIFF") && at(8, b"WAVE") {
+    let has_magic = |offset: usize, magic: &[u8]| body.get(offset..).is_some_and(|b| b.starts_with(magic));
+    let format = if has_magic(0, b"RIFF") && has_magic(8, b"WAVE") {
         AudioFormat::Wav
-    } else if at(0, b"fLaC") {
+    } else if has_magic(0, b"fLaC") {
         AudioFormat::Flac
-    } else if at(4, b"ftyp") {
+    } else if has_magic(4, b"ftyp") {
         AudioFormat::M4a
-    } else if at(0, b"OggS") {
+    } else if has_magic(0, b"OggS") {
         ogg_codec(body)?
     } else {
-        const OTHERS: [(usize, &[u8], &str); 9] = [
+        const UNSUPPORTED: [(usize, &[u8], &str); 9] = [
             (0, b"RF64", "64-bit WAV"),
             (0, b"RIFX", "big-endian WAV"),
             (8, b"AIF", "AIFF audio"),
@@ -58,9 +58,9 @@ fn by_magic(body: &[u8]) -> Result<Option<AudioFormat>, DecodeError> {
             (0, b"wvpk", "WavPack audio"),
             (0, b"MAC ", "Monkey's Audio"),
         ];
-        return match OTHERS.iter().find(|(from, magic, _)| at(*from, magic)) {
-            Some((_, _, what)) => Err(DecodeError::Unsupported {
-                what: (*what).to_owned(),
+        return match UNSUPPORTED.iter().find(|(offset, magic, _)| has_magic(*offset, magic)) {
+            Some((_, _, content)) => Err(DecodeError::Unsupported {
+                content: (*content).to_owned(),
             }),
             None => Ok(None),
         };
@@ -72,9 +72,9 @@ fn by_magic(body: &[u8]) -> Result<Option<AudioFormat>, DecodeError> {
 fn ogg_codec(body: &[u8]) -> Result<AudioFormat, DecodeError> {
     let segments = usize::from(body.get(26).copied().unwrap_or(0));
     let packet = body.get(27 + segments..).unwrap_or(&[]);
-    let unsupported = |what: &str| {
+    let unsupported = |content: &str| {
         Err(DecodeError::Unsupported {
-            what: what.to_owned(),
+            content: content.to_owned(),
         })
     };
     match packet {
@@ -89,7 +89,7 @@ fn ogg_codec(body: &[u8]) -> Result<AudioFormat, DecodeError> {
 /// Cuts `ID3v2` tags off the start and an `ID3v1` tag off the end: they contain text and pictures,
 /// and a picture may contain false audio headers.
 fn without_tags(mut bytes: &[u8]) -> &[u8] {
-    // Tags may follow one another, if several programs have put one in front.
+    // Tags may follow one another, if several programs have added one.
     while let Some(header) = bytes.first_chunk::<10>().filter(|h| h.starts_with(b"ID3")) {
         let size = header[6..]
             .iter()
@@ -104,7 +104,7 @@ fn without_tags(mut bytes: &[u8]) -> &[u8] {
 }
 
 /// Junk allowed before a bare stream, as in cut recordings and radio dumps.
-const MAX_RUBBISH: usize = 64 * 1024;
+const MAX_JUNK: usize = 64 * 1024;
 
 /// MP3 and ADTS have no magic number, only frame headers. One at the very start is trusted; a later
 /// one must be followed by a second at the offset it implies.
@@ -112,30 +112,30 @@ fn by_frame_headers(body: &[u8]) -> Option<(AudioFormat, usize)> {
     if let Some((format, _)) = frame_header(body) {
         return Some((format, 0));
     }
-    (1..body.len().min(MAX_RUBBISH)).find_map(|at| {
-        let (format, size) = frame_header(&body[at..])?;
-        let (next, _) = frame_header(body.get(at + size..)?)?;
-        (next == format).then_some((format, at))
+    (1..body.len().min(MAX_JUNK)).find_map(|offset| {
+        let (format, size) = frame_header(&body[offset..])?;
+        let (next, _) = frame_header(body.get(offset + size..)?)?;
+        (next == format).then_some((format, offset))
     })
 }
 
 /// Reads an MPEG or ADTS frame header: the kind and the frame's size in bytes.
-fn frame_header(at: &[u8]) -> Option<(AudioFormat, usize)> {
-    let &[sync, b1, b2, b3, b4, b5, ..] = at else {
+fn frame_header(bytes: &[u8]) -> Option<(AudioFormat, usize)> {
+    let &[sync, b1, b2, b3, b4, b5, ..] = bytes else {
         return None;
     };
     if sync != 0xff || b1 & 0xe0 != 0xe0 {
         return None;
     }
     if b1 & 0xf6 == 0xf0 {
-        let rate_known = (b2 >> 2) & 0x0f < 13;
+        let is_rate_valid = (b2 >> 2) & 0x0f < 13;
         let size = usize::from(b3 & 3) << 11 | usize::from(b4) << 3 | usize::from(b5) >> 5;
-        return (rate_known && size > 7).then_some((AudioFormat::Aac, size));
+        return (is_rate_valid && size > 7).then_some((AudioFormat::Aac, size));
     }
     let (version, layer) = ((b1 >> 3) & 3, (b1 >> 1) & 3);
     let (bitrate, rate) = (usize::from(b2 >> 4), usize::from((b2 >> 2) & 3));
     // Reserved values, other layers, and the free format (0), which hardly exists. The sync mark
-    // alone also occurs at one of 2,048 places in random bytes.
+    // alone also occurs once in 2,048 positions of random bytes.
     if version == 1 || layer != 1 || bitrate == 0 || bitrate == 15 || rate == 3 {
         return None;
     }
@@ -151,8 +151,8 @@ fn frame_header(at: &[u8]) -> Option<(AudioFormat, usize)> {
             2 => 1,
             _ => 2,
         };
-    // A frame has 1,152 samples, or 576 in MPEG-2. This is divided by 8 bits a byte and multiplied
-    // by 1,000 bits a kilobit.
+    // A frame has 1,152 samples, or 576 in MPEG-2. The number below is that, divided by 8 bits per
+    // byte and multiplied by 1,000 bits per kilobit.
     let samples = if mpeg1 { 144_000 } else { 72_000 };
     Some((
         AudioFormat::Mp3,
@@ -195,7 +195,7 @@ mod tests {
         opus.resize(26, 0);
         opus.extend(b"\x01\x13OpusHead");
         assert!(
-            matches!(kind(&opus), Err(DecodeError::Unsupported { what }) if what.contains("Opus"))
+            matches!(kind(&opus), Err(DecodeError::Unsupported { content }) if content.contains("Opus"))
         );
         assert!(matches!(
             kind(b"FORM\0\0\0\0AIFF"),

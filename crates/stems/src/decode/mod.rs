@@ -34,14 +34,14 @@ pub struct DecodedAudio {
 /// Decodes a whole file in memory.
 pub fn decode(bytes: &[u8], limits: &DecodeLimits) -> Result<DecodedAudio, DecodeError> {
     let mut channels: Vec<Vec<f32>> = Vec::new();
-    let mut keep = |packet: &[Vec<f32>]| {
+    let mut append = |packet: &[Vec<f32>]| {
         channels.resize_with(packet.len(), Vec::new);
         for (channel, packet) in channels.iter_mut().zip(packet) {
             channel.extend_from_slice(packet);
         }
         true
     };
-    let (format, totals) = read(stream::in_memory(bytes)?, limits, &mut keep)?;
+    let (format, totals) = read(stream::in_memory(bytes)?, limits, &mut append)?;
     for channel in &mut channels {
         channel.truncate(totals.span.end);
         channel.drain(..totals.span.start);
@@ -67,25 +67,25 @@ pub fn scan(recording: &Recording, limits: &DecodeLimits) -> Result<AudioScan, D
     scan.ok_or(DecodeError::NoAudio)
 }
 
-/// Like [`scan`], while `go_on` returns true; `None` once it returned false.
+/// Like [`scan`], while `should_continue` returns true; `None` once it returned false.
 pub fn scan_while(
     recording: &Recording,
     limits: &DecodeLimits,
-    go_on: &dyn Fn() -> bool,
+    should_continue: &dyn Fn() -> bool,
 ) -> Result<Option<AudioScan>, DecodeError> {
     let (mut channels, mut levels) = (0, LevelSums::default());
-    let mut look = |packet: &[Vec<f32>]| {
+    let mut measure = |packet: &[Vec<f32>]| {
         channels = packet.len();
         levels.add(packet);
-        go_on()
+        should_continue()
     };
-    let found = read(recording.opened()?, limits, &mut look);
+    let result = read(recording.open_media()?, limits, &mut measure);
     // A read that was stopped returns the totals of half a file, or finds it damaged. Both are
     // wrong.
-    if !go_on() {
+    if !should_continue() {
         return Ok(None);
     }
-    let (format, totals) = found?;
+    let (format, totals) = result?;
     let shape = levels.shape(totals.rate, channels, totals.span.len());
     Ok(Some(AudioScan {
         shape,
@@ -94,32 +94,32 @@ pub fn scan_while(
     }))
 }
 
-/// Decodes a file again after [`scan`], and passes its samples to `take` piece by piece, all
-/// channels at a time; `take` ends it by returning false.
+/// Decodes a file again after [`scan`], and passes its samples to `sink` piece by piece, all
+/// channels at a time. If `sink` returns false, decoding stops.
 pub fn replay(
     recording: &Recording,
     limits: &DecodeLimits,
     scan: &AudioScan,
-    take: &mut dyn FnMut(&[Vec<f32>]) -> bool,
+    sink: &mut dyn FnMut(&[Vec<f32>]) -> bool,
 ) -> Result<(), DecodeError> {
-    let mut at = 0;
+    let mut position = 0;
     let mut piece: Vec<Vec<f32>> = Vec::new();
-    let mut cut = |packet: &[Vec<f32>]| {
+    let mut trim = |packet: &[Vec<f32>]| {
         let length = packet.first().map_or(0, Vec::len);
-        let place = |border: usize| border.saturating_sub(at).min(length);
-        let inside = place(scan.span.start)..place(scan.span.end);
-        at += length;
-        if inside.is_empty() {
+        let to_packet = |frame: usize| frame.saturating_sub(position).min(length);
+        let kept = to_packet(scan.span.start)..to_packet(scan.span.end);
+        position += length;
+        if kept.is_empty() {
             return true;
         }
         piece.resize_with(packet.len(), Vec::new);
         for (piece, packet) in piece.iter_mut().zip(packet) {
             piece.clear();
-            piece.extend_from_slice(&packet[inside.clone()]);
+            piece.extend_from_slice(&packet[kept.clone()]);
         }
-        take(&piece)
+        sink(&piece)
     };
-    read(recording.opened()?, limits, &mut cut).map(|_| ())
+    read(recording.open_media()?, limits, &mut trim).map(|_| ())
 }
 
 fn read(
@@ -128,10 +128,10 @@ fn read(
     sink: &mut stream::SampleSink<'_>,
 ) -> Result<(AudioFormat, stream::StreamTotals), DecodeError> {
     let format = opened.format;
-    // The decoders are safe code, but compute with numbers from an untrusted file, so missed cases
-    // become panics by overflow or index checks. A bad upload must not kill a worker, so a panic
-    // counts as an error of the file. Nothing that they touched outlives the call, so asserting
-    // unwind safety is correct.
+    // The decoders are safe code, but compute with numbers from an untrusted file, so a case that
+    // they missed panics in an overflow or index check. A bad upload must not kill a worker, so a
+    // panic counts as an error of the file. Nothing that they touched outlives the call, so
+    // asserting unwind safety is correct.
     let attempt = catch_unwind(AssertUnwindSafe(|| stream::read(opened, limits, sink)));
     let totals = attempt.unwrap_or_else(|_| {
         Err(DecodeError::Damaged {

@@ -1,9 +1,9 @@
 //! Start and end of the sound in an MPEG-4 file.
 //!
-//! AAC encoders put silence in front and behind. The file says how much, in an edit list or in the
-//! comment that iTunes writes, but the demultiplexer does not apply either. This reads just those
-//! few fields, and whether the sound is encrypted; it is not a second demultiplexer, and anything
-//! unexpected means "no trimming known".
+//! AAC encoders put silence before and after the sound. The file says how much, in an edit list or
+//! in the comment that iTunes writes, but the demultiplexer does not apply either. This reads just
+//! those few fields, and whether the sound is encrypted; it is not a second demultiplexer, and
+//! anything unexpected means "no trimming known".
 
 /// The part of the decoded samples that belongs to the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) fn span(file: &[u8], rate: u32) -> Option<SampleSpan> {
     if let Some(span) = itunes_span(moov) {
         return Some(span);
     }
-    // Sound tracks count in samples nearly always; other scales would only give guesses.
+    // Sound tracks nearly always count in samples; other scales would only give guesses.
     if scale != rate {
         return None;
     }
@@ -38,21 +38,21 @@ pub(super) fn span(file: &[u8], rate: u32) -> Option<SampleSpan> {
     // The edit's length counts in the movie's coarse units (often milliseconds) while the media's
     // own duration is exact: they mean the same end if they differ by no more than one unit.
     let unit = u64::from(scale.div_ceil(movie_scale));
-    let edit = u128::from(length) * u128::from(scale) / u128::from(movie_scale);
-    let edit = u64::try_from(edit).ok()?;
-    let whole = duration.saturating_sub(start);
-    let length = match edit {
-        _ if whole > 0 && whole.abs_diff(edit) <= unit => Some(whole),
+    let edit_length = u128::from(length) * u128::from(scale) / u128::from(movie_scale);
+    let edit_length = u64::try_from(edit_length).ok()?;
+    let media_length = duration.saturating_sub(start);
+    let length = match edit_length {
+        _ if media_length > 0 && media_length.abs_diff(edit_length) <= unit => Some(media_length),
         // Files in fragments do not know their length when they begin.
         0 => None,
-        _ => Some(edit),
+        _ => Some(edit_length),
     };
     Some(SampleSpan { start, length })
 }
 
 /// Whether the first sound track is encrypted: bought in a store and tied to an account.
 pub(super) fn is_encrypted(file: &[u8]) -> bool {
-    let locked = |trak| {
+    let track_is_encrypted = |trak| {
         let entry = path(trak, &[*b"mdia", *b"minf", *b"stbl", *b"stsd"])?.get(12..16)?;
         let handler = path(trak, &[*b"mdia", *b"hdlr"])?.get(8..12)?;
         // Apple's FairPlay, and MPEG's Common Encryption.
@@ -61,16 +61,16 @@ pub(super) fn is_encrypted(file: &[u8]) -> bool {
     let tracks = find(file, *b"moov").into_iter().flat_map(boxes);
     tracks
         .filter(|(kind, _)| kind == b"trak")
-        .find_map(|(_, trak)| locked(trak))
+        .find_map(|(_, trak)| track_is_encrypted(trak))
         .unwrap_or(false)
 }
 
 /// The first edit that plays media: its length in movie units and its start in media units.
 fn first_edit(elst: &[u8]) -> Option<(u64, u64)> {
-    let wide = *elst.first()? == 1;
+    let is_64_bit = *elst.first()? == 1;
     let count = u32_at(elst, 4)?.min(8);
     (0..count as usize).find_map(|i| {
-        let (length, start) = if wide {
+        let (length, start) = if is_64_bit {
             (
                 u64_at(elst, 8 + i * 20)?,
                 u64_at(elst, 16 + i * 20)?.cast_signed(),
@@ -87,8 +87,8 @@ fn first_edit(elst: &[u8]) -> Option<(u64, u64)> {
 /// iTunes' comment: hexadecimal words, of which the second is the delay and the fourth the length.
 fn itunes_span(moov: &[u8]) -> Option<SampleSpan> {
     let name = b"iTunSMPB";
-    let at = moov.windows(name.len()).position(|w| w == name)?;
-    let value = &moov[at + name.len()..];
+    let offset = moov.windows(name.len()).position(|w| w == name)?;
+    let value = &moov[offset + name.len()..];
     let data = value.windows(4).take(64).position(|w| w == b"data")?;
     // After the name: four bytes of type and four of language.
     let text = value.get(data + 12..)?;
@@ -138,17 +138,17 @@ pub(super) fn boxes(mut body: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
     })
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
     bytes
-        .get(at..)?
+        .get(offset..)?
         .first_chunk()
         .copied()
         .map(u32::from_be_bytes)
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
     bytes
-        .get(at..)?
+        .get(offset..)?
         .first_chunk()
         .copied()
         .map(u64::from_be_bytes)

@@ -24,19 +24,19 @@ impl Recording {
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let mut bytes = Vec::new();
-        file.by_ref().take(HEAD).read_to_end(&mut bytes)?;
+        file.by_ref().take(HEAD_BYTES).read_to_end(&mut bytes)?;
         let length = file.seek(SeekFrom::End(0))?;
         let mut tail = Vec::new();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAG)))?;
-        file.by_ref().take(TAG).read_to_end(&mut tail)?;
+        file.seek(SeekFrom::Start(length.saturating_sub(TAG_BYTES)))?;
+        file.by_ref().take(TAG_BYTES).read_to_end(&mut tail)?;
         // Only in memory can tags be cut off, so a file that has one does not stay on disk.
-        let bare = |found: &format_detection::DetectedFormat<'_>| {
-            found.body.len() == bytes.len() && !tail.starts_with(b"TAG")
+        let is_untagged = |detected: &format_detection::DetectedFormat<'_>| {
+            detected.body.len() == bytes.len() && !tail.starts_with(b"TAG")
         };
         let format = format_detection::detect(&bytes)
             .ok()
-            .filter(bare)
-            .map(|found| found.format);
+            .filter(is_untagged)
+            .map(|detected| detected.format);
         // The others are small, and are searched for tags and tables.
         if let Some(format @ (AudioFormat::Wav | AudioFormat::Flac | AudioFormat::OggVorbis)) =
             format
@@ -48,18 +48,18 @@ impl Recording {
         Ok(Self(RecordingSource::Memory(bytes)))
     }
 
-    /// Opened at its first byte.
-    pub(super) fn opened(&self) -> Result<OpenAudio<'_>, DecodeError> {
+    /// Opens it at its first byte.
+    pub(super) fn open_media(&self) -> Result<OpenAudio<'_>, DecodeError> {
         match &self.0 {
             RecordingSource::Memory(bytes) => in_memory(bytes),
             RecordingSource::Disk(file, format) => {
-                // The clone shares its position with the original, so only one reader may be at
-                // work at a time.
-                let again = file.try_clone().and_then(|mut file| {
+                // The clone shares its position with the original, so only one reader may be
+                // active at a time.
+                let reopened = file.try_clone().and_then(|mut file| {
                     file.rewind()?;
                     Ok(file)
                 });
-                let media = again.map_err(|error| DecodeError::Damaged {
+                let media = reopened.map_err(|error| DecodeError::Damaged {
                     format: *format,
                     reason: error.to_string(),
                 })?;
@@ -80,7 +80,7 @@ impl From<Vec<u8>> for Recording {
 }
 
 /// Enough to detect the kind.
-const HEAD: u64 = 64 * 1024;
+const HEAD_BYTES: u64 = 64 * 1024;
 
 /// The size of a tag after the sound.
-const TAG: u64 = 128;
+const TAG_BYTES: u64 = 128;

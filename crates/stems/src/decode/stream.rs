@@ -1,4 +1,5 @@
-//! The stream decoder: packets of one sound track to planar samples, every limit checked as samples arrive.
+//! The stream decoder: packets of one sound track to planar samples. It checks every limit as
+//! samples arrive.
 
 use symphonia::core::audio::GenericAudioBufferRef;
 use symphonia::core::codecs::CodecParameters;
@@ -36,11 +37,11 @@ pub(super) struct OpenAudio<'a> {
 
 /// A file held in memory, opened.
 pub(super) fn in_memory(bytes: &[u8]) -> Result<OpenAudio<'_>, DecodeError> {
-    let found = format_detection::detect(bytes)?;
+    let detected = format_detection::detect(bytes)?;
     Ok(OpenAudio {
-        format: found.format,
-        media: Box::new(std::io::Cursor::new(found.body)),
-        mp4: (found.format == AudioFormat::M4a).then_some(found.body),
+        format: detected.format,
+        media: Box::new(std::io::Cursor::new(detected.body)),
+        mp4: (detected.format == AudioFormat::M4a).then_some(detected.body),
     })
 }
 
@@ -54,7 +55,7 @@ pub(super) fn read(
     // Checked first: the reader would only report a codec that it does not know.
     if mp4.is_some_and(mp4::is_encrypted) {
         return Err(DecodeError::Unsupported {
-            what: "encrypted audio".to_owned(),
+            content: "encrypted audio".to_owned(),
         });
     }
     let media = stripped_media::strip(format, media, mp4)?;
@@ -65,7 +66,7 @@ pub(super) fn read(
         .ok_or(DecodeError::NoAudio)?;
     let (id, mut decoder) = (track.id, decoder(format, track)?);
     let announced = (format == AudioFormat::Mp3).then(|| AnnouncedLength::from_track(track));
-    let mut sound = SampleCollector::new(limits, sink);
+    let mut samples = SampleCollector::new(limits, sink);
     let mut packets = PacketCounts::default();
     loop {
         let mut next = reader.next_packet();
@@ -79,7 +80,7 @@ pub(super) fn read(
                 Ok(buffer) if buffer.frames() > 0 => {
                     packets.good += 1;
                     packets.bad_run = 0;
-                    sound.append(&buffer)?;
+                    samples.append(&buffer)?;
                 }
                 // Encoder delay removed all of this packet's samples; that is normal.
                 Ok(_) if packet.trim_start.get() > 0 || packet.trim_end.get() > 0 => {}
@@ -90,27 +91,27 @@ pub(super) fn read(
             // Only a second recording after the first requires this; half of a file is not
             // returned.
             Err(Error::ResetRequired) => {
-                let what = "an Ogg file of several recordings in a row".to_owned();
-                return Err(DecodeError::Unsupported { what });
+                let content = "an Ogg file of several recordings in a row".to_owned();
+                return Err(DecodeError::Unsupported { content });
             }
             Err(e) => {
                 packets.set_fault(e);
                 break;
             }
         }
-        if packets.hopeless() || sound.stopped_by_sink {
+        if packets.is_hopeless() || samples.stopped_by_sink {
             break;
         }
     }
-    packets.judge(format, sound.frames)?;
+    packets.check(format, samples.frames)?;
     let span = match (mp4, announced) {
-        (Some(file), _) => mp4::span(file, sound.rate),
-        (None, Some(announced)) => announced.span(sound.frames as u64),
+        (Some(file), _) => mp4::span(file, samples.rate),
+        (None, Some(announced)) => announced.span(samples.frames as u64),
         (None, None) => None,
     };
     Ok(StreamTotals {
-        rate: sound.rate,
-        span: recording_span(sound.frames, span),
+        rate: samples.rate,
+        span: recording_span(samples.frames, span),
     })
 }
 
@@ -134,8 +135,8 @@ impl AnnouncedLength {
     /// The part with the recording of `frames` samples, after the encoder's delay.
     fn span(&self, frames: u64) -> Option<mp4::SampleSpan> {
         let length = self.length?;
-        let behind = frames.saturating_sub(length);
-        (behind <= self.padding).then_some(mp4::SampleSpan {
+        let excess = frames.saturating_sub(length);
+        (excess <= self.padding).then_some(mp4::SampleSpan {
             start: 0,
             length: Some(length),
         })
@@ -170,7 +171,7 @@ fn decoder(format: AudioFormat, track: &Track) -> Result<Box<dyn AudioDecoder>, 
 fn decode_error(format: AudioFormat, error: &Error) -> DecodeError {
     match error {
         Error::Unsupported(_) => DecodeError::Unsupported {
-            what: format!("this kind of {format} file"),
+            content: format!("this kind of {format} file"),
         },
         Error::IoError(_) => damaged(format, "it ends too early"),
         Error::DecodeError(reason) | Error::LimitError(reason) => damaged(format, reason),
@@ -193,7 +194,7 @@ struct PacketCounts {
     bad: usize,
     bad_run: usize,
     empty: usize,
-    others: usize,
+    other_tracks: usize,
     fault: Option<Error>,
 }
 
@@ -210,19 +211,19 @@ impl PacketCounts {
 
     /// Packets of other tracks cost time for nothing, so their number is limited too.
     fn count_skipped(&mut self) -> Result<(), DecodeError> {
-        self.others += 1;
-        if self.others > MAX_OTHER_PACKETS {
+        self.other_tracks += 1;
+        if self.other_tracks > MAX_OTHER_PACKETS {
             return Err(DecodeError::NoAudio);
         }
         Ok(())
     }
 
     /// Tables in a small file can announce billions of empty packets.
-    fn hopeless(&self) -> bool {
+    fn is_hopeless(&self) -> bool {
         self.bad_run > MAX_BAD_RUN || self.empty > MAX_EMPTY
     }
 
-    fn judge(self, format: AudioFormat, frames: usize) -> Result<(), DecodeError> {
+    fn check(self, format: AudioFormat, frames: usize) -> Result<(), DecodeError> {
         // Four bad packets at the ends of a stream that was cut out of a longer one, and one in
         // five in between.
         let too_many = self.bad > 4 + self.good / 4;
@@ -278,8 +279,8 @@ impl<'a, 'b> SampleCollector<'a, 'b> {
             self.start(rate, count)?;
         }
         if rate != self.rate || count != self.channels {
-            let what = "a sample rate or channel count that changes on the way".to_owned();
-            return Err(DecodeError::Unsupported { what });
+            let content = "a sample rate or channel count that changes on the way".to_owned();
+            return Err(DecodeError::Unsupported { content });
         }
         let frames = self.frames + buffer.frames();
         // Both limits are checked before the samples are copied, and nothing is ever reserved by a
@@ -321,7 +322,7 @@ impl<'a, 'b> SampleCollector<'a, 'b> {
         }
         if !(MIN_RATE..=self.limits.max_rate).contains(&rate) {
             return Err(DecodeError::Unsupported {
-                what: format!("a sample rate of {rate} Hz"),
+                content: format!("a sample rate of {rate} Hz"),
             });
         }
         self.rate = rate;

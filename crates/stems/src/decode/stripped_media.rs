@@ -35,9 +35,9 @@ pub(super) fn strip<'a>(
         AudioFormat::Flac => flac(media.as_mut()),
         AudioFormat::OggVorbis => ogg(media.as_mut()).map(|()| None),
         AudioFormat::M4a => {
-            let mut left = MAX_BOXES;
-            let few = mp4.is_none_or(|file| count_boxes(file, 0, &mut left));
-            return if few {
+            let mut remaining = MAX_BOXES;
+            let within_limit = mp4.is_none_or(|file| count_boxes(file, 0, &mut remaining));
+            return if within_limit {
                 Ok(media)
             } else {
                 Err(damaged(TOO_MANY))
@@ -84,9 +84,9 @@ fn wav(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
                 if announced != u32::MAX {
                     // The length must match the rest, otherwise the reader expects chunks after the
                     // end.
-                    let kept = u64::from(announced).saturating_sub(skipped);
-                    let kept = u32::try_from(kept).unwrap_or(u32::MAX);
-                    head[4..8].copy_from_slice(&kept.to_le_bytes());
+                    let length = u64::from(announced).saturating_sub(skipped);
+                    let length = u32::try_from(length).unwrap_or(u32::MAX);
+                    head[4..8].copy_from_slice(&length.to_le_bytes());
                 }
                 head.extend(header);
                 return Ok(Some(head));
@@ -97,9 +97,9 @@ fn wav(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
                     return Err(invalid("its format takes too many bytes"));
                 }
                 head.extend(header);
-                let from = head.len();
-                head.resize(from + size, 0);
-                media.read_exact(&mut head[from..])?;
+                let start = head.len();
+                head.resize(start + size, 0);
+                media.read_exact(&mut head[start..])?;
             }
             _ => {
                 skipped += 8 + padded;
@@ -123,7 +123,7 @@ fn flac(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
         let (is_last, kind) = (header[0] >= 0x80, header[0] & 0x7f);
         if kind == 0 {
             if head.is_some() || size as usize != STREAM_INFO {
-                return Err(invalid("it tells of more than one stream"));
+                return Err(invalid("it describes more than one stream"));
             }
             let mut info = vec![0; mark.len() + header.len() + STREAM_INFO];
             media.read_exact(&mut info[8..])?;
@@ -138,7 +138,7 @@ fn flac(media: &mut dyn MediaSource) -> io::Result<Option<Vec<u8>>> {
         if is_last {
             return head
                 .map(Some)
-                .ok_or(invalid("it does not tell of its stream"));
+                .ok_or(invalid("it does not describe its stream"));
         }
     }
     Err(invalid(TOO_MANY))
@@ -182,19 +182,19 @@ fn skip(media: &mut dyn MediaSource, bytes: u64) -> io::Result<()> {
     media.seek(SeekFrom::Current(bytes)).map(|_| ())
 }
 
-/// Whether there are at most `left` boxes, including nested ones.
-fn count_boxes(body: &[u8], depth: usize, left: &mut usize) -> bool {
-    /// Real containers are not deeper.
-    const DEEPEST: usize = 12;
+/// Whether there are at most `remaining` boxes, including nested ones.
+fn count_boxes(body: &[u8], depth: usize, remaining: &mut usize) -> bool {
+    /// Real containers are not nested deeper.
+    const MAX_DEPTH: usize = 12;
     const CONTAINERS: [&[u8; 4]; 14] = [
         b"moov", b"trak", b"mdia", b"minf", b"stbl", b"udta", b"ilst", b"edts", b"dinf", b"mvex",
         b"moof", b"traf", b"meta", b"----",
     ];
     for (kind, contents) in super::mp4::boxes(body) {
-        let Some(fewer) = left.checked_sub(1) else {
+        let Some(rest) = remaining.checked_sub(1) else {
             return false;
         };
-        *left = fewer;
+        *remaining = rest;
         // A list of tags has a box for each, with any name.
         let is_container = CONTAINERS.contains(&&kind) || kind[0] == 0xa9;
         // Some programs write a version in `meta`, some do not.
@@ -202,7 +202,7 @@ fn count_boxes(body: &[u8], depth: usize, left: &mut usize) -> bool {
             [0, 0, 0, 0, inner @ ..] if &kind == b"meta" => inner,
             contents => contents,
         };
-        if is_container && depth < DEEPEST && !count_boxes(contents, depth + 1, left) {
+        if is_container && depth < MAX_DEPTH && !count_boxes(contents, depth + 1, remaining) {
             return false;
         }
     }
@@ -215,7 +215,7 @@ struct StrippedMedia<'a> {
     rest: Box<dyn MediaSource + 'a>,
     /// Offset of the rest in the file.
     start: u64,
-    at: u64,
+    position: u64,
 }
 
 impl<'a> StrippedMedia<'a> {
@@ -224,19 +224,19 @@ impl<'a> StrippedMedia<'a> {
             head,
             rest,
             start,
-            at: 0,
+            position: 0,
         }
     }
 }
 
 impl Read for StrippedMedia<'_> {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let from = usize::try_from(self.at).unwrap_or(usize::MAX);
-        let read = match self.head.get(from..) {
-            Some(mut head) if !head.is_empty() => head.read(to)?,
-            _ => self.rest.read(to)?,
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let offset = usize::try_from(self.position).unwrap_or(usize::MAX);
+        let read = match self.head.get(offset..) {
+            Some(mut head) if !head.is_empty() => head.read(buffer)?,
+            _ => self.rest.read(buffer)?,
         };
-        self.at += read as u64;
+        self.position += read as u64;
         Ok(read)
     }
 }
@@ -246,18 +246,18 @@ impl Seek for StrippedMedia<'_> {
         let head = self.head.len() as u64;
         let target = match to {
             SeekFrom::Start(at) => Some(at),
-            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::Current(by) => self.position.checked_add_signed(by),
             SeekFrom::End(by) => {
                 let end = self.rest.seek(SeekFrom::End(0))?;
                 (end.saturating_sub(self.start) + head).checked_add_signed(by)
             }
         };
-        self.at = target.ok_or(io::ErrorKind::InvalidInput)?;
-        // The rest moves even if the place is in the head: reading on from there must find its
-        // start.
-        let behind = self.at.saturating_sub(head);
-        self.rest.seek(SeekFrom::Start(self.start + behind))?;
-        Ok(self.at)
+        self.position = target.ok_or(io::ErrorKind::InvalidInput)?;
+        // The rest is moved even if the position is in the head, so that reading on from there
+        // finds its start.
+        let rest_offset = self.position.saturating_sub(head);
+        self.rest.seek(SeekFrom::Start(self.start + rest_offset))?;
+        Ok(self.position)
     }
 }
 
@@ -267,8 +267,8 @@ impl MediaSource for StrippedMedia<'_> {
     }
 
     fn byte_len(&self) -> Option<u64> {
-        let behind = self.rest.byte_len()?.saturating_sub(self.start);
-        Some(behind + self.head.len() as u64)
+        let rest_length = self.rest.byte_len()?.saturating_sub(self.start);
+        Some(rest_length + self.head.len() as u64)
     }
 }
 
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_sound_is_stepped_over() {
+    fn what_is_not_sound_is_skipped() {
         let read = |bytes: &[u8]| decode(bytes, &DecodeLimits::default()).unwrap().audio;
         assert_eq!(read(&with_chunks(0)), tone());
         assert_eq!(read(&with_chunks(900)), tone());
@@ -353,19 +353,19 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_file_is_read_from_any_place() {
+    fn a_stripped_file_is_read_from_any_position() {
         let rest = Box::new(Cursor::new(b"skipped-then-this".to_vec()));
-        let mut bare = StrippedMedia::new(b"head-".to_vec(), rest, 13);
-        let mut all = String::new();
-        bare.seek(SeekFrom::Start(0)).unwrap();
-        bare.read_to_string(&mut all).unwrap();
-        assert_eq!((all.as_str(), bare.byte_len()), ("head-this", Some(9)));
-        for (at, left) in [(3, "d-this"), (5, "this"), (7, "is")] {
-            bare.seek(SeekFrom::Start(at)).unwrap();
-            all.clear();
-            bare.read_to_string(&mut all).unwrap();
-            assert_eq!(all, left);
+        let mut stripped = StrippedMedia::new(b"head-".to_vec(), rest, 13);
+        let mut text = String::new();
+        stripped.seek(SeekFrom::Start(0)).unwrap();
+        stripped.read_to_string(&mut text).unwrap();
+        assert_eq!((text.as_str(), stripped.byte_len()), ("head-this", Some(9)));
+        for (position, expected) in [(3, "d-this"), (5, "this"), (7, "is")] {
+            stripped.seek(SeekFrom::Start(position)).unwrap();
+            text.clear();
+            stripped.read_to_string(&mut text).unwrap();
+            assert_eq!(text, expected);
         }
-        assert_eq!(bare.seek(SeekFrom::End(-2)).unwrap(), 7);
+        assert_eq!(stripped.seek(SeekFrom::End(-2)).unwrap(), 7);
     }
 }

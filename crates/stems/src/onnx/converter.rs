@@ -14,7 +14,7 @@ pub(super) struct RateConverter {
     /// Output samples to skip: the filter's delay.
     skip: usize,
     /// Output samples still to come.
-    left: usize,
+    remaining: usize,
 }
 
 impl RateConverter {
@@ -26,52 +26,52 @@ impl RateConverter {
             skip: inner.as_ref().map_or(0, Resampler::output_delay),
             inner,
             pending: Vec::new(),
-            left: frames,
+            remaining: frames,
         }
     }
 
     /// Adds samples and appends finished output to `out`.
     pub(super) fn push(&mut self, samples: &[f32], out: &mut Vec<f32>) {
         let Some(chunk) = self.inner.as_ref().map(Resampler::input_frames_next) else {
-            return self.give(samples, out);
+            return self.emit(samples, out);
         };
-        // The converter takes only whole chunks, so a rest waits for the next call.
+        // The converter takes only whole chunks, so the rest waits for the next call.
         self.pending.extend_from_slice(samples);
-        let mut at = 0;
-        while self.pending.len() - at >= chunk {
-            let made = self.inner.as_mut().and_then(|inner| {
-                let piece = &self.pending[at..at + chunk];
+        let mut consumed = 0;
+        while self.pending.len() - consumed >= chunk {
+            let converted = self.inner.as_mut().and_then(|inner| {
+                let piece = &self.pending[consumed..consumed + chunk];
                 let input = InterleavedSlice::new(piece, 1, chunk).ok()?;
                 Some(inner.process(&input, None).ok()?.take_data())
             });
-            at += chunk;
-            self.give(&made.unwrap_or_default(), out);
+            consumed += chunk;
+            self.emit(&converted.unwrap_or_default(), out);
         }
-        self.pending.drain(..at);
+        self.pending.drain(..consumed);
     }
 
     /// Returns the rest, as if silence followed.
     pub(super) fn finish(&mut self, out: &mut Vec<f32>) {
         let chunk = self.inner.as_ref().map(Resampler::input_frames_next);
-        let silence = vec![0.0; chunk.unwrap_or(self.left)];
-        while self.left > 0 {
-            let before = (self.left, self.skip);
+        let silence = vec![0.0; chunk.unwrap_or(self.remaining)];
+        while self.remaining > 0 {
+            let before = (self.remaining, self.skip);
             self.push(&silence, out);
-            if before == (self.left, self.skip) {
+            if before == (self.remaining, self.skip) {
                 // INVARIANT: a whole piece produces output; otherwise an error would be an endless
                 // loop.
-                out.resize(out.len() + self.left, 0.0);
-                self.left = 0;
+                out.resize(out.len() + self.remaining, 0.0);
+                self.remaining = 0;
             }
         }
     }
 
-    fn give(&mut self, made: &[f32], out: &mut Vec<f32>) {
-        let skipped = self.skip.min(made.len());
+    fn emit(&mut self, converted: &[f32], out: &mut Vec<f32>) {
+        let skipped = self.skip.min(converted.len());
         self.skip -= skipped;
-        let made = &made[skipped..];
-        out.extend_from_slice(&made[..self.left.min(made.len())]);
-        self.left -= self.left.min(made.len());
+        let converted = &converted[skipped..];
+        out.extend_from_slice(&converted[..self.remaining.min(converted.len())]);
+        self.remaining -= self.remaining.min(converted.len());
     }
 }
 
@@ -92,12 +92,12 @@ mod tests {
             let sound: Vec<f32> = (0..30_011).map(|i| (i as f32 * 0.1).sin()).collect();
             let frames = sound.len() * to as usize / from as usize + 1;
             let mut converter = RateConverter::new(from, to, frames);
-            let mut made = Vec::new();
+            let mut converted = Vec::new();
             for piece in sound.chunks(777) {
-                converter.push(piece, &mut made);
+                converter.push(piece, &mut converted);
             }
-            converter.finish(&mut made);
-            assert_eq!(made, resample(&sound, from, to, frames), "{from} to {to}");
+            converter.finish(&mut converted);
+            assert_eq!(converted, resample(&sound, from, to, frames), "{from} to {to}");
         }
     }
 }

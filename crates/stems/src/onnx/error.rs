@@ -24,8 +24,8 @@ pub enum ModelError {
     },
     /// There is no ONNX Runtime library. The message may contain its path.
     #[error(
-        "the ONNX runtime library cannot be loaded: {0}; install onnxruntime 1.17 or newer and let \
-         ORT_DYLIB_PATH name its libonnxruntime.so"
+        "the ONNX runtime library cannot be loaded: {0}; install onnxruntime 1.17 or newer and set \
+         ORT_DYLIB_PATH to its libonnxruntime.so"
     )]
     NoRuntime(String),
 }

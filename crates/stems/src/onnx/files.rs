@@ -23,23 +23,23 @@ pub(super) fn read_text(folder: &Path, file: &str, limit: u64) -> Result<String,
 
 /// Reads a regular file that lies in the folder, even through links.
 fn read_at_most(folder: &Path, file: &str, limit: u64) -> Result<Vec<u8>, ModelError> {
-    let failed = |e: std::io::Error| ModelError::file(file, e);
+    let io_error = |e: std::io::Error| ModelError::file(file, e);
     // Links are followed before the check: a link out of the folder would pass a check of its name.
-    let inside = fs::canonicalize(folder).map_err(failed)?;
-    let path = fs::canonicalize(folder.join(file)).map_err(failed)?;
-    if !path.starts_with(&inside) {
+    let root = fs::canonicalize(folder).map_err(io_error)?;
+    let path = fs::canonicalize(folder.join(file)).map_err(io_error)?;
+    if !path.starts_with(&root) {
         return Err(ModelError::file(file, "leads out of the models folder"));
     }
-    if !fs::metadata(&path).map_err(failed)?.is_file() {
+    if !fs::metadata(&path).map_err(io_error)?.is_file() {
         return Err(ModelError::file(file, "is no regular file"));
     }
     let mut bytes = Vec::new();
-    let opened = File::open(&path).map_err(failed)?;
-    opened
+    let handle = File::open(&path).map_err(io_error)?;
+    handle
         // One byte more than allowed shows that a file is too large, even if it grows meanwhile.
         .take(limit + 1)
         .read_to_end(&mut bytes)
-        .map_err(failed)?;
+        .map_err(io_error)?;
     if bytes.len() as u64 > limit {
         return Err(ModelError::file(
             file,

@@ -1,4 +1,5 @@
-//! The models folder: which models its files make, found again cheaply when files change.
+//! The models folder: which models its files make up, and a cheap way to find them again after
+//! changes.
 //!
 //! A model is a `NAME.toml` with the graphs that it names, or a lone `NAME.onnx` that UVR's table
 //! knows. One that cannot be used is reported separately and hides no other.
@@ -82,15 +83,15 @@ impl ModelFolder {
             Err(error) => return vec![Err(refused(".", error))],
         };
         let table = self.table(&files);
-        let manifests = files.iter().filter(|file| ends(file, "toml"));
+        let manifests = files.iter().filter(|file| has_extension(file, "toml"));
         let manifests: BTreeMap<&str, Result<ModelManifest, ModelError>> = manifests
             .map(|file| (&file[..], read_manifest(&self.path, file)))
             .collect();
-        let claimed = claimed(&manifests);
-        let mut known = BTreeMap::new();
+        let claimed = graphs_in_manifests(&manifests);
+        let mut cached = BTreeMap::new();
         for file in &files {
-            let beside = file.strip_suffix(".onnx");
-            let outcome = match (manifests.get(&file[..]), beside) {
+            let lone_name = file.strip_suffix(".onnx");
+            let outcome = match (manifests.get(&file[..]), lone_name) {
                 (Some(manifest), _) => self.load(file, manifest.clone(), &[]),
                 (None, Some(name)) => {
                     // A graph with a manifest belongs to it, even if that is broken. UVR's table
@@ -102,44 +103,44 @@ impl ModelFolder {
                 }
                 (None, None) => continue,
             };
-            known.insert(file.clone(), outcome);
+            cached.insert(file.clone(), outcome);
         }
-        self.cached_models = known;
+        self.cached_models = cached;
         self.model_outcomes()
     }
 
-    /// The outcomes in order; of two models of one name the second cannot be used.
+    /// The outcomes in order; of two models with one name the second cannot be used.
     fn model_outcomes(&self) -> Vec<Result<Arc<SeparationModel>, RefusedModel>> {
         let mut names: BTreeMap<&str, &str> = BTreeMap::new();
-        let mut answers = Vec::new();
-        for (file, known) in &self.cached_models {
-            let model = match &known.outcome {
+        let mut outcomes = Vec::new();
+        for (file, cached) in &self.cached_models {
+            let model = match &cached.outcome {
                 Ok(model) => model,
                 Err(error) => {
-                    answers.push(Err(refused(file, error.clone())));
+                    outcomes.push(Err(refused(file, error.clone())));
                     continue;
                 }
             };
             if let Some(first) = names.get(model.name()) {
-                let reason = format!("{} is what {first} is called already", model.name());
-                answers.push(Err(refused(file, ModelError::field("name", reason))));
+                let reason = format!("{} is already the name of {first}", model.name());
+                outcomes.push(Err(refused(file, ModelError::field("name", reason))));
             } else {
                 names.insert(model.name(), file);
-                answers.push(Ok(Arc::clone(model)));
+                outcomes.push(Ok(Arc::clone(model)));
             }
         }
-        answers
+        outcomes
     }
 
     /// Names of all manifests, graphs and tables.
     fn files(&self) -> Result<BTreeSet<String>, ModelError> {
         let entries = fs::read_dir(&self.path).map_err(|e| ModelError::file("the folder", e))?;
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let ours = |name: &String| {
-            let hidden = name.starts_with('.');
-            !hidden && (ends(name, "toml") || ends(name, "onnx") || name == uvr::TABLE_FILE)
+        let is_model_file = |name: &String| {
+            let is_hidden = name.starts_with('.');
+            !is_hidden && (has_extension(name, "toml") || has_extension(name, "onnx") || name == uvr::TABLE_FILE)
         };
-        let files: BTreeSet<String> = names.filter(ours).collect();
+        let files: BTreeSet<String> = names.filter(is_model_file).collect();
         if files.len() > MAX_FILES {
             let reason = format!(
                 "{} manifests and graphs are too many, at most {MAX_FILES}",
@@ -158,8 +159,8 @@ impl ModelFolder {
     }
 
     fn load_lone(&self, file: &str, table: Option<&Result<UvrTable, ModelError>>) -> CachedModel {
-        if let Some(old) = self.unchanged(file, &[file, uvr::TABLE_FILE]) {
-            return old;
+        if let Some(cached) = self.unchanged(file, &[file, uvr::TABLE_FILE]) {
+            return cached;
         }
         let manifest = match table {
             None => {
@@ -179,16 +180,16 @@ impl ModelFolder {
         &self,
         file: &str,
         manifest: Result<ModelManifest, ModelError>,
-        more: &[&str],
+        extra_files: &[&str],
     ) -> CachedModel {
         let mut files: Vec<&str> = vec![file];
         if let Ok(manifest) = &manifest {
             files.extend(manifest.files().iter().map(|graph| &graph.file[..]));
         }
-        files.extend(more);
+        files.extend(extra_files);
         files.dedup();
-        if let Some(old) = self.unchanged(file, &files) {
-            return old;
+        if let Some(cached) = self.unchanged(file, &files) {
+            return cached;
         }
         let load = |manifest: ModelManifest| {
             if self
@@ -209,23 +210,23 @@ impl ModelFolder {
     }
 
     fn unchanged(&self, name: &str, files: &[&str]) -> Option<CachedModel> {
-        let old = self.cached_models.get(name)?;
+        let cached = self.cached_models.get(name)?;
         // The runtime may have been installed since.
-        let retry = matches!(old.outcome, Err(ModelError::NoRuntime(_)));
-        (!retry && old.files == self.stamps(files)).then(|| CachedModel {
-            files: old.files.clone(),
-            outcome: old.outcome.clone(),
+        let retry = matches!(cached.outcome, Err(ModelError::NoRuntime(_)));
+        (!retry && cached.files == self.stamps(files)).then(|| CachedModel {
+            files: cached.files.clone(),
+            outcome: cached.outcome.clone(),
         })
     }
 
     fn stamps(&self, files: &[&str]) -> Vec<FileStamp> {
         let stamp = |file: &&str| {
-            let found = fs::metadata(self.path.join(file)).ok();
+            let metadata = fs::metadata(self.path.join(file)).ok();
             FileStamp {
                 file: (*file).to_owned(),
                 // A missing file has a stamp too, so that its arrival counts as a change.
-                length: found.as_ref().map_or(u64::MAX, fs::Metadata::len),
-                modified: found.and_then(|found| found.modified().ok()),
+                length: metadata.as_ref().map_or(u64::MAX, fs::Metadata::len),
+                modified: metadata.and_then(|metadata| metadata.modified().ok()),
             }
         };
         files.iter().map(stamp).collect()
@@ -233,19 +234,19 @@ impl ModelFolder {
 }
 
 /// The graphs that some manifest names.
-fn claimed(manifests: &BTreeMap<&str, Result<ModelManifest, ModelError>>) -> BTreeSet<String> {
-    let fine = manifests
+fn graphs_in_manifests(manifests: &BTreeMap<&str, Result<ModelManifest, ModelError>>) -> BTreeSet<String> {
+    let valid = manifests
         .values()
         .filter_map(|manifest| manifest.as_ref().ok());
-    fine.flat_map(|manifest| manifest.files().into_iter().map(|graph| graph.file.clone()))
+    valid.flat_map(|manifest| manifest.files().into_iter().map(|graph| graph.file.clone()))
         .collect()
 }
 
-/// Whether a file's name has this ending, as it is written.
-fn ends(file: &str, ending: &str) -> bool {
+/// Whether a file's name has this extension; case matters.
+fn has_extension(file: &str, expected: &str) -> bool {
     Path::new(file)
         .extension()
-        .is_some_and(|found| found == ending)
+        .is_some_and(|extension| extension == expected)
 }
 
 fn refused(file: &str, error: ModelError) -> RefusedModel {

@@ -20,16 +20,16 @@ pub(super) enum StemFormula {
 impl StemFormulas {
     /// For a model that makes these estimates, in this order.
     pub(super) fn new(estimates: Vec<Stem>) -> Self {
-        let remainder = |stem: &Stem| matches!(stem, Stem::Other | Stem::Instrumental);
-        let mut told_apart: Vec<Stem> = estimates
+        let is_remainder = |stem: &Stem| matches!(stem, Stem::Other | Stem::Instrumental);
+        let mut separable_stems: Vec<Stem> = estimates
             .iter()
             .copied()
-            .filter(|s| !remainder(s))
+            .filter(|s| !is_remainder(s))
             .collect();
-        if told_apart.is_empty() {
+        if separable_stems.is_empty() {
             // A lone instrumental also gives the vocals, as the remainder.
             let instrumental = estimates.contains(&Stem::Instrumental);
-            told_apart = vec![if instrumental {
+            separable_stems = vec![if instrumental {
                 Stem::Vocals
             } else {
                 Stem::Other
@@ -37,7 +37,7 @@ impl StemFormulas {
         }
         let mut formulas = Self {
             estimates,
-            separable: told_apart,
+            separable: separable_stems,
             offered: Vec::new(),
         };
         let offered = Stem::ALL
@@ -48,26 +48,26 @@ impl StemFormulas {
     }
 
     pub(super) fn formula(&self, stem: Stem) -> Option<StemFormula> {
-        let place = |stem| self.estimates.iter().position(|s| *s == stem);
-        let is_rest = |stem: Stem| matches!(stem, Stem::Other | Stem::Instrumental);
-        let only_rests = self.estimates.iter().all(|s| is_rest(*s));
+        let index_of = |stem| self.estimates.iter().position(|s| *s == stem);
+        let is_remainder = |stem: Stem| matches!(stem, Stem::Other | Stem::Instrumental);
+        let only_remainders = self.estimates.iter().all(|s| is_remainder(*s));
         match stem {
-            Stem::Vocals if only_rests => {
-                place(Stem::Instrumental).map(|i| StemFormula::Without(vec![i]))
+            Stem::Vocals if only_remainders => {
+                index_of(Stem::Instrumental).map(|i| StemFormula::Without(vec![i]))
             }
-            Stem::Instrumental if only_rests => place(stem).map(StemFormula::Estimate),
-            Stem::Instrumental => place(Stem::Vocals).map(|i| StemFormula::Without(vec![i])),
+            Stem::Instrumental if only_remainders => index_of(stem).map(StemFormula::Estimate),
+            Stem::Instrumental => index_of(Stem::Vocals).map(|i| StemFormula::Without(vec![i])),
             // A graph's own `other` is not used: only as a remainder does it make the stems sum to
             // the mix.
-            Stem::Other if !only_rests => {
-                let all = (0..self.estimates.len()).filter(|i| !is_rest(self.estimates[*i]));
-                Some(StemFormula::Without(all.collect()))
+            Stem::Other if !only_remainders => {
+                let subtracted = (0..self.estimates.len()).filter(|i| !is_remainder(self.estimates[*i]));
+                Some(StemFormula::Without(subtracted.collect()))
             }
             // Whatever is not vocals.
-            Stem::Other => place(Stem::Instrumental)
-                .or(place(stem))
+            Stem::Other => index_of(Stem::Instrumental)
+                .or(index_of(stem))
                 .map(StemFormula::Estimate),
-            _ => place(stem).map(StemFormula::Estimate),
+            _ => index_of(stem).map(StemFormula::Estimate),
         }
     }
 }
@@ -79,18 +79,18 @@ mod tests {
     #[test]
     fn remainders_follow_from_estimates() {
         use Stem::{Bass, Drums, Guitar, Instrumental, Other, Vocals};
-        let of = |stems: &[Stem]| StemFormulas::new(stems.to_vec());
-        let one = of(&[Vocals]);
+        let formulas = |stems: &[Stem]| StemFormulas::new(stems.to_vec());
+        let vocals = formulas(&[Vocals]);
         assert_eq!(
-            (&one.separable[..], &one.offered[..]),
+            (&vocals.separable[..], &vocals.offered[..]),
             (&[Vocals][..], &[Vocals, Other, Instrumental][..])
         );
-        let rest = of(&[Instrumental]);
-        assert_eq!(rest.separable, [Vocals]);
-        assert_eq!(rest.offered, one.offered);
-        assert_eq!(rest.formula(Vocals), Some(StemFormula::Without(vec![0])));
-        assert_eq!(rest.formula(Other), Some(StemFormula::Estimate(0)));
-        let four = of(&[Drums, Bass, Other, Vocals]);
+        let instrumental = formulas(&[Instrumental]);
+        assert_eq!(instrumental.separable, [Vocals]);
+        assert_eq!(instrumental.offered, vocals.offered);
+        assert_eq!(instrumental.formula(Vocals), Some(StemFormula::Without(vec![0])));
+        assert_eq!(instrumental.formula(Other), Some(StemFormula::Estimate(0)));
+        let four = formulas(&[Drums, Bass, Other, Vocals]);
         assert_eq!(four.separable, [Drums, Bass, Vocals]);
         assert_eq!(
             four.formula(Other),
@@ -101,7 +101,7 @@ mod tests {
             Some(StemFormula::Without(vec![3]))
         );
         assert_eq!(four.formula(Guitar), None);
-        assert_eq!(of(&[Drums]).offered, [Drums, Other]);
-        assert_eq!(of(&[Other]).offered, [Other]);
+        assert_eq!(formulas(&[Drums]).offered, [Drums, Other]);
+        assert_eq!(formulas(&[Other]).offered, [Other]);
     }
 }

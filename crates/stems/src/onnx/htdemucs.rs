@@ -21,7 +21,7 @@ const BINS: usize = N_FFT / 2;
 /// Samples mirrored on each side before the transform, so that its frames tile the segment.
 const MARGIN: usize = HOP / 2 * 3;
 /// Frames on each side that the net does not see.
-const EDGE: usize = 2;
+const EDGE_FRAMES: usize = 2;
 
 #[derive(Debug)]
 pub(super) struct HtDemucs {
@@ -64,13 +64,13 @@ impl HtDemucs {
                 return Err(ModelError::field("htdemucs.stft", reason));
             }
         };
-        let input = find(
+        let input = find_port(
             &net.inputs,
             waveform_input.as_ref(),
             3,
             "htdemucs.ports.waveform_input",
         )?;
-        let output = find(
+        let output = find_port(
             &net.outputs,
             waveform_output.as_ref(),
             4,
@@ -80,17 +80,17 @@ impl HtDemucs {
         net.inputs[input].check(&[1, 2, segment], &fields)?;
         let fields = ["file", "stems", "file", "htdemucs.segment"];
         net.outputs[output].check(&[1, stems, 2, segment], &fields)?;
-        let outside = match stft {
+        let external_stft = match stft {
             StftPlacement::Inside => None,
             StftPlacement::Outside => {
                 let frames = segment.div_ceil(HOP);
-                let input = find(
+                let input = find_port(
                     &net.inputs,
                     spectrum_input.as_ref(),
                     4,
                     "htdemucs.ports.spectrum_input",
                 )?;
-                let output = find(
+                let output = find_port(
                     &net.outputs,
                     spectrum_output.as_ref(),
                     5,
@@ -116,7 +116,7 @@ impl HtDemucs {
             overlap: settings.overlap,
             input,
             output,
-            external_stft: outside,
+            external_stft,
         })
     }
 
@@ -138,30 +138,30 @@ impl HtDemucs {
     ) -> Result<Vec<StereoSound>, SeparateError> {
         let (stems, segment) = (self.stems, self.segment);
         let waveform = sound.concat();
-        let (given, wanted) = ([1, 2, segment], [1, stems, 2, segment]);
-        let given = (self.input, &given[..], &waveform[..]);
-        let wanted = (self.output, &wanted[..]);
-        let Some(outside) = &self.external_stft else {
-            let made = self.net.run(&[given], &[wanted], stop)?;
-            let channels = made.concat();
+        let (input_shape, output_shape) = ([1, 2, segment], [1, stems, 2, segment]);
+        let input = (self.input, &input_shape[..], &waveform[..]);
+        let output = (self.output, &output_shape[..]);
+        let Some(external_stft) = &self.external_stft else {
+            let outputs = self.net.run(&[input], &[output], stop)?;
+            let channels = outputs.concat();
             let channels = channels.chunks_exact(segment).map(<[f32]>::to_vec);
             return Ok(pairs(channels.collect()));
         };
-        let frames = outside.frames;
-        let spectrum = outside.spectrum(sound, stop)?;
+        let frames = external_stft.frames;
+        let spectrum = external_stft.spectrum(sound, stop)?;
         let shape = [1, 4, BINS, frames];
         let spectra = [1, stems, 4, BINS, frames];
-        let given = [given, (outside.input, &shape[..], &spectrum[..])];
-        let wanted = [wanted, (outside.output, &spectra[..])];
-        let made = self.net.run(&given, &wanted, stop)?;
-        let [waveforms, spectra] = &made[..] else {
+        let inputs = [input, (external_stft.input, &shape[..], &spectrum[..])];
+        let outputs = [output, (external_stft.output, &spectra[..])];
+        let results = self.net.run(&inputs, &outputs, stop)?;
+        let [waveforms, spectra] = &results[..] else {
             // INVARIANT: `run` returns as many as were requested.
             return Err(SeparateError::Model("an output is missing".into()));
         };
         let channels = map(2 * stems, stop, |number| {
             let (stem, side) = (number / 2, number % 2);
             let tensor = &spectra[stem * 4 * BINS * frames..][..4 * BINS * frames];
-            let mut channel = outside.sound(tensor, side);
+            let mut channel = external_stft.sound(tensor, side);
             let direct = &waveforms[number * segment..][..segment];
             channel.truncate(segment);
             // The net has a branch for spectra and one for waveforms. The estimate is their sum.
@@ -180,14 +180,14 @@ impl ExternalStft {
     ) -> Result<Vec<f32>, SeparateError> {
         // Padding, and the frames that are cut off, follow `_spec` of the published code. This
         // leaves exactly one frame for each hop of the segment.
-        let beyond = self.frames * HOP - sound[0].len();
+        let padding = self.frames * HOP - sound[0].len();
         let spectra = |channel: &[f32]| {
-            let padded = reflect(channel, MARGIN, MARGIN + beyond);
+            let padded = reflect(channel, MARGIN, MARGIN + padding);
             self.transform.spectra(&padded, stop)
         };
         let spectra = [spectra(&sound[0])?, spectra(&sound[1])?];
         let size = (BINS, self.frames);
-        let mut tensor = to_tensor(&spectra, self.transform.bins(), EDGE, size, stop)?;
+        let mut tensor = to_tensor(&spectra, self.transform.bins(), EDGE_FRAMES, size, stop)?;
         for x in &mut tensor {
             *x *= NORM;
         }
@@ -198,8 +198,8 @@ impl ExternalStft {
     fn sound(&self, tensor: &[f32], side: usize) -> Vec<f32> {
         let mut channel = self.transform.sound(|t, row| {
             row.fill(realfft::num_complex::Complex32::default());
-            if (EDGE..EDGE + self.frames).contains(&t) {
-                from_tensor(tensor, side, t - EDGE, (BINS, self.frames), row);
+            if (EDGE_FRAMES..EDGE_FRAMES + self.frames).contains(&t) {
+                from_tensor(tensor, side, t - EDGE_FRAMES, (BINS, self.frames), row);
             }
         });
         channel.drain(..MARGIN);
@@ -214,7 +214,7 @@ impl ExternalStft {
 const NORM: f32 = 1.0 / 64.0;
 
 /// The port of that name, or without one the only port of that rank.
-fn find(
+fn find_port(
     ports: &[GraphPort],
     name: Option<&String>,
     rank: usize,
@@ -224,22 +224,22 @@ fn find(
         Some(name) => port.name == *name,
         None => port.dims.len() == rank,
     };
-    let mut found = (0..ports.len()).filter(|i| fits(&ports[*i]));
-    match (found.next(), found.next()) {
+    let mut matching = (0..ports.len()).filter(|i| fits(&ports[*i]));
+    match (matching.next(), matching.next()) {
         (Some(only), None) => Ok(only),
         (first, _) => {
             let names = ports
                 .iter()
                 .map(|port| format!("{}{:?}", port.name, port.dims));
             let names = names.collect::<Vec<_>>().join(", ");
-            let which = match (name, first) {
+            let problem = match (name, first) {
                 (Some(name), _) => format!("there is no `{name}`"),
                 (None, None) => format!("none has rank {rank}"),
                 (None, Some(_)) => format!("more than one has rank {rank}, so it must be named"),
             };
             Err(ModelError::field(
                 field,
-                format!("{which}; the graph has {names}"),
+                format!("{problem}; the graph has {names}"),
             ))
         }
     }

@@ -231,7 +231,7 @@ struct RawOpenUnmix {
     frames: Option<usize>,
     #[serde(default = "quarter")]
     overlap: f64,
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     wiener: bool,
 }
 
@@ -253,7 +253,7 @@ fn segment() -> usize {
 fn openunmix_n_fft() -> usize {
     4_096
 }
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
@@ -270,8 +270,8 @@ impl RawManifest {
             ("htdemucs", RawKind::HtDemucs, self.htdemucs.is_some()),
             ("openunmix", RawKind::OpenUnmix, self.openunmix.is_some()),
         ];
-        for (name, kind, given) in tables {
-            if given && kind != self.kind {
+        for (name, kind, is_present) in tables {
+            if is_present && kind != self.kind {
                 return Err(ModelError::field(name, "belongs to another kind of model"));
             }
         }
@@ -325,19 +325,19 @@ impl RawManifest {
     }
 
     fn openunmix(self) -> Result<OpenUnmixSettings, ModelError> {
-        for (field, given, instead) in [
+        for (field, is_present, replacement) in [
             ("file", self.file.is_some(), "files"),
             ("sha256", self.sha256.is_some(), "sha256"),
             ("stems", self.stems.is_some(), "files"),
         ] {
-            if given {
+            if is_present {
                 let reason =
-                    format!("an Open-Unmix has a graph for each stem: openunmix.{instead}");
+                    format!("an Open-Unmix has a graph for each stem: openunmix.{replacement}");
                 return Err(ModelError::field(field, reason));
             }
         }
         let raw = self.openunmix.ok_or_else(|| missing("openunmix"))?;
-        let mut sums = raw.sha256;
+        let mut checksums = raw.sha256;
         let mut graphs = BTreeMap::new();
         for (name, file) in raw.files {
             let field = format!("openunmix.files.{name}");
@@ -346,7 +346,7 @@ impl RawManifest {
                 return Err(ModelError::field(&field, "is what is left without vocals"));
             }
             check_file(&field, &file)?;
-            let sha256 = sums.remove(&name);
+            let sha256 = checksums.remove(&name);
             let sha256 = check_sha256(&format!("openunmix.sha256.{name}"), sha256)?;
             if graphs.insert(stem, GraphFile { file, sha256 }).is_some() {
                 return Err(ModelError::field(&field, "this stem is named twice"));
@@ -355,7 +355,7 @@ impl RawManifest {
         if graphs.is_empty() {
             return Err(ModelError::field("openunmix.files", "names no graph"));
         }
-        if let Some(name) = sums.keys().next() {
+        if let Some(name) = checksums.keys().next() {
             let field = format!("openunmix.sha256.{name}");
             return Err(ModelError::field(
                 &field,
@@ -364,8 +364,8 @@ impl RawManifest {
         }
         check_transform("openunmix", raw.n_fft, raw.hop)?;
         if let Some(frames) = raw.frames {
-            let least = (2 * raw.n_fft).div_ceil(raw.hop);
-            check_range("openunmix.frames", frames, least, 6_000)?;
+            let min = (2 * raw.n_fft).div_ceil(raw.hop);
+            check_range("openunmix.frames", frames, min, 6_000)?;
         }
         check_overlap("openunmix.overlap", raw.overlap)?;
         Ok(OpenUnmixSettings {
@@ -407,8 +407,8 @@ impl MdxSettings {
         check_transform("mdx", self.n_fft, self.hop)?;
         check_range("mdx.dim_f", self.dim_f, 8, self.n_fft / 2 + 1)?;
         // A chunk must be longer than the two half windows that are cut off it.
-        let least = self.n_fft / self.hop + 2;
-        check_range("mdx.dim_t", self.dim_t, least, 8_192)?;
+        let min = self.n_fft / self.hop + 2;
+        check_range("mdx.dim_t", self.dim_t, min, 8_192)?;
         // The tensor has four such planes of 32-bit floats: 256 MiB at most.
         if self.dim_f * self.dim_t > 1 << 24 {
             let reason = format!("times dim_f is {}, at most 2^24", self.dim_f * self.dim_t);
@@ -428,12 +428,12 @@ fn missing(field: &str) -> ModelError {
 }
 
 pub(super) fn check_name(name: &str) -> Result<(), ModelError> {
-    let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let first = name
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let starts_alphanumeric = name
         .chars()
         .next()
         .is_some_and(|c| c.is_ascii_alphanumeric());
-    if first && name.len() <= 64 && name.chars().all(fine) {
+    if starts_alphanumeric && name.len() <= 64 && name.chars().all(is_allowed) {
         return Ok(());
     }
     let reason = "must be 1 to 64 letters, digits, -, _ or ., and start with a letter or digit";
@@ -442,29 +442,29 @@ pub(super) fn check_name(name: &str) -> Result<(), ModelError> {
 
 pub(super) fn parse_stem(field: &str, name: &str) -> Result<Stem, ModelError> {
     Stem::parse(name).ok_or_else(|| {
-        let known = Stem::list(&Stem::ALL);
+        let names = Stem::list(&Stem::ALL);
         let name: String = name.chars().take(40).collect();
-        ModelError::field(field, format!("there is no stem {name:?}, only {known}"))
+        ModelError::field(field, format!("there is no stem {name:?}, only {names}"))
     })
 }
 
 /// A relative path that only goes down.
 fn check_file(field: &str, file: &str) -> Result<(), ModelError> {
     // Only the name is checked here. Where links lead is checked when the file is read.
-    let down = |part: Component<'_>| matches!(part, Component::Normal(_));
-    if file.is_empty() || file.len() > 255 || !Path::new(file).components().all(down) {
+    let is_normal = |part: Component<'_>| matches!(part, Component::Normal(_));
+    if file.is_empty() || file.len() > 255 || !Path::new(file).components().all(is_normal) {
         let reason = "must be a file in the models folder, without .. or a leading /";
         return Err(ModelError::field(field, reason));
     }
     Ok(())
 }
 
-fn check_sha256(field: &str, sum: Option<String>) -> Result<Option<String>, ModelError> {
-    let Some(sum) = sum else { return Ok(None) };
-    if sum.len() != 64 || !sum.bytes().all(|b| b.is_ascii_hexdigit()) {
+fn check_sha256(field: &str, checksum: Option<String>) -> Result<Option<String>, ModelError> {
+    let Some(checksum) = checksum else { return Ok(None) };
+    if checksum.len() != 64 || !checksum.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Err(ModelError::field(field, "must be 64 hexadecimal digits"));
     }
-    Ok(Some(sum.to_ascii_lowercase()))
+    Ok(Some(checksum.to_ascii_lowercase()))
 }
 
 fn check_transform(kind: &str, n_fft: usize, hop: usize) -> Result<(), ModelError> {
@@ -488,10 +488,10 @@ fn check_overlap(field: &str, overlap: f64) -> Result<(), ModelError> {
     Err(ModelError::field(field, reason))
 }
 
-fn check_range(field: &str, value: usize, least: usize, most: usize) -> Result<(), ModelError> {
-    if (least..=most).contains(&value) {
+fn check_range(field: &str, value: usize, min: usize, max: usize) -> Result<(), ModelError> {
+    if (min..=max).contains(&value) {
         return Ok(());
     }
-    let reason = format!("is {value}, not between {least} and {most}");
+    let reason = format!("is {value}, not between {min} and {max}");
     Err(ModelError::field(field, reason))
 }

@@ -55,13 +55,13 @@ impl MdxNet {
         } = self.settings;
         let (segment, trim) = (hop * (dim_t - 1), n_fft / 2);
         // The part of a chunk that is not affected by its reflected edges.
-        let kept = segment - 2 * trim;
+        let unaffected = segment - 2 * trim;
         SegmentPlan {
             segment,
             step: super::stitch::step(segment, overlap),
             lead: trim,
             // UVR's padding, so that the last chunk ends as in these models' usual use.
-            total: trim + frames + (kept + trim - frames % kept),
+            total: trim + frames + (unaffected + trim - frames % unaffected),
             frames,
             fade: if overlap > 0.0 {
                 SegmentFade::Hann
@@ -93,20 +93,20 @@ impl MdxNet {
         for plane in tensor.chunks_exact_mut(dim_f * dim_t) {
             plane[..SILENT_BINS * dim_t].fill(0.0);
         }
-        let mut made = self.run(&tensor, stop)?;
+        let mut output = self.run(&tensor, stop)?;
         // Of an inverted input the net returns the inverted stem, but its own noise is not
         // inverted. Half the difference keeps the stem and cancels the noise that both have.
         if denoise {
             for x in &mut tensor {
                 *x = -*x;
             }
-            let turned = self.run(&tensor, stop)?;
-            let pairs = made.iter_mut().zip(&turned);
+            let inverted = self.run(&tensor, stop)?;
+            let pairs = output.iter_mut().zip(&inverted);
             pairs.for_each(|(x, y)| *x = 0.5 * (*x - y));
         }
         let channels = map(2, stop, |side| {
             let mut channel = self.transform.sound(|t, row| {
-                from_tensor(&made, side, t, size, row);
+                from_tensor(&output, side, t, size, row);
                 // The net does not make the bins above `dim_f`, so they stay empty.
                 row[dim_f..].fill(realfft::num_complex::Complex32::default());
             });
@@ -120,7 +120,7 @@ impl MdxNet {
 
     fn run(&self, tensor: &[f32], stop: CancelCheck<'_>) -> Result<Vec<f32>, SeparateError> {
         let shape = [1, 4, self.settings.dim_f, self.settings.dim_t];
-        let made = self.net.run(&[(0, &shape, tensor)], &[(0, &shape)], stop)?;
-        Ok(made.into_iter().next().unwrap_or_default())
+        let outputs = self.net.run(&[(0, &shape, tensor)], &[(0, &shape)], stop)?;
+        Ok(outputs.into_iter().next().unwrap_or_default())
     }
 }

@@ -53,8 +53,8 @@ impl SeparationModel {
             }
             FamilySettings::OpenUnmix(settings) => {
                 let nets = settings.graphs.iter().map(|(stem, graph)| {
-                    let named = |e| name_stem_field(e, "openunmix.files", *stem);
-                    open(graph).map_err(named)
+                    let name_field = |e| name_stem_field(e, "openunmix.files", *stem);
+                    open(graph).map_err(name_field)
                 });
                 let nets = nets.collect::<Result<Vec<_>, _>>()?;
                 let openunmix = openunmix::OpenUnmix::new(nets, settings)?;
@@ -80,9 +80,9 @@ impl SeparationModel {
             let reason = "is no file's name";
             return Err(ModelError::file(&manifest.to_string_lossy(), reason));
         };
-        let here = Path::new(".");
+        let current_folder = Path::new(".");
         let folder = if folder.as_os_str().is_empty() {
-            here
+            current_folder
         } else {
             folder
         };
@@ -146,8 +146,8 @@ impl SeparationModel {
     fn run_on_silence(&self) -> Result<(), ModelError> {
         // A plan for an endless clip has full segments; Open-Unmix shortens them for short clips.
         let silence = vec![0.0; self.plan(usize::MAX / 4).segment];
-        let made = self.segment(&[silence.clone(), silence], CancelCheck(&|| false));
-        made.map_err(|error| match error {
+        let result = self.segment(&[silence.clone(), silence], CancelCheck(&|| false));
+        result.map_err(|error| match error {
             SeparateError::Model(reason) => {
                 ModelError::field("file", format!("run on silence, {reason}"))
             }
@@ -165,9 +165,9 @@ fn open(
 ) -> Result<GraphSession, ModelError> {
     let bytes = files::read(folder, &graph.file)?;
     if let Some(expected) = &graph.sha256 {
-        let found = uvr::hexadecimal(&Sha256::digest(&bytes));
-        if found != *expected {
-            let reason = format!("{} has the SHA-256 {found}", graph.file);
+        let digest = uvr::hexadecimal(&Sha256::digest(&bytes));
+        if digest != *expected {
+            let reason = format!("{} has the SHA-256 {digest}", graph.file);
             return Err(ModelError::field("sha256", reason));
         }
     }

@@ -33,7 +33,7 @@ impl OpenUnmix {
         nets: Vec<GraphSession>,
         settings: &OpenUnmixSettings,
     ) -> Result<Self, ModelError> {
-        let mut fixed = None;
+        let mut fixed_frames = None;
         for (net, stem) in nets.iter().zip(settings.graphs.keys()) {
             let ([input], [output, ..]) = (&net.inputs[..], &net.outputs[..]) else {
                 let reason = format!("an Open-Unmix has one input, not {}", net.inputs.len());
@@ -45,26 +45,26 @@ impl OpenUnmix {
             };
             for port in [input, output] {
                 let frames = port.dims.get(3).and_then(|t| usize::try_from(*t).ok());
-                fixed = fixed.or(frames);
-                let frames = settings.frames.or(fixed).unwrap_or(FRAMES);
+                fixed_frames = fixed_frames.or(frames);
+                let frames = settings.frames.or(fixed_frames).unwrap_or(FRAMES);
                 let shape = [1, 2, settings.n_fft / 2 + 1, frames];
                 let fields = ["file", "file", "openunmix.n_fft", "openunmix.frames"];
                 port.check(&shape, &fields)
                     .map_err(|e| name_stem_field(e, TABLE, *stem))?;
             }
         }
-        let frames = settings.frames.or(fixed).unwrap_or(FRAMES);
-        let least = (2 * settings.n_fft).div_ceil(settings.hop);
-        if !(least..=6_000).contains(&frames) {
-            let reason = format!("the graph wants {frames}, not between {least} and 6000");
+        let frames = settings.frames.or(fixed_frames).unwrap_or(FRAMES);
+        let min_frames = (2 * settings.n_fft).div_ceil(settings.hop);
+        if !(min_frames..=6_000).contains(&frames) {
+            let reason = format!("the graph requires {frames}, not between {min_frames} and 6000");
             return Err(ModelError::field("openunmix.frames", reason));
         }
-        let (settings, open) = (settings.clone(), fixed.is_none());
+        let (settings, any_length) = (settings.clone(), fixed_frames.is_none());
         Ok(Self {
             nets,
             settings,
             frames,
-            any_length: open,
+            any_length,
         })
     }
 
@@ -112,11 +112,11 @@ impl OpenUnmix {
         let shape = [1, 2, bins, frames];
         let mut stems: Vec<[Vec<Complex32>; 2]> = Vec::new();
         for net in &self.nets {
-            let made = net
+            let output = net
                 .run(&[(0, &shape, &magnitudes)], &[(0, &shape)], stop)?
                 .concat();
             let sides = map(2, stop, |side| {
-                with_phase(&made[side * bins * frames..], &mix[side], bins)
+                with_phase(&output[side * bins * frames..], &mix[side], bins)
             })?;
             stems.extend(pairs(sides));
         }

@@ -30,31 +30,31 @@ static ENVIRONMENT: Mutex<Option<Environment>> = Mutex::new(None);
 
 /// Loads the library once, or returns why it cannot be loaded.
 pub(super) fn environment(options: &RuntimeOptions) -> Result<Environment, ModelError> {
-    let mut slot = locked(&ENVIRONMENT);
+    let mut slot = lock(&ENVIRONMENT);
     if let Some(environment) = &*slot {
         return Ok(environment.clone());
     }
-    let named = std::env::var_os("ORT_DYLIB_PATH").filter(|path| !path.is_empty());
-    let usual = format!(
+    let from_variable = std::env::var_os("ORT_DYLIB_PATH").filter(|path| !path.is_empty());
+    let system_name = format!(
         "{}onnxruntime{}",
         std::env::consts::DLL_PREFIX,
         std::env::consts::DLL_SUFFIX
     );
-    let library = options.library.clone().or(named.map(PathBuf::from));
-    let library = library.unwrap_or_else(|| usual.into());
-    let made = catch_panics(|| {
+    let library = options.library.clone().or(from_variable.map(PathBuf::from));
+    let library = library.unwrap_or_else(|| system_name.into());
+    let result = catch_panics(|| {
         let builder = ort::init_from(&library).map_err(|e| e.to_string())?;
         let environment = builder.with_name("stems").with_telemetry(false).build();
         environment.map_err(|e| e.to_string())
     });
-    let environment = made.map_err(ModelError::NoRuntime)?;
+    let environment = result.map_err(ModelError::NoRuntime)?;
     // It would write to standard error; everything that matters is returned as an error.
     environment.set_log_level(ort::logging::LogLevel::Fatal);
     *slot = Some(environment.clone());
     Ok(environment)
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // The content stays valid if another thread panics.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -63,7 +63,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// that the closure touched is used afterwards, so asserting unwind safety is correct.
 fn catch_panics<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err("the runtime broke down on it".to_owned()))
+        .unwrap_or_else(|_| Err("the runtime panicked".to_owned()))
 }
 
 /// An input or an output of a graph.
@@ -92,20 +92,20 @@ impl GraphPort {
     /// Checks that the port has floats of this shape. `fields` are the manifest's fields for each
     /// dimension.
     pub(super) fn check(&self, shape: &[usize], fields: &[&str]) -> Result<(), ModelError> {
-        let words = |reason: &str| {
+        let describe = |reason: &str| {
             let Self { name, dims, .. } = self;
             format!("{reason}: the graph's `{name}` has shape {dims:?}, expected is {shape:?}")
         };
         let first = fields.first().copied().unwrap_or("file");
         if !self.float {
-            return Err(ModelError::field(first, words("no 32-bit floats")));
+            return Err(ModelError::field(first, describe("no 32-bit floats")));
         }
         if self.dims.len() != shape.len() {
-            return Err(ModelError::field(first, words("wrong rank")));
+            return Err(ModelError::field(first, describe("wrong rank")));
         }
         for ((&dim, &size), field) in self.dims.iter().zip(shape).zip(fields) {
             if dim >= 0 && usize::try_from(dim) != Ok(size) {
-                return Err(ModelError::field(field, words("wrong size")));
+                return Err(ModelError::field(field, describe("wrong size")));
             }
         }
         Ok(())
@@ -130,13 +130,13 @@ impl GraphSession {
     pub(super) fn open(file: &[u8], options: &RuntimeOptions) -> Result<Self, ModelError> {
         let environment = environment(options)?;
         let session = catch_panics(|| {
-            let text = |e: &dyn std::fmt::Display| e.to_string();
-            let builder = Session::builder(&environment).map_err(|e| text(&e))?;
+            let to_text = |e: &dyn std::fmt::Display| e.to_string();
+            let builder = Session::builder(&environment).map_err(|e| to_text(&e))?;
             let builder = builder
                 .with_intra_threads(options.threads)
-                .map_err(|e| text(&e))?;
-            let mut builder = builder.with_inter_threads(1).map_err(|e| text(&e))?;
-            builder.commit_from_memory(file).map_err(|e| text(&e))
+                .map_err(|e| to_text(&e))?;
+            let mut builder = builder.with_inter_threads(1).map_err(|e| to_text(&e))?;
+            builder.commit_from_memory(file).map_err(|e| to_text(&e))
         });
         let session = session.map_err(|e| ModelError::field("file", e))?;
         Ok(Self {
@@ -157,39 +157,39 @@ impl GraphSession {
     /// Runs the graph and returns the requested outputs in order. All values are finite.
     pub(super) fn run(
         &self,
-        given: &[InputTensor<'_>],
-        wanted: &[OutputTensor<'_>],
+        input_tensors: &[InputTensor<'_>],
+        output_tensors: &[OutputTensor<'_>],
         stop: CancelCheck<'_>,
     ) -> Result<Vec<Vec<f32>>, SeparateError> {
         stop.check()?;
         // A cancelled run fails with the runtime's own message. The second check turns that into a
         // cancellation.
-        let made = catch_panics(|| self.run_watched(given, wanted, stop));
+        let result = catch_panics(|| self.run_watched(input_tensors, output_tensors, stop));
         stop.check()?;
-        made.map_err(SeparateError::Model)
+        result.map_err(SeparateError::Model)
     }
 
     fn run_watched(
         &self,
-        given: &[InputTensor<'_>],
-        wanted: &[OutputTensor<'_>],
+        input_tensors: &[InputTensor<'_>],
+        output_tensors: &[OutputTensor<'_>],
         stop: CancelCheck<'_>,
     ) -> Result<Vec<Vec<f32>>, String> {
         let mut inputs: Vec<(&str, SessionInputValue<'_>)> = Vec::new();
-        for &(port, shape, values) in given {
+        for &(port, shape, values) in input_tensors {
             let tensor = TensorRef::from_array_view((shape, values)).map_err(|e| e.to_string())?;
             inputs.push((&self.inputs[port].name, tensor.into()));
         }
         let options = RunOptions::new().map_err(|e| e.to_string())?;
-        let mut session = locked(&self.session);
+        let mut session = lock(&self.session);
         let outputs = std::thread::scope(|scope| {
             // Ends when `running` is dropped.
-            let (running, ended) = channel::<()>();
+            let (running, finished) = channel::<()>();
             // A running graph cannot check for cancellation, so another thread does, and terminates
             // it.
             let options = &options;
             scope.spawn(move || {
-                while ended.recv_timeout(CANCEL_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                while finished.recv_timeout(CANCEL_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                     if stop.check() == Err(WorkCancelled) && options.terminate().is_ok() {
                         break;
                     }
@@ -199,7 +199,7 @@ impl GraphSession {
             drop(running);
             outputs.map_err(|e| e.to_string())
         })?;
-        let take = |&(port, shape): &OutputTensor<'_>| {
+        let extract = |&(port, shape): &OutputTensor<'_>| {
             let name = &self.outputs[port].name;
             let value = outputs
                 .get(name)
@@ -207,8 +207,8 @@ impl GraphSession {
             let (dims, values) = value
                 .try_extract_tensor::<f32>()
                 .map_err(|e| e.to_string())?;
-            let size = |(&dim, &size): (&i64, &usize)| usize::try_from(dim) == Ok(size);
-            if dims.len() != shape.len() || !dims.iter().zip(shape).all(size) {
+            let same_size = |(&dim, &size): (&i64, &usize)| usize::try_from(dim) == Ok(size);
+            if dims.len() != shape.len() || !dims.iter().zip(shape).all(same_size) {
                 let dims = &dims[..];
                 return Err(format!(
                     "its output `{name}` has shape {dims:?} instead of {shape:?}"
@@ -222,7 +222,7 @@ impl GraphSession {
             }
             Ok(values.to_vec())
         };
-        wanted.iter().map(take).collect()
+        output_tensors.iter().map(extract).collect()
     }
 }
 

@@ -13,7 +13,7 @@ use super::stitch::SegmentStitcher;
 use crate::audio::finite;
 use crate::error::check_offered;
 use crate::parallel::CancelCheck;
-use crate::separate::gather;
+use crate::separate::collect_stems;
 use crate::stft::RATE;
 use crate::{Audio, ClipShape, SeparateError, SeparationControl, SeparationEngine, Stem, StemSink};
 
@@ -25,8 +25,8 @@ pub struct ModelSeparator {
     formulas: Vec<StemFormula>,
     lanes: Vec<ChannelLane>,
     /// Segments of all lanes, and how many are done.
-    count: usize,
-    done: usize,
+    segment_count: usize,
+    segments_done: usize,
     received: usize,
     /// The mix from the first sample that is not written yet.
     mix: Vec<Vec<f32>>,
@@ -38,25 +38,25 @@ pub struct ModelSeparator {
 const PIECE_SECONDS: usize = 4;
 
 impl ModelSeparator {
-    /// Prepares to make the `wanted` stems, which must be among those that the model offers.
+    /// Prepares to make these `stems`, which must be among those that the model offers.
     pub fn new(
         model: Arc<SeparationModel>,
         shape: ClipShape,
-        wanted: &[Stem],
+        stems: &[Stem],
     ) -> Result<Self, SeparateError> {
         shape.check()?;
-        check_offered(wanted, model.offered())?;
-        let formulas = wanted
+        check_offered(stems, model.offered())?;
+        let formulas = stems
             .iter()
             .filter_map(|stem| model.formulas.formula(*stem));
         let formulas: Vec<StemFormula> = formulas.collect();
         let estimates = model.formulas.estimates.len();
         // The clip is silent, or too quiet to scale in single precision, or no stems are requested.
-        let idle = shape.peak < 1e-25 || shape.frames == 0 || wanted.is_empty();
+        let is_idle = shape.peak < 1e-25 || shape.frames == 0 || stems.is_empty();
         let pairs = (0..shape.channels).step_by(2);
         let pairs = pairs.map(|first| first..shape.channels.min(first + 2));
         let lane = |channels| ChannelLane::new(&model, shape, channels);
-        let lanes: Vec<ChannelLane> = if idle {
+        let lanes: Vec<ChannelLane> = if is_idle {
             Vec::new()
         } else {
             pairs.map(lane).collect()
@@ -64,9 +64,9 @@ impl ModelSeparator {
         Ok(Self {
             shape,
             formulas,
-            count: lanes.iter().map(|lane| lane.count).sum(),
+            segment_count: lanes.iter().map(|lane| lane.segment_count).sum(),
             lanes,
-            done: 0,
+            segments_done: 0,
             received: 0,
             mix: vec![Vec::new(); shape.channels],
             estimates: vec![vec![Vec::new(); shape.channels]; estimates],
@@ -86,20 +86,20 @@ impl ModelSeparator {
         self.received += length;
         // The converters are flushed with the last piece, so the clip's length must be known
         // beforehand.
-        let last = self.received == self.shape.frames;
-        for (mix, new) in self.mix.iter_mut().zip(piece) {
-            mix.extend_from_slice(new);
+        let is_last = self.received == self.shape.frames;
+        for (mix, channel) in self.mix.iter_mut().zip(piece) {
+            mix.extend_from_slice(channel);
         }
         if self.lanes.is_empty() {
             let estimates = self.estimates.iter_mut().flatten();
             estimates.for_each(|channel| channel.resize(self.mix[0].len(), 0.0));
         }
         for lane in &mut self.lanes {
-            lane.push(piece, last);
+            lane.push(piece, is_last);
             while lane.process_segment(&self.model, &mut self.estimates, stop)? {
-                self.done += 1;
+                self.segments_done += 1;
                 #[expect(clippy::cast_precision_loss, reason = "a few thousand segments")]
-                let part = self.done as f32 / self.count as f32;
+                let part = self.segments_done as f32 / self.segment_count as f32;
                 (control.progress)(part.min(0.99));
             }
         }
@@ -117,15 +117,15 @@ impl ModelSeparator {
             let channels: Vec<Vec<f32>> = (0..self.shape.channels)
                 .map(|c| match formula {
                     StemFormula::Estimate(i) => self.estimates[*i][c][..finished].to_vec(),
-                    StemFormula::Without(all) => {
+                    StemFormula::Without(indices) => {
                         // Subtracted at the clip's own rate, as the last step: the sum is the mix,
                         // whatever the model returned.
-                        let mut left = self.mix[c][..finished].to_vec();
-                        for i in all {
-                            let part = left.iter_mut().zip(&self.estimates[*i][c]);
+                        let mut remainder = self.mix[c][..finished].to_vec();
+                        for i in indices {
+                            let part = remainder.iter_mut().zip(&self.estimates[*i][c]);
                             part.for_each(|(x, y)| *x -= y);
                         }
-                        left
+                        remainder
                     }
                 })
                 .collect();
@@ -186,10 +186,10 @@ struct ChannelLane {
     /// The value to subtract, and the factor to multiply by afterwards.
     scale: (f32, f32),
     to_model: Vec<RateConverter>,
-    stitch: SegmentStitcher,
+    stitcher: SegmentStitcher,
     /// How many segments there are.
-    count: usize,
-    done: usize,
+    segment_count: usize,
+    segments_done: usize,
     /// By estimate and channel.
     from_model: Vec<Vec<RateConverter>>,
 }
@@ -202,16 +202,17 @@ impl ChannelLane {
         let plan = model.plan(frames);
         let stems = model.formulas.estimates.len();
         let converters = |from, to, frames| {
-            let each = channels.clone();
-            each.map(|_| RateConverter::new(from, to, frames))
+            let lane_channels = channels.clone();
+            lane_channels
+                .map(|_| RateConverter::new(from, to, frames))
                 .collect::<Vec<_>>()
         };
         Self {
             scale: model.scale(shape),
             to_model: converters(shape.rate, RATE, frames),
-            stitch: SegmentStitcher::new(plan, stems),
-            count: plan.count(),
-            done: 0,
+            stitcher: SegmentStitcher::new(plan, stems),
+            segment_count: plan.count(),
+            segments_done: 0,
             from_model: (0..stems)
                 .map(|_| converters(RATE, shape.rate, shape.frames))
                 .collect(),
@@ -219,28 +220,28 @@ impl ChannelLane {
         }
     }
 
-    /// Takes the next samples of all channels of the clip, and with `last` its end.
-    fn push(&mut self, piece: &[Vec<f32>], last: bool) {
+    /// Takes the next samples of all channels of the clip, and with `is_last` its end.
+    fn push(&mut self, piece: &[Vec<f32>], is_last: bool) {
         let (offset, gain) = self.scale;
-        let inlet = self.stitch.inlet();
-        let mono = self.to_model.len() == 1;
+        let input = self.stitcher.input_buffer();
+        let is_mono = self.to_model.len() == 1;
         for (i, converter) in self.to_model.iter_mut().enumerate() {
-            let start = inlet[i].len();
+            let start = input[i].len();
             if let Some(channel) = piece.get(self.channels.start + i) {
-                converter.push(channel, &mut inlet[i]);
+                converter.push(channel, &mut input[i]);
             }
-            if last {
-                converter.finish(&mut inlet[i]);
+            if is_last {
+                converter.finish(&mut input[i]);
             }
-            inlet[i][start..]
+            input[i][start..]
                 .iter_mut()
                 .for_each(|x| *x = (*x - offset) * gain);
         }
-        if mono {
+        if is_mono {
             // The model needs two channels, so a mono clip is used for both.
-            let [left, right] = inlet;
-            let known = right.len();
-            right.extend_from_slice(&left[known..]);
+            let [left, right] = input;
+            let copied = right.len();
+            right.extend_from_slice(&left[copied..]);
         }
     }
 
@@ -251,12 +252,12 @@ impl ChannelLane {
         estimates: &mut [Vec<Vec<f32>>],
         stop: CancelCheck<'_>,
     ) -> Result<bool, SeparateError> {
-        let Some(segment) = self.stitch.segment() else {
+        let Some(segment) = self.stitcher.segment() else {
             return Ok(false);
         };
-        let made = model.segment(&segment, stop)?;
-        let finished = self.stitch.add(&made);
-        self.done += 1;
+        let results = model.segment(&segment, stop)?;
+        let finished = self.stitcher.add(&results);
+        self.segments_done += 1;
         let (offset, gain) = self.scale;
         for (number, mut sides) in finished.into_iter().enumerate() {
             // Both sides got the same mono channel, so the mean of their results is the estimate.
@@ -276,7 +277,7 @@ impl ChannelLane {
                 }
                 let out = &mut estimates[number][self.channels.start + i];
                 converter.push(&side, out);
-                if self.done == self.count {
+                if self.segments_done == self.segment_count {
                     converter.finish(out);
                 }
             }
@@ -286,17 +287,17 @@ impl ChannelLane {
 }
 
 impl SeparationModel {
-    /// Separates `mix` and returns the `wanted` stems in the requested order, like
+    /// Separates `mix` and returns its `stems` in the requested order, like
     /// [`separate`](crate::separate()). Channels beyond two are separated pair by pair.
     pub fn separate(
         self: &Arc<Self>,
         mix: &Audio,
-        wanted: &[Stem],
+        stems: &[Stem],
         control: SeparationControl<'_>,
     ) -> Result<Vec<(Stem, Audio)>, SeparateError> {
         let mut control = control;
-        let mut separator = ModelSeparator::new(Arc::clone(self), ClipShape::measure(mix), wanted)?;
-        gather(mix, wanted, |write| {
+        let mut separator = ModelSeparator::new(Arc::clone(self), ClipShape::measure(mix), stems)?;
+        collect_stems(mix, stems, |write| {
             separator.push(mix.channels(), &mut control, write)?;
             separator.finish(&mut control, write)
         })

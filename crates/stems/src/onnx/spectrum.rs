@@ -16,7 +16,7 @@ pub(super) struct CentredStft {
     hop: usize,
     length: usize,
     window: Vec<f32>,
-    /// What overlapping frames must be multiplied by.
+    /// The factors by which overlapping frames must be multiplied.
     synthesis_gain: Vec<f32>,
     forward: Arc<dyn RealToComplex<f32>>,
     inverse: Arc<dyn ComplexToReal<f32>>,
@@ -39,22 +39,22 @@ impl CentredStft {
         reason = "a window"
     )]
     pub(super) fn new(n_fft: usize, hop: usize, length: usize) -> Self {
-        let turn = std::f64::consts::TAU / n_fft as f64;
+        let radians_per_sample = std::f64::consts::TAU / n_fft as f64;
         let window: Vec<f32> = (0..n_fft)
-            .map(|i| (0.5 - 0.5 * (turn * i as f64).cos()) as f32)
+            .map(|i| (0.5 - 0.5 * (radians_per_sample * i as f64).cos()) as f32)
             .collect();
         let mut squares = vec![0.0f32; length / hop * hop + n_fft];
         for t in 0..=length / hop {
             let part = squares[t * hop..].iter_mut().zip(&window);
             part.for_each(|(sum, w)| *sum += w * w);
         }
-        let undo = |square: &f32| 1.0 / (square.max(1e-11) * n_fft as f32);
+        let gain = |square: &f32| 1.0 / (square.max(1e-11) * n_fft as f32);
         let mut planner = RealFftPlanner::new();
         Self {
             n_fft,
             hop,
             length,
-            synthesis_gain: squares.iter().map(undo).collect(),
+            synthesis_gain: squares.iter().map(gain).collect(),
             window,
             forward: planner.plan_fft_forward(n_fft),
             inverse: planner.plan_fft_inverse(n_fft),
@@ -102,10 +102,10 @@ impl CentredStft {
             // The transform requires that these two are real, as they are for every real sound.
             spectrum[0].im = 0.0;
             spectrum[self.n_fft / 2].im = 0.0;
-            let done = self
+            let result = self
                 .inverse
                 .process_with_scratch(&mut spectrum, &mut frame, &mut scratch);
-            if done.is_err() {
+            if result.is_err() {
                 // INVARIANT: fails only on wrong lengths or on the two edges just set.
                 continue;
             }
@@ -114,7 +114,7 @@ impl CentredStft {
         }
         sum.iter_mut()
             .zip(&self.synthesis_gain)
-            .for_each(|(x, undo)| *x *= undo);
+            .for_each(|(x, gain)| *x *= gain);
         sum.drain(..self.n_fft / 2);
         sum.truncate(self.length);
         sum
@@ -132,7 +132,7 @@ pub(super) fn reflect(sound: &[f32], before: usize, after: usize) -> Vec<f32> {
 }
 
 /// Rows of a tensor `[channel, real or imaginary, bin, frame]`, made of both channels' spectra,
-/// which hold `bins` values a frame, from frame `first` on.
+/// which hold `bins` values per frame, from frame `first` on.
 pub(super) fn to_tensor(
     spectra: &[Vec<Complex32>; 2],
     bins: usize,
@@ -187,12 +187,12 @@ mod tests {
             let transform = CentredStft::new(n_fft, hop, length);
             let bins = transform.bins();
             let spectra = transform.spectra(&sound, CancelCheck(&|| false)).unwrap();
-            let back = transform.sound(|t, row| row.copy_from_slice(&spectra[t * bins..][..bins]));
+            let restored = transform.sound(|t, row| row.copy_from_slice(&spectra[t * bins..][..bins]));
             let inside = length / hop * hop;
             let worst = (0..inside)
-                .map(|i| (back[i] - sound[i]).abs())
+                .map(|i| (restored[i] - sound[i]).abs())
                 .fold(0.0, f32::max);
-            assert!(back.len() == length && worst < 1e-5, "{n_fft}: {worst}");
+            assert!(restored.len() == length && worst < 1e-5, "{n_fft}: {worst}");
         }
     }
 

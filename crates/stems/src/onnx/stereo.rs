@@ -2,7 +2,7 @@
 
 pub(super) type StereoSound = [Vec<f32>; 2];
 
-/// What is left and right, two and two.
+/// Groups channels that alternate left and right into pairs.
 pub(super) fn pairs<T>(channels: Vec<T>) -> Vec<[T; 2]> {
     let mut channels = channels.into_iter();
     let mut pairs = Vec::new();

@@ -48,7 +48,7 @@ impl SegmentPlan {
         self.segment.min(self.total - self.start(number))
     }
 
-    /// How many of its samples are before those.
+    /// How many of the segment's samples precede those.
     fn leading_samples(&self, number: usize) -> usize {
         match self.fade {
             SegmentFade::None | SegmentFade::Hann => 0,
@@ -76,8 +76,8 @@ impl SegmentPlan {
             SegmentFade::None => vec![1.0; covered],
             SegmentFade::Hann if covered == 1 => vec![1.0],
             SegmentFade::Hann => {
-                let turn = std::f64::consts::TAU / (covered - 1) as f64;
-                let hann = |i: usize| (0.5 - 0.5 * (turn * i as f64).cos()) as f32;
+                let radians_per_sample = std::f64::consts::TAU / (covered - 1) as f64;
+                let hann = |i: usize| (0.5 - 0.5 * (radians_per_sample * i as f64).cos()) as f32;
                 (0..covered).map(hann).collect()
             }
             SegmentFade::Triangle => {
@@ -105,7 +105,7 @@ pub(super) struct SegmentStitcher {
     plan: SegmentPlan,
     /// The next segment's number.
     next: usize,
-    /// The sound from sample `kept` on.
+    /// The sound from sample `sound_start` on.
     sound: StereoSound,
     sound_start: usize,
     /// Weighted sums of each stem's channels from the next segment's start on.
@@ -126,7 +126,7 @@ impl SegmentStitcher {
     }
 
     /// The buffer for the next samples; it must not get more samples than planned.
-    pub(super) fn inlet(&mut self) -> &mut StereoSound {
+    pub(super) fn input_buffer(&mut self) -> &mut StereoSound {
         &mut self.sound
     }
 
@@ -137,8 +137,8 @@ impl SegmentStitcher {
         }
         let start = self.plan.input_start(self.next);
         let end = start + self.plan.segment.cast_signed();
-        let inside = |at: isize| at.max(0).cast_unsigned().min(self.plan.frames);
-        let (first, last) = (inside(start), inside(end));
+        let clamp_to_sound = |position: isize| position.max(0).cast_unsigned().min(self.plan.frames);
+        let (first, last) = (clamp_to_sound(start), clamp_to_sound(end));
         if self.sound_start + self.sound[0].len() < last {
             return None;
         }
@@ -161,9 +161,9 @@ impl SegmentStitcher {
         let (covered, before) = (plan.covered(self.next), plan.leading_samples(self.next));
         let weight = plan.weight(self.next);
         add(&mut self.weights, &weight, &vec![1.0; covered]);
-        for (sums, made) in self.sums.iter_mut().zip(stems) {
-            for (sum, made) in sums.iter_mut().zip(made) {
-                add(sum, &weight, &made[before..before + covered]);
+        for (sums, result) in self.sums.iter_mut().zip(stems) {
+            for (sum, result) in sums.iter_mut().zip(result) {
+                add(sum, &weight, &result[before..before + covered]);
             }
         }
         let start = plan.start(self.next);
@@ -174,9 +174,9 @@ impl SegmentStitcher {
             plan.start(self.next)
         };
         // The padding around the sound is cut off.
-        let sound = |at: usize| at.clamp(plan.lead, plan.lead + plan.frames);
-        let from = sound(start).saturating_sub(start);
-        let to = sound(end).saturating_sub(start);
+        let clamp_to_sound = |position: usize| position.clamp(plan.lead, plan.lead + plan.frames);
+        let from = clamp_to_sound(start).saturating_sub(start);
+        let to = clamp_to_sound(end).saturating_sub(start);
         let finished = self.sums.iter().map(|sums| {
             std::array::from_fn(|side| {
                 let values = sums[side][..end - start].iter().zip(&self.weights);
@@ -191,22 +191,22 @@ impl SegmentStitcher {
         for sum in self.sums.iter_mut().flatten() {
             sum.drain(..used);
         }
-        self.forget();
+        self.drop_unneeded();
         finished
     }
 
     /// Drops the sound that no segment needs any more.
-    fn forget(&mut self) {
+    fn drop_unneeded(&mut self) {
         if self.next == self.plan.count() {
             return;
         }
-        let needed = self.plan.input_start(self.next).max(0).cast_unsigned();
+        let first_needed = self.plan.input_start(self.next).max(0).cast_unsigned();
         let end = self.sound_start + self.sound[0].len();
-        let gone = needed.clamp(self.sound_start, end) - self.sound_start;
+        let unneeded = first_needed.clamp(self.sound_start, end) - self.sound_start;
         for side in &mut self.sound {
-            side.drain(..gone);
+            side.drain(..unneeded);
         }
-        self.sound_start += gone;
+        self.sound_start += unneeded;
     }
 }
 
@@ -253,24 +253,24 @@ mod tests {
                 plan(SegmentFade::Triangle, 101, 30, 0, frames),
             ] {
                 let sound: Vec<f32> = (0..frames).map(|i| (i as f32).sin()).collect();
-                let mut stitch = SegmentStitcher::new(plan, 1);
-                let mut made = Vec::new();
+                let mut stitcher = SegmentStitcher::new(plan, 1);
+                let mut stitched = Vec::new();
                 for piece in sound.chunks(7) {
-                    stitch
-                        .inlet()
+                    stitcher
+                        .input_buffer()
                         .iter_mut()
                         .for_each(|side| side.extend_from_slice(piece));
-                    while let Some(segment) = stitch.segment() {
+                    while let Some(segment) = stitcher.segment() {
                         assert_eq!(segment[0].len(), plan.segment);
-                        let [finished] = &stitch.add(&[segment])[..] else {
+                        let [finished] = &stitcher.add(&[segment])[..] else {
                             unreachable!()
                         };
-                        made.extend_from_slice(&finished[1]);
+                        stitched.extend_from_slice(&finished[1]);
                     }
                 }
-                let close = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-5;
-                assert_eq!(made.len(), frames, "{plan:?}");
-                assert!(made.iter().zip(&sound).all(close), "{plan:?}");
+                let is_close = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-5;
+                assert_eq!(stitched.len(), frames, "{plan:?}");
+                assert!(stitched.iter().zip(&sound).all(is_close), "{plan:?}");
             }
         }
     }

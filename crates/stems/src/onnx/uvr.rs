@@ -56,7 +56,7 @@ impl UvrTable {
     pub fn manifest(&self, file: &str, hash: &str) -> Result<ModelManifest, ModelError> {
         let field = |name: &str| format!("{TABLE_FILE}.{hash}{name}");
         let Some(entry) = self.0.get(hash) else {
-            let reason = "no entry, and no manifest stands beside the file";
+            let reason = "no entry, and there is no manifest beside the file";
             return Err(ModelError::field(&field(""), reason));
         };
         if let Some(config) = entry.get("config_yaml") {
@@ -67,7 +67,7 @@ impl UvrTable {
         }
         let entry: UvrEntry = serde_path_to_error::deserialize(entry).map_err(|error| {
             let path = match error.path().to_string() {
-                whole if whole == "." => String::new(),
+                path if path == "." => String::new(),
                 path => format!(".{path}"),
             };
             ModelError::field(&field(&path), error.inner().to_string())
@@ -109,9 +109,9 @@ impl UvrTable {
 /// not contain.
 fn name(file: &str) -> String {
     let stem = file.strip_suffix(".onnx").unwrap_or(file);
-    let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     stem.chars()
-        .map(|c| if fine(c) { c } else { '-' })
+        .map(|c| if is_allowed(c) { c } else { '-' })
         .take(64)
         .collect()
 }
@@ -153,12 +153,12 @@ mod tests {
 
     #[test]
     fn an_entry_is_a_manifest() {
-        let made = UvrTable::parse(TABLE)
+        let manifest = UvrTable::parse(TABLE)
             .unwrap()
             .manifest("UVR MDX_1.onnx", "aa")
             .unwrap();
-        assert_eq!(made.name, "UVR-MDX_1");
-        let FamilySettings::Mdx(mdx) = made.kind else {
+        assert_eq!(manifest.name, "UVR-MDX_1");
+        let FamilySettings::Mdx(mdx) = manifest.kind else {
             unreachable!()
         };
         assert_eq!((mdx.n_fft, mdx.dim_f, mdx.dim_t), (5_120, 2_048, 256));
@@ -169,9 +169,9 @@ mod tests {
     }
 
     #[test]
-    fn says_which_entry_is_of_no_use_and_why() {
+    fn reports_which_entry_is_unusable_and_why() {
         let table = UvrTable::parse(TABLE).unwrap();
-        for (hash, words) in [
+        for (hash, expected) in [
             ("ff", "model_data.json.ff: no entry"),
             (
                 "bb",
@@ -184,8 +184,8 @@ mod tests {
             ("dd", "model_data.json.dd.mdx_dim_f_set: invalid type"),
             ("ee", "model_data.json.ee.mdx_dim_t_set: 2^99"),
         ] {
-            let said = table.manifest("a.onnx", hash).unwrap_err().to_string();
-            assert!(said.starts_with(words), "{said}");
+            let error = table.manifest("a.onnx", hash).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
         }
         assert!(UvrTable::parse("[]").is_err());
     }

@@ -2,8 +2,8 @@
 //!
 //! The local Gaussian model of the built-in engine's filter (N. Q. K. Duong, E. Vincent & R.
 //! Gribonval 2010; A. A. Nugraha et al. 2016), one round, for any number of stems whose estimates
-//! need not sum to the mix. If no stem represents the whole rest, the remainder is used as one
-//! more.
+//! need not sum to the mix. If no stem represents all other sounds, the remainder is used as
+//! one more.
 
 use realfft::num_complex::Complex32;
 
@@ -55,7 +55,7 @@ fn refine_bin(
     mix: &StereoSpectra,
     stems: &[StereoSpectra],
     complete: bool,
-    places: impl Iterator<Item = usize> + Clone,
+    indices: impl Iterator<Item = usize> + Clone,
 ) -> Vec<StereoBin> {
     let sources = stems.len() + usize::from(!complete);
     // The estimates in one frame, and the remainder if they do not sum to the whole mix.
@@ -65,13 +65,13 @@ fn refine_bin(
             values.push(
                 values
                     .iter()
-                    .fold(bin_at(mix, i), |left, value| minus(left, *value)),
+                    .fold(bin_at(mix, i), |remainder, value| minus(remainder, *value)),
             );
         }
         values
     };
     let mut covariances = vec![SpatialCovariance::default(); sources];
-    for i in places.clone() {
+    for i in indices.clone() {
         for (covariance, value) in covariances.iter_mut().zip(estimates(i)) {
             covariance.add(value, 1.0);
         }
@@ -80,9 +80,9 @@ fn refine_bin(
         covariance.normalise(DIFFUSE_SHARE);
     }
     #[expect(clippy::cast_precision_loss, reason = "a handful of stems")]
-    let each = 1.0 / sources as f32;
+    let equal_share = 1.0 / sources as f32;
     let mut refined = Vec::new();
-    for i in places {
+    for i in indices {
         let x = bin_at(mix, i);
         let half = 0.5 * power(x);
         let mut values = estimates(i);
@@ -92,16 +92,16 @@ fn refine_bin(
             // Powers relative to the mix's keep the inverse well scaled for quiet and loud frames.
             let shares: Vec<f32> = values.iter().map(|v| 0.5 * power(*v) / half).collect();
             let mut sum = SpatialCovariance::white(NOISE);
-            let places = covariances.iter().zip(&shares);
-            places.for_each(|(place, share)| sum.mix(place, *share));
-            let white = sum.solve(x);
-            let mut left = x;
-            for ((value, place), share) in values.iter_mut().zip(&covariances).zip(shares) {
-                *value = place.times(white).map(|v| v * share);
-                left = minus(left, *value);
+            let weighted = covariances.iter().zip(&shares);
+            weighted.for_each(|(covariance, share)| sum.mix(covariance, *share));
+            let whitened = sum.solve(x);
+            let mut remainder = x;
+            for ((value, covariance), share) in values.iter_mut().zip(&covariances).zip(shares) {
+                *value = covariance.times(whitened).map(|v| v * share);
+                remainder = minus(remainder, *value);
             }
             for value in &mut values {
-                *value = std::array::from_fn(|side| value[side] + left[side] * each);
+                *value = std::array::from_fn(|side| value[side] + remainder[side] * equal_share);
             }
         }
         refined.extend(values.into_iter().take(stems.len()));
@@ -156,15 +156,15 @@ mod tests {
     #[test]
     fn one_stem_alone_leaves_the_rest_alone() {
         let (mix, stems) = scene();
-        let mut only = [stems[0].clone()];
-        refine(&mix, &mut only, 2, false, CancelCheck(&|| false)).unwrap();
+        let mut estimate = [stems[0].clone()];
+        refine(&mix, &mut estimate, 2, false, CancelCheck(&|| false)).unwrap();
         let energy = |x: &[Complex32]| x.iter().map(Complex32::norm_sqr).sum::<f32>();
-        let wrong: Vec<_> = only[0][0]
+        let error: Vec<_> = estimate[0][0]
             .iter()
             .zip(&stems[0][0])
             .map(|(a, b)| a - b)
             .collect();
-        let all = energy(&stems[0][0]);
-        assert!(energy(&wrong) < 0.02 * all && energy(&only[0][1]) < 0.02 * all);
+        let total = energy(&stems[0][0]);
+        assert!(energy(&error) < 0.02 * total && energy(&estimate[0][1]) < 0.02 * total);
     }
 }

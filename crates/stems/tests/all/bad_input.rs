@@ -1,4 +1,5 @@
-//! Files as users really send them: odd, huge, locked or misnamed. A typed error or a right answer.
+//! Files as users really send them: odd, huge, locked or misnamed. Each gives a typed error or a
+//! correct result.
 
 #![expect(
     clippy::unwrap_used,
@@ -42,9 +43,9 @@ fn odd_but_right_files_are_separated() {
             (audio.rate(), audio.channels().len()),
             (rate, usize::from(channels))
         );
-        let made = separate(&audio, &Stem::BUILT_IN, SeparationControl::default()).unwrap();
+        let separated = separate(&audio, &Stem::BUILT_IN, SeparationControl::default()).unwrap();
         assert!(
-            made.iter()
+            separated.iter()
                 .all(|(_, stem)| stem.frames() == 9_000 && stem.rate() == rate)
         );
     }
@@ -59,19 +60,19 @@ fn files_without_a_sample_are_named_so() {
 #[test]
 fn three_hours_are_too_long() {
     let file = wav(1_000, 1, 8, 3 * 3_600 * 1_000);
-    let refused = Err(DecodeError::TooLong { limit_seconds: 900 });
-    assert_eq!(decode(&file, &DecodeLimits::default()), refused);
+    let too_long = Err(DecodeError::TooLong { limit_seconds: 900 });
+    assert_eq!(decode(&file, &DecodeLimits::default()), too_long);
     assert!(scan(&file.into(), &DecodeLimits::default()).is_err());
 }
 
 #[test]
 fn locked_files_are_named_so() {
     let file = fixture("tone.m4a");
-    // The sample description's entry, not the box of the same name that AAC files may hold inside.
-    let at = file.windows(4).position(|w| w == b"mp4a").unwrap();
+    // The sample description's entry, not the box of the same name that AAC files may nest in it.
+    let offset = file.windows(4).position(|w| w == b"mp4a").unwrap();
     for kind in [b"drms", b"enca"] {
         let mut locked = file.clone();
-        locked[at..at + 4].copy_from_slice(kind);
+        locked[offset..offset + 4].copy_from_slice(kind);
         let error = decode(&locked, &DecodeLimits::default()).unwrap_err();
         assert!(
             error
@@ -83,7 +84,7 @@ fn locked_files_are_named_so() {
 }
 
 #[test]
-fn a_name_or_a_claim_is_never_asked() {
+fn names_and_declared_types_are_ignored() {
     // The bytes say what a file is: an MP3 that someone calls a WAV is an MP3.
     let decoded = decode(&fixture("tone.mp3"), &DecodeLimits::default()).unwrap();
     assert_eq!(decoded.format, AudioFormat::Mp3);
@@ -108,37 +109,37 @@ fn pieces_are_the_whole() {
         let file = fixture(name);
         let whole = decode(&file, &limits).unwrap();
         let file = Recording::from(file);
-        let found = scan(&file, &limits).unwrap();
+        let scanned = scan(&file, &limits).unwrap();
         assert_eq!(
-            (found.format, found.shape.rate),
+            (scanned.format, scanned.shape.rate),
             (whole.format, whole.audio.rate()),
             "{name}"
         );
-        let mut pieces = vec![Vec::new(); found.shape.channels];
-        let mut take = |piece: &[Vec<f32>]| {
+        let mut pieces = vec![Vec::new(); scanned.shape.channels];
+        let mut sink = |piece: &[Vec<f32>]| {
             pieces
                 .iter_mut()
                 .zip(piece)
-                .for_each(|(all, new)| all.extend_from_slice(new));
+                .for_each(|(channel, samples)| channel.extend_from_slice(samples));
             true
         };
-        replay(&file, &limits, &found, &mut take).unwrap();
+        replay(&file, &limits, &scanned, &mut sink).unwrap();
         assert_eq!(pieces, whole.audio.channels(), "{name}");
-        assert_eq!(found.shape.frames, whole.audio.frames());
-        assert!(found.shape.peak >= whole.audio.peak());
+        assert_eq!(scanned.shape.frames, whole.audio.frames());
+        assert!(scanned.shape.peak >= whole.audio.peak());
     }
 }
 
 #[test]
-fn whoever_takes_pieces_may_stop() {
+fn the_sink_may_stop_early() {
     let file = Recording::from(fixture("tone.mp3"));
     let limits = DecodeLimits::default();
-    let found = scan(&file, &limits).unwrap();
+    let scanned = scan(&file, &limits).unwrap();
     let mut calls = 0;
-    let mut take = |_: &[Vec<f32>]| {
+    let mut sink = |_: &[Vec<f32>]| {
         calls += 1;
         calls < 3
     };
-    replay(&file, &limits, &found, &mut take).unwrap();
+    replay(&file, &limits, &scanned, &mut sink).unwrap();
     assert_eq!(calls, 3);
 }

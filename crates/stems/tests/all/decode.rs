@@ -48,8 +48,8 @@ fn distance(audio: &Audio) -> f32 {
             .enumerate()
             .filter(|(i, _)| inside.contains(i))
         {
-            let turn = std::f64::consts::TAU * hz * i as f64 / f64::from(audio.rate());
-            worst = worst.max((x - level * turn.sin() as f32).abs());
+            let phase = std::f64::consts::TAU * hz * i as f64 / f64::from(audio.rate());
+            worst = worst.max((x - level * phase.sin() as f32).abs());
         }
     }
     worst
@@ -69,7 +69,7 @@ fn every_format_comes_out_right() {
 }
 
 #[test]
-fn the_name_of_a_kind_is_settled() {
+fn extensions_and_media_types_are_fixed() {
     let names: BTreeSet<_> = FIXTURES
         .iter()
         .map(|f| (f.1.extension(), f.1.mime()))
@@ -114,11 +114,11 @@ fn limits_hold_while_decoding() {
         max_channels: 1,
         ..LIMITS()
     };
-    let refused = DecodeError::TooManyChannels {
+    let too_many = DecodeError::TooManyChannels {
         channels: 2,
         limit: 1,
     };
-    assert_eq!(decode(&file, &narrow), Err(refused));
+    assert_eq!(decode(&file, &narrow), Err(too_many));
     let slow = DecodeLimits {
         max_rate: 32_000,
         ..LIMITS()
@@ -140,8 +140,8 @@ fn limits_hold_while_decoding() {
 }
 
 #[test]
-fn headers_that_lie_get_what_is_there() {
-    // Programs that write to a pipe cannot know the length and claim the most there is.
+fn false_headers_do_not_change_what_is_decoded() {
+    // Programs that write to a pipe cannot know the length and claim the maximum.
     let mut file = fixture("wav-s16le.wav");
     let data = file.windows(4).position(|w| w == b"data").unwrap();
     file[4..8].fill(0xff);
@@ -181,9 +181,9 @@ fn a_header_without_sound_is_an_error() {
 fn an_mp3_file_is_no_shorter_than_its_frames() {
     let bare = decode(&fixture("bare-vbr.mp3"), &LIMITS()).unwrap().audio;
     assert_eq!(bare.frames(), BARE_FRAMES * 1_152);
-    // The first one's header tells of itself only.
-    let one = fixture("tone.mp3");
-    let both = decode(&[one.clone(), one].concat(), &LIMITS())
+    // The first file's header describes only that file.
+    let file = fixture("tone.mp3");
+    let both = decode(&[file.clone(), file].concat(), &LIMITS())
         .unwrap()
         .audio;
     assert!(both.frames() > 2 * 22_050, "{}", both.frames());

@@ -1,7 +1,7 @@
-//! Small real files of every format, damaged at random: any answer is right but a panic, a value
-//! that is no number, or more than the limits allow.
+//! Small real files of every format, damaged at random: any result is fine except a panic, a
+//! value that is not a number, or more than the limits allow.
 //!
-//! `PROPTEST_CASES=20000 cargo test -p stems --release fuzz` looks longer.
+//! `PROPTEST_CASES=20000 cargo test -p stems --release fuzz` tries more cases.
 
 use proptest::prelude::*;
 use std::io::Write as _;
@@ -35,7 +35,7 @@ const LIMITS: DecodeLimits = DecodeLimits {
     fold_down: false,
 };
 
-/// One damage; places are parts of the file, from 0 to 1.
+/// One damage; positions are fractions of the file's length, from 0 to 1.
 #[derive(Debug, Clone)]
 enum Damage {
     Byte(f64, u8),
@@ -48,7 +48,7 @@ enum Damage {
 }
 
 /// Half of the damages hit the headers, where they do the most harm.
-fn place() -> impl Strategy<Value = f64> {
+fn position() -> impl Strategy<Value = f64> {
     prop_oneof![0.0..0.08f64, 0.0..1.0f64]
 }
 
@@ -62,12 +62,12 @@ fn damage() -> impl Strategy<Value = Damage> {
         any::<u32>(),
     ];
     prop_oneof![
-        4 => (place(), any::<u8>()).prop_map(|(at, byte)| Damage::Byte(at, byte)),
-        4 => (place(), 0..8u8).prop_map(|(at, bit)| Damage::Flip(at, bit)),
-        4 => (place(), numbers, any::<bool>()).prop_map(|(at, n, big)| Damage::Number(at, n, big)),
-        1 => (place(), 1..400usize).prop_map(|(at, length)| Damage::Cut(at, length)),
-        1 => (place(), 1..400usize).prop_map(|(at, length)| Damage::Repeat(at, length)),
-        1 => place().prop_map(Damage::End),
+        4 => (position(), any::<u8>()).prop_map(|(position, byte)| Damage::Byte(position, byte)),
+        4 => (position(), 0..8u8).prop_map(|(position, bit)| Damage::Flip(position, bit)),
+        4 => (position(), numbers, any::<bool>()).prop_map(|(position, n, big)| Damage::Number(position, n, big)),
+        1 => (position(), 1..400usize).prop_map(|(position, length)| Damage::Cut(position, length)),
+        1 => (position(), 1..400usize).prop_map(|(position, length)| Damage::Repeat(position, length)),
+        1 => position().prop_map(Damage::End),
     ]
 }
 
@@ -75,41 +75,41 @@ fn damage() -> impl Strategy<Value = Damage> {
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
-    reason = "places in small files"
+    reason = "positions in small files"
 )]
-fn inflict(file: &mut Vec<u8>, damage: &Damage) {
+fn apply(file: &mut Vec<u8>, damage: &Damage) {
     let length = file.len();
-    let place = |part: f64| ((part * length as f64) as usize).min(length);
+    let offset = |position: f64| ((position * length as f64) as usize).min(length);
     match *damage {
-        Damage::Byte(at, byte) => file
+        Damage::Byte(position, byte) => file
             .iter_mut()
-            .skip(place(at))
+            .skip(offset(position))
             .take(1)
             .for_each(|b| *b = byte),
-        Damage::Flip(at, bit) => file
+        Damage::Flip(position, bit) => file
             .iter_mut()
-            .skip(place(at))
+            .skip(offset(position))
             .take(1)
             .for_each(|b| *b ^= 1 << bit),
-        Damage::Number(at, number, big) => {
+        Damage::Number(position, number, big) => {
             let bytes = if big {
                 number.to_be_bytes()
             } else {
                 number.to_le_bytes()
             };
             file.iter_mut()
-                .skip(place(at))
+                .skip(offset(position))
                 .zip(bytes)
-                .for_each(|(b, new)| *b = new);
+                .for_each(|(b, byte)| *b = byte);
         }
-        Damage::Cut(at, count) => {
-            file.drain(place(at)..length.min(place(at) + count));
+        Damage::Cut(position, count) => {
+            file.drain(offset(position)..length.min(offset(position) + count));
         }
-        Damage::Repeat(at, count) => {
-            let piece = file[place(at)..length.min(place(at) + count)].to_vec();
-            file.splice(place(at)..place(at), piece);
+        Damage::Repeat(position, count) => {
+            let piece = file[offset(position)..length.min(offset(position) + count)].to_vec();
+            file.splice(offset(position)..offset(position), piece);
         }
-        Damage::End(at) => file.truncate(place(at)),
+        Damage::End(position) => file.truncate(offset(position)),
     }
 }
 
@@ -124,32 +124,32 @@ proptest! {
         let path = format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
         let mut file = std::fs::read(path).unwrap();
         for damage in &damages {
-            inflict(&mut file, damage);
+            apply(&mut file, damage);
         }
         let recording = Recording::from(file.clone());
-        let found = scan(&recording, &LIMITS);
-        // From the disk it is the same.
+        let scanned = scan(&recording, &LIMITS);
+        // A file on disk gives the same result.
         let mut on_disk = tempfile::NamedTempFile::new().unwrap();
         on_disk.write_all(&file).unwrap();
         let on_disk = Recording::open(on_disk.path()).unwrap();
-        prop_assert_eq!(&scan(&on_disk, &LIMITS), &found);
+        prop_assert_eq!(&scan(&on_disk, &LIMITS), &scanned);
         match decode(&file, &LIMITS) {
             Ok(decoded) => {
                 let audio = decoded.audio;
                 prop_assert!(audio.frames() > 0 && audio.seconds() <= 30.0);
                 prop_assert!(audio.channels().len() <= 4 && audio.rate() <= 96_000);
                 prop_assert!(audio.channels().iter().flatten().all(|x| x.is_finite()));
-                // Reading twice finds the same.
-                let found = found.unwrap();
-                prop_assert_eq!(found.shape.frames, audio.frames());
+                // The scan agrees with the decoder.
+                let scanned = scanned.unwrap();
+                prop_assert_eq!(scanned.shape.frames, audio.frames());
                 let mut frames = 0;
-                replay(&on_disk, &LIMITS, &found, &mut |piece| {
+                replay(&on_disk, &LIMITS, &scanned, &mut |piece| {
                     frames += piece[0].len();
                     true
                 }).unwrap();
                 prop_assert_eq!(frames, audio.frames());
             }
-            Err(error) => prop_assert_eq!(found, Err(error)),
+            Err(error) => prop_assert_eq!(scanned, Err(error)),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Manifests of ONNX models: what is read, what is refused and by which name. Needs no runtime.
+//! Manifests of ONNX models: what is read, what is refused, and which field the error names. Needs
+//! no runtime.
 
 use proptest::prelude::*;
 use stems::Stem;
@@ -47,7 +48,7 @@ fn the_three_kinds_are_read() {
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn what_is_wrong_is_named() {
-    for (text, from, to, words) in [
+    for (text, from, to, expected) in [
         (
             MDX,
             "name = 'kim-vocals'\n",
@@ -174,17 +175,17 @@ fn what_is_wrong_is_named() {
     ] {
         let changed = text.replacen(from, to, 1);
         assert_ne!(text, changed);
-        let said = ModelManifest::parse(&changed).unwrap_err().to_string();
-        assert!(said.starts_with(words), "{said}");
+        let error = ModelManifest::parse(&changed).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
     }
 }
 
-/// What a manifest that was taken promises to the code that uses its numbers.
-fn holds(manifest: &ModelManifest) -> bool {
-    let inside = |file: &str| {
+/// What an accepted manifest guarantees to the code that uses its numbers.
+fn is_safe(manifest: &ModelManifest) -> bool {
+    let stays_inside = |file: &str| {
         !file.is_empty() && !file.starts_with('/') && file.split('/').all(|part| part != "..")
     };
-    let files = manifest.files().iter().all(|graph| inside(&graph.file));
+    let files = manifest.files().iter().all(|graph| stays_inside(&graph.file));
     let sizes = match &manifest.kind {
         FamilySettings::Mdx(m) => {
             let chunk = m.hop * (m.dim_t - 1);
@@ -198,24 +199,24 @@ fn holds(manifest: &ModelManifest) -> bool {
 
 proptest! {
     #[test]
-    fn any_text_is_answered(text in "\\PC{0,400}") {
+    fn any_text_gives_a_manifest_or_an_error(text in "\\PC{0,400}") {
         if let Ok(manifest) = ModelManifest::parse(&text) {
-            prop_assert!(holds(&manifest));
+            prop_assert!(is_safe(&manifest));
         }
     }
 
     /// Texts that are nearly right: one piece of a good one, replaced.
     #[test]
-    fn nearly_right_texts_are_answered(
-        which in 0usize..3, at in 0usize..300, length in 0usize..12,
-        by in prop_oneof!["[ -~]{0,8}", "-?[0-9]{1,9}", Just("..".to_owned()), Just("nan".to_owned())],
+    fn nearly_right_texts_give_a_manifest_or_an_error(
+        index in 0usize..3, position in 0usize..300, length in 0usize..12,
+        replacement in prop_oneof!["[ -~]{0,8}", "-?[0-9]{1,9}", Just("..".to_owned()), Just("nan".to_owned())],
     ) {
-        let text = [MDX, HTDEMUCS, OPENUNMIX][which];
-        let start = at.min(text.len());
+        let text = [MDX, HTDEMUCS, OPENUNMIX][index];
+        let start = position.min(text.len());
         let end = (start + length).min(text.len());
-        let text = [&text[..start], &by, &text[end..]].concat();
+        let text = [&text[..start], &replacement, &text[end..]].concat();
         match ModelManifest::parse(&text) {
-            Ok(manifest) => prop_assert!(holds(&manifest)),
+            Ok(manifest) => prop_assert!(is_safe(&manifest)),
             Err(ModelError::Field { field, reason }) => prop_assert!(!field.is_empty() && !reason.is_empty()),
             Err(other) => prop_assert!(false, "{}", other),
         }
@@ -232,7 +233,7 @@ proptest! {
              [mdx]\nn_fft = {n_fft}\nhop = {hop}\ndim_f = {dim_f}\ndim_t = {dim_t}\noverlap = {overlap:?}"
         );
         if let Ok(manifest) = ModelManifest::parse(&text) {
-            prop_assert!(holds(&manifest));
+            prop_assert!(is_safe(&manifest));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The program from outside: files, words and exit codes.
+//! The program from outside: files, messages and exit codes.
 
 #![expect(
     clippy::unwrap_used,
@@ -26,7 +26,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 #[test]
-fn writes_the_stems_that_were_asked_for() {
+fn writes_the_requested_stems() {
     let folder = folder("program-writes");
     let out = stems(&[
         &fixture("tone.mp3"),
@@ -68,7 +68,7 @@ fn says_what_is_wrong() {
     let folder = folder("program-refuses");
     let folder = folder.to_str().unwrap();
     let song = fixture("tone.mp3");
-    for (arguments, code, words) in [
+    for (arguments, code, expected) in [
         (vec![], 2, "0 paths were given"),
         (vec![song.as_str()], 2, "1 paths were given"),
         (vec![&song, folder, "--stems"], 2, "--stems needs a list"),
@@ -92,14 +92,14 @@ fn says_what_is_wrong() {
         (vec![&song, &song], 1, "File exists"),
     ] {
         let out = stems(&arguments);
-        let said = String::from_utf8(out.stderr).unwrap();
-        assert_eq!(out.status.code(), Some(code), "{arguments:?}: {said}");
-        assert!(said.contains(words), "{arguments:?}: {said}");
+        let stderr = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(code), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
     }
 }
 
 #[test]
-fn helps() {
+fn prints_help() {
     let out = stems(&["--help"]);
     assert_eq!(out.status.code(), Some(0));
     assert!(

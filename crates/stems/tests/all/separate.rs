@@ -1,4 +1,4 @@
-//! What separation promises: exact shapes and sums, calm on odd input, and the right stems.
+//! What separation promises: exact shapes and sums, no failure on odd input, and the right stems.
 
 #![expect(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use stems::{
     Audio, BlockSeparator, ClipShape, SeparateError, SeparationControl, SeparationEngine, Stem,
-    rest, separate,
+    mix_without, separate,
 };
 
 fn noise(seed: u32) -> impl FnMut() -> f32 {
@@ -37,13 +37,13 @@ fn sound(rate: u32, channels: usize, frames: usize) -> Audio {
     Audio::new(rate, channels.collect()).unwrap()
 }
 
-fn all(mix: &Audio) -> Vec<(Stem, Audio)> {
+fn all_stems(mix: &Audio) -> Vec<(Stem, Audio)> {
     separate(mix, &Stem::BUILT_IN, SeparationControl::default()).unwrap()
 }
 
 /// The largest difference between the mix and the sum of some stems.
-fn sum_error(mix: &Audio, made: &[(Stem, Audio)], stems: &[Stem]) -> f32 {
-    let parts: Vec<&Audio> = made
+fn sum_error(mix: &Audio, separated: &[(Stem, Audio)], stems: &[Stem]) -> f32 {
+    let parts: Vec<&Audio> = separated
         .iter()
         .filter(|(s, _)| stems.contains(s))
         .map(|(_, audio)| audio)
@@ -62,12 +62,12 @@ const FOUR: [Stem; 4] = [Stem::Vocals, Stem::Drums, Stem::Bass, Stem::Other];
 const TWO: [Stem; 2] = [Stem::Vocals, Stem::Instrumental];
 
 fn assert_promises(mix: &Audio) -> Vec<(Stem, Audio)> {
-    let made = all(mix);
+    let separated = all_stems(mix);
     assert_eq!(
-        made.iter().map(|(s, _)| *s).collect::<Vec<_>>(),
+        separated.iter().map(|(s, _)| *s).collect::<Vec<_>>(),
         Stem::BUILT_IN
     );
-    for (stem, audio) in &made {
+    for (stem, audio) in &separated {
         let shape = |a: &Audio| (a.rate(), a.channels().len(), a.frames());
         assert_eq!(shape(audio), shape(mix), "{stem}");
         assert!(
@@ -76,9 +76,9 @@ fn assert_promises(mix: &Audio) -> Vec<(Stem, Audio)> {
         );
     }
     let tolerance = 1e-5 * mix.peak().max(1.0);
-    assert!(sum_error(mix, &made, &FOUR) <= tolerance);
-    assert!(sum_error(mix, &made, &TWO) <= tolerance);
-    made
+    assert!(sum_error(mix, &separated, &FOUR) <= tolerance);
+    assert!(sum_error(mix, &separated, &TWO) <= tolerance);
+    separated
 }
 
 #[test]
@@ -139,104 +139,104 @@ fn odd_signals_are_fine() {
 }
 
 #[test]
-fn only_what_is_wanted_comes_in_the_order_asked() {
+fn only_requested_stems_come_in_the_requested_order() {
     let mix = sound(44_100, 2, 30_000);
-    let wanted = [Stem::Instrumental, Stem::Bass, Stem::Instrumental];
-    let made = separate(&mix, &wanted, SeparationControl::default()).unwrap();
-    assert_eq!(made.iter().map(|(s, _)| *s).collect::<Vec<_>>(), wanted);
-    let full = all(&mix);
+    let requested = [Stem::Instrumental, Stem::Bass, Stem::Instrumental];
+    let separated = separate(&mix, &requested, SeparationControl::default()).unwrap();
+    assert_eq!(separated.iter().map(|(s, _)| *s).collect::<Vec<_>>(), requested);
+    let full = all_stems(&mix);
     assert_eq!(
-        made[1].1, full[2].1,
-        "a stem does not depend on which others are wanted"
+        separated[1].1, full[2].1,
+        "a stem does not depend on which others are requested"
     );
-    assert_eq!(made[0].1, full[4].1);
-    let no_bass = rest(&mix, &made[1].1);
-    let pair = [(Stem::Bass, made[1].1.clone()), (Stem::Other, no_bass)];
+    assert_eq!(separated[0].1, full[4].1);
+    let without_bass = mix_without(&mix, &separated[1].1);
+    let pair = [(Stem::Bass, separated[1].1.clone()), (Stem::Other, without_bass)];
     assert!(sum_error(&mix, &pair, &[Stem::Bass, Stem::Other]) <= 1e-6);
 }
 
 #[test]
 fn the_same_in_gives_the_same_out() {
     let mix = sound(48_000, 2, 100_000);
-    assert_eq!(all(&mix), all(&mix));
+    assert_eq!(all_stems(&mix), all_stems(&mix));
 }
 
 #[test]
 fn pieces_of_any_size_give_the_same_stems() {
     let mix = sound(8_000, 2, 8_000 * 70);
-    let wanted = [Stem::Drums, Stem::Instrumental];
-    let whole = separate(&mix, &wanted, SeparationControl::default()).unwrap();
-    let mut separator = BlockSeparator::new(ClipShape::measure(&mix), &wanted).unwrap();
-    let mut made = vec![vec![Vec::new(); 2]; 2];
+    let requested = [Stem::Drums, Stem::Instrumental];
+    let whole = separate(&mix, &requested, SeparationControl::default()).unwrap();
+    let mut separator = BlockSeparator::new(ClipShape::measure(&mix), &requested).unwrap();
+    let mut separated = vec![vec![Vec::new(); 2]; 2];
     let mut write = |stem: usize, piece: &[Vec<f32>]| {
-        let channels = made[stem].iter_mut().zip(piece);
-        channels.for_each(|(all, new)| all.extend_from_slice(new));
+        let channels = separated[stem].iter_mut().zip(piece);
+        channels.for_each(|(channel, samples)| channel.extend_from_slice(samples));
         true
     };
     let mut control = SeparationControl::default();
-    let mut at = 0;
+    let mut start = 0;
     for size in [1, 7_000, 100, 300_000].into_iter().cycle() {
-        let end = mix.frames().min(at + size);
-        let piece: Vec<Vec<f32>> = mix.channels().iter().map(|c| c[at..end].to_vec()).collect();
+        let end = mix.frames().min(start + size);
+        let piece: Vec<Vec<f32>> = mix.channels().iter().map(|c| c[start..end].to_vec()).collect();
         separator.push(&piece, &mut control, &mut write).unwrap();
-        at = end;
-        if at == mix.frames() {
+        start = end;
+        if start == mix.frames() {
             break;
         }
     }
     separator.finish(&mut control, &mut write).unwrap();
-    for (made, (stem, whole)) in made.iter().zip(&whole) {
-        assert!(made == whole.channels(), "{stem}");
+    for (separated, (stem, whole)) in separated.iter().zip(&whole) {
+        assert!(separated == whole.channels(), "{stem}");
     }
 }
 
 #[test]
 fn progress_only_grows_and_ends_at_one() {
     let mix = sound(8_000, 1, 8_000 * 70);
-    let mut heard = Vec::new();
-    let mut progress = |part| heard.push(part);
+    let mut reported = Vec::new();
+    let mut progress = |part| reported.push(part);
     let control = SeparationControl {
         progress: &mut progress,
         cancelled: &|| false,
     };
     separate(&mix, &[Stem::Vocals], control).unwrap();
     assert!(
-        heard.len() > 10 && heard.windows(2).all(|w| w[0] <= w[1]),
-        "{heard:?}"
+        reported.len() > 10 && reported.windows(2).all(|w| w[0] <= w[1]),
+        "{reported:?}"
     );
-    assert!(heard[0] >= 0.0 && heard.last() == Some(&1.0));
+    assert!(reported[0] >= 0.0 && reported.last() == Some(&1.0));
 }
 
 #[test]
 fn cancelling_stops_at_any_point() {
     let mix = sound(44_100, 2, 60_000);
-    let asked = AtomicUsize::new(0);
-    let count = || asked.fetch_add(1, Ordering::Relaxed);
+    let checks = AtomicUsize::new(0);
+    let count_check = || checks.fetch_add(1, Ordering::Relaxed);
     let control = SeparationControl {
         progress: &mut |_| (),
         cancelled: &|| {
-            count();
+            count_check();
             false
         },
     };
     separate(&mix, &Stem::BUILT_IN, control).unwrap();
-    let questions = asked.load(Ordering::Relaxed);
-    assert!(questions > 500, "asked only {questions} times");
-    for after in [0, 1, questions / 3, questions / 2, questions * 9 / 10] {
-        asked.store(0, Ordering::Relaxed);
+    let total_checks = checks.load(Ordering::Relaxed);
+    assert!(total_checks > 500, "checked only {total_checks} times");
+    for after in [0, 1, total_checks / 3, total_checks / 2, total_checks * 9 / 10] {
+        checks.store(0, Ordering::Relaxed);
         let control = SeparationControl {
             progress: &mut |_| (),
-            cancelled: &|| count() >= after,
+            cancelled: &|| count_check() >= after,
         };
         assert_eq!(
             separate(&mix, &Stem::BUILT_IN, control),
             Err(SeparateError::Cancelled),
             "{after}"
         );
-        let asked = asked.load(Ordering::Relaxed);
+        let checks = checks.load(Ordering::Relaxed);
         assert!(
-            asked <= after + 16,
-            "asked {asked} times, though told to stop at {after}"
+            checks <= after + 16,
+            "checked {checks} times, though cancelled at {after}"
         );
     }
 }
@@ -257,14 +257,14 @@ fn song() -> [Audio; 4] {
         let t = time(i);
         let note = [220.0, 262.0, 294.0, 247.0, 330.0, 277.0][(t * 1.4) as usize % 6];
         phase = (phase + note * (1.0 + 0.02 * tone(t * 5.5)) / RATE as f32).fract();
-        let sung = (t * 1.4).fract() < 0.85;
-        if sung && t > 1.0 {
+        let is_sung = (t * 1.4).fract() < 0.85;
+        if is_sung && t > 1.0 {
             vocals[i] = (1..12)
                 .map(|h| tone(phase * h as f32) * 0.12 / (h as f32).sqrt())
                 .sum();
         }
-        let since = (t * 4.0).fract() / 4.0;
-        drums[i] = hits() * 0.6 * (-since * 40.0).exp();
+        let since_hit = (t * 4.0).fract() / 4.0;
+        drums[i] = hits() * 0.6 * (-since_hit * 40.0).exp();
         let low = [55.0, 65.4, 73.4, 49.0][(t * 0.5) as usize % 4];
         bass[i] = 0.3 * tone(t * low) + 0.1 * tone(t * low * 2.0);
         for (side, pitches) in [[392.0, 523.3, 1_318.5], [466.2, 622.3, 1_046.5]]
@@ -302,13 +302,13 @@ fn sdr_of_copy(source: &Audio, mix: &Audio) -> f64 {
             .flatten()
             .zip(mix.channels().iter().flatten())
     };
-    let dot = |of: fn(f64, f64) -> f64| {
+    let dot = |product: fn(f64, f64) -> f64| {
         pairs()
-            .map(|(s, x)| of(f64::from(*s), f64::from(*x)))
+            .map(|(s, x)| product(f64::from(*s), f64::from(*x)))
             .sum::<f64>()
     };
-    let along = dot(|s, x| s * x).powi(2) / (dot(|s, _| s * s) * dot(|_, x| x * x));
-    -10.0 * (1.0 - along).log10()
+    let correlation = dot(|s, x| s * x).powi(2) / (dot(|s, _| s * s) * dot(|_, x| x * x));
+    -10.0 * (1.0 - correlation).log10()
 }
 
 /// The order of the stems, and that each is separated at all: nets without weights, or with those
@@ -322,25 +322,25 @@ fn each_source_lands_in_its_stem() {
             .collect()
     });
     let mix = Audio::new(44_100, sum.collect()).unwrap();
-    let made = assert_promises(&mix);
-    for (own, source) in sources.iter().enumerate() {
-        let measured: Vec<f64> = made[..4].iter().map(|(_, e)| sdr(source, e)).collect();
+    let separated = assert_promises(&mix);
+    for (index, source) in sources.iter().enumerate() {
+        let measured: Vec<f64> = separated[..4].iter().map(|(_, e)| sdr(source, e)).collect();
         let copy = sdr_of_copy(source, &mix);
-        eprintln!("{}: {measured:.1?} dB, a copy {copy:.1} dB", FOUR[own]);
+        eprintln!("{}: {measured:.1?} dB, a copy {copy:.1} dB", FOUR[index]);
         for (stem, sdr) in measured.iter().enumerate() {
-            let right = if stem == own {
+            let is_right = if stem == index {
                 *sdr > copy + GAIN
             } else {
                 *sdr < copy.max(1.0)
             };
             assert!(
-                right,
+                is_right,
                 "{} in {measured:.1?}, a copy has {copy:.1} dB",
-                FOUR[own]
+                FOUR[index]
             );
         }
     }
 }
 
-/// How much better than a copy of the mix a stem must be at least, in dB.
+/// How much better than a copy of the mix a stem must be, in dB.
 const GAIN: f64 = 4.0;

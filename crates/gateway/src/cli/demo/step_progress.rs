@@ -37,10 +37,10 @@ impl StepProgress {
         draw(&line(name, 0));
         loop {
             tokio::select! {
-                done = &mut work => {
-                    let end = if done.is_ok() { line(name, 100) } else { String::new() };
+                result = &mut work => {
+                    let end = if result.is_ok() { line(name, 100) } else { String::new() };
                     draw(&format!("{end}\n"));
-                    return done;
+                    return result;
                 }
                 () = tokio::time::sleep(POLL_INTERVAL) => {
                     // The work is not polled meanwhile, which does no harm: it is an HTTP call, and
@@ -68,8 +68,8 @@ impl StepProgress {
 /// Replaces the terminal's line.
 fn line(name: &str, per_cent: u64) -> String {
     let per_cent = per_cent.min(100);
-    let full = usize::try_from(per_cent).unwrap_or(0) * CELLS / 100;
-    let bar = "█".repeat(full) + &"░".repeat(CELLS - full);
+    let filled = usize::try_from(per_cent).unwrap_or(0) * CELLS / 100;
+    let bar = "█".repeat(filled) + &"░".repeat(CELLS - filled);
     format!("\r\x1b[K{name:NAME_WIDTH$} {bar} {per_cent:>3} %")
 }
 
@@ -78,8 +78,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_as_long_however_far_it_is() {
-        let lines = [0, 49, 100, 700].map(|done| line("1/3  Making", done));
+    fn every_line_has_the_same_length() {
+        let lines = [0, 49, 100, 700].map(|per_cent| line("1/3  Making", per_cent));
         let lengths = lines.each_ref().map(|line| line.chars().count());
         assert_eq!(lengths, [lengths[0]; 4]);
         assert!(lines[0].contains("░") && !lines[0].contains('█'));

@@ -16,7 +16,7 @@ use super::network::LONGEST_PATTERN;
 use super::{ConnectionCut, CutAction, LinkState, ProxyDirection, ProxyShared, ProxyState, reset};
 
 /// Most bytes that are read at once; one read is one message.
-const MESSAGE: usize = 64 * 1024;
+const MAX_MESSAGE: usize = 64 * 1024;
 /// How many messages a direction buffers before it stops reading.
 const MAX_BUFFERED_MESSAGES: usize = 64;
 /// How long the server of a cut connection may continue to send.
@@ -42,8 +42,8 @@ pub(super) async fn carry(mut client: TcpStream, shared: Arc<ProxyShared>) {
             reset(&server);
         }
         Err(ConnectionEnd::Cut) => {
-            // Before `leave`, which may take as long as `DRAIN`. The client must learn at once that
-            // its connection is gone.
+            // Before `drain_server`, which may take as long as `DRAIN`. The client must learn at
+            // once that its connection is gone.
             reset(&client);
             drop(client);
             drain_server(server).await;
@@ -71,33 +71,33 @@ async fn both_ways(
     server: &mut TcpStream,
     shared: &ProxyShared,
 ) -> Result<(), ConnectionEnd> {
-    let mut now = shared.now.subscribe();
+    let mut state = shared.state.subscribe();
     // Only a reset that is ordered from now on ends this connection. Earlier ones are in the count
     // already.
-    let resets = now.borrow_and_update().resets;
+    let resets = state.borrow_and_update().resets;
     // One hold for both directions. If only the one with the matching bytes stopped, the other
     // could still carry the answer.
     let held = watch::Sender::new(None);
     let pump = |side| DirectionPump {
         side,
         shared,
-        now: shared.now.subscribe(),
+        state: shared.state.subscribe(),
         held: &held,
-        holds: held.subscribe(),
-        before: Vec::new(),
+        hold_changes: held.subscribe(),
+        recent: Vec::new(),
     };
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
-    let both = async {
+    let pumps = async {
         tokio::try_join!(
             pump(ProxyDirection::Up).run(from_client, to_server),
             pump(ProxyDirection::Down).run(from_server, to_client),
         )
     };
     tokio::select! {
-        end = both => end.map(|_| ()),
+        end = pumps => end.map(|_| ()),
         // `wait_for` fails only if the sender is gone, and `shared` owns it.
-        _ = now.wait_for(|now| now.resets > resets) => Err(ConnectionEnd::Reset),
+        _ = state.wait_for(|state| state.resets > resets) => Err(ConnectionEnd::Reset),
     }
 }
 
@@ -115,41 +115,41 @@ async fn drain_server(mut server: TcpStream) {
 struct DirectionPump<'a> {
     side: ProxyDirection,
     shared: &'a ProxyShared,
-    now: watch::Receiver<ProxyState>,
+    state: watch::Receiver<ProxyState>,
     /// The count of releases when a cut began to hold this connection, for both directions.
     held: &'a watch::Sender<Option<u64>>,
-    holds: watch::Receiver<Option<u64>>,
+    hold_changes: watch::Receiver<Option<u64>>,
     /// The end of the data carried so far, in which a cut's pattern may begin.
-    before: Vec<u8>,
+    recent: Vec<u8>,
 }
 
 /// The data read, and when; empty at the end.
 type ProxyMessage = (Instant, Bytes);
 
 impl DirectionPump<'_> {
-    async fn run(mut self, from: ReadHalf<'_>, to: WriteHalf<'_>) -> Result<(), ConnectionEnd> {
+    async fn run(mut self, source: ReadHalf<'_>, sink: WriteHalf<'_>) -> Result<(), ConnectionEnd> {
         // Reading continues while writing waits, as in the buffers of a real network. The time at
         // which a message was read goes along, so that delays overlap instead of adding up.
         let (sender, receiver) = mpsc::channel(MAX_BUFFERED_MESSAGES);
-        tokio::try_join!(read(from, sender), self.write(receiver, to))?;
+        tokio::try_join!(read(source, sender), self.write(receiver, sink))?;
         Ok(())
     }
 
     async fn write(
         &mut self,
         mut messages: mpsc::Receiver<ProxyMessage>,
-        mut to: WriteHalf<'_>,
+        mut sink: WriteHalf<'_>,
     ) -> Result<(), ConnectionEnd> {
         while let Some((read_at, message)) = messages.recv().await {
             self.wait_until_due(read_at).await;
             // Only this direction has ended. The other side may still be sending.
             if message.is_empty() {
-                to.shutdown().await?;
+                sink.shutdown().await?;
                 return Ok(());
             }
-            match self.shared.matching_cut(self.side, &self.before, &message) {
-                Some(cut) => self.strike(&cut, &message, &mut to).await?,
-                None => self.pass(&message, &mut to).await?,
+            match self.shared.matching_cut(self.side, &self.recent, &message) {
+                Some(cut) => self.strike(&cut, &message, &mut sink).await?,
+                None => self.pass(&message, &mut sink).await?,
             }
             self.remember(&message);
         }
@@ -162,21 +162,21 @@ impl DirectionPump<'_> {
             // Each state is marked as seen before it is evaluated. A change in between wakes the
             // `select!` below, and is not lost.
             let (link, releases) = {
-                let now = self.now.borrow_and_update();
-                (now.network.link(self.side), now.releases)
+                let state = self.state.borrow_and_update();
+                (state.network.link(self.side), state.releases)
             };
-            let since = *self.holds.borrow_and_update();
+            let held_since = *self.hold_changes.borrow_and_update();
             // A hold lasts until the first release after it began, so it is compared with the count
             // of releases at its beginning.
-            let held = link.held || since.is_some_and(|since| since >= releases);
+            let is_held = link.held || held_since.is_some_and(|held_since| held_since >= releases);
             let due = read_at + link.delay;
-            if !held && due <= Instant::now() {
+            if !is_held && due <= Instant::now() {
                 return;
             }
             tokio::select! {
-                _ = self.now.changed() => {}
-                _ = self.holds.changed() => {}
-                () = tokio::time::sleep_until(due), if !held => {}
+                _ = self.state.changed() => {}
+                _ = self.hold_changes.changed() => {}
+                () = tokio::time::sleep_until(due), if !is_held => {}
             }
         }
     }
@@ -185,14 +185,14 @@ impl DirectionPump<'_> {
         &mut self,
         cut: &ConnectionCut,
         message: &[u8],
-        to: &mut WriteHalf<'_>,
+        sink: &mut WriteHalf<'_>,
     ) -> Result<(), ConnectionEnd> {
         // Stop the other direction before anything else: it must not carry the answer to this
         // message.
-        let releases = self.now.borrow().releases;
+        let releases = self.state.borrow().releases;
         self.held.send_replace(Some(releases));
         if cut.passes {
-            self.pass(message, to).await?;
+            self.pass(message, sink).await?;
         }
         // Counted after the message was passed on, so a test that waits for the strike knows that
         // the message was sent to the server.
@@ -202,28 +202,28 @@ impl DirectionPump<'_> {
             CutAction::Hold => {
                 self.wait_until_due(Instant::now()).await;
                 if !cut.passes {
-                    self.pass(message, to).await?;
+                    self.pass(message, sink).await?;
                 }
                 Ok(())
             }
         }
     }
 
-    async fn pass(&mut self, message: &[u8], to: &mut WriteHalf<'_>) -> Result<(), ConnectionEnd> {
+    async fn pass(&mut self, message: &[u8], sink: &mut WriteHalf<'_>) -> Result<(), ConnectionEnd> {
         let LinkState {
             bytes_per_second, ..
-        } = self.now.borrow().network.link(self.side);
+        } = self.state.borrow().network.link(self.side);
         match bytes_per_second {
-            None => to.write_all(message).await?,
+            None => sink.write_all(message).await?,
             Some(rate) => {
                 // A slice takes a twentieth of a second. Otherwise a slow link would send nothing
                 // for a long time and then deliver a message at once.
-                let slice = usize::try_from(rate.get().div_ceil(SLICES)).unwrap_or(MESSAGE);
+                let slice = usize::try_from(rate.get().div_ceil(SLICES)).unwrap_or(MAX_MESSAGE);
                 for slice in message.chunks(slice) {
                     let length = u32::try_from(slice.len()).unwrap_or(u32::MAX);
-                    let takes = Duration::from_secs(1) * length / rate.get();
-                    tokio::time::sleep(takes).await;
-                    to.write_all(slice).await?;
+                    let pause = Duration::from_secs(1) * length / rate.get();
+                    tokio::time::sleep(pause).await;
+                    sink.write_all(slice).await?;
                 }
             }
         }
@@ -234,19 +234,19 @@ impl DirectionPump<'_> {
     fn remember(&mut self, message: &[u8]) {
         // The pattern of a cut may span two messages. More than the longest pattern need not be
         // remembered.
-        self.before.extend_from_slice(message);
-        let spare = self.before.len().saturating_sub(LONGEST_PATTERN);
-        self.before.drain(..spare);
+        self.recent.extend_from_slice(message);
+        let excess = self.recent.len().saturating_sub(LONGEST_PATTERN);
+        self.recent.drain(..excess);
     }
 }
 
 async fn read(
-    mut from: ReadHalf<'_>,
+    mut source: ReadHalf<'_>,
     messages: mpsc::Sender<ProxyMessage>,
 ) -> Result<(), ConnectionEnd> {
-    let mut buffer = vec![0; MESSAGE];
+    let mut buffer = vec![0; MAX_MESSAGE];
     loop {
-        let length = from.read(&mut buffer).await?;
+        let length = source.read(&mut buffer).await?;
         let message = Bytes::copy_from_slice(&buffer[..length]);
         // The empty message at the end is sent too: it makes the writer close its side.
         let sent = messages.send((Instant::now(), message)).await;

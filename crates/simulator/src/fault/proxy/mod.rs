@@ -7,8 +7,8 @@
 //!
 //! let proxy = FaultProxy::start(postgres).await?;
 //! // … a program is given proxy.address() …
-//! proxy.set(NetworkState::both(LinkState::held())); // nothing goes on
-//! proxy.heal(); // everything does
+//! proxy.set(NetworkState::both(LinkState::held())); // nothing passes
+//! proxy.heal(); // everything passes
 //! proxy.cut(ConnectionCut::new("COMMIT").passing()); // a commit without an answer
 //! proxy.wait_for_strikes(1).await;
 //! # Ok(())
@@ -76,32 +76,32 @@ impl FaultProxy {
 
     /// The state of the network.
     pub fn network(&self) -> NetworkState {
-        self.shared.now.borrow().network
+        self.shared.state.borrow().network
     }
 
     /// Changes the network, also for existing connections.
     pub fn set(&self, network: NetworkState) {
-        self.shared.now.send_modify(|now| now.network = network);
+        self.shared.state.send_modify(|state| state.network = network);
     }
 
     /// A network without a fault; connections held by a cut are released, and pending cuts are
     /// removed.
     pub fn heal(&self) {
         self.clear_cuts();
-        self.shared.now.send_modify(|now| {
-            now.network = NetworkState::default();
-            now.releases += 1;
+        self.shared.state.send_modify(|state| {
+            state.network = NetworkState::default();
+            state.releases += 1;
         });
     }
 
     /// Resets all connections that are open.
     pub fn reset(&self) {
-        self.shared.now.send_modify(|now| now.resets += 1);
+        self.shared.state.send_modify(|state| state.resets += 1);
     }
 
     /// Releases connections that are held by a cut.
     pub fn release(&self) {
-        self.shared.now.send_modify(|now| now.releases += 1);
+        self.shared.state.send_modify(|state| state.releases += 1);
     }
 
     /// Adds a cut, which strikes when its pattern passes. If several cuts match a message, the
@@ -124,9 +124,9 @@ impl FaultProxy {
 
     /// Waits until this many cuts have struck since the start.
     pub async fn wait_for_strikes(&self, cuts: u64) {
-        let mut struck = self.shared.struck.subscribe();
+        let mut strikes = self.shared.strikes.subscribe();
         // `wait_for` fails only if the sender is gone, and `self.shared` owns it.
-        let _ = struck.wait_for(|struck| *struck >= cuts).await;
+        let _ = strikes.wait_for(|strikes| *strikes >= cuts).await;
     }
 
     /// The traffic so far.
@@ -153,9 +153,9 @@ struct ProxyState {
 #[derive(Debug)]
 struct ProxyShared {
     target: SocketAddr,
-    now: watch::Sender<ProxyState>,
+    state: watch::Sender<ProxyState>,
     cuts: Mutex<Vec<ConnectionCut>>,
-    struck: watch::Sender<u64>,
+    strikes: watch::Sender<u64>,
     accepted: AtomicU64,
     open: AtomicU64,
     messages: [AtomicU64; 2],
@@ -165,9 +165,9 @@ impl ProxyShared {
     fn new(target: SocketAddr) -> Self {
         Self {
             target,
-            now: watch::Sender::default(),
+            state: watch::Sender::default(),
             cuts: Mutex::default(),
-            struck: watch::Sender::default(),
+            strikes: watch::Sender::default(),
             accepted: AtomicU64::new(0),
             open: AtomicU64::new(0),
             messages: [const { AtomicU64::new(0) }; 2],
@@ -178,34 +178,34 @@ impl ProxyShared {
         self.cuts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The cut that matches this message; `before` is the data before it.
+    /// The cut that matches this message; `recent` is the data before it.
     fn matching_cut(
         &self,
         side: ProxyDirection,
-        before: &[u8],
+        recent: &[u8],
         message: &[u8],
     ) -> Option<ConnectionCut> {
         let mut cuts = self.cuts();
         // Only the oldest matching cut is applied to a message, even if it only counts it. Younger
         // ones with the same pattern have to wait until it is used up.
-        let at = cuts.iter().position(|cut| {
-            cut.side == side && completes_pattern(cut.bytes.as_bytes(), before, message)
+        let index = cuts.iter().position(|cut| {
+            cut.side == side && completes_pattern(cut.bytes.as_bytes(), recent, message)
         })?;
-        let cut = cuts.get_mut(at)?;
-        if let Some(left) = cut.after.checked_sub(1) {
-            cut.after = left;
+        let cut = cuts.get_mut(index)?;
+        if let Some(remaining) = cut.after.checked_sub(1) {
+            cut.after = remaining;
             return None;
         }
         cut.times = cut.times.saturating_sub(1);
         let cut = cut.clone();
         if cut.times == 0 {
-            cuts.remove(at);
+            cuts.remove(index);
         }
         Some(cut)
     }
 
     fn count_strike(&self) {
-        self.struck.send_modify(|struck| *struck += 1);
+        self.strikes.send_modify(|strikes| *strikes += 1);
     }
 
     fn count_message(&self, side: ProxyDirection) {
@@ -218,7 +218,7 @@ impl ProxyShared {
             open: self.open.load(Ordering::Relaxed),
             messages_up: self.messages[ProxyDirection::Up as usize].load(Ordering::Relaxed),
             messages_down: self.messages[ProxyDirection::Down as usize].load(Ordering::Relaxed),
-            struck: *self.struck.borrow(),
+            struck: *self.strikes.borrow(),
         }
     }
 }
@@ -233,7 +233,7 @@ async fn accept(listener: TcpListener, shared: Arc<ProxyShared>) {
         shared.accepted.fetch_add(1, Ordering::Relaxed);
         // The kernel has already completed the handshake, so the connection cannot be refused any
         // more. A reset without a byte is what comes closest.
-        if shared.now.borrow().network.refuses {
+        if shared.state.borrow().network.refuses {
             reset(&client);
             continue;
         }
@@ -247,13 +247,13 @@ fn reset(stream: &TcpStream) {
 }
 
 /// Whether the pattern ends in this message, wherever it began.
-fn completes_pattern(pattern: &[u8], before: &[u8], message: &[u8]) -> bool {
+fn completes_pattern(pattern: &[u8], recent: &[u8], message: &[u8]) -> bool {
     let Some(overlap) = pattern.len().checked_sub(1) else {
         return true;
     };
     // Only as much previous data that a match has to end in the new message. With more, earlier
     // matches would be found again.
-    let before = &before[before.len().saturating_sub(overlap)..];
-    let both: Vec<u8> = [before, message].concat();
-    both.windows(pattern.len()).any(|window| window == pattern)
+    let recent = &recent[recent.len().saturating_sub(overlap)..];
+    let joined: Vec<u8> = [recent, message].concat();
+    joined.windows(pattern.len()).any(|window| window == pattern)
 }

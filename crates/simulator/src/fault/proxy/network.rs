@@ -1,4 +1,4 @@
-//! Network faults of a proxy: the state of the network, and the places at
+//! Network faults of a proxy: the state of the network, and the bytes at
 //! which connections are cut.
 
 use std::num::NonZeroU32;

@@ -72,7 +72,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         }
     };
     let graph = &request.body["prompt"];
-    if let Some(reply) = refusal(request, graph) {
+    if let Some(reply) = graph_error(request, graph) {
         return reply;
     }
     request
@@ -85,7 +85,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 /// The errors of a graph that the server reports before it queues it.
-fn refusal(request: &SimulatedRequest, graph: &Value) -> Option<SimulatedReply> {
+fn graph_error(request: &SimulatedRequest, graph: &Value) -> Option<SimulatedReply> {
     let nodes = graph.as_object().filter(|nodes| !nodes.is_empty());
     let Some(nodes) = nodes else {
         return Some(invalid("no_prompt", "No prompt provided", &json!({})));
@@ -98,7 +98,7 @@ fn refusal(request: &SimulatedRequest, graph: &Value) -> Option<SimulatedReply> 
         let Some(inputs) = node["inputs"].as_object() else {
             return Some(invalid("invalid_prompt", "inputs is missing", &json!({})));
         };
-        if let Some(details) = wrong_input(request, class, inputs) {
+        if let Some(details) = input_error(request, class, inputs) {
             let errors = json!({id: {
                 "class_type": class, "dependent_outputs": ["9"],
                 "errors": [{"type": "custom_validation_failed", "message": "Custom validation failed for node", "details": details, "extra_info": {}}],
@@ -118,7 +118,7 @@ fn refusal(request: &SimulatedRequest, graph: &Value) -> Option<SimulatedReply> 
     None
 }
 
-fn wrong_input(
+fn input_error(
     request: &SimulatedRequest,
     class: &str,
     inputs: &Map<String, Value>,
@@ -153,11 +153,11 @@ fn upload(request: &SimulatedRequest) -> SimulatedReply {
         return SimulatedReply::empty(400);
     }
     let folder = request.body["subfolder"].as_str().unwrap_or_default();
-    let known = format!("{folder}/{name}");
-    let known = known.trim_start_matches('/');
+    let path = format!("{folder}/{name}");
+    let path = path.trim_start_matches('/');
     request
         .world
-        .keep_file(format!("comfyui/{known}"), image.clone());
+        .keep_file(format!("comfyui/{path}"), image.clone());
     SimulatedReply::json(
         200,
         &json!({"name": name, "subfolder": folder, "type": "input"}),
@@ -174,10 +174,10 @@ fn history(request: &SimulatedRequest) -> SimulatedReply {
         return SimulatedReply::json(200, &json!({id: record}));
     }
     let started = json!(["execution_start", {"prompt_id": id}]);
-    let failed = |says: &str| {
+    let failed = |message: &str| {
         json!([started, ["execution_error", {
             "prompt_id": id, "node_id": "3", "node_type": "KSampler", "executed": [],
-            "exception_type": "RuntimeError", "exception_message": says, "traceback": [],
+            "exception_type": "RuntimeError", "exception_message": message, "traceback": [],
         }]])
     };
     let (word, outputs, messages) = match job.phase() {
@@ -195,12 +195,12 @@ fn history(request: &SimulatedRequest) -> SimulatedReply {
         ),
         JobPhase::Cancelled => {
             // A job that was deleted while waiting leaves no trace.
-            if job.memo["deleted"] == true {
+            if job.model_data["deleted"] == true {
                 return SimulatedReply::json(200, &json!({}));
             }
-            let stopped =
+            let interrupted =
                 json!(["execution_interrupted", {"prompt_id": id, "node_id": "3", "executed": []}]);
-            ("error", json!({}), json!([started, stopped]))
+            ("error", json!({}), json!([started, interrupted]))
         }
     };
     let record = json!({
@@ -216,11 +216,11 @@ fn history(request: &SimulatedRequest) -> SimulatedReply {
 fn outputs(job: &Job) -> Value {
     // The film is neither first nor last, and is listed under `images`. Adapters have to choose by
     // name and by type: a preview is "temp", a saved file "output".
-    let film = file_name(job);
+    let video_name = file_name(job);
     json!({
         "12": {"images": [{"filename": "ComfyUI_temp_00001_.png", "subfolder": "", "type": "temp"}]},
         "13": {"text": ["done"]},
-        "58": {"images": [{"filename": film, "subfolder": "video", "type": "output"}], "animated": [true]},
+        "58": {"images": [{"filename": video_name, "subfolder": "video", "type": "output"}], "animated": [true]},
         "9": {"images": [{"filename": "cover_00001_.png", "subfolder": "", "type": "output"}]},
     })
 }
@@ -249,11 +249,11 @@ fn delete_from_queue(request: &SimulatedRequest) -> SimulatedReply {
     // The server answers 200 whether or not the job was in the queue, so the answer proves nothing.
     let ids = request.body["delete"].as_array().into_iter().flatten();
     for id in ids.filter_map(Value::as_str) {
-        let waits = request
+        let is_queued = request
             .world
             .job(id)
             .is_some_and(|job| job.phase() == JobPhase::Queued);
-        if waits {
+        if is_queued {
             request.world.cancel(id);
         }
     }
@@ -262,9 +262,9 @@ fn delete_from_queue(request: &SimulatedRequest) -> SimulatedReply {
 
 fn interrupt(request: &SimulatedRequest) -> SimulatedReply {
     // Without an id the server stops whatever runs, regardless of who ordered it.
-    let named = request.body["prompt_id"].as_str();
+    let requested_id = request.body["prompt_id"].as_str();
     for job in request.world.jobs(NAME) {
-        if matches!(job.phase(), JobPhase::Running(_)) && named.is_none_or(|id| id == job.id) {
+        if matches!(job.phase(), JobPhase::Running(_)) && requested_id.is_none_or(|id| id == job.id) {
             request.world.cancel(&job.id);
         }
     }
@@ -287,12 +287,12 @@ fn view(request: &SimulatedRequest) -> SimulatedReply {
         .strip_suffix("_00001_.mp4")
         .and_then(|id| request.world.job(id));
     match job {
-        Some(job) if folder == "video" && kind == "output" => film(request, &job),
+        Some(job) if folder == "video" && kind == "output" => video_file(request, &job),
         _ => SimulatedReply::empty(404),
     }
 }
 
-fn film(request: &SimulatedRequest, job: &Job) -> SimulatedReply {
+fn video_file(request: &SimulatedRequest, job: &Job) -> SimulatedReply {
     if request.expired {
         return SimulatedReply::empty(403);
     }
@@ -325,6 +325,6 @@ fn invalid(kind: &str, message: &str, nodes: &Value) -> SimulatedReply {
 
 fn is_uuid(id: &str) -> bool {
     let groups: Vec<usize> = id.split('-').map(str::len).collect();
-    let hex = |one: char| one == '-' || one.is_ascii_digit() || ('a'..='f').contains(&one);
+    let hex = |c: char| c == '-' || c.is_ascii_digit() || ('a'..='f').contains(&c);
     groups == [8, 4, 4, 4, 12] && id.chars().all(hex)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{NAME, REFUSAL, file_name, film};
+use super::{NAME, REFUSAL, file_name, video_file};
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{Job, JobPhase, PlannedEnd};
 
@@ -92,7 +92,7 @@ pub(super) fn result(request: &SimulatedRequest) -> SimulatedReply {
     let job = name
         .strip_suffix("_00001_.mp4")
         .and_then(|id| request.world.job(id));
-    job.map_or_else(|| SimulatedReply::empty(404), |job| film(request, &job))
+    job.map_or_else(|| SimulatedReply::empty(404), |job| video_file(request, &job))
 }
 
 fn error(status: u16, code: &str, message: &str) -> SimulatedReply {

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::{error, forbidden, has_key, is_picture};
+use super::{error, is_forbidden, has_key, is_picture};
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{Job, JobPhase, PlannedEnd};
@@ -22,7 +22,7 @@ pub(super) fn create(request: &SimulatedRequest) -> SimulatedReply {
         .as_str()
         .is_some_and(|model| model.starts_with("lyria-3"))
     {
-        return sing(request);
+        return song(request);
     }
     let format = &body["response_format"];
     let parts = body["input"][0]["content"].as_array();
@@ -30,7 +30,7 @@ pub(super) fn create(request: &SimulatedRequest) -> SimulatedReply {
     let picture = parts.iter().find(|part| part["type"] == "image");
     let prompt = parts.iter().find_map(|part| part["text"].as_str());
     let task = &body["generation_config"]["video_config"]["task"];
-    let good = body["model"]
+    let is_valid = body["model"]
         .as_str()
         .is_some_and(|model| model.starts_with("gemini-omni"))
         && body["input"][0]["type"] == "user_input"
@@ -51,26 +51,26 @@ pub(super) fn create(request: &SimulatedRequest) -> SimulatedReply {
             } else {
                 "text_to_video"
             });
-    let Some(prompt) = prompt.filter(|_| good) else {
+    let Some(prompt) = prompt.filter(|_| is_valid) else {
         return error(400, "INVALID_ARGUMENT", "The request is malformed.");
     };
     // The id also names the file, and names of files have only letters and digits.
     let id = format!("int{:08x}", request.world.number());
-    let memo = json!({"prompt": prompt, "seconds": length(format)});
-    let job = request.world.accept("gemini-veo", id, body.clone(), memo);
+    let model_data = json!({"prompt": prompt, "seconds": length(format)});
+    let job = request.world.accept("gemini-veo", id, body.clone(), model_data);
     SimulatedReply::json(200, &interaction_object(request, &job))
 }
 
 /// A song, on the same connection.
-fn sing(request: &SimulatedRequest) -> SimulatedReply {
+fn song(request: &SimulatedRequest) -> SimulatedReply {
     let body = &request.body;
     let fields = body.as_object();
-    let known = ["model", "input"];
-    let stray = fields.is_some_and(|all| all.keys().any(|name| !known.contains(&name.as_str())));
+    let allowed = ["model", "input"];
+    let has_unknown = fields.is_some_and(|fields| fields.keys().any(|name| !allowed.contains(&name.as_str())));
     let model = body["model"].as_str();
     let Some(prompt) = body["input"]
         .as_str()
-        .filter(|text| !text.is_empty() && !stray)
+        .filter(|text| !text.is_empty() && !has_unknown)
     else {
         return error(400, "INVALID_ARGUMENT", "The request is malformed.");
     };
@@ -78,9 +78,9 @@ fn sing(request: &SimulatedRequest) -> SimulatedReply {
         return error(404, "NOT_FOUND", "The model was not found.");
     }
     let id = format!("int{:08x}", request.world.number());
-    let memo = json!({"prompt": prompt});
-    let job = request.world.accept("gemini-veo", id, body.clone(), memo);
-    let end = if forbidden(&job) {
+    let model_data = json!({"prompt": prompt});
+    let job = request.world.accept("gemini-veo", id, body.clone(), model_data);
+    let end = if is_forbidden(&job) {
         PlannedEnd::Refusal
     } else {
         job.plan.end
@@ -89,8 +89,8 @@ fn sing(request: &SimulatedRequest) -> SimulatedReply {
         PlannedEnd::Success => {
             let sound = STANDARD.encode(media::audio(2_000, 330.0));
             let audio = json!({"type": "audio", "mime_type": "audio/mpeg", "data": sound});
-            let words = json!({"type": "text", "text": "[Verse] rain"});
-            let step = json!({"type": "model_output", "content": [words, audio]});
+            let lyrics = json!({"type": "text", "text": "[Verse] rain"});
+            let step = json!({"type": "model_output", "content": [lyrics, audio]});
             ("completed", json!([step]), json!([]))
         }
         PlannedEnd::Empty => ("completed", json!([]), json!([])),
@@ -148,7 +148,7 @@ pub(super) fn cancel(request: &SimulatedRequest) -> SimulatedReply {
 fn interaction_object(request: &SimulatedRequest, job: &Job) -> Value {
     let phase = match job.phase() {
         // The filter checks the result, so the order is accepted first.
-        JobPhase::Ended(_) if forbidden(job) => JobPhase::Ended(PlannedEnd::Refusal),
+        JobPhase::Ended(_) if is_forbidden(job) => JobPhase::Ended(PlannedEnd::Refusal),
         phase => phase,
     };
     let (status, steps, errors) = match phase {

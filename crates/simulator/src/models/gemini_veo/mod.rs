@@ -1,5 +1,5 @@
 //! `gemini-veo`: Google's three interfaces to video models, the files, and the
-//! place where service accounts get tokens.
+//! endpoint where service accounts get tokens.
 
 mod interactions;
 
@@ -18,7 +18,7 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
     routes: |site| {
         // Google appends the verb to the model's name (`{model}:predictLongRunning`). The router
         // does not match parts of a segment, so each model needs its own routes.
-        let own = |site: crate::site::SimulatedSite, model: &str| {
+        let model_routes = |site: crate::site::SimulatedSite, model: &str| {
             let vertex = format!(
                 "/v1beta1/projects/{{project}}/locations/{{location}}/publishers/google/models/{model}"
             );
@@ -58,7 +58,7 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
             .route("POST", "/v1/interactions", RequestRole::Submit, interactions::create)
             .route("GET", "/v1/interactions/{id}", RequestRole::Poll, interactions::get)
             .route("POST", "/v1/interactions/{id}/cancel", RequestRole::Cancel, interactions::cancel);
-        VEO.iter().fold(site, |site, model| own(site, model))
+        VEO.iter().fold(site, |site, model| model_routes(site, model))
     },
 };
 
@@ -74,31 +74,31 @@ const TOKEN: &str = "ya29.simulated";
 /// not checked, because there is no public key here.
 fn token(request: &SimulatedRequest) -> SimulatedReply {
     let text = |name: &str| request.body[name].as_str().unwrap_or_default();
-    let grant = text("grant_type") == "urn:ietf:params:oauth:grant-type:jwt-bearer";
+    let has_grant = text("grant_type") == "urn:ietf:params:oauth:grant-type:jwt-bearer";
     let parts: Vec<Value> = text("assertion")
         .split('.')
         .take(2)
         .filter_map(|part| URL_SAFE_NO_PAD.decode(part).ok())
         .filter_map(|bytes| serde_json::from_slice(&bytes).ok())
         .collect();
-    let signed = text("assertion").split('.').count() == 3;
+    let is_signed = text("assertion").split('.').count() == 3;
     // Google grants a service account an hour at most, so a longer assertion is refused.
-    let good = match &parts[..] {
+    let is_valid = match &parts[..] {
         [header, claims] => {
-            let at = |name: &str| claims[name].as_u64().unwrap_or(0);
+            let claim = |name: &str| claims[name].as_u64().unwrap_or(0);
             let audience = claims["aud"].as_str().unwrap_or_default();
             header["alg"] == "RS256"
                 && claims["iss"].as_str().is_some_and(|iss| iss.contains('@'))
                 && claims["scope"] == "https://www.googleapis.com/auth/cloud-platform"
                 && audience.ends_with("/token")
-                && at("exp") > at("iat")
-                && at("exp") - at("iat") <= 3600
+                && claim("exp") > claim("iat")
+                && claim("exp") - claim("iat") <= 3600
         }
         _ => false,
     };
     // The assertion is the credential here. A client that also sends an old token has mixed up its
     // calls.
-    if !(grant && signed && good && request.header("authorization").is_empty()) {
+    if !(has_grant && is_signed && is_valid && request.header("authorization").is_empty()) {
         return SimulatedReply::json(
             400,
             &json!({"error": "invalid_grant", "error_description": "Invalid JWT"}),
@@ -123,7 +123,7 @@ fn gemini_submit(request: &SimulatedRequest) -> SimulatedReply {
             "Method doesn't allow unregistered callers.",
         );
     }
-    let known = [
+    let allowed = [
         "sampleCount",
         "durationSeconds",
         "aspectRatio",
@@ -132,7 +132,7 @@ fn gemini_submit(request: &SimulatedRequest) -> SimulatedReply {
         "negativePrompt",
         "enhancePrompt",
     ];
-    submit(request, &known, "/v1beta/")
+    submit(request, &allowed, "/v1beta/")
 }
 
 fn vertex_submit(request: &SimulatedRequest) -> SimulatedReply {
@@ -143,7 +143,7 @@ fn vertex_submit(request: &SimulatedRequest) -> SimulatedReply {
             "Request had invalid authentication credentials.",
         );
     }
-    let known = [
+    let allowed = [
         "sampleCount",
         "durationSeconds",
         "aspectRatio",
@@ -156,36 +156,36 @@ fn vertex_submit(request: &SimulatedRequest) -> SimulatedReply {
         "generateAudio",
         "fps",
     ];
-    submit(request, &known, "/v1beta1/")
+    submit(request, &allowed, "/v1beta1/")
 }
 
-fn submit(request: &SimulatedRequest, known: &[&str], version: &str) -> SimulatedReply {
+fn submit(request: &SimulatedRequest, allowed: &[&str], version: &str) -> SimulatedReply {
     let path = request.path.split(':').next().unwrap_or_default();
-    let second = path.ends_with("veo-2.0-generate-001");
-    if let Some(fault) = fault(&request.body, known, second) {
-        return error(400, "INVALID_ARGUMENT", &fault);
+    let is_veo2 = path.ends_with("veo-2.0-generate-001");
+    if let Some(message) = order_error(&request.body, allowed, is_veo2) {
+        return error(400, "INVALID_ARGUMENT", &message);
     }
     let id = format!("op{:08x}", request.world.number());
     let model = path.trim_start_matches(version);
-    let memo = json!({"prompt": request.body["instances"][0]["prompt"],
+    let model_data = json!({"prompt": request.body["instances"][0]["prompt"],
         "seconds": request.body["parameters"]["durationSeconds"]});
     let job = request
         .world
-        .accept("gemini-veo", id, request.body.clone(), memo);
+        .accept("gemini-veo", id, request.body.clone(), model_data);
     SimulatedReply::json(
         200,
         &json!({"name": format!("{model}/operations/{}", job.id)}),
     )
 }
 
-/// The fault of an order.
-fn fault(body: &Value, known: &[&str], second: bool) -> Option<String> {
+/// What is wrong with an order.
+fn order_error(body: &Value, allowed: &[&str], is_veo2: bool) -> Option<String> {
     let empty = Map::new();
     let parameters = body["parameters"].as_object().unwrap_or(&empty);
-    let stray = parameters
+    let unknown = parameters
         .keys()
-        .find(|name| !known.contains(&name.as_str()));
-    if let Some(name) = stray {
+        .find(|name| !allowed.contains(&name.as_str()));
+    if let Some(name) = unknown {
         return Some(format!("Unknown name \"{name}\" at 'parameters'"));
     }
     let Some([instance]) = body["instances"].as_array().map(Vec::as_slice) else {
@@ -207,19 +207,19 @@ fn fault(body: &Value, known: &[&str], second: bool) -> Option<String> {
         }
     }
     let seconds = parameters.get("durationSeconds").and_then(Value::as_u64);
-    let lengths = if second { [5, 6, 8] } else { [4, 6, 8] };
+    let lengths = if is_veo2 { [5, 6, 8] } else { [4, 6, 8] };
     if seconds.is_none_or(|seconds| !lengths.contains(&seconds)) {
         return Some(format!("durationSeconds must be one of {lengths:?}"));
     }
-    let one_of = |name: &str, words: &[&str]| {
+    let one_of = |name: &str, allowed: &[&str]| {
         let value = parameters.get(name)?;
-        let fits = value.as_str().is_some_and(|word| words.contains(&word));
-        (!fits).then(|| format!("{name} must be one of {words:?}"))
+        let fits = value.as_str().is_some_and(|text| allowed.contains(&text));
+        (!fits).then(|| format!("{name} must be one of {allowed:?}"))
     };
     one_of("aspectRatio", &["16:9", "9:16"])
         .or_else(|| {
             // Veo 2 has only one resolution, and naming it is an error.
-            let tiers: &[&str] = if second { &[] } else { &["720p", "1080p"] };
+            let tiers: &[&str] = if is_veo2 { &[] } else { &["720p", "1080p"] };
             one_of("resolution", tiers)
         })
         .or_else(|| {
@@ -258,10 +258,10 @@ fn gemini_poll(request: &SimulatedRequest) -> SimulatedReply {
         );
         json!({"generateVideoResponse": {"generatedSamples": [{"video": {"uri": uri}}]}})
     };
-    let held = json!({"generateVideoResponse": {"raiMediaFilteredCount": 1,
+    let filtered = json!({"generateVideoResponse": {"raiMediaFilteredCount": 1,
         "raiMediaFilteredReasons": ["The prompt is against the rules."]}});
     let empty = json!({"generateVideoResponse": {}});
-    SimulatedReply::json(200, &operation(&job, name, delivered, held, empty))
+    SimulatedReply::json(200, &operation(&job, name, delivered, filtered, empty))
 }
 
 fn vertex_poll(request: &SimulatedRequest) -> SimulatedReply {
@@ -294,16 +294,16 @@ fn vertex_poll(request: &SimulatedRequest) -> SimulatedReply {
         let video = STANDARD.encode(media::video(seconds(&job)));
         json!({"videos": [{"bytesBase64Encoded": video, "mimeType": "video/mp4"}], "raiMediaFilteredCount": 0})
     };
-    let held =
+    let filtered =
         json!({"raiMediaFilteredCount": 1, "raiMediaFilteredReasons": ["against the rules"]});
     SimulatedReply::json(
         200,
-        &operation(&job, name, delivered, held, json!({"videos": []})),
+        &operation(&job, name, delivered, filtered, json!({"videos": []})),
     )
 }
 
-fn forbidden(job: &Job) -> bool {
-    let prompt = job.memo["prompt"].as_str();
+fn is_forbidden(job: &Job) -> bool {
+    let prompt = job.model_data["prompt"].as_str();
     prompt.is_some_and(|prompt| prompt.contains("forbidden"))
 }
 
@@ -311,7 +311,7 @@ fn operation(
     job: &Job,
     name: &str,
     delivered: impl FnOnce() -> Value,
-    held: Value,
+    filtered: Value,
     empty: Value,
 ) -> Value {
     let mut operation = json!({"name": name});
@@ -323,10 +323,10 @@ fn operation(
     match end {
         // A filtered film is a success without a film. The reason is in the response, not in
         // `error`.
-        _ if forbidden(job) => operation["response"] = held,
+        _ if is_forbidden(job) => operation["response"] = filtered,
         PlannedEnd::Success => operation["response"] = delivered(),
         PlannedEnd::Empty => operation["response"] = empty,
-        PlannedEnd::Refusal => operation["response"] = held,
+        PlannedEnd::Refusal => operation["response"] = filtered,
         PlannedEnd::Unfit => {
             // Codes of google.rpc.Code: 3 is INVALID_ARGUMENT, and 13 below is INTERNAL.
             operation["error"] = json!({"code": 3, "message": "The image cannot be read."});
@@ -350,9 +350,9 @@ fn file(request: &SimulatedRequest) -> SimulatedReply {
     }
     let id = request.param("file").strip_suffix(":download");
     let job = id.and_then(|id| request.world.job(id));
-    let media = request.query.get("alt").map(String::as_str) == Some("media");
+    let is_media = request.query.get("alt").map(String::as_str) == Some("media");
     match job {
-        Some(job) if media && job.phase() == JobPhase::Ended(PlannedEnd::Success) => {
+        Some(job) if is_media && job.phase() == JobPhase::Ended(PlannedEnd::Success) => {
             SimulatedReply::file("video/mp4", media::video(seconds(&job)))
         }
         _ => error(404, "NOT_FOUND", "The file does not exist."),
@@ -360,8 +360,8 @@ fn file(request: &SimulatedRequest) -> SimulatedReply {
 }
 
 fn seconds(job: &Job) -> u32 {
-    let asked = job.memo["seconds"].as_u64();
-    asked
+    let requested = job.model_data["seconds"].as_u64();
+    requested
         .and_then(|seconds| u32::try_from(seconds).ok())
         .unwrap_or(8)
 }

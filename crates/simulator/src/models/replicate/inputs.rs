@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::site::SimulatedRequest;
 
 /// Most characters of a file within a request.
-const INLINE: usize = 360_000;
+const MAX_INLINE: usize = 360_000;
 
 pub(super) fn veo(input: &Map<String, Value>) -> Option<String> {
     members(
@@ -33,7 +33,7 @@ pub(super) fn seedance(input: &Map<String, Value>) -> Option<String> {
     let lengths: Vec<u64> = (4..=15).collect();
     let shapes = ["16:9", "9:16", "1:1", "4:3", "3:4", "21:9"];
     let has = |name: &str| input.contains_key(name);
-    let stray = members(
+    let member_error = members(
         input,
         &[
             "prompt",
@@ -47,7 +47,7 @@ pub(super) fn seedance(input: &Map<String, Value>) -> Option<String> {
             "seed",
         ],
     );
-    stray
+    member_error
         .or_else(|| number(input, "duration", &lengths))
         .or_else(|| word(input, "resolution", &["480p", "720p"]))
         .or_else(|| word(input, "aspect_ratio", &shapes))
@@ -82,7 +82,7 @@ pub(super) fn stable_audio(input: &Map<String, Value>) -> Option<String> {
 }
 
 pub(super) fn demucs(input: &Map<String, Value>) -> Option<String> {
-    let known = [
+    let allowed = [
         "audio",
         "model_name",
         "stem",
@@ -93,9 +93,9 @@ pub(super) fn demucs(input: &Map<String, Value>) -> Option<String> {
         "float32",
         "output_format",
     ];
-    let stray = input.keys().find(|name| !known.contains(&name.as_str()));
+    let unknown = input.keys().find(|name| !allowed.contains(&name.as_str()));
     let stems = ["vocals", "bass", "drums", "guitar", "piano", "other"];
-    stray
+    unknown
         .map(|name| format!("- input: Additional property {name} is not allowed"))
         .or_else(|| (!input.contains_key("audio")).then(|| "- input: audio is required".into()))
         .or_else(|| {
@@ -109,14 +109,14 @@ pub(super) fn demucs(input: &Map<String, Value>) -> Option<String> {
         .or_else(|| word(input, "stem", &stems))
 }
 
-fn members(input: &Map<String, Value>, known: &[&str]) -> Option<String> {
+fn members(input: &Map<String, Value>, allowed: &[&str]) -> Option<String> {
     if input.get("prompt").and_then(Value::as_str).is_none() {
         return Some("- input: prompt is required".into());
     }
     // A misspelt input must fail here. If it were ignored, no test would notice it.
-    let stray = input.keys().find(|name| !known.contains(&name.as_str()))?;
+    let unknown = input.keys().find(|name| !allowed.contains(&name.as_str()))?;
     Some(format!(
-        "- input: Additional property {stray} is not allowed"
+        "- input: Additional property {unknown} is not allowed"
     ))
 }
 
@@ -141,7 +141,7 @@ fn word(input: &Map<String, Value>, name: &str, allowed: &[&str]) -> Option<Stri
 
 /// Files are URLs, small data URLs, or files uploaded before.
 pub(super) fn files(request: &SimulatedRequest, input: &Map<String, Value>) -> Option<String> {
-    let own = format!("{}/v1/files/", request.base);
+    let files_url = format!("{}/v1/files/", request.base);
     for name in ["image", "last_frame", "start_image", "end_image", "audio"] {
         let Some(value) = input.get(name) else {
             continue;
@@ -149,10 +149,10 @@ pub(super) fn files(request: &SimulatedRequest, input: &Map<String, Value>) -> O
         let text = value.as_str().unwrap_or_default();
         // Replicate accepts about 256 kB inline, which base64 makes a third longer. Larger files
         // have to be uploaded first.
-        let fits = if text.starts_with(&own) {
+        let fits = if text.starts_with(&files_url) {
             request.world.file(text).is_some()
         } else if text.starts_with("data:") {
-            text.len() <= INLINE && text.contains(";base64,")
+            text.len() <= MAX_INLINE && text.contains(";base64,")
         } else {
             text.starts_with("https://")
         };

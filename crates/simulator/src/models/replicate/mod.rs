@@ -78,7 +78,7 @@ fn submit(request: &SimulatedRequest, model: &str) -> SimulatedReply {
     let Some(input) = request.body["input"].as_object() else {
         return problem(422, "- input is required");
     };
-    let found = match model {
+    let input_error = match model {
         "google/veo-3" | "google/veo-3.1" | "me/veo" => inputs::veo(input),
         "bytedance/seedance-2.0" => inputs::seedance(input),
         "kwaivgi/kling-v2.5-turbo-pro" => inputs::kling(input),
@@ -88,7 +88,7 @@ fn submit(request: &SimulatedRequest, model: &str) -> SimulatedReply {
     };
     // Replicate checks an input before it accepts the order, so a wrong one makes no job and costs
     // nothing.
-    if let Some(fault) = found.or_else(|| inputs::files(request, input)) {
+    if let Some(fault) = input_error.or_else(|| inputs::files(request, input)) {
         return problem(422, &fault);
     }
     let id = format!("{:026x}", request.world.number());
@@ -118,12 +118,12 @@ fn list(request: &SimulatedRequest) -> SimulatedReply {
         return unauthenticated();
     }
     let offset = request.number("cursor", 0);
-    let (jobs, more) = request.page("replicate", |_| true, offset, 100);
+    let (jobs, has_more) = request.page("replicate", |_| true, offset, 100);
     let results: Vec<Value> = jobs.iter().map(|job| prediction(request, job)).collect();
     let next = format!("{}/v1/predictions?cursor={}", request.base, offset + 100);
     SimulatedReply::json(
         200,
-        &json!({"previous": null, "next": more.then_some(next), "results": results}),
+        &json!({"previous": null, "next": has_more.then_some(next), "results": results}),
     )
 }
 
@@ -195,16 +195,16 @@ fn prediction(request: &SimulatedRequest, job: &Job) -> Value {
         JobPhase::Ended(_) => json!({"predict_time": 12.345_678, "total_time": 13.5}),
         _ => json!({}),
     };
-    let own = format!("{}/v1/predictions/{}", request.base, job.id);
-    let version = match job.memo["model"].as_str() {
+    let url = format!("{}/v1/predictions/{}", request.base, job.id);
+    let version = match job.model_data["model"].as_str() {
         Some("cjwbw/demucs") => DEMUCS,
         _ => "hidden",
     };
     json!({
-        "id": job.id, "model": job.memo["model"], "version": version, "status": status,
+        "id": job.id, "model": job.model_data["model"], "version": version, "status": status,
         "input": job.input, "output": output, "logs": logs, "error": error, "data_removed": false,
         "metrics": metrics, "created_at": request.timestamp(job.accepted_at), "started_at": null, "completed_at": null,
-        "urls": {"get": own, "cancel": format!("{own}/cancel")},
+        "urls": {"get": url, "cancel": format!("{url}/cancel")},
     })
 }
 
@@ -216,16 +216,16 @@ fn output(request: &SimulatedRequest, job: &Job) -> Value {
             request.base, job.id
         ))
     };
-    match job.memo["model"].as_str() {
+    match job.model_data["model"].as_str() {
         Some("cjwbw/demucs") => {
             let mut stems = json!({"vocals": null, "bass": null, "drums": null, "guitar": null,
                 "piano": null, "other": null});
-            let wanted = job.input["stem"].as_str();
-            let six = job.input["model_name"] == "htdemucs_6s";
+            let requested = job.input["stem"].as_str();
+            let has_six = job.input["model_name"] == "htdemucs_6s";
             for name in ["vocals", "bass", "drums", "guitar", "piano", "other"] {
-                let there = six || !matches!(name, "guitar" | "piano");
+                let is_offered = has_six || !matches!(name, "guitar" | "piano");
                 // With a single stem, the rest is included as `other`.
-                if there && (wanted.is_none() || wanted == Some(name) || name == "other") {
+                if is_offered && (requested.is_none() || requested == Some(name) || name == "other") {
                     stems[name] = url(&format!("{name}.wav"));
                 }
             }

@@ -85,7 +85,7 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
         None => vec![String::new(); 2],
         Some("gen_stem") => match stems(request) {
             Ok(groups) => groups,
-            Err(why) => return error(400, "invalid_request", &why),
+            Err(reason) => return error(400, "invalid_request", &reason),
         },
         Some("extend" | "upload_extend" | "infill")
             if !is_known_clip(request, "continue_clip_id") =>
@@ -134,10 +134,10 @@ fn stems(request: &SimulatedRequest) -> Result<Vec<String>, String> {
 fn is_known_clip(request: &SimulatedRequest, field: &str) -> bool {
     let id = request.body[field].as_str().unwrap_or_default();
     // Clips are named after their job, so the job alone proves that the clip was made here.
-    let made = id
+    let job_of_clip = id
         .rsplit_once('_')
         .and_then(|(job, _)| request.world.job(job));
-    request.world.file(&format!("clip {id}")).is_some() || made.is_some()
+    request.world.file(&format!("clip {id}")).is_some() || job_of_clip.is_some()
 }
 
 fn mv(job: &Job) -> &str {
@@ -206,12 +206,12 @@ fn task(request: &SimulatedRequest, job: &Job) -> Value {
     } else {
         status
     };
-    let failed = status == "FAILURE";
-    let taken = request.unix_seconds(job.accepted_at);
+    let has_failed = status == "FAILURE";
+    let submit_time = request.unix_seconds(job.accepted_at);
     json!({
         "task_id": job.id, "notify_hook": "", "action": "MUSIC", "status": status,
-        "fail_reason": if failed { "the task failed" } else { "" },
-        "submit_time": taken, "start_time": taken, "finish_time": 0,
+        "fail_reason": if has_failed { "the task failed" } else { "" },
+        "submit_time": submit_time, "start_time": submit_time, "finish_time": 0,
         "progress": format!("{progress:.0}%"), "data": clips(request, job),
     })
 }
@@ -249,7 +249,7 @@ fn clips(request: &SimulatedRequest, job: &Job) -> Vec<Value> {
             ("error", Some("generation_failed"))
         }
     };
-    let groups = job.memo["clips"].as_array().cloned().unwrap_or_default();
+    let groups = job.model_data["clips"].as_array().cloned().unwrap_or_default();
     let clip = |(number, group): (usize, Value)| {
         let id = format!("{}_{number}", job.id);
         let group = group.as_str().unwrap_or_default();
@@ -333,12 +333,12 @@ fn persona(request: &SimulatedRequest) -> SimulatedReply {
     });
     // Some services wrap the record in an envelope and some do not. The description chooses here,
     // so that tests see both.
-    let enveloped = body["description"]
+    let has_envelope = body["description"]
         .as_str()
         .is_some_and(|text| text.contains("envelope"));
     SimulatedReply::json(
         200,
-        &if enveloped {
+        &if has_envelope {
             json!({"code": "success", "message": "", "data": record})
         } else {
             record

@@ -55,15 +55,15 @@ fn set_upload_state(request: &SimulatedRequest, state: &str) {
         .keep_file(request.param("id"), json!({"state": state}));
 }
 
-/// The bucket knows nothing of the service's credentials.
+/// The bucket does not know the service's credentials.
 pub(super) fn bucket(request: &SimulatedRequest) -> SimulatedReply {
     let body = &request.body;
     let fields = ["key", "policy", "AWSAccessKeyId"];
-    let refused = !request.header("authorization").is_empty()
+    let is_refused = !request.header("authorization").is_empty()
         || !upload_has_state(request, "granted")
         || fields.iter().any(|field| !body[*field].is_string())
         || body["file"]["bytes"].as_u64().unwrap_or(0) == 0;
-    if refused {
+    if is_refused {
         return denied();
     }
     set_upload_state(request, "stored");
@@ -74,9 +74,9 @@ pub(super) fn finish(request: &SimulatedRequest) -> SimulatedReply {
     if request.bearer().is_none() {
         return error(401, "invalid_token", "The token is not valid");
     }
-    let named = request.body["upload_filename"].is_string();
+    let has_name = request.body["upload_filename"].is_string();
     if request.body["upload_type"] != "file_upload"
-        || !named
+        || !has_name
         || !upload_has_state(request, "stored")
     {
         return error(400, "invalid_request", "nothing was uploaded");

@@ -8,7 +8,7 @@ use stems::{Audio, ClipShape, SeparateError, SeparationControl, SeparationEngine
 
 use super::fixtures::{Fixtures, difference, sum};
 
-const VOICE_AND_REST: [Stem; 2] = [Stem::Vocals, Stem::Instrumental];
+const VOCALS_AND_INSTRUMENTAL: [Stem; 2] = [Stem::Vocals, Stem::Instrumental];
 
 fn load(fixtures: &Fixtures, name: &str) -> Arc<SeparationModel> {
     let file = fixtures.folder.join(format!("{name}.toml"));
@@ -19,8 +19,8 @@ fn load(fixtures: &Fixtures, name: &str) -> Arc<SeparationModel> {
 fn clip(rate: u32, channels: u16, frames: usize) -> Audio {
     let channel = |c: u16| {
         let hz = 500.0 + 70.0 * f32::from(c);
-        let turn = std::f32::consts::TAU * hz / rate as f32;
-        (0..frames).map(|i| (i as f32 * turn).sin() * 0.3).collect()
+        let radians_per_sample = std::f32::consts::TAU * hz / rate as f32;
+        (0..frames).map(|i| (i as f32 * radians_per_sample).sin() * 0.3).collect()
     };
     Audio::new(rate, (0..channels).map(channel).collect()).unwrap()
 }
@@ -41,11 +41,11 @@ fn any_rate_and_channel_count_keeps_its_shape_and_sums() {
             (22_050, 2, 700),
         ] {
             let mix = clip(rate, channels, frames);
-            let made = model
-                .separate(&mix, &VOICE_AND_REST, SeparationControl::default())
+            let separated = model
+                .separate(&mix, &VOCALS_AND_INSTRUMENTAL, SeparationControl::default())
                 .unwrap();
-            let all = sum(made.iter().map(|(_, audio)| audio));
-            let worst = difference(&all, &mix);
+            let total = sum(separated.iter().map(|(_, audio)| audio));
+            let worst = difference(&total, &mix);
             assert!(
                 worst <= 1e-5,
                 "{name} at {rate} Hz, {channels} channels: {worst}"
@@ -68,14 +68,14 @@ fn an_identity_is_one_at_any_rate() {
         (96_000, 4),
     ] {
         let mix = clip(rate, channels, rate as usize);
-        let made = model
+        let separated = model
             .separate(&mix, &[Stem::Vocals], SeparationControl::default())
             .unwrap();
-        // Where the tones start and end they have a little in the bins that are silenced.
+        // Where the tones start and end they have some energy in the bins that are silenced.
         let inside = mix.frames() * 3 / 10..mix.frames() * 7 / 10;
-        for (mix, made) in mix.channels().iter().zip(made[0].1.channels()) {
+        for (mix, separated) in mix.channels().iter().zip(separated[0].1.channels()) {
             for i in inside.clone() {
-                assert!((made[i] - mix[i]).abs() < 1e-3, "{rate}, {channels}: {i}");
+                assert!((separated[i] - mix[i]).abs() < 1e-3, "{rate}, {channels}: {i}");
             }
         }
     }
@@ -94,39 +94,39 @@ fn pieces_of_any_size_give_the_same_stems() {
         let model = load(&fixtures, name);
         let mix = clip(rate, 2, 70_001);
         let whole = model
-            .separate(&mix, &VOICE_AND_REST, SeparationControl::default())
+            .separate(&mix, &VOCALS_AND_INSTRUMENTAL, SeparationControl::default())
             .unwrap();
-        let mut made = vec![vec![Vec::new(); 2]; 2];
+        let mut separated = vec![vec![Vec::new(); 2]; 2];
         let mut write = |stem: usize, piece: &[Vec<f32>]| {
-            let channels = made[stem].iter_mut().zip(piece);
-            channels.for_each(|(all, new)| all.extend_from_slice(new));
+            let channels = separated[stem].iter_mut().zip(piece);
+            channels.for_each(|(channel, samples)| channel.extend_from_slice(samples));
             true
         };
         let mut separator = ModelSeparator::new(
             Arc::clone(&model),
             ClipShape::measure(&mix),
-            &VOICE_AND_REST,
+            &VOCALS_AND_INSTRUMENTAL,
         )
         .unwrap();
         let mut control = SeparationControl::default();
-        let mut at = 0;
+        let mut start = 0;
         for size in [1, 7_000, 100, 30_000].into_iter().cycle().take(12) {
-            let end = mix.frames().min(at + size);
-            let piece: Vec<Vec<f32>> = mix.channels().iter().map(|c| c[at..end].to_vec()).collect();
+            let end = mix.frames().min(start + size);
+            let piece: Vec<Vec<f32>> = mix.channels().iter().map(|c| c[start..end].to_vec()).collect();
             separator.push(&piece, &mut control, &mut write).unwrap();
-            at = end;
+            start = end;
         }
         separator.finish(&mut control, &mut write).unwrap();
-        for ((_, whole), made) in whole.iter().zip(made) {
-            let made = Audio::new(rate, made).unwrap();
-            let worst = difference(whole, &made);
+        for ((_, whole), separated) in whole.iter().zip(separated) {
+            let separated = Audio::new(rate, separated).unwrap();
+            let worst = difference(whole, &separated);
             assert!(worst <= 1e-6, "{name}: {worst}");
         }
     }
 }
 
 #[test]
-fn odd_clips_are_answered() {
+fn odd_clips_give_stems_or_an_error() {
     let Some(fixtures) = Fixtures::find() else {
         return;
     };
@@ -136,8 +136,8 @@ fn odd_clips_are_answered() {
         for value in numbers {
             let mix = Audio::new(44_100, vec![vec![value; 5_000]; 2]).unwrap();
             match model.separate(&mix, &[Stem::Vocals], SeparationControl::default()) {
-                Ok(made) => {
-                    let vocals = &made[0].1;
+                Ok(separated) => {
+                    let vocals = &separated[0].1;
                     let mut samples = vocals.channels().iter().flatten();
                     assert!(samples.all(|x| x.is_finite()) && vocals.frames() == 5_000);
                     assert!(value != 0.0 || vocals.peak() == 0.0);
@@ -148,34 +148,34 @@ fn odd_clips_are_answered() {
             }
         }
         let empty = Audio::new(44_100, vec![Vec::new(); 2]).unwrap();
-        let made = model
+        let separated = model
             .separate(&empty, &[Stem::Vocals], SeparationControl::default())
             .unwrap();
-        assert_eq!(made[0].1.frames(), 0);
+        assert_eq!(separated[0].1.frames(), 0);
     }
 }
 
 #[test]
-fn progress_grows_and_a_stop_stops() {
+fn progress_grows_and_a_cancellation_stops() {
     let Some(fixtures) = Fixtures::find() else {
         return;
     };
     let model = load(&fixtures, "ht-outside");
     let mix = clip(44_100, 2, 100_000);
-    let mut shown = Vec::new();
+    let mut reported = Vec::new();
     let control = SeparationControl {
-        progress: &mut |part| shown.push(part),
+        progress: &mut |part| reported.push(part),
         cancelled: &|| false,
     };
     model.separate(&mix, &[Stem::Vocals], control).unwrap();
-    assert!(shown.len() > 3 && shown.is_sorted() && shown.last() == Some(&1.0));
-    let asked = AtomicUsize::new(0);
+    assert!(reported.len() > 3 && reported.is_sorted() && reported.last() == Some(&1.0));
+    let checks = AtomicUsize::new(0);
     let control = SeparationControl {
         progress: &mut |_| (),
-        cancelled: &|| asked.fetch_add(1, Ordering::Relaxed) > 50,
+        cancelled: &|| checks.fetch_add(1, Ordering::Relaxed) > 50,
     };
-    let stopped = model.separate(&mix, &[Stem::Vocals], control);
-    assert_eq!(stopped.unwrap_err(), SeparateError::Cancelled);
+    let result = model.separate(&mix, &[Stem::Vocals], control);
+    assert_eq!(result.unwrap_err(), SeparateError::Cancelled);
 }
 
 #[test]
@@ -185,16 +185,16 @@ fn what_a_model_does_not_make_is_named() {
     };
     let model = load(&fixtures, "ht-inside");
     let mix = clip(44_100, 2, 10);
-    let refused = model
+    let error = model
         .separate(&mix, &[Stem::Guitar], SeparationControl::default())
         .unwrap_err();
     assert_eq!(
-        refused.to_string(),
+        error.to_string(),
         "there is no guitar here, only vocals, drums, bass, other, instrumental"
     );
     let wide = clip(44_100, 9, 10);
-    let refused = model
+    let error = model
         .separate(&wide, &[], SeparationControl::default())
         .unwrap_err();
-    assert_eq!(refused, SeparateError::Channels(9));
+    assert_eq!(error, SeparateError::Channels(9));
 }

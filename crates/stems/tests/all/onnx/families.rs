@@ -13,23 +13,23 @@ fn load(fixtures: &Fixtures, name: &str) -> Arc<SeparationModel> {
 }
 
 /// Separates the model's own mix and compares every stem that the reference has.
-fn check(name: &str, told_apart: &[Stem]) {
+fn check(name: &str, separable: &[Stem]) {
     let Some(fixtures) = Fixtures::find() else {
         return;
     };
     let model = load(&fixtures, name);
-    assert_eq!(model.separable_stems(), told_apart, "{name}");
+    assert_eq!(model.separable_stems(), separable, "{name}");
     let mix = fixtures.sound(name, "mix");
-    let made = model
+    let separated = model
         .separate(&mix, model.offered(), SeparationControl::default())
         .unwrap();
-    let made_of = |stem: Stem| &made.iter().find(|(s, _)| *s == stem).unwrap().1;
+    let separated_stem = |stem: Stem| &separated.iter().find(|(s, _)| *s == stem).unwrap().1;
     let references = fixtures.references(name);
     assert!(!references.is_empty());
     for (stem, expected) in &references {
-        // The graph's own idea of what is left is not used.
+        // The graph's own `other` is not used.
         if *stem != Stem::Other {
-            let worst = difference(made_of(*stem), expected);
+            let worst = difference(separated_stem(*stem), expected);
             assert!(worst <= 1e-4, "{name}, {stem}: {worst}");
             assert!(
                 expected.peak() > 1e-3,
@@ -37,20 +37,20 @@ fn check(name: &str, told_apart: &[Stem]) {
             );
         }
     }
-    sums_are_exact(name, &mix, &made, told_apart);
+    sums_are_exact(name, &mix, &separated, separable);
 }
 
-fn sums_are_exact(name: &str, mix: &Audio, made: &[(Stem, Audio)], told_apart: &[Stem]) {
-    let parts = |of: &[Stem]| -> Audio {
-        sum(made
+fn sums_are_exact(name: &str, mix: &Audio, separated: &[(Stem, Audio)], separable: &[Stem]) {
+    let parts = |stems: &[Stem]| -> Audio {
+        sum(separated
             .iter()
-            .filter(|(stem, _)| of.contains(stem))
+            .filter(|(stem, _)| stems.contains(stem))
             .map(|(_, audio)| audio))
     };
-    let all = [told_apart, &[Stem::Other]].concat();
-    let worst = difference(&parts(&all), mix);
+    let with_other = [separable, &[Stem::Other]].concat();
+    let worst = difference(&parts(&with_other), mix);
     assert!(worst <= 1e-5, "{name}: {worst}");
-    if told_apart.contains(&Stem::Vocals) {
+    if separable.contains(&Stem::Vocals) {
         let worst = difference(&parts(&[Stem::Vocals, Stem::Instrumental]), mix);
         assert!(worst <= 1e-5, "{name}, two: {worst}");
     }

@@ -1,7 +1,8 @@
-//! What all ONNX tests share: graphs and answers that a Python script makes once, and the runtime.
+//! What all ONNX tests share: graphs and reference results that a Python script makes once, and the
+//! runtime.
 //!
 //! `MEDIAGATE_TEST_ONNX_PYTHON` names a Python that has what `requirements.txt` beside this file
-//! lists. Without it these tests prove nothing: they fail on CI and say so elsewhere.
+//! lists. Without it these tests prove nothing: they fail on CI, and print a message elsewhere.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -20,20 +21,20 @@ pub(crate) struct Fixtures {
 }
 
 impl Fixtures {
-    /// `None` after having said loudly that the test does nothing.
+    /// `None` without a Python, after a message that the test does nothing.
     pub(crate) fn find() -> Option<Self> {
         let Some(python) = std::env::var_os(PYTHON).filter(|python| !python.is_empty()) else {
             assert!(
                 std::env::var_os("CI").is_none_or(|ci| ci.is_empty() || ci == "false"),
                 "{PYTHON} must name a Python with the packages of tests/onnx/requirements.txt"
             );
-            // Not by a macro, whose words the test harness would keep to itself.
-            let words = format!("\n*** NOT TESTED: ONNX models, because {PYTHON} is not set ***\n");
-            std::io::stderr().write_all(words.as_bytes()).unwrap();
+            // Not by a macro: the test harness captures what macros print.
+            let message = format!("\n*** NOT TESTED: ONNX models, because {PYTHON} is not set ***\n");
+            std::io::stderr().write_all(message.as_bytes()).unwrap();
             return None;
         };
         let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/onnx");
-        let folder = made(Path::new(&python), &scripts);
+        let folder = make_fixtures(Path::new(&python), &scripts);
         let library = fs::read_to_string(folder.join("library")).unwrap();
         let options = RuntimeOptions {
             library: Some(library.trim().into()),
@@ -48,8 +49,8 @@ impl Fixtures {
     }
 
     /// A stereo sound of the fixtures at 44.1 kHz.
-    pub(crate) fn sound(&self, model: &str, what: &str) -> Audio {
-        let bytes = fs::read(self.folder.join(format!("{model}.{what}.f32"))).unwrap();
+    pub(crate) fn sound(&self, model: &str, track: &str) -> Audio {
+        let bytes = fs::read(self.folder.join(format!("{model}.{track}.f32"))).unwrap();
         let number = |b: &[u8]| f32::from_le_bytes(b.try_into().unwrap());
         let samples: Vec<f32> = bytes.chunks_exact(4).map(number).collect();
         let (left, right) = samples.split_at(samples.len() / 2);
@@ -58,23 +59,23 @@ impl Fixtures {
 
     /// What the reference made of a model's mix.
     pub(crate) fn references(&self, model: &str) -> Vec<(Stem, Audio)> {
-        let mut found = Vec::new();
+        let mut references = Vec::new();
         for entry in fs::read_dir(&self.folder).unwrap() {
-            let name = entry.unwrap().file_name().into_string().unwrap();
-            if let [of, what, "f32"] = name.split('.').collect::<Vec<_>>()[..]
-                && of == model
-                && let Some(stem) = Stem::parse(what)
+            let file = entry.unwrap().file_name().into_string().unwrap();
+            if let [name, track, "f32"] = file.split('.').collect::<Vec<_>>()[..]
+                && name == model
+                && let Some(stem) = Stem::parse(track)
             {
-                found.push((stem, self.sound(model, what)));
+                references.push((stem, self.sound(model, track)));
             }
         }
-        found
+        references
     }
 }
 
 /// Runs the script unless a run of the same script and packages left its folder. Tests run in
-/// several processes, of which the first makes it and the others wait.
-fn made(python: &Path, scripts: &Path) -> PathBuf {
+/// several processes: the first makes it, and the others wait.
+fn make_fixtures(python: &Path, scripts: &Path) -> PathBuf {
     let texts = ["make.py", "reference.py", "requirements.txt"];
     let texts = texts.map(|name| fs::read(scripts.join(name)).unwrap());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -91,10 +92,10 @@ fn made(python: &Path, scripts: &Path) -> PathBuf {
         .arg(&folder)
         .output()
         .unwrap_or_else(|e| panic!("{PYTHON}={}: {e}", python.display()));
-    let said = String::from_utf8_lossy(&out.stderr);
+    let stderr = String::from_utf8_lossy(&out.stderr);
     assert!(
         out.status.success(),
-        "{PYTHON}={}: {said}",
+        "{PYTHON}={}: {stderr}",
         python.display()
     );
     fs::write(folder.join("library"), out.stdout).unwrap();
@@ -118,14 +119,14 @@ pub(crate) fn difference(a: &Audio, b: &Audio) -> f32 {
     )
 }
 
-/// Sounds added up.
+/// The sum of sounds.
 pub(crate) fn sum<'a>(sounds: impl IntoIterator<Item = &'a Audio>) -> Audio {
     let mut sounds = sounds.into_iter();
     let first = sounds.next().unwrap();
     let (rate, mut channels) = (first.rate(), first.channels().to_vec());
     for sound in sounds {
-        for (channel, more) in channels.iter_mut().zip(sound.channels()) {
-            channel.iter_mut().zip(more).for_each(|(x, y)| *x += y);
+        for (channel, samples) in channels.iter_mut().zip(sound.channels()) {
+            channel.iter_mut().zip(samples).for_each(|(x, y)| *x += y);
         }
     }
     Audio::new(rate, channels).unwrap()

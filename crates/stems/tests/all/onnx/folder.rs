@@ -1,4 +1,4 @@
-//! The models folder: what is found, what is loaded anew, and what is refused.
+//! The models folder: what is found, what is reloaded, and what is refused.
 
 use std::fs;
 use std::path::Path;
@@ -15,17 +15,17 @@ fn manifest(name: &str, file: &str) -> String {
     MANIFEST.replace("NAME", name).replace("FILE", file)
 }
 
-fn put(folder: &Path, file: &str, content: impl AsRef<[u8]>) {
+fn write(folder: &Path, file: &str, content: impl AsRef<[u8]>) {
     fs::write(folder.join(file), content).unwrap();
 }
 
-/// Names of models, and complaints about what is none.
+/// Names of models, and errors of files that are no usable models.
 fn scan(folder: &mut ModelFolder) -> Vec<String> {
-    let words = |found: Result<Arc<SeparationModel>, _>| match found {
+    let describe = |result: Result<Arc<SeparationModel>, _>| match result {
         Ok(model) => model.name().to_owned(),
         Err(refused) => format!("{refused}"),
     };
-    folder.scan().into_iter().map(words).collect()
+    folder.scan().into_iter().map(describe).collect()
 }
 
 #[test]
@@ -33,9 +33,9 @@ fn all_fixtures_are_found() {
     let Some(fixtures) = Fixtures::find() else {
         return;
     };
-    let found = scan(&mut fixtures.models());
+    let names = scan(&mut fixtures.models());
     assert_eq!(
-        found,
+        names,
         [
             "ht-inside",
             "ht-outside",
@@ -55,16 +55,16 @@ fn all_fixtures_are_found() {
 }
 
 #[test]
-fn only_what_changed_is_loaded_anew() {
+fn only_what_changed_is_reloaded() {
     let Some(fixtures) = Fixtures::find() else {
         return;
     };
     let home = tempfile::tempdir().unwrap();
     let graph = fs::read(fixtures.folder.join("bad/fine.onnx")).unwrap();
-    put(home.path(), "a.onnx", &graph);
-    put(home.path(), "a.toml", manifest("a", "a.onnx"));
-    put(home.path(), "broken.toml", "name = 3");
-    put(home.path(), "notes.txt", "not a model");
+    write(home.path(), "a.onnx", &graph);
+    write(home.path(), "a.toml", manifest("a", "a.onnx"));
+    write(home.path(), "broken.toml", "name = 3");
+    write(home.path(), "notes.txt", "not a model");
     let mut folder = ModelFolder::new(home.path(), fixtures.options.clone());
     let first = folder.scan();
     assert_eq!(first.len(), 2);
@@ -78,21 +78,21 @@ fn only_what_changed_is_loaded_anew() {
         "{refused}"
     );
 
-    let again = folder.scan();
-    assert!(Arc::ptr_eq(model, again[0].as_ref().unwrap()));
+    let rescanned = folder.scan();
+    assert!(Arc::ptr_eq(model, rescanned[0].as_ref().unwrap()));
 
-    put(home.path(), "a.toml", manifest("renamed", "a.onnx"));
-    put(home.path(), "broken.toml", manifest("b", "a.onnx"));
+    write(home.path(), "a.toml", manifest("renamed", "a.onnx"));
+    write(home.path(), "broken.toml", manifest("b", "a.onnx"));
     assert_eq!(scan(&mut folder), ["renamed", "b"]);
-    assert_eq!(model.name(), "a", "whoever uses the old one goes on");
+    assert_eq!(model.name(), "a", "the old model stays usable");
 
-    put(home.path(), "b.toml", manifest("b", "a.onnx"));
+    write(home.path(), "b.toml", manifest("b", "a.onnx"));
     assert_eq!(
         scan(&mut folder),
         [
             "renamed",
             "b",
-            "broken.toml: name: b is what b.toml is called already"
+            "broken.toml: name: b is already the name of b.toml"
         ]
     );
 
@@ -100,24 +100,24 @@ fn only_what_changed_is_loaded_anew() {
     assert!(
         scan(&mut folder)
             .iter()
-            .all(|words| words.contains("a.onnx: No such file"))
+            .all(|entry| entry.contains("a.onnx: No such file"))
     );
     fs::remove_dir_all(home.path()).unwrap();
     assert!(scan(&mut folder)[0].starts_with(".: the folder: No such file"));
 }
 
 #[test]
-fn a_table_stands_in_for_manifests() {
+fn a_table_replaces_manifests() {
     let Some(fixtures) = Fixtures::find() else {
         return;
     };
     let home = tempfile::tempdir().unwrap();
     let graph = fs::read(fixtures.folder.join("mdx-identity.onnx")).unwrap();
-    put(home.path(), "Kim Vocal_2.onnx", &graph);
+    write(home.path(), "Kim Vocal_2.onnx", &graph);
     let mut folder = ModelFolder::new(home.path(), fixtures.options.clone());
-    let complaint =
+    let expected =
         "Kim Vocal_2.onnx: manifest: there is none, and no model_data.json that knows the graph";
-    assert_eq!(scan(&mut folder), [complaint]);
+    assert_eq!(scan(&mut folder), [expected]);
 
     let entry = |stem: &str| {
         format!(
@@ -126,11 +126,11 @@ fn a_table_stands_in_for_manifests() {
             uvr::hash(&graph)
         )
     };
-    put(home.path(), uvr::TABLE_FILE, entry("Vocals"));
+    write(home.path(), uvr::TABLE_FILE, entry("Vocals"));
     assert_eq!(scan(&mut folder), ["Kim-Vocal_2"]);
-    put(home.path(), uvr::TABLE_FILE, entry("No Crowd"));
+    write(home.path(), uvr::TABLE_FILE, entry("No Crowd"));
     assert!(scan(&mut folder)[0].contains("primary_stem: there is no stem \"No Crowd\""));
-    put(home.path(), uvr::TABLE_FILE, "{");
+    write(home.path(), uvr::TABLE_FILE, "{");
     assert!(scan(&mut folder)[0].contains("model_data.json: EOF"));
 }
 
@@ -143,9 +143,9 @@ fn links_do_not_lead_out_of_the_folder() {
     let home = tempfile::tempdir().unwrap();
     let link = home.path().join("a.onnx");
     std::os::unix::fs::symlink(fixtures.folder.join("bad/fine.onnx"), link).unwrap();
-    put(home.path(), "a.toml", manifest("a", "a.onnx"));
+    write(home.path(), "a.toml", manifest("a", "a.onnx"));
     fs::create_dir(home.path().join("dir.onnx")).unwrap();
-    put(home.path(), "dir.toml", manifest("dir", "dir.onnx"));
+    write(home.path(), "dir.toml", manifest("dir", "dir.onnx"));
     let mut folder = ModelFolder::new(home.path(), fixtures.options.clone());
     assert_eq!(
         scan(&mut folder),

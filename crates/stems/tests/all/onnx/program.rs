@@ -26,20 +26,20 @@ fn separates_by_a_model() {
     let out = home.path().join("out");
     let model = fixtures.folder.join("ht-outside.toml");
     let (out, model) = (out.to_str().unwrap(), model.to_str().unwrap());
-    let done = stems(
+    let output = stems(
         library,
         &[&song(), out, "--model", model, "--stems", "piano,other"],
     );
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert_eq!((done.status.code(), &said[..]), (Some(0), ""));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), &stderr[..]), (Some(0), ""));
     let reader = hound::WavReader::open(format!("{out}/keyboard.wav")).unwrap();
     assert_eq!(
         (reader.spec().sample_rate, reader.duration()),
         (44_100, 22_050)
     );
 
-    let all = stems(library, &[&song(), out, "--model", model]);
-    assert_eq!(all.status.code(), Some(0));
+    let output = stems(library, &[&song(), out, "--model", model]);
+    assert_eq!(output.status.code(), Some(0));
     let mut files: Vec<_> = std::fs::read_dir(out)
         .unwrap()
         .map(|f| f.unwrap().file_name())
@@ -57,11 +57,11 @@ fn separates_by_a_model() {
     let names = names.map(|name| std::ffi::OsString::from(format!("{name}.wav")));
     assert_eq!(files, names);
 
-    let none = stems(library, &[&song(), out, "--model", model, "--stems=brass"]);
-    let said = String::from_utf8_lossy(&none.stderr);
+    let refused = stems(library, &[&song(), out, "--model", model, "--stems=brass"]);
+    let stderr = String::from_utf8_lossy(&refused.stderr);
     assert!(
-        none.status.code() == Some(1) && said.contains("there is no brass here"),
-        "{said}"
+        refused.status.code() == Some(1) && stderr.contains("there is no brass here"),
+        "{stderr}"
     );
 }
 
@@ -85,14 +85,14 @@ fn says_what_to_install() {
         "/no/such/libonnxruntime.so",
         path.join("no-library.so").to_str().unwrap(),
     ] {
-        let done = stems(library, &arguments);
-        let said = String::from_utf8_lossy(&done.stderr);
-        assert_eq!(done.status.code(), Some(1), "{said}");
+        let output = stems(library, &arguments);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
         assert!(
-            said.contains("the ONNX runtime library cannot be loaded: "),
-            "{said}"
+            stderr.contains("the ONNX runtime library cannot be loaded: "),
+            "{stderr}"
         );
-        assert!(said.contains("ORT_DYLIB_PATH"), "{said}");
-        assert!(!out.exists(), "nothing is made before the model is there");
+        assert!(stderr.contains("ORT_DYLIB_PATH"), "{stderr}");
+        assert!(!out.exists(), "nothing is written before the model is loaded");
     }
 }

@@ -30,32 +30,32 @@ fn graphs_that_are_not_what_the_manifest_says() {
     let Some(fixtures) = Fixtures::find() else {
         return;
     };
-    let of = |file: &str| MDX.replace("FILE", file);
-    let fine = of("fine.onnx");
-    assert!(load(&fixtures, &fine).is_ok() && load(&fixtures, &of("open.onnx")).is_ok());
-    for (text, words) in [
-        (of("gone.onnx"), "gone.onnx: "),
+    let manifest_for = |file: &str| MDX.replace("FILE", file);
+    let fine = manifest_for("fine.onnx");
+    assert!(load(&fixtures, &fine).is_ok() && load(&fixtures, &manifest_for("open.onnx")).is_ok());
+    for (text, expected) in [
+        (manifest_for("gone.onnx"), "gone.onnx: "),
         (
-            of("half-floats.onnx"),
+            manifest_for("half-floats.onnx"),
             "file: no 32-bit floats: the graph's `input` has shape [1, 4, 500, 24]",
         ),
         (
-            of("flat.onnx"),
+            manifest_for("flat.onnx"),
             "file: wrong rank: the graph's `output` has shape [4, 500, 24]",
         ),
         (
-            of("short.onnx"),
+            manifest_for("short.onnx"),
             "mdx.dim_t: wrong size: the graph's `output` has shape [1, 4, 500, 20]",
         ),
         (
-            of("short-open.onnx"),
+            manifest_for("short-open.onnx"),
             "file: run on silence, its output `output` has shape [1, 4, 500, 20]",
         ),
         (
-            of("nan.onnx"),
+            manifest_for("nan.onnx"),
             "file: run on silence, its output `output` holds values",
         ),
-        (of("two.onnx"), "file: an MDX-Net has one input, not 2"),
+        (manifest_for("two.onnx"), "file: an MDX-Net has one input, not 2"),
         (
             fine.replace("dim_f = 500", "dim_f = 501"),
             "mdx.dim_f: wrong size: the graph's `input` has",
@@ -69,18 +69,18 @@ fn graphs_that_are_not_what_the_manifest_says() {
             "sha256: fine.onnx has the SHA-256 ",
         ),
     ] {
-        let said = refusal(&fixtures, &text);
-        assert!(said.starts_with(words), "{said}");
+        let error = refusal(&fixtures, &text);
+        assert!(error.starts_with(expected), "{error}");
     }
-    let said = refusal(
+    let error = refusal(
         &fixtures,
         &fine.replace("[mdx]", &format!("sha256 = '{}'\n[mdx]", "0".repeat(64))),
     );
-    let sum = said.rsplit(' ').next().unwrap();
-    let right = fine.replace("[mdx]", &format!("sha256 = '{sum}'\n[mdx]"));
+    let checksum = error.rsplit(' ').next().unwrap();
+    let corrected = fine.replace("[mdx]", &format!("sha256 = '{checksum}'\n[mdx]"));
     assert!(
-        load(&fixtures, &right).is_ok(),
-        "the sum that was named is the right one"
+        load(&fixtures, &corrected).is_ok(),
+        "the reported checksum is the right one"
     );
 }
 
@@ -89,10 +89,10 @@ fn ports_are_found_by_rank_or_name() {
     let Some(fixtures) = Fixtures::find() else {
         return;
     };
-    let load = |more: &str, stems: &str| {
+    let load = |extra: &str, stems: &str| {
         let text = format!(
             "name = 'm'\nkind = 'htdemucs'\nfile = 'ht-outside.onnx'\nstems = [{stems}]\n\
-             [htdemucs]\nsegment = 20000\n{more}"
+             [htdemucs]\nsegment = 20000\n{extra}"
         );
         let manifest = ModelManifest::parse(&text)?;
         SeparationModel::load(&fixtures.folder, manifest, &fixtures.options)
@@ -101,7 +101,7 @@ fn ports_are_found_by_rank_or_name() {
     let names = "[htdemucs.ports]\nwaveform_input = 'mix'\nspectrum_input = 'mag'\n\
                  waveform_output = 'time'\nspectrum_output = 'freq'";
     assert!(load("", six).is_ok() && load(names, six).is_ok());
-    for (more, stems, words) in [
+    for (extra, stems, expected) in [
         (
             "stft = 'inside'",
             six,
@@ -123,8 +123,8 @@ fn ports_are_found_by_rank_or_name() {
             "file: wrong rank: the graph's `mag`",
         ),
     ] {
-        let said = load(more, stems).unwrap_err().to_string();
-        assert!(said.starts_with(words), "{said}");
+        let error = load(extra, stems).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
     }
 }
 
@@ -133,14 +133,14 @@ fn an_open_unmix_names_the_stem_whose_graph_is_wrong() {
     let Some(fixtures) = Fixtures::find() else {
         return;
     };
-    let said = |more: &str| {
-        let text = format!("name = 'm'\nkind = 'openunmix'\n[openunmix]\n{more}");
+    let load_error = |extra: &str| {
+        let text = format!("name = 'm'\nkind = 'openunmix'\n[openunmix]\n{extra}");
         let manifest = ModelManifest::parse(&text).unwrap();
         let loaded = SeparationModel::load(&fixtures.folder, manifest, &fixtures.options);
         loaded.unwrap_err().to_string()
     };
     let vocals = "[openunmix.files]\nvocals = 'unmix-fixed-vocals.onnx'";
-    for (more, words) in [
+    for (extra, expected) in [
         (
             format!("frames = 41\n{vocals}"),
             "openunmix.frames: wrong size",
@@ -173,8 +173,8 @@ fn an_open_unmix_names_the_stem_whose_graph_is_wrong() {
             "openunmix.sha256.vocals: unmix-fixed-vocals.onnx has",
         ),
     ] {
-        let said = said(&more);
-        assert!(said.starts_with(words), "{said}");
+        let error = load_error(&extra);
+        assert!(error.starts_with(expected), "{error}");
     }
 }
 
@@ -189,13 +189,13 @@ fn damaged_files_are_refused() {
     for length in (0..whole.len()).step_by(7) {
         fs::write(folder.path().join("a.onnx"), &whole[..length]).unwrap();
         let manifest = ModelManifest::parse(&text).unwrap();
-        let said = SeparationModel::load(folder.path(), manifest, &fixtures.options).unwrap_err();
-        assert!(matches!(said, ModelError::Field { .. }), "{length}: {said}");
+        let error = SeparationModel::load(folder.path(), manifest, &fixtures.options).unwrap_err();
+        assert!(matches!(error, ModelError::Field { .. }), "{length}: {error}");
     }
     // Every byte wrong in turn: refused or not, but never a panic.
-    for at in (0..whole.len()).step_by(3) {
+    for offset in (0..whole.len()).step_by(3) {
         let mut bytes = whole.clone();
-        bytes[at] ^= 0x55;
+        bytes[offset] ^= 0x55;
         fs::write(folder.path().join("a.onnx"), bytes).unwrap();
         let manifest = ModelManifest::parse(&text).unwrap();
         let _ = SeparationModel::load(folder.path(), manifest, &fixtures.options);
@@ -210,11 +210,11 @@ fn a_graph_that_fails_on_a_clip_is_an_error_of_that_clip() {
     let model = Arc::new(load(&fixtures, &MDX.replace("FILE", "late.onnx")).unwrap());
     let noise = (0..9_000u32).map(|i| (i * 7_919 % 1_000) as f32 / 1_000.0 - 0.5);
     let mix = Audio::new(44_100, vec![noise.collect::<Vec<f32>>(); 2]).unwrap();
-    let failed = model
+    let error = model
         .separate(&mix, &[Stem::Vocals], SeparationControl::default())
         .unwrap_err();
     assert_eq!(
-        failed,
+        error,
         SeparateError::Model("its output `output` holds values that are no numbers".into())
     );
 }

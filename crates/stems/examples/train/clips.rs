@@ -20,33 +20,33 @@ pub(crate) fn songs(roots: &[PathBuf]) -> Vec<PathBuf> {
     songs
 }
 
-/// Draws bins from `each` clips of each song, on two threads, in the songs' order.
-pub(crate) fn draws(songs: &[PathBuf], each: usize, first: Option<&[f32]>) -> Vec<BinSample> {
-    let made: Vec<Mutex<Option<BinSample>>> =
-        (0..songs.len() * each).map(|_| Mutex::new(None)).collect();
+/// Draws bins from `clips_per_song` clips of each song, on two threads, in the songs' order.
+pub(crate) fn draws(songs: &[PathBuf], clips_per_song: usize, first: Option<&[f32]>) -> Vec<BinSample> {
+    let samples: Vec<Mutex<Option<BinSample>>> =
+        (0..songs.len() * clips_per_song).map(|_| Mutex::new(None)).collect();
     let next = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 loop {
-                    // Songs are taken in any order, but each has its own seeds and its own place in
+                    // Songs are taken in any order, but each has its own seeds and its own index in
                     // the result.
                     let song = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                     let Some(path) = songs.get(song) else { return };
                     let stems = load(path);
-                    for number in 0..each {
-                        let seed = (song * each + number) as u64;
-                        let altered = if each == 1 { song % 2 == 1 } else { number > 0 };
-                        let heard = arranged(&stems, altered, &mut Random(seed + 1));
-                        let place = Random(seed + 77).unit();
-                        *made[song * each + number].lock().unwrap() =
-                            Some(draw(&heard, first, BINS, place));
+                    for number in 0..clips_per_song {
+                        let seed = (song * clips_per_song + number) as u64;
+                        let altered = if clips_per_song == 1 { song % 2 == 1 } else { number > 0 };
+                        let clip = arrange(&stems, altered, &mut Random(seed + 1));
+                        let phase = Random(seed + 77).unit();
+                        *samples[song * clips_per_song + number].lock().unwrap() =
+                            Some(draw(&clip, first, BINS, phase));
                     }
                 }
             });
         }
     });
-    made.into_iter()
+    samples.into_iter()
         .map(|d| d.into_inner().unwrap().unwrap())
         .collect()
 }
@@ -65,7 +65,7 @@ fn load(folder: &Path) -> [StereoTrack; 4] {
 
 /// The song as it is or, `altered`, with other levels; both may have their sides swapped or be
 /// mono, the altered one more often.
-fn arranged(stems: &[StereoTrack; 4], altered: bool, random: &mut Random) -> [StereoTrack; 4] {
+fn arrange(stems: &[StereoTrack; 4], altered: bool, random: &mut Random) -> [StereoTrack; 4] {
     let swap = random.unit() < if altered { 0.5 } else { 0.2 };
     let mono = random.unit() < if altered { 0.35 } else { 0.05 };
     stems.each_ref().map(|stem| {
@@ -80,8 +80,8 @@ fn arranged(stems: &[StereoTrack; 4], altered: bool, random: &mut Random) -> [St
         } else {
             [&stem[0], &stem[1]]
         };
-        let side = |own: &[f32], other: &[f32]| {
-            let mixed = own.iter().zip(other);
+        let side = |main: &[f32], other: &[f32]| {
+            let mixed = main.iter().zip(other);
             mixed
                 .map(|(x, y)| gain * if mono { 0.5 * (x + y) } else { *x })
                 .collect()
