@@ -95,12 +95,12 @@ impl Adapter for AudioShakeAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         let body = answer.success(describe)?;
         let id = required_text(&body, "/id")?;
-        if asked.stage != "upload" {
+        if context.stage != "upload" {
             return Ok(AdapterStep::submitted(json!({"id": id})));
         }
         let targets: Vec<Value> = models(&order.work)
@@ -301,7 +301,7 @@ mod tests {
     fn errors_of_a_submission() {
         let adapter = adapter("audioshake", &json!({}));
         let order = stems("audioshake");
-        let asked = submit(&order).context();
+        let context = submit(&order).context();
         for (status, class) in [
             (200, ErrorClass::Unclear),
             (400, ErrorClass::Rejected),
@@ -313,7 +313,7 @@ mod tests {
         ] {
             let answer = ProviderResponse::from_json(status, &json!({}));
             let error = adapter
-                .read_submission(&order, &asked, &answer)
+                .read_submission(&order, &context, &answer)
                 .unwrap_err();
             assert_eq!(error.class, class, "{status}");
         }
@@ -322,8 +322,8 @@ mod tests {
     fn polled(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
         let adapter = adapter("audioshake", &json!({}));
         let handle = JobHandle(json!({"id": "t-1"}));
-        let asked = adapter.poll(&handle).unwrap().context();
-        adapter.read_poll(&handle, &asked, &ProviderResponse::from_json(status, body))
+        let context = adapter.poll(&handle).unwrap().context();
+        adapter.read_poll(&handle, &context, &ProviderResponse::from_json(status, body))
     }
 
     fn targets(words: &[(&str, &str)]) -> Result<AdapterStep, ProviderError> {
@@ -360,7 +360,7 @@ mod tests {
         let names = |step: AdapterStep| match step {
             AdapterStep::Done { outputs } => outputs
                 .iter()
-                .map(|output| match output.what {
+                .map(|output| match output.kind {
                     OutputKind::Stem(target) => target.name(),
                     _ => panic!("no stem"),
                 })

@@ -311,11 +311,11 @@ pub(crate) mod tests {
         status: u16,
         body: &Value,
     ) -> Result<LookupPage, ProviderError> {
-        let asked = adapter.find(order, since()).unwrap().context();
+        let context = adapter.find(order, since()).unwrap().context();
         adapter.read_lookup(
             order,
             since(),
-            &asked,
+            &context,
             &ProviderResponse::from_json(status, body),
         )
     }

@@ -238,12 +238,12 @@ fn references_change_the_endpoint_where_it_is_another() {
     let model = "fal-ai/kling-video/o3/pro/text-to-video";
     let order = wished(model, |video| video.pictures = vec![reference.clone()]);
     let call = of("fal", model).start(&order).unwrap();
-    let path = format!("{:?}", call.to);
+    let path = format!("{:?}", call.target);
     assert!(path.contains("o3/pro/reference-to-video"), "{path}");
     // With references only eight seconds are possible, so another length is not offered.
     let veo = limits(&*of("fal", "fal-ai/veo3.1"), "fal-ai/veo3.1");
     assert_eq!(veo.pictures.most_references(), 0);
     let order = wished("seedance2", |video| video.pictures = vec![reference]);
     let call = of("runway", "seedance2").start(&order).unwrap();
-    assert!(format!("{:?}", call.to).contains("text_to_video"));
+    assert!(format!("{:?}", call.target).contains("text_to_video"));
 }

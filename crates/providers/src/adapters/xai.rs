@@ -251,8 +251,8 @@ mod tests {
     fn polled(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
         let adapter = adapter("xai", &json!({}));
         let handle = JobHandle(json!({"id": "r1"}));
-        let asked = adapter.poll(&handle).unwrap().context();
-        adapter.read_poll(&handle, &asked, &ProviderResponse::from_json(status, body))
+        let context = adapter.poll(&handle).unwrap().context();
+        adapter.read_poll(&handle, &context, &ProviderResponse::from_json(status, body))
     }
 
     #[test]
@@ -308,9 +308,9 @@ mod tests {
         empty.body = "".into();
         let handle = JobHandle(json!({"id": "r1"}));
         let xai = adapter("xai", &json!({}));
-        let asked = xai.poll(&handle).unwrap().context();
+        let context = xai.poll(&handle).unwrap().context();
         assert!(matches!(
-            xai.read_poll(&handle, &asked, &empty),
+            xai.read_poll(&handle, &context, &empty),
             Ok(AdapterStep::Running { .. })
         ));
         let step = polled(200, &json!({"status": "warming_up"})).unwrap();
@@ -360,7 +360,7 @@ mod tests {
     fn submissions_are_classed() {
         let xai = adapter("xai", &json!({}));
         let order = video("grok-imagine-video");
-        let asked = xai.start(&order).unwrap().context();
+        let context = xai.start(&order).unwrap().context();
         for (status, body, class) in [
             (200, json!({}), ErrorClass::Unclear),
             (
@@ -391,13 +391,13 @@ mod tests {
             (502, json!({}), ErrorClass::Unclear),
         ] {
             let error = xai
-                .read_submission(&order, &asked, &ProviderResponse::from_json(status, &body))
+                .read_submission(&order, &context, &ProviderResponse::from_json(status, &body))
                 .unwrap_err();
             assert_eq!(error.class, class, "{body}");
         }
         let answer = ProviderResponse::from_json(200, &json!({"request_id": "r1"}));
         assert!(matches!(
-            xai.read_submission(&order, &asked, &answer),
+            xai.read_submission(&order, &context, &answer),
             Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == "r1"
         ));
     }

@@ -109,7 +109,7 @@ fn what_the_files_promise_is_said() {
             let call = adapter
                 .start(&order)
                 .unwrap_or_else(|error| panic!("{id}: {error}"));
-            format!("{:?} {:?}", call.to, call.body)
+            format!("{:?} {:?}", call.target, call.body)
         };
         let plain = said(&|_| {});
         let wishes: [(bool, Wish<'_>); 6] = [

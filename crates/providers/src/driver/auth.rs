@@ -132,8 +132,8 @@ impl Provider {
             // With a credential this call would need an exchange itself, without end.
             let call = call.without_credential();
             let (headers, lifetime) = self
-                .call_with_retries(secret, &call, FREE_CALL_RETRIES, |asked, answer| {
-                    self.adapter().read_exchange(asked, answer)
+                .call_with_retries(secret, &call, FREE_CALL_RETRIES, |context, answer| {
+                    self.adapter().read_exchange(context, answer)
                 })
                 .await?;
             slot.set(Some(CachedToken {

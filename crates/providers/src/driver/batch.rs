@@ -136,8 +136,8 @@ impl Provider {
             },
             ..POLL_RETRIES.due(due)
         };
-        let told = self.call_with_retries(secret, &call, tries, |asked, answer| {
-            let told = adapter.read_poll_many(&handles, asked, answer).into_iter();
+        let told = self.call_with_retries(secret, &call, tries, |context, answer| {
+            let told = adapter.read_poll_many(&handles, context, answer).into_iter();
             let told = told.map(|one| one.map_err(|error| with_default_basis(answer, error)));
             split_common_error(told.collect())
         });

@@ -82,7 +82,7 @@ async fn find_jobs(
         if call.effect != CallEffect::Free {
             return Err(ProviderError::unreadable("a look-up must not submit a job"));
         }
-        let read = |asked: &_, answer: &_| adapter.read_lookup(order, since, asked, answer);
+        let read = |context: &_, answer: &_| adapter.read_lookup(order, since, context, answer);
         // Few tries, as for a poll, because a look-up is repeated later anyway.
         let page = provider
             .call_with_retries(secret, &call, POLL_RETRIES, read)

@@ -111,8 +111,8 @@ async fn poll_job(
         None => adapter.poll(handle)?,
     };
     provider
-        .follow(secret, first, POLL_RETRIES.due(due), |asked, answer| {
-            let read = adapter.read_poll(handle, asked, answer);
+        .follow(secret, first, POLL_RETRIES.due(due), |context, answer| {
+            let read = adapter.read_poll(handle, context, answer);
             let read = read.map_err(|error| with_default_basis(answer, error));
             watch.record_cost(adapter, answer, &read);
             read

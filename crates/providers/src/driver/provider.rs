@@ -204,7 +204,7 @@ impl Provider {
 
     /// The URL of a call, with its query.
     pub(super) fn destination(&self, call: &Call) -> Result<CallDestination, ProviderError> {
-        let mut url = self.address(&call.to)?;
+        let mut url = self.address(&call.target)?;
         if !call.query.is_empty() {
             url.query_pairs_mut().extend_pairs(&call.query);
         }

@@ -141,7 +141,7 @@ impl Provider {
         }
         let request = client.request(call.method.clone(), to.url).headers(headers);
         let rules = self.rules();
-        let patience = match call.patience {
+        let patience = match call.timeout {
             TimeoutClass::Short => rules.short_timeout,
             TimeoutClass::Work => rules.work_timeout,
         };

@@ -64,7 +64,7 @@ impl Provider {
         // Once, not before each try: the delay paces a chain of calls, and tries have their own
         // backoff.
         delay(call).await;
-        let asked = call.context();
+        let context = call.context();
         let mut fresh = false;
         let mut tried = 0;
         loop {
@@ -73,7 +73,7 @@ impl Provider {
             let due = tries.due.filter(|_| tried == 1);
             let called = self.begin(&call.stage);
             let result = match called.span.around(self.call_once(secret, call, due)).await {
-                Ok(answer) => read(&asked, &answer),
+                Ok(answer) => read(&context, &answer),
                 Err(trouble) => Err(trouble.error),
             };
             self.finish_call(&called, result.as_ref().err());
@@ -218,7 +218,7 @@ impl CallChain {
             let what = "the provider requires too many follow-up calls";
             return Err(ProviderError::new(ErrorClass::Unclear, what));
         }
-        let same = (&before.stage, &before.to, &before.memo) == (&next.stage, &next.to, &next.memo);
+        let same = (&before.stage, &before.target, &before.carried_data) == (&next.stage, &next.target, &next.carried_data);
         if same && next.delay.is_none() {
             tokio::time::sleep(provider.adapter().pace().floor).await;
         }

@@ -226,18 +226,18 @@ impl OrderSubmission<'_> {
 
     async fn free_call(&self, call: &Call) -> Result<AdapterStep, ProviderError> {
         self.provider
-            .call_with_retries(self.secret, call, FREE_CALL_RETRIES, |asked, answer| {
-                self.read(asked, answer)
+            .call_with_retries(self.secret, call, FREE_CALL_RETRIES, |context, answer| {
+                self.read(context, answer)
             })
             .await
     }
 
     fn read(
         &self,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let read = self.adapter().read_submission(self.order, asked, answer);
+        let read = self.adapter().read_submission(self.order, context, answer);
         let read = read.map_err(|error| with_default_basis(answer, error));
         self.watch.record_cost(self.adapter(), answer, &read);
         read
@@ -355,10 +355,10 @@ impl OrderSubmission<'_> {
     /// protocol's table, and never if the answer contains a job's id.
     fn outcome(
         &self,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let error = match self.read(asked, answer) {
+        let error = match self.read(context, answer) {
             Err(error) => error,
             taken => return taken,
         };
@@ -370,7 +370,7 @@ impl OrderSubmission<'_> {
             );
         // An id means that the order was accepted, even together with an error. Only the record of
         // a job that has ended need not be followed.
-        if !is_end && let Some(handle) = adapter.named_job(self.order, asked, answer) {
+        if !is_end && let Some(handle) = adapter.named_job(self.order, context, answer) {
             tracing::warn!(
                 provider = self.provider.name(),
                 status = answer.status.as_u16(),

@@ -111,10 +111,10 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     /// Reads the headers and their lifetime from the answer to an [`Authorization::Exchange`].
     fn read_exchange(
         &self,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<(Vec<AuthHeader>, Duration), ProviderError> {
-        let _ = (asked, answer);
+        let _ = (context, answer);
         Err(ProviderError::unreadable(
             "this provider exchanges no credential",
         ))
@@ -134,10 +134,10 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let _ = (order, asked);
+        let _ = (order, context);
         match self.job() {
             Some(job) => job.read_submission(answer),
             None => Err(no_jobs()),
@@ -153,14 +153,14 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     fn named_job(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
         // An id in the body means the same under every status, so the reader of submissions is used
         // as if the status were 200.
         let mut good = answer.clone();
         good.status = StatusCode::OK;
-        match self.read_submission(order, asked, &good) {
+        match self.read_submission(order, context, &good) {
             Ok(AdapterStep::Submitted { handle, .. }) => Some(handle),
             _ => None,
         }
@@ -178,10 +178,10 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     fn read_poll(
         &self,
         handle: &JobHandle,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let _ = asked;
+        let _ = context;
         let job = self.job().ok_or_else(no_jobs)?;
         job.read_poll(handle, answer)
     }
@@ -204,12 +204,12 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     fn read_poll_many(
         &self,
         handles: &[&JobHandle],
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Vec<Result<AdapterStep, ProviderError>> {
         handles
             .iter()
-            .map(|handle| self.read_poll(handle, asked, answer))
+            .map(|handle| self.read_poll(handle, context, answer))
             .collect()
     }
 
@@ -251,10 +251,10 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         &self,
         order: &Order,
         since: SystemTime,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
-        let _ = (order, since, asked, answer);
+        let _ = (order, since, context, answer);
         Err(ProviderError::unreadable("no look-up was started"))
     }
 

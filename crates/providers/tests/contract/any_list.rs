@@ -95,7 +95,7 @@ proptest! {
         for (case, adapter) in ADAPTERS.iter() {
             let offers = adapter.find(&case.order, since).is_some();
             for stage in ["find", "find in queue", "find again"] {
-                let asked = Call::get(stage, "").with_memo(memo.clone()).context();
+                let asked = Call::get(stage, "").with_carried_data(memo.clone()).context();
                 let found = adapter.read_lookup(&case.order, since, &asked, &answer);
                 prop_assert!(offers || found.is_err(), "{}", case.name);
             }

@@ -229,7 +229,7 @@ impl Adapter for Plain {
                 None => FoundJob::likely(id, at, since),
             }
         });
-        let number = asked.memo.as_u64().unwrap();
+        let number = asked.carried_data.as_u64().unwrap();
         let next = (body["more"] == true).then(|| list(number + 1));
         Ok(LookupPage::jobs(jobs).with_next_page(next))
     }
@@ -242,7 +242,7 @@ impl Adapter for Plain {
 fn list(number: u64) -> Call {
     Call::get("find", "/list")
         .with_query("page", number.to_string())
-        .with_memo(json!(number))
+        .with_carried_data(json!(number))
 }
 
 fn stand(body: &Value) -> Result<AdapterStep, ProviderError> {
@@ -254,7 +254,7 @@ fn stand(body: &Value) -> Result<AdapterStep, ProviderError> {
     match required_text(body, "/status")?.as_str() {
         "running" => Ok(AdapterStep::running(None)),
         "done" => AdapterStep::done(vec![JobOutput {
-            what: OutputKind::Video,
+            kind: OutputKind::Video,
             source: OutputSource::Address(required_text(body, "/url")?),
         }]),
         word => Ok(AdapterStep::unknown(word)),

@@ -18,8 +18,8 @@ fn body(call: &Call) -> &Value {
 fn submitted(answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
     let adapter = chat(&json!({}));
     let order = video("veo3");
-    let asked = adapter.start(&order).unwrap().context();
-    adapter.read_submission(&order, &asked, answer)
+    let context = adapter.start(&order).unwrap().context();
+    adapter.read_submission(&order, &context, answer)
 }
 
 fn url(step: Result<AdapterStep, ProviderError>) -> String {
@@ -64,7 +64,7 @@ fn the_prompt_comes_last_with_its_pictures() {
     }
     let call = chat(&json!({})).start(&order).unwrap();
     assert_eq!(
-        (call.effect, call.patience),
+        (call.effect, call.timeout),
         (CallEffect::Submission, TimeoutClass::Work)
     );
     assert!(call.headers.is_empty());

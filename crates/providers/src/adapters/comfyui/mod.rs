@@ -105,12 +105,12 @@ impl Adapter for ComfyUiAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         let body = answer.success(describe).map_err(class_by_code)?;
-        if asked.stage == "upload" {
-            let mut names: Vec<Value> = asked.memo.as_array().cloned().unwrap_or_default();
+        if context.stage == "upload" {
+            let mut names: Vec<Value> = context.carried_data.as_array().cloned().unwrap_or_default();
             names.push(json!(stored_name(&body)?));
             return Ok(AdapterStep::next(self.after_uploads(order, names)?));
         }
@@ -134,12 +134,12 @@ impl Adapter for ComfyUiAdapter {
     fn read_poll(
         &self,
         handle: &JobHandle,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         let body = answer.success(describe)?;
         let id = handle.text("id");
-        if asked.stage == "queue" {
+        if context.stage == "queue" {
             return Ok(if is_queued(&body, id)? {
                 AdapterStep::running(None)
             } else {
@@ -153,7 +153,7 @@ impl Adapter for ComfyUiAdapter {
                 "the server's history cannot be read",
             )),
             // A server that was restarted has forgotten both, so polling again would not help.
-            None if asked.stage == "history again" => Err(ProviderError::new(
+            None if context.stage == "history again" => Err(ProviderError::new(
                 ErrorClass::Lost,
                 "the job is neither in the server's queue nor in its history",
             )),
@@ -184,12 +184,12 @@ impl Adapter for ComfyUiAdapter {
         &self,
         order: &Order,
         _: SystemTime,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
         let body = answer.success(describe)?;
         let handle = handle_for(order);
-        let (is_there, next) = match asked.stage.as_ref() {
+        let (is_there, next) = match context.stage.as_ref() {
             // In the same order as a poll, because the job may end between two calls.
             "find in queue" => {
                 let again = history("find again", &handle);
@@ -281,7 +281,7 @@ fn upload(order: &Order, picture: &SourcePicture, names: Vec<Value>) -> Call {
     ];
     Call::new("upload", Method::POST, "/api/upload/image")
         .with_body(RequestBody::Multipart(parts))
-        .with_memo(Value::Array(names))
+        .with_carried_data(Value::Array(names))
 }
 
 /// Letters, digits and dashes: which suffices for file names at the server.

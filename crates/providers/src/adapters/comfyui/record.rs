@@ -74,7 +74,7 @@ fn video_of(record: &Value) -> Option<JobOutput> {
     }
     call.limit_bytes = MAX_RESULT_BYTES;
     Some(JobOutput {
-        what: OutputKind::Video,
+        kind: OutputKind::Video,
         source: OutputSource::Call(Box::new(call)),
     })
 }

@@ -148,7 +148,7 @@ fn video_of(body: &Value) -> Option<JobOutput> {
         OutputSource::Address(url)
     };
     Some(JobOutput {
-        what: OutputKind::Video,
+        kind: OutputKind::Video,
         source,
     })
 }

@@ -27,7 +27,7 @@ fn sent(order: &Order) -> (String, Value) {
     assert_eq!(call.effect, CallEffect::Submission);
     let header = ("X-DashScope-Async".to_owned(), "enable".to_owned());
     assert_eq!(call.headers, [header]);
-    match (call.to, call.body) {
+    match (call.target, call.body) {
         (CallTarget::Path(path), RequestBody::Json(body)) => (path, body),
         other => panic!("{other:?}"),
     }
@@ -117,10 +117,10 @@ fn names_have_versions() {
 #[test]
 fn what_a_submission_may_answer() {
     let order = video("wan2.6-t2v");
-    let asked = dashscope().start(&order).unwrap().context();
+    let context = dashscope().start(&order).unwrap().context();
     let answered = |status, body: &Value| {
         let answer = ProviderResponse::from_json(status, body);
-        dashscope().read_submission(&order, &asked, &answer)
+        dashscope().read_submission(&order, &context, &answer)
     };
     let taken = json!({"request_id": "r", "output": {"task_id": "t", "task_status": "PENDING"}});
     assert!(matches!(
@@ -155,10 +155,10 @@ fn what_a_submission_may_answer() {
 #[test]
 fn every_status_word() {
     let handle = JobHandle(json!({"id": "t"}));
-    let asked = dashscope().poll(&handle).unwrap().context();
+    let context = dashscope().poll(&handle).unwrap().context();
     let said = |output: Value| {
         let body = json!({"request_id": "r", "output": output});
-        dashscope().read_poll(&handle, &asked, &ProviderResponse::from_json(200, &body))
+        dashscope().read_poll(&handle, &context, &ProviderResponse::from_json(200, &body))
     };
     for word in ["PENDING", "RUNNING", "SUSPENDED"] {
         let step = said(json!({"task_status": word})).unwrap();
@@ -194,6 +194,6 @@ fn every_status_word() {
     assert_eq!(class(failed("InternalError.Timeout")), ErrorClass::Failed);
     assert_eq!(class(failed("DataInspectionFailed")), ErrorClass::Refused);
     let odd = ProviderResponse::from_json(200, &json!({"code": "Odd", "message": "no"}));
-    let error = dashscope().read_poll(&handle, &asked, &odd).unwrap_err();
+    let error = dashscope().read_poll(&handle, &context, &odd).unwrap_err();
     assert_eq!(error.class, ErrorClass::Unclear);
 }

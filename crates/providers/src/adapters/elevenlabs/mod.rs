@@ -159,7 +159,7 @@ impl Adapter for ElevenLabsAdapter {
         let outputs = name(unpack(&answer.body)?)?
             .into_iter()
             .map(|(target, bytes)| JobOutput {
-                what: OutputKind::Stem(target),
+                kind: OutputKind::Stem(target),
                 source: OutputSource::Bytes(bytes),
             });
         AdapterStep::done(outputs.collect())

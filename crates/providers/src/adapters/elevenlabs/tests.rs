@@ -22,11 +22,11 @@ fn archive(names: &[&str]) -> ProviderResponse {
 fn read(answer: &ProviderResponse) -> Result<Vec<(String, Bytes)>, ProviderError> {
     let adapter = adapter("elevenlabs", &json!({}));
     let order = stems("music");
-    let asked = adapter.start(&order).unwrap().context();
-    match adapter.read_submission(&order, &asked, answer)? {
+    let context = adapter.start(&order).unwrap().context();
+    match adapter.read_submission(&order, &context, answer)? {
         AdapterStep::Done { outputs } => Ok(outputs
             .into_iter()
-            .map(|output| match (output.what, output.source) {
+            .map(|output| match (output.kind, output.source) {
                 (OutputKind::Stem(target), OutputSource::Bytes(bytes)) => (target.name(), bytes),
                 other => panic!("{other:?}"),
             })
@@ -114,7 +114,7 @@ fn the_variation_fits_what_is_wanted() {
             call.query,
             [("output_format".into(), "mp3_44100_192".into())]
         );
-        assert_eq!(call.patience, crate::port::TimeoutClass::Work);
+        assert_eq!(call.timeout, crate::port::TimeoutClass::Work);
         match call.body {
             RequestBody::Multipart(parts) => match &parts[0] {
                 FormPart::Text { value, .. } => value.clone(),

@@ -179,25 +179,25 @@ impl Adapter for FalAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        match &*asked.stage {
+        match &*context.stage {
             "initiate" => {
                 let body = answer.success(describe).map_err(as_upload_error)?;
                 let to = required_text(&body, "/upload_url").map_err(as_upload_error)?;
                 let url = required_text(&body, "/file_url").map_err(as_upload_error)?;
-                let mut done = upload::uploaded_names(&asked.memo);
+                let mut done = upload::uploaded_names(&context.carried_data);
                 let Some(file) = self.large(order, done.len())? else {
                     return self.next(order, &done).map(AdapterStep::next);
                 };
                 done.push(url);
-                let put = upload::put("put", to, &file).with_memo(json!(done));
+                let put = upload::put("put", to, &file).with_carried_data(json!(done));
                 Ok(AdapterStep::next(put))
             }
             "put" => {
                 upload::check_stored(answer)?;
-                let done = upload::uploaded_names(&asked.memo);
+                let done = upload::uploaded_names(&context.carried_data);
                 self.next(order, &done).map(AdapterStep::next)
             }
             _ => {
@@ -247,21 +247,21 @@ impl Adapter for FalAdapter {
     fn read_poll(
         &self,
         handle: &JobHandle,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         if answer.status == 404 {
             return Err(answer.failure(describe).with_class(ErrorClass::Missing));
         }
-        if asked.stage == "result" {
-            return result(handle, &asked.memo, answer);
+        if context.stage == "result" {
+            return result(handle, &context.carried_data, answer);
         }
         let body = answer.success(describe).map_err(reclassify)?;
         match required_text(&body, "/status")?.as_str() {
             "IN_QUEUE" | "IN_PROGRESS" => Ok(AdapterStep::running(None)),
             // The response describes a failure in more detail than the status.
             "COMPLETED" => Ok(AdapterStep::next(
-                job_call("result", Method::GET, handle.text("response")).with_memo(json!({
+                job_call("result", Method::GET, handle.text("response")).with_carried_data(json!({
                     "error": text_at(&body, "/error"),
                     "error_type": text_at(&body, "/error_type"),
                 })),
@@ -299,7 +299,7 @@ impl FalAdapter {
                     let to = format!("{}/storage/upload/initiate", self.upload_url);
                     return Ok(Call::post("initiate", "", asked)
                         .with_target(CallTarget::Address(to))
-                        .with_memo(json!(uploaded)));
+                        .with_carried_data(json!(uploaded)));
                 };
                 url.clone()
             } else {

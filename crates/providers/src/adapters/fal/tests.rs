@@ -34,10 +34,10 @@ fn handle() -> JobHandle {
 }
 
 fn status(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
-    let asked = fal().poll(&handle()).unwrap().context();
+    let context = fal().poll(&handle()).unwrap().context();
     fal().read_poll(
         &handle(),
-        &asked,
+        &context,
         &ProviderResponse::from_json(status, body),
     )
 }
@@ -49,12 +49,12 @@ fn response(
     body: &Value,
 ) -> Result<AdapterStep, ProviderError> {
     let completed = ProviderResponse::from_json(200, told);
-    let asked = fal().poll(handle).unwrap().context();
-    let Ok(AdapterStep::Next(call)) = fal().read_poll(handle, &asked, &completed) else {
+    let context = fal().poll(handle).unwrap().context();
+    let Ok(AdapterStep::Next(call)) = fal().read_poll(handle, &context, &completed) else {
         panic!("no second hop");
     };
     assert_eq!(
-        call.to,
+        call.target,
         CallTarget::Address("https://queue.fal.run/a/b/requests/r1".into())
     );
     fal().read_poll(
@@ -115,7 +115,7 @@ fn lengths_and_endpoints_are_the_models() {
     ] {
         let order = with_pictures(video(model), 9, roles);
         let call = fal().start(&order).unwrap();
-        assert_eq!(call.to, CallTarget::Path(path.into()));
+        assert_eq!(call.target, CallTarget::Path(path.into()));
         assert_eq!(call.effect, CallEffect::Submission);
         let body = body(&call);
         assert_eq!(body["duration"], duration, "{model}");
@@ -153,7 +153,7 @@ fn large_files_go_ahead() {
     let mut call = fal().start(&order).unwrap();
     for number in 1..=2 {
         assert_eq!(
-            call.to,
+            call.target,
             CallTarget::Address("https://rest.fal.ai/storage/upload/initiate".into())
         );
         assert_eq!(
@@ -297,7 +297,7 @@ fn a_response_is_the_end_when_fal_says_so() {
 #[test]
 fn submissions_are_classed() {
     let order = video("fal-ai/veo3.1");
-    let asked = fal().start(&order).unwrap().context();
+    let context = fal().start(&order).unwrap().context();
     for (status, body, class) in [
         (200, json!({}), ErrorClass::Unclear),
         (401, json!({"detail": "no key"}), ErrorClass::Credentials),
@@ -322,7 +322,7 @@ fn submissions_are_classed() {
         (504, json!({}), ErrorClass::Unclear),
     ] {
         let error = fal()
-            .read_submission(&order, &asked, &ProviderResponse::from_json(status, &body))
+            .read_submission(&order, &context, &ProviderResponse::from_json(status, &body))
             .unwrap_err();
         assert_eq!(error.class, class, "{body}");
     }
@@ -355,7 +355,7 @@ fn stems_are_asked_for_and_labelled() {
     else {
         panic!("not done");
     };
-    let made: Vec<OutputKind> = outputs.into_iter().map(|output| output.what).collect();
+    let made: Vec<OutputKind> = outputs.into_iter().map(|output| output.kind).collect();
     assert_eq!(
         made,
         [

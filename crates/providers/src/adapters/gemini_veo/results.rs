@@ -12,7 +12,7 @@ pub(super) fn read_operation(response: &Value) -> Result<AdapterStep, ProviderEr
     let sample = list("generatedSamples").map(|sample| &sample["video"]);
     if let Some(video) = sample.or(list("videos")) {
         return AdapterStep::done(vec![JobOutput {
-            what: OutputKind::Video,
+            kind: OutputKind::Video,
             source: source(video, "v1beta")?,
         }]);
     }

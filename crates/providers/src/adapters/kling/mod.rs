@@ -181,18 +181,18 @@ impl Adapter for KlingAdapter {
         let call = Call::post("submit", path, Value::Object(fields));
         Ok(call
             .mark_submission()
-            .with_memo(json!({"operation": operation})))
+            .with_carried_data(json!({"operation": operation})))
     }
 
     fn read_submission(
         &self,
         _: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         let body = parse_envelope(answer)?;
         let id = required_text(&body, "/data/task_id")?;
-        let operation = required_text(&asked.memo, "/operation")?;
+        let operation = required_text(&context.carried_data, "/operation")?;
         Ok(AdapterStep::submitted(
             json!({"id": id, "operation": operation}),
         ))
@@ -201,13 +201,13 @@ impl Adapter for KlingAdapter {
     fn named_job(
         &self,
         _: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
         // Not read by `submitted`, as usual: that reads an id only with code 0, but an id under any
         // other code means an accepted order too.
         let id = text_at(&answer.json().ok()?, JOB.id)?;
-        let operation = text_at(&asked.memo, "/operation")?;
+        let operation = text_at(&context.carried_data, "/operation")?;
         Some(JobHandle(json!({"id": id, "operation": operation})))
     }
 

@@ -46,7 +46,7 @@ fn the_token_is_a_jwt() {
 fn a_picture_decides_the_operation() {
     let order = video("kling-v2-6");
     let call = kling().start(&order).unwrap();
-    assert_eq!(call.to, CallTarget::Path("/v1/videos/text2video".into()));
+    assert_eq!(call.target, CallTarget::Path("/v1/videos/text2video".into()));
     assert_eq!(call.effect, CallEffect::Submission);
     assert_eq!(
         body(&call),
@@ -55,7 +55,7 @@ fn a_picture_decides_the_operation() {
     );
     let order = with_picture(order, PictureRole::FirstFrame);
     let call = kling().start(&order).unwrap();
-    assert_eq!(call.to, CallTarget::Path("/v1/videos/image2video".into()));
+    assert_eq!(call.target, CallTarget::Path("/v1/videos/image2video".into()));
     assert_eq!(body(&call)["image"], "iVBORw0KGgo=");
     assert_eq!(body(&call).get("aspect_ratio"), None);
     assert_eq!(body(&call)["mode"], "std");
@@ -66,7 +66,7 @@ fn a_picture_decides_the_operation() {
         panic!("not submitted");
     };
     let poll = kling().poll(&handle).unwrap();
-    assert_eq!(poll.to, CallTarget::Path("/v1/videos/image2video/7".into()));
+    assert_eq!(poll.target, CallTarget::Path("/v1/videos/image2video/7".into()));
     let order = with_picture(order, PictureRole::LastFrame);
     let call = kling().start(&order).unwrap();
     assert_eq!(body(&call)["image_tail"], "iVBORw0KGgo=");
@@ -78,11 +78,11 @@ fn a_picture_decides_the_operation() {
 #[test]
 fn the_code_counts_more_than_the_status() {
     let order = video("kling-v2-6");
-    let asked = kling().start(&order).unwrap().context();
+    let context = kling().start(&order).unwrap().context();
     let class = |status, body: Value| {
         let answer = ProviderResponse::from_json(status, &body);
         kling()
-            .read_submission(&order, &asked, &answer)
+            .read_submission(&order, &context, &answer)
             .unwrap_err()
             .class
     };
@@ -117,9 +117,9 @@ fn the_code_counts_more_than_the_status() {
 #[test]
 fn every_status_word() {
     let handle = JobHandle(json!({"id": "7", "operation": "text2video"}));
-    let asked = kling().poll(&handle).unwrap().context();
+    let context = kling().poll(&handle).unwrap().context();
     let polled = |status, body: Value| {
-        kling().read_poll(&handle, &asked, &ProviderResponse::from_json(status, &body))
+        kling().read_poll(&handle, &context, &ProviderResponse::from_json(status, &body))
     };
     let said = |data: Value| polled(200, json!({"code": 0, "message": "SUCCEED", "data": data}));
     for word in ["submitted", "processing"] {
@@ -173,7 +173,7 @@ fn a_lost_task_is_found_by_the_name_that_it_was_given() {
     let order = video("kling-v2-6");
     let call = kling().find(&order, since()).unwrap();
     assert_eq!(
-        call.to,
+        call.target,
         CallTarget::Path("/v1/videos/text2video/0197-key".into())
     );
     let told = |status, body: Value| found(kling().as_ref(), &order, status, &body);

@@ -135,11 +135,11 @@ impl Adapter for LalalAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         let body = answer.success(describe).map_err(class_by_code)?;
-        if asked.stage == "upload" {
+        if context.stage == "upload" {
             let call = self.split(order, &required_text(&body, "/id")?)?;
             return Ok(AdapterStep::next(call));
         }

@@ -218,7 +218,7 @@ impl Adapter for LumaAdapter {
         &self,
         order: &Order,
         since: SystemTime,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
         let WorkSpec::Video(video) = &order.work else {
@@ -242,7 +242,7 @@ impl Adapter for LumaAdapter {
         // Not `LIST.goes_on`, which assumes that the list begins with the newest, because no
         // document says so.
         let goes_on = body["has_more"] == true && !generations.is_empty();
-        let offset = asked.memo.as_u64().unwrap_or_default();
+        let offset = context.carried_data.as_u64().unwrap_or_default();
         let read = u64::try_from(generations.len()).unwrap_or_default();
         let next = goes_on.then(|| page(offset.saturating_add(read)));
         Ok(LookupPage::jobs(jobs).with_next_page(next))
@@ -253,7 +253,7 @@ impl Adapter for LumaAdapter {
 fn page(offset: u64) -> Call {
     LIST.page()
         .with_query("offset", offset.to_string())
-        .with_memo(json!(offset))
+        .with_carried_data(json!(offset))
 }
 
 fn for_agents(order: &Order, video: &VideoSpec) -> Value {

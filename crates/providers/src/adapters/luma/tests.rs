@@ -53,7 +53,7 @@ fn each_api_has_its_own_address() {
 fn agents_take_frames_inline() {
     let order = video("ray-3.2");
     let call = luma("agents").start(&order).unwrap();
-    assert_eq!(call.to, CallTarget::Path("/generations".into()));
+    assert_eq!(call.target, CallTarget::Path("/generations".into()));
     assert_eq!(call.effect, CallEffect::Submission);
     assert_eq!(
         body(&call),
@@ -77,7 +77,7 @@ fn agents_take_frames_inline() {
 fn dream_machine_takes_addresses_only() {
     let order = with_frames(video("ray-2"), 9, Some("https://g.example/a.png"));
     let call = luma("dream-machine").start(&order).unwrap();
-    assert_eq!(call.to, CallTarget::Path("/generations/video".into()));
+    assert_eq!(call.target, CallTarget::Path("/generations/video".into()));
     let frame = json!({"type": "image", "url": "https://g.example/a.png"});
     assert_eq!(
         body(&call),
@@ -93,9 +93,9 @@ fn dream_machine_takes_addresses_only() {
 #[test]
 fn what_a_submission_may_answer() {
     let order = video("ray-3.2");
-    let asked = luma("agents").start(&order).unwrap().context();
+    let context = luma("agents").start(&order).unwrap().context();
     let answered = |status, body: &Value| {
-        luma("agents").read_submission(&order, &asked, &ProviderResponse::from_json(status, body))
+        luma("agents").read_submission(&order, &context, &ProviderResponse::from_json(status, body))
     };
     assert!(matches!(
         answered(201, &json!({"id": "g"})),
@@ -135,8 +135,8 @@ fn every_state() {
     let handle = JobHandle(json!({"id": "g"}));
     let polled = |api: &str, status, body: Value| {
         let luma = luma(api);
-        let asked = luma.poll(&handle).unwrap().context();
-        luma.read_poll(&handle, &asked, &ProviderResponse::from_json(status, &body))
+        let context = luma.poll(&handle).unwrap().context();
+        luma.read_poll(&handle, &context, &ProviderResponse::from_json(status, &body))
     };
     for word in ["queued", "processing", "dreaming"] {
         let step = polled("agents", 200, json!({"state": word})).unwrap();

@@ -86,24 +86,24 @@ impl Adapter for MiniMaxAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         match &order.work {
             WorkSpec::Song(song) => music::read_song(order, song, answer),
-            _ => self.video.read_submission(order, asked, answer),
+            _ => self.video.read_submission(order, context, answer),
         }
     }
 
     fn named_job(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
         match &order.work {
             WorkSpec::Song(_) => None,
-            _ => self.video.named_job(order, asked, answer),
+            _ => self.video.named_job(order, context, answer),
         }
     }
 
@@ -114,10 +114,10 @@ impl Adapter for MiniMaxAdapter {
     fn read_poll(
         &self,
         handle: &JobHandle,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        self.video.read_poll(handle, asked, answer)
+        self.video.read_poll(handle, context, answer)
     }
 
     fn cancel(&self, handle: &JobHandle) -> Option<Call> {
@@ -252,11 +252,11 @@ mod tests {
         for (api, model) in [("v1", "MiniMax-Hailuo-2.3"), ("v2", "MiniMax-H3")] {
             let adapter = adapter("minimax", &json!({"api": api}));
             let order = video(model);
-            let asked = adapter.start(&order).unwrap().context();
+            let context = adapter.start(&order).unwrap().context();
             let error = |status, body: &Value| {
                 let answer = ProviderResponse::from_json(status, body);
                 adapter
-                    .read_submission(&order, &asked, &answer)
+                    .read_submission(&order, &context, &answer)
                     .unwrap_err()
             };
             for (status, code, wanted) in [
@@ -294,12 +294,12 @@ mod tests {
     fn version_two_has_types_and_no_codes() {
         let adapter = adapter("minimax", &json!({"api": "v2"}));
         let order = video("MiniMax-H3");
-        let asked = adapter.start(&order).unwrap().context();
+        let context = adapter.start(&order).unwrap().context();
         let body = json!({"type": "error", "error": {"type": "insufficient_balance_error",
             "message": "insufficient balance", "http_code": "429"}});
         let answer = ProviderResponse::from_json(429, &body);
         let error = adapter
-            .read_submission(&order, &asked, &answer)
+            .read_submission(&order, &context, &answer)
             .unwrap_err();
         assert_eq!(error.class, ErrorClass::Account);
         assert_eq!(error.message, "insufficient balance");
@@ -340,7 +340,7 @@ mod tests {
                 "error": {"type": kind, "message": message, "http_code": status.to_string()}});
             let answer = ProviderResponse::from_json(status, &body);
             let error = adapter
-                .read_submission(&order, &asked, &answer)
+                .read_submission(&order, &context, &answer)
                 .unwrap_err();
             assert_eq!(error.class, class, "{message}");
         }

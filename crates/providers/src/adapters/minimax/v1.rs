@@ -118,7 +118,7 @@ impl Adapter for MiniMaxV1Adapter {
     fn read_poll(
         &self,
         _: &JobHandle,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         // The answer about a failed task may contain the task's error code, which is then not an
@@ -131,7 +131,7 @@ impl Adapter for MiniMaxV1Adapter {
             return Err(ENDS.error(ErrorDescription { code, message }));
         }
         let body = parse_poll(answer)?;
-        if asked.stage == "file" {
+        if context.stage == "file" {
             return AdapterStep::done(video_at(&body, "/file/download_url")?);
         }
         match required_text(&body, "/status")?.as_str() {
@@ -163,7 +163,7 @@ mod tests {
 
     fn sent(order: &Order) -> Value {
         let call = v1().start(order).unwrap();
-        assert_eq!(call.to, CallTarget::Path("/v1/video_generation".into()));
+        assert_eq!(call.target, CallTarget::Path("/v1/video_generation".into()));
         assert_eq!(call.effect, CallEffect::Submission);
         match call.body {
             RequestBody::Json(body) => body,
@@ -229,10 +229,10 @@ mod tests {
     #[test]
     fn every_status_word() {
         let handle = JobHandle(json!({"id": "176843862716480"}));
-        let asked = v1().poll(&handle).unwrap().context();
+        let context = v1().poll(&handle).unwrap().context();
         let fine = json!({"status_code": 0, "status_msg": "success"});
         let polled =
-            |body: &Value| v1().read_poll(&handle, &asked, &ProviderResponse::from_json(200, body));
+            |body: &Value| v1().read_poll(&handle, &context, &ProviderResponse::from_json(200, body));
         for word in ["Preparing", "Queueing", "Processing"] {
             let step = polled(&json!({"status": word, "base_resp": fine})).unwrap();
             assert!(matches!(

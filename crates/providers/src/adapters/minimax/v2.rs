@@ -212,12 +212,12 @@ mod tests {
     #[test]
     fn an_unknown_task_is_told_by_status_500() {
         let handle = JobHandle(json!({"id": "424010985738629"}));
-        let asked = v2().poll(&handle).unwrap().context();
+        let context = v2().poll(&handle).unwrap().context();
         let class = |message: &str| {
             let body = json!({"type": "error", "error": {"type": "server_error",
                 "message": message, "http_code": "500"}});
             let answer = ProviderResponse::from_json(500, &body);
-            v2().read_poll(&handle, &asked, &answer).unwrap_err().class
+            v2().read_poll(&handle, &context, &answer).unwrap_err().class
         };
         assert_eq!(class("task not found"), ErrorClass::Missing);
         assert_eq!(class("internal error (1000)"), ErrorClass::Unclear);
@@ -226,10 +226,10 @@ mod tests {
     #[test]
     fn every_status_word() {
         let handle = JobHandle(json!({"id": "424010985738629"}));
-        let asked = v2().poll(&handle).unwrap().context();
+        let context = v2().poll(&handle).unwrap().context();
         let said = |task: Value| {
             let answer = ProviderResponse::from_json(200, &json!({"task": task}));
-            v2().read_poll(&handle, &asked, &answer)
+            v2().read_poll(&handle, &context, &answer)
         };
         for word in ["queued", "running"] {
             let step = said(json!({"status": word})).unwrap();
@@ -263,21 +263,21 @@ mod tests {
         assert_eq!(class(failed("1027")), ErrorClass::Refused);
         assert_eq!(class(failed("1000")), ErrorClass::Failed);
         let gone = json!({"base_resp": {"status_code": 2013, "status_msg": "invalid task_id"}});
-        let error = v2().read_poll(&handle, &asked, &ProviderResponse::from_json(200, &gone));
+        let error = v2().read_poll(&handle, &context, &ProviderResponse::from_json(200, &gone));
         assert_eq!(error.unwrap_err().class, ErrorClass::Missing);
     }
 
     #[test]
     fn the_id_is_read_wherever_it_is() {
         let order = video("MiniMax-H3");
-        let asked = v2().start(&order).unwrap().context();
+        let context = v2().start(&order).unwrap().context();
         for body in [
             json!({"task_id": "7"}),
             json!({"task": {"id": "7"}}),
             json!({"id": "7"}),
         ] {
             let step =
-                v2().read_submission(&order, &asked, &ProviderResponse::from_json(200, &body));
+                v2().read_submission(&order, &context, &ProviderResponse::from_json(200, &body));
             assert!(
                 matches!(step, Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == "7")
             );

@@ -167,7 +167,7 @@ impl Adapter for ModelArkAdapter {
         &self,
         order: &Order,
         _: SystemTime,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
         if !is_left_to_chance(order) {
@@ -183,7 +183,7 @@ impl Adapter for ModelArkAdapter {
         };
         let ours = tasks.iter().filter(is_ours);
         let jobs = ours.filter_map(|task| LIST.certain(task));
-        let number = asked.memo.as_u64().unwrap_or(1);
+        let number = context.carried_data.as_u64().unwrap_or(1);
         let total = body["total"].as_u64().unwrap_or_default();
         // All pages: no document says that the list begins with the newest.
         let goes_on = !tasks.is_empty() && number.saturating_mul(PAGE) < total;
@@ -197,7 +197,7 @@ const PAGE: u64 = 100;
 fn page(number: u64) -> Call {
     LIST.page()
         .with_query("page_num", number.to_string())
-        .with_memo(json!(number))
+        .with_carried_data(json!(number))
 }
 
 /// Whether the order has no seed, so that this adapter chooses it.

@@ -66,10 +66,10 @@ fn every_size_has_its_fineness() {
 #[test]
 fn what_a_submission_may_answer() {
     let order = video("seedance-1-5-pro-251215");
-    let asked = modelark().start(&order).unwrap().context();
+    let context = modelark().start(&order).unwrap().context();
     let answered = |status, body: &Value| {
         let answer = ProviderResponse::from_json(status, body);
-        modelark().read_submission(&order, &asked, &answer)
+        modelark().read_submission(&order, &context, &answer)
     };
     assert!(matches!(
         answered(200, &json!({"id": "cgt-1"})),
@@ -106,9 +106,9 @@ fn what_a_submission_may_answer() {
 #[test]
 fn every_status_word() {
     let handle = JobHandle(json!({"id": "cgt-1"}));
-    let asked = modelark().poll(&handle).unwrap().context();
+    let context = modelark().poll(&handle).unwrap().context();
     let polled = |status, body: Value| {
-        modelark().read_poll(&handle, &asked, &ProviderResponse::from_json(status, &body))
+        modelark().read_poll(&handle, &context, &ProviderResponse::from_json(status, &body))
     };
     for word in ["queued", "running"] {
         let step = polled(200, json!({"status": word})).unwrap();

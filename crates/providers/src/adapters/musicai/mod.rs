@@ -157,16 +157,16 @@ impl Adapter for MusicAiAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         let stems = order.stems()?;
-        match asked.stage.as_ref() {
+        match context.stage.as_ref() {
             "grant" => {
                 let grant = answer.success(describe)?;
                 let to = required_text(&grant, "/uploadUrl")?;
                 let put = upload::put("put", to, &stems.source.file)
-                    .with_memo(json!(required_text(&grant, "/downloadUrl")?))
+                    .with_carried_data(json!(required_text(&grant, "/downloadUrl")?))
                     .with_long_timeout(MAX_ANSWER_BYTES);
                 Ok(AdapterStep::next(put))
             }
@@ -174,7 +174,7 @@ impl Adapter for MusicAiAdapter {
                 upload::check_stored(answer)?;
                 // An unclear submission is found by the name.
                 let body = json!({
-                    "name": order.key, "workflow": order.model, "params": {self.input.as_str(): asked.memo},
+                    "name": order.key, "workflow": order.model, "params": {self.input.as_str(): context.carried_data},
                 });
                 Ok(AdapterStep::next(
                     Call::post("submit", "/job", body).mark_submission(),
@@ -197,7 +197,7 @@ impl Adapter for MusicAiAdapter {
         &self,
         order: &Order,
         _: SystemTime,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
         let body = answer.success(describe)?;
@@ -207,7 +207,7 @@ impl Adapter for MusicAiAdapter {
             .filter(|job| text_at(job, "/name").as_ref() == Some(&order.key));
         let jobs = ours.filter_map(|job| LIST.certain(job));
         // The provider may choose the page size, so only an empty page is the last.
-        let number = asked.memo.as_u64().unwrap_or_default().saturating_add(1);
+        let number = context.carried_data.as_u64().unwrap_or_default().saturating_add(1);
         let next = (!all.is_empty()).then(|| page(order, number));
         Ok(LookupPage::jobs(jobs).with_next_page(next))
     }
@@ -240,7 +240,7 @@ const ENDS: FailureTable = FailureTable {
 /// the same again.
 fn page(order: &Order, number: u64) -> Call {
     let call = LIST.page().with_query("workflow", &order.model);
-    let call = call.with_memo(json!(number));
+    let call = call.with_carried_data(json!(number));
     match number {
         0 => call,
         number => call.with_query("page", number.to_string()),

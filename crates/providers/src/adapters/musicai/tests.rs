@@ -25,7 +25,7 @@ fn the_recording_goes_to_the_bucket_and_then_to_the_workflow() {
         json!({"uploadUrl": "https://bucket.example/up", "downloadUrl": "https://bucket.example/down"}),
     );
     assert_eq!(
-        put.to,
+        put.target,
         CallTarget::Address("https://bucket.example/up".into())
     );
     assert!(!put.with_credential);
@@ -73,8 +73,8 @@ fn the_recording_goes_to_the_bucket_and_then_to_the_workflow() {
 fn poll(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
     let adapter = adapter("musicai", &json!({}));
     let handle = JobHandle(json!({"id": "j-1"}));
-    let asked = adapter.poll(&handle).unwrap().context();
-    adapter.read_poll(&handle, &asked, &ProviderResponse::from_json(status, body))
+    let context = adapter.poll(&handle).unwrap().context();
+    adapter.read_poll(&handle, &context, &ProviderResponse::from_json(status, body))
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn the_workflows_names_say_what_it_made() {
     };
     let mut names: Vec<String> = outputs
         .iter()
-        .map(|output| match &output.what {
+        .map(|output| match &output.kind {
             OutputKind::Stem(target) => target.name(),
             other => panic!("{other:?}"),
         })

@@ -293,7 +293,7 @@ fn result_step(handle: &JobHandle, word: &str, body: &Value) -> Result<AdapterSt
     let mut content = Call::get("content", path);
     content.limit_bytes = MAX_RESULT_BYTES;
     AdapterStep::done(vec![JobOutput {
-        what: OutputKind::Video,
+        kind: OutputKind::Video,
         source: OutputSource::Call(Box::new(content)),
     }])
 }

@@ -8,10 +8,10 @@ use crate::order::SourcePicture;
 fn a_failed_job_is_read_whatever_the_status() {
     let adapter = adapter("openai-videos", &json!({}));
     let handle = JobHandle(json!({"id": "video_1"}));
-    let asked = adapter.poll(&handle).unwrap().context();
+    let context = adapter.poll(&handle).unwrap().context();
     let body = json!({"id": "video_1", "status": "failed", "error": {"code": 500, "message": "out of memory"}});
     let error = adapter
-        .read_poll(&handle, &asked, &ProviderResponse::from_json(500, &body))
+        .read_poll(&handle, &context, &ProviderResponse::from_json(500, &body))
         .unwrap_err();
     assert_eq!(
         (error.class, error.message.as_str()),
@@ -19,7 +19,7 @@ fn a_failed_job_is_read_whatever_the_status() {
     );
     let word = json!({"id": "video_1", "status": "pondering"});
     let step = adapter
-        .read_poll(&handle, &asked, &ProviderResponse::from_json(200, &word))
+        .read_poll(&handle, &context, &ProviderResponse::from_json(200, &word))
         .unwrap();
     assert!(
         matches!(step, AdapterStep::Running { unknown_word: Some(word), .. } if word == "pondering")
@@ -30,7 +30,7 @@ fn a_failed_job_is_read_whatever_the_status() {
 fn an_answer_without_an_id_proves_nothing() {
     let adapter = adapter("openai-videos", &json!({"encoding": "json"}));
     let order = video("sora-2");
-    let asked = adapter.start(&order).unwrap().context();
+    let context = adapter.start(&order).unwrap().context();
     for (status, class) in [
         (200, ErrorClass::Unclear),
         (429, ErrorClass::RateLimited),
@@ -43,7 +43,7 @@ fn an_answer_without_an_id_proves_nothing() {
         let error = adapter
             .read_submission(
                 &order,
-                &asked,
+                &context,
                 &ProviderResponse::from_json(status, &json!({})),
             )
             .unwrap_err();
@@ -51,7 +51,7 @@ fn an_answer_without_an_id_proves_nothing() {
     }
     let busy = json!({"error": {"code": "overloaded", "message": "busy"}});
     let error = adapter
-        .read_submission(&order, &asked, &ProviderResponse::from_json(503, &busy))
+        .read_submission(&order, &context, &ProviderResponse::from_json(503, &busy))
         .unwrap_err();
     assert_eq!(error.class, ErrorClass::Unavailable);
 }
@@ -142,8 +142,8 @@ fn a_lost_video_is_looked_for_by_its_content() {
 fn said(body: &Value) -> Result<AdapterStep, ProviderError> {
     let adapter = adapter("openai-videos", &json!({}));
     let handle = JobHandle(json!({"id": "video_1"}));
-    let asked = adapter.poll(&handle).unwrap().context();
-    adapter.read_poll(&handle, &asked, &ProviderResponse::from_json(200, body))
+    let context = adapter.poll(&handle).unwrap().context();
+    adapter.read_poll(&handle, &context, &ProviderResponse::from_json(200, body))
 }
 
 #[test]

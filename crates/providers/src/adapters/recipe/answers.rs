@@ -279,10 +279,10 @@ pub(super) fn kept(handle: &JobHandle) -> TemplateValues<'_> {
 }
 
 /// A result whose bytes are the answer to a call.
-pub(super) fn output_from_call(mut call: Call, what: OutputKind) -> JobOutput {
+pub(super) fn output_from_call(mut call: Call, kind: OutputKind) -> JobOutput {
     call.limit_bytes = MAX_RESULT_BYTES;
     JobOutput {
-        what,
+        kind,
         source: OutputSource::Call(Box::new(call)),
     }
 }

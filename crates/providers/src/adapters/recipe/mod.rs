@@ -223,16 +223,16 @@ impl Adapter for RecipeAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        if asked.stage == PERSONA {
+        if context.stage == PERSONA {
             return self.persona_made(answer);
         }
         if let Some(upload) = &self.recipe.upload
-            && asked.stage != SUBMIT
+            && context.stage != SUBMIT
         {
-            return self.read_upload(upload, order, asked, answer);
+            return self.read_upload(upload, order, context, answer);
         }
         let body = self.recipe.accepted_body(answer, AnswerStage::Submission)?;
         let kept = answers::keep(self.recipe.submit.keep.get_ref(), &body)?;
@@ -245,11 +245,11 @@ impl Adapter for RecipeAdapter {
     fn named_job(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
         // Uploads and personas may have fields of the same names, which do not identify a job.
-        if asked.stage != SUBMIT {
+        if context.stage != SUBMIT {
             return None;
         }
         let body = self.recipe.unwrap_json_texts(answer.json().ok()?);

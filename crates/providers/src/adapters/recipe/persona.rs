@@ -88,7 +88,7 @@ impl RecipeAdapter {
             ProviderError::unreadable("the provider's response contains no persona id")
         })?;
         AdapterStep::done(vec![JobOutput {
-            what: OutputKind::Persona { id, record },
+            kind: OutputKind::Persona { id, record },
             source: OutputSource::Nothing,
         }])
     }

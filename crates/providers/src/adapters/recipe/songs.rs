@@ -239,7 +239,7 @@ impl ResultSection {
         let Some(items) = &self.items else {
             let sources = self.addresses_in(body).into_iter();
             let outputs = sources.map(|source| JobOutput {
-                what: OutputKind::Clip(Box::new(song.clone())),
+                kind: OutputKind::Clip(Box::new(song.clone())),
                 source,
             });
             return outputs.collect();
@@ -259,7 +259,7 @@ impl ResultSection {
             };
             let source = self.addresses_in(item).into_iter().next()?;
             Some(JobOutput {
-                what: OutputKind::Clip(Box::new(facts)),
+                kind: OutputKind::Clip(Box::new(facts)),
                 source,
             })
         };

@@ -68,11 +68,11 @@ impl Upload {
             ("model", TemplateValue::Plain(json!(order.model))),
         ]);
         let call = self.encoded().call(UPLOAD, recipe, &values)?;
-        let call = call.with_memo(json!({"ids": ids}));
+        let call = call.with_carried_data(json!({"ids": ids}));
         // An operator with another base URL does not want files and the key to be sent to the
         // original host.
         let own = self.base_url.as_ref().filter(|_| at_home);
-        Ok(match (own, &call.to) {
+        Ok(match (own, &call.target) {
             (Some(own), CallTarget::Path(path)) => {
                 let address = format!("{}{path}", own.get_ref().trim_end_matches('/'));
                 call.with_target(CallTarget::Address(address))
@@ -88,10 +88,10 @@ impl RecipeAdapter {
         &self,
         section: &Upload,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let mut ids = asked.memo["ids"].as_array().cloned().unwrap_or_default();
+        let mut ids = context.carried_data["ids"].as_array().cloned().unwrap_or_default();
         let body = self.recipe.accepted_body(answer, AnswerStage::Submission);
         // Nothing was ordered yet, so whatever failed can be tried on another route.
         let body = body.map_err(as_upload_error)?;

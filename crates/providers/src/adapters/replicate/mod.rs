@@ -196,13 +196,13 @@ impl Adapter for ReplicateAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        if asked.stage == "upload" {
+        if context.stage == "upload" {
             let uploaded = parse_body(answer).and_then(|body| required_text(&body, "/urls/get"));
             let url = uploaded.map_err(upload::as_upload_error)?;
-            let mut done = upload::uploaded_names(&asked.memo);
+            let mut done = upload::uploaded_names(&context.carried_data);
             done.push(url);
             return self.next(order, &done).map(AdapterStep::next);
         }
@@ -288,7 +288,7 @@ impl ReplicateAdapter {
                     let part = FormPart::file("content", file);
                     return Ok(Call::new("upload", Method::POST, "/v1/files")
                         .with_body(RequestBody::Multipart(vec![part]))
-                        .with_memo(json!(uploaded)));
+                        .with_carried_data(json!(uploaded)));
                 };
                 url.clone()
             } else {

@@ -9,8 +9,8 @@ fn replicate() -> Arc<dyn Adapter> {
 }
 
 fn path(call: &Call) -> &str {
-    let CallTarget::Path(path) = &call.to else {
-        panic!("{:?} is no path", call.to);
+    let CallTarget::Path(path) = &call.target else {
+        panic!("{:?} is no path", call.target);
     };
     path
 }
@@ -36,8 +36,8 @@ fn with_picture(mut order: Order, bytes: usize) -> Order {
 
 fn polled(handle: &Value, status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
     let handle = JobHandle(handle.clone());
-    let asked = replicate().poll(&handle).unwrap().context();
-    replicate().read_poll(&handle, &asked, &ProviderResponse::from_json(status, body))
+    let context = replicate().poll(&handle).unwrap().context();
+    replicate().read_poll(&handle, &context, &ProviderResponse::from_json(status, body))
 }
 
 #[test]
@@ -95,13 +95,13 @@ fn a_large_file_is_uploaded_first() {
         (path(&upload), upload.effect),
         ("/v1/files", CallEffect::Free)
     );
-    let asked = upload.context();
+    let context = upload.context();
     let answer = ProviderResponse::from_json(
         201,
         &json!({"id": "f1", "urls": {"get": "https://api.replicate.com/v1/files/f1"}}),
     );
     let AdapterStep::Next(call) = replicate()
-        .read_submission(&order, &asked, &answer)
+        .read_submission(&order, &context, &answer)
         .unwrap()
     else {
         panic!("not the submission");
@@ -119,7 +119,7 @@ fn a_large_file_is_uploaded_first() {
         let error = replicate()
             .read_submission(
                 &order,
-                &asked,
+                &context,
                 &ProviderResponse::from_json(status, &json!({})),
             )
             .unwrap_err();
@@ -220,7 +220,7 @@ fn stems_are_labelled() {
         };
         outputs
             .into_iter()
-            .map(|output| output.what)
+            .map(|output| output.kind)
             .collect::<Vec<_>>()
     };
     let two = json!({"vocals": "https://r/v.flac", "other": "https://r/o.flac", "bass": null});
@@ -250,7 +250,7 @@ fn stems_are_labelled() {
 #[test]
 fn submissions_are_classed() {
     let order = video("google/veo-3");
-    let asked = replicate().start(&order).unwrap().context();
+    let context = replicate().start(&order).unwrap().context();
     for (status, body, class) in [
         (201, json!({}), ErrorClass::Unclear),
         (401, json!({"detail": "no token"}), ErrorClass::Credentials),
@@ -274,7 +274,7 @@ fn submissions_are_classed() {
         (503, json!({"detail": "busy"}), ErrorClass::Unavailable),
     ] {
         let error = replicate()
-            .read_submission(&order, &asked, &ProviderResponse::from_json(status, &body))
+            .read_submission(&order, &context, &ProviderResponse::from_json(status, &body))
             .unwrap_err();
         assert_eq!(error.class, class, "{body}");
         if status == 429 {
@@ -352,5 +352,5 @@ fn a_lost_separation_is_told_by_the_recordings_address_alone() {
     let told = found(replicate().as_ref(), &order, 200, &body).unwrap();
     assert_eq!(ids(&told), ["a"]);
     assert_eq!(told.jobs[0].handle.text("stems"), "vocals");
-    assert_eq!(told.next.unwrap().to, CallTarget::Address(next.into()));
+    assert_eq!(told.next.unwrap().target, CallTarget::Address(next.into()));
 }

@@ -122,11 +122,11 @@ impl Adapter for RunwayAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let mut ready = upload::uploaded_names(&asked.memo["ready"]);
-        match asked.stage.as_ref() {
+        let mut ready = upload::uploaded_names(&context.carried_data["ready"]);
+        match context.stage.as_ref() {
             "slot" => {
                 let body = (JOB.submission_body)(answer)?;
                 let file = pictures(order.video()?).nth(ready.len());
@@ -136,11 +136,11 @@ impl Adapter for RunwayAdapter {
                 let memo = json!({"ready": ready, "uri": required_text(&body, "/runwayUri")?});
                 let to = required_text(&body, "/uploadUrl")?;
                 let call = upload::form("upload", to, body["fields"].as_object(), file);
-                Ok(AdapterStep::next(call.with_memo(memo)))
+                Ok(AdapterStep::next(call.with_carried_data(memo)))
             }
             "upload" => {
                 upload::check_stored(answer)?;
-                ready.push(required_text(&asked.memo, "/uri")?);
+                ready.push(required_text(&context.carried_data, "/uri")?);
                 Ok(AdapterStep::next(self.next(order, ready)?))
             }
             _ => JOB.read_submission(answer),
@@ -167,7 +167,7 @@ impl RunwayAdapter {
             let Some(address) = address(file) else {
                 let body = json!({"filename": file.name, "type": "ephemeral"});
                 let call = versioned(Call::post("slot", "/v1/uploads", body));
-                return Ok(call.with_memo(json!({"ready": ready})));
+                return Ok(call.with_carried_data(json!({"ready": ready})));
             };
             ready.push(address);
         }

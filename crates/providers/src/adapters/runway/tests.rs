@@ -31,8 +31,8 @@ fn body(call: &Call) -> &Value {
 
 fn polled(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
     let handle = JobHandle(json!({"id": "t"}));
-    let asked = runway().poll(&handle).unwrap().context();
-    runway().read_poll(&handle, &asked, &ProviderResponse::from_json(status, body))
+    let context = runway().poll(&handle).unwrap().context();
+    runway().read_poll(&handle, &context, &ProviderResponse::from_json(status, body))
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_picture_decides_the_path() {
         video.seed = Some((1 << 32) + 7);
     }
     let call = runway().start(&order).unwrap();
-    assert_eq!(call.to, CallTarget::Path("/v1/text_to_video".into()));
+    assert_eq!(call.target, CallTarget::Path("/v1/text_to_video".into()));
     assert_eq!(call.effect, CallEffect::Submission);
     assert_eq!(
         body(&call),
@@ -55,7 +55,7 @@ fn a_picture_decides_the_path() {
     );
     let order = with_picture(PictureRole::FirstFrame, 0, order);
     let call = runway().start(&order).unwrap();
-    assert_eq!(call.to, CallTarget::Path("/v1/image_to_video".into()));
+    assert_eq!(call.target, CallTarget::Path("/v1/image_to_video".into()));
     let picture = &body(&call)["promptImage"][0];
     assert_eq!(picture["position"], "first");
     assert!(
@@ -118,9 +118,9 @@ fn large_pictures_are_uploaded_one_by_one() {
 #[test]
 fn what_a_submission_may_answer() {
     let order = video("gen4.5");
-    let asked = runway().start(&order).unwrap().context();
+    let context = runway().start(&order).unwrap().context();
     let answered = |status, body: &Value| {
-        runway().read_submission(&order, &asked, &ProviderResponse::from_json(status, body))
+        runway().read_submission(&order, &context, &ProviderResponse::from_json(status, body))
     };
     assert!(matches!(
         answered(200, &json!({"id": "t"})),
@@ -253,9 +253,9 @@ fn what_is_wrong_with_a_request_is_told() {
     let body = json!({"error": "Validation of body failed",
         "issues": [{"path": ["ratio"], "message": "Invalid enum value"}]});
     let order = video("gen4.5");
-    let asked = runway().start(&order).unwrap().context();
+    let context = runway().start(&order).unwrap().context();
     let error = runway()
-        .read_submission(&order, &asked, &ProviderResponse::from_json(400, &body))
+        .read_submission(&order, &context, &ProviderResponse::from_json(400, &body))
         .unwrap_err();
     assert_eq!(
         error.message,

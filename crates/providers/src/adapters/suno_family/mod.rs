@@ -135,13 +135,13 @@ impl Adapter for SunoFamilyAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        match asked.stage.as_ref() {
+        match context.stage.as_ref() {
             "submit" => read_task(order, answer),
             "persona" => read_persona(answer),
-            _ => match upload::read(order, asked, answer)? {
+            _ => match upload::read(order, context, answer)? {
                 upload::UploadStep::Next(call) => Ok(AdapterStep::Next(call)),
                 upload::UploadStep::Uploaded(known) => {
                     Ok(AdapterStep::next(self.next_call(order, known)?))
@@ -153,7 +153,7 @@ impl Adapter for SunoFamilyAdapter {
     fn named_job(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
         let body = answer.json().ok()?;
@@ -163,7 +163,7 @@ impl Adapter for SunoFamilyAdapter {
             Value::String(text) => Some(text.clone()).filter(|text| is_id(text)),
             record => record::id(record),
         };
-        (asked.stage == "submit").then_some(handle_of(order, &id?))
+        (context.stage == "submit").then_some(handle_of(order, &id?))
     }
 
     fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
@@ -391,7 +391,7 @@ fn read_persona(answer: &ProviderResponse) -> Result<AdapterStep, ProviderError>
     let record = envelope(answer)?;
     let id = required_text(&record, "/id")?;
     AdapterStep::done(vec![JobOutput {
-        what: OutputKind::Persona { id, record },
+        kind: OutputKind::Persona { id, record },
         source: OutputSource::Nothing,
     }])
 }

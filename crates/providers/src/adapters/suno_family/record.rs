@@ -83,7 +83,7 @@ fn deliver(handle: &JobHandle, clips: &[&Value]) -> Result<AdapterStep, Provider
     let output = |clip: &&Value| {
         let url = text_at(clip, "/audio_url")?;
         Some(JobOutput {
-            what: OutputKind::Clip(Box::new(facts(handle, clip, stems))),
+            kind: OutputKind::Clip(Box::new(facts(handle, clip, stems))),
             source: OutputSource::Address(url),
         })
     };

@@ -70,7 +70,7 @@ impl UploadMode {
             Self::S3 => {
                 let extension = file.name.rsplit_once('.').map_or("flac", |(_, end)| end);
                 let body = json!({"extension": extension});
-                Ok(Call::post("grant", "/uploads/audio", body).with_memo(memo))
+                Ok(Call::post("grant", "/uploads/audio", body).with_carried_data(memo))
             }
             Self::Direct => {
                 let parts = vec![
@@ -79,7 +79,7 @@ impl UploadMode {
                 ];
                 Ok(Call::new("direct", Method::POST, "/uploads/audio")
                     .with_body(RequestBody::Multipart(parts))
-                    .with_memo(memo)
+                    .with_carried_data(memo)
                     .with_long_timeout(MAX_ANSWER_BYTES))
             }
             Self::None => Err(ProviderError::new(
@@ -100,37 +100,37 @@ fn title(order: &Order, file: &MediaFile) -> String {
 /// Reads the answer to a step.
 pub(super) fn read(
     order: &Order,
-    asked: &CallContext,
+    context: &CallContext,
     answer: &ProviderResponse,
 ) -> Result<UploadStep, ProviderError> {
-    let memo = &asked.memo;
+    let memo = &context.carried_data;
     let field = memo["field"].as_str().unwrap_or_default();
     let id = memo["id"].as_str().unwrap_or_default();
     let path = format!("/uploads/audio/{id}");
     let look = |looks: u64| {
         let mut memo = memo.clone();
         memo["looks"] = json!(looks);
-        Call::get("look", path.as_str()).with_memo(memo)
+        Call::get("look", path.as_str()).with_carried_data(memo)
     };
     let file = recordings(&order.work)
         .into_iter()
         .find(|(name, _)| *name == field)
         .map(|(_, recording)| &recording.file)
         .ok_or_else(|| ProviderError::unreadable("an upload was not requested"))?;
-    Ok(match asked.stage.as_ref() {
+    Ok(match context.stage.as_ref() {
         "grant" => {
             let grant = envelope(answer)?;
             let url = required_text(&grant, "/url")?;
             let mut memo = memo.clone();
             memo["id"] = json!(required_text(&grant, "/id")?);
             let put = upload::form("put", url, grant["fields"].as_object(), file);
-            UploadStep::next(put.with_memo(memo).with_long_timeout(MAX_ANSWER_BYTES))
+            UploadStep::next(put.with_carried_data(memo).with_long_timeout(MAX_ANSWER_BYTES))
         }
         "put" => {
             upload::check_stored(answer)?;
             let body = json!({"upload_type": "file_upload", "upload_filename": file.name});
             let finish = Call::post("finish", format!("{path}/upload-finish"), body);
-            UploadStep::next(finish.with_memo(memo.clone()))
+            UploadStep::next(finish.with_carried_data(memo.clone()))
         }
         "finish" => {
             envelope(answer)?;
@@ -142,7 +142,7 @@ pub(super) fn read(
             match text_at(&upload, "/status").as_deref() {
                 Some("complete") => {
                     let start = Call::post("clip", format!("{path}/initialize-clip"), json!({}));
-                    UploadStep::next(start.with_memo(memo.clone()))
+                    UploadStep::next(start.with_carried_data(memo.clone()))
                 }
                 Some("error") => {
                     let why = text_at(&upload, "/error_message");

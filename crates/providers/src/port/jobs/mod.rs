@@ -160,10 +160,10 @@ mod tests {
     fn a_job_is_asked_for_where_its_handle_says() {
         let handle = JobHandle(json!({"id": "7", "kind": "film"}));
         let call = JOB.poll(&handle);
-        assert_eq!(call.to, crate::CallTarget::Path("/jobs/film/7".into()));
+        assert_eq!(call.target, crate::CallTarget::Path("/jobs/film/7".into()));
         assert_eq!(call.headers, [("x-version".to_owned(), "2".to_owned())]);
         let call = JOB.cancel(&handle).unwrap();
-        assert_eq!(call.to, crate::CallTarget::Path("/jobs/7".into()));
+        assert_eq!(call.target, crate::CallTarget::Path("/jobs/7".into()));
         assert_eq!(call.method, Method::DELETE);
         let taken = ProviderResponse::from_json(200, &json!({"data": {"id": "7"}}));
         let step = JOB.read_submission(&taken).unwrap();

@@ -179,7 +179,7 @@ impl Stage {
 
     /// The outputs are those that were ordered, and hold what they should.
     pub(crate) async fn check(&self, outputs: &[JobOutput]) {
-        let whats: Vec<&OutputKind> = outputs.iter().map(|output| &output.what).collect();
+        let whats: Vec<&OutputKind> = outputs.iter().map(|output| &output.kind).collect();
         match &self.case.makes {
             Makes::Video => assert_eq!(whats, [&OutputKind::Video]),
             Makes::Stems(targets) => {
@@ -210,7 +210,7 @@ impl Stage {
             return;
         }
         let (_, bytes) = self.download(&output.source).await.unwrap();
-        match output.what {
+        match output.kind {
             OutputKind::Video => assert_eq!(&bytes[4..8], b"ftyp"),
             _ => assert_eq!(&bytes[..4], b"RIFF"),
         }

@@ -8,8 +8,8 @@ pub(super) fn submitted(
     status: u16,
     body: &Value,
 ) -> Result<AdapterStep, ProviderError> {
-    let asked = cook.start(order).unwrap().context();
-    cook.read_submission(order, &asked, &ProviderResponse::from_json(status, body))
+    let context = cook.start(order).unwrap().context();
+    cook.read_submission(order, &context, &ProviderResponse::from_json(status, body))
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn json_in_a_text_is_read() {
 fn polled(cook: &dyn Adapter, status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
     let handle = JobHandle(json!({"kept": {"id": "a/b"}}));
     let call = cook.poll(&handle).unwrap();
-    assert_eq!(call.to, CallTarget::Path("/jobs/a%2Fb".into()));
+    assert_eq!(call.target, CallTarget::Path("/jobs/a%2Fb".into()));
     cook.read_poll(
         &handle,
         &call.context(),
@@ -205,13 +205,13 @@ fn results_come_in_several_ways() {
         other => panic!("no call: {other:?}"),
     };
     let relative = call(result("address = \"/url\""));
-    assert_eq!(relative.to, CallTarget::Root("/files/v.mp4".into()));
+    assert_eq!(relative.target, CallTarget::Root("/files/v.mp4".into()));
     assert!(!relative.with_credential);
     assert!(call(result("address = \"/url\"\nwith_credential = true")).with_credential);
     let behind = call(result(
         "content = \"/jobs/{id}/content\"\ncontent_query = { q = \"{id}\" }",
     ));
-    assert_eq!(behind.to, CallTarget::Path("/jobs/a%2Fb/content".into()));
+    assert_eq!(behind.target, CallTarget::Path("/jobs/a%2Fb/content".into()));
     assert!(behind.with_credential && behind.query == [("q".into(), "a/b".into())]);
 }
 
@@ -227,7 +227,7 @@ fn variants_and_kept_addresses() {
     let cook = adapter_of(&recipe).unwrap();
     let mut order = video("m");
     assert_eq!(
-        cook.start(&order).unwrap().to,
+        cook.start(&order).unwrap().target,
         CallTarget::Path("/jobs".into())
     );
     for (role, method, path) in [
@@ -239,7 +239,7 @@ fn variants_and_kept_addresses() {
         }
         let call = cook.start(&order).unwrap();
         assert_eq!(
-            (call.method, call.to),
+            (call.method, call.target),
             (method, CallTarget::Path(path.into()))
         );
     }
@@ -250,5 +250,5 @@ fn variants_and_kept_addresses() {
     };
     assert_eq!(handle.0["kept"]["kind"], "m");
     let poll = cook.poll(&handle).unwrap();
-    assert_eq!(poll.to, CallTarget::Address("https://queue.test/1".into()));
+    assert_eq!(poll.target, CallTarget::Address("https://queue.test/1".into()));
 }

@@ -93,13 +93,13 @@ proptest! {
         for recipe in [OPENAI, KIE] {
             let cook = adapter_of(recipe).unwrap();
             let order = video("m");
-            let asked = Call::get("submit", "").context();
-            prop_assert!(cook.read_submission(&order, &asked, &answer).is_err());
+            let context = Call::get("submit", "").context();
+            prop_assert!(cook.read_submission(&order, &context, &answer).is_err());
             let handle = JobHandle(json!({}));
             let _ = cook.poll(&handle);
             let _ = cook.cancel(&handle);
             let since = crate::adapters::tests::since();
-            if let Ok(found) = cook.read_lookup(&order, since, &asked, &answer) {
+            if let Ok(found) = cook.read_lookup(&order, since, &context, &answer) {
                 prop_assert!(found.jobs.is_empty());
             }
             let _ = cook.read_poll(&handle, &Call::get("poll", "").context(), &answer);

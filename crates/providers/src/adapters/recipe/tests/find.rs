@@ -23,7 +23,7 @@ fn a_job_may_be_asked_for_by_the_key() {
     let cook = looking("path = \"/jobs/by-ref/{key}\"");
     let order = video("m");
     let call = cook.find(&order, since()).unwrap();
-    assert_eq!(call.to, CallTarget::Path("/jobs/by-ref/0197-key".into()));
+    assert_eq!(call.target, CallTarget::Path("/jobs/by-ref/0197-key".into()));
     assert_eq!(call.effect, CallEffect::Free);
     let there = found(cook.as_ref(), &order, 200, &json!({"id": "j"})).unwrap();
     assert_eq!(kept(&there), ["j"]);
@@ -85,14 +85,14 @@ fn a_list_may_repeat_the_content() {
     );
     let next = page("next = \"/next\"\nmore = \"/more\"").next.unwrap();
     assert_eq!(
-        next.to,
+        next.target,
         CallTarget::Address("https://x.example/jobs?mark=7".into())
     );
     assert!(next.query.is_empty());
     let next = page("next = \"/jobs/2/id\"\nnext_query = \"after\"")
         .next
         .unwrap();
-    assert_eq!(next.to, CallTarget::Path("/jobs".into()));
+    assert_eq!(next.target, CallTarget::Path("/jobs".into()));
     assert_eq!(
         next.query,
         [("limit".into(), "2".into()), ("after".into(), "c".into())]

@@ -122,7 +122,7 @@ fn a_recipe_sends_what_the_native_adapter_sends() {
     });
     for order in [video("sora-2"), pictured, told] {
         let (theirs, ours) = (native.start(&order).unwrap(), cook.start(&order).unwrap());
-        assert_eq!((ours.method, ours.to), (theirs.method, theirs.to));
+        assert_eq!((ours.method, ours.target), (theirs.method, theirs.target));
         assert_eq!((ours.query, ours.headers), (theirs.query, theirs.headers));
         assert_eq!(content(&ours.body), content(&theirs.body));
         assert_eq!(

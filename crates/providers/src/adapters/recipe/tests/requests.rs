@@ -163,7 +163,7 @@ fn each_model_is_ordered_as_its_page_says() {
         let order = order_of(cook.as_ref(), model.kind, &model.id);
         let call = cook.start(&order).unwrap();
         assert_eq!(
-            call.to,
+            call.target,
             CallTarget::Path((*path).into()),
             "{protocol} {}",
             model.id

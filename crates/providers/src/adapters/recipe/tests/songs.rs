@@ -72,13 +72,13 @@ fn songs_are_ordered_and_all_their_clips_taken() {
     };
     let songs = json!([{"url": "https://a.test/1"}, {"url": "https://a.test/2"}, {"url": "https://a.test/3"}]);
     let answer = ProviderResponse::from_json(200, &json!({"status": "done", "songs": songs}));
-    let asked = cook.poll(&handle).unwrap().context();
-    let AdapterStep::Done { outputs } = cook.read_poll(&handle, &asked, &answer).unwrap() else {
+    let context = cook.poll(&handle).unwrap().context();
+    let AdapterStep::Done { outputs } = cook.read_poll(&handle, &context, &answer).unwrap() else {
         panic!("not done");
     };
     assert_eq!(outputs.len(), 2);
     for output in outputs {
-        let OutputKind::Clip(facts) = output.what else {
+        let OutputKind::Clip(facts) = output.kind else {
             panic!("no clip");
         };
         assert_eq!(
@@ -107,7 +107,7 @@ const SUNO: &str = include_str!("../../../../../../recipes/kie-suno.toml");
 fn sent(cook: &dyn Adapter, fields: Value) -> (String, Value) {
     let call = cook.start(&song(fields)).unwrap();
     let body = content(&call.body);
-    let CallTarget::Path(path) = call.to else {
+    let CallTarget::Path(path) = call.target else {
         panic!("no path");
     };
     (path, body)
@@ -196,7 +196,7 @@ fn a_cover_is_made_of_a_recording_that_was_uploaded() {
             json!({"prompt": "[Verse] rain", "tags": "blues"}),
         );
         let upload = cook.start(&order).unwrap();
-        assert_eq!((&upload.to, upload.effect), (&to, CallEffect::Free));
+        assert_eq!((&upload.target, upload.effect), (&to, CallEffect::Free));
         assert_eq!(content(&upload.body)["fileName"], "0197-key-song.flac");
         let taken = json!({"code": 200, "data": {"downloadUrl": "https://files.test/1"}});
         let taken = ProviderResponse::from_json(200, &taken);
@@ -204,7 +204,7 @@ fn a_cover_is_made_of_a_recording_that_was_uploaded() {
         else {
             panic!("no order");
         };
-        assert_eq!(call.to, CallTarget::Path("/generate/upload-cover".into()));
+        assert_eq!(call.target, CallTarget::Path("/generate/upload-cover".into()));
         let body = content(&call.body);
         assert_eq!(body["uploadUrl"], "https://files.test/1");
         assert_eq!(
@@ -237,16 +237,16 @@ fn clips_have_the_names_that_the_provider_gives_them() {
         {"id": "c", "audioUrl": ""},
     ]);
     let done = json!({"code": 200, "data": {"status": "SUCCESS", "response": {"sunoData": clips}}});
-    let asked = cook.poll(&handle).unwrap().context();
+    let context = cook.poll(&handle).unwrap().context();
     let AdapterStep::Done { outputs } = cook
-        .read_poll(&handle, &asked, &ProviderResponse::from_json(200, &done))
+        .read_poll(&handle, &context, &ProviderResponse::from_json(200, &done))
         .unwrap()
     else {
         panic!("not done");
     };
     let facts: Vec<_> = outputs
         .iter()
-        .map(|output| match &output.what {
+        .map(|output| match &output.kind {
             OutputKind::Clip(facts) => {
                 [&facts.id, &facts.title, &facts.tags, &facts.prompt].map(String::as_str)
             }

@@ -107,7 +107,7 @@ fn nothing_before_the_order_is_unclear() {
     let order = video_with("x", |video| {
         video.pictures = vec![frame(PictureRole::FirstFrame)];
     });
-    let asked = cook.start(&order).unwrap().context();
+    let context = cook.start(&order).unwrap().context();
     for (status, body, class) in [
         (500, json!({}), ErrorClass::Unavailable),
         (200, json!({"data": {}}), ErrorClass::Unavailable),
@@ -115,7 +115,7 @@ fn nothing_before_the_order_is_unclear() {
         (400, json!({}), ErrorClass::Rejected),
     ] {
         let error =
-            cook.read_submission(&order, &asked, &ProviderResponse::from_json(status, &body));
+            cook.read_submission(&order, &context, &ProviderResponse::from_json(status, &body));
         assert_eq!(error.unwrap_err().class, class, "{status} {body}");
     }
 }
