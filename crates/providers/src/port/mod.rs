@@ -3,14 +3,14 @@
 //! The life of an order:
 //!
 //! ```text
-//! start(order) ─► Call ─► submitted(order, asked, answer) ─► Next(call) … ─► Submitted{handle} │ Done
-//! poll(handle) ─► Call ─► polled(handle, asked, answer)   ─► Next(call) … ─► Running │ Done
+//! start(order) ─► Call ─► read_submission(order, context, answer) ─► Next(call) … ─► Submitted{handle} │ Done
+//! poll(handle) ─► Call ─► read_poll(handle, context, answer)      ─► Next(call) … ─► Running │ Done
 //! ```
 //!
 //! If the answer to a submission is lost and the provider supports a look-up:
 //!
 //! ```text
-//! find(order, since) ─► Call ─► found(order, since, asked, answer) ─► Found{jobs, next page}
+//! find(order, since) ─► Call ─► read_lookup(order, since, context, answer) ─► LookupPage{jobs, next}
 //! ```
 //!
 //! Calls before the one marked [`CallEffect::Submission`] (uploads) may be repeated freely, and
@@ -61,8 +61,8 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         ModelNames::ANY
     }
 
-    /// Which settings the provider would read from the text of a prompt for this model; `prompt`
-    /// finds them.
+    /// Which settings the provider would read from the text of a prompt for this model;
+    /// [`prompt_settings::setting_in`] finds them.
     fn prompt_settings(&self, model: &str) -> &'static [&'static str] {
         // Decided by the model's name at any provider, because resellers pass the prompt on to the
         // same model.
@@ -148,8 +148,8 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     /// nothing.
     fn refusals(&self) -> Vec<RefusalRule<'_>>;
 
-    /// The job in the answer to a submission, whatever else it contains: an order with a job was
-    /// accepted, whatever the status.
+    /// The job that the answer to a submission names. An order with a job was accepted, whatever the
+    /// status and the rest of the answer.
     fn named_job(
         &self,
         order: &Order,
@@ -158,9 +158,9 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     ) -> Option<JobHandle> {
         // An id in the body means the same under every status, so the reader of submissions is used
         // as if the status were 200.
-        let mut good = answer.clone();
-        good.status = StatusCode::OK;
-        match self.read_submission(order, context, &good) {
+        let mut as_success = answer.clone();
+        as_success.status = StatusCode::OK;
+        match self.read_submission(order, context, &as_success) {
             Ok(AdapterStep::Submitted { handle, .. }) => Some(handle),
             _ => None,
         }
@@ -186,7 +186,7 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         job.read_poll(handle, answer)
     }
 
-    /// The cost of a job, from the answer with its end, whether good or bad. Estimates do not
+    /// The cost of a job, from the answer that reports its end, successful or not. Estimates do not
     /// count.
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         let _ = answer;
@@ -299,14 +299,14 @@ impl PollPace {
     }
 
     /// The same for this number of jobs at once: the bounds are raised so that there are at most
-    /// `most` calls per second.
+    /// `max_calls_per_second`.
     #[must_use]
-    pub fn for_many(self, jobs: u32, most: u32) -> Self {
+    pub fn for_many(self, jobs: u32, max_calls_per_second: u32) -> Self {
         let batch = u32::try_from(self.batch).unwrap_or(u32::MAX).max(1);
-        let least = Duration::from_secs(1) * jobs.div_ceil(batch) / most.max(1);
+        let min_interval = Duration::from_secs(1) * jobs.div_ceil(batch) / max_calls_per_second.max(1);
         Self {
-            floor: self.floor.max(least),
-            ceiling: self.ceiling.max(least),
+            floor: self.floor.max(min_interval),
+            ceiling: self.ceiling.max(min_interval),
             ..self
         }
     }
