@@ -145,10 +145,10 @@ impl Adapter for XaiAdapter {
         })?;
         let url = text_at(&body, "/video/url");
         let status = text_at(&body, "/status");
-        let withheld = body.pointer("/video/respect_moderation") == Some(&Value::Bool(false));
+        let is_withheld = body.pointer("/video/respect_moderation") == Some(&Value::Bool(false));
         match (status.as_deref(), url) {
             // Before the arm for a URL, because a video that was made and withheld is "done" too.
-            (Some("done") | None, _) if withheld => Err(ProviderError::new(
+            (Some("done") | None, _) if is_withheld => Err(ProviderError::new(
                 ErrorClass::Refused,
                 "the provider's moderation blocked the video",
             )),
@@ -157,7 +157,7 @@ impl Adapter for XaiAdapter {
             }
             (Some("pending"), _) => Ok(AdapterStep::running(percent_at(&body, "/progress", 100.0))),
             (Some("failed"), _) => {
-                let error = ENDS.error(describe(&body));
+                let error = FAILURES.error(describe(&body));
                 Err(if is_moderation(&error) {
                     error.with_class(ErrorClass::Refused)
                 } else {
@@ -194,11 +194,11 @@ fn describe(body: &Value) -> ErrorDescription {
     if body.get("error").is_some_and(Value::is_string) {
         return ErrorDescription::at(body, "/code", "/error");
     }
-    let said = ErrorDescription::at(body, "/error/code", "/error/message");
-    if said.code.is_none() && said.message.is_some() {
+    let description = ErrorDescription::at(body, "/error/code", "/error/message");
+    if description.code.is_none() && description.message.is_some() {
         return ErrorDescription::at(body, "/error/type", "/error/message");
     }
-    said
+    description
 }
 
 fn reclassify(error: ProviderError) -> ProviderError {
@@ -219,7 +219,7 @@ fn reclassify(error: ProviderError) -> ProviderError {
 
 /// The codes of docs.x.ai for a deferred video; `service_unavailable` and `internal_error` may be
 /// temporary.
-const ENDS: FailureTable = FailureTable {
+const FAILURES: FailureTable = FailureTable {
     codes: &[
         ("invalid_argument", ErrorClass::Unfit),
         ("failed_precondition", ErrorClass::Unfit),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
+use crate::adapters::tests::{adapter, look_up, ids, picture, since, stems, video};
 use crate::limits::Durations;
 use crate::order::PictureRole;
 use crate::order::WorkSpec;
@@ -395,9 +395,9 @@ fn a_lost_job_is_found_by_the_id_that_it_was_given() {
     assert!(comfy.find(&order, since()).is_none());
     order.key = ID.into();
     let ended = json!({ID: {"outputs": {}}});
-    let told = found(comfy.as_ref(), &order, 200, &ended).unwrap();
+    let told = look_up(comfy.as_ref(), &order, 200, &ended).unwrap();
     assert_eq!(ids(&told), [ID]);
-    let queue = found(comfy.as_ref(), &order, 200, &json!({})).unwrap();
+    let queue = look_up(comfy.as_ref(), &order, 200, &json!({})).unwrap();
     let context = queue.next.unwrap().context();
     let answer = |body: Value| ProviderResponse::from_json(200, &body);
     let waiting = json!({"queue_running": [], "queue_pending": [[1, ID, {}]]});

@@ -107,9 +107,9 @@ fn the_two_classic_interfaces_differ_in_little() {
         (&parameters["generateAudio"], &parameters["seed"]),
         (&json!(false), &json!(7))
     );
-    let taken = ProviderResponse::from_json(200, &json!({"name": "projects/p1/operations/o1"}));
+    let accepted = ProviderResponse::from_json(200, &json!({"name": "projects/p1/operations/o1"}));
     let Ok(AdapterStep::Submitted { handle, .. }) =
-        vertex.read_submission(&order, &call.context(), &taken)
+        vertex.read_submission(&order, &call.context(), &accepted)
     else {
         panic!("not submitted");
     };
@@ -215,9 +215,9 @@ fn a_video_is_a_file_or_right_here() {
     assert_eq!(call.query, [("alt".to_owned(), "media".to_owned())]);
     assert!(call.with_credential);
     let video = |video: Value| json!({"done": true, "response": {"videos": [video]}});
-    let here = video(json!({"bytesBase64Encoded": "AAAA", "mimeType": "video/mp4"}));
+    let inline = video(json!({"bytesBase64Encoded": "AAAA", "mimeType": "video/mp4"}));
     assert!(matches!(
-        source_of(polled(&vertex(), 200, &here)),
+        source_of(polled(&vertex(), 200, &inline)),
         OutputSource::Bytes(bytes) if bytes == [0_u8; 3][..]
     ));
     let bucket = video(json!({"gcsUri": "gs://bucket/1.mp4"}));
@@ -271,16 +271,16 @@ fn submissions_are_classed() {
         ),
         (504, error("DEADLINE_EXCEEDED", "slow"), ErrorClass::Unclear),
     ] {
-        let told = gemini()
+        let failure = gemini()
             .read_submission(&order, &context, &ProviderResponse::from_json(status, &body))
             .unwrap_err();
-        assert_eq!(told.class, class, "{body}");
+        assert_eq!(failure.class, class, "{body}");
     }
     let slow = json!({"error": {"status": "RESOURCE_EXHAUSTED", "message": "", "details": [{"retryDelay": "32s"}]}});
-    let told = gemini()
+    let error = gemini()
         .read_submission(&order, &context, &ProviderResponse::from_json(429, &slow))
         .unwrap_err();
-    assert_eq!(told.retry_after, Some(Duration::from_secs(32)));
+    assert_eq!(error.retry_after, Some(Duration::from_secs(32)));
     let error = gemini().start(&stems("x")).unwrap_err();
     assert_eq!(error.class, ErrorClass::Rejected);
 }
@@ -317,18 +317,18 @@ fn an_interaction_is_read_by_its_word() {
             ..
         })
     ));
-    let made = |part: Value| {
+    let completed = |part: Value| {
         json!({"status": "completed", "steps": [{"type": "thought", "content": []},
             {"type": "model_output", "content": [{"type": "text", "text": "here"}, part]}]})
     };
-    let file = made(json!({"type": "video", "uri": "https://g.example/v1/files/f1"}));
+    let file = completed(json!({"type": "video", "uri": "https://g.example/v1/files/f1"}));
     assert!(matches!(
         source_of(polled(&interactions(), 200, &file)),
         OutputSource::Call(call) if call.target == CallTarget::Path("/v1/files/f1:download".into())
     ));
-    let here = made(json!({"type": "video", "data": "AAAA"}));
+    let inline = completed(json!({"type": "video", "data": "AAAA"}));
     assert!(matches!(
-        source_of(polled(&interactions(), 200, &here)),
+        source_of(polled(&interactions(), 200, &inline)),
         OutputSource::Bytes(_)
     ));
     for (body, class) in [
@@ -388,11 +388,11 @@ fn a_service_account_signs_for_an_hour() {
 #[test]
 fn tokens_are_read() {
     let context = gemini().start(&video("veo")).unwrap().context();
-    let told = |status, body: &Value| {
+    let read_exchange = |status, body: &Value| {
         vertex().read_exchange(&context, &ProviderResponse::from_json(status, body))
     };
     let (headers, lifetime) =
-        told(200, &json!({"access_token": "t1", "expires_in": 3599})).unwrap();
+        read_exchange(200, &json!({"access_token": "t1", "expires_in": 3599})).unwrap();
     assert_eq!(headers, [("authorization", "Bearer t1".to_owned())]);
     assert_eq!(lifetime, Duration::from_secs(3599));
     for (status, class) in [
@@ -402,7 +402,7 @@ fn tokens_are_read() {
         (429, ErrorClass::RateLimited),
         (500, ErrorClass::Unavailable),
     ] {
-        let error = told(status, &json!({"error": "invalid_grant"})).unwrap_err();
+        let error = read_exchange(status, &json!({"error": "invalid_grant"})).unwrap_err();
         assert_eq!(error.class, class, "{status}");
     }
 }
@@ -435,9 +435,9 @@ fn the_model_decides_on_the_api() {
         CallTarget::Path("/v1beta/models/veo-3.1-generate-001:predictLongRunning".into())
     );
     let poll = |handle: Value| google.poll(&JobHandle(handle)).unwrap().target;
-    let is = |to: CallTarget, start: &str| matches!(to, CallTarget::Path(path) if path.starts_with(start));
-    assert!(is(poll(json!({"id": "i1"})), "/v1/interactions/i1"));
-    assert!(is(
+    let is_path_below = |to: CallTarget, start: &str| matches!(to, CallTarget::Path(path) if path.starts_with(start));
+    assert!(is_path_below(poll(json!({"id": "i1"})), "/v1/interactions/i1"));
+    assert!(is_path_below(
         poll(json!({"name": "models/veo/operations/o1"})),
         "/v1beta/models/veo/operations/o1"
     ));

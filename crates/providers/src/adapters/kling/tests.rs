@@ -1,7 +1,7 @@
 //! Tests of the `kling` adapter.
 
 use super::*;
-use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
+use crate::adapters::tests::{adapter, look_up, ids, picture, since, stems, video};
 use crate::order::SourcePicture;
 use crate::port::{CallEffect, CallTarget, RequestBody};
 
@@ -176,7 +176,7 @@ fn a_lost_task_is_found_by_the_name_that_it_was_given() {
         call.target,
         CallTarget::Path("/v1/videos/text2video/0197-key".into())
     );
-    let told = |status, body: Value| found(kling().as_ref(), &order, status, &body);
+    let told = |status, body: Value| look_up(kling().as_ref(), &order, status, &body);
     let task = |info: Value| {
         let data = json!({"task_id": "8", "task_info": info, "created_at": 1_700_000_000_123_u64});
         json!({"code": 0, "data": data})

@@ -1,7 +1,7 @@
 //! Tests of the `luma` adapter.
 
 use super::*;
-use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
+use crate::adapters::tests::{adapter, look_up, ids, picture, since, stems, video};
 use crate::adapters::{base_url, protocol};
 use crate::order::SourcePicture;
 use crate::port::AdapterStep;
@@ -220,7 +220,7 @@ fn dream_machines_list_tells_a_lost_generation_by_its_request() {
         one("other", "ray-2", ("prompt", "a lighthouse")),
         {"id": "silent", "model": "ray-2"},
     ]});
-    let told = found(luma("dream-machine").as_ref(), &order, 200, &body).unwrap();
+    let told = look_up(luma("dream-machine").as_ref(), &order, 200, &body).unwrap();
     assert_eq!(ids(&told), ["a"]);
     let next = told.next.unwrap();
     assert!(next.query.contains(&("offset".into(), "5".into())));

@@ -1,7 +1,7 @@
 //! Tests of the `modelark` adapter.
 
 use super::*;
-use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
+use crate::adapters::tests::{adapter, look_up, ids, picture, since, stems, video};
 use crate::order::PictureRole;
 use crate::order::SourcePicture;
 use crate::port::{AdapterStep, JobHandle};
@@ -169,14 +169,14 @@ fn a_lost_task_is_found_by_the_seed_that_it_gives_back() {
             {"id": "v", "model": "another", "seed": seed, "created_at": now},
             {"id": "z", "model": model, "seed": seed, "created_at": now}]);
         let body = json!({"items": items, "total": total});
-        found(modelark().as_ref(), &order, 200, &body).unwrap()
+        look_up(modelark().as_ref(), &order, 200, &body).unwrap()
     };
     assert_eq!(ids(&page(3)), ["z"]);
     assert!(page(100).next.is_none());
     let next = page(101).next.unwrap();
     assert!(next.query.contains(&("page_num".into(), "2".into())));
     let empty = json!({"items": [], "total": 900});
-    let empty = found(modelark().as_ref(), &order, 200, &empty).unwrap();
+    let empty = look_up(modelark().as_ref(), &order, 200, &empty).unwrap();
     assert!(empty.next.is_none());
     // Other orders may have this seed too.
     if let WorkSpec::Video(video) = &mut order.work {

@@ -1,7 +1,7 @@
 //! Tests of the `musicai` adapter.
 
 use super::*;
-use crate::adapters::tests::{adapter, found, ids, since, stems, video};
+use crate::adapters::tests::{adapter, look_up, ids, since, stems, video};
 use crate::port::{CallEffect, OutputKind};
 use crate::port::{CallTarget, RequestBody};
 
@@ -181,11 +181,11 @@ fn a_lost_job_is_found_by_its_name() {
     let first = adapter.find(&order, since()).unwrap();
     assert!(first.query.iter().all(|(name, _)| name != "page"));
     let all = json!([{"id": "a", "name": "another"}, {"id": "b", "name": "0197-key"}]);
-    let told = found(adapter.as_ref(), &order, 200, &all).unwrap();
+    let told = look_up(adapter.as_ref(), &order, 200, &all).unwrap();
     assert_eq!(ids(&told), ["b"]);
     let next = told.next.unwrap();
     assert!(next.query.contains(&("page".into(), "1".into())));
-    let last = found(adapter.as_ref(), &order, 200, &json!([])).unwrap();
+    let last = look_up(adapter.as_ref(), &order, 200, &json!([])).unwrap();
     assert!(last.next.is_none());
     assert!(adapter.find(&video("x"), since()).is_none());
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
+use crate::adapters::tests::{adapter, look_up, ids, picture, since, stems, video};
 use crate::order::StemTarget;
 use crate::order::{PictureRole, SourcePicture};
 use crate::port::{CallEffect, CallTarget, OutputKind, OutputSource};
@@ -304,7 +304,7 @@ fn a_lost_prediction_is_looked_for_by_its_input() {
             whole[name] = value.clone();
         }
         let body = json!({"results": [whole], "next": null});
-        let found = found(replicate().as_ref(), &video(model), 200, &body).unwrap();
+        let found = look_up(replicate().as_ref(), &video(model), 200, &body).unwrap();
         !ids(&found).is_empty()
     };
     let version = "v".repeat(10);
@@ -349,7 +349,7 @@ fn a_lost_separation_is_told_by_the_recordings_address_alone() {
         |id: &str, audio: &str| json!({"id": id, "model": "cjwbw/demucs", "input": input(audio)});
     let next = "https://api.replicate.com/v1/predictions?cursor=x";
     let body = json!({"next": next, "results": [one("a", address), one("b", "https://x/2")]});
-    let told = found(replicate().as_ref(), &order, 200, &body).unwrap();
+    let told = look_up(replicate().as_ref(), &order, 200, &body).unwrap();
     assert_eq!(ids(&told), ["a"]);
     assert_eq!(told.jobs[0].handle.text("stems"), "vocals");
     assert_eq!(told.next.unwrap().target, CallTarget::Address(next.into()));

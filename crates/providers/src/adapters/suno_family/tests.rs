@@ -121,12 +121,12 @@ fn a_separation_names_the_clip_and_its_task() {
 fn a_recording_goes_up_in_five_hops() {
     let adapter = adapter("suno-family", &json!({}));
     let order = stems("chirp-auk");
-    let say = |call: &Call, body: Value| next(answer(&*adapter, &order, call, &body).unwrap());
+    let next_after = |call: &Call, body: Value| next(answer(&*adapter, &order, call, &body).unwrap());
 
     let grant = adapter.start(&order).unwrap();
     assert_eq!(grant.effect, CallEffect::Free);
     assert_eq!(body(&grant), json!({"extension": "flac"}));
-    let put = say(
+    let put = next_after(
         &grant,
         json!({"id": "up-1", "url": "https://bucket.example/", "fields": {"key": "k", "policy": "p"}}),
     );
@@ -140,7 +140,7 @@ fn a_recording_goes_up_in_five_hops() {
     };
     assert!(matches!(parts.last(), Some(FormPart::File { name, .. }) if name == "file"));
     assert_eq!(parts.len(), 3);
-    let finish = say(&put, json!(null));
+    let finish = next_after(&put, json!(null));
     assert_eq!(
         finish.target,
         CallTarget::Path("/uploads/audio/up-1/upload-finish".into())
@@ -149,16 +149,16 @@ fn a_recording_goes_up_in_five_hops() {
         body(&finish),
         json!({"upload_type": "file_upload", "upload_filename": "song.flac"})
     );
-    let look = say(&finish, json!({}));
+    let look = next_after(&finish, json!({}));
     assert_eq!((&look.method, look.delay), (&Method::GET, None));
-    let again = say(&look, json!({"status": "processing"}));
+    let again = next_after(&look, json!({"status": "processing"}));
     assert_eq!(again.delay, Some(Duration::from_secs(2)));
-    let clip = say(&again, json!({"status": "complete"}));
+    let clip = next_after(&again, json!({"status": "complete"}));
     assert_eq!(
         clip.target,
         CallTarget::Path("/uploads/audio/up-1/initialize-clip".into())
     );
-    let submit = say(&clip, json!({"clip_id": "clip-9"}));
+    let submit = next_after(&clip, json!({"clip_id": "clip-9"}));
     assert_eq!(submit.effect, CallEffect::Submission);
     let sent = body(&submit);
     assert_eq!(sent["continue_clip_id"], "clip-9");
@@ -180,12 +180,12 @@ fn a_recording_goes_up_in_five_hops() {
 #[test]
 fn a_recording_goes_up_in_one_form_or_not_at_all() {
     let direct = adapter("suno-family", &json!({"upload": "direct"}));
-    let WorkSpec::Stems(stems_of) = stems("m").work else {
+    let WorkSpec::Stems(separation) = stems("m").work else {
         panic!("stems")
     };
     let mut order = song("cover", json!({"tags": "jazz"}));
     if let WorkSpec::Song(song) = &mut order.work {
-        song.uploads = vec![("cover_clip_id".into(), stems_of.source)];
+        song.uploads = vec![("cover_clip_id".into(), separation.source)];
     }
     let upload = direct.start(&order).unwrap();
     assert!(

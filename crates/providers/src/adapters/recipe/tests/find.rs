@@ -1,7 +1,7 @@
 //! Tests of finding the job of a lost submission with a recipe.
 
 use super::*;
-use crate::adapters::tests::{found, since};
+use crate::adapters::tests::{look_up, since};
 use crate::port::MatchCertainty;
 
 /// The shortest recipe with a submission that contains the key, and a way to search for it.
@@ -25,15 +25,15 @@ fn a_job_may_be_asked_for_by_the_key() {
     let call = cook.find(&order, since()).unwrap();
     assert_eq!(call.target, CallTarget::Path("/jobs/by-ref/0197-key".into()));
     assert_eq!(call.effect, CallEffect::Free);
-    let there = found(cook.as_ref(), &order, 200, &json!({"id": "j"})).unwrap();
+    let there = look_up(cook.as_ref(), &order, 200, &json!({"id": "j"})).unwrap();
     assert_eq!(kept(&there), ["j"]);
     assert_eq!(there.jobs[0].identity, MatchCertainty::Certain);
-    let gone = found(cook.as_ref(), &order, 404, &json!({})).unwrap();
+    let gone = look_up(cook.as_ref(), &order, 404, &json!({})).unwrap();
     assert_eq!(gone.jobs, []);
     // There is a job, but without an id.
-    let odd = found(cook.as_ref(), &order, 200, &json!({"status": "running"})).unwrap();
+    let odd = look_up(cook.as_ref(), &order, 200, &json!({"status": "running"})).unwrap();
     assert_eq!(odd.jobs, []);
-    assert!(found(cook.as_ref(), &order, 500, &json!({})).is_err());
+    assert!(look_up(cook.as_ref(), &order, 500, &json!({})).is_err());
 }
 
 #[test]
@@ -45,17 +45,17 @@ fn a_list_may_repeat_the_key() {
     let first = cook.find(&order, since()).unwrap();
     assert!(first.query.is_empty());
     let all = json!([{"ref": "another", "job": {"id": 1}}, {"ref": "0197-key", "job": {"id": 2}, "at": 5}]);
-    let told = found(cook.as_ref(), &order, 200, &all).unwrap();
+    let told = look_up(cook.as_ref(), &order, 200, &all).unwrap();
     assert_eq!(kept(&told), [2]);
     assert!(told.jobs[0].created_at.is_some());
     let next = told.next.unwrap();
     assert_eq!(next.query, [("after".into(), "another".into())]);
-    let last = found(cook.as_ref(), &order, 200, &json!([])).unwrap();
+    let last = look_up(cook.as_ref(), &order, 200, &json!([])).unwrap();
     assert!(last.next.is_none());
-    let error = found(cook.as_ref(), &order, 200, &json!({})).unwrap_err();
+    let error = look_up(cook.as_ref(), &order, 200, &json!({})).unwrap_err();
     assert_eq!(error.class, ErrorClass::Unclear);
     // A missing list is not the same as a list without the job.
-    assert!(found(cook.as_ref(), &order, 404, &json!({})).is_err());
+    assert!(look_up(cook.as_ref(), &order, 404, &json!({})).is_err());
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_list_may_repeat_the_content() {
         one("c", "m", 5)
     ]);
     let body = json!({"jobs": jobs, "more": true, "next": "https://x.example/jobs?mark=7"});
-    let page = |pages: &str| found(by(pages).as_ref(), &order, 200, &body).unwrap();
+    let page = |pages: &str| look_up(by(pages).as_ref(), &order, 200, &body).unwrap();
     let told = page("");
     assert_eq!(kept(&told), ["a"]);
     assert_eq!(
