@@ -202,8 +202,8 @@ fn errors_are_classed_by_what_they_prove() {
         (503, json!({}), ErrorClass::Unclear),
         (502, json!({}), ErrorClass::Unclear),
     ] {
-        let told = submitted(&ProviderResponse::from_json(status, &body)).unwrap_err();
-        assert_eq!(told.class, class, "{body}");
+        let error = submitted(&ProviderResponse::from_json(status, &body)).unwrap_err();
+        assert_eq!(error.class, class, "{body}");
     }
 }
 
@@ -226,8 +226,8 @@ fn an_error_in_a_stream_is_no_way_back() {
         (task, "shutting_down", ErrorClass::Unclear),
         (role.as_str(), "upstream_error", ErrorClass::Unclear),
     ] {
-        let told = submitted(&streamed(&[before, &event(code)])).unwrap_err();
-        assert_eq!(told.class, class, "{code}");
+        let error = submitted(&streamed(&[before, &event(code)])).unwrap_err();
+        assert_eq!(error.class, class, "{code}");
     }
 }
 

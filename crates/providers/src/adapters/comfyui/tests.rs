@@ -95,11 +95,11 @@ fn a_picture_goes_first_and_the_graph_names_it() {
     );
     assert_eq!(graph["11"]["inputs"]["value"], "5", "text stays text");
     assert_ne!(graph["3"]["inputs"]["seed"], 1, "each order has its own");
-    let taken = json!({"prompt_id": ID, "number": 1, "node_errors": {}});
+    let accepted = json!({"prompt_id": ID, "number": 1, "node_errors": {}});
     let step = adapter.read_submission(
         &order,
         &submit.context(),
-        &ProviderResponse::from_json(200, &taken),
+        &ProviderResponse::from_json(200, &accepted),
     );
     assert!(matches!(step, Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == ID));
 }
@@ -315,9 +315,9 @@ fn a_submission_that_is_not_taken_says_why() {
 #[test]
 fn only_the_newer_cancellation_proves_anything() {
     let handle = JobHandle(json!({"id": ID}));
-    let yes = ProviderResponse::from_json(200, &json!({}));
+    let accepted = ProviderResponse::from_json(200, &json!({}));
     let newer = adapter("comfyui", &options());
-    assert!(newer.confirms_cancellation(&handle, &yes));
+    assert!(newer.confirms_cancellation(&handle, &accepted));
     let mut options = options();
     options["cancel"] = json!("queue");
     let older = adapter("comfyui", &options);

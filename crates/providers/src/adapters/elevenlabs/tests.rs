@@ -91,14 +91,14 @@ fn no_file_is_given_a_name_by_guessing() {
 
 #[test]
 fn an_archive_that_is_none_does_no_harm() {
-    let with = |body: &'static [u8]| {
+    let class_of_answer = |body: &'static [u8]| {
         let mut answer = ProviderResponse::from_json(200, &json!(null));
         answer.body = Bytes::from_static(body);
         read(&answer).unwrap_err().class
     };
-    assert_eq!(with(b""), ErrorClass::Unclear);
-    assert_eq!(with(b"<html>"), ErrorClass::Unclear);
-    assert_eq!(with(b"PK\x03\x04 and no more"), ErrorClass::Failed);
+    assert_eq!(class_of_answer(b""), ErrorClass::Unclear);
+    assert_eq!(class_of_answer(b"<html>"), ErrorClass::Unclear);
+    assert_eq!(class_of_answer(b"PK\x03\x04 and no more"), ErrorClass::Failed);
     assert_eq!(read(&archive(&[])).unwrap_err().class, ErrorClass::Failed);
     let many: Vec<String> = (0..17).map(|number| format!("{number}.mp3")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();

@@ -27,17 +27,17 @@ fn with_picture(mut order: Order, role: PictureRole) -> Order {
 #[test]
 fn the_token_is_a_jwt() {
     let now = UNIX_EPOCH + Duration::from_hours(500_000);
-    let made = |credential: &str| kling().authorize(&Secret::new(credential), now);
+    let authorize = |credential: &str| kling().authorize(&Secret::new(credential), now);
     for credential in ["ak:sk", "ak|sk", " ak : sk "] {
-        let Authorization::Headers(headers) = made(credential).unwrap() else {
+        let Authorization::Headers(headers) = authorize(credential).unwrap() else {
             panic!("an exchange");
         };
         // Made by another implementation of RFC 7515.
-        let wanted = "Bearer eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJleHAiOjE4MDAwMDE4MDAsImlzcyI6ImFrIiwibmJmIjoxNzk5OTk5OTk1fQ.XCoYaob7CXI9OFtrogwavpV1msntT6BnNl1V5qujKh8";
-        assert_eq!(headers, [("authorization", wanted.to_owned())]);
+        let expected = "Bearer eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJleHAiOjE4MDAwMDE4MDAsImlzcyI6ImFrIiwibmJmIjoxNzk5OTk5OTk1fQ.XCoYaob7CXI9OFtrogwavpV1msntT6BnNl1V5qujKh8";
+        assert_eq!(headers, [("authorization", expected.to_owned())]);
     }
     for credential in ["aksk", ":sk", "ak:"] {
-        let class = made(credential).err().map(|error| error.class);
+        let class = authorize(credential).err().map(|error| error.class);
         assert_eq!(class, Some(ErrorClass::Credentials), "{credential}");
     }
 }
@@ -86,7 +86,7 @@ fn the_code_counts_more_than_the_status() {
             .unwrap_err()
             .class
     };
-    for (status, code, wanted) in [
+    for (status, code, expected) in [
         (401, 1002, ErrorClass::Credentials),
         (429, 1101, ErrorClass::Account),
         (400, 1201, ErrorClass::Rejected),
@@ -103,7 +103,7 @@ fn the_code_counts_more_than_the_status() {
         (502, 9999, ErrorClass::Unclear),
     ] {
         let body = json!({"code": code, "message": "no", "request_id": "r"});
-        assert_eq!(class(status, body), wanted, "{status} {code}");
+        assert_eq!(class(status, body), expected, "{status} {code}");
     }
     assert_eq!(
         class(200, json!({"code": 0, "data": {}})),
@@ -176,23 +176,23 @@ fn a_lost_task_is_found_by_the_name_that_it_was_given() {
         call.target,
         CallTarget::Path("/v1/videos/text2video/0197-key".into())
     );
-    let told = |status, body: Value| look_up(kling().as_ref(), &order, status, &body);
+    let read_lookup = |status, body: Value| look_up(kling().as_ref(), &order, status, &body);
     let task = |info: Value| {
         let data = json!({"task_id": "8", "task_info": info, "created_at": 1_700_000_000_123_u64});
         json!({"code": 0, "data": data})
     };
-    let named = told(200, task(json!({"external_task_id": "0197-key"}))).unwrap();
+    let named = read_lookup(200, task(json!({"external_task_id": "0197-key"}))).unwrap();
     assert_eq!(ids(&named), ["8"]);
     assert_eq!(named.jobs[0].handle.text("operation"), "text2video");
     assert_eq!(named.jobs[0].identity, crate::MatchCertainty::Certain);
-    assert_eq!(ids(&told(200, task(json!({}))).unwrap()), ["8"]);
-    let other = told(200, task(json!({"external_task_id": "another"})));
+    assert_eq!(ids(&read_lookup(200, task(json!({}))).unwrap()), ["8"]);
+    let other = read_lookup(200, task(json!({"external_task_id": "another"})));
     assert_eq!(other.unwrap_err().class, ErrorClass::Unclear);
     for (status, code) in [(404, 1203), (200, 1203), (404, 0)] {
-        let gone = told(status, json!({"code": code})).unwrap();
+        let gone = read_lookup(status, json!({"code": code})).unwrap();
         assert_eq!(gone.jobs, []);
     }
-    assert!(told(400, json!({"code": 1201})).is_err());
+    assert!(read_lookup(400, json!({"code": 1201})).is_err());
     let mut odd = video("kling-v2-6");
     odd.key = "a/b".into();
     assert!(kling().find(&odd, since()).is_none());

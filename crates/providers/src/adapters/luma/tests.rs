@@ -208,20 +208,20 @@ fn dream_machines_list_tells_a_lost_generation_by_its_request() {
     assert!(luma("agents").find(&order, since()).is_none());
     let request =
         json!({"prompt": "a lighthouse in a storm", "duration": "5s", "aspect_ratio": "16:9"});
-    let one = |id: &str, model: &str, change: (&str, &str)| {
+    let generation = |id: &str, model: &str, change: (&str, &str)| {
         let mut request = request.clone();
         request[change.0] = json!(change.1);
         json!({"id": id, "model": model, "created_at": "2023-11-14T22:13:30Z", "request": request})
     };
     let body = json!({"has_more": true, "generations": [
-        one("a", "ray-2", ("resolution", "720p")),
-        one("model", "ray-flash-2", ("resolution", "720p")),
-        one("longer", "ray-2", ("duration", "9s")),
-        one("other", "ray-2", ("prompt", "a lighthouse")),
+        generation("a", "ray-2", ("resolution", "720p")),
+        generation("model", "ray-flash-2", ("resolution", "720p")),
+        generation("longer", "ray-2", ("duration", "9s")),
+        generation("other", "ray-2", ("prompt", "a lighthouse")),
         {"id": "silent", "model": "ray-2"},
     ]});
-    let told = look_up(luma("dream-machine").as_ref(), &order, 200, &body).unwrap();
-    assert_eq!(ids(&told), ["a"]);
-    let next = told.next.unwrap();
+    let lookup = look_up(luma("dream-machine").as_ref(), &order, 200, &body).unwrap();
+    assert_eq!(ids(&lookup), ["a"]);
+    let next = lookup.next.unwrap();
     assert!(next.query.contains(&("offset".into(), "5".into())));
 }

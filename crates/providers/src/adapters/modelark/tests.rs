@@ -56,11 +56,11 @@ fn every_size_has_its_fineness() {
     let Some(ModelLimits::Video(limits)) = limits else {
         panic!("no videos");
     };
-    let of = |wanted: &str| {
+    let count_sizes = |tier: &str| {
         let all = limits.sizes.iter();
-        all.filter(|size| resolution(**size) == wanted).count()
+        all.filter(|size| resolution(**size) == tier).count()
     };
-    assert_eq!((of("480p"), of("720p"), of("1080p")), (3, 6, 3));
+    assert_eq!((count_sizes("480p"), count_sizes("720p"), count_sizes("1080p")), (3, 6, 3));
 }
 
 #[test]

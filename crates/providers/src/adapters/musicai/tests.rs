@@ -181,9 +181,9 @@ fn a_lost_job_is_found_by_its_name() {
     let first = adapter.find(&order, since()).unwrap();
     assert!(first.query.iter().all(|(name, _)| name != "page"));
     let all = json!([{"id": "a", "name": "another"}, {"id": "b", "name": "0197-key"}]);
-    let told = look_up(adapter.as_ref(), &order, 200, &all).unwrap();
-    assert_eq!(ids(&told), ["b"]);
-    let next = told.next.unwrap();
+    let lookup = look_up(adapter.as_ref(), &order, 200, &all).unwrap();
+    assert_eq!(ids(&lookup), ["b"]);
+    let next = lookup.next.unwrap();
     assert!(next.query.contains(&("page".into(), "1".into())));
     let last = look_up(adapter.as_ref(), &order, 200, &json!([])).unwrap();
     assert!(last.next.is_none());

@@ -349,8 +349,8 @@ fn a_lost_separation_is_told_by_the_recordings_address_alone() {
         |id: &str, audio: &str| json!({"id": id, "model": "cjwbw/demucs", "input": input(audio)});
     let next = "https://api.replicate.com/v1/predictions?cursor=x";
     let body = json!({"next": next, "results": [one("a", address), one("b", "https://x/2")]});
-    let told = look_up(replicate().as_ref(), &order, 200, &body).unwrap();
-    assert_eq!(ids(&told), ["a"]);
-    assert_eq!(told.jobs[0].handle.text("stems"), "vocals");
-    assert_eq!(told.next.unwrap().target, CallTarget::Address(next.into()));
+    let lookup = look_up(replicate().as_ref(), &order, 200, &body).unwrap();
+    assert_eq!(ids(&lookup), ["a"]);
+    assert_eq!(lookup.jobs[0].handle.text("stems"), "vocals");
+    assert_eq!(lookup.next.unwrap().target, CallTarget::Address(next.into()));
 }
