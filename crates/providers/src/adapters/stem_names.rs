@@ -8,7 +8,7 @@ use crate::order::{StemGroup, StemTarget, normalize_name};
 /// The stem with this name.
 pub(super) fn target(name: &str) -> Option<StemTarget> {
     let name = normalize_name(name);
-    if let Some(rest) = name.strip_prefix("no ").or(name.strip_prefix("without ")) {
+    if let Some(group_name) = name.strip_prefix("no ").or(name.strip_prefix("without ")) {
         return group(group_name).map(StemTarget::Without);
     }
     match name.as_str() {

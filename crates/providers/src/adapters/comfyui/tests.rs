@@ -325,7 +325,7 @@ fn only_the_newer_cancellation_proves_anything() {
         json_of(&older.cancel(&handle).unwrap()),
         &json!({"delete": [ID]})
     );
-    assert!(!older.confirms_cancellation(&handle, &yes));
+    assert!(!older.confirms_cancellation(&handle, &accepted));
 }
 
 #[test]
@@ -395,14 +395,14 @@ fn a_lost_job_is_found_by_the_id_that_it_was_given() {
     assert!(comfy.find(&order, since()).is_none());
     order.key = ID.into();
     let ended = json!({ID: {"outputs": {}}});
-    let told = look_up(comfy.as_ref(), &order, 200, &ended).unwrap();
-    assert_eq!(ids(&told), [ID]);
+    let lookup = look_up(comfy.as_ref(), &order, 200, &ended).unwrap();
+    assert_eq!(ids(&lookup), [ID]);
     let queue = look_up(comfy.as_ref(), &order, 200, &json!({})).unwrap();
     let context = queue.next.unwrap().context();
     let answer = |body: Value| ProviderResponse::from_json(200, &body);
     let waiting = json!({"queue_running": [], "queue_pending": [[1, ID, {}]]});
-    let told = comfy.read_lookup(&order, since(), &context, &answer(waiting));
-    assert_eq!(ids(&told.unwrap()), [ID]);
+    let lookup = comfy.read_lookup(&order, since(), &context, &answer(waiting));
+    assert_eq!(ids(&lookup.unwrap()), [ID]);
     let empty = json!({"queue_running": [], "queue_pending": []});
     let again = comfy
         .read_lookup(&order, since(), &context, &answer(empty))

@@ -333,22 +333,22 @@ fn class_of(code: i64, server_error: bool) -> ErrorClass {
 
 /// A JWT that is valid for the next half hour.
 fn token(credential: &str, now: SystemTime) -> Result<String, ProviderError> {
-    let wrong = || {
+    let format_error = || {
         let message = "the credential must be ACCESSKEY:SECRETKEY";
         ProviderError::new(ErrorClass::Credentials, message)
     };
-    let (access, secret) = credential.split_once([':', '|']).ok_or_else(wrong)?;
+    let (access, secret) = credential.split_once([':', '|']).ok_or_else(format_error)?;
     let (access, secret) = (access.trim(), secret.trim());
     if access.is_empty() || secret.is_empty() {
-        return Err(wrong());
+        return Err(format_error());
     }
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let header = json!({"alg": "HS256", "typ": "JWT"});
     // Valid from five seconds ago, because Kling's clock may be behind this one.
     let claims = json!({"exp": now + 1800, "iss": access, "nbf": now.saturating_sub(5)});
-    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-    let signed = format!("{}.{}", part(&header), part(&claims));
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).map_err(|_| wrong())?;
+    let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    let signed = format!("{}.{}", encode(&header), encode(&claims));
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).map_err(|_| format_error())?;
     mac.update(signed.as_bytes());
     let signature = URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes());
     Ok(format!("{signed}.{signature}"))

@@ -121,9 +121,9 @@ fn every_status_word() {
     let polled = |status, body: Value| {
         kling().read_poll(&handle, &context, &ProviderResponse::from_json(status, &body))
     };
-    let said = |data: Value| polled(200, json!({"code": 0, "message": "SUCCEED", "data": data}));
+    let poll = |data: Value| polled(200, json!({"code": 0, "message": "SUCCEED", "data": data}));
     for word in ["submitted", "processing"] {
-        let step = said(json!({"task_status": word})).unwrap();
+        let step = poll(json!({"task_status": word})).unwrap();
         assert!(matches!(
             step,
             AdapterStep::Running {
@@ -132,7 +132,7 @@ fn every_status_word() {
             }
         ));
     }
-    let step = said(json!({"task_status": "succeeded"})).unwrap();
+    let step = poll(json!({"task_status": "succeeded"})).unwrap();
     assert!(matches!(
         step,
         AdapterStep::Running {
@@ -142,8 +142,8 @@ fn every_status_word() {
     ));
     let videos = json!([{"id": "v", "url": "https://x.example/v.mp4", "duration": "5"}]);
     let done = json!({"task_status": "succeed", "task_result": {"videos": videos}});
-    assert!(matches!(said(done), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
-    let class = |data| said(data).unwrap_err().class;
+    assert!(matches!(poll(done), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
+    let class = |data| poll(data).unwrap_err().class;
     let empty = json!({"task_status": "succeed", "task_result": {"videos": []}});
     assert_eq!(class(empty), ErrorClass::Failed);
     let failed = |message: &str| json!({"task_status": "failed", "task_status_msg": message});

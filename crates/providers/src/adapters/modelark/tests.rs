@@ -153,10 +153,10 @@ fn every_status_word() {
 fn a_running_task_is_not_called_off() {
     let handle = JobHandle(json!({"id": "cgt-1"}));
     assert_eq!(modelark().cancel(&handle).unwrap().method, Method::DELETE);
-    let said = |status| {
+    let confirms = |status| {
         modelark().confirms_cancellation(&handle, &ProviderResponse::from_json(status, &json!({})))
     };
-    assert!(said(200) && !said(400) && !said(409));
+    assert!(confirms(200) && !confirms(400) && !confirms(409));
 }
 
 #[test]

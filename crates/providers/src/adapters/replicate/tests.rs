@@ -43,7 +43,7 @@ fn polled(handle: &Value, status: u16, body: &Value) -> Result<AdapterStep, Prov
 #[test]
 fn a_name_says_where_it_goes() {
     let hex = "ab".repeat(32);
-    for (model, wanted, version) in [
+    for (model, expected_path, version) in [
         (
             "google/veo-3.1",
             "/v1/models/google/veo-3.1/predictions",
@@ -60,7 +60,7 @@ fn a_name_says_where_it_goes() {
         let call = replicate().start(&video(model)).unwrap();
         assert_eq!(
             (path(&call), &body(&call)["version"]),
-            (wanted, &version),
+            (expected_path, &version),
             "{model}"
         );
         assert_eq!(call.effect, CallEffect::Submission);
@@ -297,39 +297,39 @@ fn only_a_word_proves_a_cancellation() {
 
 #[test]
 fn a_lost_prediction_is_looked_for_by_its_input() {
-    let told = |model: &str, record: Value| {
+    let finds = |model: &str, record: Value| {
         let input = json!({"prompt": "a lighthouse in a storm", "duration": 5});
-        let mut whole = json!({"id": "p", "input": input, "created_at": "2023-11-14T22:13:21.5Z"});
+        let mut prediction = json!({"id": "p", "input": input, "created_at": "2023-11-14T22:13:21.5Z"});
         for (name, value) in record.as_object().unwrap() {
-            whole[name] = value.clone();
+            prediction[name] = value.clone();
         }
-        let body = json!({"results": [whole], "next": null});
-        let found = look_up(replicate().as_ref(), &video(model), 200, &body).unwrap();
-        !ids(&found).is_empty()
+        let body = json!({"results": [prediction], "next": null});
+        let lookup = look_up(replicate().as_ref(), &video(model), 200, &body).unwrap();
+        !ids(&lookup).is_empty()
     };
     let version = "v".repeat(10);
-    assert!(told("me/film", json!({"model": "me/film"})));
-    assert!(!told("me/film", json!({"model": "me/other"})));
-    assert!(!told(
+    assert!(finds("me/film", json!({"model": "me/film"})));
+    assert!(!finds("me/film", json!({"model": "me/other"})));
+    assert!(!finds(
         "me/film",
         json!({"model": "me/film", "created_at": "2023-11-14T22:00:00Z"})
     ));
     // A prediction whose data was removed an hour after the end proves nothing.
-    assert!(!told("me/film", json!({"model": "me/film", "input": {}})));
+    assert!(!finds("me/film", json!({"model": "me/film", "input": {}})));
     let named = format!("me/film:{version}");
-    assert!(told(
+    assert!(finds(
         &named,
         json!({"model": "me/film", "version": version})
     ));
-    assert!(!told(
+    assert!(!finds(
         &named,
         json!({"model": "me/film", "version": "hidden"})
     ));
-    assert!(told(
+    assert!(finds(
         "deployments/me/film",
         json!({"model": "somebody/model"})
     ));
-    assert!(!told(
+    assert!(!finds(
         "deployments/me/film",
         json!({"model": "x/y", "deployment": "me/other"})
     ));

@@ -126,7 +126,7 @@ fn what_a_submission_may_answer() {
         answered(200, &json!({"id": "t"})),
         Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == "t"
     ));
-    let said = json!({"error": "no"});
+    let error_body = json!({"error": "no"});
     for (status, class) in [
         (200, ErrorClass::Unclear),
         (400, ErrorClass::Rejected),
@@ -139,7 +139,7 @@ fn what_a_submission_may_answer() {
         (503, ErrorClass::Unavailable),
     ] {
         assert_eq!(
-            answered(status, &said).unwrap_err().class,
+            answered(status, &error_body).unwrap_err().class,
             class,
             "{status}"
         );
@@ -181,7 +181,7 @@ fn every_status_word() {
         ErrorClass::RateLimited
     );
     assert_eq!(class(200, json!({})), ErrorClass::Unclear);
-    for (code, wanted) in [
+    for (code, class) in [
         ("SAFETY.INPUT.TEXT", ErrorClass::Refused),
         ("INPUT_PREPROCESSING.SAFETY.TEXT", ErrorClass::Refused),
         ("INPUT_PREPROCESSING.INTERNAL", ErrorClass::Failed),
@@ -189,7 +189,7 @@ fn every_status_word() {
     ] {
         let body = json!({"status": "FAILED", "failure": "no", "failureCode": code});
         let error = polled(200, &body).unwrap_err();
-        assert_eq!((error.class, error.code.as_deref()), (wanted, Some(code)));
+        assert_eq!((error.class, error.code.as_deref()), (class, Some(code)));
     }
 }
 
@@ -224,7 +224,7 @@ fn each_model_is_told_its_size_in_its_own_way() {
         let text = |name: &str| body(&call)[name].as_str().map(str::to_owned);
         (text("ratio"), text("resolution"))
     };
-    let said = |ratio: &str, resolution: &str| {
+    let expected_fields = |ratio: &str, resolution: &str| {
         let word = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         (word(ratio), word(resolution))
     };
@@ -244,7 +244,7 @@ fn each_model_is_told_its_size_in_its_own_way() {
         ("happyhorse_1_0", full_hd, true, "", "1080p"),
         ("wan3", hd, false, "1280:720", ""),
     ] {
-        assert_eq!(sized(model, size, with), said(ratio, resolution), "{model}");
+        assert_eq!(sized(model, size, with), expected_fields(ratio, resolution), "{model}");
     }
 }
 
