@@ -41,7 +41,7 @@ fn body(adapter: &dyn Adapter, model: &KnownModel, video: VideoSpec) -> anyhow::
         work: WorkSpec::Video(video),
     };
     let call = adapter.start(&order)?;
-    let (CallTarget::Path(path), RequestBody::Json(body)) = (call.to, call.body) else {
+    let (CallTarget::Path(path), RequestBody::Json(body)) = (call.target, call.body) else {
         anyhow::bail!("{}: no JSON to a path", model.id);
     };
     Ok(json!({"path": path, "body": body}))

@@ -53,13 +53,13 @@ impl ProviderCost {
     }
 
     /// The amount of a value; `parts` of it make one unit.
-    pub fn from_value(value: &Value, unit: CostUnit, parts: f64) -> Option<Self> {
+    pub fn from_value(value: &Value, unit: CostUnit, parts_per_unit: f64) -> Option<Self> {
         let amount = match value {
             Value::Number(number) => number.as_f64()?,
             Value::String(text) => text.trim().parse().ok()?,
             _ => return None,
         };
-        let millionths = (amount / parts * MILLION).round();
+        let millionths = (amount / parts_per_unit * MILLION).round();
         // NaN and negative amounts are outside of the range.
         #[expect(clippy::cast_possible_truncation, reason = "checked to fit")]
         (0.0..=MAX_EXACT_INTEGER)
@@ -81,16 +81,16 @@ mod tests {
     fn an_amount_is_a_number_that_can_be_owed() {
         let body = json!({"a": 0.25, "b": "12", "c": 37_756_000_u64, "d": -1, "e": "x", "f": 1e300, "g": null,
             "h": "NaN", "i": 0});
-        let at = |pointer| {
+        let millionths_at = |pointer| {
             ProviderCost::at_pointer(&body, pointer, CostUnit::Usd).map(|cost| cost.millionths)
         };
-        assert_eq!(at("/a"), Some(250_000));
-        assert_eq!(at("/b"), Some(12_000_000));
-        assert_eq!(at("/i"), Some(0));
-        for nothing in ["/d", "/e", "/f", "/g", "/h", "/z"] {
-            assert_eq!(at(nothing), None, "{nothing}");
+        assert_eq!(millionths_at("/a"), Some(250_000));
+        assert_eq!(millionths_at("/b"), Some(12_000_000));
+        assert_eq!(millionths_at("/i"), Some(0));
+        for pointer in ["/d", "/e", "/f", "/g", "/h", "/z"] {
+            assert_eq!(millionths_at(pointer), None, "{pointer}");
         }
-        let ticks = ProviderCost::from_value(&body["c"], CostUnit::Usd, 1e10);
-        assert_eq!(ticks.map(|cost| cost.millionths), Some(3_776));
+        let from_ticks = ProviderCost::from_value(&body["c"], CostUnit::Usd, 1e10);
+        assert_eq!(from_ticks.map(|cost| cost.millionths), Some(3_776));
     }
 }

@@ -144,11 +144,11 @@ impl ProviderError {
     }
 
     /// The error of a job that ended badly, with the provider's message.
-    pub fn from_job(class: ErrorClass, said: ErrorDescription) -> Self {
+    pub fn from_job(class: ErrorClass, description: ErrorDescription) -> Self {
         Self {
             class,
-            code: said.code,
-            message: said
+            code: description.code,
+            message: description
                 .message
                 .unwrap_or_else(|| "the provider failed to process the job".into()),
             retry_after: None,
@@ -188,7 +188,7 @@ impl ProviderError {
     }
 
     /// The answer is not what the protocol says: it is unknown what happened.
-    pub fn unreadable(what: impl Into<String>) -> Self {
-        Self::new(ErrorClass::Unclear, what)
+    pub fn unreadable(message: impl Into<String>) -> Self {
+        Self::new(ErrorClass::Unclear, message)
     }
 }

@@ -1,8 +1,8 @@
 //! Sizes as providers write them.
 
 /// `1280x720`, with any character between the numbers.
-pub fn size_text((width, height): (u32, u32), between: char) -> String {
-    format!("{width}{between}{height}")
+pub fn size_text((width, height): (u32, u32), separator: char) -> String {
+    format!("{width}{separator}{height}")
 }
 
 /// The usual name of a size's shape: `16:9`, `9:16`, `1:1`, `4:3`, `3:4`,
@@ -11,8 +11,8 @@ pub fn ratio(size: (u32, u32)) -> &'static str {
     nearest(size).0
 }
 
-/// Whether a size has nearly the shape that [`ratio`] returns, so that the result has no other
-/// shape.
+/// Whether a size has nearly the shape that [`ratio`] returns, so that naming the ratio does not
+/// change the shape of the result.
 pub fn has_usual_ratio(size: (u32, u32)) -> bool {
     // 854×480 and 1366×768 are called 16:9, 1024×1792 is called 9:16.
     nearest(size).1 < 0.025
@@ -31,10 +31,10 @@ fn nearest((width, height): (u32, u32)) -> (&'static str, f64) {
         ("21:9", 21.0 / 9.0),
         ("9:21", 9.0 / 21.0),
     ];
-    let wanted = f64::from(width.max(1)) / f64::from(height.max(1));
+    let target_ratio = f64::from(width.max(1)) / f64::from(height.max(1));
     // By the logarithm, in which wide and tall shapes are equally far apart.
-    let all = NAMED_RATIOS.map(|(name, ratio)| (name, (ratio / wanted).ln().abs()));
-    let nearest = all.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    let distances = NAMED_RATIOS.map(|(name, ratio)| (name, (ratio / target_ratio).ln().abs()));
+    let nearest = distances.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
     nearest.unwrap_or(("16:9", 0.0))
 }
 
@@ -44,12 +44,12 @@ pub fn tier((width, height): (u32, u32)) -> String {
 }
 
 /// Whether a name matches a pattern, which may have `*` at either end.
-pub(crate) fn fits(line: &str, name: &str) -> bool {
-    match (line.strip_prefix('*'), line.strip_suffix('*')) {
-        (Some(_), Some(_)) => name.contains(line.trim_matches('*')),
-        (Some(tail), None) => name.ends_with(tail),
-        (None, Some(head)) => name.starts_with(head),
-        (None, None) => line == name,
+pub(crate) fn fits(pattern: &str, name: &str) -> bool {
+    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (Some(_), Some(_)) => name.contains(pattern.trim_matches('*')),
+        (Some(suffix), None) => name.ends_with(suffix),
+        (None, Some(prefix)) => name.starts_with(prefix),
+        (None, None) => pattern == name,
     }
 }
 

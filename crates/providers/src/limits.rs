@@ -32,9 +32,9 @@ impl Durations {
     /// Whether this length is offered.
     pub fn contains(&self, seconds: f64) -> bool {
         match self {
-            Self::Only(list) => list
+            Self::Only(lengths) => lengths
                 .iter()
-                .any(|one| (f64::from(*one) - seconds).abs() < 1e-9),
+                .any(|length| (f64::from(*length) - seconds).abs() < 1e-9),
             Self::Range { min, max } => (f64::from(*min)..=f64::from(*max)).contains(&seconds),
         }
     }

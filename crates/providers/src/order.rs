@@ -115,9 +115,9 @@ impl WorkSpec {
 /// A video. Everything is within the limits of [`crate::VideoLimits`].
 #[derive(Debug, Clone)]
 pub struct VideoSpec {
-    /// What it shall show.
+    /// What the video should show.
     pub prompt: String,
-    /// What it shall not show.
+    /// What the video should not show.
     pub negative_prompt: Option<String>,
     /// Source pictures: the first frame, then the last frame or references.
     pub pictures: Vec<SourcePicture>,
@@ -138,21 +138,21 @@ pub struct VideoSpec {
 impl VideoSpec {
     /// The picture in this role.
     pub fn picture(&self, role: PictureRole) -> Option<&MediaFile> {
-        let found = self.pictures.iter().find(|picture| picture.role == role);
-        found.map(|picture| &picture.file)
+        let picture = self.pictures.iter().find(|picture| picture.role == role);
+        picture.map(|picture| &picture.file)
     }
 
     /// The first frame and the last one, if present, with these names.
     pub fn frames<N>(&self, names: [N; 2]) -> impl Iterator<Item = (N, &MediaFile)> {
         let roles = [PictureRole::FirstFrame, PictureRole::LastFrame];
-        let named = names.into_iter().zip(roles);
-        named.filter_map(|(name, role)| Some((name, self.picture(role)?)))
+        let named_roles = names.into_iter().zip(roles);
+        named_roles.filter_map(|(name, role)| Some((name, self.picture(role)?)))
     }
 
     /// The pictures that are neither first nor last frame.
     pub fn references(&self) -> impl Iterator<Item = &MediaFile> {
-        let all = self.pictures.iter();
-        all.filter(|picture| picture.role == PictureRole::Reference)
+        let pictures = self.pictures.iter();
+        pictures.filter(|picture| picture.role == PictureRole::Reference)
             .map(|picture| &picture.file)
     }
 }
@@ -349,10 +349,10 @@ impl StemGroup {
 
     /// Reads a name, without case and with `_`, space and `-` equal.
     pub fn from_name(text: &str) -> Option<Self> {
-        let wanted = normalize_name(text);
+        let normalized = normalize_name(text);
         Self::ALL
             .into_iter()
-            .find(|group| normalize_name(group.name()) == wanted)
+            .find(|group| normalize_name(group.name()) == normalized)
     }
 }
 

@@ -63,8 +63,8 @@ impl ProviderResponse {
     pub fn failure(&self, describe: impl FnOnce(&Value) -> ErrorDescription) -> ProviderError {
         // An error page need not be JSON; then only its status counts.
         let body = self.json().unwrap_or(Value::Null);
-        let described = describe(&body);
-        let known = described.code.is_some() || described.message.is_some();
+        let description = describe(&body);
+        let has_details = description.code.is_some() || description.message.is_some();
         let status = self.status.as_u16();
         let retry_after = self.retry_after();
         let class = match status {
@@ -77,14 +77,14 @@ impl ProviderResponse {
             // A 503 with the provider's own error, or with a time to retry, comes from the
             // provider; a bare one may come from a proxy. Neither proves anything about an order
             // (see `port::refusal`).
-            503 if known || retry_after.is_some() => ErrorClass::Unavailable,
+            503 if has_details || retry_after.is_some() => ErrorClass::Unavailable,
             400..=499 => ErrorClass::Rejected,
             _ => ErrorClass::Unclear,
         };
         ProviderError {
             class,
-            code: described.code,
-            message: described
+            code: description.code,
+            message: description
                 .message
                 .unwrap_or_else(|| format!("the provider responded with status {status}")),
             retry_after,
@@ -101,18 +101,18 @@ impl ProviderResponse {
 /// The wait that an answer asks for (`retry-after-ms`, or `retry-after` in seconds or as a date,
 /// relative to the answer's own `date` or otherwise to `now`).
 pub fn retry_after(headers: &HeaderMap, now: Option<SystemTime>) -> Option<Duration> {
-    let header = |name: &str| headers.get(name)?.to_str().ok();
-    if let Some(milliseconds) = header("retry-after-ms").and_then(|text| text.parse().ok()) {
+    let header_text = |name: &str| headers.get(name)?.to_str().ok();
+    if let Some(milliseconds) = header_text("retry-after-ms").and_then(|text| text.parse().ok()) {
         return Some(Duration::from_millis(milliseconds));
     }
-    let text = header("retry-after")?.trim();
+    let text = header_text("retry-after")?.trim();
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
-    let then = httpdate::parse_http_date(text).ok()?;
-    let date = header("date").and_then(|text| httpdate::parse_http_date(text).ok());
+    let retry_at = httpdate::parse_http_date(text).ok()?;
+    let date = header_text("date").and_then(|text| httpdate::parse_http_date(text).ok());
     let now = date.or(now)?;
-    Some(then.duration_since(now).unwrap_or_default())
+    Some(retry_at.duration_since(now).unwrap_or_default())
 }
 
 impl ErrorDescription {
@@ -137,8 +137,8 @@ pub fn text_at(body: &Value, pointer: &str) -> Option<String> {
 /// The text at a JSON pointer that the protocol requires.
 pub fn required_text(body: &Value, pointer: &str) -> Result<String, ProviderError> {
     text_at(body, pointer).ok_or_else(|| {
-        let place = pointer.trim_start_matches('/').replace('/', ".");
-        ProviderError::unreadable(format!("the provider's response has no {place}"))
+        let field = pointer.trim_start_matches('/').replace('/', ".");
+        ProviderError::unreadable(format!("the provider's response has no {field}"))
     })
 }
 
@@ -146,8 +146,8 @@ pub fn required_text(body: &Value, pointer: &str) -> Result<String, ProviderErro
 pub fn required_list<'v>(body: &'v Value, pointer: &str) -> Result<&'v [Value], ProviderError> {
     let list = body.pointer(pointer).and_then(Value::as_array);
     list.map(Vec::as_slice).ok_or_else(|| {
-        let place = pointer.trim_start_matches('/').replace('/', ".");
-        ProviderError::unreadable(format!("the provider's response has no list {place}"))
+        let field = pointer.trim_start_matches('/').replace('/', ".");
+        ProviderError::unreadable(format!("the provider's response has no list {field}"))
     })
 }
 

@@ -46,12 +46,12 @@ mod tests {
 
     #[test]
     fn a_secret_takes_its_text_over_and_wipes_it() {
-        const fn is_wiped<T: zeroize::ZeroizeOnDrop>(_: &T) {}
+        const fn assert_zeroized_on_drop<T: zeroize::ZeroizeOnDrop>(_: &T) {}
         let text = "hunter2".repeat(4);
-        let at = text.as_ptr();
+        let address = text.as_ptr();
         let secret = Secret::new(text);
-        assert_eq!(secret.expose().as_ptr(), at, "no copy is left behind");
+        assert_eq!(secret.expose().as_ptr(), address, "no copy is left behind");
         // Freed memory cannot be inspected, so the type is checked instead.
-        is_wiped(&secret.0);
+        assert_zeroized_on_drop(&secret.0);
     }
 }

@@ -22,7 +22,7 @@ pub struct ProviderSettings {
 
 /// A fault in the settings of a provider.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{message}", place(key.as_deref(), *line))]
+#[error("{}{message}", location(key.as_deref(), *line))]
 pub struct SettingsError {
     /// The option at fault.
     pub key: Option<String>,
@@ -32,7 +32,7 @@ pub struct SettingsError {
     pub message: String,
 }
 
-fn place(key: Option<&str>, line: Option<usize>) -> String {
+fn location(key: Option<&str>, line: Option<usize>) -> String {
     match (key, line) {
         (Some(key), Some(line)) => format!("{key}, line {line}: "),
         (Some(key), None) => format!("{key}: "),
@@ -78,14 +78,14 @@ impl ProviderSettings {
     }
 
     /// A text option that must be one of these; the first if omitted.
-    pub fn word<'a>(&self, key: &str, words: &[&'a str]) -> Result<&'a str, SettingsError> {
-        let first = words.first().copied().unwrap_or_default();
+    pub fn word<'a>(&self, key: &str, allowed: &[&'a str]) -> Result<&'a str, SettingsError> {
+        let first = allowed.first().copied().unwrap_or_default();
         let Some(text) = self.text(key)? else {
             return Ok(first);
         };
-        let found = words.iter().find(|word| **word == text);
-        found.copied().ok_or_else(|| {
-            let all = words.join(", ");
+        let value = allowed.iter().find(|word| **word == text);
+        value.copied().ok_or_else(|| {
+            let all = allowed.join(", ");
             SettingsError::at(key, format!("must be one of {all}"))
         })
     }
@@ -101,14 +101,14 @@ impl ProviderSettings {
 
     /// A list of texts; empty if omitted.
     pub fn list(&self, key: &str) -> Result<Vec<String>, SettingsError> {
-        let wrong = || SettingsError::at(key, "must be a list of strings");
+        let type_error = || SettingsError::at(key, "must be a list of strings");
         match self.options.get(key) {
             None => Ok(Vec::new()),
             Some(Value::Array(items)) => {
                 let texts = items.iter().map(|item| item.as_str().map(str::to_owned));
-                texts.collect::<Option<Vec<_>>>().ok_or_else(wrong)
+                texts.collect::<Option<Vec<_>>>().ok_or_else(type_error)
             }
-            Some(_) => Err(wrong()),
+            Some(_) => Err(type_error()),
         }
     }
 }

@@ -16,11 +16,11 @@ const MILLISECONDS_FROM: u64 = 100_000_000_000;
 pub fn read(value: &Value) -> Option<SystemTime> {
     match value {
         Value::Number(number) => match number.as_u64() {
-            Some(whole) => from_integer(whole),
+            Some(integer) => from_integer(integer),
             None => from_seconds(number.as_f64()?),
         },
         Value::String(text) => match text.trim().parse() {
-            Ok(whole) => from_integer(whole),
+            Ok(integer) => from_integer(integer),
             Err(_) => from_text(text.trim()),
         },
         _ => None,
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn every_way_of_writing_a_time() {
-        for (written, expected) in [
+        for (value, expected) in [
             (json!(1_700_000_000), 1_700_000_000_000),
             (json!(1_700_000_000.5), 1_700_000_000_500),
             (json!(1_700_000_000_123_u64), 1_700_000_000_123),
@@ -76,9 +76,9 @@ mod tests {
             (json!("2024-02-29T00:00:00Z"), 1_709_164_800_000),
             (json!("2000-03-01T00:00:00.000001Z"), 951_868_800_000),
         ] {
-            assert_eq!(milliseconds(&written), Some(expected), "{written}");
+            assert_eq!(milliseconds(&value), Some(expected), "{value}");
         }
-        for wrong in [
+        for value in [
             json!(null),
             json!(-1),
             json!(1e300),
@@ -89,15 +89,15 @@ mod tests {
             json!("1969-12-31T23:59:59Z"),
             json!([1]),
         ] {
-            assert_eq!(milliseconds(&wrong), None, "{wrong}");
+            assert_eq!(milliseconds(&value), None, "{value}");
         }
     }
 
     proptest! {
         #[test]
-        fn reading_is_total(text in "\\PC{0,40}", near in "[0-9T:Z+. é-]{0,30}", number in any::<f64>()) {
+        fn reading_is_total(text in "\\PC{0,40}", timestamp_like in "[0-9T:Z+. é-]{0,30}", number in any::<f64>()) {
             let _ = read(&json!(text));
-            let _ = read(&json!(near));
+            let _ = read(&json!(timestamp_like));
             let _ = read(&json!(number));
         }
     }

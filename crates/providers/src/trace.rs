@@ -15,7 +15,7 @@ use opentelemetry::trace::{
 };
 use opentelemetry::{Context, KeyValue, Value, global};
 
-/// The name under which spans are made.
+/// The instrumentation scope of the spans.
 const SCOPE: &str = "mediagate";
 
 /// A span of work; it ends when this is dropped.
@@ -39,19 +39,19 @@ impl TraceSpan {
     }
 
     /// The same, with links to these other spans.
-    pub fn begin_for(name: &'static str, others: Vec<SpanContext>) -> Self {
+    pub fn begin_for(name: &'static str, linked: Vec<SpanContext>) -> Self {
         let parent = Context::current();
         if !parent.has_active_span() {
             return Self::none();
         }
-        let others = others.into_iter().filter(SpanContext::is_valid);
-        let links = others.map(|other| Link::new(other, Vec::new(), 0));
+        let linked = linked.into_iter().filter(SpanContext::is_valid);
+        let links = linked.map(|span_context| Link::new(span_context, Vec::new(), 0));
         let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Internal);
         Self::begin_under(&parent, builder.with_links(links.collect()))
     }
 
-    /// Begins a span below `parent`, which may be elsewhere or over; the first of a new trace if
-    /// that is empty.
+    /// Begins a span below `parent`, which may belong to another process or have ended. If `parent`
+    /// is empty, the span begins a new trace.
     pub fn begin_under(parent: &Context, builder: SpanBuilder) -> Self {
         let span = global::tracer(SCOPE).build_with_context(builder, parent);
         Self(parent.with_span(span))
@@ -147,9 +147,9 @@ mod tests {
 
     /// The spans that have ended.
     #[derive(Debug, Clone, Default)]
-    struct Ended(Arc<Mutex<Vec<SpanData>>>);
+    struct EndedSpans(Arc<Mutex<Vec<SpanData>>>);
 
-    impl SpanProcessor for Ended {
+    impl SpanProcessor for EndedSpans {
         fn on_start(&self, _: &mut opentelemetry_sdk::trace::Span, _: &Context) {}
 
         fn on_end(&self, span: SpanData) {
@@ -167,16 +167,16 @@ mod tests {
 
     /// A single test, because the exporter is global to the process.
     #[test]
-    fn spans_are_parts_of_what_is_done_and_nothing_begins_where_that_is_nothing() {
+    fn spans_nest_and_none_begins_outside_a_trace() {
         let ended = Ended::default();
         let provider = SdkTracerProvider::builder().with_span_processor(ended.clone());
         global::set_tracer_provider(provider.build());
         global::set_text_map_propagator(TraceContextPropagator::new());
 
-        let nothing = TraceSpan::begin("x", SpanKind::Client);
-        assert_eq!(nothing.trace_id(), None);
+        let no_span = TraceSpan::begin("x", SpanKind::Client);
+        assert_eq!(no_span.trace_id(), None);
         {
-            let _inside = nothing.into_context().attach();
+            let _guard = no_span.into_context().attach();
             assert_eq!(TraceSpan::begin_for("x", vec![]).trace_id(), None);
             set_attribute("a", 1);
             let mut headers = HeaderMap::new();
@@ -185,30 +185,30 @@ mod tests {
         }
         assert!(ended.0.lock().unwrap().is_empty());
 
-        let root = |name: &'static str| {
+        let root_span = |name: &'static str| {
             TraceSpan::begin_under(&Context::new(), SpanBuilder::from_name(name))
         };
-        let other = root("other").into_context();
+        let other = root_span("other").into_context();
         let (other_id, others) = {
-            let _inside = other.attach();
+            let _guard = other.attach();
             (
                 current().span_id(),
                 vec![current(), SpanContext::empty_context()],
             )
         };
-        let run = root("run");
-        let trace = run.trace_id().unwrap();
+        let run = root_span("run");
+        let trace_id = run.trace_id().unwrap();
         {
-            let _inside = run.0.clone().attach();
+            let _guard = run.0.clone().attach();
             let polls = TraceSpan::begin_for("polls", others);
-            assert_eq!(polls.trace_id(), Some(trace));
-            let _inside = polls.into_context().attach();
+            assert_eq!(polls.trace_id(), Some(trace_id));
+            let _guard = polls.into_context().attach();
             set_attribute("mediagate.jobs", 2);
             mark_failed("unavailable");
             let mut headers = HeaderMap::new();
             inject_headers(&mut headers);
             let parent = headers["traceparent"].to_str().unwrap();
-            assert_eq!(parent, format!("00-{trace}-{}-01", current().span_id()));
+            assert_eq!(parent, format!("00-{trace_id}-{}-01", current().span_id()));
             assert!(!headers.contains_key("tracestate"));
         }
         drop(run);

@@ -95,12 +95,12 @@ impl Adapter for AudioShakeAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         let body = answer.success(describe)?;
         let id = required_text(&body, "/id")?;
-        if asked.stage != "upload" {
+        if context.stage != "upload" {
             return Ok(AdapterStep::submitted(json!({"id": id})));
         }
         let targets: Vec<Value> = models(&order.work)
@@ -124,8 +124,8 @@ impl Adapter for AudioShakeAdapter {
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let opened = answer.success(describe);
-        let body = opened.map_err(|error| as_poll_error(error, answer.status == 404))?;
+        let body = answer.success(describe);
+        let body = body.map_err(|error| as_poll_error(error, answer.status == 404))?;
         let Some(targets) = body["targets"]
             .as_array()
             .filter(|targets| !targets.is_empty())
@@ -135,10 +135,10 @@ impl Adapter for AudioShakeAdapter {
             ));
         };
         let mut outputs = Vec::new();
-        let (mut going, mut error) = (0, None);
+        let (mut processing, mut error) = (0, None);
         for target in targets {
             match target["status"].as_str() {
-                Some("processing") => going += 1,
+                Some("processing") => processing += 1,
                 Some("completed") => outputs.extend(output(target)),
                 Some("error") => error = error.or_else(|| Some(failure(target))),
                 Some(word) => return Ok(AdapterStep::unknown(word)),
@@ -147,8 +147,8 @@ impl Adapter for AudioShakeAdapter {
         }
         match error {
             // Even when one has failed: the other targets are paid for, and delivered.
-            _ if going > 0 => {
-                let share = (targets.len() - going) * 100 / targets.len();
+            _ if processing > 0 => {
+                let share = (targets.len() - processing) * 100 / targets.len();
                 Ok(AdapterStep::running(u8::try_from(share).ok()))
             }
             Some(error) if outputs.is_empty() => Err(error),
@@ -188,14 +188,14 @@ const fn model(group: StemGroup) -> Option<&'static str> {
 
 /// The result of a completed target.
 fn output(target: &Value) -> Option<JobOutput> {
-    let what = stem_names::target(target["model"].as_str()?)?;
+    let stem = stem_names::target(target["model"].as_str()?)?;
     let files = target["output"].as_array()?;
     let link = files.iter().find_map(|file| text_at(file, "/link"))?;
-    Some(JobOutput::stem_at(what, link))
+    Some(JobOutput::stem_at(stem, link))
 }
 
 /// Words in a target's error message; the documents list no codes.
-const ENDS: FailureTable = FailureTable {
+const FAILURES: FailureTable = FailureTable {
     codes: &[("invalid_", ErrorClass::Unfit)],
     words: &[
         ("unsupported", ErrorClass::Unfit),
@@ -205,7 +205,7 @@ const ENDS: FailureTable = FailureTable {
 };
 
 fn failure(target: &Value) -> ProviderError {
-    ENDS.error(ErrorDescription::at(
+    FAILURES.error(ErrorDescription::at(
         target,
         "/error/code",
         "/error/message",
@@ -214,11 +214,11 @@ fn failure(target: &Value) -> ProviderError {
 
 /// `{"error": {"code", "message"}}`, or both at the top level.
 fn describe(body: &Value) -> ErrorDescription {
-    let said = ErrorDescription::at(body, "/error/code", "/error/message");
-    if said == ErrorDescription::default() {
+    let description = ErrorDescription::at(body, "/error/code", "/error/message");
+    if description == ErrorDescription::default() {
         return ErrorDescription::at(body, "/code", "/message");
     }
-    said
+    description
 }
 
 #[cfg(test)]
@@ -241,7 +241,7 @@ mod tests {
         }
     }
 
-    fn asked_for(targets: Vec<StemTarget>, full: bool) -> Vec<String> {
+    fn requested_models(targets: Vec<StemTarget>, full: bool) -> Vec<String> {
         let mut order = stems("audioshake");
         if let WorkSpec::Stems(stems) = &mut order.work {
             (stems.targets, stems.full) = (targets, full);
@@ -271,11 +271,11 @@ mod tests {
             StemTarget::Only(StemGroup::Drums),
             StemTarget::Without(StemGroup::Drums),
         ];
-        assert_eq!(asked_for(drums, false), ["drums"]);
+        assert_eq!(requested_models(drums, false), ["drums"]);
         let mut all: Vec<StemTarget> = GROUPS.map(StemTarget::Only).to_vec();
         all.push(StemTarget::Other);
         assert_eq!(
-            asked_for(all, true),
+            requested_models(all, true),
             ["vocals", "drums", "bass", "guitar", "piano"]
         );
     }
@@ -301,7 +301,7 @@ mod tests {
     fn errors_of_a_submission() {
         let adapter = adapter("audioshake", &json!({}));
         let order = stems("audioshake");
-        let asked = submit(&order).context();
+        let context = submit(&order).context();
         for (status, class) in [
             (200, ErrorClass::Unclear),
             (400, ErrorClass::Rejected),
@@ -313,17 +313,17 @@ mod tests {
         ] {
             let answer = ProviderResponse::from_json(status, &json!({}));
             let error = adapter
-                .read_submission(&order, &asked, &answer)
+                .read_submission(&order, &context, &answer)
                 .unwrap_err();
             assert_eq!(error.class, class, "{status}");
         }
     }
 
-    fn polled(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
+    fn poll(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
         let adapter = adapter("audioshake", &json!({}));
         let handle = JobHandle(json!({"id": "t-1"}));
-        let asked = adapter.poll(&handle).unwrap().context();
-        adapter.read_poll(&handle, &asked, &ProviderResponse::from_json(status, body))
+        let context = adapter.poll(&handle).unwrap().context();
+        adapter.read_poll(&handle, &context, &ProviderResponse::from_json(status, body))
     }
 
     fn targets(words: &[(&str, &str)]) -> Result<AdapterStep, ProviderError> {
@@ -333,7 +333,7 @@ mod tests {
                 "error": if *word == "error" { json!({"code": 7, "message": "no sound"}) } else { json!(null) }})
         };
         let targets: Vec<Value> = words.iter().map(target).collect();
-        polled(
+        poll(
             200,
             &json!({"id": "t-1", "completedAt": null, "targets": targets}),
         )
@@ -360,7 +360,7 @@ mod tests {
         let names = |step: AdapterStep| match step {
             AdapterStep::Done { outputs } => outputs
                 .iter()
-                .map(|output| match output.what {
+                .map(|output| match output.kind {
                     OutputKind::Stem(target) => target.name(),
                     _ => panic!("no stem"),
                 })
@@ -387,16 +387,16 @@ mod tests {
             (502, ErrorClass::Unclear),
         ] {
             assert_eq!(
-                polled(status, &json!({})).unwrap_err().class,
+                poll(status, &json!({})).unwrap_err().class,
                 class,
                 "{status}"
             );
         }
         assert_eq!(
-            polled(200, &json!({"targets": []})).unwrap_err().class,
+            poll(200, &json!({"targets": []})).unwrap_err().class,
             ErrorClass::Unclear
         );
         let empty = json!({"targets": [{"model": "vocals", "status": "completed", "output": []}]});
-        assert_eq!(polled(200, &empty).unwrap_err().class, ErrorClass::Failed);
+        assert_eq!(poll(200, &empty).unwrap_err().class, ErrorClass::Failed);
     }
 }

@@ -15,13 +15,13 @@ pub(super) enum InputSlot {
 
 impl InputSlot {
     /// Inserts a file's URL.
-    pub(super) fn put(self, input: &mut Map<String, Value>, address: &str) {
+    pub(super) fn insert(self, input: &mut Map<String, Value>, url: &str) {
         match self {
-            Self::Member(name) => drop(input.insert(name.into_owned(), json!(address))),
+            Self::Member(name) => drop(input.insert(name.into_owned(), json!(url))),
             Self::List(name) => {
                 let list = input.entry(name).or_insert_with(|| json!([]));
                 if let Some(list) = list.as_array_mut() {
-                    list.push(json!(address));
+                    list.push(json!(url));
                 }
             }
         }

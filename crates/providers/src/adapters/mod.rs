@@ -96,8 +96,8 @@ pub static SHIPPED_RECIPES: [Protocol; 9] = recipe::SHIPPED_RECIPES;
 
 /// The protocol of this name.
 pub fn protocol(name: &str) -> Option<&'static Protocol> {
-    let mut all = PROTOCOLS.iter().chain(&SHIPPED_RECIPES);
-    all.find(|protocol| protocol.name == name)
+    let mut protocols = PROTOCOLS.iter().chain(&SHIPPED_RECIPES);
+    protocols.find(|protocol| protocol.name == name)
 }
 
 /// The protocol or the recipe of a model in the catalogue.
@@ -137,9 +137,9 @@ pub fn base_url(protocol: &Protocol, settings: &ProviderSettings) -> Result<Url,
         return Ok(url.clone());
     }
     let adapter = (protocol.build)(settings)?;
-    let own = adapter.base_url().or(protocol.base_url);
-    let own = own.and_then(|url| Url::parse(url).ok());
-    own.ok_or_else(|| {
+    let adapter_url = adapter.base_url().or(protocol.base_url);
+    let adapter_url = adapter_url.and_then(|url| Url::parse(url).ok());
+    adapter_url.ok_or_else(|| {
         let message = format!(
             "the protocol {} has no default URL; set it here",
             protocol.name
@@ -167,10 +167,10 @@ pub fn fault_of_address(url: &Url, own: Option<&str>) -> Option<String> {
         return Some(format!("contains \"/{last}\" twice; remove one"));
     }
     for endpoint in ["/chat/completions", "/videos"] {
-        if let Some(before) = path.strip_suffix(endpoint) {
+        if let Some(base_path) = path.strip_suffix(endpoint) {
             let host = url.origin().ascii_serialization();
             return Some(format!(
-                "must not contain the endpoint, which is added automatically; use \"{host}{before}\""
+                "must not contain the endpoint, which is added automatically; use \"{host}{base_path}\""
             ));
         }
     }
@@ -206,12 +206,12 @@ const KEY_PREFIXES: [(&str, &str); 6] = [
 /// The fault of a credential that evidently belongs to another provider.
 pub fn fault_of_foreign_secret(secret: &Secret, protocol: &str) -> Option<String> {
     let text = secret.expose().trim();
-    let (start, of) = KEY_PREFIXES
+    let (prefix, owner) = KEY_PREFIXES
         .iter()
-        .find(|(start, _)| text.starts_with(start))?;
-    (*of != protocol).then(|| {
+        .find(|(prefix, _)| text.starts_with(prefix))?;
+    (*owner != protocol).then(|| {
         format!(
-            "begins with \"{start}\" like a key of another provider; use a key of this provider"
+            "begins with \"{prefix}\" like a key of another provider; use a key of this provider"
         )
     })
 }
@@ -219,8 +219,10 @@ pub fn fault_of_foreign_secret(secret: &Secret, protocol: &str) -> Option<String
 /// The fault of a credential for any provider, with a correction.
 pub fn fault_of_any_secret(secret: &Secret) -> Option<&'static str> {
     let text = secret.expose().trim();
-    let word = text.split_whitespace().next().unwrap_or_default();
-    if ["bearer", "key", "token"].contains(&word.to_ascii_lowercase().as_str()) && word != text {
+    let first_word = text.split_whitespace().next().unwrap_or_default();
+    if ["bearer", "key", "token"].contains(&first_word.to_ascii_lowercase().as_str())
+        && first_word != text
+    {
         return Some("must be the key alone, without a word such as \"Bearer\" before it");
     }
     if text.starts_with('$') {
@@ -255,7 +257,7 @@ fn is_public(host: &url::Host<&str>) -> bool {
 }
 
 #[cfg(test)]
-mod wishes_tests;
+mod optional_settings_tests;
 
 #[cfg(test)]
 pub(crate) mod tests {
@@ -305,24 +307,24 @@ pub(crate) mod tests {
     }
 
     /// Reads the answer to an order's look-up.
-    pub(crate) fn found(
+    pub(crate) fn look_up(
         adapter: &dyn Adapter,
         order: &Order,
         status: u16,
         body: &Value,
     ) -> Result<LookupPage, ProviderError> {
-        let asked = adapter.find(order, since()).unwrap().context();
+        let context = adapter.find(order, since()).unwrap().context();
         adapter.read_lookup(
             order,
             since(),
-            &asked,
+            &context,
             &ProviderResponse::from_json(status, body),
         )
     }
 
-    /// The ids of the jobs that were found.
-    pub(crate) fn ids(found: &LookupPage) -> Vec<&str> {
-        let jobs = found.jobs.iter();
+    /// The ids of the jobs on a page.
+    pub(crate) fn ids(page: &LookupPage) -> Vec<&str> {
+        let jobs = page.jobs.iter();
         jobs.map(|job| job.handle.text("id")).collect()
     }
 

@@ -23,11 +23,11 @@ pub(super) fn limits() -> ModelLimits {
 }
 
 /// The model's input; `length` is the field for the whole seconds.
-pub(super) fn input(song: &SongSpec, length: &str) -> Map<String, Value> {
+pub(super) fn input(song: &SongSpec, duration_field: &str) -> Map<String, Value> {
     // Without sung lyrics, all texts describe the music.
-    let said = ["gpt_description_prompt", "prompt", "tags"].map(|field| song.text(field));
-    let said: Vec<&str> = said.into_iter().flatten().collect();
-    let mut input = Map::from_iter([("prompt".to_owned(), json!(said.join(", ")))]);
+    let texts = ["gpt_description_prompt", "prompt", "tags"].map(|field| song.text(field));
+    let texts: Vec<&str> = texts.into_iter().flatten().collect();
+    let mut input = Map::from_iter([("prompt".to_owned(), json!(texts.join(", ")))]);
     if let Some(seconds) = song.seconds() {
         #[expect(
             clippy::cast_possible_truncation,
@@ -35,7 +35,7 @@ pub(super) fn input(song: &SongSpec, length: &str) -> Map<String, Value> {
             reason = "from 1 to 190"
         )]
         let seconds = seconds.round() as u64;
-        input.insert(length.to_owned(), json!(seconds));
+        input.insert(duration_field.to_owned(), json!(seconds));
     }
     input
 }

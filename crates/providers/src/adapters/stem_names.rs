@@ -8,8 +8,8 @@ use crate::order::{StemGroup, StemTarget, normalize_name};
 /// The stem with this name.
 pub(super) fn target(name: &str) -> Option<StemTarget> {
     let name = normalize_name(name);
-    if let Some(rest) = name.strip_prefix("no ").or(name.strip_prefix("without ")) {
-        return group(rest).map(StemTarget::Without);
+    if let Some(group_name) = name.strip_prefix("no ").or(name.strip_prefix("without ")) {
+        return group(group_name).map(StemTarget::Without);
     }
     match name.as_str() {
         "instrumental" | "instrumentals" | "accompaniment" | "backing track" | "background" => {
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn spellings_mean_what_they_say() {
-        for (name, wanted) in [
+        for (name, expected) in [
             ("vocals", Some(StemTarget::Only(StemGroup::Vocals))),
             (
                 "Backing Vocal",
@@ -61,7 +61,7 @@ mod tests {
             ("Two", None),
             ("kazoo", None),
         ] {
-            assert_eq!(target(name), wanted, "{name}");
+            assert_eq!(target(name), expected, "{name}");
         }
         for group in StemGroup::ALL {
             for stem in [StemTarget::Only(group), StemTarget::Without(group)] {

@@ -145,10 +145,10 @@ impl Adapter for XaiAdapter {
         })?;
         let url = text_at(&body, "/video/url");
         let status = text_at(&body, "/status");
-        let withheld = body.pointer("/video/respect_moderation") == Some(&Value::Bool(false));
+        let is_withheld = body.pointer("/video/respect_moderation") == Some(&Value::Bool(false));
         match (status.as_deref(), url) {
             // Before the arm for a URL, because a video that was made and withheld is "done" too.
-            (Some("done") | None, _) if withheld => Err(ProviderError::new(
+            (Some("done") | None, _) if is_withheld => Err(ProviderError::new(
                 ErrorClass::Refused,
                 "the provider's moderation blocked the video",
             )),
@@ -157,7 +157,7 @@ impl Adapter for XaiAdapter {
             }
             (Some("pending"), _) => Ok(AdapterStep::running(percent_at(&body, "/progress", 100.0))),
             (Some("failed"), _) => {
-                let error = ENDS.error(describe(&body));
+                let error = FAILURES.error(describe(&body));
                 Err(if is_moderation(&error) {
                     error.with_class(ErrorClass::Refused)
                 } else {
@@ -194,11 +194,11 @@ fn describe(body: &Value) -> ErrorDescription {
     if body.get("error").is_some_and(Value::is_string) {
         return ErrorDescription::at(body, "/code", "/error");
     }
-    let said = ErrorDescription::at(body, "/error/code", "/error/message");
-    if said.code.is_none() && said.message.is_some() {
+    let description = ErrorDescription::at(body, "/error/code", "/error/message");
+    if description.code.is_none() && description.message.is_some() {
         return ErrorDescription::at(body, "/error/type", "/error/message");
     }
-    said
+    description
 }
 
 fn reclassify(error: ProviderError) -> ProviderError {
@@ -219,7 +219,7 @@ fn reclassify(error: ProviderError) -> ProviderError {
 
 /// The codes of docs.x.ai for a deferred video; `service_unavailable` and `internal_error` may be
 /// temporary.
-const ENDS: FailureTable = FailureTable {
+const FAILURES: FailureTable = FailureTable {
     codes: &[
         ("invalid_argument", ErrorClass::Unfit),
         ("failed_precondition", ErrorClass::Unfit),
@@ -251,8 +251,8 @@ mod tests {
     fn polled(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
         let adapter = adapter("xai", &json!({}));
         let handle = JobHandle(json!({"id": "r1"}));
-        let asked = adapter.poll(&handle).unwrap().context();
-        adapter.read_poll(&handle, &asked, &ProviderResponse::from_json(status, body))
+        let context = adapter.poll(&handle).unwrap().context();
+        adapter.read_poll(&handle, &context, &ProviderResponse::from_json(status, body))
     }
 
     #[test]
@@ -308,9 +308,9 @@ mod tests {
         empty.body = "".into();
         let handle = JobHandle(json!({"id": "r1"}));
         let xai = adapter("xai", &json!({}));
-        let asked = xai.poll(&handle).unwrap().context();
+        let context = xai.poll(&handle).unwrap().context();
         assert!(matches!(
-            xai.read_poll(&handle, &asked, &empty),
+            xai.read_poll(&handle, &context, &empty),
             Ok(AdapterStep::Running { .. })
         ));
         let step = polled(200, &json!({"status": "warming_up"})).unwrap();
@@ -360,7 +360,7 @@ mod tests {
     fn submissions_are_classed() {
         let xai = adapter("xai", &json!({}));
         let order = video("grok-imagine-video");
-        let asked = xai.start(&order).unwrap().context();
+        let context = xai.start(&order).unwrap().context();
         for (status, body, class) in [
             (200, json!({}), ErrorClass::Unclear),
             (
@@ -391,13 +391,13 @@ mod tests {
             (502, json!({}), ErrorClass::Unclear),
         ] {
             let error = xai
-                .read_submission(&order, &asked, &ProviderResponse::from_json(status, &body))
+                .read_submission(&order, &context, &ProviderResponse::from_json(status, &body))
                 .unwrap_err();
             assert_eq!(error.class, class, "{body}");
         }
         let answer = ProviderResponse::from_json(200, &json!({"request_id": "r1"}));
         assert!(matches!(
-            xai.read_submission(&order, &asked, &answer),
+            xai.read_submission(&order, &context, &answer),
             Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == "r1"
         ));
     }

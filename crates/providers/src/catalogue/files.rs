@@ -110,7 +110,7 @@ struct CataloguePrice {
     holds_for: Option<String>,
 }
 
-/// A check of an entry's content, made by another module.
+/// A check of an entry's content, provided by another module.
 pub type EntryCheck = fn(&KnownModel) -> Option<String>;
 
 /// The models of every TOML file in a folder.
@@ -127,13 +127,13 @@ pub(super) fn folder(
     let mut paths = Vec::new();
     for entry in entries {
         let path = entry.map_err(|error| unreadable(folder, error))?.path();
-        if path.extension().is_some_and(|end| end == "toml") {
+        if path.extension().is_some_and(|extension| extension == "toml") {
             paths.push(path);
         }
     }
     // Later files replace entries of earlier ones, and the order of a folder is the file system's.
     paths.sort();
-    let read = paths.iter().map(|path| {
+    let models = paths.iter().map(|path| {
         let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, error))?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         file(&name, &text, fault).map_err(|error| CatalogueError {
@@ -141,7 +141,7 @@ pub(super) fn folder(
             ..error
         })
     });
-    read.collect()
+    models.collect()
 }
 
 /// The models of a file that is named after its protocol or recipe.
@@ -150,14 +150,14 @@ pub(super) fn file(
     text: &str,
     fault: EntryCheck,
 ) -> Result<Vec<KnownModel>, CatalogueError> {
-    let wrong = |at: Option<usize>, message: String| CatalogueError {
+    let fault_at = |offset: Option<usize>, message: String| CatalogueError {
         file: format!("{name}.toml"),
-        line: at.map(|at| text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1),
+        line: offset.map(|offset| text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1),
         message,
     };
     let file: CatalogueFile = toml::from_str(text).map_err(|error| {
-        let at = error.span().map(|span| span.start);
-        wrong(at, error.message().to_owned())
+        let offset = error.span().map(|span| span.start);
+        fault_at(offset, error.message().to_owned())
     })?;
     let head = FileHeader {
         provider: name,
@@ -167,18 +167,18 @@ pub(super) fn file(
     };
     let mut models: Vec<KnownModel> = Vec::new();
     for entry in file.model {
-        let at = entry.span().start;
+        let offset = entry.span().start;
         let model = read_entry(&head, entry.into_inner());
-        let model = model.map_err(|message| wrong(Some(at), message))?;
+        let model = model.map_err(|message| fault_at(Some(offset), message))?;
         if let Some(message) = fault(&model) {
-            return Err(wrong(Some(at), message));
+            return Err(fault_at(Some(offset), message));
         }
         if models
             .iter()
             .any(|other| other.id == model.id || other.name == model.name)
         {
             let message = format!("{} or its name occurs twice", model.id);
-            return Err(wrong(Some(at), message));
+            return Err(fault_at(Some(offset), message));
         }
         models.push(model);
     }
@@ -264,10 +264,10 @@ fn read_price(id: &str, price: CataloguePrice) -> Result<ListPrice, String> {
     if !UNITS.contains(&price.unit.as_str()) {
         return Err(format!("{id}: price: the units are {}", UNITS.join(", ")));
     }
-    let (whole, part) = price.usd.split_once('.').unwrap_or((&price.usd, "0"));
+    let (dollars, fraction) = price.usd.split_once('.').unwrap_or((&price.usd, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     // Money is counted in micro-dollars, so a seventh digit cannot be represented.
-    if !digits(whole) || !digits(part) || part.len() > 6 || whole.len() > 6 {
+    if !digits(dollars) || !digits(fraction) || fraction.len() > 6 || dollars.len() > 6 {
         return Err(format!(
             "{id}: price: usd must be a decimal such as \"0.40\""
         ));

@@ -128,9 +128,9 @@ impl Catalogue {
         static EMBEDDED: LazyLock<Arc<Catalogue>> = LazyLock::new(|| {
             let files = files::EMBEDDED.iter();
             // A test reads each of them and checks them against the protocols.
-            let read = files.filter_map(|(name, text)| files::file(name, text, |_| None).ok());
+            let parsed = files.filter_map(|(name, text)| files::file(name, text, |_| None).ok());
             let mut catalogue = Catalogue::default();
-            read.for_each(|models| catalogue.overlay(models));
+            parsed.for_each(|models| catalogue.overlay(models));
             Arc::new(catalogue)
         });
         EMBEDDED.clone()
@@ -139,19 +139,19 @@ impl Catalogue {
     /// The same with the files of a folder added, which are checked against the protocols by
     /// [`fault_of_entry`](crate::adapters::fault_of_entry).
     pub fn with_folder(&self, folder: &Path, fault: EntryCheck) -> Result<Self, CatalogueError> {
-        let mut all = self.clone();
+        let mut catalogue = self.clone();
         for models in files::folder(folder, fault)? {
-            all.overlay(models);
+            catalogue.overlay(models);
         }
-        Ok(all)
+        Ok(catalogue)
     }
 
     fn overlay(&mut self, models: Vec<KnownModel>) {
         for model in models {
-            let shelf = self.models.entry(model.provider.clone()).or_default();
-            match shelf.iter_mut().find(|known| known.id == model.id) {
-                Some(known) => *known = model,
-                None => shelf.push(model),
+            let models = self.models.entry(model.provider.clone()).or_default();
+            match models.iter_mut().find(|existing| existing.id == model.id) {
+                Some(existing) => *existing = model,
+                None => models.push(model),
             }
         }
     }
@@ -163,27 +163,27 @@ impl Catalogue {
 
     /// The model for a route with this protocol.
     pub fn find(&self, protocol: &str, model: &str) -> Option<&KnownModel> {
-        let shelf = self.protocol_models(protocol);
-        let names = shelf
+        let models = self.protocol_models(protocol);
+        let names = models
             .iter()
             .flat_map(|known| known.names().map(move |name| (name, known)));
-        let fitting = names.filter(|(name, _)| frame_size::fits(name, model));
+        let matching = names.filter(|(name, _)| frame_size::fits(name, model));
         // The most specific name.
-        let best = fitting.max_by_key(|(name, _)| (!name.contains('*'), name.len()));
+        let best = matching.max_by_key(|(name, _)| (!name.contains('*'), name.len()));
         best.map(|(_, known)| known)
     }
 
     /// The model for an operator's `fal/veo-3.1`, by its short name or id.
     pub fn by_name(&self, provider: &str, name: &str) -> Option<&KnownModel> {
-        let mut shelf = self.protocol_models(provider).iter();
-        shelf.find(|known| known.name == name || known.id == name)
+        let mut models = self.protocol_models(provider).iter();
+        models.find(|known| known.name == name || known.id == name)
     }
 
-    /// A model's limits; `own` are those of the protocol's own table.
-    pub fn limits(&self, protocol: &str, model: &str, own: ModelLimits) -> ModelLimits {
-        match (own, self.find(protocol, model)) {
-            (ModelLimits::Video(own), Some(known)) => ModelLimits::Video(known.limits(own)),
-            (own, _) => own,
+    /// A model's limits, based on those of the protocol's own table.
+    pub fn limits(&self, protocol: &str, model: &str, protocol_limits: ModelLimits) -> ModelLimits {
+        match (protocol_limits, self.find(protocol, model)) {
+            (ModelLimits::Video(video), Some(known)) => ModelLimits::Video(known.limits(video)),
+            (protocol_limits, _) => protocol_limits,
         }
     }
 
@@ -192,12 +192,12 @@ impl Catalogue {
         if self.find(protocol, model).is_some() {
             return None;
         }
-        let near = self.protocol_models(protocol).iter().filter(|known| {
+        let similar = self.protocol_models(protocol).iter().filter(|known| {
             let digits =
                 |text: &str| -> String { text.chars().filter(char::is_ascii_digit).collect() };
             digits(&known.id) == digits(model) && is_typo(&known.id, model)
         });
-        near.map(|known| known.id.as_str()).next()
+        similar.map(|known| known.id.as_str()).next()
     }
 
     fn protocol_models(&self, protocol: &str) -> &[KnownModel] {
@@ -267,15 +267,15 @@ impl KnownModel {
         match (self.pictures, self.references) {
             // It takes no frames, so its references are its pictures and not an alternative to
             // them.
-            (Some(0), Some(most @ 1..)) => {
+            (Some(0), Some(references @ 1..)) => {
                 *pictures = SourcePictureLimits {
-                    max: most,
+                    max: references,
                     purpose: PicturePurpose::References,
                     references: 0,
                     ..*pictures
                 };
             }
-            (_, most) => pictures.references = most.unwrap_or(pictures.references),
+            (_, references) => pictures.references = references.unwrap_or(pictures.references),
         }
         limits.negative_prompt = self.negative_prompt.unwrap_or(limits.negative_prompt);
         limits.seed = self.seed.unwrap_or(limits.seed);

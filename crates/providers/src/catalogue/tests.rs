@@ -24,14 +24,14 @@ fn every_file_is_read() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/models");
     let files = files::folder(Path::new(folder), fault_of_entry).unwrap();
     assert_eq!(files.len(), files::EMBEDDED.len(), "a file is not embedded");
-    let again = Catalogue::embedded()
+    let reloaded = Catalogue::embedded()
         .with_folder(Path::new(folder), fault_of_entry)
         .unwrap();
-    assert_eq!(again, *Catalogue::embedded());
+    assert_eq!(reloaded, *Catalogue::embedded());
 }
 
 #[test]
-fn what_is_in_the_files_can_be_asked_for() {
+fn every_model_in_the_files_can_be_ordered() {
     for model in Catalogue::embedded().models() {
         let adapter = adapter(model);
         let id = model.id.trim_end_matches('*');
@@ -43,33 +43,33 @@ fn what_is_in_the_files_can_be_asked_for() {
         for size in model.sizes.iter().flatten() {
             assert!(
                 adapter.can_express_size(id, *size),
-                "{id} cannot be asked for {size:?}"
+                "{id}: no request can express {size:?}"
             );
         }
-        let of_video = model
+        let prices = model
             .prices
             .iter()
             .filter(|_| model.kind == MediaKind::Video);
-        for price in of_video {
+        for price in prices {
             assert!(["second", "video"].contains(&price.unit.as_str()), "{id}");
         }
     }
 }
 
-type Wish<'a> = &'a dyn Fn(&mut VideoSpec);
+type Setting<'a> = &'a dyn Fn(&mut VideoSpec);
 
 /// Everything that an entry offers must reach the provider: a request with the setting must differ
 /// from one without it.
 #[test]
-fn what_the_files_promise_is_said() {
+fn every_offered_setting_changes_the_request() {
     let picture = |role| SourcePicture {
         role,
         file: crate::adapters::tests::picture(),
     };
     for model in Catalogue::embedded().models() {
         let (id, adapter) = (model.id.replace('*', "x"), adapter(model));
-        let own = adapter.limits(model.kind, &id).unwrap();
-        let ModelLimits::Video(limits) = Catalogue::embedded().limits(&model.provider, &id, own)
+        let protocol_limits = adapter.limits(model.kind, &id).unwrap();
+        let ModelLimits::Video(limits) = Catalogue::embedded().limits(&model.provider, &id, protocol_limits)
         else {
             continue;
         };
@@ -79,12 +79,12 @@ fn what_the_files_promise_is_said() {
         let mut order = crate::adapters::tests::video(&id);
         // A picture may decide the shape, but not the resolution.
         let first = limits.sizes[0];
-        let short = |(width, height): (u32, u32)| width.min(height);
+        let shorter_side = |(width, height): (u32, u32)| width.min(height);
         let is_finer = |(width, height): &(u32, u32)| {
-            short((*width, *height)) != short(first) && width * height > first.0 * first.1 * 3 / 2
+            shorter_side((*width, *height)) != shorter_side(first) && width * height > first.0 * first.1 * 3 / 2
         };
         let finer = limits.sizes.iter().copied().find(is_finer);
-        let needed = |video: &mut VideoSpec| {
+        let set_required = |video: &mut VideoSpec| {
             let role = match limits.pictures.purpose {
                 PicturePurpose::Frames => PictureRole::FirstFrame,
                 PicturePurpose::References => PictureRole::Reference,
@@ -99,26 +99,26 @@ fn what_the_files_promise_is_said() {
                 video.pictures.push(picture(PictureRole::LastFrame));
             }
         };
-        let mut said = |wish: Wish<'_>| {
+        let mut request_with = |apply: Setting<'_>| {
             let WorkSpec::Video(video) = &mut order.work else {
                 panic!("{id}");
             };
             (video.seed, video.negative_prompt, video.audio) = (None, None, None);
-            needed(video);
-            wish(video);
+            set_required(video);
+            apply(video);
             let call = adapter
                 .start(&order)
                 .unwrap_or_else(|error| panic!("{id}: {error}"));
-            format!("{:?} {:?}", call.to, call.body)
+            format!("{:?} {:?}", call.target, call.body)
         };
-        let plain = said(&|_| {});
-        let wishes: [(bool, Wish<'_>); 6] = [
+        let request_without = request_with(&|_| {});
+        let settings: [(bool, Setting<'_>); 6] = [
             (limits.seed, &|video| video.seed = Some(424_242)),
             (limits.negative_prompt, &|video| {
                 video.negative_prompt = Some("no fog".into());
             }),
             (limits.audio.is_some(), &|video| {
-                video.audio = limits.audio.map(|usual| !usual);
+                video.audio = limits.audio.map(|default| !default);
             }),
             (
                 limits.pictures.takes_last_frame() && !id.contains("kf2v"),
@@ -135,15 +135,15 @@ fn what_the_files_promise_is_said() {
                 video.size = finer.unwrap_or(video.size);
             }),
         ];
-        for (number, (is_offered, wish)) in wishes.into_iter().enumerate() {
+        for (number, (is_offered, apply)) in settings.into_iter().enumerate() {
             if is_offered {
-                assert_ne!(said(wish), plain, "{}: {id}, wish {number}", model.provider);
+                assert_ne!(request_with(apply), request_without, "{}: {id}, setting {number}", model.provider);
             }
         }
     }
 }
 
-fn of(toml: &str) -> Catalogue {
+fn catalogue_with(toml: &str) -> Catalogue {
     let head = "source = \"a page\"\ndate = 2026-11-22\nkey = \"FAL_KEY\"\n";
     let mut catalogue = Catalogue::default();
     catalogue.overlay(files::file("fal", &format!("{head}{toml}"), fault_of_entry).unwrap());
@@ -152,7 +152,7 @@ fn of(toml: &str) -> Catalogue {
 
 #[test]
 fn a_newer_entry_takes_the_place_of_the_one_of_its_id() {
-    let mut catalogue = of("[[model]]\nid = \"a/b\"\nkind = \"video\"\nseconds = [5]\n\
+    let mut catalogue = catalogue_with("[[model]]\nid = \"a/b\"\nkind = \"video\"\nseconds = [5]\n\
                             [[model]]\nid = \"a/*\"\nname = \"any\"\nkind = \"video\"\n");
     let newer = "source = \"x\"\ndate = 2027-01-01\nkey = \"K\"\n[[model]]\nid = \"a/b\"\n\
                  kind = \"video\"\nseconds = { min = 3, max = 30 }\nsizes = [\"640x360\"]\n";
@@ -164,13 +164,13 @@ fn a_newer_entry_takes_the_place_of_the_one_of_its_id() {
     );
     assert_eq!(catalogue.find("fal", "a/c").unwrap().name, "any");
     assert_eq!(catalogue.models().count(), 2);
-    let own = crate::protocol("fal").unwrap();
+    let fal = crate::protocol("fal").unwrap();
     let settings = ProviderSettings::new("x", Map::new());
-    let own = (own.build)(&settings)
+    let fal = (fal.build)(&settings)
         .unwrap()
         .limits(MediaKind::Video, "a/b")
         .unwrap();
-    let ModelLimits::Video(limits) = catalogue.limits("fal", "a/b", own) else {
+    let ModelLimits::Video(limits) = catalogue.limits("fal", "a/b", fal) else {
         panic!("no video");
     };
     assert_eq!(limits.sizes, [(640, 360)]);
@@ -192,15 +192,15 @@ fn a_newer_entry_takes_the_place_of_the_one_of_its_id() {
 
 #[test]
 fn other_names_find_the_entry_that_leaves_least_open() {
-    let catalogue = of(
+    let catalogue = catalogue_with(
         "[[model]]\nid = \"a-1-240101\"\naliases = [\"*a-1-*\"]\nkind = \"video\"\n\
                         [[model]]\nid = \"a-1-fast\"\naliases = [\"*a-1-fast-*\"]\nkind = \"video\"\n",
     );
-    let found = |model: &str| Some(catalogue.find("fal", model)?.id.as_str());
-    assert_eq!(found("dreamina-a-1-260101"), Some("a-1-240101"));
-    assert_eq!(found("dreamina-a-1-fast-260101"), Some("a-1-fast"));
-    assert_eq!(found("a-1-240101"), Some("a-1-240101"));
-    assert_eq!(found("a-2-260101"), None);
+    let found_id = |model: &str| Some(catalogue.find("fal", model)?.id.as_str());
+    assert_eq!(found_id("dreamina-a-1-260101"), Some("a-1-240101"));
+    assert_eq!(found_id("dreamina-a-1-fast-260101"), Some("a-1-fast"));
+    assert_eq!(found_id("a-1-240101"), Some("a-1-240101"));
+    assert_eq!(found_id("a-2-260101"), None);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_newer_file_says_how_a_new_model_is_asked() {
     let mut catalogue = (*Catalogue::embedded()).clone();
     catalogue.overlay(files::file("runway", newer, fault_of_entry).unwrap());
     let mut settings = ProviderSettings::new("x", Map::new());
-    let started = |settings: &ProviderSettings| {
+    let start = |settings: &ProviderSettings| {
         let runway = (crate::protocol("runway").unwrap().build)(settings).unwrap();
         let mut order = crate::adapters::tests::video("gen9");
         if let WorkSpec::Video(video) = &mut order.work {
@@ -220,9 +220,9 @@ fn a_newer_file_says_how_a_new_model_is_asked() {
         let call = runway.start(&order).unwrap();
         (runway, format!("{:?}", call.body))
     };
-    assert!(started(&settings).1.contains("2560:1440"));
+    assert!(start(&settings).1.contains("2560:1440"));
     settings.catalogue = Arc::new(catalogue);
-    let (runway, body) = started(&settings);
+    let (runway, body) = start(&settings);
     assert!(body.contains("\"2K\"") && body.contains("16:9"), "{body}");
     assert!(!runway.can_express_size("gen9", (1280, 720)));
     let error = runway.start(&crate::adapters::tests::video("gen9"));
@@ -232,13 +232,13 @@ fn a_newer_file_says_how_a_new_model_is_asked() {
 
 #[test]
 fn a_slip_is_told_from_another_version() {
-    let catalogue = of("[[model]]\nid = \"fal-ai/veo3.1/fast\"\nkind = \"video\"\n");
-    let meant = |model: &str| catalogue.suggestion("fal", model);
-    assert_eq!(meant("fal-ai/veo3.1/fsat"), Some("fal-ai/veo3.1/fast"));
-    assert_eq!(meant("fal-ia/veo3.1/fast"), Some("fal-ai/veo3.1/fast"));
-    assert_eq!(meant("fal-ai/veo3.2/fast"), None);
-    assert_eq!(meant("fal-ai/veo3.1/fast"), None);
-    assert_eq!(meant("fal-ai/veo3.1"), None);
+    let catalogue = catalogue_with("[[model]]\nid = \"fal-ai/veo3.1/fast\"\nkind = \"video\"\n");
+    let suggestion = |model: &str| catalogue.suggestion("fal", model);
+    assert_eq!(suggestion("fal-ai/veo3.1/fsat"), Some("fal-ai/veo3.1/fast"));
+    assert_eq!(suggestion("fal-ia/veo3.1/fast"), Some("fal-ai/veo3.1/fast"));
+    assert_eq!(suggestion("fal-ai/veo3.2/fast"), None);
+    assert_eq!(suggestion("fal-ai/veo3.1/fast"), None);
+    assert_eq!(suggestion("fal-ai/veo3.1"), None);
     assert_eq!(
         catalogue.suggestion("replicate", "fal-ai/veo3.1/fsat"),
         None
@@ -316,7 +316,7 @@ fn table() -> String {
         let model = model.with_protocol_limits(limits_of(model));
         let prices = model.prices.iter().map(|price| {
             let holds_for = price.holds_for.as_ref();
-            let holds_for = holds_for.map_or(String::new(), |what| format!(" ({what})"));
+            let holds_for = holds_for.map_or(String::new(), |condition| format!(" ({condition})"));
             format!("{} a {}{holds_for}", price.usd, price.unit)
         });
         let price = match &model.retired {

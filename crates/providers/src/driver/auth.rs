@@ -16,7 +16,7 @@ use crate::port::{AuthHeader, Authorization, Call, CallSigner, OutgoingCall};
 use crate::secret::Secret;
 
 /// A credential is not used in its last minute.
-const MARGIN: Duration = Duration::from_mins(1);
+const EXPIRY_MARGIN: Duration = Duration::from_mins(1);
 
 /// Tokens, by the secret that they were exchanged for.
 #[derive(Default)]
@@ -32,14 +32,14 @@ struct TokenSlot {
 #[derive(Clone)]
 struct CachedToken {
     headers: Vec<AuthHeader>,
-    until: Instant,
+    valid_until: Instant,
 }
 
 impl TokenSlot {
     fn token(&self) -> Option<Vec<AuthHeader>> {
         let token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
-        let usable = token.as_ref().filter(|token| Instant::now() < token.until);
-        usable.map(|token| token.headers.clone())
+        let valid = token.as_ref().filter(|token| Instant::now() < token.valid_until);
+        valid.map(|token| token.headers.clone())
     }
 
     fn set(&self, token: Option<CachedToken>) -> Option<CachedToken> {
@@ -78,7 +78,7 @@ impl CallCredential {
     ) -> Result<Vec<AuthHeader>, ProviderError> {
         match self {
             Self::Headers(headers) => Ok(headers.clone()),
-            Self::Sign(sign) => sign.sign(&call),
+            Self::Sign(signer) => signer.sign(&call),
         }
     }
 }
@@ -97,14 +97,14 @@ impl Provider {
     pub(super) async fn credential(
         &self,
         secret: &Secret,
-        wanted: bool,
+        is_sent: bool,
     ) -> Result<CallCredential, ProviderError> {
-        if !wanted {
+        if !is_sent {
             return Ok(CallCredential::Headers(Vec::new()));
         }
         match self.adapter().authorize(secret, now())? {
             Authorization::Headers(headers) => Ok(CallCredential::Headers(headers)),
-            Authorization::Sign(sign) => Ok(CallCredential::Sign(sign)),
+            Authorization::Sign(signer) => Ok(CallCredential::Sign(signer)),
             Authorization::Exchange(call) => {
                 let headers = self.exchange(secret, *call).await?;
                 Ok(CallCredential::Headers(headers))
@@ -125,20 +125,20 @@ impl Provider {
             }
             // Many calls find the token expired at the same time. One exchanges, and the others
             // find its token when they get the lock.
-            let _alone = slot.exchange.lock().await;
+            let _exchange_lock = slot.exchange.lock().await;
             if let Some(headers) = slot.token() {
                 return Ok(headers);
             }
             // With a credential this call would need an exchange itself, without end.
             let call = call.without_credential();
             let (headers, lifetime) = self
-                .call_with_retries(secret, &call, FREE_CALL_RETRIES, |asked, answer| {
-                    self.adapter().read_exchange(asked, answer)
+                .call_with_retries(secret, &call, FREE_CALL_RETRIES, |context, answer| {
+                    self.adapter().read_exchange(context, answer)
                 })
                 .await?;
             slot.set(Some(CachedToken {
                 headers: headers.clone(),
-                until: Instant::now() + lifetime.saturating_sub(MARGIN),
+                valid_until: Instant::now() + lifetime.saturating_sub(EXPIRY_MARGIN),
             }));
             Ok(headers)
         })

@@ -22,7 +22,7 @@ use crate::secret::Secret;
 use crate::trace::{self, TraceSpan};
 
 /// How long a batch waits for further polls.
-const WINDOW: Duration = Duration::from_millis(200);
+const JOIN_WINDOW: Duration = Duration::from_millis(200);
 
 type BatchResults = Option<Arc<Vec<Result<AdapterStep, ProviderError>>>>;
 
@@ -44,7 +44,7 @@ type BatchJobs = Arc<Mutex<Vec<(JobHandle, SpanContext)>>>;
 
 struct OpenBatch {
     /// Empty as soon as the call is sent.
-    places: BatchJobs,
+    jobs: BatchJobs,
     /// Dropped when no caller waits for it any more.
     call: WeakShared<BatchFuture>,
 }
@@ -64,9 +64,9 @@ impl Provider {
         due: Instant,
     ) -> Option<Result<AdapterStep, ProviderError>> {
         let queue = self.batches().queue(secret);
-        let (place, call) = self.join(&queue, secret, handle, due);
-        let told = call.await?;
-        Some(told.get(place).cloned().unwrap_or_else(|| {
+        let (index, call) = self.join(&queue, secret, handle, due);
+        let results = call.await?;
+        Some(results.get(index).cloned().unwrap_or_else(|| {
             Err(ProviderError::unreadable(
                 "the provider's response does not mention this job",
             ))
@@ -81,28 +81,28 @@ impl Provider {
         handle: &JobHandle,
         due: Instant,
     ) -> (usize, Shared<BatchFuture>) {
-        let most = self.adapter().pace().batch;
+        let max_jobs = self.adapter().pace().batch;
         let mut open = lock(&queue.open);
         if let Some((batch, call)) = open
             .as_ref()
             // `None` once all of its polls were dropped: its future would not be driven.
             .and_then(|batch| Some((batch, batch.call.upgrade()?)))
         {
-            let mut places = lock(&batch.places);
-            if !places.is_empty() && places.len() < most {
-                places.push((handle.clone(), trace::current()));
-                return (places.len() - 1, call);
+            let mut jobs = lock(&batch.jobs);
+            if !jobs.is_empty() && jobs.len() < max_jobs {
+                jobs.push((handle.clone(), trace::current()));
+                return (jobs.len() - 1, call);
             }
         }
         // The batch's span is a child of this poll's, and needs no link to it.
         let first = (handle.clone(), SpanContext::empty_context());
-        let places: BatchJobs = Arc::new(Mutex::new(vec![first]));
+        let jobs: BatchJobs = Arc::new(Mutex::new(vec![first]));
         let (provider, secret) = (self.clone(), secret.clone());
-        let (theirs, own_queue) = (places.clone(), queue.clone());
-        let call = async move { provider.send_batch(&own_queue, &secret, &theirs, due).await };
+        let (batch_jobs, own_queue) = (jobs.clone(), queue.clone());
+        let call = async move { provider.send_batch(&own_queue, &secret, &batch_jobs, due).await };
         // Whichever poll drives it, its span belongs to the poll that opened it.
         let call = call.with_current_context().boxed().shared();
-        *open = call.downgrade().map(|call| OpenBatch { places, call });
+        *open = call.downgrade().map(|call| OpenBatch { jobs, call });
         (0, call)
     }
 
@@ -111,10 +111,10 @@ impl Provider {
         &self,
         queue: &BatchQueue,
         secret: &Secret,
-        places: &Mutex<Vec<(JobHandle, SpanContext)>>,
+        jobs: &Mutex<Vec<(JobHandle, SpanContext)>>,
         due: Instant,
     ) -> BatchResults {
-        tokio::time::sleep(WINDOW).await;
+        tokio::time::sleep(JOIN_WINDOW).await;
         let gap = self.adapter().pace().gap;
         // A loop, because a batch that was opened when this one was full may take the reserved
         // time.
@@ -122,13 +122,13 @@ impl Provider {
             tokio::time::sleep_until(at).await;
         }
         // Taken only now, so that polls that came during the waits are in it.
-        let places = std::mem::take(&mut *lock(places));
-        let (handles, others): (Vec<JobHandle>, Vec<SpanContext>) = places.into_iter().unzip();
+        let jobs = std::mem::take(&mut *lock(jobs));
+        let (handles, others): (Vec<JobHandle>, Vec<SpanContext>) = jobs.into_iter().unzip();
         let handles: Vec<&JobHandle> = handles.iter().collect();
         let adapter = self.adapter();
         let call = adapter.poll_many(&handles)?;
         // A second try would be sent before the gap is over.
-        let tries = RetryPolicy {
+        let policy = RetryPolicy {
             max_tries: if gap.is_zero() {
                 POLL_RETRIES.max_tries
             } else {
@@ -136,29 +136,32 @@ impl Provider {
             },
             ..POLL_RETRIES.due(due)
         };
-        let told = self.call_with_retries(secret, &call, tries, |asked, answer| {
-            let told = adapter.read_poll_many(&handles, asked, answer).into_iter();
-            let told = told.map(|one| one.map_err(|error| with_default_basis(answer, error)));
-            split_common_error(told.collect())
+        let polls = self.call_with_retries(secret, &call, policy, |context, answer| {
+            let results = adapter
+                .read_poll_many(&handles, context, answer)
+                .into_iter();
+            let results =
+                results.map(|result| result.map_err(|error| with_default_basis(answer, error)));
+            split_common_error(results.collect())
         });
-        let together = TraceSpan::begin_for("polls", others);
-        let told = together.around(told).await;
-        let told = told.unwrap_or_else(|error| vec![Err(error); handles.len()]);
-        Some(Arc::new(told))
+        let span = TraceSpan::begin_for("polls", others);
+        let results = span.around(polls).await;
+        let results = results.unwrap_or_else(|error| vec![Err(error); handles.len()]);
+        Some(Arc::new(results))
     }
 }
 
-/// The error of the call itself, which every job got and which a retry may fix.
+/// Returns the error of the call itself, if every job got it and a retry may fix it.
 fn split_common_error(
-    told: Vec<Result<AdapterStep, ProviderError>>,
+    results: Vec<Result<AdapterStep, ProviderError>>,
 ) -> Result<Vec<Result<AdapterStep, ProviderError>>, ProviderError> {
-    let of_the_call = |told: &Result<AdapterStep, ProviderError>| {
-        let class = told.as_ref().err().map(|error| error.class);
+    let concerns_call = |result: &Result<AdapterStep, ProviderError>| {
+        let class = result.as_ref().err().map(|error| error.class);
         class.is_some_and(|class| class.is_transient() || class == ErrorClass::Credentials)
     };
-    match told.first() {
-        Some(Err(error)) if told.iter().all(of_the_call) => Err(error.clone()),
-        _ => Ok(told),
+    match results.first() {
+        Some(Err(error)) if results.iter().all(concerns_call) => Err(error.clone()),
+        _ => Ok(results),
     }
 }
 

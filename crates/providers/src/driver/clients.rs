@@ -23,15 +23,15 @@ pub(super) struct ProviderClients {
 }
 
 impl ProviderClients {
-    /// Builds clients for these rules; an error if that is impossible.
+    /// Builds the clients for these rules.
     pub(super) fn new(rules: &ProviderRules) -> Result<Self, String> {
-        let usual = |protocols: &[&[u8]]| client(protocols, rules.connect_timeout);
-        let once = || {
-            let client = usual(&[b"http/1.1"])?.http1_only();
+        let builder = |protocols: &[&[u8]]| client(protocols, rules.connect_timeout);
+        let single_use = || {
+            let client = builder(&[b"http/1.1"])?.http1_only();
             let client = client.retry(reqwest::retry::never());
             Ok::<_, String>(client.pool_max_idle_per_host(0))
         };
-        let calls = usual(&[b"h2", b"http/1.1"])?
+        let calls = builder(&[b"h2", b"http/1.1"])?
             // A reused connection may be broken. A ping detects that before a poll waits for its
             // whole timeout.
             .http2_keep_alive_interval(Duration::from_secs(20))
@@ -41,11 +41,13 @@ impl ProviderClients {
         // Only for hosts named in answers. The operator named the trusted ones, and they may be in
         // private networks.
         let resolver = CheckedResolver::new(Arc::new(rules.outbound()), true);
-        let made = |client: reqwest::ClientBuilder| client.build().map_err(|why| why.to_string());
+        let build = |builder: reqwest::ClientBuilder| {
+            builder.build().map_err(|error| error.to_string())
+        };
         Ok(Self {
-            calls: made(calls)?,
-            submissions: made(once()?)?,
-            untrusted: made(once()?.dns_resolver(resolver))?,
+            calls: build(calls)?,
+            submissions: build(single_use()?)?,
+            untrusted: build(single_use()?.dns_resolver(resolver))?,
         })
     }
 }

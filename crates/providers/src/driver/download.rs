@@ -22,7 +22,7 @@ const MAX_FRUITLESS_TRIES: u32 = 3;
 /// Most tries in total.
 const MAX_TRIES: u32 = 20;
 /// Timeout for the beginning of the answer.
-const FIRST_BYTE: Duration = Duration::from_mins(1);
+const FIRST_BYTE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Timeout of one download.
 const TOTAL_TIMEOUT: Duration = Duration::from_hours(1);
 /// The longest wait for a server that asks for one.
@@ -71,7 +71,7 @@ impl Driver {
         source: &OutputSource,
         file: &mut File,
     ) -> Result<DownloadedFile, DownloadError> {
-        let nothing = || ProviderError::new(ErrorClass::Failed, "there is no result to fetch");
+        let no_result = || ProviderError::new(ErrorClass::Failed, "there is no result to fetch");
         let call = match source {
             OutputSource::Address(url) => Call::get("download", "")
                 .with_target(CallTarget::Address(url.clone()))
@@ -83,14 +83,14 @@ impl Driver {
                 sink.write(bytes).await?;
                 return sink.finish().await;
             }
-            OutputSource::Nothing => return Err(DownloadError::Failed(nothing())),
+            OutputSource::Nothing => return Err(DownloadError::Failed(no_result())),
         };
         let _permit = self.downloads.acquire().await;
         let mut sink = DownloadSink::new(file, provider.rules().max_result_bytes);
-        let whole = fetch(provider, secret, &call, &mut sink);
-        let whole = tokio::time::timeout(TOTAL_TIMEOUT, whole).await;
-        let slow = || broken_download("the result did not arrive within an hour");
-        whole.unwrap_or_else(|_| Err(slow())).map_err(|error| {
+        let result = fetch(provider, secret, &call, &mut sink);
+        let result = tokio::time::timeout(TOTAL_TIMEOUT, result).await;
+        let timed_out = || broken_download("the result did not arrive within an hour");
+        result.unwrap_or_else(|_| Err(timed_out())).map_err(|error| {
             if let DownloadError::Failed(error) = error {
                 return DownloadError::Failed(redact::error(error, secret));
             }
@@ -112,33 +112,33 @@ async fn fetch(
     call: &Call,
     sink: &mut DownloadSink<'_>,
 ) -> Result<(), DownloadError> {
-    let mut in_vain = 0;
+    let mut fruitless_tries = 0;
     for _ in 0..MAX_TRIES {
-        let had = sink.size();
-        let called = provider.begin("download");
-        let tried = called
+        let size_before = sink.size();
+        let ongoing = provider.begin("download");
+        let result = ongoing
             .span
             .around(attempt(provider, secret, call, sink))
             .await;
-        let failed = match &tried {
+        let error_to_record = match &result {
             Err(DownloadError::Failed(error)) => Some(error.clone()),
             Err(DownloadError::Expired) => Some(ProviderError::new(ErrorClass::Lost, "")),
-            Err(DownloadError::Refused(why)) => Some(blocked(why.as_str())),
+            Err(DownloadError::Refused(reason)) => Some(blocked(reason.as_str())),
             Ok(()) | Err(_) => None,
         };
-        provider.finish_call(&called, failed.as_ref());
-        let Err(DownloadError::Failed(error)) = tried else {
-            return tried;
+        provider.finish_call(&ongoing, error_to_record.as_ref());
+        let Err(DownloadError::Failed(error)) = result else {
+            return result;
         };
-        // A large file over a bad connection arrives in many pieces. Only tries without new data
+        // Over a bad connection, a large file arrives in many parts. Only tries without new data
         // count.
-        in_vain = if sink.has_resumed_past(had) {
+        fruitless_tries = if sink.has_resumed_past(size_before) {
             0
         } else {
-            in_vain + 1
+            fruitless_tries + 1
         };
-        let wait = backoff(in_vain).max(error.retry_after.unwrap_or_default());
-        if !may_come_back(&error) || in_vain >= MAX_FRUITLESS_TRIES || wait > LONGEST_WAIT {
+        let wait = backoff(fruitless_tries).max(error.retry_after.unwrap_or_default());
+        if !may_come_back(&error) || fruitless_tries >= MAX_FRUITLESS_TRIES || wait > LONGEST_WAIT {
             return Err(DownloadError::Failed(error));
         }
         tokio::time::sleep(wait).await;
@@ -204,7 +204,7 @@ async fn open(
     call: &Call,
     resumption: HeaderMap,
 ) -> Result<reqwest::Response, DownloadError> {
-    let mut to = provider.destination(call).map_err(|error| {
+    let mut destination = provider.destination(call).map_err(|error| {
         // The URL itself is refused permanently. A host name or a redirect may point elsewhere the
         // next time, so those refusals are `Failed`, and the job is polled for a new URL.
         if is_blocked(&error) {
@@ -214,33 +214,34 @@ async fn open(
     })?;
     let mut call = call.clone();
     for _ in 0..=REDIRECTS {
-        let wanted = call.with_credential && to.trusted;
-        let here = to.url.clone();
+        let sends_credential = call.with_credential && destination.trusted;
+        let current_url = destination.url.clone();
         let credential = provider
-            .credential(secret, wanted)
+            .credential(secret, sends_credential)
             .await
             .map_err(DownloadError::Failed)?;
         let request = provider
-            .prepare(&call, to, &credential)
+            .prepare(&call, destination, &credential)
             .map_err(DownloadError::Failed)?
             .into_request()
             .headers(resumption.clone())
             // Lengths and ranges count bytes as they are stored, so nothing may compress them.
             .header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let answer = tokio::time::timeout(FIRST_BYTE, request.send()).await;
+        let answer = tokio::time::timeout(FIRST_BYTE_TIMEOUT, request.send()).await;
         let answer =
             answer.map_err(|_| broken_download("the server did not respond within a minute"))?;
         let answer = answer.map_err(|error| connection_error(&error))?;
-        let nowhere = "the server redirects to an invalid URL";
-        let Some(next) = next_hop(&here, &answer).map_err(|_| broken_download(nowhere))? else {
+        let bad_redirect = "the server redirects to an invalid URL";
+        let next_url = next_hop(&current_url, &answer).map_err(|_| broken_download(bad_redirect))?;
+        let Some(next_url) = next_url else {
             return Ok(answer);
         };
         // Any other call would be repeated with its body at a URL that it was not meant for.
         if call.method != Method::GET {
-            return Err(broken_download(nowhere));
+            return Err(broken_download(bad_redirect));
         }
-        to = provider.check(next).map_err(DownloadError::Failed)?;
-        if !to.trusted {
+        destination = provider.check(next_url).map_err(DownloadError::Failed)?;
+        if !destination.trusted {
             call.headers.clear();
         }
     }
@@ -248,17 +249,17 @@ async fn open(
 }
 
 fn connection_error(error: &reqwest::Error) -> DownloadError {
-    if let Some(why) = AddressRefusal::cause_of(error) {
-        return DownloadError::Failed(blocked(why.to_string()));
+    if let Some(refusal) = AddressRefusal::cause_of(error) {
+        return DownloadError::Failed(blocked(refusal.to_string()));
     }
-    let what = if error.is_connect() {
+    let message = if error.is_connect() {
         "the server that holds the result cannot be reached"
     } else {
         "the connection was lost before the download was complete"
     };
-    broken_download(what)
+    broken_download(message)
 }
 
-pub(super) fn broken_download(what: &str) -> DownloadError {
-    DownloadError::Failed(ProviderError::new(ErrorClass::Unavailable, what))
+pub(super) fn broken_download(message: &str) -> DownloadError {
+    DownloadError::Failed(ProviderError::new(ErrorClass::Unavailable, message))
 }

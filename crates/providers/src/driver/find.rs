@@ -11,7 +11,7 @@ use crate::port::{CallEffect, FoundJob, MatchCertainty};
 use crate::secret::Secret;
 
 /// Most calls of one look-up: pages of a list.
-const PAGES: usize = 5;
+const MAX_PAGES: usize = 5;
 
 /// The result of a look-up.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -33,7 +33,7 @@ impl LookupResult {
     fn add_page(&mut self, page: Vec<FoundJob>) -> bool {
         for job in page {
             // The list may grow while it is read, which moves jobs to the next page.
-            if !self.jobs.iter().any(|known| known.handle == job.handle) {
+            if !self.jobs.iter().any(|existing| existing.handle == job.handle) {
                 self.jobs.push(job);
             }
         }
@@ -52,7 +52,7 @@ impl Driver {
     /// whose answer was lost. `None` if the provider does not support that. Nothing is submitted;
     /// calls are retried like polls, and at most five pages are read.
     ///
-    /// After an error nothing more is known than before: retry if its class is temporary
+    /// An error proves nothing about the job: retry if its class is temporary
     /// ([`crate::ErrorClass::is_transient`]).
     pub async fn find(
         &self,
@@ -61,8 +61,8 @@ impl Driver {
         order: &Order,
         since: SystemTime,
     ) -> Result<Option<LookupResult>, ProviderError> {
-        let found = find_jobs(provider, secret, order, since).await;
-        found.map_err(|error| redact::error(error, secret))
+        let lookup = find_jobs(provider, secret, order, since).await;
+        lookup.map_err(|error| redact::error(error, secret))
     }
 }
 
@@ -77,15 +77,16 @@ async fn find_jobs(
         return Ok(None);
     };
     let mut lookup = LookupResult::default();
-    for _ in 0..PAGES {
+    for _ in 0..MAX_PAGES {
         // Whatever the adapter returns, a look-up must not cost.
         if call.effect != CallEffect::Free {
             return Err(ProviderError::unreadable("a look-up must not submit a job"));
         }
-        let read = |asked: &_, answer: &_| adapter.read_lookup(order, since, asked, answer);
+        let read_page =
+            |context: &_, answer: &_| adapter.read_lookup(order, since, context, answer);
         // Few tries, as for a poll, because a look-up is repeated later anyway.
         let page = provider
-            .call_with_retries(secret, &call, POLL_RETRIES, read)
+            .call_with_retries(secret, &call, POLL_RETRIES, read_page)
             .await?;
         let is_settled = lookup.add_page(page.jobs);
         match page.next {

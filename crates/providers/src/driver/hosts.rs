@@ -12,40 +12,41 @@ pub(super) struct HostPattern {
 
 impl HostPattern {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not a host, *.host or host:port");
+        let error = || format!("{text:?} is not a host, *.host or host:port");
         let (name, subdomains) = match text.strip_prefix("*.") {
             Some(name) => (name, true),
             None => (text, false),
         };
         // Parsed twice. The parser drops a scheme's usual port, so an unknown scheme is used to see
         // whether a port was written. It normalises a name only for schemes that it knows.
-        let url = Url::parse(&format!("other://{name}")).map_err(|_| wrong())?;
-        let usual = Url::parse(&format!("https://{name}")).map_err(|_| wrong())?;
-        let bare = url.path().is_empty() && url.query().is_none() && url.username().is_empty();
-        let name = usual.host_str().filter(|_| bare && !name.contains('*'));
+        let url = Url::parse(&format!("other://{name}")).map_err(|_| error())?;
+        let https_url = Url::parse(&format!("https://{name}")).map_err(|_| error())?;
+        let is_bare_host =
+            url.path().is_empty() && url.query().is_none() && url.username().is_empty();
+        let name = https_url.host_str().filter(|_| is_bare_host && !name.contains('*'));
         Ok(Self {
-            name: name.ok_or_else(wrong)?.to_owned(),
+            name: name.ok_or_else(error)?.to_owned(),
             subdomains,
             port: url.port(),
         })
     }
 
     pub(super) fn matches(&self, url: &Url) -> bool {
-        let port = match self.port {
+        let port_matches = match self.port {
             Some(port) => url.port_or_known_default() == Some(port),
             // Another port is another service, which must not see the credential.
             None => url.port().is_none(),
         };
-        let usable = matches!(url.scheme(), "http" | "https")
+        let is_usable = matches!(url.scheme(), "http" | "https")
             && url.username().is_empty()
             && url.password().is_none();
-        let Some(host) = url.host_str().filter(|_| port && usable) else {
+        let Some(host) = url.host_str().filter(|_| port_matches && is_usable) else {
             return false;
         };
         if self.subdomains {
-            let before = host.strip_suffix(self.name.as_str());
+            let subdomain = host.strip_suffix(self.name.as_str());
             // The dot must match: `evilhost.com` ends with `host.com` too.
-            before.is_some_and(|before| before.ends_with('.') && before.len() > 1)
+            subdomain.is_some_and(|subdomain| subdomain.ends_with('.') && subdomain.len() > 1)
         } else {
             host == self.name
         }

@@ -52,7 +52,7 @@ use crate::port::JobHandle;
 use crate::secret::Secret;
 
 /// Downloads that run at once in this process.
-const DOWNLOADS: usize = 32;
+const MAX_DOWNLOADS: usize = 32;
 
 /// Sends calls. Cheap to clone; one for a process.
 #[derive(Debug, Clone)]
@@ -70,7 +70,7 @@ impl Driver {
     /// A driver with nothing in flight.
     pub fn new() -> Self {
         Self {
-            downloads: Arc::new(Semaphore::new(DOWNLOADS)),
+            downloads: Arc::new(Semaphore::new(MAX_DOWNLOADS)),
         }
     }
 
@@ -103,14 +103,14 @@ impl Driver {
     pub async fn reachable(&self, provider: &Provider) -> bool {
         let url = provider.base_url();
         let port = url.port_or_known_default().unwrap_or(443);
-        let connected = async {
+        let connect = async {
             match url.host()? {
                 url::Host::Domain(name) => tokio::net::TcpStream::connect((name, port)).await.ok(),
                 url::Host::Ipv4(ip) => tokio::net::TcpStream::connect((ip, port)).await.ok(),
                 url::Host::Ipv6(ip) => tokio::net::TcpStream::connect((ip, port)).await.ok(),
             }
         };
-        let found = tokio::time::timeout(Duration::from_secs(2), connected).await;
-        matches!(found, Ok(Some(_)))
+        let connected = tokio::time::timeout(Duration::from_secs(2), connect).await;
+        matches!(connected, Ok(Some(_)))
     }
 }

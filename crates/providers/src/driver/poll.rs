@@ -57,10 +57,10 @@ impl Driver {
         due: Instant,
         watch: &ProgressWatch,
     ) -> Result<PollOutcome, ProviderError> {
-        let clean = |error| redact::error(error, secret);
+        let redacted = |error| redact::error(error, secret);
         match poll_job(provider, secret, handle, due, watch)
             .await
-            .map_err(clean)?
+            .map_err(redacted)?
         {
             AdapterStep::Done { outputs } => Ok(PollOutcome::Done(outputs)),
             AdapterStep::Running {
@@ -69,11 +69,11 @@ impl Driver {
                 unknown_word,
             } => {
                 let unknown_word =
-                    unknown_word.map(|word| redact::short(&word, secret, MAX_WORD_CHARS));
+                    unknown_word.map(|raw_word| redact::short(&raw_word, secret, MAX_WORD_CHARS));
                 // An unknown word does not end a job, so the operator must be able to notice a
                 // final status that the adapter does not know.
-                if let Some(word) = &unknown_word {
-                    tracing::debug!(provider = provider.name(), word, "unknown status word");
+                if let Some(raw_word) = &unknown_word {
+                    tracing::debug!(provider = provider.name(), raw_word, "unknown status word");
                     metrics::counter!("mediagate_upstream_unknown_words_total", "provider" => provider.name().to_owned())
                         .increment(1);
                 }
@@ -99,23 +99,23 @@ async fn poll_job(
     watch: &ProgressWatch,
 ) -> Result<AdapterStep, ProviderError> {
     let adapter = provider.adapter();
-    let batched = if adapter.pace().batch > 1 {
+    let batched_result = if adapter.pace().batch > 1 {
         provider.poll_with_others(secret, handle, due).await
     } else {
         None
     };
-    let first = match batched {
+    let first_call = match batched_result {
         // Further calls for one job, such as fetching its result, are not shared.
         Some(Ok(AdapterStep::Next(next))) => *next,
-        Some(told) => return told,
+        Some(result) => return result,
         None => adapter.poll(handle)?,
     };
     provider
-        .follow(secret, first, POLL_RETRIES.due(due), |asked, answer| {
-            let read = adapter.read_poll(handle, asked, answer);
-            let read = read.map_err(|error| with_default_basis(answer, error));
-            watch.record_cost(adapter, answer, &read);
-            read
+        .follow(secret, first_call, POLL_RETRIES.due(due), |context, answer| {
+            let step = adapter.read_poll(handle, context, answer);
+            let step = step.map_err(|error| with_default_basis(answer, error));
+            watch.record_cost(adapter, answer, &step);
+            step
         })
         .await
 }

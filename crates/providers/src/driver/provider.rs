@@ -21,7 +21,7 @@ use crate::port::model_names::is_plain_path;
 use crate::port::{Adapter, Call, CallTarget};
 use crate::settings::{ProviderSettings, SettingsError};
 
-/// Longest address of a result's URL that is passed on, in characters.
+/// Longest URL of a result that is passed on, in characters.
 const LONGEST_LINK: usize = 2_000;
 /// Longest URL of a call, in bytes, as accepted by servers.
 const LONGEST_ADDRESS: usize = 8_000;
@@ -43,7 +43,7 @@ pub struct ProviderRules {
     pub short_timeout: Duration,
     /// Timeout of a call that is answered when the work is done.
     pub work_timeout: Duration,
-    /// Timeout between two pieces of an answer.
+    /// Timeout between two chunks of an answer.
     pub idle_timeout: Duration,
     /// Submissions in flight at once.
     pub submissions_at_once: usize,
@@ -204,7 +204,7 @@ impl Provider {
 
     /// The URL of a call, with its query.
     pub(super) fn destination(&self, call: &Call) -> Result<CallDestination, ProviderError> {
-        let mut url = self.address(&call.to)?;
+        let mut url = self.address(&call.target)?;
         if !call.query.is_empty() {
             url.query_pairs_mut().extend_pairs(&call.query);
         }
@@ -213,19 +213,23 @@ impl Provider {
 
     /// Checks that a URL is trusted, or at least may be public.
     pub(super) fn check(&self, url: Url) -> Result<CallDestination, ProviderError> {
-        let own = url.origin() == self.0.base_url.origin();
+        let is_own = url.origin() == self.0.base_url.origin();
         // A listed host over plain http gets no credential if the provider itself is reached over
         // https.
-        let as_secret = url.scheme() == "https" || self.0.base_url.scheme() == "http";
-        let listed = as_secret && self.0.trusted.iter().any(|pattern| pattern.matches(&url));
-        let trusted = own || listed;
-        if !trusted {
+        let is_secure_enough = url.scheme() == "https" || self.0.base_url.scheme() == "http";
+        let is_listed =
+            is_secure_enough && self.0.trusted.iter().any(|pattern| pattern.matches(&url));
+        let is_trusted = is_own || is_listed;
+        if !is_trusted {
             // The addresses of a name are checked by the client's resolver when it connects.
             AddressGuard::new(&self.0.outbound)
-                .check_url(&literal(&url))
-                .map_err(|why| blocked(why.to_string()))?;
+                .check_url(&resolve_localhost(&url))
+                .map_err(|refusal| blocked(refusal.to_string()))?;
         }
-        Ok(CallDestination { url, trusted })
+        Ok(CallDestination {
+            url,
+            trusted: is_trusted,
+        })
     }
 
     /// The URL of a result as it may be passed to a caller: absolute, and one that this gateway
@@ -233,33 +237,35 @@ impl Provider {
     pub fn link(&self, address: &str) -> Result<Url, String> {
         let address = address.trim();
         let call = Call::get("link", "").with_target(CallTarget::Address(address.to_owned()));
-        let to = self.destination(&call).map_err(|error| error.message)?;
-        if to.url.as_str().chars().count() > LONGEST_LINK {
+        let destination = self.destination(&call).map_err(|error| error.message)?;
+        if destination.url.as_str().chars().count() > LONGEST_LINK {
             return Err(format!("its URL is longer than {LONGEST_LINK} characters"));
         }
         // The guard refuses this, but trusted hosts are not checked by the guard.
-        if !to.url.username().is_empty() || to.url.password().is_some() {
+        if !destination.url.username().is_empty() || destination.url.password().is_some() {
             return Err(AddressRefusal::Credential.to_string());
         }
         // A relative address may name a host without a scheme, as `//host/path` does. Only an
         // absolute one may point away from the provider.
-        let leads_away = to.url.origin() != self.0.base_url.origin();
+        let leads_away = destination.url.origin() != self.0.base_url.origin();
         if leads_away && Url::parse(address).is_err() {
             return Err(AddressRefusal::Scheme.to_string());
         }
-        Ok(to.url)
+        Ok(destination.url)
     }
 
     /// The same, including a check of the addresses to which its name resolves now.
     pub async fn known_link(&self, address: &str) -> Result<Url, String> {
         let url = self.link(address)?;
-        let is_trusted = self.check(url.clone()).is_ok_and(|to| to.trusted);
+        let is_trusted = self
+            .check(url.clone())
+            .is_ok_and(|destination| destination.trusted);
         if !is_trusted {
             // Nothing is connected to here, so no resolver checks the name. So it is looked up
             // here.
             let guard = AddressGuard::new(&self.0.outbound);
             let checked = guard.check_host(&url).await;
-            checked.map_err(|why| why.to_string())?;
+            checked.map_err(|refusal| refusal.to_string())?;
         }
         Ok(url)
     }
@@ -272,8 +278,8 @@ impl Provider {
         if let CallTarget::Path(path) | CallTarget::Root(path) = target
             && !is_plain_path(path)
         {
-            let what = "a name in the request would change the path of the URL";
-            return Err(ProviderError::new(ErrorClass::Rejected, what));
+            let message = "a name in the request would change the path of the URL";
+            return Err(ProviderError::new(ErrorClass::Rejected, message));
         }
         // The parser drops tabs and line breaks, so the checked text would differ from the
         // original.
@@ -285,24 +291,24 @@ impl Provider {
         let parsed = match target {
             CallTarget::Path(path) => {
                 let base = base.as_str().trim_end_matches('/');
-                Url::parse(&format!("{base}{}", slashed(path)))
+                Url::parse(&format!("{base}{}", with_leading_slash(path)))
             }
-            CallTarget::Root(path) => Url::parse(&format!("{root}{}", slashed(path))),
+            CallTarget::Root(path) => Url::parse(&format!("{root}{}", with_leading_slash(path))),
             // A relative one is resolved from the root.
             CallTarget::Address(address) => Url::parse(&root).and_then(|root| root.join(address)),
         };
         let url = parsed.map_err(|_| blocked("the provider returned an invalid URL"))?;
         // Checked on the parsed address: only the parser knows what the joined text means.
-        let within = !matches!(target, CallTarget::Address(_));
-        if within && url.origin() != base.origin() {
+        let is_path = !matches!(target, CallTarget::Address(_));
+        if is_path && url.origin() != base.origin() {
             return Err(blocked("a path would leave the provider's host"));
         }
         Ok(url)
     }
 }
 
-/// Replaces the name `localhost`, which has no other meaning anywhere, by its address.
-fn literal(url: &Url) -> Cow<'_, Url> {
+/// Replaces the name `localhost`, which means the same everywhere, by its address.
+fn resolve_localhost(url: &Url) -> Cow<'_, Url> {
     let host = url.host_str().unwrap_or_default().trim_end_matches('.');
     let mut url = Cow::Borrowed(url);
     if host == "localhost" || host.ends_with(".localhost") {
@@ -314,11 +320,11 @@ fn literal(url: &Url) -> Cow<'_, Url> {
 
 /// The error for a URL to which nothing is sent. The operator may still allow it, so a paid job is
 /// not given up because of it.
-pub(super) fn blocked(why: impl Into<String>) -> ProviderError {
-    ProviderError::new(ErrorClass::Unavailable, why).with_code("blocked_address")
+pub(super) fn blocked(message: impl Into<String>) -> ProviderError {
+    ProviderError::new(ErrorClass::Unavailable, message).with_code("blocked_address")
 }
 
-fn slashed(path: &str) -> String {
+fn with_leading_slash(path: &str) -> String {
     if path.starts_with('/') || path.is_empty() {
         path.to_owned()
     } else {
@@ -327,16 +333,16 @@ fn slashed(path: &str) -> String {
 }
 
 fn checked_base(url: Url) -> Result<Url, SettingsError> {
-    let wrong = |message| Err(SettingsError::at("base_url", message));
+    let invalid = |message| Err(SettingsError::at("base_url", message));
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return wrong("must begin with http:// or https:// and contain a host");
+        return invalid("must begin with http:// or https:// and contain a host");
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return wrong("must not contain credentials");
+        return invalid("must not contain credentials");
     }
     // Paths are appended to the text of the base, and would become a part of these.
     if url.query().is_some() || url.fragment().is_some() {
-        return wrong("must not have a query or a fragment");
+        return invalid("must not have a query or a fragment");
     }
     Ok(url)
 }

@@ -32,28 +32,28 @@ pub fn redact(text: &str, secret: &Secret) -> String {
 }
 
 /// The same, of at most this many characters.
-pub fn short(text: &str, secret: &Secret, most: usize) -> String {
+pub fn short(text: &str, secret: &Secret, max_chars: usize) -> String {
     let text = one_line(text);
     let text = without_secret(&text, secret);
     let text = without_keys(&without_addresses(&text));
     // A placeholder such as `[address]` may itself be the secret, or complete it.
     let text = without_secret(&text, secret);
-    if text.chars().count() <= most {
+    if text.chars().count() <= max_chars {
         return text;
     }
-    let kept: String = text.chars().take(most.saturating_sub(1)).collect();
-    format!("{kept}{REDACTED}")
+    let shortened: String = text.chars().take(max_chars.saturating_sub(1)).collect();
+    format!("{shortened}{REDACTED}")
 }
 
 /// Replaces control characters and bidirectional marks by spaces.
 fn one_line(text: &str) -> String {
-    let hidden = |c: char| {
+    let is_hidden = |c: char| {
         c.is_control()
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
     };
     let visible: String = text
         .chars()
-        .map(|c| if hidden(c) { ' ' } else { c })
+        .map(|c| if is_hidden(c) { ' ' } else { c })
         .collect();
     visible.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -65,14 +65,14 @@ fn without_secret(text: &str, secret: &Secret) -> String {
     let parts = secret
         .split([':', '|'])
         .filter(|part| part.len() >= MIN_SECRET_PART);
-    let mut all: Vec<&str> = parts
+    let mut secret_parts: Vec<&str> = parts
         .chain((!secret.is_empty()).then_some(secret))
         .collect();
     // The longest first: otherwise, removing a shorter part first would leave the rest of a longer
     // one.
-    all.sort_by_key(|part| std::cmp::Reverse(part.len()));
+    secret_parts.sort_by_key(|part| std::cmp::Reverse(part.len()));
     let mut text = text.to_owned();
-    for part in all {
+    for part in secret_parts {
         text = text.replace(part, REDACTED);
     }
     text
@@ -82,14 +82,14 @@ fn without_secret(text: &str, secret: &Secret) -> String {
 fn without_addresses(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find("://") {
-        let before = &rest[..at];
+    while let Some(separator) = rest.find("://") {
+        let prefix = &rest[..separator];
         let scheme =
-            before.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || "+.-".contains(c));
+            prefix.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || "+.-".contains(c));
         out.push_str(scheme);
         out.push_str("[address]");
-        let end = rest[at..].find([' ', '"', '\'', '<', '>', ')', ']', '}', '`', '|']);
-        rest = end.map_or("", |end| &rest[at + end..]);
+        let end = rest[separator..].find([' ', '"', '\'', '<', '>', ')', ']', '}', '`', '|']);
+        rest = end.map_or("", |end| &rest[separator + end..]);
     }
     out.push_str(rest);
     out
@@ -99,19 +99,19 @@ fn without_addresses(text: &str) -> String {
 fn without_keys(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    let mut before = "";
+    let mut previous_run = "";
     while !rest.is_empty() {
         let (gap, from_run) = rest.split_at(rest.find(in_run).unwrap_or(rest.len()));
         let end = from_run.find(|c| !in_run(c));
         let (run, after) = from_run.split_at(end.unwrap_or(from_run.len()));
         out.push_str(gap);
-        let named = is_named(before, gap, run);
+        let names_secret = is_named(previous_run, gap, run);
         out.push_str(match () {
             () if is_path(run) => "[path]",
-            () if named || is_key(run) => REDACTED,
+            () if names_secret || is_key(run) => REDACTED,
             () => run,
         });
-        (before, rest) = (run, after);
+        (previous_run, rest) = (run, after);
     }
     out
 }
@@ -123,52 +123,53 @@ fn in_run(c: char) -> bool {
 /// `/home/…`, `C:\…`, `../…`.
 fn is_path(run: &str) -> bool {
     let separators = run.matches(['/', '\\']).count();
-    let begins = run.starts_with(['/', '\\']) || run.starts_with("~/") || run.starts_with("..");
-    begins && separators >= 2 || run.starts_with("~/")
+    let starts_like_path =
+        run.starts_with(['/', '\\']) || run.starts_with("~/") || run.starts_with("..");
+    starts_like_path && separators >= 2 || run.starts_with("~/")
 }
 
 /// `Bearer abc`, `api_key=abc1`, `"token": "abc1"`.
-fn is_named(before: &str, gap: &str, run: &str) -> bool {
-    let before = before.to_ascii_lowercase();
-    if gap == " " && matches!(before.as_str(), "bearer" | "basic") {
+fn is_named(previous_run: &str, gap: &str, run: &str) -> bool {
+    let previous_run = previous_run.to_ascii_lowercase();
+    if gap == " " && matches!(previous_run.as_str(), "bearer" | "basic") {
         return true;
     }
-    let name = ["key", "token", "secret", "password", "authorization"];
-    let named = name.iter().any(|name| before.ends_with(name));
-    let given = gap.contains([':', '=']) && gap.chars().all(|c| ":=\"' ".contains(c));
+    let names = ["key", "token", "secret", "password", "authorization"];
+    let has_secret_name = names.iter().any(|name| previous_run.ends_with(name));
+    let is_assigned = gap.contains([':', '=']) && gap.chars().all(|c| ":=\"' ".contains(c));
     // "Invalid key: please check" is a sentence, not a key.
-    let word = run.chars().all(|c| c.is_ascii_alphabetic());
-    named && given && run.len() >= MIN_SECRET_PART && !word
+    let is_word = run.chars().all(|c| c.is_ascii_alphabetic());
+    has_secret_name && is_assigned && run.len() >= MIN_SECRET_PART && !is_word
 }
 
 fn is_key(run: &str) -> bool {
     const BEGINNINGS: [&str; 8] = ["sk-", "sk_", "pk_", "rk_", "r8_", "hf_", "xai-", "AIza"];
-    let known = BEGINNINGS.iter().any(|start| run.starts_with(start));
-    if known && run.len() >= 12 {
+    let has_known_prefix = BEGINNINGS.iter().any(|start| run.starts_with(start));
+    if has_known_prefix && run.len() >= 12 {
         return true;
     }
     // Names of models and errors are long too, but made of words and numbers.
-    let pieces = run.split(['-', '_', '.', '/']);
-    let mixed: usize = pieces.filter(|piece| !is_word(piece)).map(str::len).sum();
-    run.len() >= MIN_KEY_CHARS && mixed * 2 >= run.len()
+    let segments = run.split(['-', '_', '.', '/']);
+    let random_chars: usize = segments.filter(|segment| !is_word(segment)).map(str::len).sum();
+    run.len() >= MIN_KEY_CHARS && random_chars * 2 >= run.len()
 }
 
 /// Digits, or letters in words of ordinary length (`CamelCase` too).
-fn is_word(piece: &str) -> bool {
-    if piece.chars().all(|c| c.is_ascii_digit()) {
-        return piece.len() < MIN_KEY_CHARS;
+fn is_word(segment: &str) -> bool {
+    if segment.chars().all(|c| c.is_ascii_digit()) {
+        return segment.len() < MIN_KEY_CHARS;
     }
-    let humps = 1 + piece.chars().filter(char::is_ascii_uppercase).count();
-    let capitals = piece.chars().all(|c| c.is_ascii_uppercase());
-    let longest = piece
+    let word_count = 1 + segment.chars().filter(char::is_ascii_uppercase).count();
+    let is_all_capitals = segment.chars().all(|c| c.is_ascii_uppercase());
+    let longest = segment
         .split(|c: char| c.is_ascii_uppercase())
         .map(str::len)
         .max();
-    piece.chars().all(|c| c.is_ascii_alphabetic())
-        && if capitals {
-            piece.len() < 24
+    segment.chars().all(|c| c.is_ascii_alphabetic())
+        && if is_all_capitals {
+            segment.len() < 24
         } else {
-            longest.unwrap_or(0) < 24 && piece.len() / humps >= 3
+            longest.unwrap_or(0) < 24 && segment.len() / word_count >= 3
         }
 }
 
@@ -178,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    fn cut(text: &str) -> String {
+    fn redacted(text: &str) -> String {
         redact(text, &Secret::new("id-4711:top|hunter2hunter2"))
     }
 
@@ -212,7 +213,7 @@ mod tests {
             ),
             ("a\nb\u{202e}c\u{0}d", "a b c d"),
         ] {
-            assert_eq!(cut(text), shown);
+            assert_eq!(redacted(text), shown);
         }
     }
 
@@ -227,7 +228,7 @@ mod tests {
             "Invalid key: please check",
             "视频生成失败: 40% (code 1026)",
         ] {
-            assert_eq!(cut(text), text);
+            assert_eq!(redacted(text), text);
         }
     }
 

@@ -28,17 +28,17 @@ use std::time::Duration;
 use crate::error::ProviderError;
 use crate::port::PollPace;
 
-/// If answers that are not the job's record say that a job does not exist or has failed, they are
+/// Answers that are not the job's record may say that a job does not exist or has failed. They are
 /// accepted only after this many polls over at least this time.
-const MOST_DOUBTS: u32 = 4;
-const DOUBTED_FOR: Duration = Duration::from_mins(1);
+const MIN_DOUBTFUL_POLLS: u32 = 4;
+const MIN_DOUBT_DURATION: Duration = Duration::from_mins(1);
 
 /// How often, and since when, answers that are not a job's record have said that the job does not
 /// exist or has failed.
 #[derive(Debug, Default)]
 pub struct EndDoubt {
     since: Option<Duration>,
-    times: u32,
+    polls: u32,
 }
 
 impl EndDoubt {
@@ -50,10 +50,11 @@ impl EndDoubt {
             None => *self = Self::default(),
             Some(error) if error.may_end_job() => {
                 let since = *self.since.get_or_insert(elapsed);
-                self.times += 1;
+                self.polls += 1;
                 // Both are needed: quick polls may all fall into one short outage, and a few slow
                 // ones may each meet a different one.
-                return self.times >= MOST_DOUBTS && elapsed.saturating_sub(since) >= DOUBTED_FOR;
+                return self.polls >= MIN_DOUBTFUL_POLLS
+                    && elapsed.saturating_sub(since) >= MIN_DOUBT_DURATION;
             }
             // A failed call proves nothing about the job, neither for nor against the doubt.
             Some(_) => {}
@@ -90,34 +91,34 @@ impl DurationQuantiles {
     /// Aalen (1978): of those that were seen at an age, the share that ended at it. A percentile
     /// that no job has reached yet is replaced by the longest age seen.
     pub fn from_samples(mut jobs: Vec<DurationSample>) -> Option<Self> {
-        let mut begun: Vec<Duration> = jobs.iter().map(|job| job.from).collect();
-        begun.sort_unstable();
+        let mut start_ages: Vec<Duration> = jobs.iter().map(|job| job.from).collect();
+        start_ages.sort_unstable();
         // At equal ages, ended jobs come first: a job that is still open at that age counts among
         // those that could have ended at it.
         jobs.sort_unstable_by_key(|job| (job.until, !job.has_ended));
         let longest = jobs.last()?.until;
-        let mut begun = begun.into_iter().peekable();
-        let (mut seen, mut hazard) = (0_u32, 0.0);
+        let mut start_ages = start_ages.into_iter().peekable();
+        let (mut at_risk, mut hazard) = (0_u32, 0.0);
         // The share that is still open is exp(-hazard), so a share has ended once the hazard is
         // -ln(1 - share).
         let mut ages = [0.1_f64, 0.5, 0.9].map(|share| (-(1.0 - share).ln(), None));
         for job in &jobs {
-            while begun.next_if(|from| *from <= job.until).is_some() {
-                seen += 1;
+            while start_ages.next_if(|from| *from <= job.until).is_some() {
+                at_risk += 1;
             }
             if job.has_ended {
-                hazard += 1.0 / f64::from(seen.max(1));
+                hazard += 1.0 / f64::from(at_risk.max(1));
             }
-            for (enough, age) in &mut ages {
-                if age.is_none() && hazard >= *enough {
+            for (threshold, age) in &mut ages {
+                if age.is_none() && hazard >= *threshold {
                     *age = Some(job.until);
                 }
             }
-            seen = seen.saturating_sub(1);
+            at_risk = at_risk.saturating_sub(1);
         }
         let [early, median, late] = ages.map(|(_, age)| age.unwrap_or(longest));
-        let any = jobs.iter().any(|job| job.has_ended);
-        any.then_some(Self {
+        let has_ended = jobs.iter().any(|job| job.has_ended);
+        has_ended.then_some(Self {
             early,
             median,
             late,
@@ -138,15 +139,15 @@ impl DurationQuantiles {
 /// The wait before the next poll.
 ///
 /// * `elapsed`: since the provider accepted the order, until now.
-/// * `lengths`: durations of the model's jobs, if known.
-/// * `asked`: the wait that the provider asked for.
+/// * `durations`: how long the model's jobs take, if known.
+/// * `requested_wait`: the wait that the provider asked for.
 /// * `failures`: polls in a row without an answer.
 /// * `jitter`: a random number from 0 to 1.
 pub fn next_poll(
     pace: &PollPace,
     elapsed: Duration,
-    lengths: Option<DurationQuantiles>,
-    asked: Option<Duration>,
+    durations: Option<DurationQuantiles>,
+    requested_wait: Option<Duration>,
     failures: u32,
     jitter: f64,
 ) -> Duration {
@@ -159,18 +160,18 @@ pub fn next_poll(
             .saturating_mul(2_u32.saturating_pow(failures))
             .min(ceiling),
     };
-    if let Some(asked) = asked {
+    if let Some(requested_wait) = requested_wait {
         // A requested wait is exceeded rather than undercut.
         let longest = ceiling.saturating_mul(2);
-        let wait = asked.min(longest).max(backoff).mul_f64(1.0 + jitter / 10.0);
+        let wait = requested_wait.min(longest).max(backoff).mul_f64(1.0 + jitter / 10.0);
         return wait.clamp(floor, longest);
     }
     // Without other jobs, only this one's age is known.
-    let wait = lengths.map_or(elapsed / 4, |lengths| {
+    let wait = durations.map_or(elapsed / 4, |durations| {
         // At most a quarter of the job's own age, however long others took, because this may be a
         // short one.
-        let outside = lengths.distance(elapsed) / 4;
-        outside.max(lengths.span() / 16).min(elapsed / 4)
+        let by_distance = durations.distance(elapsed) / 4;
+        by_distance.max(durations.span() / 16).min(elapsed / 4)
     });
     let wait = wait.clamp(floor, ceiling).max(backoff);
     // Clamped once more, because jitter must not break the provider's bounds.
@@ -191,7 +192,7 @@ mod tests {
     }
 
     /// Quantiles if all jobs took this long.
-    fn all(length: Duration) -> DurationQuantiles {
+    fn constant(length: Duration) -> DurationQuantiles {
         DurationQuantiles {
             early: length,
             median: length,
@@ -201,7 +202,7 @@ mod tests {
 
     /// Polls until the job has ended; returns the number of polls and the delay in noticing the
     /// end.
-    fn watch(
+    fn simulate_polls(
         pace: &PollPace,
         lengths: DurationQuantiles,
         length: Duration,
@@ -224,7 +225,7 @@ mod tests {
             times in 1_u64..100,
             elapsed in 0_u64..100_000_000,
             median in proptest::option::of(0_u64..10_000_000),
-            asked in proptest::option::of(0_u64..u64::MAX / 2),
+            requested_wait in proptest::option::of(0_u64..u64::MAX / 2),
             failures in 0_u32..100,
             jitter in 0.0..1.0,
         ) {
@@ -232,13 +233,13 @@ mod tests {
             let wait = next_poll(
                 &pace,
                 Duration::from_millis(elapsed),
-                median.map(|median| all(Duration::from_millis(median))),
-                asked.map(Duration::from_millis),
+                median.map(|median| constant(Duration::from_millis(median))),
+                requested_wait.map(Duration::from_millis),
                 failures,
                 jitter,
             );
-            let most = if asked.is_some() { pace.ceiling * 2 } else { pace.ceiling };
-            prop_assert!(wait >= pace.floor && wait <= most, "{wait:?} of {pace:?}");
+            let longest = if requested_wait.is_some() { pace.ceiling * 2 } else { pace.ceiling };
+            prop_assert!(wait >= pace.floor && wait <= longest, "{wait:?} of {pace:?}");
         }
 
         #[test]
@@ -246,18 +247,18 @@ mod tests {
             floor in 500_u64..10_000,
             times in 2_u64..30,
             median in 1_u64..3_600,
-            off in -3.0_f64..3.0,
+            offset in -3.0_f64..3.0,
             jitter in 0.0..1.0,
         ) {
             let pace = pace(floor, times);
             let median = Duration::from_secs(median);
             let floors = median.div_duration_f64(pace.floor);
-            let length = pace.floor.mul_f64((floors + off).max(0.0));
-            let (polls, late) = watch(&pace, all(median), length, jitter);
+            let length = pace.floor.mul_f64((floors + offset).max(0.0));
+            let (polls, late) = simulate_polls(&pace, constant(median), length, jitter);
             prop_assert!(late <= pace.floor.mul_f64(1.2), "{late:?} late of {pace:?}");
             let ratio = f64::from(u32::try_from(times).unwrap());
-            let few = median.div_duration_f64(pace.ceiling.mul_f64(0.9)) + 9.0 * ratio.ln() + 14.0;
-            prop_assert!(f64::from(polls) <= few, "{polls} polls, {few} would be few");
+            let max_polls = median.div_duration_f64(pace.ceiling.mul_f64(0.9)) + 9.0 * ratio.ln() + 14.0;
+            prop_assert!(f64::from(polls) <= max_polls, "{polls} polls, {max_polls} would be few");
         }
 
         #[test]
@@ -268,12 +269,12 @@ mod tests {
         ) {
             let pace = pace(1000, 60);
             let (median, length) = (Duration::from_secs(median), Duration::from_secs(length));
-            let (_, late) = watch(&pace, all(median), length, jitter);
+            let (_, late) = simulate_polls(&pace, constant(median), length, jitter);
             // A wait that began before the end was a quarter of a distance
             // that was at most four thirds of the one at the end.
-            let share = median.abs_diff(length).mul_f64(0.4);
-            let share = share.min(length.mul_f64(0.3));
-            prop_assert!(late <= share.max(pace.floor.mul_f64(1.2)), "{late:?}");
+            let tolerance = median.abs_diff(length).mul_f64(0.4);
+            let tolerance = tolerance.min(length.mul_f64(0.3));
+            prop_assert!(late <= tolerance.max(pace.floor.mul_f64(1.2)), "{late:?}");
         }
     }
 
@@ -282,20 +283,20 @@ mod tests {
         fn an_end_where_jobs_usually_end_is_seen_within_a_share_of_the_span(
             early in 10_u64..600,
             span in 0_u64..600,
-            at in 0.0_f64..1.0,
+            end_within_span in 0.0_f64..1.0,
             jitter in 0.0..1.0,
         ) {
             let pace = pace(1000, 60);
             let (early, span) = (Duration::from_secs(early), Duration::from_secs(span));
             let (median, late) = (early + span / 2, early + span);
             let lengths = DurationQuantiles { early, median, late };
-            let (polls, late) = watch(&pace, lengths, early + span.mul_f64(at), jitter);
+            let (polls, late) = simulate_polls(&pace, lengths, early + span.mul_f64(end_within_span), jitter);
             // A wait that began before the span was a quarter of a distance at most, and ended in it
             // with no more than its jitter.
-            let share = (span / 16).mul_f64(1.1).max(pace.floor.mul_f64(1.2)) + early.mul_f64(0.025);
-            prop_assert!(late <= share, "{late:?} late of {lengths:?}");
-            let few = early.div_duration_f64(pace.ceiling.mul_f64(0.9)) + 9.0 * 60_f64.ln() + 14.0 + 15.0;
-            prop_assert!(f64::from(polls) <= few, "{polls} polls, {few} would be few");
+            let tolerance = (span / 16).mul_f64(1.1).max(pace.floor.mul_f64(1.2)) + early.mul_f64(0.025);
+            prop_assert!(late <= tolerance, "{late:?} late of {lengths:?}");
+            let max_polls = early.div_duration_f64(pace.ceiling.mul_f64(0.9)) + 9.0 * 60_f64.ln() + 14.0 + 15.0;
+            prop_assert!(f64::from(polls) <= max_polls, "{polls} polls, {max_polls} would be few");
         }
     }
 
@@ -314,29 +315,29 @@ mod tests {
         }
     }
 
-    fn lengths(jobs: impl IntoIterator<Item = DurationSample>) -> Option<[u64; 3]> {
-        let lengths = DurationQuantiles::from_samples(jobs.into_iter().collect())?;
-        Some([lengths.early, lengths.median, lengths.late].map(|age| age.as_secs()))
+    fn quantiles(jobs: impl IntoIterator<Item = DurationSample>) -> Option<[u64; 3]> {
+        let quantiles = DurationQuantiles::from_samples(jobs.into_iter().collect())?;
+        Some([quantiles.early, quantiles.median, quantiles.late].map(|age| age.as_secs()))
     }
 
     #[test]
     fn lengths_are_the_tenth_the_middle_and_the_ninth_tenth() {
-        assert_eq!(lengths((0..=1000).map(ended)), Some([100, 500, 901]));
-        assert_eq!(lengths([ended(7)]), Some([7, 7, 7]));
-        assert_eq!(lengths([ended(1), ended(2)]), Some([1, 2, 2]));
-        assert_eq!(lengths([]), None);
-        assert_eq!(lengths([open(5)]), None);
+        assert_eq!(quantiles((0..=1000).map(ended)), Some([100, 500, 901]));
+        assert_eq!(quantiles([ended(7)]), Some([7, 7, 7]));
+        assert_eq!(quantiles([ended(1), ended(2)]), Some([1, 2, 2]));
+        assert_eq!(quantiles([]), None);
+        assert_eq!(quantiles([open(5)]), None);
     }
 
     #[test]
     fn open_jobs_count_for_as_long_as_they_have_been() {
         // A thousand jobs of 40 to 80 s began together 50 s ago. Those that have ended make a job
         // look like 41 to 49 s.
-        let known = (40..80).map(ended);
-        let ends = (0..1000_u64).map(|number| 40 + number * 40 / 1000);
-        let together = ends.map(|end| if end <= 50 { ended(end) } else { open(50) });
-        let all: Vec<DurationSample> = known.chain(together).collect();
-        let [early, median, late] = lengths(all).unwrap();
+        let earlier_jobs = (40..80).map(ended);
+        let durations = (0..1000_u64).map(|number| 40 + number * 40 / 1000);
+        let concurrent_jobs = durations.map(|end| if end <= 50 { ended(end) } else { open(50) });
+        let jobs: Vec<DurationSample> = earlier_jobs.chain(concurrent_jobs).collect();
+        let [early, median, late] = quantiles(jobs).unwrap();
         assert!((43..=45).contains(&early), "{early}");
         assert!((58..=62).contains(&median), "{median}");
         assert!((74..=78).contains(&late), "{late}");
@@ -345,7 +346,7 @@ mod tests {
     #[test]
     fn an_age_that_no_job_has_reached_is_the_longest_seen() {
         let jobs = (0..20).map(|_| ended(40)).chain((0..80).map(|_| open(45)));
-        assert_eq!(lengths(jobs), Some([40, 45, 45]));
+        assert_eq!(quantiles(jobs), Some([40, 45, 45]));
     }
 
     proptest! {
@@ -353,23 +354,23 @@ mod tests {
         /// still open are known.
         #[test]
         fn a_short_look_at_many_jobs_sees_how_long_they_are(
-            look in 5_u64..200,
-            seed in proptest::collection::vec(40_000_u64..80_000, 2000),
+            window_seconds in 5_u64..200,
+            durations in proptest::collection::vec(40_000_u64..80_000, 2000),
         ) {
             let now = 200_000_u64;
-            let began = now - look * 1000;
-            let jobs = seed.iter().enumerate().filter_map(|(number, length)| {
+            let window_start = now - window_seconds * 1000;
+            let jobs = durations.iter().enumerate().filter_map(|(number, length)| {
                 let start = number as u64 * 100;
                 let end = start + length;
-                (end >= began).then(|| DurationSample {
-                    from: Duration::from_millis(began.saturating_sub(start)),
+                (end >= window_start).then(|| DurationSample {
+                    from: Duration::from_millis(window_start.saturating_sub(start)),
                     until: Duration::from_millis(end.min(now) - start),
                     has_ended: end <= now,
                 })
             });
             let lengths = DurationQuantiles::from_samples(jobs.collect()).unwrap();
-            for (found, right) in [(lengths.early, 44), (lengths.median, 60), (lengths.late, 76)] {
-                prop_assert!(found.abs_diff(Duration::from_secs(right)) < Duration::from_secs(9), "{lengths:?}");
+            for (estimate, expected) in [(lengths.early, 44), (lengths.median, 60), (lengths.late, 76)] {
+                prop_assert!(estimate.abs_diff(Duration::from_secs(expected)) < Duration::from_secs(9), "{lengths:?}");
             }
         }
     }
@@ -377,13 +378,13 @@ mod tests {
     #[test]
     fn the_providers_wish_goes_first_and_failures_double() {
         let pace = pace(1000, 15);
-        let wait = |asked: Option<u64>, failures| {
-            let asked = asked.map(Duration::from_secs);
+        let wait = |requested_seconds: Option<u64>, failures| {
+            let requested_seconds = requested_seconds.map(Duration::from_secs);
             let wait = next_poll(
                 &pace,
                 Duration::from_mins(1),
-                Some(all(Duration::from_mins(1))),
-                asked,
+                Some(constant(Duration::from_mins(1))),
+                requested_seconds,
                 failures,
                 0.5,
             );

@@ -46,20 +46,20 @@ impl SendError {
     fn from_reqwest(error: &reqwest::Error) -> Self {
         // The resolver's refusal appears as a connect error. It is checked first, because no retry
         // helps.
-        if let Some(why) = AddressRefusal::cause_of(error) {
-            return Self::unsent(blocked(why.to_string()));
+        if let Some(refusal) = AddressRefusal::cause_of(error) {
+            return Self::unsent(blocked(refusal.to_string()));
         }
         if is_deadline_passed(error) {
             return Self::unsent(DeadlinePassed.into());
         }
         if error.is_connect() {
             // Name lookup, TCP or TLS: no byte of the request was sent.
-            let what = "the provider cannot be reached";
-            return Self::unsent(ProviderError::new(ErrorClass::Unavailable, what));
+            let message = "the provider cannot be reached";
+            return Self::unsent(ProviderError::new(ErrorClass::Unavailable, message));
         }
         if error.is_builder() {
-            let what = "the request cannot be encoded";
-            return Self::unsent(ProviderError::new(ErrorClass::Rejected, what));
+            let message = "the request cannot be encoded";
+            return Self::unsent(ProviderError::new(ErrorClass::Rejected, message));
         }
         // Everything else may have happened after the request was sent, so it proves nothing.
         Self::lost("the connection to the provider was lost before its response arrived")
@@ -107,52 +107,52 @@ impl Provider {
     pub(super) fn prepare(
         &self,
         call: &Call,
-        to: CallDestination,
+        destination: CallDestination,
         credential: &CallCredential,
     ) -> Result<PreparedRequest, ProviderError> {
-        let carries = to.trusted;
+        let carries_trace = destination.trusted;
         let client = match call.effect {
-            CallEffect::Submission => self.submission_client(to.trusted),
-            CallEffect::Free => self.client(to.trusted),
+            CallEffect::Submission => self.submission_client(destination.trusted),
+            CallEffect::Free => self.client(destination.trusted),
         };
-        let (body, size) = body(&call.body)?;
+        let (body, size) = encode_body(&call.body)?;
         let mut headers = HeaderMap::new();
         if let Some(mime) = mime(&call.body) {
-            headers.insert(CONTENT_TYPE, value(mime)?);
+            headers.insert(CONTENT_TYPE, header_value(mime)?);
         }
         for (name, text) in &call.headers {
-            headers.insert(header_name(name)?, value(text)?);
+            headers.insert(header_name(name)?, header_value(text)?);
         }
-        if call.with_credential && to.trusted {
+        if call.with_credential && destination.trusted {
             // Signed last: the signature covers the body as it is sent.
-            let leaving = OutgoingCall {
+            let outgoing = OutgoingCall {
                 method: &call.method,
-                url: &to.url,
+                url: &destination.url,
                 mime: mime(&call.body),
                 body: body.as_bytes(),
                 now: now(),
             };
-            for (name, text) in credential.headers_for(leaving)? {
-                let mut secret = value(&text)?;
+            for (name, text) in credential.headers_for(outgoing)? {
+                let mut secret = header_value(&text)?;
                 // Hidden in debug output, and kept out of HTTP/2's compression table.
                 secret.set_sensitive(true);
                 headers.insert(header_name(name)?, secret);
             }
         }
-        let request = client.request(call.method.clone(), to.url).headers(headers);
+        let request = client.request(call.method.clone(), destination.url).headers(headers);
         let rules = self.rules();
-        let patience = match call.patience {
+        let base_timeout = match call.timeout {
             TimeoutClass::Short => rules.short_timeout,
             TimeoutClass::Work => rules.work_timeout,
         };
         Ok(PreparedRequest {
-            carries_trace: carries,
+            carries_trace,
             request: match body {
                 RequestContent::Empty => request,
                 RequestContent::Bytes(bytes) => request.body(bytes),
                 RequestContent::Form(form) => request.multipart(form),
             },
-            total_timeout: patience + Duration::from_secs(size / BODY_BYTES_PER_SECOND),
+            total_timeout: base_timeout + Duration::from_secs(size / BODY_BYTES_PER_SECOND),
         })
     }
 
@@ -165,10 +165,10 @@ impl Provider {
     ) -> Result<ProviderResponse, SendError> {
         let PreparedRequest {
             mut request,
-            total_timeout: in_all,
-            carries_trace: carries,
+            total_timeout,
+            carries_trace,
         } = prepared;
-        if carries {
+        if carries_trace {
             let mut headers = HeaderMap::new();
             trace::inject_headers(&mut headers);
             request = request.headers(headers);
@@ -182,7 +182,7 @@ impl Provider {
         };
         // A failed connection ends earlier, by `connect_timeout`. When this limit is over, the
         // request may have been sent, so the call counts as lost and not as unsent.
-        let answered = tokio::time::timeout(in_all, exchange).await;
+        let answered = tokio::time::timeout(total_timeout, exchange).await;
         answered.unwrap_or_else(|_| {
             Err(SendError::lost(
                 "the provider did not respond within the time limit",
@@ -206,7 +206,7 @@ impl Provider {
         }
         let idle = self.rules().idle_timeout;
         let mut body = BytesMut::new();
-        let mut told = None;
+        let mut last_reported = None;
         loop {
             // Between two pieces, because the limit for the whole call may be a quarter of an hour.
             let chunk = tokio::time::timeout(idle, answer.chunk()).await;
@@ -218,7 +218,9 @@ impl Provider {
                 return Err(too_long());
             }
             body.extend_from_slice(&chunk);
-            if let Some(progress) = progress.filter(|_| progress_is_due(body.len(), &mut told)) {
+            if let Some(progress) =
+                progress.filter(|_| progress_is_due(body.len(), &mut last_reported))
+            {
                 progress(&body);
             }
         }
@@ -232,14 +234,15 @@ impl Provider {
 
 /// Progress is read from the whole answer so far, so not for every piece of it
 /// and not from large ones, which are the result itself.
-fn progress_is_due(size: usize, told: &mut Option<Instant>) -> bool {
+fn progress_is_due(size: usize, last_reported: &mut Option<Instant>) -> bool {
     const LARGEST: usize = 2_000_000;
     const MIN_PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
-    let due = size <= LARGEST && told.is_none_or(|told| told.elapsed() >= MIN_PROGRESS_INTERVAL);
-    if due {
-        *told = Some(Instant::now());
+    let is_due = size <= LARGEST
+        && last_reported.is_none_or(|reported| reported.elapsed() >= MIN_PROGRESS_INTERVAL);
+    if is_due {
+        *last_reported = Some(Instant::now());
     }
-    due
+    is_due
 }
 
 enum RequestContent {
@@ -259,7 +262,7 @@ impl RequestContent {
 }
 
 /// The content and about how many bytes it has.
-fn body(body: &RequestBody) -> Result<(RequestContent, u64), ProviderError> {
+fn encode_body(body: &RequestBody) -> Result<(RequestContent, u64), ProviderError> {
     let bytes = match body {
         RequestBody::Empty => return Ok((RequestContent::Empty, 0)),
         RequestBody::Json(value) => Bytes::from(value.to_string()),
@@ -273,7 +276,7 @@ fn body(body: &RequestBody) -> Result<(RequestContent, u64), ProviderError> {
             let mut form = multipart::Form::new().percent_encode_noop();
             let mut size = 0;
             for part in parts {
-                size += add(&mut form, part)?;
+                size += add_part(&mut form, part)?;
             }
             return Ok((RequestContent::Form(form), size));
         }
@@ -283,7 +286,7 @@ fn body(body: &RequestBody) -> Result<(RequestContent, u64), ProviderError> {
     Ok((RequestContent::Bytes(bytes), size))
 }
 
-fn add(form: &mut multipart::Form, part: &FormPart) -> Result<u64, ProviderError> {
+fn add_part(form: &mut multipart::Form, part: &FormPart) -> Result<u64, ProviderError> {
     let (name, part, size) = match part {
         FormPart::Text { name, value } => {
             let part = multipart::Part::text(value.clone());
@@ -303,12 +306,12 @@ fn add(form: &mut multipart::Form, part: &FormPart) -> Result<u64, ProviderError
             (name, part, size)
         }
     };
-    // Nothing encodes the name (see `body`), so these would end its quotes or forge a header.
+    // Nothing encodes the name (see `encode_body`), so these would end its quotes or forge a header.
     if name.contains(['"', '\r', '\n']) {
         return Err(unsendable_character());
     }
-    let whole = std::mem::take(form);
-    *form = whole.part(name.clone(), part);
+    let form_so_far = std::mem::take(form);
+    *form = form_so_far.part(name.clone(), part);
     Ok(size)
 }
 
@@ -326,11 +329,11 @@ fn header_name(name: &str) -> Result<HeaderName, ProviderError> {
     HeaderName::from_bytes(name.as_bytes()).map_err(|_| unsendable_character())
 }
 
-fn value(text: &str) -> Result<HeaderValue, ProviderError> {
+fn header_value(text: &str) -> Result<HeaderValue, ProviderError> {
     HeaderValue::from_str(text).map_err(|_| unsendable_character())
 }
 
 fn unsendable_character() -> ProviderError {
-    let what = "the request contains a character that cannot be sent";
-    ProviderError::new(ErrorClass::Rejected, what)
+    let message = "the request contains a character that cannot be sent";
+    ProviderError::new(ErrorClass::Rejected, message)
 }

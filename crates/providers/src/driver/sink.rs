@@ -51,8 +51,8 @@ impl<'a> DownloadSink<'a> {
         if self.size > 0 {
             self.file.flush().await.map_err(DownloadError::Local)?;
             let file = self.file.get_mut();
-            let from_start = file.seek(SeekFrom::Start(0)).await;
-            from_start.map_err(DownloadError::Local)?;
+            let seeked = file.seek(SeekFrom::Start(0)).await;
+            seeked.map_err(DownloadError::Local)?;
             file.set_len(0).await.map_err(DownloadError::Local)?;
         }
         (self.size, self.hash, self.resumed) = (0, Sha256::new(), false);
@@ -75,19 +75,19 @@ impl<'a> DownloadSink<'a> {
     ) -> Result<(), DownloadError> {
         // A server may ignore the requested range. Only a part that begins exactly here can be
         // used.
-        let next = range(headers).filter(|(start, _)| self.size > 0 && *start == self.size);
-        let Some((_, whole)) = next else {
+        let next_part = range(headers).filter(|(start, _)| self.size > 0 && *start == self.size);
+        let Some((_, total)) = next_part else {
             self.forget();
             return Err(broken_download(
                 "the server sent a different range than requested",
             ));
         };
-        let whole = whole.or(length.map(|length| self.size + length));
-        if whole.is_some() && self.expected.is_some() && whole != self.expected {
+        let total = total.or(length.map(|length| self.size + length));
+        if total.is_some() && self.expected.is_some() && total != self.expected {
             self.forget();
             return Err(broken_download("the result changed during the download"));
         }
-        self.expected = self.expected.or(whole);
+        self.expected = self.expected.or(total);
         self.resumed = true;
         Ok(())
     }
@@ -98,8 +98,8 @@ impl<'a> DownloadSink<'a> {
     }
 
     /// Whether the latest answer added data to a resumed download.
-    pub(super) fn has_resumed_past(&self, had: u64) -> bool {
-        self.resumed && self.size > had
+    pub(super) fn has_resumed_past(&self, size_before: u64) -> bool {
+        self.resumed && self.size > size_before
     }
 
     /// Checks that the file has the declared size.
@@ -167,23 +167,23 @@ impl<'a> DownloadSink<'a> {
 /// The beginning of a part, and the total size if it is known: 5 and 10 of `bytes 5-9/10`.
 fn range(headers: &HeaderMap) -> Option<(u64, Option<u64>)> {
     let text = headers.get(CONTENT_RANGE)?.to_str().ok()?;
-    let (part, whole) = text.strip_prefix("bytes ")?.split_once('/')?;
+    let (part, total) = text.strip_prefix("bytes ")?.split_once('/')?;
     let start = part.split_once('-')?.0.trim().parse().ok()?;
-    Some((start, whole.trim().parse().ok()))
+    Some((start, total.trim().parse().ok()))
 }
 
 /// A strong `ETag`, otherwise the time of the last change if that is strong.
 fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
     // A weak tag may also belong to other bytes with the same meaning (RFC 9110, 8.8.1), so it
     // cannot prove that two parts belong together.
-    let strong = headers
+    let strong_tag = headers
         .get(ETAG)
         .filter(|tag| !tag.as_bytes().starts_with(b"W/"));
-    strong
+    strong_tag
         .or_else(|| {
             headers
                 .get(LAST_MODIFIED)
-                .filter(|at| is_strong(at, headers))
+                .filter(|modified| is_strong(modified, headers))
         })
         .cloned()
 }
@@ -192,8 +192,9 @@ fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
 /// changed twice (RFC 9110, 8.8.2.2).
 fn is_strong(last_modified: &HeaderValue, headers: &HeaderMap) -> bool {
     let time = |value: &HeaderValue| httpdate::parse_http_date(value.to_str().ok()?).ok();
-    let answered = headers.get(DATE).and_then(time);
-    let age = time(last_modified).and_then(|changed| answered?.duration_since(changed).ok());
+    let answered_at = headers.get(DATE).and_then(time);
+    let age = time(last_modified)
+        .and_then(|changed_at| answered_at?.duration_since(changed_at).ok());
     age.is_some_and(|age| age >= Duration::from_secs(1))
 }
 
@@ -210,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_part_is_joined_only_by_a_validator_that_proves_it() {
-        let validates = |headers: &[(HeaderName, &'static str)]| {
+        let validator_of = |headers: &[(HeaderName, &'static str)]| {
             let headers = headers.iter().map(|(name, value)| {
                 let value = HeaderValue::from_static(value);
                 (name.clone(), value)
@@ -221,17 +222,17 @@ mod tests {
             "Thu, 26 Nov 2026 12:00:00 GMT",
             "Thu, 26 Nov 2026 12:00:01 GMT",
         );
-        assert_eq!(validates(&[(ETAG, "\"a\"")]).unwrap(), "\"a\"");
-        assert!(validates(&[(ETAG, "W/\"a\"")]).is_none());
+        assert_eq!(validator_of(&[(ETAG, "\"a\"")]).unwrap(), "\"a\"");
+        assert!(validator_of(&[(ETAG, "W/\"a\"")]).is_none());
         let aged = [(ETAG, "W/\"a\""), (LAST_MODIFIED, changed), (DATE, later)];
-        assert_eq!(validates(&aged).unwrap(), changed);
-        for weak in [
+        assert_eq!(validator_of(&aged).unwrap(), changed);
+        for headers in [
             &[(LAST_MODIFIED, changed)][..],
             &[(LAST_MODIFIED, changed), (DATE, changed)],
             &[(LAST_MODIFIED, later), (DATE, changed)],
             &[(LAST_MODIFIED, "yesterday"), (DATE, later)],
         ] {
-            assert!(validates(weak).is_none(), "{weak:?}");
+            assert!(validator_of(headers).is_none(), "{headers:?}");
         }
     }
 }

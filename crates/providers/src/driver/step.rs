@@ -48,9 +48,9 @@ pub(super) const POLL_RETRIES: RetryPolicy = RetryPolicy {
 };
 
 /// Most calls in the chain of one poll, or before or after the paid call of a submission.
-const CHAIN: usize = 100;
+const MAX_CHAIN_CALLS: usize = 100;
 /// Time for all of them.
-const CHAIN_TIME: Duration = Duration::from_mins(10);
+const MAX_CHAIN_DURATION: Duration = Duration::from_mins(10);
 
 impl Provider {
     /// Sends a free call, retries it if that may help, and reads its answer.
@@ -58,41 +58,44 @@ impl Provider {
         &self,
         secret: &Secret,
         call: &Call,
-        tries: RetryPolicy,
+        policy: RetryPolicy,
         read: impl Fn(&CallContext, &ProviderResponse) -> Result<T, ProviderError>,
     ) -> Result<T, ProviderError> {
         // Once, not before each try: the delay paces a chain of calls, and tries have their own
         // backoff.
         delay(call).await;
-        let asked = call.context();
-        let mut fresh = false;
-        let mut tried = 0;
+        let context = call.context();
+        let mut token_renewed = false;
+        let mut tries_made = 0;
         loop {
-            tried += 1;
+            tries_made += 1;
             // A retry is late on purpose. Counted, it would look like a poll that lagged.
-            let due = tries.due.filter(|_| tried == 1);
-            let called = self.begin(&call.stage);
-            let result = match called.span.around(self.call_once(secret, call, due)).await {
-                Ok(answer) => read(&asked, &answer),
-                Err(trouble) => Err(trouble.error),
+            let due = policy.due.filter(|_| tries_made == 1);
+            let ongoing = self.begin(&call.stage);
+            let result = match ongoing.span.around(self.call_once(secret, call, due)).await {
+                Ok(answer) => read(&context, &answer),
+                Err(send_error) => Err(send_error.error),
             };
-            self.finish_call(&called, result.as_ref().err());
+            self.finish_call(&ongoing, result.as_ref().err());
             let Err(error) = result else {
                 return result;
             };
             // An exchanged credential may be revoked before its time. One new exchange
             // distinguishes that from a wrong secret, and does not count as a try. If there was no
             // exchanged credential, `forget` is false.
-            if error.class == ErrorClass::Credentials && !fresh && self.tokens().forget(secret) {
-                fresh = true;
-                tried -= 1;
+            if error.class == ErrorClass::Credentials
+                && !token_renewed
+                && self.tokens().forget(secret)
+            {
+                token_renewed = true;
+                tries_made -= 1;
                 continue;
             }
-            let wait = backoff(tried).max(error.retry_after.unwrap_or_default());
+            let wait = backoff(tries_made).max(error.retry_after.unwrap_or_default());
             // A wait that is too long is not cut short: the provider would only refuse again. The
             // caller gets the error with its `retry_after` and decides.
-            let hopeless = !error.class.is_transient() || is_blocked(&error);
-            if hopeless || tried >= tries.max_tries || wait > tries.longest_wait {
+            let is_final = !error.class.is_transient() || is_blocked(&error);
+            if is_final || tries_made >= policy.max_tries || wait > policy.longest_wait {
                 return Err(error);
             }
             tokio::time::sleep(wait).await;
@@ -105,13 +108,13 @@ impl Provider {
         call: &Call,
         due: Option<Instant>,
     ) -> Result<ProviderResponse, SendError> {
-        let to = self.destination(call).map_err(SendError::unsent)?;
+        let destination = self.destination(call).map_err(SendError::unsent)?;
         let credential = self
-            .credential(secret, call.with_credential && to.trusted)
+            .credential(secret, call.with_credential && destination.trusted)
             .await
             .map_err(SendError::unsent)?;
         let prepared = self
-            .prepare(call, to, &credential)
+            .prepare(call, destination, &credential)
             .map_err(SendError::unsent)?;
         // After the credential, because an exchange is a call too and takes its own permit. Calls
         // that hold permits while they wait for an exchange could keep all permits from it.
@@ -128,17 +131,17 @@ impl Provider {
         &self,
         secret: &Secret,
         mut call: Call,
-        mut tries: RetryPolicy,
+        mut policy: RetryPolicy,
         read: impl Fn(&CallContext, &ProviderResponse) -> Result<AdapterStep, ProviderError>,
     ) -> Result<AdapterStep, ProviderError> {
         let mut chain = CallChain::default();
         loop {
-            match self.call_with_retries(secret, &call, tries, &read).await? {
-                AdapterStep::Next(next) => {
-                    chain.add(self, &call, &next).await?;
-                    call = *next;
+            match self.call_with_retries(secret, &call, policy, &read).await? {
+                AdapterStep::Next(next_call) => {
+                    chain.add(self, &call, &next_call).await?;
+                    call = *next_call;
                     // Only the first call was scheduled, so only it can be late.
-                    tries.due = None;
+                    policy.due = None;
                 }
                 step => return Ok(step),
             }
@@ -157,23 +160,23 @@ impl Provider {
     }
 
     /// Counts a call that is over.
-    pub(super) fn finish_call(&self, called: &OngoingCall, error: Option<&ProviderError>) {
+    pub(super) fn finish_call(&self, ongoing: &OngoingCall, error: Option<&ProviderError>) {
         let outcome = error.map_or("ok", |error| error.class.name());
-        called.span.set("mediagate.outcome", outcome);
+        ongoing.span.set("mediagate.outcome", outcome);
         if error.is_some() {
-            called.span.fail(outcome);
+            ongoing.span.fail(outcome);
         }
-        let (provider, stage) = (self.name().to_owned(), called.stage.clone());
-        let took = called.started.elapsed();
+        let (provider, stage) = (self.name().to_owned(), ongoing.stage.clone());
+        let elapsed = ongoing.started.elapsed();
         tracing::debug!(
             provider,
             stage,
             outcome,
-            took_ms = took.as_millis(),
+            took_ms = elapsed.as_millis(),
             "provider call completed"
         );
         metrics::histogram!("mediagate_upstream_call_seconds", "provider" => provider.clone(), "stage" => stage.clone())
-            .record(took);
+            .record(elapsed);
         metrics::counter!("mediagate_upstream_calls_total", "provider" => provider, "stage" => stage, "outcome" => outcome)
             .increment(1);
     }
@@ -190,14 +193,14 @@ pub(super) struct OngoingCall {
 #[derive(Debug)]
 pub(super) struct CallChain {
     length: usize,
-    since: Instant,
+    started: Instant,
 }
 
 impl Default for CallChain {
     fn default() -> Self {
         Self {
             length: 0,
-            since: Instant::now(),
+            started: Instant::now(),
         }
     }
 }
@@ -208,18 +211,19 @@ impl CallChain {
     pub(super) async fn add(
         &mut self,
         provider: &Provider,
-        before: &Call,
+        previous: &Call,
         next: &Call,
     ) -> Result<(), ProviderError> {
         self.length += 1;
         // Otherwise circular answers would keep the caller forever. The error is unclear, because
         // it proves nothing about the job.
-        if self.length > CHAIN || self.since.elapsed() > CHAIN_TIME {
-            let what = "the provider requires too many follow-up calls";
-            return Err(ProviderError::new(ErrorClass::Unclear, what));
+        if self.length > MAX_CHAIN_CALLS || self.started.elapsed() > MAX_CHAIN_DURATION {
+            let message = "the provider requires too many follow-up calls";
+            return Err(ProviderError::new(ErrorClass::Unclear, message));
         }
-        let same = (&before.stage, &before.to, &before.memo) == (&next.stage, &next.to, &next.memo);
-        if same && next.delay.is_none() {
+        let is_same_call = (&previous.stage, &previous.target, &previous.carried_data)
+            == (&next.stage, &next.target, &next.carried_data);
+        if is_same_call && next.delay.is_none() {
             tokio::time::sleep(provider.adapter().pace().floor).await;
         }
         Ok(())
@@ -246,9 +250,9 @@ pub(super) async fn delay(call: &Call) {
 }
 
 /// The wait after a number of tries: 0.25, 0.5, 1 s …, a half more or less.
-pub(super) fn backoff(tried: u32) -> Duration {
-    let usual = Duration::from_millis(125) * 2_u32.saturating_pow(tried.min(8));
-    usual.mul_f64(0.5 + jitter())
+pub(super) fn backoff(tries_made: u32) -> Duration {
+    let base_wait = Duration::from_millis(125) * 2_u32.saturating_pow(tries_made.min(8));
+    base_wait.mul_f64(0.5 + jitter())
 }
 
 /// A random number between 0 and 1.

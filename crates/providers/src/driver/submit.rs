@@ -100,14 +100,14 @@ impl ProgressWatch {
         show: impl Fn(u8),
     ) -> T {
         let mut work = pin!(work);
-        let go_on = poll_fn(|context| {
+        let watched = poll_fn(|context| {
             let done = work.as_mut().poll(context);
             if let Some(progress) = self.progress() {
                 show(progress);
             }
             done
         });
-        go_on.await
+        watched.await
     }
 
     /// The cost that the provider reported, once the job has ended.
@@ -120,9 +120,9 @@ impl ProgressWatch {
         &self,
         adapter: &dyn Adapter,
         answer: &ProviderResponse,
-        read: &Result<AdapterStep, ProviderError>,
+        step: &Result<AdapterStep, ProviderError>,
     ) {
-        let has_ended = match read {
+        let has_ended = match step {
             Ok(step) => matches!(step, AdapterStep::Done { .. }),
             Err(error) => error.ends_job(),
         };
@@ -147,21 +147,21 @@ impl Driver {
         watch: &ProgressWatch,
         intent: impl AsyncFnOnce() -> Result<SendDeadline, E>,
     ) -> Result<OrderAcceptance, SubmitError<E>> {
-        let work = OrderSubmission {
+        let submission = OrderSubmission {
             provider,
             secret,
             order,
             watch,
         };
         // Callers log, store and show these errors, and providers quote requests in them.
-        let clean = |error| redact::error(error, secret);
-        work.run(intent).await.map_err(|error| match error {
+        let redacted = |error| redact::error(error, secret);
+        submission.run(intent).await.map_err(|error| match error {
             SubmitError::Intent(error) => SubmitError::Intent(error),
             SubmitError::TooLate => SubmitError::TooLate,
-            SubmitError::BeforeSubmission(error) => SubmitError::BeforeSubmission(clean(error)),
-            SubmitError::Refused(error) => SubmitError::Refused(clean(error)),
-            SubmitError::Failed(error) => SubmitError::Failed(clean(error)),
-            SubmitError::Unclear(error) => SubmitError::Unclear(clean(error)),
+            SubmitError::BeforeSubmission(error) => SubmitError::BeforeSubmission(redacted(error)),
+            SubmitError::Refused(error) => SubmitError::Refused(redacted(error)),
+            SubmitError::Failed(error) => SubmitError::Failed(redacted(error)),
+            SubmitError::Unclear(error) => SubmitError::Unclear(redacted(error)),
         })
     }
 }
@@ -182,22 +182,22 @@ impl OrderSubmission<'_> {
         &self,
         intent: impl AsyncFnOnce() -> Result<SendDeadline, E>,
     ) -> Result<OrderAcceptance, SubmitError<E>> {
-        let first = self.adapter().start(self.order);
+        let first_call = self.adapter().start(self.order);
         let call = self
-            .run_preliminary_calls(first.map_err(SubmitError::BeforeSubmission)?)
+            .run_preliminary_calls(first_call.map_err(SubmitError::BeforeSubmission)?)
             .await;
         let call = call.map_err(SubmitError::BeforeSubmission)?;
         // The operator's extra fields are only for the order. Calls before it have other bodies.
         let call = call.with_extra(&self.order.extra);
         // Whatever can fail without a connection fails before the intent is written. With the
         // intent on disk, a crash leaves an order of which it is unknown whether it was sent.
-        let ready = self
+        let ready_submission = self
             .prepare_submission(&call)
             .await
             .map_err(SubmitError::BeforeSubmission)?;
         // On disk before a byte is sent: after a crash the order is looked up and not sent again.
         let fence = intent().await.map_err(SubmitError::Intent)?;
-        let step = self.send_once(&call, ready, &fence).await?;
+        let step = self.send_once(&call, ready_submission, &fence).await?;
         self.follow_submission(&call, step).await
     }
 
@@ -206,50 +206,50 @@ impl OrderSubmission<'_> {
         let mut chain = CallChain::default();
         while call.effect == CallEffect::Free {
             let step = self.free_call(&call).await?;
-            let next = match step {
-                AdapterStep::Next(next) => *next,
+            let next_call = match step {
+                AdapterStep::Next(next_call) => *next_call,
                 // An upload that the provider still processes. `chain.add` waits before it is
                 // polled again.
                 AdapterStep::Running { .. } => call.clone(),
                 // A bug in the adapter: the call had no intent, so a crash would have lost a paid
                 // job.
                 AdapterStep::Submitted { .. } | AdapterStep::Done { .. } => {
-                    let what = "a free call cannot submit a job";
-                    return Err(ProviderError::unreadable(what));
+                    let message = "a free call cannot submit a job";
+                    return Err(ProviderError::unreadable(message));
                 }
             };
-            chain.add(self.provider, &call, &next).await?;
-            call = next;
+            chain.add(self.provider, &call, &next_call).await?;
+            call = next_call;
         }
         Ok(call)
     }
 
     async fn free_call(&self, call: &Call) -> Result<AdapterStep, ProviderError> {
         self.provider
-            .call_with_retries(self.secret, call, FREE_CALL_RETRIES, |asked, answer| {
-                self.read(asked, answer)
+            .call_with_retries(self.secret, call, FREE_CALL_RETRIES, |context, answer| {
+                self.read(context, answer)
             })
             .await
     }
 
     fn read(
         &self,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let read = self.adapter().read_submission(self.order, asked, answer);
-        let read = read.map_err(|error| with_default_basis(answer, error));
-        self.watch.record_cost(self.adapter(), answer, &read);
-        read
+        let step = self.adapter().read_submission(self.order, context, answer);
+        let step = step.map_err(|error| with_default_basis(answer, error));
+        self.watch.record_cost(self.adapter(), answer, &step);
+        step
     }
 
     /// The submission, ready to be sent, with its permit.
     async fn prepare_submission(&self, call: &Call) -> Result<ReadySubmission<'_>, ProviderError> {
         delay(call).await;
-        let to = self.provider.destination(call)?;
-        let wanted = call.with_credential && to.trusted;
-        let credential = self.provider.credential(self.secret, wanted).await?;
-        let prepared = self.provider.prepare(call, to, &credential)?;
+        let destination = self.provider.destination(call)?;
+        let sends_credential = call.with_credential && destination.trusted;
+        let credential = self.provider.credential(self.secret, sends_credential).await?;
+        let prepared = self.provider.prepare(call, destination, &credential)?;
         // The permit is acquired here, before the intent is written: the wait for it may be long,
         // and would widen the window in which a crash leaves the outcome unknown.
         Ok(ReadySubmission {
@@ -263,7 +263,7 @@ impl OrderSubmission<'_> {
     async fn send_once<E>(
         &self,
         call: &Call,
-        ready: ReadySubmission<'_>,
+        submission: ReadySubmission<'_>,
         fence: &SendDeadline,
     ) -> Result<AdapterStep, SubmitError<E>> {
         // `_permit` is held until the outcome is known, repetitions included.
@@ -271,33 +271,33 @@ impl OrderSubmission<'_> {
             prepared,
             credential,
             _permit,
-        } = ready;
+        } = submission;
         // A repetition is safe only if the provider deduplicates.
-        let mut doubt = match self.send(call, prepared, fence).await {
+        let mut last_error = match self.send(call, prepared, fence).await {
             Err(SubmitError::Unclear(error)) if self.adapter().deduplicates() => error,
-            told => return told,
+            result => return result,
         };
         // A rejection from here on concerns the repetition. It does not say whether the provider
         // accepted the first submission, so the outcome stays unclear.
         for repeat in 1..=REPEATS {
-            let wait = backoff(repeat + 1).max(doubt.retry_after.unwrap_or_default());
+            let wait = backoff(repeat + 1).max(last_error.retry_after.unwrap_or_default());
             // Shortened, unlike other waits: giving up would leave the order unconfirmed, and
             // trying too early costs nothing.
             tokio::time::sleep(wait.min(LONGEST_WAIT)).await;
             // Built again: sending consumes a request, and a signature is made for one moment.
-            let again = self.provider.destination(call);
-            let again = again.and_then(|to| self.provider.prepare(call, to, &credential));
-            let Ok(again) = again else { break };
-            match self.send(call, again, fence).await {
+            let retry = self.provider.destination(call);
+            let retry = retry.and_then(|destination| self.provider.prepare(call, destination, &credential));
+            let Ok(retry) = retry else { break };
+            match self.send(call, retry, fence).await {
                 // The first one was sent in time. `TooLate` would claim that nothing was sent.
                 Err(SubmitError::TooLate) => break,
                 Err(SubmitError::Unclear(error) | SubmitError::Refused(error)) => {
-                    doubt = error.with_class(ErrorClass::Unclear);
+                    last_error = error.with_class(ErrorClass::Unclear);
                 }
-                told => return told,
+                result => return result,
             }
         }
-        Err(SubmitError::Unclear(doubt))
+        Err(SubmitError::Unclear(last_error))
     }
 
     async fn send<E>(
@@ -311,21 +311,21 @@ impl OrderSubmission<'_> {
                 self.watch.set_progress(progress);
             }
         };
-        let called = self.provider.begin(&call.stage);
+        let ongoing = self.provider.begin(&call.stage);
         let answer = match prepared.with_deadline(fence) {
             Ok(prepared) => {
                 let sent = self
                     .provider
                     .send(prepared, call.limit_bytes, Some(&progress));
-                called.span.around(sent).await
+                ongoing.span.around(sent).await
             }
-            Err(late) => Err(late),
+            Err(error) => Err(error),
         };
         let (reached, result) = match answer {
             Ok(answer) => (true, self.outcome(&call.context(), &answer)),
             Err(SendError { error, reached }) => (reached, Err(error)),
         };
-        self.provider.finish_call(&called, result.as_ref().err());
+        self.provider.finish_call(&ongoing, result.as_ref().err());
         result.map_err(|error| {
             // A free call would be sent again with a fresh token. This one is sent once, so the
             // fresh token is for the next order.
@@ -355,22 +355,22 @@ impl OrderSubmission<'_> {
     /// protocol's table, and never if the answer contains a job's id.
     fn outcome(
         &self,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let error = match self.read(asked, answer) {
+        let error = match self.read(context, answer) {
             Err(error) => error,
-            taken => return taken,
+            accepted => return accepted,
         };
         let adapter = self.adapter();
-        let is_end = error.basis == Some(ErrorBasis::Record)
+        let is_final = error.basis == Some(ErrorBasis::Record)
             && matches!(
                 error.class,
                 ErrorClass::Failed | ErrorClass::Unfit | ErrorClass::Lost
             );
         // An id means that the order was accepted, even together with an error. Only the record of
         // a job that has ended need not be followed.
-        if !is_end && let Some(handle) = adapter.named_job(self.order, asked, answer) {
+        if !is_final && let Some(handle) = adapter.named_job(self.order, context, answer) {
             tracing::warn!(
                 provider = self.provider.name(),
                 status = answer.status.as_u16(),
@@ -385,8 +385,8 @@ impl OrderSubmission<'_> {
         }
         // The only place where an error becomes proof that nothing was accepted, after which
         // another route may get the order.
-        let mut table = adapter.refusals().into_iter();
-        if table.any(|row| row.is_proved_by(answer, &error)) {
+        let mut rules = adapter.refusals().into_iter();
+        if rules.any(|rule| rule.is_proved_by(answer, &error)) {
             return Err(error.with_basis(ErrorBasis::Answer));
         }
         Err(match error.class {
@@ -410,12 +410,12 @@ impl OrderSubmission<'_> {
         let mut chain = CallChain::default();
         let mut call = call.clone();
         loop {
-            let next = match step {
+            let next_call = match step {
                 AdapterStep::Submitted { handle, poll_after } => {
                     return Ok(OrderAcceptance::Job { handle, poll_after });
                 }
                 AdapterStep::Done { outputs } => return Ok(OrderAcceptance::Done(outputs)),
-                AdapterStep::Next(next) if next.effect == CallEffect::Free => *next,
+                AdapterStep::Next(next_call) if next_call.effect == CallEffect::Free => *next_call,
                 // An adapter must not be able to order twice, whatever an answer makes it do.
                 AdapterStep::Next(_) => {
                     return Err(unclear("a job must not be submitted twice"));
@@ -428,9 +428,9 @@ impl OrderSubmission<'_> {
                     ));
                 }
             };
-            let gone_on = chain.add(self.provider, &call, &next).await;
-            gone_on.map_err(SubmitError::Unclear)?;
-            call = next;
+            let added = chain.add(self.provider, &call, &next_call).await;
+            added.map_err(SubmitError::Unclear)?;
+            call = next_call;
             // The order was accepted before this call, so no error of it may count as a rejection.
             step = self.free_call(&call).await.map_err(|error| {
                 if error.ends_job() {
@@ -443,8 +443,8 @@ impl OrderSubmission<'_> {
     }
 }
 
-fn unclear<E>(what: &str) -> SubmitError<E> {
-    SubmitError::Unclear(ProviderError::unreadable(what))
+fn unclear<E>(message: &str) -> SubmitError<E> {
+    SubmitError::Unclear(ProviderError::unreadable(message))
 }
 
 struct ReadySubmission<'a> {
@@ -464,28 +464,28 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn progress_is_shown_when_it_is_told_and_nothing_is_polled_between() {
         let (watch, shown, polls) = (ProgressWatch::new(), Cell::new(0), Cell::new(0));
-        let (tell, mut told) = mpsc::unbounded_channel();
-        let mut read = pin!(async {
-            while let Some(progress) = told.recv().await {
+        let (progress_tx, mut progress_rx) = mpsc::unbounded_channel();
+        let mut receiver = pin!(async {
+            while let Some(progress) = progress_rx.recv().await {
                 watch.set_progress(progress);
             }
         });
-        let counted = poll_fn(|context| {
+        let counting_polls = poll_fn(|context| {
             polls.set(polls.get() + 1);
-            read.as_mut().poll(context)
+            receiver.as_mut().poll(context)
         });
-        let hours = async {
+        let sender = async {
             for progress in [30, 20, 60] {
                 tokio::time::sleep(Duration::from_hours(1)).await;
-                tell.send(progress).unwrap();
+                progress_tx.send(progress).unwrap();
                 tokio::task::yield_now().await;
                 assert_eq!(shown.get(), progress.max(30));
             }
-            drop(tell);
+            drop(progress_tx);
         };
         tokio::join!(
-            watch.run_with_progress(counted, |progress| shown.set(progress)),
-            hours
+            watch.run_with_progress(counting_polls, |progress| shown.set(progress)),
+            sender
         );
         // At the start, for each part and at the end; `join` looks at both when either wakes.
         assert!(polls.get() <= 8, "{} polls", polls.get());

@@ -40,21 +40,21 @@ impl SongSpec {
         if self.is_instrumental() {
             return None;
         }
-        let described = self.text("gpt_description_prompt").or(self.text("tags"));
-        let in_prompt = || self.text("prompt").filter(|_| described.is_some());
-        self.text("lyrics").or_else(in_prompt)
+        let separate_description = self.text("gpt_description_prompt").or(self.text("tags"));
+        let lyrics_in_prompt = || self.text("prompt").filter(|_| separate_description.is_some());
+        self.text("lyrics").or_else(lyrics_in_prompt)
     }
 
     /// The description and the style of the song; also `prompt` if it does not contain the lyrics.
     pub fn description(&self) -> String {
         let lyrics = self.lyrics();
         let prompt = self.text("prompt").filter(|text| lyrics != Some(text));
-        let said = [
+        let texts = [
             self.text("gpt_description_prompt"),
             prompt,
             self.text("tags"),
         ];
-        let mut parts: Vec<&str> = said.into_iter().flatten().collect();
+        let mut parts: Vec<&str> = texts.into_iter().flatten().collect();
         parts.dedup();
         parts.join(", ")
     }

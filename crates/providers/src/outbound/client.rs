@@ -18,9 +18,9 @@ use super::{AddressGuard, AddressRefusal, OutboundRules};
 pub struct OutboundClient {
     rules: Arc<OutboundRules>,
     /// For ports that are allowed at any public host.
-    usual: reqwest::Client,
+    usual_ports: reqwest::Client,
     /// For all others: only to the allowed networks.
-    unusual: reqwest::Client,
+    other_ports: reqwest::Client,
 }
 
 impl OutboundClient {
@@ -29,7 +29,7 @@ impl OutboundClient {
         let rules = Arc::new(rules);
         // A resolver only gets the name. The choice between the two clients decides whether the
         // port is an allowed one.
-        let made = |usual_port| {
+        let build = |usual_port| {
             let resolver = CheckedResolver::new(rules.clone(), usual_port);
             client(&[b"h2", b"http/1.1"], connect_timeout)?
                 .pool_idle_timeout(Duration::from_secs(20))
@@ -38,8 +38,8 @@ impl OutboundClient {
                 .map_err(|error| error.to_string())
         };
         Ok(Self {
-            usual: made(true)?,
-            unusual: made(false)?,
+            usual_ports: build(true)?,
+            other_ports: build(false)?,
             rules,
         })
     }
@@ -47,20 +47,20 @@ impl OutboundClient {
     /// A client through a proxy that resolves names itself, and must apply the same rules to them;
     /// literal addresses are still checked here.
     pub fn through_proxy(
-        proxy: &Url,
+        proxy_url: &Url,
         rules: OutboundRules,
         connect_timeout: Duration,
     ) -> Result<Self, String> {
-        let proxy =
-            reqwest::Proxy::all(proxy.as_str()).map_err(|error| error.without_url().to_string())?;
+        let proxy = reqwest::Proxy::all(proxy_url.as_str())
+            .map_err(|error| error.without_url().to_string())?;
         let client = client(&[b"h2", b"http/1.1"], connect_timeout)?
             .pool_idle_timeout(Duration::from_secs(20))
             .proxy(proxy)
             .build()
             .map_err(|error| error.to_string())?;
         Ok(Self {
-            usual: client.clone(),
-            unusual: client,
+            usual_ports: client.clone(),
+            other_ports: client,
             rules: Arc::new(rules),
         })
     }
@@ -79,16 +79,16 @@ impl OutboundClient {
         let guard = AddressGuard::new(&self.rules);
         guard.check_url(url)?;
         let client = if guard.is_usual_port(url) {
-            &self.usual
+            &self.usual_ports
         } else {
-            &self.unusual
+            &self.other_ports
         };
         Ok(client.request(method, url.clone()))
     }
 }
 
-/// A client for these protocols: TLS as the platform trusts, no redirects, no
-/// proxy of the environment.
+/// A client for these protocols. It trusts the platform's TLS roots, follows no redirects and
+/// ignores proxies in the environment.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place where clients come from"
@@ -122,12 +122,12 @@ impl CheckedResolver {
 
     pub(super) fn check(
         &self,
-        found: impl IntoIterator<Item = SocketAddr>,
+        addresses: impl IntoIterator<Item = SocketAddr>,
     ) -> Result<Vec<SocketAddr>, AddressRefusal> {
         let guard = AddressGuard::new(&self.rules);
         // One private address is enough to refuse the name, because the choice among the addresses
         // cannot be controlled here.
-        let checked = found.into_iter().map(|address| {
+        let checked = addresses.into_iter().map(|address| {
             guard.check_address(address.ip(), self.usual_port)?;
             Ok(address)
         });
@@ -139,8 +139,8 @@ impl Resolve for CheckedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let resolver = self.clone();
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let addresses: Addrs = Box::new(resolver.check(found)?.into_iter());
+            let addresses = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let addresses: Addrs = Box::new(resolver.check(addresses)?.into_iter());
             Ok(addresses)
         })
     }

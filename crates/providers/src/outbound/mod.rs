@@ -36,7 +36,7 @@ pub struct OutboundRules {
     pub allow_ports: Option<Vec<u16>>,
 }
 
-/// Why nothing is sent to a URL. The messages are for the one who gave it.
+/// Why a URL is refused. The messages are for whoever provided the URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressRefusal {
     /// It is neither http nor https.
@@ -63,7 +63,7 @@ pub struct AddressGuard<'a> {
 }
 
 impl<'a> AddressGuard<'a> {
-    /// A client that follows these rules.
+    /// A guard that applies these rules.
     pub const fn new(rules: &'a OutboundRules) -> Self {
         Self { rules }
     }
@@ -86,17 +86,17 @@ impl<'a> AddressGuard<'a> {
         self.check_address(address, self.is_usual_port(url))
     }
 
-    /// The same, including the addresses to which its name resolves now. A name that cannot be
+    /// Like [`Self::check_url`], but also checks the addresses that its name resolves to now. A name that cannot be
     /// resolved here passes, because it cannot be reached from here.
     pub async fn check_host(self, url: &Url) -> Result<(), AddressRefusal> {
         self.check_url(url)?;
         let Some(Host::Domain(name)) = url.host() else {
             return Ok(());
         };
-        let found = tokio::time::timeout(LOOKUP_TIMEOUT, tokio::net::lookup_host((name, 0))).await;
+        let addresses = tokio::time::timeout(LOOKUP_TIMEOUT, tokio::net::lookup_host((name, 0))).await;
         let usual_port = self.is_usual_port(url);
-        let mut found = found.into_iter().flatten().flatten();
-        found.try_for_each(|address| self.check_address(address.ip(), usual_port))
+        let mut addresses = addresses.into_iter().flatten().flatten();
+        addresses.try_for_each(|address| self.check_address(address.ip(), usual_port))
     }
 
     /// Whether this port is allowed at any public host.

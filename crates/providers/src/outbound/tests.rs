@@ -5,7 +5,7 @@ use reqwest::dns::Resolve as _;
 
 use super::*;
 
-fn usual() -> OutboundRules {
+fn usual_ports() -> OutboundRules {
     OutboundRules {
         allow_ports: Some(vec![80, 443]),
         ..OutboundRules::default()
@@ -15,25 +15,25 @@ fn usual() -> OutboundRules {
 fn with_loopback() -> OutboundRules {
     OutboundRules {
         allow_networks: vec!["127.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()],
-        ..usual()
+        ..usual_ports()
     }
 }
 
-fn verdict(rules: &OutboundRules, address: &str) -> Result<(), AddressRefusal> {
+fn check(rules: &OutboundRules, address: &str) -> Result<(), AddressRefusal> {
     AddressGuard::new(rules).check_url(&Url::parse(address).unwrap())
 }
 
 #[test]
 fn only_public_hosts_and_usual_ports() {
-    for fine in [
+    for url in [
         "https://8.8.8.8/a.png",
         "http://1.1.1.1/",
         "https://[2606:4700:4700::1111]/",
         "https://cdn.example.com/a.mp4?signature=1",
     ] {
-        assert_eq!(verdict(&usual(), fine), Ok(()), "{fine}");
+        assert_eq!(check(&usual_ports(), url), Ok(()), "{url}");
     }
-    for private in [
+    for url in [
         "http://127.0.0.1/",
         "http://2130706433/",
         "http://0x7f.1/",
@@ -59,12 +59,12 @@ fn only_public_hosts_and_usual_ports() {
         "http://240.0.0.1/",
     ] {
         assert_eq!(
-            verdict(&usual(), private),
+            check(&usual_ports(), url),
             Err(AddressRefusal::NotPublic),
-            "{private}"
+            "{url}"
         );
     }
-    for (bad, why) in [
+    for (url, refusal) in [
         ("http://8.8.8.8:22/", AddressRefusal::Port),
         ("https://8.8.8.8:8443/", AddressRefusal::Port),
         ("ftp://8.8.8.8/", AddressRefusal::Scheme),
@@ -72,39 +72,39 @@ fn only_public_hosts_and_usual_ports() {
         ("http://user@8.8.8.8/", AddressRefusal::Credential),
         ("http://user:pw@8.8.8.8/", AddressRefusal::Credential),
     ] {
-        assert_eq!(verdict(&usual(), bad), Err(why), "{bad}");
+        assert_eq!(check(&usual_ports(), url), Err(refusal), "{url}");
     }
     let any_port = OutboundRules::default();
-    assert_eq!(verdict(&any_port, "https://8.8.8.8:8443/"), Ok(()));
+    assert_eq!(check(&any_port, "https://8.8.8.8:8443/"), Ok(()));
 }
 
 #[test]
 fn an_allowed_network_lifts_address_and_port() {
     let rules = with_loopback();
-    assert_eq!(verdict(&rules, "http://127.0.0.1:9999/"), Ok(()));
-    assert_eq!(verdict(&rules, "http://[::ffff:127.0.0.1]:9999/"), Ok(()));
+    assert_eq!(check(&rules, "http://127.0.0.1:9999/"), Ok(()));
+    assert_eq!(check(&rules, "http://[::ffff:127.0.0.1]:9999/"), Ok(()));
     assert_eq!(
-        verdict(&rules, "http://10.0.0.1/"),
+        check(&rules, "http://10.0.0.1/"),
         Err(AddressRefusal::NotPublic)
     );
 }
 
 #[tokio::test]
 async fn a_name_is_as_good_as_the_worst_of_its_addresses() {
-    let looked_up = |rules: OutboundRules| {
+    let look_up = |rules: OutboundRules| {
         CheckedResolver::new(Arc::new(rules), true).resolve("localhost".parse().unwrap())
     };
-    let error = looked_up(usual()).await.err().unwrap();
+    let error = look_up(usual_ports()).await.err().unwrap();
     assert_eq!(
         AddressRefusal::cause_of(error.as_ref()),
         Some(AddressRefusal::NotPublic)
     );
-    assert!(looked_up(with_loopback()).await.is_ok());
+    assert!(look_up(with_loopback()).await.is_ok());
     let mixed = ["8.8.8.8:0", "127.0.0.1:0"].map(|address| address.parse().unwrap());
-    let resolver = CheckedResolver::new(Arc::new(usual()), true);
+    let resolver = CheckedResolver::new(Arc::new(usual_ports()), true);
     assert_eq!(resolver.check(mixed), Err(AddressRefusal::NotPublic));
-    assert_eq!(resolver.check([mixed[0]]).map(|found| found.len()), Ok(1));
-    let unusual_port = CheckedResolver::new(Arc::new(usual()), false);
+    assert_eq!(resolver.check([mixed[0]]).map(|allowed| allowed.len()), Ok(1));
+    let unusual_port = CheckedResolver::new(Arc::new(usual_ports()), false);
     assert_eq!(unusual_port.check([mixed[0]]), Err(AddressRefusal::Port));
 }
 
@@ -115,21 +115,21 @@ async fn a_name_that_changes_its_meaning_leads_nowhere_else() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
-    for rules in [usual(), OutboundRules::default()] {
-        let out = OutboundClient::new(rules, Duration::from_secs(5)).unwrap();
+    for rules in [usual_ports(), OutboundRules::default()] {
+        let client = OutboundClient::new(rules, Duration::from_secs(5)).unwrap();
         let url = Url::parse(&format!("http://localhost:{port}/")).unwrap();
         // The name passes the check without resolution.
-        let request = out.request(reqwest::Method::GET, &url).unwrap();
+        let request = client.request(reqwest::Method::GET, &url).unwrap();
         let error = request.send().await.unwrap_err();
         assert_eq!(
             AddressRefusal::cause_of(&error),
             Some(AddressRefusal::NotPublic)
         );
     }
-    let reached = listener.accept().map(|_| ());
+    let accepted = listener.accept().map(|_| ());
     assert_eq!(
-        reached.unwrap_err().kind(),
+        accepted.unwrap_err().kind(),
         std::io::ErrorKind::WouldBlock,
-        "nobody came"
+        "no connection was opened"
     );
 }

@@ -28,7 +28,7 @@ pub enum TimeoutClass {
     Work,
 }
 
-/// The target of a call.
+/// Where a call is sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallTarget {
@@ -47,24 +47,27 @@ pub struct Call {
     /// The name of this step; returned in [`CallContext`].
     pub stage: Cow<'static, str>,
     /// Data that the next step needs besides the order; returned in [`CallContext`].
-    pub memo: Value,
+    #[serde(rename = "memo")]
+    pub carried_data: Value,
     /// The method.
     #[serde(with = "method")]
     pub method: Method,
     /// The call's target.
-    pub to: CallTarget,
+    #[serde(rename = "to")]
+    pub target: CallTarget,
     /// Query parameters.
     pub query: Vec<(String, String)>,
     /// Headers besides the credential and the content type.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: RequestBody,
-    /// What it does at the provider.
+    /// Its effect at the provider.
     pub effect: CallEffect,
     /// Whether the credential is sent.
     pub with_credential: bool,
     /// How long it may take.
-    pub patience: TimeoutClass,
+    #[serde(rename = "patience")]
+    pub timeout: TimeoutClass,
     /// Most bytes of the answer. For a [`OutputSource::Call`](super::OutputSource::Call) the
     /// operator's limit for results applies instead.
     pub limit_bytes: u64,
@@ -87,15 +90,15 @@ impl Call {
     ) -> Self {
         Self {
             stage: stage.into(),
-            memo: Value::Null,
+            carried_data: Value::Null,
             method,
-            to: CallTarget::Path(path.into()),
+            target: CallTarget::Path(path.into()),
             query: Vec::new(),
             headers: Vec::new(),
             body: RequestBody::Empty,
             effect: CallEffect::Free,
             with_credential: true,
-            patience: TimeoutClass::Short,
+            timeout: TimeoutClass::Short,
             limit_bytes: MAX_ANSWER_BYTES,
             delay: None,
         }
@@ -114,7 +117,7 @@ impl Call {
     /// Sets a target other than a path below the base URL.
     #[must_use]
     pub fn with_target(mut self, target: CallTarget) -> Self {
-        self.to = target;
+        self.target = target;
         self
     }
 
@@ -181,8 +184,8 @@ impl Call {
 
     /// Stores data for the step that reads the answer.
     #[must_use]
-    pub fn with_memo(mut self, memo: Value) -> Self {
-        self.memo = memo;
+    pub fn with_carried_data(mut self, carried_data: Value) -> Self {
+        self.carried_data = carried_data;
         self
     }
 
@@ -197,7 +200,7 @@ impl Call {
     /// `limit_bytes` for the answer.
     #[must_use]
     pub const fn with_long_timeout(mut self, limit_bytes: u64) -> Self {
-        self.patience = TimeoutClass::Work;
+        self.timeout = TimeoutClass::Work;
         self.limit_bytes = limit_bytes;
         self
     }
@@ -213,18 +216,18 @@ impl Call {
     pub fn context(&self) -> CallContext {
         CallContext {
             stage: self.stage.clone(),
-            memo: self.memo.clone(),
+            carried_data: self.carried_data.clone(),
         }
     }
 }
 
 /// Merges objects into objects; anything else replaces the existing value.
-pub fn merge(into: &mut Map<String, Value>, extra: &Map<String, Value>) {
+pub fn merge(target: &mut Map<String, Value>, extra: &Map<String, Value>) {
     for (name, value) in extra {
-        match (into.get_mut(name), value) {
-            (Some(Value::Object(below)), Value::Object(value)) => merge(below, value),
+        match (target.get_mut(name), value) {
+            (Some(Value::Object(existing)), Value::Object(value)) => merge(existing, value),
             _ => {
-                into.insert(name.clone(), value.clone());
+                target.insert(name.clone(), value.clone());
             }
         }
     }
@@ -235,8 +238,8 @@ pub fn merge(into: &mut Map<String, Value>, extra: &Map<String, Value>) {
 pub struct CallContext {
     /// [`Call::stage`].
     pub stage: Cow<'static, str>,
-    /// [`Call::memo`].
-    pub memo: Value,
+    /// [`Call::carried_data`].
+    pub carried_data: Value,
 }
 
 /// A method as its name.
@@ -244,12 +247,12 @@ mod method {
     use http::Method;
     use serde::{Deserialize as _, Deserializer, Serializer, de};
 
-    pub(super) fn serialize<S: Serializer>(method: &Method, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(method.as_str())
+    pub(super) fn serialize<S: Serializer>(method: &Method, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(method.as_str())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Method, D::Error> {
-        let name = String::deserialize(from)?;
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Method, D::Error> {
+        let name = String::deserialize(deserializer)?;
         name.parse().map_err(de::Error::custom)
     }
 }
@@ -346,14 +349,14 @@ mod tests {
         else {
             panic!("not multipart");
         };
-        let text = |wanted: &str| {
-            let all = parts.iter().filter_map(|part| match part {
-                FormPart::Text { name, value } if name == wanted => Some(value.as_str()),
+        let texts_of = |field: &str| {
+            let texts = parts.iter().filter_map(|part| match part {
+                FormPart::Text { name, value } if name == field => Some(value.as_str()),
                 _ => None,
             });
-            all.collect::<Vec<_>>()
+            texts.collect::<Vec<_>>()
         };
-        assert_eq!((text("audio"), text("model")), (vec!["false"], vec!["m"]));
-        assert_eq!(text("input"), [r#"{"steps":40}"#]);
+        assert_eq!((texts_of("audio"), texts_of("model")), (vec!["false"], vec!["m"]));
+        assert_eq!(texts_of("input"), [r#"{"steps":40}"#]);
     }
 }

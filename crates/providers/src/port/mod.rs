@@ -3,14 +3,14 @@
 //! The life of an order:
 //!
 //! ```text
-//! start(order) ─► Call ─► submitted(order, asked, answer) ─► Next(call) … ─► Submitted{handle} │ Done
-//! poll(handle) ─► Call ─► polled(handle, asked, answer)   ─► Next(call) … ─► Running │ Done
+//! start(order) ─► Call ─► read_submission(order, context, answer) ─► Next(call) … ─► Submitted{handle} │ Done
+//! poll(handle) ─► Call ─► read_poll(handle, context, answer)      ─► Next(call) … ─► Running │ Done
 //! ```
 //!
 //! If the answer to a submission is lost and the provider supports a look-up:
 //!
 //! ```text
-//! find(order, since) ─► Call ─► found(order, since, asked, answer) ─► Found{jobs, next page}
+//! find(order, since) ─► Call ─► read_lookup(order, since, context, answer) ─► LookupPage{jobs, next}
 //! ```
 //!
 //! Calls before the one marked [`CallEffect::Submission`] (uploads) may be repeated freely, and
@@ -61,8 +61,8 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         ModelNames::ANY
     }
 
-    /// Which settings the provider would read from the text of a prompt for this model; `prompt`
-    /// finds them.
+    /// Which settings the provider would read from the text of a prompt for this model;
+    /// [`prompt_settings::setting_in`] finds them.
     fn prompt_settings(&self, model: &str) -> &'static [&'static str] {
         // Decided by the model's name at any provider, because resellers pass the prompt on to the
         // same model.
@@ -111,10 +111,10 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     /// Reads the headers and their lifetime from the answer to an [`Authorization::Exchange`].
     fn read_exchange(
         &self,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<(Vec<AuthHeader>, Duration), ProviderError> {
-        let _ = (asked, answer);
+        let _ = (context, answer);
         Err(ProviderError::unreadable(
             "this provider exchanges no credential",
         ))
@@ -134,10 +134,10 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let _ = (order, asked);
+        let _ = (order, context);
         match self.job() {
             Some(job) => job.read_submission(answer),
             None => Err(no_jobs()),
@@ -148,19 +148,19 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     /// nothing.
     fn refusals(&self) -> Vec<RefusalRule<'_>>;
 
-    /// The job in the answer to a submission, whatever else it contains: an order with a job was
-    /// accepted, whatever the status.
+    /// The job that the answer to a submission names. An order with a job was accepted, whatever the
+    /// status and the rest of the answer.
     fn named_job(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
         // An id in the body means the same under every status, so the reader of submissions is used
         // as if the status were 200.
-        let mut good = answer.clone();
-        good.status = StatusCode::OK;
-        match self.read_submission(order, asked, &good) {
+        let mut as_success = answer.clone();
+        as_success.status = StatusCode::OK;
+        match self.read_submission(order, context, &as_success) {
             Ok(AdapterStep::Submitted { handle, .. }) => Some(handle),
             _ => None,
         }
@@ -178,15 +178,15 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     fn read_poll(
         &self,
         handle: &JobHandle,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let _ = asked;
+        let _ = context;
         let job = self.job().ok_or_else(no_jobs)?;
         job.read_poll(handle, answer)
     }
 
-    /// The cost of a job, from the answer with its end, whether good or bad. Estimates do not
+    /// The cost of a job, from the answer that reports its end, successful or not. Estimates do not
     /// count.
     fn cost(&self, answer: &ProviderResponse) -> Option<ProviderCost> {
         let _ = answer;
@@ -204,12 +204,12 @@ pub trait Adapter: fmt::Debug + Send + Sync {
     fn read_poll_many(
         &self,
         handles: &[&JobHandle],
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Vec<Result<AdapterStep, ProviderError>> {
         handles
             .iter()
-            .map(|handle| self.read_poll(handle, asked, answer))
+            .map(|handle| self.read_poll(handle, context, answer))
             .collect()
     }
 
@@ -251,10 +251,10 @@ pub trait Adapter: fmt::Debug + Send + Sync {
         &self,
         order: &Order,
         since: SystemTime,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
-        let _ = (order, since, asked, answer);
+        let _ = (order, since, context, answer);
         Err(ProviderError::unreadable("no look-up was started"))
     }
 

@@ -40,15 +40,15 @@ impl ModelNames {
 
     /// Whether this name can be sent.
     pub fn takes(&self, name: &str) -> bool {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:/@-".contains(&byte);
-        let segment = |segment: &str| {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:/@-".contains(&byte);
+        let is_allowed = |segment: &str| {
             !segment.is_empty() && segment != "." && !self.reserved.contains(&segment)
         };
-        name.len() <= LONGEST
-            && name.bytes().all(plain)
+        name.len() <= MAX_NAME_BYTES
+            && name.bytes().all(is_plain)
             && !name.contains("..")
             && (self.colons || !name.contains(':'))
-            && name.split('/').all(segment)
+            && name.split('/').all(is_allowed)
             && name.split('/').count() <= self.most_segments
     }
 }
@@ -88,14 +88,14 @@ pub(crate) fn is_plain_path(path: &str) -> bool {
     }
 }
 
-const LONGEST: usize = 200;
+const MAX_NAME_BYTES: usize = 200;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// Path traversals that were once possible.
-    const WAYS_OUT: [&str; 18] = [
+    const PATH_TRAVERSALS: [&str; 18] = [
         "veo-x/../../billing/x?y=1",
         "veo-x/%2e%2e/billing",
         "veo-x%2f..%2fbilling",
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn no_name_leads_out_of_a_path() {
-        for name in WAYS_OUT {
+        for name in PATH_TRAVERSALS {
             assert!(!ModelNames::ANY.takes(name), "{name:?}");
         }
         for name in [
@@ -137,12 +137,12 @@ mod tests {
         for name in ["veo-3.1/operations", "veo-3.1:delete"] {
             assert!(!ModelNames::SEGMENT.takes(name), "{name:?}");
         }
-        let two = ModelNames {
+        let two_segments = ModelNames {
             most_segments: 2,
             reserved: &["requests"],
             ..ModelNames::ANY
         };
-        assert!(two.takes("a/b") && !two.takes("a/b/c") && !two.takes("a/requests"));
+        assert!(two_segments.takes("a/b") && !two_segments.takes("a/b/c") && !two_segments.takes("a/requests"));
     }
 
     #[test]

@@ -28,15 +28,15 @@ pub fn setting_in(prompt: &str, names: &[&'static str]) -> Option<&'static str> 
     if names.is_empty() {
         return None;
     }
-    let after = prompt
+    let candidates = prompt
         .match_indices("--")
-        .map(|(at, _)| prompt[at..].trim_start_matches('-'));
-    after
+        .map(|(start, _)| prompt[start..].trim_start_matches('-'));
+    candidates
         .filter_map(|text| {
-            let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
-            let end = text.find(|c| !is_letter(c)).unwrap_or(text.len());
+            let is_name_char = |c: char| c.is_ascii_alphabetic() || c == '_';
+            let end = text.find(|c| !is_name_char(c)).unwrap_or(text.len());
             let name = &text[..end];
-            names.iter().find(|known| known.eq_ignore_ascii_case(name))
+            names.iter().find(|setting| setting.eq_ignore_ascii_case(name))
         })
         .copied()
         .next()
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn settings_are_found_in_any_form() {
-        for (prompt, found) in [
+        for (prompt, setting) in [
             ("a lake --rs 1080p", "rs"),
             ("a lake --Resolution=1080p", "resolution"),
             ("--dur12 a lake", "dur"),
@@ -59,7 +59,7 @@ mod tests {
             ("a lake --cf", "cf"),
             ("湖 --wm false", "wm"),
         ] {
-            assert_eq!(setting_in(prompt, SEEDANCE), Some(found), "{prompt}");
+            assert_eq!(setting_in(prompt, SEEDANCE), Some(setting), "{prompt}");
         }
         for prompt in [
             "a lake -- ratio of gold",

@@ -47,9 +47,12 @@ impl<'a> RefusalRule<'a> {
     /// Whether this answer, with the error read from it, matches this row.
     pub fn is_proved_by(&self, answer: &ProviderResponse, error: &ProviderError) -> bool {
         let code = error.code.as_deref();
-        let is_named =
-            || code.is_some_and(|code| self.codes.iter().any(|one| frame_size::fits(one, code)));
-        self.statuses.contains(&answer.status.as_u16()) && (self.codes.is_empty() || is_named())
+        let is_listed = |code| {
+            let mut patterns = self.codes.iter();
+            patterns.any(|pattern| frame_size::fits(pattern, code))
+        };
+        self.statuses.contains(&answer.status.as_u16())
+            && (self.codes.is_empty() || code.is_some_and(is_listed))
     }
 }
 
@@ -62,25 +65,25 @@ mod tests {
 
     #[test]
     fn a_status_or_a_code_under_its_status_proves_it() {
-        let proved = |row: &RefusalRule<'_>, status, code: Option<&str>| {
+        let is_proved = |rule: &RefusalRule<'_>, status, code: Option<&str>| {
             let error = ProviderError::new(ErrorClass::Rejected, "no");
             let error = match code {
                 Some(code) => error.with_code(code),
                 None => error,
             };
-            row.is_proved_by(&ProviderResponse::from_json(status, &Value::Null), &error)
+            rule.is_proved_by(&ProviderResponse::from_json(status, &Value::Null), &error)
         };
         let http = RefusalRule::http_statuses();
         for status in UNPROCESSED {
-            assert!(proved(&http, status, None), "{status}");
+            assert!(is_proved(&http, status, None), "{status}");
         }
         for status in [200, 408, 409, 410, 425, 499, 500, 502, 503, 504] {
-            assert!(!proved(&http, status, Some("any")), "{status}");
+            assert!(!is_proved(&http, status, Some("any")), "{status}");
         }
         let codes = RefusalRule::error_codes(["1002", "limit*"], "a page");
-        assert!(proved(&codes, 200, Some("1002")) && proved(&codes, 201, Some("limit_reached")));
+        assert!(is_proved(&codes, 200, Some("1002")) && is_proved(&codes, 201, Some("limit_reached")));
         for (status, code) in [(200, Some("1003")), (200, None), (503, Some("1002"))] {
-            assert!(!proved(&codes, status, code), "{status} {code:?}");
+            assert!(!is_proved(&codes, status, code), "{status} {code:?}");
         }
     }
 }

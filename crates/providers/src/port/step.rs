@@ -17,9 +17,9 @@ pub struct JobHandle(pub Value);
 
 impl JobHandle {
     /// The text in a field of the handle; empty if there is none.
-    pub fn text(&self, member: &str) -> &str {
+    pub fn text(&self, field: &str) -> &str {
         self.0
-            .get(member)
+            .get(field)
             .and_then(Value::as_str)
             .unwrap_or_default()
     }
@@ -37,7 +37,7 @@ impl JobHandle {
 #[derive(Debug, Clone)]
 pub enum AdapterStep {
     /// Another call, after its [`Call::delay`]. The same call again (stage,
-    /// target and memo) without a delay is sent after [`PollPace::floor`](super::PollPace::floor).
+    /// target and carried data) without a delay is sent after [`PollPace::floor`](super::PollPace::floor).
     Next(Box<Call>),
     /// The provider accepted the order.
     Submitted {
@@ -111,17 +111,18 @@ impl AdapterStep {
 /// An output of a job. A reference to a result can be serialised; the result itself cannot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobOutput {
-    /// The kind of the output.
-    pub what: OutputKind,
+    /// What it is.
+    #[serde(rename = "what")]
+    pub kind: OutputKind,
     /// Where to get it.
     pub source: OutputSource,
 }
 
 impl JobOutput {
     /// The output at a URL.
-    pub fn at(what: OutputKind, url: impl Into<String>) -> Self {
+    pub fn at(kind: OutputKind, url: impl Into<String>) -> Self {
         let source = OutputSource::Address(url.into());
-        Self { what, source }
+        Self { kind, source }
     }
 
     /// The video at a URL.
@@ -136,8 +137,8 @@ impl JobOutput {
 
     /// A song without a record at its provider.
     pub fn song(song: &SongSpec, model: &str, source: OutputSource) -> Self {
-        let what = OutputKind::Clip(Box::new(ClipFacts::from_song(song, model)));
-        Self { what, source }
+        let kind = OutputKind::Clip(Box::new(ClipFacts::from_song(song, model)));
+        Self { kind, source }
     }
 }
 
@@ -205,10 +206,10 @@ pub enum OutputSource {
     Address(String),
     /// The content is fetched by this call.
     Call(Box<Call>),
-    /// The content is already here.
+    /// The content was part of the answer.
     #[serde(skip)]
     Bytes(Bytes),
-    /// Nowhere: there are only facts.
+    /// There is no content, only facts.
     Nothing,
 }
 
@@ -224,25 +225,25 @@ mod tests {
         let outputs = vec![
             JobOutput::video_at("https://x.test/1.mp4"),
             JobOutput {
-                what: OutputKind::Clip(Box::new(ClipFacts {
+                kind: OutputKind::Clip(Box::new(ClipFacts {
                     id: "c-1".into(),
                     ..ClipFacts::default()
                 })),
                 source: OutputSource::Call(Box::new(call)),
             },
         ];
-        let kept = serde_json::to_value(&outputs).unwrap();
-        let read: Vec<JobOutput> = serde_json::from_value(kept.clone()).unwrap();
-        assert_eq!(json!(read), kept);
+        let stored = serde_json::to_value(&outputs).unwrap();
+        let read: Vec<JobOutput> = serde_json::from_value(stored.clone()).unwrap();
+        assert_eq!(json!(read), stored);
         assert_eq!(format!("{read:?}"), format!("{outputs:?}"));
     }
 
     #[test]
     fn a_result_itself_is_not_written_down() {
-        let here = JobOutput {
-            what: OutputKind::Video,
+        let inline = JobOutput {
+            kind: OutputKind::Video,
             source: OutputSource::Bytes(Bytes::from_static(b"film")),
         };
-        assert!(serde_json::to_value(vec![here]).is_err());
+        assert!(serde_json::to_value(vec![inline]).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Whatever a provider answers to a look-up, it is read or refused.
+//! Any answer to a look-up is read or gives an error.
 
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::suite::Case;
 
-/// Any JSON, with the members that lists of jobs have more often than others.
+/// Any JSON, in which the fields of job lists are frequent.
 fn any_json() -> impl Strategy<Value = Value> {
     let words = [
         "a lighthouse in a storm",
@@ -87,17 +87,17 @@ proptest! {
     fn look_ups_read_any_answer(
         status in prop_oneof![Just(200_u16), 100_u16..600],
         body in any_json(),
-        memo in any_json(),
+        carried_data in any_json(),
         since in any::<u32>(),
     ) {
         let since = UNIX_EPOCH + Duration::from_secs(since.into());
         let answer = ProviderResponse::from_json(status, &body);
         for (case, adapter) in ADAPTERS.iter() {
-            let offers = adapter.find(&case.order, since).is_some();
+            let supports_lookup = adapter.find(&case.order, since).is_some();
             for stage in ["find", "find in queue", "find again"] {
-                let asked = Call::get(stage, "").with_memo(memo.clone()).context();
-                let found = adapter.read_lookup(&case.order, since, &asked, &answer);
-                prop_assert!(offers || found.is_err(), "{}", case.name);
+                let context = Call::get(stage, "").with_carried_data(carried_data.clone()).context();
+                let lookup = adapter.read_lookup(&case.order, since, &context, &answer);
+                prop_assert!(supports_lookup || lookup.is_err(), "{}", case.name);
             }
         }
     }

@@ -19,15 +19,15 @@ fn case(name: &'static str, model: &'static str, options: Value) -> Case {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    let earlier = |role: &str, text: &str| ConversationMessage {
+    let message = |role: &str, text: &str| ConversationMessage {
         role: role.into(),
         text: text.into(),
     };
-    let talk = orders::video_with("sora-2", |video| {
+    let conversation = orders::video_with("sora-2", |video| {
         video.conversation = vec![
-            earlier("system", "answer with a video"),
-            earlier("user", "a harbour"),
-            earlier("assistant", "https://old.example/1.mp4"),
+            message("system", "answer with a video"),
+            message("user", "a harbour"),
+            message("assistant", "https://old.example/1.mp4"),
         ];
     });
     let frames = orders::with_picture_as(
@@ -38,12 +38,12 @@ pub(crate) fn cases() -> Vec<Case> {
         video.seed = Some(7);
         video.negative_prompt = Some("rain".into());
     });
-    let own = json!({"stream": true, "idempotency": true, "extension": true});
+    let all_options = json!({"stream": true, "idempotency": true, "extension": true});
     vec![
         case("chat-video: streamed words", "veo3", json!({})),
         case("chat-video: words", "veo3", json!({"stream": false})),
         Case {
-            order: talk,
+            order: conversation,
             ..case("chat-video: a conversation", "sora-2", json!({}))
         },
         Case {
@@ -52,7 +52,7 @@ pub(crate) fn cases() -> Vec<Case> {
         },
         Case {
             order: mediagate.clone(),
-            ..case("chat-video: Mediagate streamed", "mediagate-animatic", own)
+            ..case("chat-video: Mediagate streamed", "mediagate-animatic", all_options)
         },
         Case {
             order: mediagate,

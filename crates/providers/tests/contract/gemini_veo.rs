@@ -5,18 +5,18 @@ use serde_json::{Value, json};
 
 use crate::suite::{Case, Makes, orders};
 
-/// Made for these tests; it opens nothing.
+/// Made for these tests; it gives access to nothing.
 const ACCOUNT: &str = include_str!("../data/service-account.json");
 
 fn case(name: &'static str, model: &'static str, options: Value) -> Case {
-    let vertex = options["api"] == "vertex";
+    let is_vertex = options["api"] == "vertex";
     Case {
         name,
         protocol: "gemini-veo",
         cancels: options["api"] == "interactions",
         options,
         model,
-        secret: if vertex {
+        secret: if is_vertex {
             ACCOUNT
         } else {
             "AIza-simulated-0123456789"

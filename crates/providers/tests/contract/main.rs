@@ -1,8 +1,8 @@
 //! Every adapter against its provider's model, over real HTTP.
 //!
-//! A protocol brings its [`suite::Case`]s in a file here; [`suite`] takes each
-//! through every scenario. `CASE=fal cargo test -p providers --test contract`
-//! runs those whose name holds `fal`.
+//! Each protocol has a file here with its [`suite::Case`]s; [`suite`] runs every scenario for each
+//! of them. `CASE=fal cargo test -p providers --test contract`
+//! runs those whose name contains `fal`.
 
 #![expect(
     clippy::unwrap_used,
@@ -65,7 +65,7 @@ fn cases() -> Vec<Case> {
     .concat()
 }
 
-/// What proves that an order was not taken is explained where operators look.
+/// The pages for operators list which answers prove that an order was not accepted.
 #[test]
 fn each_page_has_the_table_of_refusals() {
     let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/providers");
@@ -74,14 +74,14 @@ fn each_page_has_the_table_of_refusals() {
         let page = case.protocol.trim_start_matches("recipe:");
         let text = std::fs::read_to_string(pages.join(format!("{page}.md"))).unwrap();
         let provider = suite::provider(case, "http://127.0.0.1:9");
-        for row in provider.adapter().refusals() {
-            let statuses: Vec<String> = row.statuses.iter().map(u16::to_string).collect();
-            let codes: Vec<String> = row.codes.iter().map(|code| format!("`{code}`")).collect();
+        for rule in provider.adapter().refusals() {
+            let statuses: Vec<String> = rule.statuses.iter().map(u16::to_string).collect();
+            let codes: Vec<String> = rule.codes.iter().map(|code| format!("`{code}`")).collect();
             let codes = match codes.len() {
                 0 => "any".to_owned(),
                 _ => codes.join(", "),
             };
-            let line = format!("| {} | {codes} | {} |", statuses.join(", "), row.source);
+            let line = format!("| {} | {codes} | {} |", statuses.join(", "), rule.source);
             if !text.contains(&line) && !missing.contains(&line) {
                 let _ = writeln!(missing, "{page}.md: {line}");
             }
@@ -90,8 +90,8 @@ fn each_page_has_the_table_of_refusals() {
     assert!(missing.is_empty(), "{missing}");
 }
 
-/// A protocol that nobody plays, orders from or explains is not finished. That it makes
-/// something behind the gateway's endpoints is demanded there.
+/// A protocol without a simulated provider, a case or a page is not finished. The gateway's own
+/// tests require that it works behind the gateway's endpoints.
 #[test]
 fn each_protocol_has_a_case_a_model_and_a_page() {
     let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/providers");
@@ -101,21 +101,21 @@ fn each_protocol_has_a_case_a_model_and_a_page() {
     for protocol in PROTOCOLS.iter().chain(&SHIPPED_RECIPES) {
         let name = protocol.name;
         let page = name.strip_prefix("recipe:").unwrap_or(name);
-        let mut demand = |is_there: bool, what: &str| {
-            if !is_there {
-                let _ = writeln!(missing, "{name} has no {what}");
+        let mut require = |is_present: bool, item: &str| {
+            if !is_present {
+                let _ = writeln!(missing, "{name} has no {item}");
             }
         };
-        let mut own = cases.iter().filter(|case| case.protocol == name);
-        let played = |case: &Case| MODELS.iter().any(|model| model.name == case.simulates());
-        demand(own.clone().next().is_some(), "case in tests/contract");
-        demand(own.all(played), "model in crates/simulator");
-        demand(
+        let mut own_cases = cases.iter().filter(|case| case.protocol == name);
+        let is_simulated = |case: &Case| MODELS.iter().any(|model| model.name == case.simulates());
+        require(own_cases.clone().next().is_some(), "case in tests/contract");
+        require(own_cases.all(is_simulated), "model in crates/simulator");
+        require(
             pages.join(format!("{page}.md")).is_file(),
             "page in docs/providers",
         );
         let line = format!("[`{name}`]({page}.md)");
-        demand(index.contains(&line), "line in docs/providers/README.md");
+        require(index.contains(&line), "line in docs/providers/README.md");
     }
     assert!(missing.is_empty(), "{missing}");
 }

@@ -32,15 +32,15 @@ fn shipped(name: &'static str, protocol: &'static str, model: &'static str) -> C
 fn shipped_cases() -> Vec<Case> {
     let (openrouter, wavespeed, kie) = ("recipe:openrouter", "recipe:wavespeed", "recipe:kie");
     let veo = "google/veo-3.1";
-    let first = |model| orders::with_picture(orders::video(model));
-    let frames = |model| orders::with_picture_as(first(model), PictureRole::LastFrame);
-    let eight = |mut order: providers::Order| {
+    let with_first_frame = |model| orders::with_picture(orders::video(model));
+    let with_two_frames = |model| orders::with_picture_as(with_first_frame(model), PictureRole::LastFrame);
+    let with_eight_seconds = |mut order: providers::Order| {
         if let providers::WorkSpec::Video(video) = &mut order.work {
             (video.seconds, video.seed) = (8, Some(7));
         }
         order
     };
-    let addressed = |mut order: providers::Order| {
+    let with_urls = |mut order: providers::Order| {
         if let providers::WorkSpec::Video(video) = &mut order.work {
             for picture in &mut video.pictures {
                 picture.file.url = Some("https://media.example.com/p.png".into());
@@ -53,15 +53,15 @@ fn shipped_cases() -> Vec<Case> {
         "alibaba/wan-3.0/image-to-video",
     );
     let seedance = "bytedance/seedance-2-5";
-    let with = |mut order: providers::Order, seconds: u32, size: (u32, u32)| {
+    let with_length_and_size = |mut order: providers::Order, seconds: u32, size: (u32, u32)| {
         if let providers::WorkSpec::Video(video) = &mut order.work {
             (video.seconds, video.size) = (seconds, size);
         }
         order
     };
     let (pixverse, vidu, ltx) = ("recipe:pixverse", "recipe:vidu", "recipe:ltx");
-    let fine = (1920, 1080);
-    let three = |model| {
+    let full_hd = (1920, 1080);
+    let with_three_references = |model| {
         let references = |order| orders::with_picture_as(order, PictureRole::Reference);
         references(references(references(orders::video(model))))
     };
@@ -73,48 +73,48 @@ fn shipped_cases() -> Vec<Case> {
     vec![
         shipped("recipe/pixverse: text", pixverse, "v6"),
         Case {
-            order: first("v6"),
+            order: with_first_frame("v6"),
             ..shipped("recipe/pixverse: picture", pixverse, "v6")
         },
         Case {
-            order: frames("v5.5"),
+            order: with_two_frames("v5.5"),
             ..shipped("recipe/pixverse: two frames", pixverse, "v5.5")
         },
         hunyuan("recipe/hunyuan: text", orders::video("hunyuan")),
-        hunyuan("recipe/hunyuan: picture", first("hunyuan")),
+        hunyuan("recipe/hunyuan: picture", with_first_frame("hunyuan")),
         shipped("recipe/vidu: text", vidu, "viduq3-pro"),
         Case {
-            order: frames("viduq3-turbo"),
+            order: with_two_frames("viduq3-turbo"),
             ..shipped("recipe/vidu: two frames", vidu, "viduq3-turbo")
         },
         Case {
-            order: three("viduq2"),
+            order: with_three_references("viduq2"),
             ..shipped("recipe/vidu: references", vidu, "viduq2")
         },
         Case {
-            order: with(orders::video("ltx-2-3-pro"), 8, fine),
+            order: with_length_and_size(orders::video("ltx-2-3-pro"), 8, full_hd),
             ..shipped("recipe/ltx: text", ltx, "ltx-2-3-pro")
         },
         Case {
-            order: with(first("ltx-2-5-fast"), 5, fine),
+            order: with_length_and_size(with_first_frame("ltx-2-5-fast"), 5, full_hd),
             ..shipped("recipe/ltx: picture", ltx, "ltx-2-5-fast")
         },
         Case {
-            order: eight(orders::video(veo)),
+            order: with_eight_seconds(orders::video(veo)),
             ..shipped("recipe/openrouter: text", openrouter, veo)
         },
         Case {
-            order: eight(frames(veo)),
+            order: with_eight_seconds(with_two_frames(veo)),
             ..shipped("recipe/openrouter: two frames", openrouter, veo)
         },
         shipped("recipe/wavespeed: text", wavespeed, wan_text),
         Case {
-            order: first(wan_picture),
+            order: with_first_frame(wan_picture),
             ..shipped("recipe/wavespeed: picture", wavespeed, wan_picture)
         },
         shipped("recipe/kie: text", kie, seedance),
         Case {
-            order: addressed(frames(seedance)),
+            order: with_urls(with_two_frames(seedance)),
             ..shipped("recipe/kie: two frames", kie, seedance)
         },
     ]
@@ -143,33 +143,33 @@ fn song_cases() -> Vec<Case> {
         }
         case
     };
-    let (words, about) = (
+    let (with_lyrics, with_description) = (
         json!({"prompt": "[Verse] rain", "tags": "blues"}),
         json!({"prompt": "about rain"}),
     );
-    let further = json!({"prompt": "[Verse] rain", "tags": "blues", "continue_clip_id": "clip", "continue_at": 12.5});
-    let nobody = json!({"prompt": "slow", "tags": "blues", "make_instrumental": true});
+    let extension = json!({"prompt": "[Verse] rain", "tags": "blues", "continue_clip_id": "clip", "continue_at": 12.5});
+    let instrumental = json!({"prompt": "slow", "tags": "blues", "make_instrumental": true});
     vec![
-        song("recipe/mureka: words", mureka, "mureka-9", words.clone()),
-        song("recipe/mureka: description", mureka, "auto", about.clone()),
+        song("recipe/mureka: words", mureka, "mureka-9", with_lyrics.clone()),
+        song("recipe/mureka: description", mureka, "auto", with_description.clone()),
         song(
             "recipe/mureka: nobody sings",
             mureka,
             "auto",
-            nobody.clone(),
+            instrumental.clone(),
         ),
         song(
             "recipe/mureka: a song goes on",
             mureka,
             "auto",
-            further.clone(),
+            extension.clone(),
         ),
-        song("recipe/kie-suno: words", suno, "V5", words.clone()),
-        song("recipe/kie-suno: description", suno, "V5", about.clone()),
-        song("recipe/kie-suno: nobody sings", suno, "V5", nobody),
-        song("recipe/kie-suno: a song goes on", suno, "V5", further),
-        cover("recipe/kie-suno: a cover in words", words),
-        cover("recipe/kie-suno: a cover", about),
+        song("recipe/kie-suno: words", suno, "V5", with_lyrics.clone()),
+        song("recipe/kie-suno: description", suno, "V5", with_description.clone()),
+        song("recipe/kie-suno: nobody sings", suno, "V5", instrumental),
+        song("recipe/kie-suno: a song goes on", suno, "V5", extension),
+        cover("recipe/kie-suno: a cover in words", with_lyrics),
+        cover("recipe/kie-suno: a cover", with_description),
         Case {
             order: orders::persona("V5"),
             makes: Makes::Persona,
@@ -180,7 +180,7 @@ fn song_cases() -> Vec<Case> {
 
 pub(crate) fn cases() -> Vec<Case> {
     let openai = include_str!("../../../../recipes/openai-videos.toml");
-    let own = vec![
+    let openai_cases = vec![
         Case {
             cancels: true,
             ..case("recipe/openai-videos: text", openai, "sora-2")
@@ -191,5 +191,5 @@ pub(crate) fn cases() -> Vec<Case> {
             ..case("recipe/openai-videos: picture", openai, "sora-2")
         },
     ];
-    [own, shipped_cases(), song_cases()].concat()
+    [openai_cases, shipped_cases(), song_cases()].concat()
 }

@@ -1,11 +1,11 @@
 //! The scenarios that every protocol goes through.
 //!
-//! What they check in common: **the paid submission is sent once**, whatever
-//! happens; a definite "no" is told from an outcome that nobody knows; what is
-//! free is tried again; and what is delivered is whole.
+//! All of them check that **the paid submission is sent once**, whatever happens; that a definite
+//! rejection is distinguished from an unknown outcome; that free calls are retried; and that
+//! delivered results are complete.
 //!
-//! Protocols that answer a submission with the result have no jobs; what
-//! concerns jobs passes them by.
+//! Protocols that answer a submission with the result have no jobs, so the scenarios about jobs
+//! skip them.
 
 mod lost;
 mod odd;
@@ -22,30 +22,29 @@ use tokio::task::JoinSet;
 use stage::Stage;
 pub(crate) use stage::provider;
 
-/// An adapter with an order, and what comes of it.
+/// An adapter with an order, and the expected result.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
-    /// For people: begins with the protocol, or with `recipe/` and the
-    /// provider that the recipe is for.
+    /// The displayed name; begins with the protocol, or with `recipe/` and the recipe's provider.
     pub(crate) name: &'static str,
     pub(crate) protocol: &'static str,
     /// The protocol's own options.
     pub(crate) options: Value,
-    /// As in the order; for limits.
+    /// The order's model, for its limits.
     pub(crate) model: &'static str,
     pub(crate) secret: &'static str,
     pub(crate) order: Order,
     pub(crate) makes: Makes,
-    /// Whether jobs can be called off.
+    /// Whether jobs can be cancelled.
     pub(crate) cancels: bool,
 }
 
 impl Case {
     /// The simulator's model of the provider.
     pub(crate) fn simulates(&self) -> &'static str {
-        let of_recipe = self.name.strip_prefix("recipe/");
-        let before = of_recipe.and_then(|name| name.split(':').next());
-        before.unwrap_or(self.protocol)
+        let recipe_name = self.name.strip_prefix("recipe/");
+        let provider_name = recipe_name.and_then(|name| name.split(':').next());
+        provider_name.unwrap_or(self.protocol)
     }
 }
 
@@ -62,7 +61,7 @@ pub(crate) enum Makes {
     Persona,
 }
 
-/// A test for each scenario of a module, which takes all cases through it at once.
+/// A test for each scenario of a module, which runs it for all cases at once.
 macro_rules! scenarios {
     ($module:ident: $($scenario:ident)*) => {
         $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,8 +120,8 @@ scenarios! { lost:
     a_lost_job_is_found_behind_many_others
 }
 
-/// Takes every case (or those of `CASE`) through a scenario, each on a stage of
-/// its own, and tells which failed.
+/// Runs a scenario for every case (or those that `CASE` selects), each on its own stage, and
+/// reports which failed.
 async fn all_cases<F>(scenario: fn(Stage) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -133,20 +132,21 @@ where
     for case in crate::cases() {
         if case.name.contains(&filter) {
             let name = case.name;
-            let started = running.spawn(async move { scenario(Stage::new(case).await).await });
-            names.push((started.id(), name));
+            let handle = running.spawn(async move { scenario(Stage::new(case).await).await });
+            names.push((handle.id(), name));
         }
     }
     let mut failed = Vec::new();
-    while let Some(ended) = running.join_next().await {
-        if let Err(error) = ended {
+    while let Some(result) = running.join_next().await {
+        if let Err(error) = result {
             let name = names.iter().find(|(id, _)| *id == error.id());
             let panic = error.into_panic();
-            let said = panic.downcast_ref::<String>().cloned();
-            let said = said.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.into()));
-            let said = said.unwrap_or_default();
+            let panic_message = panic.downcast_ref::<String>().cloned();
+            let panic_message = panic_message
+                .or_else(|| panic.downcast_ref::<&str>().map(|&text| text.into()));
+            let panic_message = panic_message.unwrap_or_default();
             failed.push(format!(
-                "{}\n    {said}",
+                "{}\n    {panic_message}",
                 name.map_or("?", |(_, name)| name)
             ));
         }

@@ -36,7 +36,7 @@ fn cover(model: &str) -> Order {
 pub(crate) fn cases() -> Vec<Case> {
     let all = StemGroup::ALL.map(StemTarget::Only).to_vec();
     let direct = json!({"upload": "direct", "batch": "one"});
-    let keyed = json!({"upload": "direct", "batch": "one", "idempotency": true});
+    let idempotent = json!({"upload": "direct", "batch": "one", "idempotency": true});
     vec![
         case(
             "suno-family: song",
@@ -76,7 +76,7 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         case(
             "suno-family: twelve stems, keyed",
-            keyed,
+            idempotent,
             orders::full_stems("chirp-auk", all),
             Makes::Clips(12),
         ),

@@ -1,4 +1,4 @@
-//! Results arrive whole, or not at all.
+//! Downloads: a result arrives complete, or not at all.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,13 +10,13 @@ use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
 use super::plain::{provider, secret};
-use super::server::{CLOSE, Reply, Seen, Server, answer, head};
+use super::server::{CLOSE, Reply, ReceivedRequest, Server, answer, head};
 
 const SIZE: usize = 300_000;
 
 fn content() -> Vec<u8> {
     (0..SIZE)
-        .map(|at| u8::try_from(at % 251).unwrap())
+        .map(|index| u8::try_from(index % 251).unwrap())
         .collect()
 }
 
@@ -31,13 +31,13 @@ async fn fetch(
     let provider = provider(&server.url(), &json!({}), rules);
     let mut file = tokio::fs::File::from_std(tempfile::tempfile().unwrap());
     let driver = providers::driver::Driver::new();
-    let done = driver
+    let downloaded = driver
         .download(&provider, &secret(), &source, &mut file)
         .await?;
     let mut bytes = Vec::new();
     file.rewind().await.unwrap();
     file.read_to_end(&mut bytes).await.unwrap();
-    Ok((done, bytes))
+    Ok((downloaded, bytes))
 }
 
 async fn fetch_address(server: &Server) -> Result<(DownloadedFile, Vec<u8>), DownloadError> {
@@ -45,19 +45,19 @@ async fn fetch_address(server: &Server) -> Result<(DownloadedFile, Vec<u8>), Dow
     fetch(server, OutputSource::Address(url)).await
 }
 
-fn check((done, bytes): &(DownloadedFile, Vec<u8>)) {
-    assert!(*bytes == content(), "the content, once");
-    assert_eq!(done.size_bytes, SIZE as u64);
+fn check((downloaded, bytes): &(DownloadedFile, Vec<u8>)) {
+    assert!(*bytes == content(), "the content arrives exactly once");
+    assert_eq!(downloaded.size_bytes, SIZE as u64);
     let digest = Sha256::digest(content());
     let hex: Vec<String> = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(done.sha256, hex.concat());
+    assert_eq!(downloaded.sha256, hex.concat());
 }
 
-/// Serves as much of the rest as `piece`, and then hangs up.
-fn pieces(seen: &Seen, piece: usize, ranges: bool) -> Reply {
+/// Sends at most `max_bytes` of the requested rest, and then closes the connection.
+fn partial_reply(request: &ReceivedRequest, max_bytes: usize, supports_ranges: bool) -> Reply {
     let content = content();
-    let start = seen.header("range").filter(|_| ranges).map_or(0, |range| {
-        assert_eq!(seen.header("if-range"), Some("\"v1\""));
+    let start = request.header("range").filter(|_| supports_ranges).map_or(0, |range| {
+        assert_eq!(request.header("if-range"), Some("\"v1\""));
         let start = range.strip_prefix("bytes=").unwrap().strip_suffix('-');
         start.unwrap().parse().unwrap()
     });
@@ -69,53 +69,53 @@ fn pieces(seen: &Seen, piece: usize, ranges: bool) -> Reply {
         headers.push(("content-range", &range));
     }
     let head = head(status, &headers, rest.len());
-    let sent = &rest[..piece.min(rest.len())];
+    let sent = &rest[..max_bytes.min(rest.len())];
     Reply::AndClose([head.as_bytes(), sent].concat())
 }
 
 #[tokio::test]
 async fn a_download_goes_on_where_it_broke_off() {
-    // More pieces than a download that has to begin anew gets.
-    let server = Server::start(|seen| pieces(seen, SIZE / 5 + 1, true)).await;
-    let whole = fetch_address(&server).await.unwrap();
-    check(&whole);
-    assert_eq!(whole.0.mime.as_deref(), Some("video/mp4"));
-    assert_eq!(server.seen().len(), 5);
+    // More parts than the tries of a download that has to start over.
+    let server = Server::start(|request| partial_reply(request, SIZE / 5 + 1, true)).await;
+    let download = fetch_address(&server).await.unwrap();
+    check(&download);
+    assert_eq!(download.0.mime.as_deref(), Some("video/mp4"));
+    assert_eq!(server.received().len(), 5);
 }
 
 #[tokio::test]
 async fn a_download_begins_anew_where_it_cannot_go_on() {
     let number = AtomicUsize::new(0);
-    let server = Server::start(move |seen| {
-        let last = number.fetch_add(1, Ordering::Relaxed) == 2;
-        pieces(seen, if last { SIZE } else { SIZE - 10 }, false)
+    let server = Server::start(move |request| {
+        let is_last = number.fetch_add(1, Ordering::Relaxed) == 2;
+        partial_reply(request, if is_last { SIZE } else { SIZE - 10 }, false)
     })
     .await;
     check(&fetch_address(&server).await.unwrap());
-    assert_eq!(server.seen().len(), 3);
+    assert_eq!(server.received().len(), 3);
 }
 
 #[tokio::test]
 async fn a_short_body_is_no_success() {
-    let server = Server::start(|seen| pieces(seen, SIZE - 1, false)).await;
+    let server = Server::start(|request| partial_reply(request, SIZE - 1, false)).await;
     let error = fetch_address(&server).await.unwrap_err();
     assert!(
         matches!(error, DownloadError::Failed(error) if error.class == ErrorClass::Unavailable)
     );
-    assert_eq!(server.seen().len(), 3);
+    assert_eq!(server.received().len(), 3);
 }
 
 #[tokio::test]
 async fn a_result_that_changed_is_fetched_anew() {
     let number = AtomicUsize::new(0);
-    let server = Server::start(move |seen| {
+    let server = Server::start(move |request| {
         match number.fetch_add(1, Ordering::Relaxed) {
-            0 => pieces(seen, 100, true),
-            // Another part than was asked for.
+            0 => partial_reply(request, 100, true),
+            // A different part than requested.
             1 => answer(206, &[("content-range", "bytes 7-9/10")], b"abc"),
             _ => {
-                assert_eq!(seen.header("range"), None);
-                pieces(seen, SIZE, true)
+                assert_eq!(request.header("range"), None);
+                partial_reply(request, SIZE, true)
             }
         }
     })
@@ -125,18 +125,18 @@ async fn a_result_that_changed_is_fetched_anew() {
 
 #[tokio::test]
 async fn what_is_too_large_is_not_fetched() {
-    let said = Server::start(|_| answer(200, &[], &[content(), vec![1]].concat())).await;
-    let error = fetch_address(&said).await.unwrap_err();
+    let with_length = Server::start(|_| answer(200, &[], &[content(), vec![1]].concat())).await;
+    let error = fetch_address(&with_length).await.unwrap_err();
     assert!(matches!(error, DownloadError::TooLarge { limit_bytes } if limit_bytes == SIZE as u64));
-    // Without a length it shows on the way.
-    let unsaid = Server::start(|_| {
+    // Without a length, the excess is noticed only during the download.
+    let without_length = Server::start(|_| {
         let head = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n";
         Reply::AndClose([&head[..], &content(), b"x"].concat())
     })
     .await;
-    let error = fetch_address(&unsaid).await.unwrap_err();
+    let error = fetch_address(&without_length).await.unwrap_err();
     assert!(matches!(error, DownloadError::TooLarge { .. }));
-    assert_eq!((said.seen().len(), unsaid.seen().len()), (1, 1));
+    assert_eq!((with_length.received().len(), without_length.received().len()), (1, 1));
 }
 
 #[tokio::test]
@@ -145,37 +145,37 @@ async fn an_address_past_its_time_is_told_at_once() {
         let server = Server::start(move |_| answer(status, &[], b"<Error/>")).await;
         let error = fetch_address(&server).await.unwrap_err();
         assert!(matches!(error, DownloadError::Expired), "{status}");
-        assert_eq!(server.seen().len(), 1);
+        assert_eq!(server.received().len(), 1);
     }
 }
 
 #[tokio::test]
 async fn what_passes_is_tried_again_and_what_does_not_is_not() {
     let number = AtomicUsize::new(0);
-    let server = Server::start(move |seen| match number.fetch_add(1, Ordering::Relaxed) {
+    let server = Server::start(move |request| match number.fetch_add(1, Ordering::Relaxed) {
         0 => CLOSE,
         1 => answer(503, &[], b""),
-        _ => pieces(seen, SIZE, true),
+        _ => partial_reply(request, SIZE, true),
     })
     .await;
     check(&fetch_address(&server).await.unwrap());
-    let wrong = Server::start(|_| answer(400, &[], b"")).await;
-    let error = fetch_address(&wrong).await.unwrap_err();
+    let rejecting = Server::start(|_| answer(400, &[], b"")).await;
+    let error = fetch_address(&rejecting).await.unwrap_err();
     assert!(matches!(error, DownloadError::Failed(_)));
-    assert_eq!(wrong.seen().len(), 1);
+    assert_eq!(rejecting.received().len(), 1);
 }
 
 #[tokio::test]
 async fn the_credential_goes_along_only_with_a_call() {
-    let server = Server::start(|seen| pieces(seen, SIZE, true)).await;
+    let server = Server::start(|request| partial_reply(request, SIZE, true)).await;
     check(&fetch_address(&server).await.unwrap());
     let call = Call::get("content", "/content");
     let source = OutputSource::Call(Box::new(call));
     check(&fetch(&server, source).await.unwrap());
-    let seen = server.seen();
-    assert_eq!(seen[0].header("authorization"), None);
+    let received = server.received();
+    assert_eq!(received[0].header("authorization"), None);
     assert_eq!(
-        seen[1].header("authorization"),
+        received[1].header("authorization"),
         Some("Bearer plain-secret-4711")
     );
 }
@@ -187,5 +187,5 @@ async fn bytes_at_hand_are_written_too() {
     check(&fetch(&server, source).await.unwrap());
     let error = fetch(&server, OutputSource::Nothing).await.unwrap_err();
     assert!(matches!(error, DownloadError::Failed(_)));
-    assert!(server.seen().is_empty());
+    assert!(server.received().is_empty());
 }

@@ -1,4 +1,4 @@
-//! Look-ups: pages, what is kept of them, and that nothing is ordered.
+//! Look-ups: which pages are read, which jobs are kept, and that nothing is ordered.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
@@ -7,28 +7,28 @@ use providers::driver::LookupResult;
 use providers::{ErrorClass, MatchCertainty};
 use serde_json::{Value, json};
 
-use super::plain::{order, usual};
-use super::server::{CLOSE, Seen, Server, json as reply};
+use super::plain::{order, driver_and_provider};
+use super::server::{CLOSE, ReceivedRequest, Server, json as reply};
 
-/// Answers with these pages, the last of them for ever.
-async fn pages(pages: Vec<Value>) -> Server {
-    Server::start(move |seen| {
-        let number = number(seen);
-        let page = pages.get(number - 1).or(pages.last());
+/// Answers with these pages, and then with the last one for ever.
+async fn serve_pages(pages: Vec<Value>) -> Server {
+    Server::start(move |request| {
+        let page_number = page_number(request);
+        let page = pages.get(page_number - 1).or(pages.last());
         reply(200, page.unwrap())
     })
     .await
 }
 
-fn number(seen: &Seen) -> usize {
-    seen.line.rsplit_once("page=").unwrap().1.parse().unwrap()
+fn page_number(request: &ReceivedRequest) -> usize {
+    request.line.rsplit_once("page=").unwrap().1.parse().unwrap()
 }
 
 async fn find(server: &Server) -> LookupResult {
-    let (driver, provider, secret) = usual(&server.url());
+    let (driver, provider, secret) = driver_and_provider(&server.url());
     let since = UNIX_EPOCH + Duration::from_secs(1_000);
-    let found = driver.find(&provider, &secret, &order("film"), since).await;
-    found.unwrap().unwrap()
+    let lookup = driver.find(&provider, &secret, &order("film"), since).await;
+    lookup.unwrap().unwrap()
 }
 
 fn ids(lookup: &LookupResult) -> Vec<&str> {
@@ -38,7 +38,7 @@ fn ids(lookup: &LookupResult) -> Vec<&str> {
 
 #[tokio::test]
 async fn jobs_of_all_pages_come_oldest_first_and_once() {
-    let server = pages(vec![
+    let server = serve_pages(vec![
         json!({"jobs": [{"id": "c", "at": 1_003}, {"id": "x"}, {"id": "b", "at": 1_002}], "more": true}),
         json!({"jobs": [{"id": "b", "at": 1_002}, {"id": "a", "at": 961}, {"id": "old", "at": 900}]}),
     ])
@@ -56,7 +56,7 @@ async fn jobs_of_all_pages_come_oldest_first_and_once() {
 
 #[tokio::test]
 async fn the_certain_job_ends_the_look_up() {
-    let server = pages(vec![
+    let server = serve_pages(vec![
         json!({"jobs": [{"id": "a"}, {"id": "b", "key": "another"}], "more": true}),
         json!({"jobs": [{"id": "c"}, {"id": "d", "key": "key-1", "at": 5}], "more": true}),
     ])
@@ -64,41 +64,41 @@ async fn the_certain_job_ends_the_look_up() {
     let lookup = find(&server).await;
     assert_eq!(ids(&lookup), ["d"]);
     assert_eq!(lookup.certain(), lookup.jobs.first());
-    assert_eq!(server.seen().len(), 2);
+    assert_eq!(server.received().len(), 2);
 }
 
 #[tokio::test]
 async fn a_list_without_an_end_is_left() {
-    let server = pages(vec![json!({"jobs": [], "more": true})]).await;
+    let server = serve_pages(vec![json!({"jobs": [], "more": true})]).await;
     assert_eq!(find(&server).await.jobs, []);
-    assert_eq!(server.seen().len(), 5);
+    assert_eq!(server.received().len(), 5);
 }
 
 #[tokio::test]
 async fn a_look_up_is_tried_twice_and_no_further() {
-    let tried = AtomicUsize::new(0);
-    let server = Server::start(move |_| match tried.fetch_add(1, Ordering::Relaxed) {
+    let tries = AtomicUsize::new(0);
+    let server = Server::start(move |_| match tries.fetch_add(1, Ordering::Relaxed) {
         1 => reply(200, &json!({"jobs": [{"id": "a"}]})),
         _ => CLOSE,
     })
     .await;
     assert_eq!(ids(&find(&server).await), ["a"]);
-    let (driver, provider, secret) = usual(&server.url());
+    let (driver, provider, secret) = driver_and_provider(&server.url());
     let film = order("film");
-    let again = driver.find(&provider, &secret, &film, UNIX_EPOCH).await;
-    assert!(again.unwrap_err().class.is_transient());
-    assert_eq!(server.seen().len(), 4);
+    let second_lookup = driver.find(&provider, &secret, &film, UNIX_EPOCH).await;
+    assert!(second_lookup.unwrap_err().class.is_transient());
+    assert_eq!(server.received().len(), 4);
 }
 
 #[tokio::test]
 async fn nothing_is_ordered_and_who_cannot_be_asked_is_not() {
-    let server = pages(vec![json!({"jobs": []})]).await;
-    let (driver, provider, secret) = usual(&server.url());
+    let server = serve_pages(vec![json!({"jobs": []})]).await;
+    let (driver, provider, secret) = driver_and_provider(&server.url());
     let find = async |model| {
         let order = order(model);
         driver.find(&provider, &secret, &order, UNIX_EPOCH).await
     };
     assert_eq!(find("unasked").await.unwrap(), None);
     assert_eq!(find("paid").await.unwrap_err().class, ErrorClass::Unclear);
-    assert_eq!(server.seen().len(), 0);
+    assert_eq!(server.received().len(), 0);
 }

@@ -1,5 +1,5 @@
-//! The driver against servers that misbehave in ways that no provider's model
-//! does, with an adapter made for it.
+//! The driver against servers that misbehave in ways that the simulator does not, with an adapter
+//! made for these tests.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

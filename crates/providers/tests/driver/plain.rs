@@ -1,4 +1,4 @@
-//! A protocol that has a bit of everything:
+//! A test protocol with a little of every feature:
 //!
 //! ```text
 //! POST /token                 → {token}, when "exchange" is set
@@ -6,7 +6,7 @@
 //! POST /jobs                  → {id} │ {see: address}
 //! GET  /jobs/{id}             → {status: running │ done │ …, url?, see?}
 //! GET  /jobs?ids=a,b          → {a: {status …}, …}, when "batch" is set
-//! GET  {see}                  → as the one before
+//! GET  {see}                  → the same as /jobs/{id}
 //! GET  /list?page=n           → {jobs: [{id, key?, at?}], more?}
 //! ```
 
@@ -62,7 +62,7 @@ pub(crate) fn provider(base_url: &str, options: &Value, rules: ProviderRules) ->
 }
 
 /// A driver, a provider without options, and a secret.
-pub(crate) fn usual(base_url: &str) -> (Driver, Provider, Secret) {
+pub(crate) fn driver_and_provider(base_url: &str) -> (Driver, Provider, Secret) {
     let provider = provider(base_url, &json!({}), ProviderRules::default());
     (Driver::new(), provider, secret())
 }
@@ -149,18 +149,18 @@ impl Adapter for Plain {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         let body = answer.success(describe)?;
-        if asked.stage == "upload" {
+        if context.stage == "upload" {
             return Ok(match body["ready"] {
                 Value::Bool(false) => AdapterStep::running(None),
                 _ => AdapterStep::next(Self::submission(order)),
             });
         }
-        if let Some(address) = text_at(&body, "/see") {
-            let call = Call::get("see", "").with_target(CallTarget::Address(address));
+        if let Some(url) = text_at(&body, "/see") {
+            let call = Call::get("see", "").with_target(CallTarget::Address(url));
             return Ok(AdapterStep::next(call));
         }
         Ok(AdapterStep::submitted(
@@ -178,7 +178,7 @@ impl Adapter for Plain {
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        stand(&answer.success(describe)?)
+        read_state(&answer.success(describe)?)
     }
 
     fn poll_many(&self, handles: &[&JobHandle]) -> Option<Call> {
@@ -192,9 +192,9 @@ impl Adapter for Plain {
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Vec<Result<AdapterStep, ProviderError>> {
-        let all = answer.success(describe);
-        let one = |handle: &&JobHandle| stand(&all.clone()?[handle.text("id")]);
-        handles.iter().map(one).collect()
+        let body = answer.success(describe);
+        let read_one = |handle: &&JobHandle| read_state(&body.clone()?[handle.text("id")]);
+        handles.iter().map(read_one).collect()
     }
 
     fn progress_of_part(&self, body_so_far: &[u8]) -> Option<u8> {
@@ -210,7 +210,7 @@ impl Adapter for Plain {
         match order.model.as_str() {
             "unasked" => None,
             "paid" => Some(Self::submission(order)),
-            _ => Some(list(1)),
+            _ => Some(list_page(1)),
         }
     }
 
@@ -218,19 +218,19 @@ impl Adapter for Plain {
         &self,
         order: &Order,
         since: SystemTime,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
         let body = answer.success(describe)?;
         let jobs = required_list(&body, "/jobs")?.iter().filter_map(|job| {
-            let (id, at) = (handle(&text_at(job, "/id")?), time_at(job, "/at"));
+            let (id, created_at) = (handle(&text_at(job, "/id")?), time_at(job, "/at"));
             match text_at(job, "/key") {
-                Some(key) => (key == order.key).then(|| FoundJob::certain(id, at)),
-                None => FoundJob::likely(id, at, since),
+                Some(key) => (key == order.key).then(|| FoundJob::certain(id, created_at)),
+                None => FoundJob::likely(id, created_at, since),
             }
         });
-        let number = asked.memo.as_u64().unwrap();
-        let next = (body["more"] == true).then(|| list(number + 1));
+        let page = context.carried_data.as_u64().unwrap();
+        let next = (body["more"] == true).then(|| list_page(page + 1));
         Ok(LookupPage::jobs(jobs).with_next_page(next))
     }
 
@@ -239,22 +239,22 @@ impl Adapter for Plain {
     }
 }
 
-fn list(number: u64) -> Call {
+fn list_page(page: u64) -> Call {
     Call::get("find", "/list")
-        .with_query("page", number.to_string())
-        .with_memo(json!(number))
+        .with_query("page", page.to_string())
+        .with_carried_data(json!(page))
 }
 
-fn stand(body: &Value) -> Result<AdapterStep, ProviderError> {
-    if let Some(address) = text_at(body, "/see") {
+fn read_state(body: &Value) -> Result<AdapterStep, ProviderError> {
+    if let Some(url) = text_at(body, "/see") {
         return Ok(AdapterStep::next(
-            Call::get("see", "").with_target(CallTarget::Address(address)),
+            Call::get("see", "").with_target(CallTarget::Address(url)),
         ));
     }
     match required_text(body, "/status")?.as_str() {
         "running" => Ok(AdapterStep::running(None)),
         "done" => AdapterStep::done(vec![JobOutput {
-            what: OutputKind::Video,
+            kind: OutputKind::Video,
             source: OutputSource::Address(required_text(body, "/url")?),
         }]),
         word => Ok(AdapterStep::unknown(word)),

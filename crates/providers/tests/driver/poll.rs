@@ -1,4 +1,4 @@
-//! Polls: tried again, batched, bounded, and authorised by what was exchanged.
+//! Polls: retries, batches, limits, and exchanged credentials.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,8 +10,8 @@ use providers::driver::{Driver, PollOutcome, ProviderRules};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::plain::{GAP, handle, provider, secret, usual};
-use super::server::{CLOSE, Seen, Server, json};
+use super::plain::{GAP, handle, provider, secret, driver_and_provider};
+use super::server::{CLOSE, ReceivedRequest, Server, json};
 
 fn running() -> Value {
     json!({"status": "running"})
@@ -25,15 +25,15 @@ async fn a_poll_is_tried_twice() {
         _ => json(500, &json!({})),
     })
     .await;
-    let (driver, provider, secret) = usual(&server.url());
-    let polled = driver.poll(&provider, &secret, &handle("1")).await.unwrap();
-    assert!(matches!(polled, PollOutcome::Running { .. }));
+    let (driver, provider, secret) = driver_and_provider(&server.url());
+    let outcome = driver.poll(&provider, &secret, &handle("1")).await.unwrap();
+    assert!(matches!(outcome, PollOutcome::Running { .. }));
     let error = driver
         .poll(&provider, &secret, &handle("1"))
         .await
         .unwrap_err();
     assert!(error.class.is_transient());
-    assert_eq!(server.seen().len(), 4);
+    assert_eq!(server.received().len(), 4);
 }
 
 #[tokio::test]
@@ -43,7 +43,7 @@ async fn a_long_wait_is_the_callers() {
         super::server::answer(429, &headers, b"{}")
     })
     .await;
-    let (driver, provider, secret) = usual(&server.url());
+    let (driver, provider, secret) = driver_and_provider(&server.url());
     let started = Instant::now();
     let error = driver
         .poll(&provider, &secret, &handle("1"))
@@ -51,37 +51,37 @@ async fn a_long_wait_is_the_callers() {
         .unwrap_err();
     assert!(started.elapsed() < Duration::from_secs(5));
     assert_eq!(error.retry_after, Some(Duration::from_secs(30)));
-    assert_eq!(server.seen().len(), 1);
+    assert_eq!(server.received().len(), 1);
 }
 
 #[tokio::test]
 async fn a_poll_that_leads_in_circles_ends() {
-    let server = Server::start(|seen| {
-        let number: u32 = seen.line.rsplit('/').next().unwrap().parse().unwrap();
+    let server = Server::start(|request| {
+        let number: u32 = request.line.rsplit('/').next().unwrap().parse().unwrap();
         json(200, &json!({"see": format!("/jobs/{}", number + 1)}))
     })
     .await;
-    let (driver, provider, secret) = usual(&server.url());
+    let (driver, provider, secret) = driver_and_provider(&server.url());
     let error = driver
         .poll(&provider, &secret, &handle("1"))
         .await
         .unwrap_err();
     assert_eq!(error.class, ErrorClass::Unclear);
-    assert!(server.seen().len() <= 101);
+    assert!(server.received().len() <= 101);
 }
 
 #[tokio::test]
-async fn a_token_is_exchanged_once_and_again_when_it_is_called_back() {
+async fn a_token_is_exchanged_once_and_again_when_it_is_revoked() {
     let tokens = Arc::new(AtomicUsize::new(0));
-    let given = tokens.clone();
-    let server = Server::start(move |seen| {
-        if seen.line == "POST /token" {
-            assert_eq!(seen.header("authorization"), None);
-            let number = given.fetch_add(1, Ordering::Relaxed) + 1;
+    let issued = tokens.clone();
+    let server = Server::start(move |request| {
+        if request.line == "POST /token" {
+            assert_eq!(request.header("authorization"), None);
+            let number = issued.fetch_add(1, Ordering::Relaxed) + 1;
             return json(200, &json!({"token": format!("token-{number}")}));
         }
-        let latest = format!("Bearer token-{}", given.load(Ordering::Relaxed));
-        match seen.header("authorization") {
+        let latest = format!("Bearer token-{}", issued.load(Ordering::Relaxed));
+        match request.header("authorization") {
             Some(sent) if sent == latest => json(200, &running()),
             _ => json(401, &json!({"message": "expired"})),
         }
@@ -99,27 +99,27 @@ async fn a_token_is_exchanged_once_and_again_when_it_is_called_back() {
         .map(|handle| driver.poll(&provider, &secret, handle));
     assert!(join_all(polls).await.iter().all(Result::is_ok));
     assert_eq!(server.count("POST /token"), 1);
-    // The provider calls it back.
+    // The provider revokes the token.
     tokens.fetch_add(1, Ordering::Relaxed);
     driver.poll(&provider, &secret, &ids[0]).await.unwrap();
     assert_eq!(server.count("POST /token"), 2);
 }
 
-fn many(seen: &Seen) -> Value {
-    let ids = seen.line.rsplit_once("ids=").unwrap().1;
+fn batch_states(request: &ReceivedRequest) -> Value {
+    let ids = request.line.rsplit_once("ids=").unwrap().1;
     let ids = ids.split("%2C").filter(|id| *id != "missing");
-    let stand = |id: &str| match id {
+    let state_of = |id: &str| match id {
         "done" => json!({"status": "done", "url": "https://x.test/"}),
         "odd" => json!({"status": "pondering"}),
         _ => running(),
     };
-    let all: Map<String, Value> = ids.map(|id| (id.to_owned(), stand(id))).collect();
-    Value::Object(all)
+    let states: Map<String, Value> = ids.map(|id| (id.to_owned(), state_of(id))).collect();
+    Value::Object(states)
 }
 
 #[tokio::test]
 async fn polls_share_calls_and_keep_their_distance() {
-    let server = Server::start(|seen| json(200, &many(seen))).await;
+    let server = Server::start(|request| json(200, &batch_states(request))).await;
     let provider = provider(
         &server.url(),
         &json!({"batch": true}),
@@ -132,17 +132,17 @@ async fn polls_share_calls_and_keep_their_distance() {
     let polls = ids
         .iter()
         .map(|handle| driver.poll(&provider, &secret, handle));
-    let mut told = join_all(polls).await;
+    let mut results = join_all(polls).await;
     // 120 jobs, 50 in a call.
-    assert_eq!(server.seen().len(), 3);
+    assert_eq!(server.received().len(), 3);
     assert!(started.elapsed() >= GAP * 2);
-    assert!(told.pop().unwrap().is_err());
+    assert!(results.pop().unwrap().is_err());
     assert!(
-        matches!(told.pop(), Some(Ok(PollOutcome::Running { unknown_word: Some(word), .. })) if word == "pondering")
+        matches!(results.pop(), Some(Ok(PollOutcome::Running { unknown_word: Some(word), .. })) if word == "pondering")
     );
-    assert!(matches!(told.pop(), Some(Ok(PollOutcome::Done(outputs))) if outputs.len() == 1));
-    assert!(told.iter().all(|told| matches!(
-        told,
+    assert!(matches!(results.pop(), Some(Ok(PollOutcome::Done(outputs))) if outputs.len() == 1));
+    assert!(results.iter().all(|result| matches!(
+        result,
         Ok(PollOutcome::Running {
             unknown_word: None,
             ..
@@ -152,7 +152,7 @@ async fn polls_share_calls_and_keep_their_distance() {
 
 #[tokio::test]
 async fn a_batch_goes_on_without_the_one_that_began_it() {
-    let server = Server::start(|seen| json(200, &many(seen))).await;
+    let server = Server::start(|request| json(200, &batch_states(request))).await;
     let provider = provider(
         &server.url(),
         &json!({"batch": true}),
@@ -160,30 +160,30 @@ async fn a_batch_goes_on_without_the_one_that_began_it() {
     );
     let (driver, secret) = (Driver::new(), secret());
     let (first, second, third) = (handle("a"), handle("b"), handle("c"));
-    let mut given_up = Box::pin(driver.poll(&provider, &secret, &first));
-    let stays = driver.poll(&provider, &secret, &second);
+    let mut dropped_poll = Box::pin(driver.poll(&provider, &secret, &first));
+    let kept_poll = driver.poll(&provider, &secret, &second);
     tokio::select! {
         biased;
-        _ = &mut given_up => panic!("too soon"),
+        _ = &mut dropped_poll => panic!("too soon"),
         () = tokio::task::yield_now() => {}
     }
-    let leaves = async {
+    let drop_first = async {
         tokio::task::yield_now().await;
-        drop(given_up);
+        drop(dropped_poll);
     };
-    let (told, ()) = tokio::join!(stays, leaves);
-    told.unwrap();
-    assert_eq!(server.seen()[0].line, "GET /jobs?ids=a%2Cb");
-    // One that everybody gave up is not joined.
-    let mut given_up = Box::pin(driver.poll(&provider, &secret, &first));
+    let (result, ()) = tokio::join!(kept_poll, drop_first);
+    result.unwrap();
+    assert_eq!(server.received()[0].line, "GET /jobs?ids=a%2Cb");
+    // A batch whose polls were all dropped is not joined.
+    let mut dropped_poll = Box::pin(driver.poll(&provider, &secret, &first));
     tokio::select! {
         biased;
-        _ = &mut given_up => panic!("too soon"),
+        _ = &mut dropped_poll => panic!("too soon"),
         () = tokio::task::yield_now() => {}
     }
-    drop(given_up);
+    drop(dropped_poll);
     driver.poll(&provider, &secret, &third).await.unwrap();
-    assert_eq!(server.seen()[1].line, "GET /jobs?ids=c");
+    assert_eq!(server.received()[1].line, "GET /jobs?ids=c");
 }
 
 #[tokio::test]
@@ -199,25 +199,25 @@ async fn a_batch_that_fails_fails_for_each() {
     let polls = ids
         .iter()
         .map(|handle| driver.poll(&provider, &secret, handle));
-    for told in join_all(polls).await {
-        assert!(told.unwrap_err().class.is_transient());
+    for result in join_all(polls).await {
+        assert!(result.unwrap_err().class.is_transient());
     }
-    assert_eq!(server.seen().len(), 1, "a second try would come too soon");
+    assert_eq!(server.received().len(), 1, "a second try would come too soon");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_jobs_are_polled_over_few_connections() {
     let server = Server::start(|_| json(200, &running())).await;
-    let (driver, provider, secret) = usual(&server.url());
+    let (driver, provider, secret) = driver_and_provider(&server.url());
     let ids: Vec<_> = (0..10_000).map(|id| handle(&id.to_string())).collect();
     let polls = ids
         .iter()
         .map(|handle| driver.poll(&provider, &secret, handle));
     assert!(join_all(polls).await.iter().all(Result::is_ok));
-    let seen = server.seen();
-    assert_eq!(seen.len(), 10_000);
-    let connections = seen.iter().map(|one| one.connection).max().unwrap();
-    // How many more than calls in flight depends on how soon the machine notices
-    // that one is free again.
+    let received = server.received();
+    assert_eq!(received.len(), 10_000);
+    let connections = received.iter().map(|request| request.connection).max().unwrap();
+    // There may be more connections than calls in flight, because it takes a moment to notice that
+    // one is free again.
     assert!(connections <= 1000, "{connections} connections");
 }

@@ -1,4 +1,4 @@
-//! An HTTP/1.1 server whose every byte the test decides.
+//! An HTTP/1.1 server of which the test controls every byte.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -9,24 +9,24 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// A request as it came.
+/// A received request.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedRequest {
     /// `POST /jobs`.
     pub(crate) line: String,
     pub(crate) headers: HashMap<String, String>,
     pub(crate) body: String,
-    /// Which connection it came on, counting from 1.
+    /// The number of its connection, counting from 1.
     pub(crate) connection: usize,
 }
 
-impl Seen {
+impl ReceivedRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
     }
 }
 
-/// What is sent back.
+/// The server's reply.
 pub(crate) enum Reply {
     /// These bytes; the connection stays open.
     Bytes(Vec<u8>),
@@ -59,25 +59,25 @@ pub(crate) fn head(status: u16, headers: &[(&str, &str)], length: usize) -> Stri
     format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n{lines}\r\n")
 }
 
-type Script = dyn Fn(&Seen) -> Reply + Send + Sync;
+type Script = dyn Fn(&ReceivedRequest) -> Reply + Send + Sync;
 
 /// A server; it ends when this is dropped.
 pub(crate) struct Server {
     address: SocketAddr,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
     _running: JoinSet<()>,
 }
 
 impl Server {
-    pub(crate) async fn start(script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(script: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let seen = Arc::new(Mutex::new(Vec::new()));
+        let received = Arc::new(Mutex::new(Vec::new()));
         let mut running = JoinSet::new();
-        running.spawn(accept(listener, Arc::new(script), seen.clone()));
+        running.spawn(accept(listener, Arc::new(script), received.clone()));
         Self {
             address,
-            seen,
+            received,
             _running: running,
         }
     }
@@ -90,25 +90,25 @@ impl Server {
         self.address.port()
     }
 
-    /// Every request so far.
-    pub(crate) fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+    /// All requests received so far.
+    pub(crate) fn received(&self) -> Vec<ReceivedRequest> {
+        self.received.lock().unwrap().clone()
     }
 
-    /// How many requests began with this.
+    /// The number of requests whose line begins with this.
     pub(crate) fn count(&self, line: &str) -> usize {
-        let seen = self.seen.lock().unwrap();
-        seen.iter().filter(|one| one.line.starts_with(line)).count()
+        let received = self.received.lock().unwrap();
+        received.iter().filter(|request| request.line.starts_with(line)).count()
     }
 }
 
-async fn accept(listener: TcpListener, script: Arc<Script>, seen: Arc<Mutex<Vec<Seen>>>) {
+async fn accept(listener: TcpListener, script: Arc<Script>, received: Arc<Mutex<Vec<ReceivedRequest>>>) {
     let number = AtomicUsize::new(0);
     let mut connections = JoinSet::new();
     loop {
         let (stream, _) = listener.accept().await.unwrap();
         let connection = number.fetch_add(1, Ordering::Relaxed) + 1;
-        connections.spawn(serve(stream, connection, script.clone(), seen.clone()));
+        connections.spawn(serve(stream, connection, script.clone(), received.clone()));
     }
 }
 
@@ -116,11 +116,11 @@ async fn serve(
     mut stream: TcpStream,
     connection: usize,
     script: Arc<Script>,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
 ) {
     let mut bytes = Vec::new();
     while let Some(request) = read(&mut stream, &mut bytes, connection).await {
-        seen.lock().unwrap().push(request.clone());
+        received.lock().unwrap().push(request.clone());
         match script(&request) {
             Reply::Bytes(bytes) => {
                 if stream.write_all(&bytes).await.is_err() {
@@ -136,12 +136,12 @@ async fn serve(
     }
 }
 
-/// The next request; none when the connection ends before it is whole.
-async fn read(stream: &mut TcpStream, bytes: &mut Vec<u8>, connection: usize) -> Option<Seen> {
+/// The next request; `None` if the connection ends before the request is complete.
+async fn read(stream: &mut TcpStream, bytes: &mut Vec<u8>, connection: usize) -> Option<ReceivedRequest> {
     loop {
-        if let Some((seen, length)) = parse(bytes, connection) {
+        if let Some((request, length)) = parse(bytes, connection) {
             bytes.drain(..length);
-            return Some(seen);
+            return Some(request);
         }
         if stream.read_buf(bytes).await.ok()? == 0 {
             return None;
@@ -149,7 +149,7 @@ async fn read(stream: &mut TcpStream, bytes: &mut Vec<u8>, connection: usize) ->
     }
 }
 
-fn parse(bytes: &[u8], connection: usize) -> Option<(Seen, usize)> {
+fn parse(bytes: &[u8], connection: usize) -> Option<(ReceivedRequest, usize)> {
     let text = String::from_utf8_lossy(bytes);
     let (head, body) = text.split_once("\r\n\r\n")?;
     let mut lines = head.lines();
@@ -163,12 +163,12 @@ fn parse(bytes: &[u8], connection: usize) -> Option<(Seen, usize)> {
         .and_then(|text| text.parse().ok());
     let length = length.unwrap_or(0);
     let body = body.get(..length)?.to_owned();
-    let whole = head.len() + 4 + length;
-    let seen = Seen {
+    let total_length = head.len() + 4 + length;
+    let request = ReceivedRequest {
         line,
         headers,
         body,
         connection,
     };
-    Some((seen, whole))
+    Some((request, total_length))
 }

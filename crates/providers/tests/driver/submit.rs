@@ -1,4 +1,4 @@
-//! The submission is sent once.
+//! Submissions: each is sent once.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::Instant;
 
-use super::plain::{handle, order, provider, secret, usual};
+use super::plain::{handle, order, provider, secret, driver_and_provider};
 use super::server::{CLOSE, Reply, Server, answer, head, json};
 
 async fn submit(
@@ -36,34 +36,33 @@ async fn submit(
 #[tokio::test]
 async fn a_server_that_reads_and_hangs_up_sees_one_request() {
     let server = Server::start(|_| CLOSE).await;
-    let (_, provider, _) = usual(&server.url());
+    let (_, provider, _) = driver_and_provider(&server.url());
     let error = submit(&provider, "m").await.unwrap_err();
     assert!(matches!(error, SubmitError::Unclear(_)), "{error:?}");
-    assert_eq!(server.seen().len(), 1);
+    assert_eq!(server.received().len(), 1);
 }
 
-/// A connection that is kept and dies unnoticed is how a client comes to send
-/// something twice.
+/// A client may send a request twice if a reused connection has died unnoticed.
 #[tokio::test]
 async fn a_submission_never_travels_on_a_used_connection() {
-    let server = Server::start(|seen| match seen.line.as_str() {
+    let server = Server::start(|request| match request.line.as_str() {
         "GET /jobs/1" => json(200, &json!({"status": "running"})),
         _ => CLOSE,
     })
     .await;
-    let (driver, provider, secret) = usual(&server.url());
+    let (driver, provider, secret) = driver_and_provider(&server.url());
     for _ in 0..3 {
         driver.poll(&provider, &secret, &handle("1")).await.unwrap();
         let error = submit(&provider, "m").await.unwrap_err();
         assert!(matches!(error, SubmitError::Unclear(_)), "{error:?}");
     }
-    let seen = server.seen();
-    let polls = seen.iter().filter(|one| one.line.starts_with("GET"));
-    let on: Vec<usize> = polls.map(|one| one.connection).collect();
-    assert_eq!(on, [1, 1, 1], "polls share a connection");
-    let posts = seen.iter().filter(|one| one.line.starts_with("POST"));
-    let on: Vec<usize> = posts.map(|one| one.connection).collect();
-    assert_eq!(on, [2, 3, 4], "submissions have one each");
+    let received = server.received();
+    let polls = received.iter().filter(|request| request.line.starts_with("GET"));
+    let connections: Vec<usize> = polls.map(|request| request.connection).collect();
+    assert_eq!(connections, [1, 1, 1], "polls share a connection");
+    let posts = received.iter().filter(|request| request.line.starts_with("POST"));
+    let connections: Vec<usize> = posts.map(|request| request.connection).collect();
+    assert_eq!(connections, [2, 3, 4], "submissions have one each");
 }
 
 #[tokio::test]
@@ -77,16 +76,16 @@ async fn a_silent_server_leaves_it_unclear() {
     let provider = provider(&server.url(), &json!({}), rules);
     let error = submit(&provider, "m").await.unwrap_err();
     assert!(matches!(error, SubmitError::Unclear(_)), "{error:?}");
-    assert_eq!(server.seen().len(), 1);
+    assert_eq!(server.received().len(), 1);
 }
 
 #[tokio::test]
 async fn an_answer_that_stops_or_never_ends_leaves_it_unclear() {
-    let stops = head(200, &[], 100).into_bytes();
-    let Reply::Bytes(endless) = answer(200, &[], &vec![b' '; 1_000_001]) else {
+    let truncated = head(200, &[], 100).into_bytes();
+    let Reply::Bytes(too_long) = answer(200, &[], &vec![b' '; 1_000_001]) else {
         panic!("bytes");
     };
-    for bytes in [stops, endless] {
+    for bytes in [truncated, too_long] {
         let server = Server::start(move |_| Reply::Bytes(bytes.clone())).await;
         let rules = ProviderRules {
             idle_timeout: Duration::from_millis(100),
@@ -95,47 +94,46 @@ async fn an_answer_that_stops_or_never_ends_leaves_it_unclear() {
         let provider = provider(&server.url(), &json!({}), rules);
         let error = submit(&provider, "m").await.unwrap_err();
         assert!(matches!(error, SubmitError::Unclear(_)), "{error:?}");
-        assert_eq!(server.seen().len(), 1);
+        assert_eq!(server.received().len(), 1);
     }
 }
 
 #[tokio::test]
 async fn nothing_leaves_before_the_intent_is_kept() {
     let server = Server::start(|_| json(200, &json!({"id": "1"}))).await;
-    let (driver, provider, secret) = usual(&server.url());
+    let (driver, provider, secret) = driver_and_provider(&server.url());
     let watch = ProgressWatch::new();
     for (model, calls) in [("m", 0), ("upload", 1)] {
-        let before = server.seen().len();
+        let requests_before = server.received().len();
         let intent = async || Err("disk full");
         let error = driver
             .submit(&provider, &secret, &order(model), &watch, intent)
             .await
             .unwrap_err();
         assert!(matches!(error, SubmitError::Intent("disk full")));
-        assert_eq!(server.seen().len() - before, calls);
+        assert_eq!(server.received().len() - requests_before, calls);
         assert_eq!(server.count("POST /jobs"), 0);
     }
 }
 
-/// The process stands still after the last look at the clock and before the
-/// connection is there.
+/// The process is suspended after the deadline was checked and before the connection is open.
 #[tokio::test]
 async fn not_a_byte_leaves_once_it_is_too_late() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let (driver, provider, secret) = usual(&url);
-    let (prove, proved) = tokio::sync::watch::channel(Instant::now());
-    let mut standstill = tokio::task::JoinSet::new();
+    let (driver, provider, secret) = driver_and_provider(&url);
+    let (deadline_tx, deadline_rx) = tokio::sync::watch::channel(Instant::now());
+    let mut blocker = tokio::task::JoinSet::new();
     let intent = async || {
         let until = Instant::now() + Duration::from_millis(50);
-        prove.send_replace(until);
-        // The next that runs on this thread, once the connection is waited for.
-        standstill.spawn(async move {
+        deadline_tx.send_replace(until);
+        // Runs on this thread as soon as the submission waits for its connection.
+        blocker.spawn(async move {
             while Instant::now() < until {
                 std::thread::yield_now();
             }
         });
-        Ok::<_, Infallible>(SendDeadline::from_watch(proved))
+        Ok::<_, Infallible>(SendDeadline::from_watch(deadline_rx))
     };
     let error = driver
         .submit(
@@ -149,41 +147,41 @@ async fn not_a_byte_leaves_once_it_is_too_late() {
         .unwrap_err();
     assert!(matches!(error, SubmitError::TooLate), "{error:?}");
     let (mut connection, _) = listener.accept().await.unwrap();
-    let mut came = Vec::new();
-    connection.read_to_end(&mut came).await.unwrap();
-    assert_eq!(String::from_utf8_lossy(&came), "");
+    let mut received = Vec::new();
+    connection.read_to_end(&mut received).await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&received), "");
 }
 
 #[tokio::test]
 async fn what_is_proved_anew_may_leave() {
     let server = Server::start(|_| json(200, &json!({"id": "1"}))).await;
-    let (driver, provider, secret) = usual(&server.url());
-    let (prove, proved) = tokio::sync::watch::channel(Instant::now());
+    let (driver, provider, secret) = driver_and_provider(&server.url());
+    let (deadline_tx, deadline_rx) = tokio::sync::watch::channel(Instant::now());
     let (watch, order) = (ProgressWatch::new(), order("m"));
-    let intent = async || Ok::<_, Infallible>(SendDeadline::from_watch(proved.clone()));
+    let intent = async || Ok::<_, Infallible>(SendDeadline::from_watch(deadline_rx.clone()));
     let error = driver.submit(&provider, &secret, &order, &watch, intent);
     assert!(matches!(error.await, Err(SubmitError::TooLate)));
-    assert_eq!(server.seen().len(), 0);
-    prove.send_replace(Instant::now() + Duration::from_mins(1));
-    let sent = driver.submit(&provider, &secret, &order, &watch, intent);
-    sent.await.unwrap();
-    let seen = server.seen();
-    let length: usize = seen[0].header("content-length").unwrap().parse().unwrap();
-    assert_eq!(seen[0].body.len(), length, "it says how long it is");
+    assert_eq!(server.received().len(), 0);
+    deadline_tx.send_replace(Instant::now() + Duration::from_mins(1));
+    let submitted = driver.submit(&provider, &secret, &order, &watch, intent);
+    submitted.await.unwrap();
+    let received = server.received();
+    let length: usize = received[0].header("content-length").unwrap().parse().unwrap();
+    assert_eq!(received[0].body.len(), length, "the request has a Content-Length");
 }
 
 #[tokio::test]
 async fn what_fails_before_the_submission_is_no_submission() {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let kept = asked.clone();
+    let intents = Arc::new(AtomicUsize::new(0));
+    let intent_counter = intents.clone();
     let server = Server::start(|_| json(500, &json!({"message": "broken"}))).await;
-    let (driver, provider, secret) = usual(&server.url());
+    let (driver, provider, secret) = driver_and_provider(&server.url());
     for (model, class, calls) in [
         ("never", ErrorClass::Rejected, 0),
         ("upload", ErrorClass::Unclear, 3),
     ] {
         let intent = async || {
-            kept.fetch_add(1, Ordering::Relaxed);
+            intent_counter.fetch_add(1, Ordering::Relaxed);
             Ok::<_, Infallible>(SendDeadline::any_time())
         };
         let error = driver
@@ -199,20 +197,20 @@ async fn what_fails_before_the_submission_is_no_submission() {
         let SubmitError::BeforeSubmission(error) = error else {
             panic!("{error:?}");
         };
-        assert_eq!((error.class, server.seen().len()), (class, calls));
+        assert_eq!((error.class, server.received().len()), (class, calls));
     }
     assert_eq!(
-        asked.load(Ordering::Relaxed),
+        intents.load(Ordering::Relaxed),
         0,
-        "there is nothing to intend"
+        "no intent is recorded"
     );
 }
 
 #[tokio::test]
 async fn an_upload_is_waited_for_and_tried_again() {
     let number = AtomicUsize::new(0);
-    let server = Server::start(move |seen| {
-        if seen.line == "POST /jobs" {
+    let server = Server::start(move |request| {
+        if request.line == "POST /jobs" {
             return json(200, &json!({"id": "1"}));
         }
         match number.fetch_add(1, Ordering::Relaxed) {
@@ -223,7 +221,7 @@ async fn an_upload_is_waited_for_and_tried_again() {
         }
     })
     .await;
-    let (_, provider, _) = usual(&server.url());
+    let (_, provider, _) = driver_and_provider(&server.url());
     let accepted = submit(&provider, "upload").await.unwrap();
     assert!(matches!(accepted, OrderAcceptance::Job { handle, .. } if handle.text("id") == "1"));
     assert_eq!(
@@ -235,13 +233,13 @@ async fn an_upload_is_waited_for_and_tried_again() {
 #[tokio::test]
 async fn what_follows_a_submission_is_free_and_its_loss_unclear() {
     let number = AtomicUsize::new(0);
-    let server = Server::start(move |seen| match seen.line.as_str() {
+    let server = Server::start(move |request| match request.line.as_str() {
         "POST /jobs" => json(200, &json!({"see": "/number"})),
         _ if number.fetch_add(1, Ordering::Relaxed) == 1 => json(200, &json!({"id": "7"})),
         _ => json(500, &json!({})),
     })
     .await;
-    let (_, provider, _) = usual(&server.url());
+    let (_, provider, _) = driver_and_provider(&server.url());
     let accepted = submit(&provider, "m").await.unwrap();
     assert!(matches!(accepted, OrderAcceptance::Job { handle, .. } if handle.text("id") == "7"));
     let error = submit(&provider, "m").await.unwrap_err();
@@ -252,7 +250,7 @@ async fn what_follows_a_submission_is_free_and_its_loss_unclear() {
     );
 }
 
-/// Where a repetition is harmless, a connection that died unnoticed is, too.
+/// If repetitions are harmless, so is a reused connection that has died unnoticed.
 #[tokio::test]
 async fn where_the_provider_deduplicates_submissions_share_a_connection() {
     let server = Server::start(|_| json(200, &json!({"id": "1"}))).await;
@@ -264,8 +262,8 @@ async fn where_the_provider_deduplicates_submissions_share_a_connection() {
     for _ in 0..3 {
         submit(&provider, "m").await.unwrap();
     }
-    let on: Vec<usize> = server.seen().iter().map(|one| one.connection).collect();
-    assert_eq!(on, [1, 1, 1]);
+    let connections: Vec<usize> = server.received().iter().map(|request| request.connection).collect();
+    assert_eq!(connections, [1, 1, 1]);
 }
 
 #[tokio::test]
@@ -283,14 +281,14 @@ async fn where_the_provider_deduplicates_an_unclear_submission_is_repeated() {
         ProviderRules::default(),
     );
     submit(&provider, "m").await.unwrap();
-    let seen = server.seen();
-    assert_eq!(seen.len(), 3);
-    assert!(seen.iter().all(|one| one.body == r#"{"key":"key-1"}"#));
+    let received = server.received();
+    assert_eq!(received.len(), 3);
+    assert!(received.iter().all(|request| request.body == r#"{"key":"key-1"}"#));
 }
 
-/// The repetition is refused: that says nothing of the first.
+/// A rejected repetition proves nothing about the first submission.
 #[tokio::test]
-async fn a_no_to_a_repetition_does_not_prove_that_nothing_was_taken() {
+async fn a_rejected_repetition_does_not_prove_that_nothing_was_accepted() {
     join_all([401, 422, 429].map(async |status| {
         let number = AtomicUsize::new(0);
         let server = Server::start(move |_| match number.fetch_add(1, Ordering::Relaxed) {
@@ -308,15 +306,15 @@ async fn a_no_to_a_repetition_does_not_prove_that_nothing_was_taken() {
             panic!("{status}: {error:?}");
         };
         assert_eq!(error.class, ErrorClass::Unclear);
-        assert_eq!(server.seen().len(), 4);
+        assert_eq!(server.received().len(), 4);
     }))
     .await;
 }
 
-/// Only what a row of the protocol's table names proves that nothing was taken.
+/// Only answers that match a rule of the protocol's table prove that nothing was accepted.
 #[tokio::test]
-async fn what_no_row_names_proves_nothing() {
-    let no = json!({"code": "busy", "message": "no"});
+async fn a_status_without_a_rule_proves_nothing() {
+    let error_body = json!({"code": "busy", "message": "no"});
     for (status, is_proof) in [
         (400, true),
         (402, true),
@@ -333,10 +331,10 @@ async fn what_no_row_names_proves_nothing() {
         (503, false),
         (504, false),
     ] {
-        let body = no.to_string();
+        let body = error_body.to_string();
         let server =
             Server::start(move |_| answer(status, &[("retry-after", "1")], body.as_bytes())).await;
-        let (_, provider, _) = usual(&server.url());
+        let (_, provider, _) = driver_and_provider(&server.url());
         let error = submit(&provider, "m").await.unwrap_err();
         match error {
             SubmitError::Refused(_) if is_proof => {}
@@ -356,7 +354,7 @@ async fn a_job_that_an_error_names_was_taken() {
             json(status, &json!({"id": "7", "code": "busy", "message": "no"}))
         })
         .await;
-        let (_, provider, _) = usual(&server.url());
+        let (_, provider, _) = driver_and_provider(&server.url());
         let accepted = submit(&provider, "m").await.unwrap();
         assert!(
             matches!(accepted, OrderAcceptance::Job { handle, .. } if handle.text("id") == "7")
@@ -368,19 +366,19 @@ async fn a_job_that_an_error_names_was_taken() {
 #[tokio::test]
 async fn a_server_without_tls_was_provably_not_reached() {
     let server = Server::start(|_| CLOSE).await;
-    let base = server.url().replace("http:", "https:");
+    let https_url = server.url().replace("http:", "https:");
     let rules = ProviderRules {
         connect_timeout: Duration::from_millis(200),
         ..ProviderRules::default()
     };
-    let provider = provider(&base, &json!({}), rules);
+    let provider = provider(&https_url, &json!({}), rules);
     let error = submit(&provider, "m").await.unwrap_err();
     let SubmitError::Refused(error) = error else {
         panic!("{error:?}");
     };
     assert_eq!(error.class, ErrorClass::Unavailable);
-    let (_, nowhere, _) = usual("http://nowhere.invalid");
-    let error = submit(&nowhere, "m").await.unwrap_err();
+    let (_, unresolvable, _) = driver_and_provider("http://nowhere.invalid");
+    let error = submit(&unresolvable, "m").await.unwrap_err();
     assert!(matches!(error, SubmitError::Refused(error) if error.class == ErrorClass::Unavailable));
 }
 
@@ -391,44 +389,44 @@ async fn progress_is_read_while_the_answer_comes() {
         Reply::Bytes([head(200, &[], 1000).as_bytes(), body.as_bytes()].concat())
     })
     .await;
-    let (driver, provider, secret) = usual(&server.url());
+    let (driver, provider, secret) = driver_and_provider(&server.url());
     let watch = ProgressWatch::new();
     assert_eq!(watch.progress(), None);
     let order = order("m");
     let submitted = driver.submit(&provider, &secret, &order, &watch, async || {
         Ok::<_, Infallible>(SendDeadline::any_time())
     });
-    let seen = async {
+    let progress_shown = async {
         while watch.progress().is_none() {
             tokio::task::yield_now().await;
         }
     };
     tokio::select! {
-        ended = submitted => panic!("{ended:?}"),
-        () = seen => assert_eq!(watch.progress(), Some(40)),
+        result = submitted => panic!("{result:?}"),
+        () = progress_shown => assert_eq!(watch.progress(), Some(40)),
     }
 }
 
-/// The gateway spawns submissions.
+/// The gateway spawns submissions, so their future must be `Send`.
 #[tokio::test]
 async fn a_submission_can_be_spawned() {
     let server = Server::start(|_| json(200, &json!({"id": "1"}))).await;
-    let (driver, provider, secret) = usual(&server.url());
+    let (driver, provider, secret) = driver_and_provider(&server.url());
     let mut tasks = tokio::task::JoinSet::new();
-    let kept = Arc::new(AtomicUsize::new(0));
-    let by = kept.clone();
+    let intents = Arc::new(AtomicUsize::new(0));
+    let intent_counter = intents.clone();
     tasks.spawn(async move {
         let (order, watch) = (order("m"), ProgressWatch::new());
         let intent = async || {
             tokio::task::yield_now().await;
-            by.fetch_add(1, Ordering::Relaxed);
+            intent_counter.fetch_add(1, Ordering::Relaxed);
             Ok::<_, std::io::Error>(SendDeadline::any_time())
         };
         let submitted = driver.submit(&provider, &secret, &order, &watch, intent);
         submitted.await.unwrap();
     });
     tasks.join_next().await.unwrap().unwrap();
-    assert_eq!(kept.load(Ordering::Relaxed), 1);
+    assert_eq!(intents.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]
@@ -441,7 +439,7 @@ async fn what_the_provider_quotes_is_cut() {
         )
     })
     .await;
-    let (driver, provider, secret) = usual(&server.url());
+    let (driver, provider, secret) = driver_and_provider(&server.url());
     let SubmitError::Refused(error) = submit(&provider, "m").await.unwrap_err() else {
         panic!("not refused");
     };
@@ -454,8 +452,8 @@ async fn what_the_provider_quotes_is_cut() {
     assert_eq!(error.message, "Incorrect key … at [address] in [path]");
 }
 
-/// So many requests that begin with this.
-async fn arrives(server: &Server, line: &str, count: usize) {
+/// Waits until this many requests have a line that begins with this.
+async fn wait_for_requests(server: &Server, line: &str, count: usize) {
     while server.count(line) < count {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -464,7 +462,7 @@ async fn arrives(server: &Server, line: &str, count: usize) {
 #[tokio::test]
 async fn submissions_and_polls_do_not_wait_for_each_other() {
     let submitted = AtomicUsize::new(0);
-    let server = Server::start(move |seen| match seen.line.as_str() {
+    let server = Server::start(move |request| match request.line.as_str() {
         "GET /jobs/slow" => Reply::Silence,
         "GET /jobs/1" => json(200, &json!({"status": "running"})),
         _ if submitted.fetch_add(1, Ordering::Relaxed) > 0 => Reply::Silence,
@@ -480,22 +478,22 @@ async fn submissions_and_polls_do_not_wait_for_each_other() {
     let (driver, secret) = (Driver::new(), secret());
     let slow = handle("slow");
     let poll = driver.poll(&provider, &secret, &slow);
-    let taken = async {
-        arrives(&server, "GET /jobs/slow", 1).await;
+    let submission_during_poll = async {
+        wait_for_requests(&server, "GET /jobs/slow", 1).await;
         submit(&provider, "m").await
     };
     tokio::select! {
         _ = poll => panic!("it is never answered"),
-        taken = taken => drop(taken.unwrap()),
+        submission_during_poll = submission_during_poll => drop(submission_during_poll.unwrap()),
     }
     let submission = submit(&provider, "m");
     let first = handle("1");
-    let polled = async {
-        arrives(&server, "POST", 2).await;
+    let poll_during_submission = async {
+        wait_for_requests(&server, "POST", 2).await;
         driver.poll(&provider, &secret, &first).await
     };
     tokio::select! {
         _ = submission => panic!("it is never answered"),
-        polled = polled => drop(polled.unwrap()),
+        poll_during_submission = poll_during_submission => drop(poll_during_submission.unwrap()),
     }
 }

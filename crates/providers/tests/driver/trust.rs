@@ -1,4 +1,4 @@
-//! Who is shown the credential, and where connections go.
+//! Which hosts receive the credential, and where connections go.
 
 use providers::driver::{DownloadError, Driver, ProviderRules};
 use providers::{Call, ErrorClass, OutputSource, ProviderSettings};
@@ -14,18 +14,18 @@ fn loopback() -> ProviderRules {
     }
 }
 
-async fn elsewhere() -> Server {
+async fn other_server() -> Server {
     Server::start(|_| json(200, &json!({"status": "running"}))).await
 }
 
-/// A provider that sends everybody to another address.
-async fn leading_to(address: String) -> Server {
+/// A provider whose answers point to another URL.
+async fn server_pointing_to(address: String) -> Server {
     Server::start(move |_| json(200, &json!({"see": address}))).await
 }
 
 #[tokio::test]
 async fn a_private_address_that_an_answer_names_is_not_connected_to() {
-    let other = elsewhere().await;
+    let other = other_server().await;
     for address in [
         other.url(),
         format!("http://localhost:{}/", other.port()),
@@ -36,7 +36,7 @@ async fn a_private_address_that_an_answer_names_is_not_connected_to() {
         "file:///etc/passwd".into(),
         "gopher://8.8.8.8/".into(),
     ] {
-        let server = leading_to(address.clone()).await;
+        let server = server_pointing_to(address.clone()).await;
         let provider = provider(&server.url(), &json!({}), ProviderRules::default());
         let driver = Driver::new();
         let error = driver
@@ -62,30 +62,30 @@ async fn a_private_address_that_an_answer_names_is_not_connected_to() {
             "{address}"
         );
     }
-    assert!(other.seen().is_empty());
+    assert!(other.received().is_empty());
 }
 
 #[tokio::test]
 async fn another_host_is_followed_without_the_credential() {
-    let other = elsewhere().await;
-    let server = leading_to(format!("{}/x", other.url())).await;
+    let other = other_server().await;
+    let server = server_pointing_to(format!("{}/x", other.url())).await;
     let provider = provider(&server.url(), &json!({}), loopback());
     let driver = Driver::new();
     driver
         .poll(&provider, &secret(), &handle("1"))
         .await
         .unwrap();
-    assert!(server.seen()[0].header("authorization").is_some());
-    assert_eq!(other.seen()[0].header("authorization"), None);
+    assert!(server.received()[0].header("authorization").is_some());
+    assert_eq!(other.received()[0].header("authorization"), None);
 }
 
 #[tokio::test]
 async fn a_listed_host_is_trusted_on_its_port() {
-    for (port, trusted) in [(true, true), (false, false)] {
+    for (with_port, is_trusted) in [(true, true), (false, false)] {
         for by_operator in [true, false] {
-            let other = elsewhere().await;
-            let server = leading_to(format!("{}/x", other.url())).await;
-            let host = if port {
+            let other = other_server().await;
+            let server = server_pointing_to(format!("{}/x", other.url())).await;
+            let host = if with_port {
                 format!("127.0.0.1:{}", other.port())
             } else {
                 "127.0.0.1".to_owned()
@@ -100,70 +100,70 @@ async fn a_listed_host_is_trusted_on_its_port() {
                 ..ProviderRules::default()
             };
             let provider = provider(&server.url(), &options, rules);
-            let polled = Driver::new().poll(&provider, &secret(), &handle("1")).await;
-            assert_eq!(polled.is_ok(), trusted);
-            let shown = other
-                .seen()
+            let result = Driver::new().poll(&provider, &secret(), &handle("1")).await;
+            assert_eq!(result.is_ok(), is_trusted);
+            let has_credential = other
+                .received()
                 .iter()
-                .all(|one| one.header("authorization").is_some());
-            assert!(shown);
+                .all(|request| request.header("authorization").is_some());
+            assert!(has_credential);
         }
     }
 }
 
 #[tokio::test]
 async fn a_redirect_of_a_call_is_not_followed() {
-    let other = elsewhere().await;
-    let to = other.url();
-    let server = Server::start(move |_| answer(307, &[("location", &to)], b"")).await;
+    let other = other_server().await;
+    let location = other.url();
+    let server = Server::start(move |_| answer(307, &[("location", &location)], b"")).await;
     let provider = provider(&server.url(), &json!({}), loopback());
     Driver::new()
         .poll(&provider, &secret(), &handle("1"))
         .await
         .unwrap_err();
-    assert!(other.seen().is_empty());
+    assert!(other.received().is_empty());
 }
 
 #[tokio::test]
 async fn a_redirect_of_a_download_leaves_credential_and_headers_behind() {
     let other = Server::start(|_| answer(200, &[], b"video")).await;
-    let to = format!("{}/there", other.url());
-    let server = Server::start(move |seen| {
-        let to = if seen.line == "GET /here" {
+    let location = format!("{}/there", other.url());
+    let server = Server::start(move |request| {
+        let location = if request.line == "GET /here" {
             "/then"
         } else {
-            &to
+            &location
         };
-        answer(302, &[("location", to)], b"")
+        answer(302, &[("location", location)], b"")
     })
     .await;
     let call = Call::get("content", "/here").with_header("x-own", "1");
     let source = OutputSource::Call(Box::new(call));
     let driver = Driver::new();
     let mut file = tokio::fs::File::from_std(tempfile::tempfile().unwrap());
-    let far = provider(&server.url(), &json!({}), loopback());
+    let lenient_provider = provider(&server.url(), &json!({}), loopback());
     driver
-        .download(&far, &secret(), &source, &mut file)
+        .download(&lenient_provider, &secret(), &source, &mut file)
         .await
         .unwrap();
-    let (here, there) = (server.seen(), other.seen());
-    assert_eq!(here.len(), 2);
+    let (own_requests, other_requests) = (server.received(), other.received());
+    assert_eq!(own_requests.len(), 2);
     assert!(
-        here.iter()
-            .all(|one| one.header("authorization").is_some() && one.header("x-own").is_some())
+        own_requests.iter()
+            .all(|request| request.header("authorization").is_some() && request.header("x-own").is_some())
     );
     assert_eq!(
-        (there[0].header("authorization"), there[0].header("x-own")),
+        (other_requests[0].header("authorization"), other_requests[0].header("x-own")),
         (None, None)
     );
     // Each hop is checked.
-    let near = provider(&server.url(), &json!({}), ProviderRules::default());
+    let strict_provider = provider(&server.url(), &json!({}), ProviderRules::default());
     let error = driver
-        .download(&near, &secret(), &source, &mut file)
+        .download(&strict_provider, &secret(), &source, &mut file)
         .await
         .unwrap_err();
     assert!(matches!(error, DownloadError::Failed(_)), "{error:?}");
-    assert_eq!(other.seen().len(), 1);
+    assert_eq!(other.received().len(), 1);
 }
 
 #[tokio::test]
@@ -177,12 +177,12 @@ async fn redirects_end() {
         .download(&provider, &secret(), &source, &mut file)
         .await
         .unwrap_err();
-    assert_eq!(server.seen().len(), 4 * 3, "four hops, three tries");
+    assert_eq!(server.received().len(), 4 * 3, "four hops, three tries");
 }
 
 #[test]
 fn a_base_address_is_an_address_of_a_host() {
-    for (url, fine) in [
+    for (url, is_valid) in [
         ("https://api.example.com/v1", true),
         ("http://10.0.0.5:8000", true),
         ("ftp://example.com", false),
@@ -194,7 +194,7 @@ fn a_base_address_is_an_address_of_a_host() {
             base_url: Some(url.parse().unwrap()),
             ..ProviderSettings::new("plain", serde_json::Map::new())
         };
-        let made = providers::driver::Provider::new(&PLAIN, &settings, ProviderRules::default());
-        assert_eq!(made.is_ok(), fine, "{url}");
+        let provider = providers::driver::Provider::new(&PLAIN, &settings, ProviderRules::default());
+        assert_eq!(provider.is_ok(), is_valid, "{url}");
     }
 }

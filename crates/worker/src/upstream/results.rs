@@ -152,7 +152,7 @@ async fn video(
     }
     let piece = pieces
         .into_iter()
-        .find(|piece| piece.what == OutputKind::Video)
+        .find(|piece| piece.kind == OutputKind::Video)
         .ok_or_else(|| ResultError::Useless("it contains no video".into()))?;
     let fetched = fetch(app, taken, &piece.source).await?;
     let (parts, path) = (app.clone(), fetched.path.clone());
@@ -208,7 +208,7 @@ pub(super) fn link_of<'a>(
 ) -> Option<(&'a VideoJob, &'a str)> {
     let film = pieces
         .iter()
-        .find(|piece| piece.what == OutputKind::Video)?;
+        .find(|piece| piece.kind == OutputKind::Video)?;
     match (&task.payload, &film.source) {
         (TaskPayload::VideoV1(job), OutputSource::Address(url))
             if site.config.results == ResultPolicy::Link =>
@@ -306,7 +306,7 @@ async fn stems(
     // sum.
     let mut parts: Vec<FetchedStem> = Vec::new();
     for piece in pieces {
-        let (target, upstream) = match &piece.what {
+        let (target, upstream) = match &piece.kind {
             OutputKind::Stem(target) => (*target, None),
             OutputKind::Clip(facts) => match facts.stem {
                 Some(target) => (target, Some(upstream_of(taken, facts))),
@@ -430,7 +430,7 @@ async fn songs(
     );
     let mut ids = Vec::new();
     for piece in pieces {
-        let OutputKind::Clip(facts) = &piece.what else {
+        let OutputKind::Clip(facts) = &piece.kind else {
             continue;
         };
         let fetched = fetch(app, taken, &piece.source).await?;

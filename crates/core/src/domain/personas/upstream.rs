@@ -83,7 +83,7 @@ pub(super) async fn create(
             return Err(refused(error));
         }
     };
-    let id = outputs.into_iter().find_map(|output| match output.what {
+    let id = outputs.into_iter().find_map(|output| match output.kind {
         OutputKind::Persona { id, .. } => Some(id),
         _ => None,
     });

@@ -142,11 +142,11 @@ impl Adapter for ChatVideoAdapter {
         if !answer.status.is_success() {
             // A server that returns a task id has accepted the order, so the error is not a
             // rejection.
-            let taken = answer.header("x-task-id").is_some()
+            let was_accepted = answer.header("x-task-id").is_some()
                 || answer
                     .json()
                     .is_ok_and(|body| body.pointer("/error/task_id").is_some());
-            return Err(reclassify(answer.failure(describe), taken));
+            return Err(reclassify(answer.failure(describe), was_accepted));
         }
         let reply = if is_events(answer) {
             ParsedCompletion::from_events(&answer.body)
@@ -158,16 +158,16 @@ impl Adapter for ChatVideoAdapter {
 
     fn progress_of_part(&self, body_so_far: &[u8]) -> Option<u8> {
         let reply = ParsedCompletion::from_events(body_so_far);
-        let said =
+        let percent_in_text =
             reply_text::percent(&reply.text).or_else(|| reply_text::percent(&reply.thoughts));
         // Mediagate sends a number, resellers put a percentage into the text.
-        reply.progress.max(said)
+        reply.progress.max(percent_in_text)
     }
 }
 
 fn messages(video: &VideoSpec) -> Value {
-    let earlier = video.conversation.iter();
-    let mut messages: Vec<Value> = earlier
+    let conversation = video.conversation.iter();
+    let mut messages: Vec<Value> = conversation
         .map(|message| json!({"role": message.role, "content": message.text}))
         .collect();
     let content = if video.pictures.is_empty() {
@@ -210,18 +210,18 @@ fn is_events(answer: &ProviderResponse) -> bool {
 
 fn read(reply: ParsedCompletion) -> Result<AdapterStep, ProviderError> {
     if let Some(error) = &reply.error {
-        let said = match error {
+        let description = match error {
             Value::String(message) => ErrorDescription {
                 code: None,
                 message: Some(message.clone()),
             },
             error => ErrorDescription::at(error, "/code", "/message"),
         };
-        let message = said
+        let message = description
             .message
             .unwrap_or("the provider aborted the response".into());
         let mut error = ProviderError::unreadable(message);
-        error.code = said.code;
+        error.code = description.code;
         return Err(reclassify(error, reply.accepted));
     }
     // A chunk that contains the URL as a separate field is complete.
@@ -242,8 +242,8 @@ fn read(reply: ParsedCompletion) -> Result<AdapterStep, ProviderError> {
         Some(url) => AdapterStep::done(vec![JobOutput::video_at(url)]),
         None if reply.text.trim().is_empty() => AdapterStep::done(Vec::new()),
         None => {
-            let words: String = reply.text.trim().chars().take(300).collect();
-            let message = format!("the provider's response contains no link: {words}");
+            let excerpt: String = reply.text.trim().chars().take(300).collect();
+            let message = format!("the provider's response contains no link: {excerpt}");
             Err(ProviderError::new(ErrorClass::Failed, message))
         }
     }
@@ -251,21 +251,21 @@ fn read(reply: ParsedCompletion) -> Result<AdapterStep, ProviderError> {
 
 /// `{"error": {"code", "message"}}`; some only have the kind, in `type`.
 fn describe(body: &Value) -> ErrorDescription {
-    let said = ErrorDescription::at(body, "/error/code", "/error/message");
-    match said.code {
-        Some(_) => said,
+    let description = ErrorDescription::at(body, "/error/code", "/error/message");
+    match description.code {
+        Some(_) => description,
         None => ErrorDescription::at(body, "/error/type", "/error/message"),
     }
 }
 
-/// `taken` if the provider accepted the order before this error.
-fn reclassify(error: ProviderError, taken: bool) -> ProviderError {
+/// `was_accepted` if the provider accepted the order before this error.
+fn reclassify(error: ProviderError, was_accepted: bool) -> ProviderError {
     let class = match error.code.as_deref() {
         Some(
             "content_policy" | "content_policy_violation" | "content_filter" | "moderation_blocked",
         ) => ErrorClass::Refused,
         Some("generation_failed") => ErrorClass::Failed,
-        Some("provider_rejected" | "invalid_request" | "unsupported_value") if taken => {
+        Some("provider_rejected" | "invalid_request" | "unsupported_value") if was_accepted => {
             ErrorClass::Unfit
         }
         Some("cancelled") => ErrorClass::Lost,
@@ -279,7 +279,7 @@ fn reclassify(error: ProviderError, taken: bool) -> ProviderError {
         _ => error.class,
     };
     // A provider that accepted the order cannot reject it any more with this error.
-    error.with_class(if taken && !class.ends_job() {
+    error.with_class(if was_accepted && !class.ends_job() {
         ErrorClass::Unclear
     } else {
         class

@@ -105,7 +105,7 @@ impl ParsedCompletion {
             self.thoughts.push_str(thought);
         }
         self.video = text_at(message, "/video/url").or(self.video.take());
-        let said = !self.text.trim().is_empty() || !self.thoughts.trim().is_empty();
-        self.accepted |= said || self.video.is_some();
+        let has_text = !self.text.trim().is_empty() || !self.thoughts.trim().is_empty();
+        self.accepted |= has_text || self.video.is_some();
     }
 }

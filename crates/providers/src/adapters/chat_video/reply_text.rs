@@ -16,30 +16,30 @@ const VIDEO_PATHS: [&str; 4] = ["/video", "/media/", "/generations/", "/files/"]
 /// The link to the video: the last URL with a video's extension, otherwise the last with a video's
 /// path, otherwise the last link in Markdown.
 pub(super) fn link(text: &str) -> Option<String> {
-    let all = addresses(text);
-    let last = |fits: fn(&Url) -> bool| all.iter().rev().find(|found| fits(&found.url));
+    let links = addresses(text);
+    let last_matching = |matches: fn(&Url) -> bool| links.iter().rev().find(|link| matches(&link.url));
     let markdown = || {
-        all.iter()
+        links.iter()
             .rev()
-            .find(|found| found.is_markdown && !has_extension(&found.url, &OTHER_EXTENSIONS))
+            .find(|link| link.is_markdown && !has_extension(&link.url, &OTHER_EXTENSIONS))
     };
-    let found = last(|url| has_extension(url, &VIDEOS))
-        .or_else(|| last(|url| is_video_path(url) && !has_extension(url, &OTHER_EXTENSIONS)))
+    let link = last_matching(|url| has_extension(url, &VIDEOS))
+        .or_else(|| last_matching(|url| is_video_path(url) && !has_extension(url, &OTHER_EXTENSIONS)))
         .or_else(markdown)?;
-    Some(found.text.to_owned())
+    Some(link.text.to_owned())
 }
 
 /// The last percentage.
 pub(super) fn percent(text: &str) -> Option<u8> {
     let mut signs = text.match_indices(['%', '％']).rev();
-    signs.find_map(|(at, _)| {
-        let number = text[..at].trim_end();
+    signs.find_map(|(position, _)| {
+        let number = text[..position].trim_end();
         let start = number
             .trim_end_matches(|digit: char| digit.is_ascii_digit() || digit == '.')
             .len();
         // Only the integer part: "37.5%".
-        let whole = number[start..].split('.').next()?;
-        whole.parse().ok().filter(|percent| *percent <= 100)
+        let integer = number[start..].split('.').next()?;
+        integer.parse().ok().filter(|percent| *percent <= 100)
     })
 }
 
@@ -50,21 +50,21 @@ struct TextLink<'a> {
 }
 
 fn addresses(text: &str) -> Vec<TextLink<'_>> {
-    let starts = text.match_indices("http").filter(|(at, _)| {
+    let starts = text.match_indices("http").filter(|(position, _)| {
         ["http://", "https://"]
             .iter()
-            .any(|scheme| text[*at..].starts_with(scheme))
+            .any(|scheme| text[*position..].starts_with(scheme))
     });
     starts
         .filter_map(|(start, _)| {
             let rest = &text[start..];
-            let end = rest.find(ends).unwrap_or(rest.len());
-            let text_of =
+            let end = rest.find(ends_url).unwrap_or(rest.len());
+            let link_text =
                 rest[..end].trim_end_matches(['.', ',', ';', ':', '!', '?', '*', '_', '~']);
-            let url = Url::parse(text_of).ok()?;
+            let url = Url::parse(link_text).ok()?;
             url.host_str()?;
             Some(TextLink {
-                text: text_of,
+                text: link_text,
                 url,
                 is_markdown: text[..start].ends_with("]("),
             })
@@ -73,7 +73,7 @@ fn addresses(text: &str) -> Vec<TextLink<'_>> {
 }
 
 /// Whether a URL in running text ends at this character.
-fn ends(character: char) -> bool {
+fn ends_url(character: char) -> bool {
     character.is_whitespace()
         || matches!(
             character,
@@ -83,14 +83,14 @@ fn ends(character: char) -> bool {
         || !character.is_ascii()
 }
 
-fn has_extension(url: &Url, ends: &[&str]) -> bool {
+fn has_extension(url: &Url, extensions: &[&str]) -> bool {
     let path = url.path().to_ascii_lowercase();
-    ends.iter().any(|end| path.ends_with(end))
+    extensions.iter().any(|extension| path.ends_with(extension))
 }
 
 fn is_video_path(url: &Url) -> bool {
     let path = url.path().to_ascii_lowercase();
-    VIDEO_PATHS.iter().any(|place| path.contains(place))
+    VIDEO_PATHS.iter().any(|part| path.contains(part))
 }
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn links_are_found_in_all_the_ways_gateways_write_them() {
-        for (text, wanted) in [
+        for (text, expected) in [
             (
                 "> ⏳ Task created: `veo3-pro:0f`\n> 12%\n[▶ watch](https://c.example/w/1.mp4) | [⏬ download](https://c.example/d/1.mp4)",
                 Some("https://c.example/d/1.mp4"),
@@ -136,20 +136,20 @@ mod tests {
             ("http:// and https://", None),
             ("I cannot do that.", None),
         ] {
-            assert_eq!(link(text).as_deref(), wanted, "{text}");
+            assert_eq!(link(text).as_deref(), expected, "{text}");
         }
     }
 
     #[test]
     fn the_last_percentage_counts() {
-        for (text, wanted) in [
+        for (text, expected) in [
             ("12%\n> 37.5 % done", Some(37)),
             ("进度 40％", Some(40)),
             ("100% sure, 250% faster", Some(100)),
             ("100", None),
             ("%", None),
         ] {
-            assert_eq!(percent(text), wanted, "{text}");
+            assert_eq!(percent(text), expected, "{text}");
         }
     }
 }

@@ -18,8 +18,8 @@ fn body(call: &Call) -> &Value {
 fn submitted(answer: &ProviderResponse) -> Result<AdapterStep, ProviderError> {
     let adapter = chat(&json!({}));
     let order = video("veo3");
-    let asked = adapter.start(&order).unwrap().context();
-    adapter.read_submission(&order, &asked, answer)
+    let context = adapter.start(&order).unwrap().context();
+    adapter.read_submission(&order, &context, answer)
 }
 
 fn url(step: Result<AdapterStep, ProviderError>) -> String {
@@ -64,7 +64,7 @@ fn the_prompt_comes_last_with_its_pictures() {
     }
     let call = chat(&json!({})).start(&order).unwrap();
     assert_eq!(
-        (call.effect, call.patience),
+        (call.effect, call.timeout),
         (CallEffect::Submission, TimeoutClass::Work)
     );
     assert!(call.headers.is_empty());
@@ -202,8 +202,8 @@ fn errors_are_classed_by_what_they_prove() {
         (503, json!({}), ErrorClass::Unclear),
         (502, json!({}), ErrorClass::Unclear),
     ] {
-        let told = submitted(&ProviderResponse::from_json(status, &body)).unwrap_err();
-        assert_eq!(told.class, class, "{body}");
+        let error = submitted(&ProviderResponse::from_json(status, &body)).unwrap_err();
+        assert_eq!(error.class, class, "{body}");
     }
 }
 
@@ -226,8 +226,8 @@ fn an_error_in_a_stream_is_no_way_back() {
         (task, "shutting_down", ErrorClass::Unclear),
         (role.as_str(), "upstream_error", ErrorClass::Unclear),
     ] {
-        let told = submitted(&streamed(&[before, &event(code)])).unwrap_err();
-        assert_eq!(told.class, class, "{code}");
+        let error = submitted(&streamed(&[before, &event(code)])).unwrap_err();
+        assert_eq!(error.class, class, "{code}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Stored graphs, and the places in them where an order's values are inserted.
 //!
 //! A graph is what `ComfyUI` exports as "API format": `{"3": {"class_type",
-//! "inputs"}, …}`. A place is `node.member.member`, such as `6.inputs.text`.
+//! "inputs"}, …}`. A place is written `node.member.member`, such as `6.inputs.text`.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ struct WorkflowGraph {
     fps: Option<u32>,
 }
 
-/// The options' `patch`: for each value one place, or several.
+/// The option `patch`: one place or several for each value.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct PatchPoints {
@@ -56,7 +56,7 @@ struct PatchPoints {
     fps: PatchPoint,
 }
 
-/// JSON pointers.
+/// The places for one value, as JSON pointers.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(from = "OneOrMany")]
 struct PatchPoint(Vec<String>);
@@ -69,16 +69,16 @@ enum OneOrMany {
 }
 
 impl From<OneOrMany> for PatchPoint {
-    fn from(places: OneOrMany) -> Self {
-        let places = match places {
-            OneOrMany::One(place) => vec![place],
-            OneOrMany::Many(places) => places,
+    fn from(paths: OneOrMany) -> Self {
+        let paths = match paths {
+            OneOrMany::One(path) => vec![path],
+            OneOrMany::Many(paths) => paths,
         };
-        let pointer = |place: &String| {
-            let escaped = place.replace('~', "~0").replace('/', "~1");
+        let pointer = |path: &String| {
+            let escaped = path.replace('~', "~0").replace('/', "~1");
             format!("/{}", escaped.replace('.', "/"))
         };
-        Self(places.iter().map(pointer).collect())
+        Self(paths.iter().map(pointer).collect())
     }
 }
 
@@ -122,8 +122,10 @@ impl WorkflowSet {
                 for (model, graph) in graphs {
                     let key = format!("graphs.{model}");
                     // `{ graph = …, patch = …, fps = … }` if the places differ.
-                    let own = graph.as_object().filter(|own| own.contains_key("graph"));
-                    let graph = match own {
+                    let own_options = graph
+                        .as_object()
+                        .filter(|options| options.contains_key("graph"));
+                    let graph = match own_options {
                         Some(own) => WorkflowGraph::read_own(&key, own, patch, fps)?,
                         None => WorkflowGraph::read(&key, graph, patch, fps)?,
                     };
@@ -147,8 +149,8 @@ impl WorkflowSet {
 
     /// Whether any graph takes pictures.
     pub(super) fn accepts_pictures(&self) -> bool {
-        let all = self.by_model.values().chain(&self.general);
-        all.into_iter().any(|graph| graph.places.image.is_set())
+        let graphs = self.by_model.values().chain(&self.general);
+        graphs.into_iter().any(|graph| graph.places.image.is_set())
     }
 
     /// The limits of a model's graph; `None` if it has none.
@@ -185,22 +187,22 @@ fn read_fps(key: &str, value: Option<&Value>) -> Result<Option<u32>, SettingsErr
 impl WorkflowGraph {
     fn read_own(
         key: &str,
-        own: &Map<String, Value>,
+        options: &Map<String, Value>,
         patch: Option<&Value>,
         fps: Option<u32>,
     ) -> Result<Self, SettingsError> {
-        if let Some(odd) = own
+        if let Some(unknown) = options
             .keys()
             .find(|member| !["graph", "patch", "fps"].contains(&member.as_str()))
         {
             return Err(SettingsError::at(
                 key,
-                format!("{odd:?} is not a known option"),
+                format!("{unknown:?} is not a known option"),
             ));
         }
-        let own_fps = read_fps(&format!("{key}.fps"), own.get("fps"))?;
-        let graph = own.get("graph").unwrap_or(&Value::Null);
-        Self::read(key, graph, own.get("patch").or(patch), own_fps.or(fps))
+        let own_fps = read_fps(&format!("{key}.fps"), options.get("fps"))?;
+        let graph = options.get("graph").unwrap_or(&Value::Null);
+        Self::read(key, graph, options.get("patch").or(patch), own_fps.or(fps))
     }
 
     fn read(
@@ -245,13 +247,13 @@ impl WorkflowGraph {
             PatchPoints::deserialize(patch)
                 .map_err(|error| SettingsError::at("patch", error.to_string()))?
         };
-        let read = Self {
+        let workflow = Self {
             nodes: graph,
             places,
             fps,
         };
-        read.check(key)?;
-        Ok(read)
+        workflow.check(key)?;
+        Ok(workflow)
     }
 
     fn check(&self, key: &str) -> Result<(), SettingsError> {
@@ -274,20 +276,20 @@ impl WorkflowGraph {
                 "is missing; it is needed to convert seconds to frames",
             ));
         }
-        for (name, place) in places.all() {
-            for pointer in &place.0 {
-                let shown = pointer.trim_start_matches('/').replace('/', ".");
-                let at = format!("patch.{name}");
+        for (name, patch_point) in places.all() {
+            for pointer in &patch_point.0 {
+                let path = pointer.trim_start_matches('/').replace('/', ".");
+                let key_of_value = format!("patch.{name}");
                 match self.nodes.pointer(pointer) {
                     None => {
-                        let message = format!("{key} has no field {shown}");
-                        return Err(SettingsError::at(&at, message));
+                        let message = format!("{key} has no field {path}");
+                        return Err(SettingsError::at(&key_of_value, message));
                     }
                     Some(Value::Array(_) | Value::Object(_)) => {
                         let message = format!(
-                            "{shown} in {key} has no value of its own; it may be connected to another node"
+                            "{path} in {key} has no value of its own; it may be connected to another node"
                         );
-                        return Err(SettingsError::at(&at, message));
+                        return Err(SettingsError::at(&key_of_value, message));
                     }
                     Some(_) => {}
                 }
@@ -298,18 +300,18 @@ impl WorkflowGraph {
 
     fn limits(&self) -> VideoLimits {
         let places = &self.places;
-        let own = self.own_size();
+        let stored_size = self.own_size();
         let sizes = if places.width.is_set() {
-            let others = USUAL_SIZES.into_iter().filter(|size| Some(*size) != own);
-            own.into_iter().chain(others).collect()
+            let other_sizes = USUAL_SIZES.into_iter().filter(|size| Some(*size) != stored_size);
+            stored_size.into_iter().chain(other_sizes).collect()
         } else {
-            vec![own.unwrap_or((1280, 720))]
+            vec![stored_size.unwrap_or((1280, 720))]
         };
-        let free_length = places.seconds.is_set() || places.frames.is_set();
+        let has_free_length = places.seconds.is_set() || places.frames.is_set();
         let pictures = usize::from(places.image.is_set()) + usize::from(places.last_image.is_set());
         VideoLimits {
             sizes,
-            durations: if free_length {
+            durations: if has_free_length {
                 Durations::Range { min: 1, max: 10 }
             } else {
                 Durations::Only(vec![5])
@@ -331,9 +333,9 @@ impl WorkflowGraph {
     /// both.
     fn own_size(&self) -> Option<(u32, u32)> {
         let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
-        let patched = |place: &PatchPoint| number(self.nodes.pointer(place.0.first()?)?);
+        let value_at = |place: &PatchPoint| number(self.nodes.pointer(place.0.first()?)?);
         let places = &self.places;
-        if let (Some(width), Some(height)) = (patched(&places.width), patched(&places.height)) {
+        if let (Some(width), Some(height)) = (value_at(&places.width), value_at(&places.height)) {
             return Some((width, height));
         }
         self.nodes.as_object()?.values().find_map(|node| {
@@ -344,9 +346,9 @@ impl WorkflowGraph {
 
     fn fill(&self, key: &str, video: &VideoSpec, pictures: &[(PictureRole, &str)]) -> Value {
         let mut graph = self.nodes.clone();
-        let named = |role: PictureRole| {
-            let found = pictures.iter().find(|(one, _)| *one == role);
-            found.map(|(_, name)| json!(name))
+        let uploaded_name = |role: PictureRole| {
+            let picture = pictures.iter().find(|(picture_role, _)| *picture_role == role);
+            picture.map(|(_, name)| json!(name))
         };
         let places = &self.places;
         // If a place needs it, `check` has ensured that it is set.
@@ -361,8 +363,8 @@ impl WorkflowGraph {
                 &places.negative_prompt,
                 video.negative_prompt.as_ref().map(|text| json!(text)),
             ),
-            (&places.image, named(PictureRole::FirstFrame)),
-            (&places.last_image, named(PictureRole::LastFrame)),
+            (&places.image, uploaded_name(PictureRole::FirstFrame)),
+            (&places.last_image, uploaded_name(PictureRole::LastFrame)),
             (&places.seed, Some(json!(seed))),
             (&places.width, Some(json!(video.size.0))),
             (&places.height, Some(json!(video.size.1))),
@@ -370,9 +372,9 @@ impl WorkflowGraph {
             (&places.frames, Some(json!(frames))),
             (&places.fps, Some(json!(fps))),
         ];
-        for (place, value) in values {
+        for (patch_point, value) in values {
             let Some(value) = value else { continue };
-            for pointer in &place.0 {
+            for pointer in &patch_point.0 {
                 if let Some(slot) = graph.pointer_mut(pointer) {
                     // A string in the graph stays a string.
                     *slot = match &value {

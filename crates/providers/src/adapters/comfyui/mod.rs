@@ -105,20 +105,20 @@ impl Adapter for ComfyUiAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         let body = answer.success(describe).map_err(class_by_code)?;
-        if asked.stage == "upload" {
-            let mut names: Vec<Value> = asked.memo.as_array().cloned().unwrap_or_default();
+        if context.stage == "upload" {
+            let mut names: Vec<Value> = context.carried_data.as_array().cloned().unwrap_or_default();
             names.push(json!(stored_name(&body)?));
             return Ok(AdapterStep::next(self.after_uploads(order, names)?));
         }
         // A graph of which only some outputs are wrong is accepted, and then answered with an id
         // and the errors.
         if text_at(&body, "/prompt_id").is_none() {
-            let said = describe(&body);
-            if let Some(message) = said.message {
+            let description = describe(&body);
+            if let Some(message) = description.message {
                 return Err(ProviderError::new(ErrorClass::Rejected, message));
             }
         }
@@ -134,12 +134,12 @@ impl Adapter for ComfyUiAdapter {
     fn read_poll(
         &self,
         handle: &JobHandle,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         let body = answer.success(describe)?;
         let id = handle.text("id");
-        if asked.stage == "queue" {
+        if context.stage == "queue" {
             return Ok(if is_queued(&body, id)? {
                 AdapterStep::running(None)
             } else {
@@ -153,7 +153,7 @@ impl Adapter for ComfyUiAdapter {
                 "the server's history cannot be read",
             )),
             // A server that was restarted has forgotten both, so polling again would not help.
-            None if asked.stage == "history again" => Err(ProviderError::new(
+            None if context.stage == "history again" => Err(ProviderError::new(
                 ErrorClass::Lost,
                 "the job is neither in the server's queue nor in its history",
             )),
@@ -184,16 +184,16 @@ impl Adapter for ComfyUiAdapter {
         &self,
         order: &Order,
         _: SystemTime,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
         let body = answer.success(describe)?;
         let handle = handle_for(order);
-        let (is_there, next) = match asked.stage.as_ref() {
+        let (is_found, next) = match context.stage.as_ref() {
             // In the same order as a poll, because the job may end between two calls.
             "find in queue" => {
-                let again = history("find again", &handle);
-                (is_queued(&body, &order.key)?, Some(again))
+                let history_again = history("find again", &handle);
+                (is_queued(&body, &order.key)?, Some(history_again))
             }
             _ if !body.is_object() => {
                 return Err(ProviderError::unreadable(
@@ -205,7 +205,7 @@ impl Adapter for ComfyUiAdapter {
                 (body.get(&order.key).is_some(), next)
             }
         };
-        if is_there {
+        if is_found {
             return Ok(LookupPage::jobs([FoundJob::certain(handle, None)]));
         }
         Ok(LookupPage::default().with_next_page(next))
@@ -254,8 +254,8 @@ impl ComfyUiAdapter {
             .map(|(picture, name)| (picture.role, name.as_str().unwrap_or_default()))
             .collect();
         let mut body = Map::new();
-        let filled = self.graphs.fill(order, video, &pictures)?;
-        body.insert("prompt".into(), filled);
+        let graph = self.graphs.fill(order, video, &pictures)?;
+        body.insert("prompt".into(), graph);
         body.insert("client_id".into(), json!("mediagate"));
         if is_uuid(&order.key) {
             body.insert("prompt_id".into(), json!(order.key));
@@ -281,13 +281,13 @@ fn upload(order: &Order, picture: &SourcePicture, names: Vec<Value>) -> Call {
     ];
     Call::new("upload", Method::POST, "/api/upload/image")
         .with_body(RequestBody::Multipart(parts))
-        .with_memo(Value::Array(names))
+        .with_carried_data(Value::Array(names))
 }
 
 /// Letters, digits and dashes: which suffices for file names at the server.
 fn plain_name(key: &str) -> String {
     key.chars()
-        .filter(|one| one.is_ascii_alphanumeric() || *one == '-')
+        .filter(|character| character.is_ascii_alphanumeric() || *character == '-')
         .collect()
 }
 
@@ -308,13 +308,13 @@ fn history(stage: &'static str, handle: &JobHandle) -> Call {
 /// `{"error": {"type", "message", "details"}, "node_errors"}`; the errors of nodes are more
 /// specific than the error above them.
 fn describe(body: &Value) -> ErrorDescription {
-    let said = ErrorDescription::at(body, "/error/type", "/error/message");
+    let description = ErrorDescription::at(body, "/error/type", "/error/message");
     let nodes = body.get("node_errors").and_then(Value::as_object);
     let first = nodes.and_then(|nodes| nodes.iter().next());
     let Some((node, errors)) = first else {
         return ErrorDescription {
-            message: said.message.or_else(|| text_at(body, "/error")),
-            ..said
+            message: description.message.or_else(|| text_at(body, "/error")),
+            ..description
         };
     };
     let parts = ["/errors/0/message", "/errors/0/details"];
@@ -324,7 +324,7 @@ fn describe(body: &Value) -> ErrorDescription {
         .collect();
     ErrorDescription {
         message: Some(format!("node {node}: {}", parts.join(": "))),
-        ..said
+        ..description
     }
 }
 

@@ -17,28 +17,29 @@ pub(super) fn read_record(record: &Value) -> Result<AdapterStep, ProviderError> 
 
 fn failure(record: &Value) -> ProviderError {
     let messages = record.pointer("/status/messages").and_then(Value::as_array);
-    let find = |event: &str| {
-        let found = messages?
+    let find_event = |event: &str| {
+        let event_message = messages?
             .iter()
             .find(|message| message[0].as_str() == Some(event));
-        found.map(|message| &message[1])
+        event_message.map(|message| &message[1])
     };
-    if find("execution_interrupted").is_some() {
+    if find_event("execution_interrupted").is_some() {
         return ProviderError::new(ErrorClass::Lost, "the job was cancelled at the server");
     }
-    let Some(error) = find("execution_error") else {
+    let Some(error) = find_event("execution_error") else {
         return ProviderError::new(ErrorClass::Failed, "the graph failed");
     };
-    let said = text_at(error, "/exception_message");
-    let said = said.map_or_else(|| "the graph failed".into(), |text| text.trim().to_owned());
-    let class = if said.contains("content_policy_violation") {
+    let exception_message = text_at(error, "/exception_message");
+    let exception_message = exception_message
+        .map_or_else(|| "the graph failed".into(), |text| text.trim().to_owned());
+    let class = if exception_message.contains("content_policy_violation") {
         ErrorClass::Refused
     } else {
         ErrorClass::Failed
     };
     let message = match text_at(error, "/node_type") {
-        Some(node) => format!("{node}: {said}"),
-        None => said,
+        Some(node) => format!("{node}: {exception_message}"),
+        None => exception_message,
     };
     ProviderError {
         code: text_at(error, "/exception_type"),
@@ -46,8 +47,8 @@ fn failure(record: &Value) -> ProviderError {
     }
 }
 
-/// The video among a record's outputs, under whatever key its node has put it: a film before an
-/// animated picture, final files before previews.
+/// The video among a record's outputs, whatever key its node uses: videos before animated pictures,
+/// final files before previews.
 fn video_of(record: &Value) -> Option<JobOutput> {
     let nodes = record.get("outputs")?.as_object()?.values();
     let files = nodes
@@ -58,23 +59,23 @@ fn video_of(record: &Value) -> Option<JobOutput> {
     let ranked = files.filter_map(|file| {
         let name = file.get("filename")?.as_str()?;
         let extension = name.rsplit('.').next()?.to_ascii_lowercase();
-        let kind = match extension.as_str() {
+        let format_rank = match extension.as_str() {
             "mp4" | "webm" | "mov" | "mkv" | "m4v" => 0,
             "gif" | "webp" | "apng" => 1,
             _ => return None,
         };
-        let preview = file.get("type").and_then(Value::as_str) != Some("output");
-        Some(((preview, kind), file))
+        let is_preview = file.get("type").and_then(Value::as_str) != Some("output");
+        Some(((is_preview, format_rank), file))
     });
     let (_, file) = ranked.min_by_key(|(rank, _)| *rank)?;
     let mut call = Call::get("view", "/api/view");
-    for member in ["filename", "subfolder", "type"] {
-        let value = file.get(member).and_then(Value::as_str).unwrap_or_default();
-        call = call.with_query(member, value);
+    for field in ["filename", "subfolder", "type"] {
+        let value = file.get(field).and_then(Value::as_str).unwrap_or_default();
+        call = call.with_query(field, value);
     }
     call.limit_bytes = MAX_RESULT_BYTES;
     Some(JobOutput {
-        what: OutputKind::Video,
+        kind: OutputKind::Video,
         source: OutputSource::Call(Box::new(call)),
     })
 }

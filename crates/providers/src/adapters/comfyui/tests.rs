@@ -1,5 +1,5 @@
 use super::*;
-use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
+use crate::adapters::tests::{adapter, look_up, ids, picture, since, stems, video};
 use crate::limits::Durations;
 use crate::order::PictureRole;
 use crate::order::WorkSpec;
@@ -95,11 +95,11 @@ fn a_picture_goes_first_and_the_graph_names_it() {
     );
     assert_eq!(graph["11"]["inputs"]["value"], "5", "text stays text");
     assert_ne!(graph["3"]["inputs"]["seed"], 1, "each order has its own");
-    let taken = json!({"prompt_id": ID, "number": 1, "node_errors": {}});
+    let accepted = json!({"prompt_id": ID, "number": 1, "node_errors": {}});
     let step = adapter.read_submission(
         &order,
         &submit.context(),
-        &ProviderResponse::from_json(200, &taken),
+        &ProviderResponse::from_json(200, &accepted),
     );
     assert!(matches!(step, Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == ID));
 }
@@ -192,11 +192,11 @@ fn models_may_have_graphs_and_places_of_their_own() {
 }
 
 fn polled(stage: &'static str, body: &Value) -> Result<AdapterStep, ProviderError> {
-    let asked = Call::get(stage, "").context();
+    let context = Call::get(stage, "").context();
     let handle = JobHandle(json!({"id": ID}));
     adapter("comfyui", &options()).read_poll(
         &handle,
-        &asked,
+        &context,
         &ProviderResponse::from_json(200, body),
     )
 }
@@ -288,11 +288,11 @@ fn ends_have_their_class() {
 #[test]
 fn a_submission_that_is_not_taken_says_why() {
     let adapter = adapter("comfyui", &options());
-    let (order, asked) = (order(), Call::get("submit", "").context());
+    let (order, context) = (order(), Call::get("submit", "").context());
     let class = |status: u16, body: &Value| {
         let answer = ProviderResponse::from_json(status, body);
         adapter
-            .read_submission(&order, &asked, &answer)
+            .read_submission(&order, &context, &answer)
             .unwrap_err()
     };
     let wrong = json!({
@@ -315,9 +315,9 @@ fn a_submission_that_is_not_taken_says_why() {
 #[test]
 fn only_the_newer_cancellation_proves_anything() {
     let handle = JobHandle(json!({"id": ID}));
-    let yes = ProviderResponse::from_json(200, &json!({}));
+    let accepted = ProviderResponse::from_json(200, &json!({}));
     let newer = adapter("comfyui", &options());
-    assert!(newer.confirms_cancellation(&handle, &yes));
+    assert!(newer.confirms_cancellation(&handle, &accepted));
     let mut options = options();
     options["cancel"] = json!("queue");
     let older = adapter("comfyui", &options);
@@ -325,7 +325,7 @@ fn only_the_newer_cancellation_proves_anything() {
         json_of(&older.cancel(&handle).unwrap()),
         &json!({"delete": [ID]})
     );
-    assert!(!older.confirms_cancellation(&handle, &yes));
+    assert!(!older.confirms_cancellation(&handle, &accepted));
 }
 
 #[test]
@@ -342,8 +342,8 @@ fn the_jobs_api_is_read() {
     );
     let handle = JobHandle(json!({"id": "job_1"}));
     let polled = |status: u16, body: &Value| {
-        let asked = adapter.poll(&handle).unwrap().context();
-        adapter.read_poll(&handle, &asked, &ProviderResponse::from_json(status, body))
+        let context = adapter.poll(&handle).unwrap().context();
+        adapter.read_poll(&handle, &context, &ProviderResponse::from_json(status, body))
     };
     for word in ["queued", "running", "canceling"] {
         let step = polled(200, &json!({"status": word, "progress": {"value": 0.5}}));
@@ -395,26 +395,26 @@ fn a_lost_job_is_found_by_the_id_that_it_was_given() {
     assert!(comfy.find(&order, since()).is_none());
     order.key = ID.into();
     let ended = json!({ID: {"outputs": {}}});
-    let told = found(comfy.as_ref(), &order, 200, &ended).unwrap();
-    assert_eq!(ids(&told), [ID]);
-    let queue = found(comfy.as_ref(), &order, 200, &json!({})).unwrap();
-    let asked = queue.next.unwrap().context();
+    let lookup = look_up(comfy.as_ref(), &order, 200, &ended).unwrap();
+    assert_eq!(ids(&lookup), [ID]);
+    let queue = look_up(comfy.as_ref(), &order, 200, &json!({})).unwrap();
+    let context = queue.next.unwrap().context();
     let answer = |body: Value| ProviderResponse::from_json(200, &body);
     let waiting = json!({"queue_running": [], "queue_pending": [[1, ID, {}]]});
-    let told = comfy.read_lookup(&order, since(), &asked, &answer(waiting));
-    assert_eq!(ids(&told.unwrap()), [ID]);
+    let lookup = comfy.read_lookup(&order, since(), &context, &answer(waiting));
+    assert_eq!(ids(&lookup.unwrap()), [ID]);
     let empty = json!({"queue_running": [], "queue_pending": []});
     let again = comfy
-        .read_lookup(&order, since(), &asked, &answer(empty))
+        .read_lookup(&order, since(), &context, &answer(empty))
         .unwrap();
-    let asked = again.next.unwrap().context();
+    let context = again.next.unwrap().context();
     let last = comfy
-        .read_lookup(&order, since(), &asked, &answer(json!({})))
+        .read_lookup(&order, since(), &context, &answer(json!({})))
         .unwrap();
     assert!(last.jobs.is_empty() && last.next.is_none());
     assert!(
         comfy
-            .read_lookup(&order, since(), &asked, &answer(json!([])))
+            .read_lookup(&order, since(), &context, &answer(json!([])))
             .is_err()
     );
 }

@@ -55,7 +55,7 @@ static JOB: JobApi = JobApi {
     ],
     progress: |body| percent_at(body, "/progress/value", 1.0),
     outputs: |_, body| Ok(video_of(body).into_iter().collect()),
-    failure: |body| ENDS.error(describe(body)),
+    failure: |body| FAILURES.error(describe(body)),
     lost_message: "the job was cancelled or has expired at the provider",
 };
 
@@ -118,7 +118,7 @@ fn describe(body: &Value) -> ErrorDescription {
 }
 
 /// The error types of Comfy's router, which its jobs use too.
-const ENDS: FailureTable = FailureTable {
+const FAILURES: FailureTable = FailureTable {
     codes: &[
         ("content_policy_violation", ErrorClass::Refused),
         ("invalid_input", ErrorClass::Unfit),
@@ -148,7 +148,7 @@ fn video_of(body: &Value) -> Option<JobOutput> {
         OutputSource::Address(url)
     };
     Some(JobOutput {
-        what: OutputKind::Video,
+        kind: OutputKind::Video,
         source,
     })
 }

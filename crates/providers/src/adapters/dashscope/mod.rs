@@ -78,7 +78,7 @@ static JOB: JobApi = JobApi {
     progress: |_| None,
     outputs: |_, body| video_at(body, "/output/video_url"),
     failure: |body| {
-        ENDS.error(ErrorDescription::at(
+        FAILURES.error(ErrorDescription::at(
             body,
             "/output/code",
             "/output/message",
@@ -116,7 +116,7 @@ fn version(model: &str) -> Option<u32> {
     Some(major.parse::<u32>().ok()? * 10 + minor.parse::<u32>().ok()?)
 }
 
-fn form(model: &str) -> RequestFormat {
+fn request_format(model: &str) -> RequestFormat {
     if model.contains("kf2v") {
         RequestFormat::Frames
     } else if is_happyhorse(model) || version(model).is_some_and(|version| version >= 27) {
@@ -180,25 +180,25 @@ impl Adapter for DashScopeAdapter {
             // Seeds have 31 bits here.
             parameters.insert("seed".into(), json!(seed % (1 << 31)));
         }
-        let form = form(&order.model);
-        insert_pictures(form, video, &mut input)?;
-        if form == RequestFormat::Legacy && video.pictures.is_empty() {
+        let request_format = request_format(&order.model);
+        insert_pictures(request_format, video, &mut input)?;
+        if request_format == RequestFormat::Legacy && video.pictures.is_empty() {
             let size = frame_size::size_text(video.size, '*');
             parameters.insert("size".into(), json!(size));
         } else {
             parameters.insert("resolution".into(), json!(resolution(video.size)));
         }
-        if form == RequestFormat::MediaList && video.pictures.is_empty() {
+        if request_format == RequestFormat::MediaList && video.pictures.is_empty() {
             parameters.insert("ratio".into(), json!(frame_size::ratio(video.size)));
         }
-        if let Some(on) = video.audio {
-            parameters.insert("audio".into(), json!(on));
+        if let Some(with_audio) = video.audio {
+            parameters.insert("audio".into(), json!(with_audio));
         }
         // HappyHorse adds a watermark unless that is disabled.
         if is_happyhorse(&order.model) {
             parameters.insert("watermark".into(), json!(false));
         }
-        let path = match form {
+        let path = match request_format {
             RequestFormat::Frames => "/services/aigc/image2video/video-synthesis",
             RequestFormat::Legacy | RequestFormat::MediaList => {
                 "/services/aigc/video-generation/video-synthesis"
@@ -213,7 +213,7 @@ impl Adapter for DashScopeAdapter {
 }
 
 fn insert_pictures(
-    form: RequestFormat,
+    request_format: RequestFormat,
     video: &VideoSpec,
     input: &mut Map<String, Value>,
 ) -> Result<(), ProviderError> {
@@ -224,7 +224,7 @@ fn insert_pictures(
     };
     let first = url(PictureRole::FirstFrame);
     let last = url(PictureRole::LastFrame);
-    match form {
+    match request_format {
         RequestFormat::Frames => {
             let (Some(first), Some(last)) = (first, last) else {
                 let message = "this model requires a first and a last frame";
@@ -268,8 +268,8 @@ fn resolution((width, height): (u32, u32)) -> &'static str {
 fn parse_body(answer: &ProviderResponse) -> ParsedBody {
     let body = answer.success(describe).map_err(class_by_code)?;
     // Errors of a call may come under status 200. A failed task has its code inside `output`.
-    let no_output = body.get("output").is_none_or(Value::is_null);
-    if no_output && text_at(&body, "/code").is_some() {
+    let lacks_output = body.get("output").is_none_or(Value::is_null);
+    if lacks_output && text_at(&body, "/code").is_some() {
         let error = answer.failure(describe).with_class(ErrorClass::Rejected);
         return Err(class_by_code(error));
     }
@@ -301,7 +301,7 @@ fn class_by_code(error: ProviderError) -> ProviderError {
 }
 
 /// The provider's error codes that concern the order.
-const ENDS: FailureTable = FailureTable {
+const FAILURES: FailureTable = FailureTable {
     codes: &[
         ("DataInspectionFailed", ErrorClass::Refused),
         ("IPInfringementSuspect", ErrorClass::Refused),

@@ -27,7 +27,7 @@ fn sent(order: &Order) -> (String, Value) {
     assert_eq!(call.effect, CallEffect::Submission);
     let header = ("X-DashScope-Async".to_owned(), "enable".to_owned());
     assert_eq!(call.headers, [header]);
-    match (call.to, call.body) {
+    match (call.target, call.body) {
         (CallTarget::Path(path), RequestBody::Json(body)) => (path, body),
         other => panic!("{other:?}"),
     }
@@ -96,14 +96,14 @@ fn the_model_decides_the_form() {
 
 #[test]
 fn names_have_versions() {
-    for (model, wanted) in [
+    for (model, expected) in [
         ("wan2.6-t2v", Some(26)),
         ("wanx2.1-i2v-plus", Some(21)),
         ("wan3-video", Some(30)),
         ("wan3.0-video", Some(30)),
         ("happyhorse-1.0", None),
     ] {
-        assert_eq!(version(model), wanted, "{model}");
+        assert_eq!(version(model), expected, "{model}");
     }
     for (tier, sizes) in [
         ("480P", [(832, 480), (480, 832), (624, 624)]),
@@ -117,14 +117,14 @@ fn names_have_versions() {
 #[test]
 fn what_a_submission_may_answer() {
     let order = video("wan2.6-t2v");
-    let asked = dashscope().start(&order).unwrap().context();
+    let context = dashscope().start(&order).unwrap().context();
     let answered = |status, body: &Value| {
         let answer = ProviderResponse::from_json(status, body);
-        dashscope().read_submission(&order, &asked, &answer)
+        dashscope().read_submission(&order, &context, &answer)
     };
-    let taken = json!({"request_id": "r", "output": {"task_id": "t", "task_status": "PENDING"}});
+    let accepted = json!({"request_id": "r", "output": {"task_id": "t", "task_status": "PENDING"}});
     assert!(matches!(
-        answered(200, &taken),
+        answered(200, &accepted),
         Ok(AdapterStep::Submitted { .. })
     ));
     for (status, code, class) in [
@@ -155,13 +155,13 @@ fn what_a_submission_may_answer() {
 #[test]
 fn every_status_word() {
     let handle = JobHandle(json!({"id": "t"}));
-    let asked = dashscope().poll(&handle).unwrap().context();
-    let said = |output: Value| {
+    let context = dashscope().poll(&handle).unwrap().context();
+    let poll = |output: Value| {
         let body = json!({"request_id": "r", "output": output});
-        dashscope().read_poll(&handle, &asked, &ProviderResponse::from_json(200, &body))
+        dashscope().read_poll(&handle, &context, &ProviderResponse::from_json(200, &body))
     };
     for word in ["PENDING", "RUNNING", "SUSPENDED"] {
-        let step = said(json!({"task_status": word})).unwrap();
+        let step = poll(json!({"task_status": word})).unwrap();
         assert!(matches!(
             step,
             AdapterStep::Running {
@@ -170,7 +170,7 @@ fn every_status_word() {
             }
         ));
     }
-    let step = said(json!({"task_status": "PONDERING"})).unwrap();
+    let step = poll(json!({"task_status": "PONDERING"})).unwrap();
     assert!(matches!(
         step,
         AdapterStep::Running {
@@ -179,8 +179,8 @@ fn every_status_word() {
         }
     ));
     let done = json!({"task_status": "SUCCEEDED", "video_url": "https://x.example/v"});
-    assert!(matches!(said(done), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
-    let class = |output| said(output).unwrap_err().class;
+    assert!(matches!(poll(done), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
+    let class = |output| poll(output).unwrap_err().class;
     assert_eq!(
         class(json!({"task_status": "SUCCEEDED"})),
         ErrorClass::Failed
@@ -194,6 +194,6 @@ fn every_status_word() {
     assert_eq!(class(failed("InternalError.Timeout")), ErrorClass::Failed);
     assert_eq!(class(failed("DataInspectionFailed")), ErrorClass::Refused);
     let odd = ProviderResponse::from_json(200, &json!({"code": "Odd", "message": "no"}));
-    let error = dashscope().read_poll(&handle, &asked, &odd).unwrap_err();
+    let error = dashscope().read_poll(&handle, &context, &odd).unwrap_err();
     assert_eq!(error.class, ErrorClass::Unclear);
 }

@@ -77,10 +77,10 @@ impl Adapter for ElevenLabsAdapter {
         if kind == MediaKind::Music && music::is_song_model(model) {
             return Some(ModelLimits::Music(music::limits()));
         }
-        let two = model == TWO;
+        let is_two_stems = model == TWO;
         (kind == MediaKind::Music).then(|| {
             ModelLimits::Music(MusicLimits::stems(StemLimits {
-                groups: if two {
+                groups: if is_two_stems {
                     vec![StemGroup::Vocals]
                 } else {
                     GROUPS.to_vec()
@@ -91,8 +91,8 @@ impl Adapter for ElevenLabsAdapter {
                 } else {
                     vec![StemGroup::Vocals]
                 },
-                full: !two,
-                other: !two,
+                full: !is_two_stems,
+                other: !is_two_stems,
             }))
         })
     }
@@ -156,10 +156,10 @@ impl Adapter for ElevenLabsAdapter {
                 "the provider's response is not an archive",
             ));
         }
-        let outputs = name(unpack(&answer.body)?)?
+        let outputs = identify_stems(unpack(&answer.body)?)?
             .into_iter()
             .map(|(target, bytes)| JobOutput {
-                what: OutputKind::Stem(target),
+                kind: OutputKind::Stem(target),
                 source: OutputSource::Bytes(bytes),
             });
         AdapterStep::done(outputs.collect())
@@ -168,37 +168,37 @@ impl Adapter for ElevenLabsAdapter {
 
 /// The files of the archive. Neither the sizes nor the paths in it are trusted.
 fn unpack(archive: &Bytes) -> Result<Vec<(String, Bytes)>, ProviderError> {
-    let broken = |why: String| {
+    let damaged = |reason: String| {
         ProviderError::new(
             ErrorClass::Failed,
-            format!("the provider's archive is damaged: {why}"),
+            format!("the provider's archive is damaged: {reason}"),
         )
     };
     let mut archive =
-        ZipArchive::new(Cursor::new(archive)).map_err(|error| broken(error.to_string()))?;
+        ZipArchive::new(Cursor::new(archive)).map_err(|error| damaged(error.to_string()))?;
     if archive.len() > MAX_FILES {
-        return Err(broken(format!("{} files", archive.len())));
+        return Err(damaged(format!("{} files", archive.len())));
     }
-    let mut left = MAX_BYTES;
+    let mut bytes_left = MAX_BYTES;
     let mut files = Vec::new();
     for index in 0..archive.len() {
         let file = archive
             .by_index(index)
-            .map_err(|error| broken(error.to_string()))?;
+            .map_err(|error| damaged(error.to_string()))?;
         let name = file
             .name()
-            .map_err(|error| broken(error.to_string()))?
+            .map_err(|error| damaged(error.to_string()))?
             .into_owned();
         if file.is_dir() || is_sidecar(&name) {
             continue;
         }
         let mut bytes = Vec::new();
         // One byte more than allowed is read, so that an archive that is too large is noticed.
-        let read = file.take(left + 1).read_to_end(&mut bytes);
-        read.map_err(|error| broken(error.to_string()))?;
-        left = left
+        let result = file.take(bytes_left + 1).read_to_end(&mut bytes);
+        result.map_err(|error| damaged(error.to_string()))?;
+        bytes_left = bytes_left
             .checked_sub(bytes.len() as u64)
-            .ok_or_else(|| broken(format!("more than {MAX_BYTES} bytes")))?;
+            .ok_or_else(|| damaged(format!("more than {MAX_BYTES} bytes")))?;
         if !bytes.is_empty() {
             files.push((name, bytes.into()));
         }
@@ -206,7 +206,7 @@ fn unpack(archive: &Bytes) -> Result<Vec<(String, Bytes)>, ProviderError> {
     Ok(files)
 }
 
-/// Whether it is a file that archivers add, or a note.
+/// Whether it is a note, or a file that archivers add.
 fn is_sidecar(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
@@ -214,11 +214,11 @@ fn is_sidecar(path: &str) -> bool {
         || path.starts_with("__MACOSX/")
         || ["json", "txt"]
             .iter()
-            .any(|other| ending.eq_ignore_ascii_case(other))
+            .any(|extension| ending.eq_ignore_ascii_case(extension))
 }
 
 /// Identifies the stem in each file.
-fn name(files: Vec<(String, Bytes)>) -> Result<Vec<(StemTarget, Bytes)>, ProviderError> {
+fn identify_stems(files: Vec<(String, Bytes)>) -> Result<Vec<(StemTarget, Bytes)>, ProviderError> {
     let mut targets: Vec<_> = files.iter().map(|(name, _)| target(name)).collect();
     // Of two files one is the rest of the other. With more, a nameless file could be any stem.
     if let [Some(StemTarget::Only(group)), None] | [None, Some(StemTarget::Only(group))] =
@@ -227,8 +227,8 @@ fn name(files: Vec<(String, Bytes)>) -> Result<Vec<(StemTarget, Bytes)>, Provide
         let rest = Some(StemTarget::Without(group));
         targets = targets.into_iter().map(|target| target.or(rest)).collect();
     }
-    let twice = |(index, target): (usize, &Option<StemTarget>)| targets[..index].contains(target);
-    if targets.contains(&None) || targets.iter().enumerate().any(twice) {
+    let is_duplicate = |(index, target): (usize, &Option<StemTarget>)| targets[..index].contains(target);
+    if targets.contains(&None) || targets.iter().enumerate().any(is_duplicate) {
         let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
         let message = format!(
             "the provider's file names do not identify the stems: {}",
@@ -236,8 +236,8 @@ fn name(files: Vec<(String, Bytes)>) -> Result<Vec<(StemTarget, Bytes)>, Provide
         );
         return Err(ProviderError::new(ErrorClass::Failed, message));
     }
-    let named = targets.into_iter().zip(files);
-    Ok(named
+    let named_files = targets.into_iter().zip(files);
+    Ok(named_files
         .filter_map(|(target, (_, bytes))| Some((target?, bytes)))
         .collect())
 }
@@ -251,17 +251,17 @@ fn target(path: &str) -> Option<StemTarget> {
         .split(|sign: char| !sign.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .collect();
-    (0..words.len()).rev().find_map(|at| {
-        let pair = at.checked_sub(1).map(|first| words[first..=at].join(" "));
+    (0..words.len()).rev().find_map(|last| {
+        let pair = last.checked_sub(1).map(|first| words[first..=last].join(" "));
         pair.and_then(|pair| stem_names::target(&pair))
-            .or_else(|| stem_names::target(words[at]))
+            .or_else(|| stem_names::target(words[last]))
     })
 }
 
 /// `{"detail": {"status", "message"}}`, or a list of the form's faults.
 fn describe(body: &Value) -> ErrorDescription {
-    let said = ErrorDescription::at(body, "/detail/status", "/detail/message");
-    if said == ErrorDescription::default() {
+    let description = ErrorDescription::at(body, "/detail/status", "/detail/message");
+    if description == ErrorDescription::default() {
         let list = ErrorDescription::at(body, "/detail/0/type", "/detail/0/msg");
         return ErrorDescription {
             message: list
@@ -270,7 +270,7 @@ fn describe(body: &Value) -> ErrorDescription {
             ..list
         };
     }
-    said
+    description
 }
 
 fn class_by_code(error: ProviderError) -> ProviderError {

@@ -22,11 +22,11 @@ fn archive(names: &[&str]) -> ProviderResponse {
 fn read(answer: &ProviderResponse) -> Result<Vec<(String, Bytes)>, ProviderError> {
     let adapter = adapter("elevenlabs", &json!({}));
     let order = stems("music");
-    let asked = adapter.start(&order).unwrap().context();
-    match adapter.read_submission(&order, &asked, answer)? {
+    let context = adapter.start(&order).unwrap().context();
+    match adapter.read_submission(&order, &context, answer)? {
         AdapterStep::Done { outputs } => Ok(outputs
             .into_iter()
-            .map(|output| match (output.what, output.source) {
+            .map(|output| match (output.kind, output.source) {
                 (OutputKind::Stem(target), OutputSource::Bytes(bytes)) => (target.name(), bytes),
                 other => panic!("{other:?}"),
             })
@@ -91,14 +91,14 @@ fn no_file_is_given_a_name_by_guessing() {
 
 #[test]
 fn an_archive_that_is_none_does_no_harm() {
-    let with = |body: &'static [u8]| {
+    let class_of_answer = |body: &'static [u8]| {
         let mut answer = ProviderResponse::from_json(200, &json!(null));
         answer.body = Bytes::from_static(body);
         read(&answer).unwrap_err().class
     };
-    assert_eq!(with(b""), ErrorClass::Unclear);
-    assert_eq!(with(b"<html>"), ErrorClass::Unclear);
-    assert_eq!(with(b"PK\x03\x04 and no more"), ErrorClass::Failed);
+    assert_eq!(class_of_answer(b""), ErrorClass::Unclear);
+    assert_eq!(class_of_answer(b"<html>"), ErrorClass::Unclear);
+    assert_eq!(class_of_answer(b"PK\x03\x04 and no more"), ErrorClass::Failed);
     assert_eq!(read(&archive(&[])).unwrap_err().class, ErrorClass::Failed);
     let many: Vec<String> = (0..17).map(|number| format!("{number}.mp3")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
@@ -114,7 +114,7 @@ fn the_variation_fits_what_is_wanted() {
             call.query,
             [("output_format".into(), "mp3_44100_192".into())]
         );
-        assert_eq!(call.patience, crate::port::TimeoutClass::Work);
+        assert_eq!(call.timeout, crate::port::TimeoutClass::Work);
         match call.body {
             RequestBody::Multipart(parts) => match &parts[0] {
                 FormPart::Text { value, .. } => value.clone(),

@@ -10,23 +10,23 @@ use crate::port::jobs::upload;
 use crate::port::{AdapterStep, JobHandle, JobOutput, OutputKind};
 use crate::response::{ProviderResponse, text_at};
 
-/// Evaluates the response of a completed job; `told` is its status.
+/// Evaluates the response of a completed job; `job_status` is the answer to its last poll.
 pub(super) fn result(
     handle: &JobHandle,
-    told: &Value,
+    job_status: &Value,
     answer: &ProviderResponse,
 ) -> Result<AdapterStep, ProviderError> {
     if !answer.status.is_success() {
-        let error = response_error(told, answer);
+        let error = response_error(job_status, answer);
         // On its own, the response's HTTP status does not decide.
-        return Err(match told["error"].as_str() {
+        return Err(match job_status["error"].as_str() {
             Some(_) => error.with_basis(ErrorBasis::Record),
             None => error,
         });
     }
-    if let Some(message) = text_at(told, "/error") {
-        return Err(ENDS.error(ErrorDescription {
-            code: text_at(told, "/error_type"),
+    if let Some(message) = text_at(job_status, "/error") {
+        return Err(FAILURES.error(ErrorDescription {
+            code: text_at(job_status, "/error_type"),
             message: Some(message),
         }));
     }
@@ -43,46 +43,46 @@ pub(super) fn result(
         }
         return AdapterStep::done(outputs);
     }
-    let first = || text_at(&body, "/videos/0/url");
-    let what = handle.output_kind();
-    let url = match &what {
-        OutputKind::Video => url_in(&body, "video").or_else(first),
+    let first_video = || text_at(&body, "/videos/0/url");
+    let kind = handle.output_kind();
+    let url = match &kind {
+        OutputKind::Video => url_in(&body, "video").or_else(first_video),
         _ => url_in(&body, "audio"),
     };
-    let output = url.map(|url| JobOutput::at(what, url));
+    let output = url.map(|url| JobOutput::at(kind, url));
     AdapterStep::done(output.into_iter().collect())
 }
 
 /// The URL of a file object, or a plain URL.
-fn url_in(body: &Value, member: &str) -> Option<String> {
-    text_at(body, &format!("/{member}/url")).or_else(|| text_at(body, &format!("/{member}")))
+fn url_in(body: &Value, field: &str) -> Option<String> {
+    text_at(body, &format!("/{field}/url")).or_else(|| text_at(body, &format!("/{field}")))
 }
 
 /// The HTTP status of a response ends the job if the job's status reported an error. If the same
 /// answer persists for a while, it also ends the job if fal names the kind of failure, or if only a
 /// model answers like that (500 with a message). Any other failure occurred on the way, and is
 /// polled again.
-fn response_error(told: &Value, answer: &ProviderResponse) -> ProviderError {
+fn response_error(job_status: &Value, answer: &ProviderResponse) -> ProviderError {
     let error = answer.failure(describe);
-    let said = ErrorDescription {
-        code: error.code.clone().or_else(|| text_at(told, "/error_type")),
+    let description = ErrorDescription {
+        code: error.code.clone().or_else(|| text_at(job_status, "/error_type")),
         message: Some(error.message.clone()),
     };
-    if let Some(class) = ENDS.class(&said) {
+    if let Some(class) = FAILURES.class(&description) {
         return error.with_class(class);
     }
-    let named = answer.header("x-fal-error-type").is_some() || error.code.is_some();
+    let is_named = answer.header("x-fal-error-type").is_some() || error.code.is_some();
     let status = answer.status.as_u16();
-    let ended = match status {
-        500 => named || answer.json().is_ok_and(|body| body["detail"].is_string()),
-        502..=504 => named,
+    let is_end = match status {
+        500 => is_named || answer.json().is_ok_and(|body| body["detail"].is_string()),
+        502..=504 => is_named,
         _ => error.class == ErrorClass::Rejected,
     };
     // The id was assigned by fal.
-    if status == 404 && !told["error"].is_string() {
+    if status == 404 && !job_status["error"].is_string() {
         return error.with_class(ErrorClass::Missing);
     }
-    if !ended && !told["error"].is_string() {
+    if !is_end && !job_status["error"].is_string() {
         return reclassify(error);
     }
     // fal's header about whether a retry may succeed takes precedence over the status.
@@ -99,9 +99,9 @@ fn response_error(told: &Value, answer: &ProviderResponse) -> ProviderError {
 
 /// `{"detail": "…", "error_type"}`, or `{"detail": [{"msg", "type"}]}`.
 pub(super) fn describe(body: &Value) -> ErrorDescription {
-    let said = ErrorDescription::at(body, "/error_type", "/detail");
-    if said.message.is_some() {
-        return said;
+    let description = ErrorDescription::at(body, "/error_type", "/detail");
+    if description.message.is_some() {
+        return description;
     }
     ErrorDescription::at(body, "/detail/0/type", "/detail/0/msg")
 }
@@ -114,7 +114,7 @@ pub(super) fn reclassify(error: ProviderError) -> ProviderError {
         }
         class => class,
     };
-    match ENDS.class(&ErrorDescription {
+    match FAILURES.class(&ErrorDescription {
         code: error.code.clone(),
         message: None,
     }) {
@@ -125,7 +125,7 @@ pub(super) fn reclassify(error: ProviderError) -> ProviderError {
 
 /// fal's own list of error types (fal.ai/docs, Model Errors and Request Errors). All others concern
 /// the input and have status 422.
-const ENDS: FailureTable = FailureTable {
+const FAILURES: FailureTable = FailureTable {
     codes: &[
         ("content_policy_violation", ErrorClass::Refused),
         ("client_cancelled", ErrorClass::Lost),

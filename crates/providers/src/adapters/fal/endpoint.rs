@@ -37,7 +37,7 @@ pub(super) struct FalEndpoint {
     pub(super) shapes: Vec<&'static str>,
     /// `n` if it takes a negative prompt, `s` if it takes a seed; for the choice of sound see
     /// [`AUDIO`].
-    pub(super) takes: &'static str,
+    pub(super) flags: &'static str,
 }
 
 /// Letters of the last column: the field that chooses between sound and none, and the default
@@ -56,70 +56,70 @@ impl FalEndpoint {
     /// Reads a line; `None` when it is not one.
     pub(super) fn read(line: &'static str) -> Option<Self> {
         let mut columns = line.split('\t');
-        let mut next = || columns.next();
-        let path = next()?.to_owned();
-        let (picture, picture_needed) = member(next()?);
-        let (last, _) = member(next()?);
-        let (references, references_needed) = member(next()?);
-        let (lengths, default) = match next()?.split_once('/') {
-            Some((lengths, default)) => (lengths, Some(default)),
+        let mut next_column = || columns.next();
+        let path = next_column()?.to_owned();
+        let (picture, picture_needed) = member(next_column()?);
+        let (last, _) = member(next_column()?);
+        let (references, references_needed) = member(next_column()?);
+        let (lengths, default_length) = match next_column()?.split_once('/') {
+            Some((lengths, default_length)) => (lengths, Some(default_length)),
             None => (path_length(line)?, None),
         };
-        let bare = lengths.trim_end_matches(|sign: char| sign.is_ascii_alphabetic());
-        let length = match lengths.get(bare.len()..)? {
+        let numbers = lengths.trim_end_matches(|sign: char| sign.is_ascii_alphabetic());
+        let length = match lengths.get(numbers.len()..)? {
             "n" => Some(LengthFormat::Number),
             "t" => Some(LengthFormat::Text),
             "s" => Some(LengthFormat::Seconds),
             _ => None,
         };
-        let seconds = seconds(bare)?;
-        let tiers = next()?;
-        let fixed = tiers.strip_prefix('=');
-        let words = fixed.unwrap_or(tiers).split(',');
+        let seconds = seconds(numbers)?;
+        let tiers = next_column()?;
+        let fixed_tiers = tiers.strip_prefix('=');
+        let words = fixed_tiers.unwrap_or(tiers).split(',');
         let tiers = words.map(|word| Some((shorter_side(word)?, word)));
-        let shapes = next()?.split(',').filter(|shape| *shape != "-");
-        let takes = next()?;
+        let shapes = next_column()?.split(',').filter(|shape| *shape != "-");
+        let flags = next_column()?;
         Some(Self {
             path,
             picture,
             last,
             references,
             needs_picture: picture_needed || references_needed,
-            default_seconds: match default {
-                Some(default) => default.parse().ok()?,
+            default_seconds: match default_length {
+                Some(default_length) => default_length.parse().ok()?,
                 None => *seconds.first()?,
             },
             seconds,
             length,
             tiers: tiers.collect::<Option<_>>()?,
-            has_resolution: fixed.is_none(),
+            has_resolution: fixed_tiers.is_none(),
             shapes: shapes.collect(),
-            takes,
+            flags,
         })
     }
 
     /// What most models offer.
     pub(super) fn guess(path: &str) -> Self {
-        let of_text = path.contains("/text-to-video");
-        let of_picture = path.contains("-to-video") && !of_text;
+        let is_text_endpoint = path.contains("/text-to-video");
+        let is_picture_endpoint = path.contains("-to-video") && !is_text_endpoint;
         Self {
             path: path.to_owned(),
-            picture: (!of_text).then_some("image_url"),
+            picture: (!is_text_endpoint).then_some("image_url"),
             last: None,
             references: None,
-            needs_picture: of_picture,
+            needs_picture: is_picture_endpoint,
             seconds: vec![5],
             default_seconds: 5,
             length: Some(LengthFormat::Number),
             tiers: vec![(720, "720p")],
             has_resolution: true,
             // A picture brings its own shape.
-            shapes: if of_picture {
+            shapes: if is_picture_endpoint {
                 Vec::new()
             } else {
                 vec!["16:9", "9:16"]
             },
-            takes: "s",
+            flags: "s",
         }
     }
 
@@ -131,40 +131,40 @@ impl FalEndpoint {
             (true, false) => &["16:9"],
         };
         // The most common one first, whatever the endpoint's own order.
-        let wide = shapes.iter().filter(|shape| **shape == "16:9");
-        let shapes: Vec<&str> = wide
+        let landscape = shapes.iter().filter(|shape| **shape == "16:9");
+        let shapes: Vec<&str> = landscape
             .chain(shapes.iter().filter(|shape| **shape != "16:9"))
             .copied()
             .collect();
         let tiers = self.tiers.iter();
-        let all = tiers.flat_map(|(tier, _)| shapes.iter().filter_map(|shape| size(*tier, shape)));
-        all.collect()
+        let sizes = tiers.flat_map(|(tier, _)| shapes.iter().filter_map(|shape| size(*tier, shape)));
+        sizes.collect()
     }
 
     /// The field that chooses between sound and none, and the default without it.
     pub(super) fn audio(&self) -> Option<(&'static str, bool)> {
-        let found = AUDIO
+        let column = AUDIO
             .iter()
-            .find(|(letter, ..)| self.takes.contains(*letter));
-        found.map(|(_, member, usual)| (*member, *usual))
+            .find(|(letter, ..)| self.flags.contains(*letter));
+        column.map(|(_, field, default)| (*field, *default))
     }
 
     /// The word for a size's resolution. An unknown endpoint gets the size from the operator's
     /// limits, in the most common format.
     pub(super) fn tier(&self, size: (u32, u32)) -> String {
-        let short = size.0.min(size.1);
-        let found = self.tiers.iter().find(|(tier, _)| *tier == short);
-        found.map_or_else(|| frame_size::tier(size), |(_, word)| (*word).to_owned())
+        let shorter_side = size.0.min(size.1);
+        let known_tier = self.tiers.iter().find(|(tier, _)| *tier == shorter_side);
+        known_tier.map_or_else(|| frame_size::tier(size), |(_, word)| (*word).to_owned())
     }
 }
 
 pub(super) fn lines() -> impl Iterator<Item = &'static str> {
-    let all = include_str!("endpoints.tsv").lines();
-    all.filter(|line| !line.starts_with('#') && !line.is_empty())
+    let file_lines = include_str!("endpoints.tsv").lines();
+    file_lines.filter(|line| !line.starts_with('#') && !line.is_empty())
 }
 
 pub(super) fn find_endpoint(path: &str) -> Option<FalEndpoint> {
-    KNOWN_ENDPOINTS.iter().find(|one| one.path == path).cloned()
+    KNOWN_ENDPOINTS.iter().find(|endpoint| endpoint.path == path).cloned()
 }
 
 /// The length of an endpoint that has only one and no field for it.
@@ -186,7 +186,7 @@ fn seconds(text: &str) -> Option<Vec<u32>> {
     if let Some((min, max)) = text.split_once("..") {
         return Some((min.parse().ok()?..=max.parse().ok()?).collect());
     }
-    text.split(',').map(|one| one.parse().ok()).collect()
+    text.split(',').map(|length| length.parse().ok()).collect()
 }
 
 /// `720p`, `768P`, `true_1080p`, `4k`, or a bare number.

@@ -28,7 +28,7 @@ pub(super) struct EndpointFamily {
 
 /// The endpoints of a model.
 pub(super) fn endpoint_family(model: &str) -> EndpointFamily {
-    let beside = |path: String| find_endpoint(&path);
+    let sibling = |path: String| find_endpoint(&path);
     let Some(named) = find_endpoint(model) else {
         return EndpointFamily {
             named: FalEndpoint::guess(model),
@@ -46,27 +46,27 @@ pub(super) fn endpoint_family(model: &str) -> EndpointFamily {
             references: None,
         };
     }
-    let of_references = if model.contains("/text-to-video") {
+    let references_path = if model.contains("/text-to-video") {
         model.replacen("/text-to-video", "/reference-to-video", 1)
     } else {
         format!("{model}/reference-to-video")
     };
     // An endpoint that offers less than the others would be a different model.
-    let covers = |one: &FalEndpoint| {
-        let sizes = one.sizes();
-        one.references.is_some()
+    let offers_as_much = |endpoint: &FalEndpoint| {
+        let sizes = endpoint.sizes();
+        endpoint.references.is_some()
             && named
                 .seconds
                 .iter()
-                .all(|length| one.seconds.contains(length))
+                .all(|length| endpoint.seconds.contains(length))
             && named.sizes().iter().all(|size| sizes.contains(size))
     };
-    let of_picture =
+    let picture_path =
         image_endpoint_path(model).unwrap_or_else(|| format!("{model}/image-to-video"));
     EndpointFamily {
-        picture: beside(of_picture),
-        frames: beside(format!("{model}/first-last-frame-to-video")),
-        references: beside(of_references).filter(covers),
+        picture: sibling(picture_path),
+        frames: sibling(format!("{model}/first-last-frame-to-video")),
+        references: sibling(references_path).filter(offers_as_much),
         named,
     }
 }
@@ -74,74 +74,74 @@ pub(super) fn endpoint_family(model: &str) -> EndpointFamily {
 impl EndpointFamily {
     pub(super) fn limits(&self) -> VideoLimits {
         let named = &self.named;
-        let takes = self.picture.as_ref().unwrap_or(named);
+        let picture_endpoint = self.picture.as_ref().unwrap_or(named);
         let sizes = named.sizes();
-        let others = takes.sizes();
+        let picture_sizes = picture_endpoint.sizes();
         // Otherwise the offered sizes would depend on the pictures.
-        let offered = |size: &(u32, u32)| {
+        let is_offered = |size: &(u32, u32)| {
             let short = size.0.min(size.1);
-            others.iter().any(|other| other.0.min(other.1) == short)
+            picture_sizes.iter().any(|picture_size| picture_size.0.min(picture_size.1) == short)
         };
         let mut seconds = named.seconds.clone();
-        seconds.retain(|one| takes.seconds.contains(one));
-        let of_references = named.picture.is_none() && named.references.is_some();
-        let last = self.frames.is_some() || takes.last.is_some();
-        let most = match (takes.picture, last) {
-            _ if of_references => REFERENCES,
+        seconds.retain(|length| picture_endpoint.seconds.contains(length));
+        let takes_references = named.picture.is_none() && named.references.is_some();
+        let takes_last_frame = self.frames.is_some() || picture_endpoint.last.is_some();
+        let max_pictures = match (picture_endpoint.picture, takes_last_frame) {
+            _ if takes_references => REFERENCES,
             (None, _) => 0,
             (Some(_), false) => 1,
             (Some(_), true) => 2,
         };
         VideoLimits {
-            sizes: sizes.into_iter().filter(offered).collect(),
+            sizes: sizes.into_iter().filter(is_offered).collect(),
             durations: Durations::Only(seconds),
             default_seconds: named.default_seconds,
             pictures: SourcePictureLimits {
                 needed: named.needs_picture,
-                purpose: if of_references {
+                purpose: if takes_references {
                     PicturePurpose::References
                 } else {
                     PicturePurpose::Frames
                 },
                 references: if self.references.is_some()
-                    || (!of_references && named.references.is_some())
+                    || (!takes_references && named.references.is_some())
                 {
                     REFERENCES
                 } else {
                     0
                 },
-                ..SourcePictureLimits::frames(most)
+                ..SourcePictureLimits::frames(max_pictures)
             },
-            negative_prompt: named.takes.contains('n') && takes.takes.contains('n'),
-            seed: named.takes.contains('s') && takes.takes.contains('s'),
+            negative_prompt: named.flags.contains('n') && picture_endpoint.flags.contains('n'),
+            seed: named.flags.contains('s') && picture_endpoint.flags.contains('s'),
             audio: named
                 .audio()
-                .map(|(_, usual)| usual)
-                .filter(|_| takes.audio() == named.audio()),
+                .map(|(_, default)| default)
+                .filter(|_| picture_endpoint.audio() == named.audio()),
             max_prompt: 2_000,
         }
     }
 
     /// Whether the endpoint has a word for this size's resolution.
-    pub(super) fn can_say(&self, size: (u32, u32)) -> bool {
+    pub(super) fn can_express_size(&self, size: (u32, u32)) -> bool {
         let short = size.0.min(size.1);
         // An unknown endpoint may take any.
-        find_endpoint(&self.named.path).is_none_or(|one| {
-            let has_shape =
-                one.shapes.contains(&frame_size::ratio(size)) && frame_size::has_usual_ratio(size);
-            let is_fine = one.tiers.iter().any(|(tier, _)| *tier == short);
-            is_fine && (one.shapes.is_empty() || has_shape)
+        find_endpoint(&self.named.path).is_none_or(|endpoint| {
+            let has_ratio =
+                endpoint.shapes.contains(&frame_size::ratio(size)) && frame_size::has_usual_ratio(size);
+            let has_tier = endpoint.tiers.iter().any(|(tier, _)| *tier == short);
+            has_tier && (endpoint.shapes.is_empty() || has_ratio)
         })
     }
 
     /// The endpoint that makes a video of these pictures.
     fn endpoint(&self, video: &VideoSpec) -> &FalEndpoint {
-        let first = video.picture(PictureRole::FirstFrame).is_some();
-        let last = video.picture(PictureRole::LastFrame).is_some();
-        let frames = self.frames.as_ref().filter(|_| last);
-        let picture = self.picture.as_ref().filter(|_| first);
-        let about = video.references().next().is_some();
-        let references = self.references.as_ref().filter(|_| about);
+        let has_first_frame = video.picture(PictureRole::FirstFrame).is_some();
+        let has_last_frame = video.picture(PictureRole::LastFrame).is_some();
+        let frames = self.frames.as_ref().filter(|_| has_last_frame);
+        let picture = self.picture.as_ref().filter(|_| has_first_frame);
+        let has_references = video.references().next().is_some();
+        let references = self.references.as_ref().filter(|_| has_references);
         frames.or(picture).or(references).unwrap_or(&self.named)
     }
 
@@ -169,33 +169,33 @@ impl EndpointFamily {
             put("resolution", json!(endpoint.tier(video.size)));
         }
         if let Some(negative) = &video.negative_prompt
-            && endpoint.takes.contains('n')
+            && endpoint.flags.contains('n')
         {
             put("negative_prompt", json!(negative));
         }
         if let Some(seed) = video.seed
-            && endpoint.takes.contains('s')
+            && endpoint.flags.contains('s')
         {
             put("seed", json!(seed));
         }
-        if let Some(on) = video.audio
-            && let Some((member, _)) = endpoint.audio()
+        if let Some(with_audio) = video.audio
+            && let Some((field, _)) = endpoint.audio()
         {
-            put(member, json!(on));
+            put(field, json!(with_audio));
         }
         let frames = [
             (endpoint.picture, PictureRole::FirstFrame),
             (endpoint.last, PictureRole::LastFrame),
         ];
-        let frames = frames.into_iter().filter_map(|(member, role)| {
+        let frames = frames.into_iter().filter_map(|(field, role)| {
             Some((
-                InputSlot::Member(member?.into()),
+                InputSlot::Member(field?.into()),
                 video.picture(role)?.clone(),
             ))
         });
-        let references = endpoint.references.into_iter().flat_map(|member| {
+        let references = endpoint.references.into_iter().flat_map(|field| {
             let files = video.references();
-            files.map(move |file| (InputSlot::List(member.into()), file.clone()))
+            files.map(move |file| (InputSlot::List(field.into()), file.clone()))
         });
         (
             endpoint.path.clone(),
@@ -259,14 +259,14 @@ mod tests {
         assert_eq!(word("minimax/h3/text-to-video", (3840, 2160)), "4K");
         assert_eq!(word("minimax/h3-max/text-to-video", (854, 480)), "480P");
         assert_eq!(word("acme/new/text-to-video", (1920, 1080)), "1080p");
-        let says = |model: &str, size| endpoint_family(model).can_say(size);
-        assert!(!says("minimax/h3-max/text-to-video", (2560, 1440)));
-        assert!(says("acme/new/text-to-video", (1920, 1080)));
+        let can_express = |model: &str, size| endpoint_family(model).can_express_size(size);
+        assert!(!can_express("minimax/h3-max/text-to-video", (2560, 1440)));
+        assert!(can_express("acme/new/text-to-video", (1920, 1080)));
     }
 
     #[test]
     fn a_picture_goes_where_it_is_taken_or_nowhere() {
-        let most = |model: &str| endpoint_family(model).limits().pictures.max;
+        let max_pictures = |model: &str| endpoint_family(model).limits().pictures.max;
         for (model, pictures) in [
             ("fal-ai/kling-video/v2.6/pro/text-to-video", 2),
             ("fal-ai/kling-video/v2.1/master/text-to-video", 1),
@@ -280,7 +280,7 @@ mod tests {
             ("fal-ai/kling-video/o3/pro/reference-to-video", 2),
             ("fal-ai/veo3.1/reference-to-video", REFERENCES),
         ] {
-            assert_eq!(most(model), pictures, "{model}");
+            assert_eq!(max_pictures(model), pictures, "{model}");
         }
     }
 }

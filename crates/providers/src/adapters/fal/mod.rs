@@ -60,18 +60,18 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 
 fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
     // An operator with another base URL does not want the key and the files to be sent elsewhere.
-    let own = settings.base_url.as_ref().map(Url::as_str);
+    let configured_url = settings.base_url.as_ref().map(Url::as_str);
     let upload_url = settings
         .text("upload_url")?
-        .or(own)
+        .or(configured_url)
         .unwrap_or("https://rest.fal.ai")
         .trim_end_matches('/')
         .to_owned();
-    let wrong = || SettingsError::at("upload_url", "is not a URL");
+    let url_error = || SettingsError::at("upload_url", "is not a URL");
     let upload_host = Url::parse(&upload_url)
         .ok()
         .and_then(|url| url.host_str().map(str::to_owned))
-        .ok_or_else(wrong)?;
+        .ok_or_else(url_error)?;
     let words = ["by model", "number", "text", "seconds"];
     let length = match settings.word("duration", &words)? {
         "number" => Some(LengthFormat::Number),
@@ -138,8 +138,8 @@ impl Adapter for FalAdapter {
     }
 
     fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
-        let is_named = model.trim_matches('/').contains('/');
-        (!is_named).then(|| {
+        let has_owner = model.trim_matches('/').contains('/');
+        (!has_owner).then(|| {
             format!(
                 "{model:?} is not a model; use \"fal-ai/{model}\", or the name of another owner"
             )
@@ -147,7 +147,7 @@ impl Adapter for FalAdapter {
     }
 
     fn can_express_size(&self, model: &str, size: (u32, u32)) -> bool {
-        is_demucs(model) || inputs::endpoint_family(model.trim_matches('/')).can_say(size)
+        is_demucs(model) || inputs::endpoint_family(model.trim_matches('/')).can_express_size(size)
     }
 
     fn pace(&self) -> PollPace {
@@ -179,26 +179,26 @@ impl Adapter for FalAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        match &*asked.stage {
+        match &*context.stage {
             "initiate" => {
                 let body = answer.success(describe).map_err(as_upload_error)?;
-                let to = required_text(&body, "/upload_url").map_err(as_upload_error)?;
+                let upload_url = required_text(&body, "/upload_url").map_err(as_upload_error)?;
                 let url = required_text(&body, "/file_url").map_err(as_upload_error)?;
-                let mut done = upload::uploaded_names(&asked.memo);
-                let Some(file) = self.large(order, done.len())? else {
-                    return self.next(order, &done).map(AdapterStep::next);
+                let mut uploaded = upload::uploaded_names(&context.carried_data);
+                let Some(file) = self.large(order, uploaded.len())? else {
+                    return self.next(order, &uploaded).map(AdapterStep::next);
                 };
-                done.push(url);
-                let put = upload::put("put", to, &file).with_memo(json!(done));
-                Ok(AdapterStep::next(put))
+                uploaded.push(url);
+                let upload_call = upload::put("put", upload_url, &file).with_carried_data(json!(uploaded));
+                Ok(AdapterStep::next(upload_call))
             }
             "put" => {
                 upload::check_stored(answer)?;
-                let done = upload::uploaded_names(&asked.memo);
-                self.next(order, &done).map(AdapterStep::next)
+                let uploaded = upload::uploaded_names(&context.carried_data);
+                self.next(order, &uploaded).map(AdapterStep::next)
             }
             _ => {
                 let body = answer.success(describe).map_err(reclassify)?;
@@ -226,16 +226,16 @@ impl Adapter for FalAdapter {
         let id = text_at(&body, "/request_id")?;
         // Without URLs in the answer, they are built as fal's JS client does.
         let model: Vec<&str> = order.model.trim_matches('/').split('/').take(2).collect();
-        let own = format!(
+        let job_path = format!(
             "/{}/requests/{}",
             encode_path(&model.join("/")),
             encode_path(&id)
         );
-        let told = |place, otherwise: String| text_at(&body, place).unwrap_or(otherwise);
+        let text_or = |pointer, default: String| text_at(&body, pointer).unwrap_or(default);
         let addresses = JobAddresses {
-            status: told("/status_url", format!("{own}/status")),
-            cancel: Some(told("/cancel_url", format!("{own}/cancel"))),
-            response: told("/response_url", own),
+            status: text_or("/status_url", format!("{job_path}/status")),
+            cancel: Some(text_or("/cancel_url", format!("{job_path}/cancel"))),
+            response: text_or("/response_url", job_path),
         };
         Some(handle_of(order, &id, &addresses))
     }
@@ -247,21 +247,21 @@ impl Adapter for FalAdapter {
     fn read_poll(
         &self,
         handle: &JobHandle,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         if answer.status == 404 {
             return Err(answer.failure(describe).with_class(ErrorClass::Missing));
         }
-        if asked.stage == "result" {
-            return result(handle, &asked.memo, answer);
+        if context.stage == "result" {
+            return result(handle, &context.carried_data, answer);
         }
         let body = answer.success(describe).map_err(reclassify)?;
         match required_text(&body, "/status")?.as_str() {
             "IN_QUEUE" | "IN_PROGRESS" => Ok(AdapterStep::running(None)),
             // The response describes a failure in more detail than the status.
             "COMPLETED" => Ok(AdapterStep::next(
-                job_call("result", Method::GET, handle.text("response")).with_memo(json!({
+                job_call("result", Method::GET, handle.text("response")).with_carried_data(json!({
                     "error": text_at(&body, "/error"),
                     "error_type": text_at(&body, "/error_type"),
                 })),
@@ -292,20 +292,20 @@ impl FalAdapter {
     fn next(&self, order: &Order, uploaded: &[String]) -> Result<Call, ProviderError> {
         let (path, mut input, files) = self.input(order)?;
         let mut urls = uploaded.iter();
-        for (place, file) in files {
+        for (slot, file) in files {
             let address = if is_large(&file) {
                 let Some(url) = urls.next() else {
-                    let asked = json!({"content_type": file.mime, "file_name": file.name});
-                    let to = format!("{}/storage/upload/initiate", self.upload_url);
-                    return Ok(Call::post("initiate", "", asked)
-                        .with_target(CallTarget::Address(to))
-                        .with_memo(json!(uploaded)));
+                    let body = json!({"content_type": file.mime, "file_name": file.name});
+                    let url = format!("{}/storage/upload/initiate", self.upload_url);
+                    return Ok(Call::post("initiate", "", body)
+                        .with_target(CallTarget::Address(url))
+                        .with_carried_data(json!(uploaded)));
                 };
                 url.clone()
             } else {
                 file.url_or_data()
             };
-            place.put(&mut input, &address);
+            slot.insert(&mut input, &address);
         }
         Ok(Call::post(
             "submit",
@@ -328,13 +328,13 @@ impl FalAdapter {
         match &order.work {
             WorkSpec::Video(video) => {
                 let inputs = inputs::endpoint_family(model);
-                let taken = inputs.limits().pictures;
+                let limits = inputs.limits().pictures;
                 let references = video.references().count();
                 let frames = video.pictures.len() - references;
                 // Refused here, because fal checks inputs only when a job starts, and may charge
                 // for it.
-                if references > taken.most_references() || frames > taken.max {
-                    let message = format!("{model} supports {} image(s)", taken.max);
+                if references > limits.most_references() || frames > limits.max {
+                    let message = format!("{model} supports {} image(s)", limits.max);
                     return Err(ProviderError::new(ErrorClass::Rejected, message));
                 }
                 Ok(inputs.fill(video, self.length))
@@ -343,9 +343,9 @@ impl FalAdapter {
                 let mut input = Map::new();
                 input.insert("model".into(), json!("htdemucs_6s"));
                 let name = |target: &StemTarget| {
-                    let mut all = STEMS.iter();
-                    let found = all.find(|(group, _)| *target == StemTarget::Only(*group));
-                    found.map(|(_, name)| *name)
+                    let mut stems_table = STEMS.iter();
+                    let stem = stems_table.find(|(group, _)| *target == StemTarget::Only(*group));
+                    stem.map(|(_, name)| *name)
                 };
                 let names: Option<Vec<&str>> = stems.targets.iter().map(name).collect();
                 if let Some(names) = names.filter(|_| !stems.full) {
@@ -402,12 +402,12 @@ fn handle_of(order: &Order, id: &str, addresses: &JobAddresses) -> JobHandle {
 }
 
 fn job_call(stage: &'static str, method: Method, url: &str) -> Call {
-    let to = if url.starts_with('/') {
+    let target = if url.starts_with('/') {
         CallTarget::Path(url.to_owned())
     } else {
         CallTarget::Address(url.to_owned())
     };
-    Call::new(stage, method, "").with_target(to)
+    Call::new(stage, method, "").with_target(target)
 }
 
 #[cfg(test)]

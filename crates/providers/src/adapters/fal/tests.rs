@@ -34,27 +34,27 @@ fn handle() -> JobHandle {
 }
 
 fn status(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
-    let asked = fal().poll(&handle()).unwrap().context();
+    let context = fal().poll(&handle()).unwrap().context();
     fal().read_poll(
         &handle(),
-        &asked,
+        &context,
         &ProviderResponse::from_json(status, body),
     )
 }
 
 fn response(
     handle: &JobHandle,
-    told: &Value,
+    status_body: &Value,
     status: u16,
     body: &Value,
 ) -> Result<AdapterStep, ProviderError> {
-    let completed = ProviderResponse::from_json(200, told);
-    let asked = fal().poll(handle).unwrap().context();
-    let Ok(AdapterStep::Next(call)) = fal().read_poll(handle, &asked, &completed) else {
+    let completed = ProviderResponse::from_json(200, status_body);
+    let context = fal().poll(handle).unwrap().context();
+    let Ok(AdapterStep::Next(call)) = fal().read_poll(handle, &context, &completed) else {
         panic!("no second hop");
     };
     assert_eq!(
-        call.to,
+        call.target,
         CallTarget::Address("https://queue.fal.run/a/b/requests/r1".into())
     );
     fal().read_poll(
@@ -115,7 +115,7 @@ fn lengths_and_endpoints_are_the_models() {
     ] {
         let order = with_pictures(video(model), 9, roles);
         let call = fal().start(&order).unwrap();
-        assert_eq!(call.to, CallTarget::Path(path.into()));
+        assert_eq!(call.target, CallTarget::Path(path.into()));
         assert_eq!(call.effect, CallEffect::Submission);
         let body = body(&call);
         assert_eq!(body["duration"], duration, "{model}");
@@ -153,18 +153,18 @@ fn large_files_go_ahead() {
     let mut call = fal().start(&order).unwrap();
     for number in 1..=2 {
         assert_eq!(
-            call.to,
+            call.target,
             CallTarget::Address("https://rest.fal.ai/storage/upload/initiate".into())
         );
         assert_eq!(
             body(&call),
             &json!({"content_type": "image/png", "file_name": "picture.png"})
         );
-        let told = json!({"upload_url": "https://up.example/x", "file_url": format!("https://v3.fal.media/{number}.png")});
+        let upload_slot = json!({"upload_url": "https://up.example/x", "file_url": format!("https://v3.fal.media/{number}.png")});
         let Ok(AdapterStep::Next(put)) = fal().read_submission(
             &order,
             &call.context(),
-            &ProviderResponse::from_json(200, &told),
+            &ProviderResponse::from_json(200, &upload_slot),
         ) else {
             panic!("no upload");
         };
@@ -238,11 +238,11 @@ fn a_response_is_the_end_when_fal_says_so() {
         &json!({"video": {"url": "https://v3.fal.media/1.mp4"}}),
     );
     assert!(matches!(ok, Ok(AdapterStep::Done { .. })));
-    let told = json!({"status": "COMPLETED", "error": "boom", "error_type": "runner_disconnected"});
+    let failed = json!({"status": "COMPLETED", "error": "boom", "error_type": "runner_disconnected"});
     let policy = json!({"detail": [{"loc": ["body", "prompt"], "msg": "no", "type": "content_policy_violation"}]});
-    for (told, code, body, class) in [
+    for (status_body, code, body, class) in [
         (&done, 200, json!({}), ErrorClass::Failed),
-        (&told, 200, json!({}), ErrorClass::Failed),
+        (&failed, 200, json!({}), ErrorClass::Failed),
         (&done, 422, policy, ErrorClass::Refused),
         (
             &done,
@@ -262,7 +262,7 @@ fn a_response_is_the_end_when_fal_says_so() {
             json!({"detail": "too slow", "error_type": "request_timeout"}),
             ErrorClass::Failed,
         ),
-        (&told, 502, json!({}), ErrorClass::Failed),
+        (&failed, 502, json!({}), ErrorClass::Failed),
         (
             &done,
             499,
@@ -289,7 +289,7 @@ fn a_response_is_the_end_when_fal_says_so() {
             ErrorClass::Missing,
         ),
     ] {
-        let error = response(&handle(), told, code, &body).unwrap_err();
+        let error = response(&handle(), status_body, code, &body).unwrap_err();
         assert_eq!(error.class, class, "{code} {body}");
     }
 }
@@ -297,7 +297,7 @@ fn a_response_is_the_end_when_fal_says_so() {
 #[test]
 fn submissions_are_classed() {
     let order = video("fal-ai/veo3.1");
-    let asked = fal().start(&order).unwrap().context();
+    let context = fal().start(&order).unwrap().context();
     for (status, body, class) in [
         (200, json!({}), ErrorClass::Unclear),
         (401, json!({"detail": "no key"}), ErrorClass::Credentials),
@@ -322,7 +322,7 @@ fn submissions_are_classed() {
         (504, json!({}), ErrorClass::Unclear),
     ] {
         let error = fal()
-            .read_submission(&order, &asked, &ProviderResponse::from_json(status, &body))
+            .read_submission(&order, &context, &ProviderResponse::from_json(status, &body))
             .unwrap_err();
         assert_eq!(error.class, class, "{body}");
     }
@@ -339,25 +339,25 @@ fn stems_are_asked_for_and_labelled() {
             .unwrap()
             .starts_with("data:audio/flac;base64,")
     );
-    let taken = json!({"request_id": "r1", "status_url": "https://queue.fal.run/a/b/requests/r1/status",
+    let accepted = json!({"request_id": "r1", "status_url": "https://queue.fal.run/a/b/requests/r1/status",
         "response_url": "https://queue.fal.run/a/b/requests/r1", "cancel_url": "https://queue.fal.run/a/b/requests/r1/cancel"});
     let Ok(AdapterStep::Submitted { handle, .. }) = fal().read_submission(
         &order,
         &call.context(),
-        &ProviderResponse::from_json(200, &taken),
+        &ProviderResponse::from_json(200, &accepted),
     ) else {
         panic!("not submitted");
     };
     let file = |name: &str| json!({"url": format!("https://v3.fal.media/{name}.mp3")});
-    let made = json!({"vocals": file("v"), "drums": null, "piano": file("p"), "other": file("o")});
+    let response_body = json!({"vocals": file("v"), "drums": null, "piano": file("p"), "other": file("o")});
     let Ok(AdapterStep::Done { outputs }) =
-        response(&handle, &json!({"status": "COMPLETED"}), 200, &made)
+        response(&handle, &json!({"status": "COMPLETED"}), 200, &response_body)
     else {
         panic!("not done");
     };
-    let made: Vec<OutputKind> = outputs.into_iter().map(|output| output.what).collect();
+    let kinds: Vec<OutputKind> = outputs.into_iter().map(|output| output.kind).collect();
     assert_eq!(
-        made,
+        kinds,
         [
             OutputKind::Stem(StemTarget::Only(StemGroup::Vocals)),
             OutputKind::Stem(StemTarget::Only(StemGroup::Keyboard)),

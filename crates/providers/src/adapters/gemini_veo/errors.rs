@@ -9,7 +9,7 @@ use crate::port::jobs::errors::FailureTable;
 use crate::response::ProviderResponse;
 
 /// gRPC codes (google.rpc.Code) in the error of an operation, and words in an interaction's error.
-pub(super) const ENDS: FailureTable = FailureTable {
+pub(super) const FAILURES: FailureTable = FailureTable {
     codes: &[
         // CANCELLED
         ("1", ErrorClass::Lost),
@@ -33,10 +33,10 @@ pub(super) fn operation_failed(error: &Value) -> ProviderError {
 }
 
 /// The error of a failed job; a statement about its content takes precedence.
-pub(super) fn job_error(said: ErrorDescription) -> ProviderError {
-    let refused = said.message.as_deref().is_some_and(is_refusal);
-    let error = ENDS.error(said);
-    if refused {
+pub(super) fn job_error(description: ErrorDescription) -> ProviderError {
+    let is_refused = description.message.as_deref().is_some_and(is_refusal);
+    let error = FAILURES.error(description);
+    if is_refused {
         return error.with_class(ErrorClass::Refused);
     }
     error
@@ -52,16 +52,16 @@ pub(super) fn reclassify(mut error: ProviderError, answer: &ProviderResponse) ->
     let details: Vec<&Value> = details.into_iter().flatten().collect();
     // Google puts the time to wait into the body and not into a header.
     if error.retry_after.is_none() {
-        let delay = details.iter().find_map(|one| one["retryDelay"].as_str());
+        let delay = details.iter().find_map(|detail| detail["retryDelay"].as_str());
         error.retry_after = delay.and_then(seconds);
     }
-    let wrong_key = details.iter().any(|one| one["reason"] == "API_KEY_INVALID");
-    let billing = error.message.to_lowercase().contains("billing");
+    let is_wrong_key = details.iter().any(|detail| detail["reason"] == "API_KEY_INVALID");
+    let is_billing = error.message.to_lowercase().contains("billing");
     let class = match error.class {
-        ErrorClass::Rejected if wrong_key => ErrorClass::Credentials,
+        ErrorClass::Rejected if is_wrong_key => ErrorClass::Credentials,
         // "You exceeded your current quota, please check your plan and billing details": with
         // status 429, although waiting does not help.
-        ErrorClass::Rejected | ErrorClass::Credentials | ErrorClass::RateLimited if billing => {
+        ErrorClass::Rejected | ErrorClass::Credentials | ErrorClass::RateLimited if is_billing => {
             ErrorClass::Account
         }
         ErrorClass::Rejected if is_refusal(&error.message) => ErrorClass::Refused,

@@ -28,7 +28,7 @@ pub(super) fn start(model: &str, video: &VideoSpec) -> Call {
     let mut content = vec![json!({"type": "text", "text": video.prompt})];
     let picture = video.picture(PictureRole::FirstFrame);
     let mut references = video.references().peekable();
-    let is_about = references.peek().is_some();
+    let has_references = references.peek().is_some();
     content.extend(
         picture
             .into_iter()
@@ -37,7 +37,7 @@ pub(super) fn start(model: &str, video: &VideoSpec) -> Call {
     );
     let task = if picture.is_some() {
         "image_to_video"
-    } else if is_about {
+    } else if has_references {
         "reference_to_video"
     } else {
         "text_to_video"
@@ -79,23 +79,25 @@ pub(super) fn read_poll(job: &JobHandle, body: &Value) -> Result<AdapterStep, Pr
         "completed" => {
             let steps = body["steps"].as_array().into_iter().flatten();
             let parts = steps.flat_map(|step| step["content"].as_array().into_iter().flatten());
-            let what = job.output_kind();
-            let sort = match what {
+            let kind = job.output_kind();
+            let media_type = match kind {
                 OutputKind::Video => "video",
                 _ => "audio",
             };
-            let mut media = parts.filter(|part| part["type"] == sort);
+            let mut media = parts.filter(|part| part["type"] == media_type);
             let output = media.next().map(|part| {
                 let source = source(part, "v1")?;
-                Ok::<_, ProviderError>(JobOutput { what, source })
+                Ok::<_, ProviderError>(JobOutput { kind, source })
             });
             AdapterStep::done(output.transpose()?.into_iter().collect())
         }
         word @ ("failed" | "incomplete" | "budget_exceeded") => {
-            let first = |places: [&str; 2]| places.iter().find_map(|place| text_at(body, place));
-            let message = first(["/errors/0/message", "/error/message"])
+            let first_text =
+                |pointers: [&str; 2]| pointers.iter().find_map(|pointer| text_at(body, pointer));
+            let message = first_text(["/errors/0/message", "/error/message"])
                 .unwrap_or_else(|| format!("the interaction ended with status {word}"));
-            let code = first(["/errors/0/code", "/error/code"]).unwrap_or_else(|| word.to_owned());
+            let code = first_text(["/errors/0/code", "/error/code"])
+                .unwrap_or_else(|| word.to_owned());
             Err(job_error(ErrorDescription {
                 code: Some(code),
                 message: Some(message),

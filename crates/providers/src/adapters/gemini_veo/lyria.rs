@@ -33,13 +33,13 @@ pub(super) fn limits() -> ModelLimits {
 }
 
 pub(super) fn start(order: &Order, song: &SongSpec) -> Call {
-    let mut told = vec![song.description()];
+    let mut parts = vec![song.description()];
     if song.is_instrumental() {
-        told.push("Instrumental only, no vocals.".into());
+        parts.push("Instrumental only, no vocals.".into());
     }
-    told.extend(song.lyrics().map(|lyrics| format!("Lyrics:\n{lyrics}")));
-    told.retain(|part| !part.is_empty());
-    let body = json!({"model": order.model, "input": told.join("\n\n")});
+    parts.extend(song.lyrics().map(|lyrics| format!("Lyrics:\n{lyrics}")));
+    parts.retain(|part| !part.is_empty());
+    let body = json!({"model": order.model, "input": parts.join("\n\n")});
     Call::post("submit", "/v1/interactions", body)
         .mark_submission()
         .with_long_timeout(MAX_MEDIA_BYTES)

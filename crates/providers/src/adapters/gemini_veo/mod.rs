@@ -95,8 +95,8 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
         return Err(SettingsError::at("project", "is required for vertex"));
     }
     for (key, value) in [("project", project), ("location", location)] {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
-        if value.is_some_and(|value| value.is_empty() || !value.bytes().all(plain)) {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+        if value.is_some_and(|value| value.is_empty() || !value.bytes().all(is_plain)) {
             return Err(SettingsError::at(key, "is not a valid name"));
         }
     }
@@ -246,8 +246,8 @@ impl Adapter for GeminiVeoAdapter {
             GoogleApi::Gemini => Call::get("poll", format!("/v1beta/{}", handle.text("name"))),
             GoogleApi::Vertex => {
                 let path = format!("{}:fetchPredictOperation", self.path(handle.text("model")));
-                let asked = json!({"operationName": handle.text("name")});
-                Call::post("poll", path, asked).with_long_timeout(MAX_MEDIA_BYTES)
+                let body = json!({"operationName": handle.text("name")});
+                Call::post("poll", path, body).with_long_timeout(MAX_MEDIA_BYTES)
             }
         })
     }
@@ -268,8 +268,8 @@ impl Adapter for GeminiVeoAdapter {
             return interactions::read_poll(handle, &body);
         }
         if !body.is_object() {
-            let what = "the provider's response is not an operation";
-            return Err(ProviderError::unreadable(what));
+            let message = "the provider's response is not an operation";
+            return Err(ProviderError::unreadable(message));
         }
         if body["done"] != true {
             return Ok(AdapterStep::running(None));
@@ -331,8 +331,8 @@ impl GeminiVeoAdapter {
         put("durationSeconds", json!(video.seconds));
         put("aspectRatio", json!(frame_size::ratio(video.size)));
         // Veo 2 has one resolution and no sound.
-        let second = order.model.contains("veo-2");
-        if !second {
+        let is_veo_2 = order.model.contains("veo-2");
+        if !is_veo_2 {
             put("resolution", json!(resolution(video.size)));
         }
         if let Some(negative) = &video.negative_prompt {
@@ -342,7 +342,7 @@ impl GeminiVeoAdapter {
             put("personGeneration", json!(people));
         }
         if self.api == Some(GoogleApi::Vertex) {
-            if !second {
+            if !is_veo_2 {
                 put("generateAudio", json!(video.audio.unwrap_or(self.audio)));
             }
             if let Some(seed) = video.seed {
@@ -363,8 +363,8 @@ fn resolution(size: (u32, u32)) -> String {
 
 fn instance(video: &VideoSpec) -> Value {
     let mut instance = json!({"prompt": video.prompt});
-    for (member, file) in video.frames(["image", "lastFrame"]) {
-        instance[member] = inline(file);
+    for (field, file) in video.frames(["image", "lastFrame"]) {
+        instance[field] = inline(file);
     }
     let references = video.references();
     let references: Vec<Value> = references

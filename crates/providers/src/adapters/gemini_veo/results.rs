@@ -8,17 +8,17 @@ use crate::response::text_at;
 
 /// The videos of an operation that is done, or why there are none.
 pub(super) fn read_operation(response: &Value) -> Result<AdapterStep, ProviderError> {
-    let list = |member: &str| response[member].as_array().and_then(|all| all.first());
-    let sample = list("generatedSamples").map(|sample| &sample["video"]);
-    if let Some(video) = sample.or(list("videos")) {
+    let first = |member: &str| response[member].as_array().and_then(|items| items.first());
+    let sample = first("generatedSamples").map(|sample| &sample["video"]);
+    if let Some(video) = sample.or(first("videos")) {
         return AdapterStep::done(vec![JobOutput {
-            what: OutputKind::Video,
+            kind: OutputKind::Video,
             source: source(video, "v1beta")?,
         }]);
     }
     let reason = text_at(response, "/raiMediaFilteredReasons/0");
-    let filtered = response["raiMediaFilteredCount"].as_u64().unwrap_or(0) > 0;
-    if filtered || reason.is_some() {
+    let is_filtered = response["raiMediaFilteredCount"].as_u64().unwrap_or(0) > 0;
+    if is_filtered || reason.is_some() {
         let message = reason.unwrap_or("a content filter blocked the video".into());
         return Err(ProviderError::new(ErrorClass::Refused, message));
     }
@@ -27,8 +27,8 @@ pub(super) fn read_operation(response: &Value) -> Result<AdapterStep, ProviderEr
 
 /// The source of a video: a file of this version of the Gemini API, or inline data.
 pub(super) fn source(video: &Value, version: &str) -> Result<OutputSource, ProviderError> {
-    for member in ["/bytesBase64Encoded", "/encodedVideo", "/data"] {
-        if let Some(text) = text_at(video, member) {
+    for pointer in ["/bytesBase64Encoded", "/encodedVideo", "/data"] {
+        if let Some(text) = text_at(video, pointer) {
             use base64::Engine as _;
             let bytes = base64::engine::general_purpose::STANDARD.decode(text);
             let wrong = |_| ProviderError::unreadable("the video in the response is not base64");
@@ -37,7 +37,7 @@ pub(super) fn source(video: &Value, version: &str) -> Result<OutputSource, Provi
     }
     let uri = ["/uri", "/gcsUri"]
         .iter()
-        .find_map(|member| text_at(video, member));
+        .find_map(|pointer| text_at(video, pointer));
     let uri = uri.ok_or_else(|| {
         ProviderError::new(
             ErrorClass::Failed,
@@ -64,6 +64,6 @@ pub(super) fn source(video: &Value, version: &str) -> Result<OutputSource, Provi
 fn file_id(uri: &str) -> Option<&str> {
     let (_, after) = uri.split_once("files/")?;
     let id = after.split([':', '?', '/', '#']).next()?;
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-    (!id.is_empty() && id.bytes().all(plain)).then_some(id)
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    (!id.is_empty() && id.bytes().all(is_plain)).then_some(id)
 }

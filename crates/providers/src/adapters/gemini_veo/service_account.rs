@@ -35,7 +35,7 @@ struct ServiceAccount {
 pub(super) fn exchange(secret: &Secret, now: SystemTime) -> Result<Authorization, ProviderError> {
     // The parser's own message would quote the key.
     let account: ServiceAccount = serde_json::from_str(secret.expose()).map_err(|_| {
-        wrong("the credential is not the JSON file of a service account with client_email, private_key and token_uri")
+        credential_error("the credential is not the JSON file of a service account with client_email, private_key and token_uri")
     })?;
     let form = vec![
         (
@@ -75,7 +75,7 @@ pub(super) fn token(
 /// The signed assertion: a JWT with RS256.
 fn assertion(account: &ServiceAccount, now: SystemTime) -> Result<String, ProviderError> {
     let now = now.duration_since(SystemTime::UNIX_EPOCH);
-    let now = now.map_err(|_| wrong("the clock is before 1970"))?;
+    let now = now.map_err(|_| credential_error("the clock is before 1970"))?;
     let mut header = json!({"alg": "RS256", "typ": "JWT"});
     if let Some(id) = &account.private_key_id {
         header["kid"] = json!(id);
@@ -90,9 +90,9 @@ fn assertion(account: &ServiceAccount, now: SystemTime) -> Result<String, Provid
     let encode = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
     let signed = format!("{}.{}", encode(&header), encode(&claims));
     let key = PrivatePkcs8KeyDer::from_pem_slice(account.private_key.as_bytes())
-        .map_err(|_| wrong("the service account's private_key is not PEM with PKCS#8"))?;
+        .map_err(|_| credential_error("the service account's private_key is not PEM with PKCS#8"))?;
     let key = RsaKeyPair::from_pkcs8(key.secret_pkcs8_der())
-        .map_err(|_| wrong("the service account's private_key is not an RSA key"))?;
+        .map_err(|_| credential_error("the service account's private_key is not an RSA key"))?;
     let mut signature = vec![0; key.public().modulus_len()];
     // The random numbers blind the computation; the signature does not depend
     // on them.
@@ -102,10 +102,10 @@ fn assertion(account: &ServiceAccount, now: SystemTime) -> Result<String, Provid
         signed.as_bytes(),
         &mut signature,
     )
-    .map_err(|_| wrong("the service account's private_key cannot sign"))?;
+    .map_err(|_| credential_error("the service account's private_key cannot sign"))?;
     Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
 }
 
-fn wrong(what: &str) -> ProviderError {
-    ProviderError::new(ErrorClass::Credentials, what)
+fn credential_error(message: &str) -> ProviderError {
+    ProviderError::new(ErrorClass::Credentials, message)
 }

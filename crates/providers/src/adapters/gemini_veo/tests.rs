@@ -51,8 +51,8 @@ fn polled(
     body: &Value,
 ) -> Result<AdapterStep, ProviderError> {
     let handle = JobHandle(json!({"name": "models/veo/operations/o1", "model": "veo", "id": "i1"}));
-    let asked = adapter.poll(&handle).unwrap().context();
-    adapter.read_poll(&handle, &asked, &ProviderResponse::from_json(status, body))
+    let context = adapter.poll(&handle).unwrap().context();
+    adapter.read_poll(&handle, &context, &ProviderResponse::from_json(status, body))
 }
 
 fn source_of(step: Result<AdapterStep, ProviderError>) -> OutputSource {
@@ -67,7 +67,7 @@ fn the_two_classic_interfaces_differ_in_little() {
     let order = with_frames(video("veo-3.1-generate-preview"));
     let call = gemini().start(&order).unwrap();
     assert_eq!(
-        call.to,
+        call.target,
         CallTarget::Path("/v1beta/models/veo-3.1-generate-preview:predictLongRunning".into())
     );
     assert_eq!(call.effect, CallEffect::Submission);
@@ -99,7 +99,7 @@ fn the_two_classic_interfaces_differ_in_little() {
     let path =
         "/v1beta1/projects/p1/locations/us-central1/publishers/google/models/veo-3.1-generate-001";
     assert_eq!(
-        call.to,
+        call.target,
         CallTarget::Path(format!("{path}:predictLongRunning"))
     );
     let parameters = &body(&call)["parameters"];
@@ -107,15 +107,15 @@ fn the_two_classic_interfaces_differ_in_little() {
         (&parameters["generateAudio"], &parameters["seed"]),
         (&json!(false), &json!(7))
     );
-    let taken = ProviderResponse::from_json(200, &json!({"name": "projects/p1/operations/o1"}));
+    let accepted = ProviderResponse::from_json(200, &json!({"name": "projects/p1/operations/o1"}));
     let Ok(AdapterStep::Submitted { handle, .. }) =
-        vertex.read_submission(&order, &call.context(), &taken)
+        vertex.read_submission(&order, &call.context(), &accepted)
     else {
         panic!("not submitted");
     };
     let poll = vertex.poll(&handle).unwrap();
     assert_eq!(
-        poll.to,
+        poll.target,
         CallTarget::Path(format!("{path}:fetchPredictOperation"))
     );
     assert_eq!(
@@ -209,15 +209,15 @@ fn a_video_is_a_file_or_right_here() {
         panic!("no call");
     };
     assert_eq!(
-        call.to,
+        call.target,
         CallTarget::Path("/v1beta/files/abc-1:download".into())
     );
     assert_eq!(call.query, [("alt".to_owned(), "media".to_owned())]);
     assert!(call.with_credential);
     let video = |video: Value| json!({"done": true, "response": {"videos": [video]}});
-    let here = video(json!({"bytesBase64Encoded": "AAAA", "mimeType": "video/mp4"}));
+    let inline = video(json!({"bytesBase64Encoded": "AAAA", "mimeType": "video/mp4"}));
     assert!(matches!(
-        source_of(polled(&vertex(), 200, &here)),
+        source_of(polled(&vertex(), 200, &inline)),
         OutputSource::Bytes(bytes) if bytes == [0_u8; 3][..]
     ));
     let bucket = video(json!({"gcsUri": "gs://bucket/1.mp4"}));
@@ -228,7 +228,7 @@ fn a_video_is_a_file_or_right_here() {
 #[test]
 fn submissions_are_classed() {
     let order = video("veo-3.1-generate-preview");
-    let asked = gemini().start(&order).unwrap().context();
+    let context = gemini().start(&order).unwrap().context();
     let error =
         |status: &str, message: &str| json!({"error": {"status": status, "message": message}});
     for (status, body, class) in [
@@ -271,16 +271,16 @@ fn submissions_are_classed() {
         ),
         (504, error("DEADLINE_EXCEEDED", "slow"), ErrorClass::Unclear),
     ] {
-        let told = gemini()
-            .read_submission(&order, &asked, &ProviderResponse::from_json(status, &body))
+        let failure = gemini()
+            .read_submission(&order, &context, &ProviderResponse::from_json(status, &body))
             .unwrap_err();
-        assert_eq!(told.class, class, "{body}");
+        assert_eq!(failure.class, class, "{body}");
     }
     let slow = json!({"error": {"status": "RESOURCE_EXHAUSTED", "message": "", "details": [{"retryDelay": "32s"}]}});
-    let told = gemini()
-        .read_submission(&order, &asked, &ProviderResponse::from_json(429, &slow))
+    let error = gemini()
+        .read_submission(&order, &context, &ProviderResponse::from_json(429, &slow))
         .unwrap_err();
-    assert_eq!(told.retry_after, Some(Duration::from_secs(32)));
+    assert_eq!(error.retry_after, Some(Duration::from_secs(32)));
     let error = gemini().start(&stems("x")).unwrap_err();
     assert_eq!(error.class, ErrorClass::Rejected);
 }
@@ -317,18 +317,18 @@ fn an_interaction_is_read_by_its_word() {
             ..
         })
     ));
-    let made = |part: Value| {
+    let completed = |part: Value| {
         json!({"status": "completed", "steps": [{"type": "thought", "content": []},
             {"type": "model_output", "content": [{"type": "text", "text": "here"}, part]}]})
     };
-    let file = made(json!({"type": "video", "uri": "https://g.example/v1/files/f1"}));
+    let file = completed(json!({"type": "video", "uri": "https://g.example/v1/files/f1"}));
     assert!(matches!(
         source_of(polled(&interactions(), 200, &file)),
-        OutputSource::Call(call) if call.to == CallTarget::Path("/v1/files/f1:download".into())
+        OutputSource::Call(call) if call.target == CallTarget::Path("/v1/files/f1:download".into())
     ));
-    let here = made(json!({"type": "video", "data": "AAAA"}));
+    let inline = completed(json!({"type": "video", "data": "AAAA"}));
     assert!(matches!(
-        source_of(polled(&interactions(), 200, &here)),
+        source_of(polled(&interactions(), 200, &inline)),
         OutputSource::Bytes(_)
     ));
     for (body, class) in [
@@ -358,7 +358,7 @@ fn a_service_account_signs_for_an_hour() {
         panic!("no exchange");
     };
     assert!(!call.with_credential);
-    assert_eq!(call.to, CallTarget::Address("/gemini-veo/token".into()));
+    assert_eq!(call.target, CallTarget::Address("/gemini-veo/token".into()));
     let RequestBody::Form(form) = &call.body else {
         panic!("no form");
     };
@@ -387,12 +387,12 @@ fn a_service_account_signs_for_an_hour() {
 
 #[test]
 fn tokens_are_read() {
-    let asked = gemini().start(&video("veo")).unwrap().context();
-    let told = |status, body: &Value| {
-        vertex().read_exchange(&asked, &ProviderResponse::from_json(status, body))
+    let context = gemini().start(&video("veo")).unwrap().context();
+    let read_exchange = |status, body: &Value| {
+        vertex().read_exchange(&context, &ProviderResponse::from_json(status, body))
     };
     let (headers, lifetime) =
-        told(200, &json!({"access_token": "t1", "expires_in": 3599})).unwrap();
+        read_exchange(200, &json!({"access_token": "t1", "expires_in": 3599})).unwrap();
     assert_eq!(headers, [("authorization", "Bearer t1".to_owned())]);
     assert_eq!(lifetime, Duration::from_secs(3599));
     for (status, class) in [
@@ -402,7 +402,7 @@ fn tokens_are_read() {
         (429, ErrorClass::RateLimited),
         (500, ErrorClass::Unavailable),
     ] {
-        let error = told(status, &json!({"error": "invalid_grant"})).unwrap_err();
+        let error = read_exchange(status, &json!({"error": "invalid_grant"})).unwrap_err();
         assert_eq!(error.class, class, "{status}");
     }
 }
@@ -425,7 +425,7 @@ fn a_wrong_credential_is_not_quoted() {
 #[test]
 fn the_model_decides_on_the_api() {
     let google = adapter("gemini-veo", &json!({}));
-    let path = |model: &str| google.start(&video(model)).unwrap().to;
+    let path = |model: &str| google.start(&video(model)).unwrap().target;
     assert_eq!(
         path("gemini-omni-1.1-flash"),
         CallTarget::Path("/v1/interactions".into())
@@ -434,10 +434,10 @@ fn the_model_decides_on_the_api() {
         path("veo-3.1-generate-001"),
         CallTarget::Path("/v1beta/models/veo-3.1-generate-001:predictLongRunning".into())
     );
-    let poll = |handle: Value| google.poll(&JobHandle(handle)).unwrap().to;
-    let is = |to: CallTarget, start: &str| matches!(to, CallTarget::Path(path) if path.starts_with(start));
-    assert!(is(poll(json!({"id": "i1"})), "/v1/interactions/i1"));
-    assert!(is(
+    let poll = |handle: Value| google.poll(&JobHandle(handle)).unwrap().target;
+    let is_path_below = |to: CallTarget, start: &str| matches!(to, CallTarget::Path(path) if path.starts_with(start));
+    assert!(is_path_below(poll(json!({"id": "i1"})), "/v1/interactions/i1"));
+    assert!(is_path_below(
         poll(json!({"name": "models/veo/operations/o1"})),
         "/v1beta/models/veo/operations/o1"
     ));
@@ -452,11 +452,11 @@ fn the_model_decides_on_the_api() {
 fn an_empty_account_is_no_haste() {
     let google = adapter("gemini-veo", &json!({}));
     let order = video("gemini-omni-1.1-flash");
-    let asked = google.start(&order).unwrap().context();
+    let context = google.start(&order).unwrap().context();
     let body = json!({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED",
         "message": "You exceeded your current quota, please check your plan and billing details."}});
     let error = google
-        .read_submission(&order, &asked, &ProviderResponse::from_json(429, &body))
+        .read_submission(&order, &context, &ProviderResponse::from_json(429, &body))
         .unwrap_err();
     assert_eq!(error.class, ErrorClass::Account);
 }

@@ -87,7 +87,7 @@ static JOB: JobApi = JobApi {
     ],
     progress: |_| None,
     outputs: |_, body| video_at(body, "/data/task_result/videos/0/url"),
-    failure: |body| ENDS.error(ErrorDescription::at(body, "", "/data/task_status_msg")),
+    failure: |body| FAILURES.error(ErrorDescription::at(body, "", "/data/task_status_msg")),
     lost_message: "",
 };
 
@@ -122,8 +122,8 @@ impl Adapter for KlingAdapter {
     }
 
     fn can_express_size(&self, _: &str, size: (u32, u32)) -> bool {
-        let is_fine = matches!(size.0.min(size.1), 720 | 960 | 1080 | 1440);
-        is_fine && size.0.max(size.1) <= 1920 && frame_size::has_usual_ratio(size)
+        let has_tier = matches!(size.0.min(size.1), 720 | 960 | 1080 | 1440);
+        has_tier && size.0.max(size.1) <= 1920 && frame_size::has_usual_ratio(size)
     }
 
     fn pace(&self) -> PollPace {
@@ -163,12 +163,12 @@ impl Adapter for KlingAdapter {
         if has_modes(&order.model) {
             // In every version only the higher mode takes a last frame; only that of version 2.6
             // makes sound.
-            let speaks = video.audio == Some(true) && order.model.starts_with("kling-v2");
-            let fine = video.size.0.min(video.size.1) >= 1080 || last.is_some() || speaks;
-            fields.insert("mode".into(), json!(if fine { "pro" } else { "std" }));
+            let has_sound = video.audio == Some(true) && order.model.starts_with("kling-v2");
+            let needs_pro = video.size.0.min(video.size.1) >= 1080 || last.is_some() || has_sound;
+            fields.insert("mode".into(), json!(if needs_pro { "pro" } else { "std" }));
         }
-        if let Some(on) = video.audio {
-            fields.insert("sound".into(), json!(if on { "on" } else { "off" }));
+        if let Some(with_sound) = video.audio {
+            fields.insert("sound".into(), json!(if with_sound { "on" } else { "off" }));
         }
         if let Some(file) = first {
             fields.insert("image".into(), json!(picture_field(file)));
@@ -181,18 +181,18 @@ impl Adapter for KlingAdapter {
         let call = Call::post("submit", path, Value::Object(fields));
         Ok(call
             .mark_submission()
-            .with_memo(json!({"operation": operation})))
+            .with_carried_data(json!({"operation": operation})))
     }
 
     fn read_submission(
         &self,
         _: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         let body = parse_envelope(answer)?;
         let id = required_text(&body, "/data/task_id")?;
-        let operation = required_text(&asked.memo, "/operation")?;
+        let operation = required_text(&context.carried_data, "/operation")?;
         Ok(AdapterStep::submitted(
             json!({"id": id, "operation": operation}),
         ))
@@ -201,13 +201,13 @@ impl Adapter for KlingAdapter {
     fn named_job(
         &self,
         _: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
         // Not read by `submitted`, as usual: that reads an id only with code 0, but an id under any
         // other code means an accepted order too.
         let id = text_at(&answer.json().ok()?, JOB.id)?;
-        let operation = text_at(&asked.memo, "/operation")?;
+        let operation = text_at(&context.carried_data, "/operation")?;
         Some(JobHandle(json!({"id": id, "operation": operation})))
     }
 
@@ -240,23 +240,23 @@ impl Adapter for KlingAdapter {
         };
         let body = match parse_envelope(answer) {
             Err(error) if is_gone(answer, &error) => return Ok(LookupPage::default()),
-            opened => opened?,
+            parsed => parsed?,
         };
         let key = text_at(&body, "/data/task_info/external_task_id");
         // The match would count as certain, and the video of another order would be delivered.
         if key.is_some_and(|key| key != order.key) {
-            let what = "the provider's response is about a different task";
-            return Err(ProviderError::unreadable(what));
+            let message = "the provider's response is about a different task";
+            return Err(ProviderError::unreadable(message));
         }
         let id = required_text(&body, "/data/task_id")?;
         let handle = JobHandle(json!({"id": id, "operation": operation(video)}));
-        let created = time_at(&body, "/data/created_at");
-        Ok(LookupPage::jobs([FoundJob::certain(handle, created)]))
+        let created_at = time_at(&body, "/data/created_at");
+        Ok(LookupPage::jobs([FoundJob::certain(handle, created_at)]))
     }
 }
 
 /// A failed task has a message and no code.
-const ENDS: FailureTable = FailureTable {
+const FAILURES: FailureTable = FailureTable {
     codes: &[],
     words: &[
         ("risk control", ErrorClass::Refused),
@@ -296,14 +296,14 @@ fn parse_envelope(answer: &ProviderResponse) -> ParsedBody {
         return Err(answer.failure(describe));
     };
     let code = body.pointer("/code").and_then(Value::as_i64);
-    let fine = answer.status.is_success();
+    let is_success = answer.status.is_success();
     match code {
-        Some(0) if fine => Ok(body),
+        Some(0) if is_success => Ok(body),
         Some(code) if code != 0 => {
             let class = class_of(code, answer.status.is_server_error());
             Err(answer.failure(describe).with_class(class))
         }
-        _ if fine => Err(ProviderError::unreadable(
+        _ if is_success => Err(ProviderError::unreadable(
             "the provider's response has no code",
         )),
         _ => Err(answer.failure(describe)),
@@ -333,22 +333,22 @@ fn class_of(code: i64, server_error: bool) -> ErrorClass {
 
 /// A JWT that is valid for the next half hour.
 fn token(credential: &str, now: SystemTime) -> Result<String, ProviderError> {
-    let wrong = || {
+    let format_error = || {
         let message = "the credential must be ACCESSKEY:SECRETKEY";
         ProviderError::new(ErrorClass::Credentials, message)
     };
-    let (access, secret) = credential.split_once([':', '|']).ok_or_else(wrong)?;
+    let (access, secret) = credential.split_once([':', '|']).ok_or_else(format_error)?;
     let (access, secret) = (access.trim(), secret.trim());
     if access.is_empty() || secret.is_empty() {
-        return Err(wrong());
+        return Err(format_error());
     }
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let header = json!({"alg": "HS256", "typ": "JWT"});
     // Valid from five seconds ago, because Kling's clock may be behind this one.
     let claims = json!({"exp": now + 1800, "iss": access, "nbf": now.saturating_sub(5)});
-    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-    let signed = format!("{}.{}", part(&header), part(&claims));
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).map_err(|_| wrong())?;
+    let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    let signed = format!("{}.{}", encode(&header), encode(&claims));
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).map_err(|_| format_error())?;
     mac.update(signed.as_bytes());
     let signature = URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes());
     Ok(format!("{signed}.{signature}"))

@@ -1,7 +1,7 @@
 //! Tests of the `kling` adapter.
 
 use super::*;
-use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
+use crate::adapters::tests::{adapter, look_up, ids, picture, since, stems, video};
 use crate::order::SourcePicture;
 use crate::port::{CallEffect, CallTarget, RequestBody};
 
@@ -27,17 +27,17 @@ fn with_picture(mut order: Order, role: PictureRole) -> Order {
 #[test]
 fn the_token_is_a_jwt() {
     let now = UNIX_EPOCH + Duration::from_hours(500_000);
-    let made = |credential: &str| kling().authorize(&Secret::new(credential), now);
+    let authorize = |credential: &str| kling().authorize(&Secret::new(credential), now);
     for credential in ["ak:sk", "ak|sk", " ak : sk "] {
-        let Authorization::Headers(headers) = made(credential).unwrap() else {
+        let Authorization::Headers(headers) = authorize(credential).unwrap() else {
             panic!("an exchange");
         };
         // Made by another implementation of RFC 7515.
-        let wanted = "Bearer eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJleHAiOjE4MDAwMDE4MDAsImlzcyI6ImFrIiwibmJmIjoxNzk5OTk5OTk1fQ.XCoYaob7CXI9OFtrogwavpV1msntT6BnNl1V5qujKh8";
-        assert_eq!(headers, [("authorization", wanted.to_owned())]);
+        let expected = "Bearer eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJleHAiOjE4MDAwMDE4MDAsImlzcyI6ImFrIiwibmJmIjoxNzk5OTk5OTk1fQ.XCoYaob7CXI9OFtrogwavpV1msntT6BnNl1V5qujKh8";
+        assert_eq!(headers, [("authorization", expected.to_owned())]);
     }
     for credential in ["aksk", ":sk", "ak:"] {
-        let class = made(credential).err().map(|error| error.class);
+        let class = authorize(credential).err().map(|error| error.class);
         assert_eq!(class, Some(ErrorClass::Credentials), "{credential}");
     }
 }
@@ -46,7 +46,7 @@ fn the_token_is_a_jwt() {
 fn a_picture_decides_the_operation() {
     let order = video("kling-v2-6");
     let call = kling().start(&order).unwrap();
-    assert_eq!(call.to, CallTarget::Path("/v1/videos/text2video".into()));
+    assert_eq!(call.target, CallTarget::Path("/v1/videos/text2video".into()));
     assert_eq!(call.effect, CallEffect::Submission);
     assert_eq!(
         body(&call),
@@ -55,7 +55,7 @@ fn a_picture_decides_the_operation() {
     );
     let order = with_picture(order, PictureRole::FirstFrame);
     let call = kling().start(&order).unwrap();
-    assert_eq!(call.to, CallTarget::Path("/v1/videos/image2video".into()));
+    assert_eq!(call.target, CallTarget::Path("/v1/videos/image2video".into()));
     assert_eq!(body(&call)["image"], "iVBORw0KGgo=");
     assert_eq!(body(&call).get("aspect_ratio"), None);
     assert_eq!(body(&call)["mode"], "std");
@@ -66,7 +66,7 @@ fn a_picture_decides_the_operation() {
         panic!("not submitted");
     };
     let poll = kling().poll(&handle).unwrap();
-    assert_eq!(poll.to, CallTarget::Path("/v1/videos/image2video/7".into()));
+    assert_eq!(poll.target, CallTarget::Path("/v1/videos/image2video/7".into()));
     let order = with_picture(order, PictureRole::LastFrame);
     let call = kling().start(&order).unwrap();
     assert_eq!(body(&call)["image_tail"], "iVBORw0KGgo=");
@@ -78,15 +78,15 @@ fn a_picture_decides_the_operation() {
 #[test]
 fn the_code_counts_more_than_the_status() {
     let order = video("kling-v2-6");
-    let asked = kling().start(&order).unwrap().context();
+    let context = kling().start(&order).unwrap().context();
     let class = |status, body: Value| {
         let answer = ProviderResponse::from_json(status, &body);
         kling()
-            .read_submission(&order, &asked, &answer)
+            .read_submission(&order, &context, &answer)
             .unwrap_err()
             .class
     };
-    for (status, code, wanted) in [
+    for (status, code, expected) in [
         (401, 1002, ErrorClass::Credentials),
         (429, 1101, ErrorClass::Account),
         (400, 1201, ErrorClass::Rejected),
@@ -103,7 +103,7 @@ fn the_code_counts_more_than_the_status() {
         (502, 9999, ErrorClass::Unclear),
     ] {
         let body = json!({"code": code, "message": "no", "request_id": "r"});
-        assert_eq!(class(status, body), wanted, "{status} {code}");
+        assert_eq!(class(status, body), expected, "{status} {code}");
     }
     assert_eq!(
         class(200, json!({"code": 0, "data": {}})),
@@ -117,13 +117,13 @@ fn the_code_counts_more_than_the_status() {
 #[test]
 fn every_status_word() {
     let handle = JobHandle(json!({"id": "7", "operation": "text2video"}));
-    let asked = kling().poll(&handle).unwrap().context();
+    let context = kling().poll(&handle).unwrap().context();
     let polled = |status, body: Value| {
-        kling().read_poll(&handle, &asked, &ProviderResponse::from_json(status, &body))
+        kling().read_poll(&handle, &context, &ProviderResponse::from_json(status, &body))
     };
-    let said = |data: Value| polled(200, json!({"code": 0, "message": "SUCCEED", "data": data}));
+    let poll = |data: Value| polled(200, json!({"code": 0, "message": "SUCCEED", "data": data}));
     for word in ["submitted", "processing"] {
-        let step = said(json!({"task_status": word})).unwrap();
+        let step = poll(json!({"task_status": word})).unwrap();
         assert!(matches!(
             step,
             AdapterStep::Running {
@@ -132,7 +132,7 @@ fn every_status_word() {
             }
         ));
     }
-    let step = said(json!({"task_status": "succeeded"})).unwrap();
+    let step = poll(json!({"task_status": "succeeded"})).unwrap();
     assert!(matches!(
         step,
         AdapterStep::Running {
@@ -142,8 +142,8 @@ fn every_status_word() {
     ));
     let videos = json!([{"id": "v", "url": "https://x.example/v.mp4", "duration": "5"}]);
     let done = json!({"task_status": "succeed", "task_result": {"videos": videos}});
-    assert!(matches!(said(done), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
-    let class = |data| said(data).unwrap_err().class;
+    assert!(matches!(poll(done), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
+    let class = |data| poll(data).unwrap_err().class;
     let empty = json!({"task_status": "succeed", "task_result": {"videos": []}});
     assert_eq!(class(empty), ErrorClass::Failed);
     let failed = |message: &str| json!({"task_status": "failed", "task_status_msg": message});
@@ -173,26 +173,26 @@ fn a_lost_task_is_found_by_the_name_that_it_was_given() {
     let order = video("kling-v2-6");
     let call = kling().find(&order, since()).unwrap();
     assert_eq!(
-        call.to,
+        call.target,
         CallTarget::Path("/v1/videos/text2video/0197-key".into())
     );
-    let told = |status, body: Value| found(kling().as_ref(), &order, status, &body);
+    let read_lookup = |status, body: Value| look_up(kling().as_ref(), &order, status, &body);
     let task = |info: Value| {
         let data = json!({"task_id": "8", "task_info": info, "created_at": 1_700_000_000_123_u64});
         json!({"code": 0, "data": data})
     };
-    let named = told(200, task(json!({"external_task_id": "0197-key"}))).unwrap();
+    let named = read_lookup(200, task(json!({"external_task_id": "0197-key"}))).unwrap();
     assert_eq!(ids(&named), ["8"]);
     assert_eq!(named.jobs[0].handle.text("operation"), "text2video");
     assert_eq!(named.jobs[0].identity, crate::MatchCertainty::Certain);
-    assert_eq!(ids(&told(200, task(json!({}))).unwrap()), ["8"]);
-    let other = told(200, task(json!({"external_task_id": "another"})));
+    assert_eq!(ids(&read_lookup(200, task(json!({}))).unwrap()), ["8"]);
+    let other = read_lookup(200, task(json!({"external_task_id": "another"})));
     assert_eq!(other.unwrap_err().class, ErrorClass::Unclear);
     for (status, code) in [(404, 1203), (200, 1203), (404, 0)] {
-        let gone = told(status, json!({"code": code})).unwrap();
+        let gone = read_lookup(status, json!({"code": code})).unwrap();
         assert_eq!(gone.jobs, []);
     }
-    assert!(told(400, json!({"code": 1201})).is_err());
+    assert!(read_lookup(400, json!({"code": 1201})).is_err());
     let mut odd = video("kling-v2-6");
     odd.key = "a/b".into();
     assert!(kling().find(&odd, since()).is_none());

@@ -84,8 +84,8 @@ struct LalalAdapter {
 impl Adapter for LalalAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
         let mut groups = GROUPS.to_vec();
-        let phoenix = model == "phoenix";
-        if phoenix {
+        let is_phoenix = model == "phoenix";
+        if is_phoenix {
             groups.extend(PHOENIX);
         }
         (kind == MediaKind::Music).then(|| {
@@ -93,8 +93,8 @@ impl Adapter for LalalAdapter {
                 two: true,
                 rests: groups.clone(),
                 groups,
-                full: !phoenix,
-                other: !phoenix,
+                full: !is_phoenix,
+                other: !is_phoenix,
             }))
         })
     }
@@ -135,11 +135,11 @@ impl Adapter for LalalAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         let body = answer.success(describe).map_err(class_by_code)?;
-        if asked.stage == "upload" {
+        if context.stage == "upload" {
             let call = self.split(order, &required_text(&body, "/id")?)?;
             return Ok(AdapterStep::next(call));
         }
@@ -159,8 +159,8 @@ impl Adapter for LalalAdapter {
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         // The answer covers up to 200 tasks, so a 404 proves nothing about a single one.
-        let opened = answer.success(describe);
-        let body = opened.map_err(|error| as_poll_error(error, false))?;
+        let body = answer.success(describe);
+        let body = body.map_err(|error| as_poll_error(error, false))?;
         let id = handle.text("id");
         match body["result"].get(id) {
             Some(task) => read(task),
@@ -188,12 +188,12 @@ impl Adapter for LalalAdapter {
 impl LalalAdapter {
     /// The paid call for an uploaded recording.
     fn split(&self, order: &Order, source: &str) -> Result<Call, ProviderError> {
-        let unknown = || {
+        let unsupported = || {
             let message = "the provider has no stem of this kind";
             ProviderError::new(ErrorClass::Rejected, message)
         };
         let WorkSpec::Stems(stems) = &order.work else {
-            return Err(unknown());
+            return Err(unsupported());
         };
         let (path, mut presets) = if stems.full {
             let list: Vec<&str> = GROUPS
@@ -205,7 +205,7 @@ impl LalalAdapter {
             let stem = stems.single_group().and_then(|group| self.stem(group));
             (
                 "/split/stem_separator/",
-                json!({"stem": stem.ok_or_else(unknown)?}),
+                json!({"stem": stem.ok_or_else(unsupported)?}),
             )
         };
         presets["extraction_level"] = json!(self.extraction);
@@ -241,7 +241,7 @@ fn check(handles: &[&JobHandle]) -> Call {
 }
 
 /// Words in the errors of tasks; the API's document lists no codes.
-const ENDS: FailureTable = FailureTable {
+const FAILURES: FailureTable = FailureTable {
     codes: &[("invalid_", ErrorClass::Unfit)],
     words: &[
         ("unsupported", ErrorClass::Unfit),
@@ -253,8 +253,8 @@ const ENDS: FailureTable = FailureTable {
 
 /// Reads the state of a task.
 fn read(task: &Value) -> Result<AdapterStep, ProviderError> {
-    let failed =
-        |[code, message]: [&str; 2]| Err(ENDS.error(ErrorDescription::at(task, code, message)));
+    let failure =
+        |[code, message]: [&str; 2]| Err(FAILURES.error(ErrorDescription::at(task, code, message)));
     match text_at(task, "/status").as_deref() {
         Some("progress") => Ok(AdapterStep::running(percent_at(task, "/progress", 100.0))),
         Some("success") => {
@@ -265,9 +265,9 @@ fn read(task: &Value) -> Result<AdapterStep, ProviderError> {
             });
             AdapterStep::done(outputs.collect())
         }
-        Some("error") => failed(["/error/code", "/error/detail"]),
+        Some("error") => failure(["/error/code", "/error/detail"]),
         // Also if the recording has been removed.
-        Some("server_error") => failed(["/code", "/error"]),
+        Some("server_error") => failure(["/code", "/error"]),
         Some("cancelled") => {
             let message = "the task was cancelled at the provider";
             Err(ProviderError::new(ErrorClass::Lost, message))
@@ -288,8 +288,8 @@ fn target(label: &str) -> Option<StemTarget> {
 
 /// `attachment` with a file's name (RFC 6266).
 fn disposition(name: &str) -> String {
-    let plain = |sign: char| sign.is_ascii_graphic() && !matches!(sign, '"' | '\\' | '%');
-    if name.chars().all(|sign| plain(sign) || sign == ' ') {
+    let is_plain = |sign: char| sign.is_ascii_graphic() && !matches!(sign, '"' | '\\' | '%');
+    if name.chars().all(|sign| is_plain(sign) || sign == ' ') {
         return format!("attachment; filename=\"{name}\"");
     }
     let name = utf8_percent_encode(name, NON_ALPHANUMERIC);
@@ -314,10 +314,10 @@ fn uuid4(key: &str) -> String {
 
 /// `{"detail", "code"}`; `detail` may be a list of the body's faults.
 fn describe(body: &Value) -> ErrorDescription {
-    let said = ErrorDescription::at(body, "/code", "/detail");
+    let description = ErrorDescription::at(body, "/code", "/detail");
     ErrorDescription {
-        message: said.message.or_else(|| text_at(body, "/detail/0/msg")),
-        ..said
+        message: description.message.or_else(|| text_at(body, "/detail/0/msg")),
+        ..description
     }
 }
 

@@ -4,9 +4,9 @@ use crate::port::{CallEffect, OutputKind};
 
 fn split(options: &Value, order: &Order) -> Call {
     let adapter = adapter("lalal", options);
-    let asked = adapter.start(order).unwrap().context();
+    let context = adapter.start(order).unwrap().context();
     let uploaded = ProviderResponse::from_json(200, &json!({"id": "source-1", "duration": 10}));
-    match adapter.read_submission(order, &asked, &uploaded).unwrap() {
+    match adapter.read_submission(order, &context, &uploaded).unwrap() {
         AdapterStep::Next(call) => *call,
         other => panic!("{other:?}"),
     }
@@ -79,7 +79,7 @@ fn one_stem_or_all_of_them() {
 fn a_used_key_means_that_the_order_was_taken() {
     let adapter = adapter("lalal", &json!({}));
     let order = stems("auto");
-    let asked = split(&json!({}), &order).context();
+    let context = split(&json!({}), &order).context();
     let error = |code: &str, detail: &str| json!({"code": code, "detail": detail});
     for (status, body, class) in [
         (
@@ -111,7 +111,7 @@ fn a_used_key_means_that_the_order_was_taken() {
         (502, json!(null), ErrorClass::Unclear),
     ] {
         let error = adapter
-            .read_submission(&order, &asked, &ProviderResponse::from_json(status, &body))
+            .read_submission(&order, &context, &ProviderResponse::from_json(status, &body))
             .unwrap_err();
         assert_eq!(error.class, class, "{status} {body}");
     }
@@ -120,9 +120,9 @@ fn a_used_key_means_that_the_order_was_taken() {
 fn polled(task: &Value) -> Result<AdapterStep, ProviderError> {
     let adapter = adapter("lalal", &json!({}));
     let handle = JobHandle(json!({"id": "t-1"}));
-    let asked = adapter.poll(&handle).unwrap().context();
+    let context = adapter.poll(&handle).unwrap().context();
     let body = json!({"result": {"t-1": task}});
-    adapter.read_poll(&handle, &asked, &ProviderResponse::from_json(200, &body))
+    adapter.read_poll(&handle, &context, &ProviderResponse::from_json(200, &body))
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn tracks_are_labelled_by_the_provider() {
     };
     let names: Vec<String> = outputs
         .iter()
-        .map(|output| match output.what {
+        .map(|output| match output.kind {
             OutputKind::Stem(target) => target.name(),
             _ => panic!("no stem"),
         })

@@ -91,7 +91,7 @@ static AGENTS: JobApi = job(None, |_, body| {
         .collect())
 });
 
-const fn job(cancel: Option<(Method, &'static str)>, made: OutputReader) -> JobApi {
+const fn job(cancel: Option<(Method, &'static str)>, outputs: OutputReader) -> JobApi {
     JobApi {
         id: "/id",
         path: "/generations/{id}",
@@ -108,9 +108,9 @@ const fn job(cancel: Option<(Method, &'static str)>, made: OutputReader) -> JobA
             ("failed", JobStatus::FAILED),
         ],
         progress: |_| None,
-        outputs: made,
+        outputs,
         failure: |body| {
-            ENDS.error(ErrorDescription::at(
+            FAILURES.error(ErrorDescription::at(
                 body,
                 "/failure_code",
                 "/failure_reason",
@@ -129,7 +129,7 @@ const LIST: JobList = JobList {
 };
 
 /// Output frames a second, in which Agents gives the position of a key frame.
-const RATE: u32 = 24;
+const FRAMES_PER_SECOND: u32 = 24;
 
 impl Adapter for LumaAdapter {
     fn limits(&self, kind: MediaKind, model: &str) -> Option<ModelLimits> {
@@ -154,8 +154,8 @@ impl Adapter for LumaAdapter {
     }
 
     fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
-        let older = model.starts_with("ray-2") || model.starts_with("ray-flash-2");
-        let api = match (self.api, older) {
+        let is_older = model.starts_with("ray-2") || model.starts_with("ray-flash-2");
+        let api = match (self.api, is_older) {
             (LumaApi::Agents, true) => "dream-machine",
             (LumaApi::DreamMachine, false) => "agents",
             _ => return None,
@@ -218,7 +218,7 @@ impl Adapter for LumaAdapter {
         &self,
         order: &Order,
         since: SystemTime,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
         let WorkSpec::Video(video) = &order.work else {
@@ -241,10 +241,10 @@ impl Adapter for LumaAdapter {
         });
         // Not `LIST.goes_on`, which assumes that the list begins with the newest, because no
         // document says so.
-        let goes_on = body["has_more"] == true && !generations.is_empty();
-        let offset = asked.memo.as_u64().unwrap_or_default();
-        let read = u64::try_from(generations.len()).unwrap_or_default();
-        let next = goes_on.then(|| page(offset.saturating_add(read)));
+        let has_more = body["has_more"] == true && !generations.is_empty();
+        let offset = context.carried_data.as_u64().unwrap_or_default();
+        let page_size = u64::try_from(generations.len()).unwrap_or_default();
+        let next = has_more.then(|| page(offset.saturating_add(page_size)));
         Ok(LookupPage::jobs(jobs).with_next_page(next))
     }
 }
@@ -253,7 +253,7 @@ impl Adapter for LumaAdapter {
 fn page(offset: u64) -> Call {
     LIST.page()
         .with_query("offset", offset.to_string())
-        .with_memo(json!(offset))
+        .with_carried_data(json!(offset))
 }
 
 fn for_agents(order: &Order, video: &VideoSpec) -> Value {
@@ -272,14 +272,14 @@ fn for_agents(order: &Order, video: &VideoSpec) -> Value {
     } else {
         // Start and end frames are limited to five seconds; key frames, which can express the same,
         // to no length.
-        let ends = [(first, 0), (last, video.seconds * RATE)];
-        let frames = ends
+        let anchors = [(first, 0), (last, video.seconds * FRAMES_PER_SECOND)];
+        let frames = anchors
             .into_iter()
-            .filter_map(|(frame, at)| Some((frame?, at)));
-        let (frames, places): (Vec<Value>, Vec<u32>) = frames.unzip();
+            .filter_map(|(frame, index)| Some((frame?, index)));
+        let (frames, indexes): (Vec<Value>, Vec<u32>) = frames.unzip();
         if !frames.is_empty() {
             options.insert("keyframes".into(), json!(frames));
-            options.insert("keyframe_indexes".into(), json!(places));
+            options.insert("keyframe_indexes".into(), json!(indexes));
         }
     }
     let mut fields = Map::new();
@@ -322,10 +322,10 @@ fn agents_video_url(body: &Value) -> Option<String> {
 }
 
 fn describe(body: &Value) -> ErrorDescription {
-    let first = |places: &[&str]| places.iter().find_map(|place| text_at(body, place));
+    let first_text = |pointers: &[&str]| pointers.iter().find_map(|pointer| text_at(body, pointer));
     ErrorDescription {
-        code: first(&["/failure_code", "/error/code", "/code"]),
-        message: first(&[
+        code: first_text(&["/failure_code", "/error/code", "/code"]),
+        message: first_text(&[
             "/detail",
             "/error/message",
             "/message",
@@ -340,20 +340,20 @@ fn class_of_refusal(error: ProviderError) -> ProviderError {
     if error.class != ErrorClass::Rejected {
         return error;
     }
-    let words = error.message.to_lowercase();
+    let message = error.message.to_lowercase();
     let class = match error.code.as_deref() {
         Some("content_moderated") => ErrorClass::Refused,
         Some("budget_exhausted") => ErrorClass::Account,
         Some("rate_limited") => ErrorClass::RateLimited,
-        None if words.contains("moderat") => ErrorClass::Refused,
-        None if words.contains("credits") => ErrorClass::Account,
+        None if message.contains("moderat") => ErrorClass::Refused,
+        None if message.contains("credits") => ErrorClass::Account,
         _ => ErrorClass::Rejected,
     };
     error.with_class(class)
 }
 
 /// The codes of Agents, from its SDK's types; Dream Machine only has messages.
-const ENDS: FailureTable = FailureTable {
+const FAILURES: FailureTable = FailureTable {
     codes: &[
         ("content_moderated", ErrorClass::Refused),
         ("image_too_large", ErrorClass::Unfit),

@@ -1,7 +1,7 @@
 //! Tests of the `luma` adapter.
 
 use super::*;
-use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
+use crate::adapters::tests::{adapter, look_up, ids, picture, since, stems, video};
 use crate::adapters::{base_url, protocol};
 use crate::order::SourcePicture;
 use crate::port::AdapterStep;
@@ -53,7 +53,7 @@ fn each_api_has_its_own_address() {
 fn agents_take_frames_inline() {
     let order = video("ray-3.2");
     let call = luma("agents").start(&order).unwrap();
-    assert_eq!(call.to, CallTarget::Path("/generations".into()));
+    assert_eq!(call.target, CallTarget::Path("/generations".into()));
     assert_eq!(call.effect, CallEffect::Submission);
     assert_eq!(
         body(&call),
@@ -77,7 +77,7 @@ fn agents_take_frames_inline() {
 fn dream_machine_takes_addresses_only() {
     let order = with_frames(video("ray-2"), 9, Some("https://g.example/a.png"));
     let call = luma("dream-machine").start(&order).unwrap();
-    assert_eq!(call.to, CallTarget::Path("/generations/video".into()));
+    assert_eq!(call.target, CallTarget::Path("/generations/video".into()));
     let frame = json!({"type": "image", "url": "https://g.example/a.png"});
     assert_eq!(
         body(&call),
@@ -93,9 +93,9 @@ fn dream_machine_takes_addresses_only() {
 #[test]
 fn what_a_submission_may_answer() {
     let order = video("ray-3.2");
-    let asked = luma("agents").start(&order).unwrap().context();
+    let context = luma("agents").start(&order).unwrap().context();
     let answered = |status, body: &Value| {
-        luma("agents").read_submission(&order, &asked, &ProviderResponse::from_json(status, body))
+        luma("agents").read_submission(&order, &context, &ProviderResponse::from_json(status, body))
     };
     assert!(matches!(
         answered(201, &json!({"id": "g"})),
@@ -135,8 +135,8 @@ fn every_state() {
     let handle = JobHandle(json!({"id": "g"}));
     let polled = |api: &str, status, body: Value| {
         let luma = luma(api);
-        let asked = luma.poll(&handle).unwrap().context();
-        luma.read_poll(&handle, &asked, &ProviderResponse::from_json(status, &body))
+        let context = luma.poll(&handle).unwrap().context();
+        luma.read_poll(&handle, &context, &ProviderResponse::from_json(status, &body))
     };
     for word in ["queued", "processing", "dreaming"] {
         let step = polled("agents", 200, json!({"state": word})).unwrap();
@@ -208,20 +208,20 @@ fn dream_machines_list_tells_a_lost_generation_by_its_request() {
     assert!(luma("agents").find(&order, since()).is_none());
     let request =
         json!({"prompt": "a lighthouse in a storm", "duration": "5s", "aspect_ratio": "16:9"});
-    let one = |id: &str, model: &str, change: (&str, &str)| {
+    let generation = |id: &str, model: &str, change: (&str, &str)| {
         let mut request = request.clone();
         request[change.0] = json!(change.1);
         json!({"id": id, "model": model, "created_at": "2023-11-14T22:13:30Z", "request": request})
     };
     let body = json!({"has_more": true, "generations": [
-        one("a", "ray-2", ("resolution", "720p")),
-        one("model", "ray-flash-2", ("resolution", "720p")),
-        one("longer", "ray-2", ("duration", "9s")),
-        one("other", "ray-2", ("prompt", "a lighthouse")),
+        generation("a", "ray-2", ("resolution", "720p")),
+        generation("model", "ray-flash-2", ("resolution", "720p")),
+        generation("longer", "ray-2", ("duration", "9s")),
+        generation("other", "ray-2", ("prompt", "a lighthouse")),
         {"id": "silent", "model": "ray-2"},
     ]});
-    let told = found(luma("dream-machine").as_ref(), &order, 200, &body).unwrap();
-    assert_eq!(ids(&told), ["a"]);
-    let next = told.next.unwrap();
+    let lookup = look_up(luma("dream-machine").as_ref(), &order, 200, &body).unwrap();
+    assert_eq!(ids(&lookup), ["a"]);
+    let next = lookup.next.unwrap();
     assert!(next.query.contains(&("offset".into(), "5".into())));
 }

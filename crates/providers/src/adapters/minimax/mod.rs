@@ -35,10 +35,10 @@ pub(super) const PROTOCOL: Protocol = Protocol {
 };
 
 fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError> {
-    let known = settings.protocol_catalogue("minimax");
+    let catalogue = settings.protocol_catalogue("minimax");
     let video: Box<dyn Adapter> = match settings.word("api", &["v1", "v2"])? {
-        "v2" => Box::new(v2::MiniMaxV2Adapter { catalogue: known }),
-        _ => Box::new(v1::MiniMaxV1Adapter { catalogue: known }),
+        "v2" => Box::new(v2::MiniMaxV2Adapter { catalogue }),
+        _ => Box::new(v1::MiniMaxV1Adapter { catalogue }),
     };
     Ok(Arc::new(MiniMaxAdapter { video }))
 }
@@ -86,24 +86,24 @@ impl Adapter for MiniMaxAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         match &order.work {
             WorkSpec::Song(song) => music::read_song(order, song, answer),
-            _ => self.video.read_submission(order, asked, answer),
+            _ => self.video.read_submission(order, context, answer),
         }
     }
 
     fn named_job(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
         match &order.work {
             WorkSpec::Song(_) => None,
-            _ => self.video.named_job(order, asked, answer),
+            _ => self.video.named_job(order, context, answer),
         }
     }
 
@@ -114,10 +114,10 @@ impl Adapter for MiniMaxAdapter {
     fn read_poll(
         &self,
         handle: &JobHandle,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        self.video.read_poll(handle, asked, answer)
+        self.video.read_poll(handle, context, answer)
     }
 
     fn cancel(&self, handle: &JobHandle) -> Option<Call> {
@@ -140,9 +140,9 @@ fn parse_body(answer: &ProviderResponse) -> ParsedBody {
     }
     let mut error = answer.failure(describe);
     // With a success status, only the code decides.
-    let known = code.as_deref().and_then(class_of);
-    let unknown = || answer.status.is_success().then_some(ErrorClass::Rejected);
-    if let Some(class) = known.or_else(unknown) {
+    let by_code = code.as_deref().and_then(class_of);
+    let default_class = || answer.status.is_success().then_some(ErrorClass::Rejected);
+    if let Some(class) = by_code.or_else(default_class) {
         error.class = class;
     }
     if let Some(trace) = answer.header("trace-id") {
@@ -155,10 +155,10 @@ fn parse_body(answer: &ProviderResponse) -> ParsedBody {
 fn code_of(body: &Value) -> Option<String> {
     let code = text_at(body, "/base_resp/status_code").filter(|code| code != "0");
     // The code in the message takes precedence over the type, which is coarser.
-    let of_error = || ["/error/code", "/error/type"];
-    let in_words = || code_in(body["error"]["message"].as_str()?);
-    code.or_else(in_words)
-        .or_else(|| of_error().iter().find_map(|place| text_at(body, place)))
+    let pointers = || ["/error/code", "/error/type"];
+    let in_message = || code_in(body["error"]["message"].as_str()?);
+    code.or_else(in_message)
+        .or_else(|| pointers().iter().find_map(|pointer| text_at(body, pointer)))
 }
 
 /// Version 2 has no field for the code: its messages end with it, as `insufficient balance (1008)`.
@@ -169,10 +169,11 @@ fn code_in(message: &str) -> Option<String> {
 }
 
 fn describe(body: &Value) -> ErrorDescription {
-    let first = |places: [&str; 3]| places.iter().find_map(|place| text_at(body, place));
+    let first_text =
+        |pointers: [&str; 3]| pointers.iter().find_map(|pointer| text_at(body, pointer));
     ErrorDescription {
         code: code_of(body),
-        message: first(["/error/message", "/base_resp/status_msg", "/error"]),
+        message: first_text(["/error/message", "/base_resp/status_msg", "/error"]),
     }
 }
 
@@ -215,12 +216,12 @@ fn parse_poll(answer: &ProviderResponse) -> ParsedBody {
         // Version 2 answers 500 for an id that it does not know. A failing server does so too, but
         // does not mention the task.
         let message = error.message.to_lowercase();
-        let words = ["not found", "not exist", "no such task", "invalid task"];
-        let speaks_of_it = words.iter().any(|words| message.contains(words));
-        let unknown = answer.status == 500 && speaks_of_it;
-        let gone = unknown || answer.status == 404 || error.code.as_deref() == Some("2013");
+        let phrases = ["not found", "not exist", "no such task", "invalid task"];
+        let mentions_task = phrases.iter().any(|phrase| message.contains(phrase));
+        let is_unknown_task = answer.status == 500 && mentions_task;
+        let is_gone = is_unknown_task || answer.status == 404 || error.code.as_deref() == Some("2013");
         let class = match error.class {
-            _ if gone => ErrorClass::Missing,
+            _ if is_gone => ErrorClass::Missing,
             ErrorClass::Rejected if answer.status.is_success() => ErrorClass::Unclear,
             class => class,
         };
@@ -229,7 +230,7 @@ fn parse_poll(answer: &ProviderResponse) -> ParsedBody {
 }
 
 /// The meanings of a failed job's code, without codes that are irrelevant here.
-const ENDS: FailureTable = FailureTable {
+const FAILURES: FailureTable = FailureTable {
     codes: &[
         ("1026", ErrorClass::Refused),
         ("1027", ErrorClass::Refused),
@@ -252,14 +253,14 @@ mod tests {
         for (api, model) in [("v1", "MiniMax-Hailuo-2.3"), ("v2", "MiniMax-H3")] {
             let adapter = adapter("minimax", &json!({"api": api}));
             let order = video(model);
-            let asked = adapter.start(&order).unwrap().context();
+            let context = adapter.start(&order).unwrap().context();
             let error = |status, body: &Value| {
                 let answer = ProviderResponse::from_json(status, body);
                 adapter
-                    .read_submission(&order, &asked, &answer)
+                    .read_submission(&order, &context, &answer)
                     .unwrap_err()
             };
-            for (status, code, wanted) in [
+            for (status, code, expected) in [
                 (200, 1002, ErrorClass::RateLimited),
                 (200, 1004, ErrorClass::Credentials),
                 (200, 2038, ErrorClass::Credentials),
@@ -272,17 +273,17 @@ mod tests {
                 (429, 7777, ErrorClass::RateLimited),
                 (500, 7777, ErrorClass::Unclear),
             ] {
-                let one =
+                let v1_body =
                     json!({"task_id": "", "base_resp": {"status_code": code, "status_msg": "no"}});
-                let two = json!({"error": {"code": code.to_string(), "message": "no"}});
-                for body in [one, two] {
+                let v2_body = json!({"error": {"code": code.to_string(), "message": "no"}});
+                for body in [v1_body, v2_body] {
                     let error = error(status, &body);
-                    assert_eq!(error.class, wanted, "{api} {status} {body}");
+                    assert_eq!(error.class, expected, "{api} {status} {body}");
                     assert_eq!(error.message, "no");
                 }
             }
-            let nothing = json!({"base_resp": {"status_code": 0, "status_msg": "success"}});
-            assert_eq!(error(200, &nothing).class, ErrorClass::Unclear);
+            let without_id = json!({"base_resp": {"status_code": 0, "status_msg": "success"}});
+            assert_eq!(error(200, &without_id).class, ErrorClass::Unclear);
             assert_eq!(error(502, &Value::Null).class, ErrorClass::Unclear);
             assert_eq!(error(401, &Value::Null).class, ErrorClass::Credentials);
             let error = adapter.start(&stems("x")).unwrap_err();
@@ -294,12 +295,12 @@ mod tests {
     fn version_two_has_types_and_no_codes() {
         let adapter = adapter("minimax", &json!({"api": "v2"}));
         let order = video("MiniMax-H3");
-        let asked = adapter.start(&order).unwrap().context();
+        let context = adapter.start(&order).unwrap().context();
         let body = json!({"type": "error", "error": {"type": "insufficient_balance_error",
             "message": "insufficient balance", "http_code": "429"}});
         let answer = ProviderResponse::from_json(429, &body);
         let error = adapter
-            .read_submission(&order, &asked, &answer)
+            .read_submission(&order, &context, &answer)
             .unwrap_err();
         assert_eq!(error.class, ErrorClass::Account);
         assert_eq!(error.message, "insufficient balance");
@@ -340,7 +341,7 @@ mod tests {
                 "error": {"type": kind, "message": message, "http_code": status.to_string()}});
             let answer = ProviderResponse::from_json(status, &body);
             let error = adapter
-                .read_submission(&order, &asked, &answer)
+                .read_submission(&order, &context, &answer)
                 .unwrap_err();
             assert_eq!(error.class, class, "{message}");
         }

@@ -41,17 +41,17 @@ fn writes_lyrics(model: &str) -> bool {
 }
 
 pub(super) fn start(order: &Order, song: &SongSpec) -> Call {
-    let cut = |text: &str, most: usize| text.chars().take(most).collect::<String>();
+    let truncate = |text: &str, max_chars: usize| text.chars().take(max_chars).collect::<String>();
     let description = song.description();
     let mut body = Map::new();
     let mut put = |name: &str, value: Value| body.insert(name.to_owned(), value);
     put("model", json!(order.model));
-    put("prompt", json!(cut(&description, MAX_PROMPT_CHARS)));
+    put("prompt", json!(truncate(&description, MAX_PROMPT_CHARS)));
     match song.lyrics() {
-        Some(lyrics) => put("lyrics", json!(cut(lyrics, MAX_LYRICS_CHARS))),
+        Some(lyrics) => put("lyrics", json!(truncate(lyrics, MAX_LYRICS_CHARS))),
         None if song.is_instrumental() => put("is_instrumental", json!(true)),
         None if writes_lyrics(&order.model) => put("lyrics_optimizer", json!(true)),
-        None => put("lyrics", json!(cut(&description, MAX_LYRICS_CHARS))),
+        None => put("lyrics", json!(truncate(&description, MAX_LYRICS_CHARS))),
     };
     let audio = json!({"sample_rate": 44_100, "bitrate": 256_000, "format": "mp3"});
     put("audio_setting", audio);
@@ -78,19 +78,19 @@ pub(super) fn read_song(
 }
 
 fn from_hex(text: &str) -> Result<Vec<u8>, ProviderError> {
-    let wrong = || {
+    let hex_error = || {
         ProviderError::new(
             ErrorClass::Failed,
             "the audio in the response is not valid hex",
         )
     };
     let digit = |byte: u8| {
-        let digit = char::from(byte).to_digit(16).ok_or_else(wrong)?;
-        u8::try_from(digit).map_err(|_| wrong())
+        let digit = char::from(byte).to_digit(16).ok_or_else(hex_error)?;
+        u8::try_from(digit).map_err(|_| hex_error())
     };
     let pairs = text.as_bytes().chunks_exact(2);
     if !pairs.remainder().is_empty() {
-        return Err(wrong());
+        return Err(hex_error());
     }
     pairs
         .map(|pair| Ok(digit(pair[0])? * 16 + digit(pair[1])?))
@@ -103,14 +103,14 @@ mod tests {
 
     #[test]
     fn who_writes_the_words() {
-        for (model, writes) in [
+        for (model, expected) in [
             ("music-1.5", false),
             ("music-2.0", false),
             ("music-2.5", true),
             ("music-2.6-free", true),
             ("music-3.0", true),
         ] {
-            assert_eq!(writes_lyrics(model), writes, "{model}");
+            assert_eq!(writes_lyrics(model), expected, "{model}");
         }
     }
 

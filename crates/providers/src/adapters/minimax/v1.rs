@@ -12,7 +12,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ENDS, PACE, code_of, parse_body, parse_poll, refusals};
+use super::{FAILURES, PACE, code_of, parse_body, parse_poll, refusals};
 use crate::catalogue::ProtocolCatalogue;
 use crate::error::{ErrorClass, ErrorDescription, ProviderError};
 use crate::limits::{Durations, ModelLimits, SourcePictureLimits, VideoLimits};
@@ -42,8 +42,8 @@ impl Adapter for MiniMaxV1Adapter {
     }
 
     fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
-        let newer = model.starts_with("MiniMax-H3");
-        newer.then(|| format!("{model} is served by version 2; use api = \"v2\""))
+        let is_v2_model = model.starts_with("MiniMax-H3");
+        is_v2_model.then(|| format!("{model} is served by version 2; use api = \"v2\""))
     }
 
     fn can_express_size(&self, _: &str, size: (u32, u32)) -> bool {
@@ -118,20 +118,20 @@ impl Adapter for MiniMaxV1Adapter {
     fn read_poll(
         &self,
         _: &JobHandle,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         // The answer about a failed task may contain the task's error code, which is then not an
         // error of the poll.
-        let told = answer.json().unwrap_or(Value::Null);
-        if text_at(&told, "/status").as_deref() == Some("Fail") {
-            let message = text_at(&told, "/base_resp/status_msg");
-            let code = code_of(&told);
+        let raw_body = answer.json().unwrap_or(Value::Null);
+        if text_at(&raw_body, "/status").as_deref() == Some("Fail") {
+            let message = text_at(&raw_body, "/base_resp/status_msg");
+            let code = code_of(&raw_body);
             let message = message.filter(|_| code.is_some());
-            return Err(ENDS.error(ErrorDescription { code, message }));
+            return Err(FAILURES.error(ErrorDescription { code, message }));
         }
         let body = parse_poll(answer)?;
-        if asked.stage == "file" {
+        if context.stage == "file" {
             return AdapterStep::done(video_at(&body, "/file/download_url")?);
         }
         match required_text(&body, "/status")?.as_str() {
@@ -163,7 +163,7 @@ mod tests {
 
     fn sent(order: &Order) -> Value {
         let call = v1().start(order).unwrap();
-        assert_eq!(call.to, CallTarget::Path("/v1/video_generation".into()));
+        assert_eq!(call.target, CallTarget::Path("/v1/video_generation".into()));
         assert_eq!(call.effect, CallEffect::Submission);
         match call.body {
             RequestBody::Json(body) => body,
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    fn ordered(model: &str, size: (u32, u32), roles: &[PictureRole]) -> Order {
+    fn order_with(model: &str, size: (u32, u32), roles: &[PictureRole]) -> Order {
         let mut order = video(model);
         if let WorkSpec::Video(video) = &mut order.work {
             (video.size, video.seconds) = (size, 6);
@@ -185,23 +185,23 @@ mod tests {
 
     #[test]
     fn what_is_sent() {
-        let body = sent(&ordered("MiniMax-Hailuo-2.3", (1366, 768), &[]));
+        let body = sent(&order_with("MiniMax-Hailuo-2.3", (1366, 768), &[]));
         assert_eq!(
             body,
             json!({"model": "MiniMax-Hailuo-2.3", "prompt": "a lighthouse in a storm",
                    "duration": 6, "resolution": "768P"})
         );
         let roles = [PictureRole::FirstFrame, PictureRole::LastFrame];
-        let body = sent(&ordered("MiniMax-Hailuo-02", (1920, 1080), &roles));
+        let body = sent(&order_with("MiniMax-Hailuo-02", (1920, 1080), &roles));
         let data = picture().data_url();
         assert_eq!(body["resolution"], "1080P");
         assert_eq!(body["first_frame_image"], json!(data));
         assert_eq!(body["last_frame_image"], json!(data));
-        let body = sent(&ordered("S2V-01", (1280, 720), &[PictureRole::Reference]));
+        let body = sent(&order_with("S2V-01", (1280, 720), &[PictureRole::Reference]));
         assert_eq!(body["resolution"], "720P");
         let subject = json!([{"type": "character", "image": [data]}]);
         assert_eq!(body["subject_reference"], subject);
-        let mut order = ordered("MiniMax-Hailuo-02", (1920, 1080), &[]);
+        let mut order = order_with("MiniMax-Hailuo-02", (1920, 1080), &[]);
         if let WorkSpec::Video(video) = &mut order.work {
             video.seconds = 10;
         }
@@ -229,12 +229,12 @@ mod tests {
     #[test]
     fn every_status_word() {
         let handle = JobHandle(json!({"id": "176843862716480"}));
-        let asked = v1().poll(&handle).unwrap().context();
-        let fine = json!({"status_code": 0, "status_msg": "success"});
+        let context = v1().poll(&handle).unwrap().context();
+        let success = json!({"status_code": 0, "status_msg": "success"});
         let polled =
-            |body: &Value| v1().read_poll(&handle, &asked, &ProviderResponse::from_json(200, body));
+            |body: &Value| v1().read_poll(&handle, &context, &ProviderResponse::from_json(200, body));
         for word in ["Preparing", "Queueing", "Processing"] {
-            let step = polled(&json!({"status": word, "base_resp": fine})).unwrap();
+            let step = polled(&json!({"status": word, "base_resp": success})).unwrap();
             assert!(matches!(
                 step,
                 AdapterStep::Running {
@@ -244,7 +244,7 @@ mod tests {
             ));
         }
         // The word used in callbacks, which polls do not return.
-        let step = polled(&json!({"status": "success", "base_resp": fine})).unwrap();
+        let step = polled(&json!({"status": "success", "base_resp": success})).unwrap();
         assert!(matches!(
             step,
             AdapterStep::Running {
@@ -252,7 +252,7 @@ mod tests {
                 ..
             }
         ));
-        let done = json!({"status": "Success", "file_id": 205_258, "base_resp": fine});
+        let done = json!({"status": "Success", "file_id": 205_258, "base_resp": success});
         let Ok(AdapterStep::Next(call)) = polled(&done) else {
             panic!("no second hop");
         };
@@ -264,28 +264,28 @@ mod tests {
                 &ProviderResponse::from_json(200, body),
             )
         };
-        let found = json!({"file": {"download_url": "https://x.example/v.mp4"}, "base_resp": fine});
-        assert!(matches!(file(&found), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
+        let with_url = json!({"file": {"download_url": "https://x.example/v.mp4"}, "base_resp": success});
+        assert!(matches!(file(&with_url), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
         let class = |step: Result<AdapterStep, ProviderError>| step.unwrap_err().class;
-        let no_address = json!({"file": {}, "base_resp": fine});
+        let no_address = json!({"file": {}, "base_resp": success});
         assert_eq!(class(file(&no_address)), ErrorClass::Failed);
-        let no_file = json!({"status": "Success", "file_id": "", "base_resp": fine});
+        let no_file = json!({"status": "Success", "file_id": "", "base_resp": success});
         assert_eq!(class(polled(&no_file)), ErrorClass::Failed);
         assert_eq!(
-            class(polled(&json!({"status": "Fail", "base_resp": fine}))),
+            class(polled(&json!({"status": "Fail", "base_resp": success}))),
             ErrorClass::Failed
         );
-        let coded = |code: u32| json!({"status_code": code, "status_msg": "no"});
-        let refused = json!({"status": "Fail", "base_resp": coded(1027)});
+        let base_resp = |code: u32| json!({"status_code": code, "status_msg": "no"});
+        let refused = json!({"status": "Fail", "base_resp": base_resp(1027)});
         assert_eq!(class(polled(&refused)), ErrorClass::Refused);
-        let gone = json!({"task_id": "", "status": "", "base_resp": coded(2013)});
+        let gone = json!({"task_id": "", "status": "", "base_resp": base_resp(2013)});
         assert_eq!(class(polled(&gone)), ErrorClass::Missing);
-        let unknown = json!({"base_resp": coded(7777)});
+        let unknown = json!({"base_resp": base_resp(7777)});
         assert_eq!(class(polled(&unknown)), ErrorClass::Unclear);
-        let fast = json!({"base_resp": coded(1002)});
-        assert_eq!(class(polled(&fast)), ErrorClass::RateLimited);
+        let rate_limited = json!({"base_resp": base_resp(1002)});
+        assert_eq!(class(polled(&rate_limited)), ErrorClass::RateLimited);
         assert_eq!(
-            class(polled(&json!({"base_resp": fine}))),
+            class(polled(&json!({"base_resp": success}))),
             ErrorClass::Unclear
         );
     }

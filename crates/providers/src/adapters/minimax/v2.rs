@@ -18,7 +18,7 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::{ENDS, PACE, parse_body, parse_poll, refusals};
+use super::{FAILURES, PACE, parse_body, parse_poll, refusals};
 use crate::adapters::ark_tasks::{WORDS, content};
 use crate::catalogue::ProtocolCatalogue;
 use crate::error::{ErrorDescription, ProviderError};
@@ -41,7 +41,7 @@ static JOB: JobApi = JobApi {
     progress: |_| None,
     outputs: |_, body| video_at(body, "/task/content/url"),
     failure: |body| {
-        ENDS.error(ErrorDescription::at(
+        FAILURES.error(ErrorDescription::at(
             body,
             "/task/error/code",
             "/task/error/message",
@@ -71,8 +71,8 @@ impl Adapter for MiniMaxV2Adapter {
     }
 
     fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
-        let older = model.contains("Hailuo") || model.contains("2V-01");
-        older.then(|| format!("{model} is served by version 1; use api = \"v1\""))
+        let is_v1_model = model.contains("Hailuo") || model.contains("2V-01");
+        is_v1_model.then(|| format!("{model} is served by version 1; use api = \"v1\""))
     }
 
     fn can_express_size(&self, _: &str, size: (u32, u32)) -> bool {
@@ -93,10 +93,10 @@ impl Adapter for MiniMaxV2Adapter {
 
     fn start(&self, order: &Order) -> Result<Call, ProviderError> {
         let video = order.video()?;
-        let fine = video.size.0.min(video.size.1) >= 1080;
+        let is_2k = video.size.0.min(video.size.1) >= 1080;
         let mut fields = Map::new();
         fields.insert("model".into(), json!(order.model));
-        fields.insert("resolution".into(), json!(if fine { "2K" } else { "768P" }));
+        fields.insert("resolution".into(), json!(if is_2k { "2K" } else { "768P" }));
         fields.insert("duration".into(), json!(video.seconds));
         // A video from frames has their shape.
         if video.frames([(), ()]).next().is_none() {
@@ -129,8 +129,8 @@ impl Adapter for MiniMaxV2Adapter {
 
     fn confirms_cancellation(&self, _: &JobHandle, answer: &ProviderResponse) -> bool {
         let action = parse_body(answer).ok().and_then(|body| {
-            let places = ["/action", "/task/action"];
-            places.iter().find_map(|place| text_at(&body, place))
+            let pointers = ["/action", "/task/action"];
+            pointers.iter().find_map(|pointer| text_at(&body, pointer))
         });
         // For a task that has ended, the same call deletes the record, which is also a success.
         action.is_some_and(|action| action.starts_with("cancel"))
@@ -139,8 +139,8 @@ impl Adapter for MiniMaxV2Adapter {
 
 /// The job's id, in any of the places shown on the provider's pages.
 fn id_in(body: &Value) -> Option<String> {
-    let mut places = ["/task_id", "/task/id", "/id"].iter();
-    places.find_map(|place| text_at(body, place))
+    let mut pointers = ["/task_id", "/task/id", "/id"].iter();
+    pointers.find_map(|pointer| text_at(body, pointer))
 }
 
 #[cfg(test)]
@@ -196,14 +196,14 @@ mod tests {
         let handle = JobHandle(json!({"id": "424010985738629"}));
         let call = v2().cancel(&handle).unwrap();
         assert_eq!(call.method, Method::DELETE);
-        let said = |status, body: Value| {
+        let confirms = |status, body: Value| {
             v2().confirms_cancellation(&handle, &ProviderResponse::from_json(status, &body))
         };
-        assert!(said(200, json!({"action": "cancelled"})));
-        assert!(said(200, json!({"task_id": "1", "action": "cancel"})));
-        assert!(!said(200, json!({"action": "deleted"})));
-        assert!(!said(200, json!({})));
-        assert!(!said(
+        assert!(confirms(200, json!({"action": "cancelled"})));
+        assert!(confirms(200, json!({"task_id": "1", "action": "cancel"})));
+        assert!(!confirms(200, json!({"action": "deleted"})));
+        assert!(!confirms(200, json!({})));
+        assert!(!confirms(
             400,
             json!({"error": {"message": "task is running (2013)"}})
         ));
@@ -212,12 +212,12 @@ mod tests {
     #[test]
     fn an_unknown_task_is_told_by_status_500() {
         let handle = JobHandle(json!({"id": "424010985738629"}));
-        let asked = v2().poll(&handle).unwrap().context();
+        let context = v2().poll(&handle).unwrap().context();
         let class = |message: &str| {
             let body = json!({"type": "error", "error": {"type": "server_error",
                 "message": message, "http_code": "500"}});
             let answer = ProviderResponse::from_json(500, &body);
-            v2().read_poll(&handle, &asked, &answer).unwrap_err().class
+            v2().read_poll(&handle, &context, &answer).unwrap_err().class
         };
         assert_eq!(class("task not found"), ErrorClass::Missing);
         assert_eq!(class("internal error (1000)"), ErrorClass::Unclear);
@@ -226,13 +226,13 @@ mod tests {
     #[test]
     fn every_status_word() {
         let handle = JobHandle(json!({"id": "424010985738629"}));
-        let asked = v2().poll(&handle).unwrap().context();
-        let said = |task: Value| {
+        let context = v2().poll(&handle).unwrap().context();
+        let poll = |task: Value| {
             let answer = ProviderResponse::from_json(200, &json!({"task": task}));
-            v2().read_poll(&handle, &asked, &answer)
+            v2().read_poll(&handle, &context, &answer)
         };
         for word in ["queued", "running"] {
-            let step = said(json!({"status": word})).unwrap();
+            let step = poll(json!({"status": word})).unwrap();
             assert!(matches!(
                 step,
                 AdapterStep::Running {
@@ -241,7 +241,7 @@ mod tests {
                 }
             ));
         }
-        let step = said(json!({"status": "pondering"})).unwrap();
+        let step = poll(json!({"status": "pondering"})).unwrap();
         assert!(matches!(
             step,
             AdapterStep::Running {
@@ -250,8 +250,8 @@ mod tests {
             }
         ));
         let done = json!({"status": "succeeded", "content": {"url": "https://x.example/v.mp4"}});
-        assert!(matches!(said(done), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
-        let class = |task| said(task).unwrap_err().class;
+        assert!(matches!(poll(done), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
+        let class = |task| poll(task).unwrap_err().class;
         assert_eq!(
             class(json!({"status": "succeeded", "content": {}})),
             ErrorClass::Failed
@@ -263,21 +263,21 @@ mod tests {
         assert_eq!(class(failed("1027")), ErrorClass::Refused);
         assert_eq!(class(failed("1000")), ErrorClass::Failed);
         let gone = json!({"base_resp": {"status_code": 2013, "status_msg": "invalid task_id"}});
-        let error = v2().read_poll(&handle, &asked, &ProviderResponse::from_json(200, &gone));
+        let error = v2().read_poll(&handle, &context, &ProviderResponse::from_json(200, &gone));
         assert_eq!(error.unwrap_err().class, ErrorClass::Missing);
     }
 
     #[test]
     fn the_id_is_read_wherever_it_is() {
         let order = video("MiniMax-H3");
-        let asked = v2().start(&order).unwrap().context();
+        let context = v2().start(&order).unwrap().context();
         for body in [
             json!({"task_id": "7"}),
             json!({"task": {"id": "7"}}),
             json!({"id": "7"}),
         ] {
             let step =
-                v2().read_submission(&order, &asked, &ProviderResponse::from_json(200, &body));
+                v2().read_submission(&order, &context, &ProviderResponse::from_json(200, &body));
             assert!(
                 matches!(step, Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == "7")
             );

@@ -73,7 +73,7 @@ static JOB: JobApi = JobApi {
     words: &WORDS,
     progress: |_| None,
     outputs: |_, body| video_at(body, "/content/video_url"),
-    failure: |body| ENDS.error(describe(body)),
+    failure: |body| FAILURES.error(describe(body)),
     lost_message: "the provider stopped processing the job",
 };
 
@@ -137,8 +137,8 @@ impl Adapter for ModelArkAdapter {
         fields.insert("resolution".into(), json!(resolution(video.size)));
         fields.insert("ratio".into(), json!(frame_size::ratio(video.size)));
         fields.insert("duration".into(), json!(video.seconds));
-        if let Some(on) = video.audio {
-            fields.insert("generate_audio".into(), json!(on));
+        if let Some(with_audio) = video.audio {
+            fields.insert("generate_audio".into(), json!(with_audio));
         }
         // ModelArk takes the lower 32 bits.
         let seed = video.seed.map(|seed| seed % (1 << 32));
@@ -146,7 +146,7 @@ impl Adapter for ModelArkAdapter {
         let seed = seed.unwrap_or_else(|| u64::from(seed_of(&order.key)));
         fields.insert("seed".into(), json!(seed));
         if let Some(user) = &video.user {
-            fields.insert("safety_identifier".into(), json!(hashed(user)));
+            fields.insert("safety_identifier".into(), json!(pseudonym(user)));
         }
         Ok(Call::post("submit", TASKS, Value::Object(fields)).mark_submission())
     }
@@ -160,17 +160,17 @@ impl Adapter for ModelArkAdapter {
     }
 
     fn find(&self, order: &Order, _: SystemTime) -> Option<Call> {
-        is_left_to_chance(order).then(|| page(1))
+        has_derived_seed(order).then(|| page(1))
     }
 
     fn read_lookup(
         &self,
         order: &Order,
         _: SystemTime,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
-        if !is_left_to_chance(order) {
+        if !has_derived_seed(order) {
             return Err(ProviderError::unreadable("no look-up was started"));
         }
         let body = parse_body(answer)?;
@@ -181,27 +181,27 @@ impl Adapter for ModelArkAdapter {
             task["seed"].as_u64() == Some(seed)
                 && text_at(task, "/model").as_ref() == Some(&order.model)
         };
-        let ours = tasks.iter().filter(is_ours);
-        let jobs = ours.filter_map(|task| LIST.certain(task));
-        let number = asked.memo.as_u64().unwrap_or(1);
+        let matching = tasks.iter().filter(is_ours);
+        let jobs = matching.filter_map(|task| LIST.certain(task));
+        let number = context.carried_data.as_u64().unwrap_or(1);
         let total = body["total"].as_u64().unwrap_or_default();
         // All pages: no document says that the list begins with the newest.
-        let goes_on = !tasks.is_empty() && number.saturating_mul(PAGE) < total;
-        Ok(LookupPage::jobs(jobs).with_next_page(goes_on.then(|| page(number.saturating_add(1)))))
+        let has_more = !tasks.is_empty() && number.saturating_mul(PAGE_SIZE) < total;
+        Ok(LookupPage::jobs(jobs).with_next_page(has_more.then(|| page(number.saturating_add(1)))))
     }
 }
 
 /// Tasks on a page of [`LIST`]; it may have 500.
-const PAGE: u64 = 100;
+const PAGE_SIZE: u64 = 100;
 
 fn page(number: u64) -> Call {
     LIST.page()
         .with_query("page_num", number.to_string())
-        .with_memo(json!(number))
+        .with_carried_data(json!(number))
 }
 
 /// Whether the order has no seed, so that this adapter chooses it.
-fn is_left_to_chance(order: &Order) -> bool {
+fn has_derived_seed(order: &Order) -> bool {
     matches!(&order.work, WorkSpec::Video(video) if video.seed.is_none())
 }
 
@@ -213,7 +213,7 @@ fn seed_of(key: &str) -> u32 {
 }
 
 /// A pseudonym of at most 64 characters.
-fn hashed(user: &str) -> String {
+fn pseudonym(user: &str) -> String {
     base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(Sha256::digest(user))
 }
 
@@ -254,7 +254,7 @@ fn class_by_code(error: ProviderError) -> ProviderError {
 }
 
 /// The provider's error codes that concern the order.
-const ENDS: FailureTable = FailureTable {
+const FAILURES: FailureTable = FailureTable {
     codes: &[
         ("InputTextSensitiveContent", ErrorClass::Refused),
         ("InputImageSensitiveContent", ErrorClass::Refused),

@@ -1,7 +1,7 @@
 //! Tests of the `modelark` adapter.
 
 use super::*;
-use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
+use crate::adapters::tests::{adapter, look_up, ids, picture, since, stems, video};
 use crate::order::PictureRole;
 use crate::order::SourcePicture;
 use crate::port::{AdapterStep, JobHandle};
@@ -56,20 +56,20 @@ fn every_size_has_its_fineness() {
     let Some(ModelLimits::Video(limits)) = limits else {
         panic!("no videos");
     };
-    let of = |wanted: &str| {
+    let count_sizes = |tier: &str| {
         let all = limits.sizes.iter();
-        all.filter(|size| resolution(**size) == wanted).count()
+        all.filter(|size| resolution(**size) == tier).count()
     };
-    assert_eq!((of("480p"), of("720p"), of("1080p")), (3, 6, 3));
+    assert_eq!((count_sizes("480p"), count_sizes("720p"), count_sizes("1080p")), (3, 6, 3));
 }
 
 #[test]
 fn what_a_submission_may_answer() {
     let order = video("seedance-1-5-pro-251215");
-    let asked = modelark().start(&order).unwrap().context();
+    let context = modelark().start(&order).unwrap().context();
     let answered = |status, body: &Value| {
         let answer = ProviderResponse::from_json(status, body);
-        modelark().read_submission(&order, &asked, &answer)
+        modelark().read_submission(&order, &context, &answer)
     };
     assert!(matches!(
         answered(200, &json!({"id": "cgt-1"})),
@@ -106,9 +106,9 @@ fn what_a_submission_may_answer() {
 #[test]
 fn every_status_word() {
     let handle = JobHandle(json!({"id": "cgt-1"}));
-    let asked = modelark().poll(&handle).unwrap().context();
+    let context = modelark().poll(&handle).unwrap().context();
     let polled = |status, body: Value| {
-        modelark().read_poll(&handle, &asked, &ProviderResponse::from_json(status, &body))
+        modelark().read_poll(&handle, &context, &ProviderResponse::from_json(status, &body))
     };
     for word in ["queued", "running"] {
         let step = polled(200, json!({"status": word})).unwrap();
@@ -153,10 +153,10 @@ fn every_status_word() {
 fn a_running_task_is_not_called_off() {
     let handle = JobHandle(json!({"id": "cgt-1"}));
     assert_eq!(modelark().cancel(&handle).unwrap().method, Method::DELETE);
-    let said = |status| {
+    let confirms = |status| {
         modelark().confirms_cancellation(&handle, &ProviderResponse::from_json(status, &json!({})))
     };
-    assert!(said(200) && !said(400) && !said(409));
+    assert!(confirms(200) && !confirms(400) && !confirms(409));
 }
 
 #[test]
@@ -169,14 +169,14 @@ fn a_lost_task_is_found_by_the_seed_that_it_gives_back() {
             {"id": "v", "model": "another", "seed": seed, "created_at": now},
             {"id": "z", "model": model, "seed": seed, "created_at": now}]);
         let body = json!({"items": items, "total": total});
-        found(modelark().as_ref(), &order, 200, &body).unwrap()
+        look_up(modelark().as_ref(), &order, 200, &body).unwrap()
     };
     assert_eq!(ids(&page(3)), ["z"]);
     assert!(page(100).next.is_none());
     let next = page(101).next.unwrap();
     assert!(next.query.contains(&("page_num".into(), "2".into())));
     let empty = json!({"items": [], "total": 900});
-    let empty = found(modelark().as_ref(), &order, 200, &empty).unwrap();
+    let empty = look_up(modelark().as_ref(), &order, 200, &empty).unwrap();
     assert!(empty.next.is_none());
     // Other orders may have this seed too.
     if let WorkSpec::Video(video) = &mut order.work {

@@ -60,13 +60,13 @@ fn build(settings: &ProviderSettings) -> Result<Arc<dyn Adapter>, SettingsError>
             .map(str::to_owned)
             .to_vec();
     }
-    let read = |name: &String| {
+    let parse_stem = |name: &String| {
         stem_names::target(name).ok_or_else(|| {
             SettingsError::at("stems", format!("{name:?} is not the name of a stem"))
         })
     };
     Ok(Arc::new(MusicAiAdapter {
-        stems: names.iter().map(read).collect::<Result<_, _>>()?,
+        stems: names.iter().map(parse_stem).collect::<Result<_, _>>()?,
         input: settings.text("input")?.unwrap_or("inputUrl").to_owned(),
     }))
 }
@@ -78,8 +78,8 @@ static JOB: JobApi = JobApi {
     headers: &[],
     submission_body: |answer| answer.success(describe),
     poll_body: |answer| {
-        let opened = answer.success(describe);
-        opened.map_err(|error| as_poll_error(error, answer.status == 404))
+        let body = answer.success(describe);
+        body.map_err(|error| as_poll_error(error, answer.status == 404))
     },
     status: "/status",
     words: &[
@@ -90,7 +90,7 @@ static JOB: JobApi = JobApi {
     ],
     progress: |_| None,
     outputs: |_, body| Ok(stems(body)),
-    failure: |body| ENDS.error(describe(body)),
+    failure: |body| FAILURES.error(describe(body)),
     lost_message: "",
 };
 
@@ -157,24 +157,24 @@ impl Adapter for MusicAiAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
         let stems = order.stems()?;
-        match asked.stage.as_ref() {
+        match context.stage.as_ref() {
             "grant" => {
                 let grant = answer.success(describe)?;
-                let to = required_text(&grant, "/uploadUrl")?;
-                let put = upload::put("put", to, &stems.source.file)
-                    .with_memo(json!(required_text(&grant, "/downloadUrl")?))
+                let upload_url = required_text(&grant, "/uploadUrl")?;
+                let upload_call = upload::put("put", upload_url, &stems.source.file)
+                    .with_carried_data(json!(required_text(&grant, "/downloadUrl")?))
                     .with_long_timeout(MAX_ANSWER_BYTES);
-                Ok(AdapterStep::next(put))
+                Ok(AdapterStep::next(upload_call))
             }
             "put" => {
                 upload::check_stored(answer)?;
                 // An unclear submission is found by the name.
                 let body = json!({
-                    "name": order.key, "workflow": order.model, "params": {self.input.as_str(): asked.memo},
+                    "name": order.key, "workflow": order.model, "params": {self.input.as_str(): context.carried_data},
                 });
                 Ok(AdapterStep::next(
                     Call::post("submit", "/job", body).mark_submission(),
@@ -197,18 +197,18 @@ impl Adapter for MusicAiAdapter {
         &self,
         order: &Order,
         _: SystemTime,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<LookupPage, ProviderError> {
         let body = answer.success(describe)?;
-        let all = LIST.items(&body)?;
-        let ours = all
+        let listed = LIST.items(&body)?;
+        let matching = listed
             .iter()
             .filter(|job| text_at(job, "/name").as_ref() == Some(&order.key));
-        let jobs = ours.filter_map(|job| LIST.certain(job));
+        let jobs = matching.filter_map(|job| LIST.certain(job));
         // The provider may choose the page size, so only an empty page is the last.
-        let number = asked.memo.as_u64().unwrap_or_default().saturating_add(1);
-        let next = (!all.is_empty()).then(|| page(order, number));
+        let number = context.carried_data.as_u64().unwrap_or_default().saturating_add(1);
+        let next = (!listed.is_empty()).then(|| page(order, number));
         Ok(LookupPage::jobs(jobs).with_next_page(next))
     }
 }
@@ -228,7 +228,7 @@ fn stems(body: &Value) -> Vec<JobOutput> {
 
 /// The codes of music.ai's page of errors that concern the recording or of the workflow's
 /// parameters.
-const ENDS: FailureTable = FailureTable {
+const FAILURES: FailureTable = FailureTable {
     codes: &[
         ("BAD_INPUT", ErrorClass::Unfit),
         ("INVALID_", ErrorClass::Unfit),
@@ -240,7 +240,7 @@ const ENDS: FailureTable = FailureTable {
 /// the same again.
 fn page(order: &Order, number: u64) -> Call {
     let call = LIST.page().with_query("workflow", &order.model);
-    let call = call.with_memo(json!(number));
+    let call = call.with_carried_data(json!(number));
     match number {
         0 => call,
         number => call.with_query("page", number.to_string()),
@@ -249,12 +249,12 @@ fn page(order: &Order, number: u64) -> Call {
 
 /// `{"code", "title", "message"}`, at the top level or as `error`, which may be a string.
 fn describe(body: &Value) -> ErrorDescription {
-    let inner = body.get("error").unwrap_or(body);
+    let error = body.get("error").unwrap_or(body);
     let message = ["/message", "/title", ""]
         .iter()
-        .find_map(|at| text_at(inner, at));
+        .find_map(|pointer| text_at(error, pointer));
     ErrorDescription {
-        code: text_at(inner, "/code"),
+        code: text_at(error, "/code"),
         message,
     }
 }

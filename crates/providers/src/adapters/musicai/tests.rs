@@ -1,7 +1,7 @@
 //! Tests of the `musicai` adapter.
 
 use super::*;
-use crate::adapters::tests::{adapter, found, ids, since, stems, video};
+use crate::adapters::tests::{adapter, look_up, ids, since, stems, video};
 use crate::port::{CallEffect, OutputKind};
 use crate::port::{CallTarget, RequestBody};
 
@@ -25,7 +25,7 @@ fn the_recording_goes_to_the_bucket_and_then_to_the_workflow() {
         json!({"uploadUrl": "https://bucket.example/up", "downloadUrl": "https://bucket.example/down"}),
     );
     assert_eq!(
-        put.to,
+        put.target,
         CallTarget::Address("https://bucket.example/up".into())
     );
     assert!(!put.with_credential);
@@ -73,8 +73,8 @@ fn the_recording_goes_to_the_bucket_and_then_to_the_workflow() {
 fn poll(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
     let adapter = adapter("musicai", &json!({}));
     let handle = JobHandle(json!({"id": "j-1"}));
-    let asked = adapter.poll(&handle).unwrap().context();
-    adapter.read_poll(&handle, &asked, &ProviderResponse::from_json(status, body))
+    let context = adapter.poll(&handle).unwrap().context();
+    adapter.read_poll(&handle, &context, &ProviderResponse::from_json(status, body))
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn the_workflows_names_say_what_it_made() {
     };
     let mut names: Vec<String> = outputs
         .iter()
-        .map(|output| match &output.what {
+        .map(|output| match &output.kind {
             OutputKind::Stem(target) => target.name(),
             other => panic!("{other:?}"),
         })
@@ -181,11 +181,11 @@ fn a_lost_job_is_found_by_its_name() {
     let first = adapter.find(&order, since()).unwrap();
     assert!(first.query.iter().all(|(name, _)| name != "page"));
     let all = json!([{"id": "a", "name": "another"}, {"id": "b", "name": "0197-key"}]);
-    let told = found(adapter.as_ref(), &order, 200, &all).unwrap();
-    assert_eq!(ids(&told), ["b"]);
-    let next = told.next.unwrap();
+    let lookup = look_up(adapter.as_ref(), &order, 200, &all).unwrap();
+    assert_eq!(ids(&lookup), ["b"]);
+    let next = lookup.next.unwrap();
     assert!(next.query.contains(&("page".into(), "1".into())));
-    let last = found(adapter.as_ref(), &order, 200, &json!([])).unwrap();
+    let last = look_up(adapter.as_ref(), &order, 200, &json!([])).unwrap();
     assert!(last.next.is_none());
     assert!(adapter.find(&video("x"), since()).is_none());
 }

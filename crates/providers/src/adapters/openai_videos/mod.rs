@@ -186,8 +186,8 @@ impl Adapter for OpenAiVideosAdapter {
             return Err(error.with_class(class));
         }
         let Some(word) = word else {
-            let what = "the provider's response has no status";
-            return Err(ProviderError::unreadable(what));
+            let message = "the provider's response has no status";
+            return Err(ProviderError::unreadable(message));
         };
         match meaning(&word) {
             Some(status) if status.is_open() => Ok(AdapterStep::Running {
@@ -235,8 +235,8 @@ impl Adapter for OpenAiVideosAdapter {
             let is_own = text_at(video, "/remixed_from_video_id").is_none();
             LIST.likely(video, since).filter(|_| is_alike && is_own)
         });
-        let goes_on = body["has_more"] == true && LIST.has_older_page(videos, since);
-        let last = videos.last().filter(|_| goes_on);
+        let has_more = body["has_more"] == true && LIST.has_older_page(videos, since);
+        let last = videos.last().filter(|_| has_more);
         let next = last.and_then(|last| text_at(last, "/id"));
         Ok(LookupPage::jobs(jobs).with_next_page(next.map(|id| page(Some(&id)))))
     }
@@ -293,27 +293,27 @@ fn result_step(handle: &JobHandle, word: &str, body: &Value) -> Result<AdapterSt
     let mut content = Call::get("content", path);
     content.limit_bytes = MAX_RESULT_BYTES;
     AdapterStep::done(vec![JobOutput {
-        what: OutputKind::Video,
+        kind: OutputKind::Video,
         source: OutputSource::Call(Box::new(content)),
     }])
 }
 
 /// The URL of a result, which some servers and gateways return with the status.
 fn address(body: &Value) -> Option<String> {
-    let places = [
+    let pointers = [
         "/url",
         "/video_url",
         "/output_url",
         "/metadata/url",
         "/video/url",
     ];
-    let mut found = places.iter().filter_map(|place| text_at(body, place));
-    found.find(|url| url.starts_with("https://") || url.starts_with("http://"))
+    let mut urls = pointers.iter().filter_map(|pointer| text_at(body, pointer));
+    urls.find(|url| url.starts_with("https://") || url.starts_with("http://"))
 }
 
 /// The codes of `OpenAI`'s errors that are the order's fault, those of servers and gateways with
 /// its protocol, and Mediagate's own.
-const ENDS: FailureTable = FailureTable {
+const FAILURES: FailureTable = FailureTable {
     codes: &[
         ("moderation_blocked", ErrorClass::Refused),
         ("content_policy", ErrorClass::Refused),
@@ -333,18 +333,18 @@ const ENDS: FailureTable = FailureTable {
 
 /// The error of a job that failed; `error` may be a plain string.
 fn failure(body: &Value) -> ProviderError {
-    let mut said = ErrorDescription::at(body, "/error/code", "/error/message");
-    let other = ["/error", "/fail_reason", "/message"];
-    said.message = said
+    let mut description = ErrorDescription::at(body, "/error/code", "/error/message");
+    let message_pointers = ["/error", "/fail_reason", "/message"];
+    description.message = description
         .message
-        .or_else(|| other.iter().find_map(|place| text_at(body, place)));
+        .or_else(|| message_pointers.iter().find_map(|pointer| text_at(body, pointer)));
     // A job that continues elsewhere has not ended.
-    match said.code.as_deref() {
+    match description.code.as_deref() {
         Some("still_running" | "submission_unconfirmed") => ProviderError {
             class: ErrorClass::Unclear,
-            ..ENDS.error(said)
+            ..FAILURES.error(description)
         },
-        _ => ENDS.error(said),
+        _ => FAILURES.error(description),
     }
 }
 
@@ -366,11 +366,11 @@ fn page(after: Option<&str>) -> Call {
 
 /// `{"error": {"code", "message"}}`, or `FastAPI`'s `{"detail"}`.
 fn describe(body: &Value) -> ErrorDescription {
-    let said = ErrorDescription::at(body, "/error/code", "/error/message");
-    if said == ErrorDescription::default() {
+    let description = ErrorDescription::at(body, "/error/code", "/error/message");
+    if description == ErrorDescription::default() {
         return ErrorDescription::at(body, "/code", "/detail");
     }
-    said
+    description
 }
 
 fn class_by_code(error: ProviderError) -> ProviderError {

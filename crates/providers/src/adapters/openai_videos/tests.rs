@@ -1,17 +1,17 @@
 //! Tests of the `openai-videos` adapter.
 
 use super::*;
-use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
+use crate::adapters::tests::{adapter, look_up, ids, picture, since, stems, video};
 use crate::order::SourcePicture;
 
 #[test]
 fn a_failed_job_is_read_whatever_the_status() {
     let adapter = adapter("openai-videos", &json!({}));
     let handle = JobHandle(json!({"id": "video_1"}));
-    let asked = adapter.poll(&handle).unwrap().context();
+    let context = adapter.poll(&handle).unwrap().context();
     let body = json!({"id": "video_1", "status": "failed", "error": {"code": 500, "message": "out of memory"}});
     let error = adapter
-        .read_poll(&handle, &asked, &ProviderResponse::from_json(500, &body))
+        .read_poll(&handle, &context, &ProviderResponse::from_json(500, &body))
         .unwrap_err();
     assert_eq!(
         (error.class, error.message.as_str()),
@@ -19,7 +19,7 @@ fn a_failed_job_is_read_whatever_the_status() {
     );
     let word = json!({"id": "video_1", "status": "pondering"});
     let step = adapter
-        .read_poll(&handle, &asked, &ProviderResponse::from_json(200, &word))
+        .read_poll(&handle, &context, &ProviderResponse::from_json(200, &word))
         .unwrap();
     assert!(
         matches!(step, AdapterStep::Running { unknown_word: Some(word), .. } if word == "pondering")
@@ -30,7 +30,7 @@ fn a_failed_job_is_read_whatever_the_status() {
 fn an_answer_without_an_id_proves_nothing() {
     let adapter = adapter("openai-videos", &json!({"encoding": "json"}));
     let order = video("sora-2");
-    let asked = adapter.start(&order).unwrap().context();
+    let context = adapter.start(&order).unwrap().context();
     for (status, class) in [
         (200, ErrorClass::Unclear),
         (429, ErrorClass::RateLimited),
@@ -43,7 +43,7 @@ fn an_answer_without_an_id_proves_nothing() {
         let error = adapter
             .read_submission(
                 &order,
-                &asked,
+                &context,
                 &ProviderResponse::from_json(status, &json!({})),
             )
             .unwrap_err();
@@ -51,7 +51,7 @@ fn an_answer_without_an_id_proves_nothing() {
     }
     let busy = json!({"error": {"code": "overloaded", "message": "busy"}});
     let error = adapter
-        .read_submission(&order, &asked, &ProviderResponse::from_json(503, &busy))
+        .read_submission(&order, &context, &ProviderResponse::from_json(503, &busy))
         .unwrap_err();
     assert_eq!(error.class, ErrorClass::Unavailable);
 }
@@ -96,9 +96,9 @@ fn music_is_not_taken() {
 fn a_lost_video_is_looked_for_by_its_content() {
     let adapter = adapter("openai-videos", &json!({}));
     let order = video("sora-2");
-    let like = json!({"prompt": "a lighthouse in a storm", "model": "sora-2", "created_at": 1_700_000_001});
-    let with = |id: &str, change: Value| {
-        let mut video = like.clone();
+    let matching = json!({"prompt": "a lighthouse in a storm", "model": "sora-2", "created_at": 1_700_000_001});
+    let video_with = |id: &str, change: Value| {
+        let mut video = matching.clone();
         video["id"] = json!(id);
         for (name, value) in change.as_object().unwrap() {
             video[name] = value.clone();
@@ -106,24 +106,24 @@ fn a_lost_video_is_looked_for_by_its_content() {
         video
     };
     let data = json!([
-        with("a", json!({"seconds": "5", "size": "1280x720"})),
-        with("b", json!({"seconds": 5, "size": null, "created_at": null})),
-        with("longer", json!({"seconds": "8"})),
-        with("larger", json!({"size": "1792x1024"})),
-        with("silent", json!({"prompt": null})),
-        with("other", json!({"prompt": "a lighthouse"})),
-        with("model", json!({"model": "sora-2-pro"})),
-        with("remix", json!({"remixed_from_video_id": "a"})),
-        with("old", json!({"created_at": 1_699_999_939})),
+        video_with("a", json!({"seconds": "5", "size": "1280x720"})),
+        video_with("b", json!({"seconds": 5, "size": null, "created_at": null})),
+        video_with("longer", json!({"seconds": "8"})),
+        video_with("larger", json!({"size": "1792x1024"})),
+        video_with("silent", json!({"prompt": null})),
+        video_with("other", json!({"prompt": "a lighthouse"})),
+        video_with("model", json!({"model": "sora-2-pro"})),
+        video_with("remix", json!({"remixed_from_video_id": "a"})),
+        video_with("old", json!({"created_at": 1_699_999_939})),
     ]);
     let page = |more: bool, data: &Value| {
         let body = json!({"object": "list", "data": data, "has_more": more});
-        found(adapter.as_ref(), &order, 200, &body)
+        look_up(adapter.as_ref(), &order, 200, &body)
     };
-    let told = page(true, &data).unwrap();
-    assert_eq!(ids(&told), ["a", "b"]);
+    let lookup = page(true, &data).unwrap();
+    assert_eq!(ids(&lookup), ["a", "b"]);
     // The last of the page is older than the order.
-    assert!(told.next.is_none());
+    assert!(lookup.next.is_none());
     let next = page(true, &json!([data[0]])).unwrap().next.unwrap();
     assert!(next.query.contains(&("after".into(), "a".into())));
     assert!(page(false, &json!([data[0]])).unwrap().next.is_none());
@@ -133,35 +133,35 @@ fn a_lost_video_is_looked_for_by_its_content() {
         ErrorClass::Unclear
     );
     // A server without a list.
-    let error = found(adapter.as_ref(), &order, 405, &json!({})).unwrap_err();
+    let error = look_up(adapter.as_ref(), &order, 405, &json!({})).unwrap_err();
     assert_eq!(error.class, ErrorClass::Rejected);
     assert!(adapter.find(&stems("x"), since()).is_none());
 }
 
 /// Reads this answer to a poll.
-fn said(body: &Value) -> Result<AdapterStep, ProviderError> {
+fn read_poll(body: &Value) -> Result<AdapterStep, ProviderError> {
     let adapter = adapter("openai-videos", &json!({}));
     let handle = JobHandle(json!({"id": "video_1"}));
-    let asked = adapter.poll(&handle).unwrap().context();
-    adapter.read_poll(&handle, &asked, &ProviderResponse::from_json(200, body))
+    let context = adapter.poll(&handle).unwrap().context();
+    adapter.read_poll(&handle, &context, &ProviderResponse::from_json(200, body))
 }
 
 #[test]
 fn gateways_have_words_of_their_own_for_an_end() {
-    let made = |body: &Value| match said(body) {
+    let output_source = |body: &Value| match read_poll(body) {
         Ok(AdapterStep::Done { outputs }) => outputs[0].source.clone(),
         other => panic!("{body}: {other:?}"),
     };
     for word in ["completed", "succeeded", "success", "SUCCESS", "Done"] {
-        let source = made(&json!({"id": "video_1", "status": word}));
+        let source = output_source(&json!({"id": "video_1", "status": word}));
         assert!(matches!(source, OutputSource::Call(call) if call.stage == "content"));
     }
     let url = "https://cdn.example.com/1.mp4";
-    let elsewhere = json!({"id": "video_1", "status": "SUCCESS", "metadata": {"url": url}});
-    assert!(matches!(made(&elsewhere), OutputSource::Address(at) if at == url));
+    let with_url = json!({"id": "video_1", "status": "SUCCESS", "metadata": {"url": url}});
+    assert!(matches!(output_source(&with_url), OutputSource::Address(at) if at == url));
     // An unknown status word is judged by the rest of the answer.
     let unknown = json!({"id": "video_1", "status": "rendered", "video_url": url});
-    assert!(matches!(made(&unknown), OutputSource::Address(at) if at == url));
+    assert!(matches!(output_source(&unknown), OutputSource::Address(at) if at == url));
     for (body, class) in [
         (json!({"status": "fail"}), ErrorClass::Failed),
         (
@@ -186,11 +186,11 @@ fn gateways_have_words_of_their_own_for_an_end() {
         ),
         (json!({"status": "Canceled"}), ErrorClass::Lost),
     ] {
-        assert_eq!(said(&body).unwrap_err().class, class, "{body}");
+        assert_eq!(read_poll(&body).unwrap_err().class, class, "{body}");
     }
     for word in ["NOT_START", "pending", "Processing"] {
         assert!(matches!(
-            said(&json!({"status": word, "error": null})),
+            read_poll(&json!({"status": word, "error": null})),
             Ok(AdapterStep::Running {
                 unknown_word: None,
                 ..

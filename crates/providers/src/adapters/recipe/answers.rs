@@ -68,16 +68,16 @@ impl Recipe {
         body: &Value,
         stage: AnswerStage,
     ) -> ProviderError {
-        let said = self.describe(body);
+        let description = self.describe(body);
         // An envelope's error after a submission rejects it. After a poll it proves nothing about
         // the job.
-        let class = self.class_of(&said).unwrap_or(match stage {
+        let class = self.class_of(&description).unwrap_or(match stage {
             AnswerStage::Submission => ErrorClass::Rejected,
             AnswerStage::Later => ErrorClass::Unclear,
         });
         let error = ProviderError {
             retry_after: answer.retry_after(),
-            ..error_of(class, said, "the provider reported an error")
+            ..error_of(class, description, "the provider reported an error")
         };
         match stage {
             AnswerStage::Submission => error,
@@ -108,14 +108,14 @@ impl Recipe {
             (&state.refused_when, ErrorClass::Refused),
             (&state.failed_when, ErrorClass::Failed),
         ] {
-            if condition.as_ref().is_some_and(|one| one.holds(&body)) {
+            if condition.as_ref().is_some_and(|condition| condition.holds(&body)) {
                 return Err(self.end_error(&body, class));
             }
         }
         if meaning.is_some_and(JobStatus::is_open) {
             return Ok(JobProgress::Running(self.running_step(answer, &body)));
         }
-        let is_done = state.done_when.as_ref().is_some_and(|one| one.holds(&body));
+        let is_done = state.done_when.as_ref().is_some_and(|condition| condition.holds(&body));
         if is_done || meaning == Some(JobStatus::Done) {
             return Ok(JobProgress::Done(body));
         }
@@ -133,10 +133,10 @@ impl Recipe {
 
     fn running_step(&self, answer: &ProviderResponse, body: &Value) -> AdapterStep {
         let state = &self.state;
-        let told = state.progress.as_ref().and_then(|at| at.first(body));
-        let progress = told.and_then(|told| {
+        let reported = state.progress.as_ref().and_then(|pointers| pointers.first(body));
+        let progress = reported.and_then(|reported| {
             let full = state.progress_full.unwrap_or(100.0);
-            percent_at(&json!([told]), "/0", full)
+            percent_at(&json!([reported]), "/0", full)
         });
         AdapterStep::Running {
             progress,
@@ -148,46 +148,48 @@ impl Recipe {
     /// The error of a job that ended. Its code may show that it was refused; a code for a temporary
     /// problem does not revive it.
     fn end_error(&self, body: &Value, class: ErrorClass) -> ProviderError {
-        let said = self.describe(body);
-        let class = match self.class_of(&said) {
+        let description = self.describe(body);
+        let class = match self.class_of(&description) {
             Some(ErrorClass::Rejected) if class == ErrorClass::Failed => ErrorClass::Unfit,
-            Some(by_code) if class == ErrorClass::Failed && by_code.ends_job() => by_code,
+            Some(class_by_code) if class == ErrorClass::Failed && class_by_code.ends_job() => {
+                class_by_code
+            }
             _ => class,
         };
-        let otherwise = match class {
+        let default_message = match class {
             ErrorClass::Lost => "the provider stopped processing the job",
             ErrorClass::Refused => "the provider's content policy forbids this content",
             _ => "the provider failed to process the job",
         };
-        error_of(class, said, otherwise)
+        error_of(class, description, default_message)
     }
 
     fn failure(&self, answer: &ProviderResponse) -> ProviderError {
         let error = answer.failure(|body| self.describe(body));
         // Words are read if the request may be at fault. With 401, 402, 408 and 429 the same words
         // would mean something else.
-        let forbidden = answer.status == 403;
-        let of_order = forbidden || error.class == ErrorClass::Rejected;
-        let said = ErrorDescription {
+        let is_forbidden = answer.status == 403;
+        let concerns_order = is_forbidden || error.class == ErrorClass::Rejected;
+        let description = ErrorDescription {
             code: error.code.clone(),
-            message: of_order.then(|| error.message.clone()),
+            message: concerns_order.then(|| error.message.clone()),
         };
-        let by_code = self.class_of(&said);
+        let class_by_code = self.class_of(&description);
         // With 403, `rejected` would make a wrong key the caller's fault.
-        let by_code = by_code.filter(|class| !forbidden || *class != ErrorClass::Rejected);
+        let class_by_code = class_by_code.filter(|class| !is_forbidden || *class != ErrorClass::Rejected);
         // A 5xx or a 408 does not prove that nothing was accepted, whatever its code: a class that
         // allows another route is not accepted from it.
-        let doubtful = error.class == ErrorClass::Unclear;
-        let class = by_code
-            .filter(|class| !(doubtful && class.allows_fail_over()))
+        let is_doubtful = error.class == ErrorClass::Unclear;
+        let class = class_by_code
+            .filter(|class| !(is_doubtful && class.allows_fail_over()))
             .unwrap_or(error.class);
         error.with_class(class)
     }
 
     /// Replaces strings that contain JSON by that JSON.
     pub(super) fn unwrap_json_texts(&self, mut body: Value) -> Value {
-        for places in &self.json_texts {
-            places.read_texts(&mut body);
+        for pointers in &self.json_texts {
+            pointers.read_texts(&mut body);
         }
         body
     }
@@ -201,16 +203,16 @@ impl Recipe {
 
     /// The class that the recipe gives to a code, by the longest matching line; otherwise to words.
     /// Words can identify a refusal if a code only says that the order is wrong.
-    fn class_of(&self, said: &ErrorDescription) -> Option<ErrorClass> {
-        let by_code = said.code.as_ref().and_then(|code| {
-            let lines = self.errors.codes.iter();
-            let fitting = lines.filter(|(line, _)| frame_size::fits(line, code));
-            fitting.max_by_key(|(line, _)| line.len())
+    fn class_of(&self, description: &ErrorDescription) -> Option<ErrorClass> {
+        let by_code = description.code.as_ref().and_then(|code| {
+            let patterns = self.errors.codes.iter();
+            let matching = patterns.filter(|(pattern, _)| frame_size::fits(pattern, code));
+            matching.max_by_key(|(pattern, _)| pattern.len())
         });
-        let message = said.message.as_deref().unwrap_or_default().to_lowercase();
+        let message = description.message.as_deref().unwrap_or_default().to_lowercase();
         let mut words = self.errors.words.iter();
         let by_words = words.find(|(words, _)| message.contains(words.as_str()));
-        let class = |found: (&String, &ErrorClassName)| ErrorClass::from(*found.1);
+        let class = |entry: (&String, &ErrorClassName)| ErrorClass::from(*entry.1);
         match (by_code.map(class), by_words.map(class)) {
             // A code may only say that the request is wrong, while the message says that its
             // content is.
@@ -240,10 +242,10 @@ impl StateSection {
     }
 }
 
-fn error_of(class: ErrorClass, said: ErrorDescription, otherwise: &str) -> ProviderError {
+fn error_of(class: ErrorClass, description: ErrorDescription, default_message: &str) -> ProviderError {
     ProviderError {
-        code: said.code,
-        ..ProviderError::new(class, said.message.unwrap_or_else(|| otherwise.into()))
+        code: description.code,
+        ..ProviderError::new(class, description.message.unwrap_or_else(|| default_message.into()))
     }
 }
 
@@ -257,12 +259,12 @@ impl PaceSection {
 
 /// Reads the values to keep from an answer; all of them must be present.
 pub(super) fn keep(
-    wanted: &BTreeMap<String, PointerList>,
+    pointers_by_name: &BTreeMap<String, PointerList>,
     body: &Value,
 ) -> Result<Map<String, Value>, ProviderError> {
     let mut kept = Map::new();
-    for (name, places) in wanted {
-        let value = places.scalars(body).into_iter().next().ok_or_else(|| {
+    for (name, pointers) in pointers_by_name {
+        let value = pointers.scalars(body).into_iter().next().ok_or_else(|| {
             ProviderError::unreadable(format!("the provider's response has no {name}"))
         })?;
         kept.insert(name.clone(), value.clone());
@@ -279,10 +281,10 @@ pub(super) fn kept(handle: &JobHandle) -> TemplateValues<'_> {
 }
 
 /// A result whose bytes are the answer to a call.
-pub(super) fn output_from_call(mut call: Call, what: OutputKind) -> JobOutput {
+pub(super) fn output_from_call(mut call: Call, kind: OutputKind) -> JobOutput {
     call.limit_bytes = MAX_RESULT_BYTES;
     JobOutput {
-        what,
+        kind,
         source: OutputSource::Call(Box::new(call)),
     }
 }
@@ -290,8 +292,8 @@ pub(super) fn output_from_call(mut call: Call, what: OutputKind) -> JobOutput {
 impl ResultSection {
     /// The URLs in an answer.
     pub(super) fn addresses_in(&self, body: &Value) -> Vec<OutputSource> {
-        let places = self.address.as_ref();
-        let texts = places.map(|places| places.texts(body)).unwrap_or_default();
+        let pointers = self.address.as_ref();
+        let texts = pointers.map(|pointers| pointers.texts(body)).unwrap_or_default();
         // A place with `*` may contain other strings too, such as ids.
         let addresses = texts.into_iter().filter(|text| is_address(text));
         addresses.map(|address| self.source(address)).collect()
@@ -318,12 +320,12 @@ impl ResultSection {
 fn is_address(text: &str) -> bool {
     ["https://", "http://", "/"]
         .iter()
-        .any(|head| text.starts_with(head))
+        .any(|prefix| text.starts_with(prefix))
 }
 
 impl From<HttpMethod> for Method {
-    fn from(verb: HttpMethod) -> Self {
-        match verb {
+    fn from(method: HttpMethod) -> Self {
+        match method {
             HttpMethod::Get => Self::GET,
             HttpMethod::Post => Self::POST,
             HttpMethod::Put => Self::PUT,

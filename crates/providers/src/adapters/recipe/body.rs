@@ -43,15 +43,15 @@ pub(super) struct BodyTable {
 }
 
 impl BodyNode {
-    /// Adds its templates to `all`.
-    pub(super) fn templates<'n>(&'n self, all: &mut Vec<&'n Template>) {
+    /// Adds its templates to the list.
+    pub(super) fn templates<'n>(&'n self, templates: &mut Vec<&'n Template>) {
         match self {
-            Self::Template(template) => all.push(template),
+            Self::Template(template) => templates.push(template),
             Self::Constant(_) => {}
-            Self::List(items) => items.iter().for_each(|item| item.get_ref().templates(all)),
+            Self::List(items) => items.iter().for_each(|item| item.get_ref().templates(templates)),
             Self::Table(table) => {
                 let members = table.members.iter();
-                members.for_each(|(_, node)| node.get_ref().templates(all));
+                members.for_each(|(_, node)| node.get_ref().templates(templates));
             }
         }
     }
@@ -84,8 +84,8 @@ impl BodyNode {
                         object.insert(name.clone(), value);
                     }
                 }
-                let is_there = !object.is_empty() || table.members.is_empty();
-                Ok(is_there.then_some(Value::Object(object)))
+                let is_present = !object.is_empty() || table.members.is_empty();
+                Ok(is_present.then_some(Value::Object(object)))
             }
         }
     }
@@ -106,9 +106,9 @@ impl BodyNode {
         }
         if let Some(TemplateValue::Files(files)) = values.get("references") {
             for file in files {
-                let mut with_one = values.clone();
-                with_one.insert("reference", TemplateValue::File(*file));
-                list.extend(self.render(&with_one, maps)?);
+                let mut item_values = values.clone();
+                item_values.insert("reference", TemplateValue::File(*file));
+                list.extend(self.render(&item_values, maps)?);
             }
         }
         Ok(())
@@ -136,14 +136,14 @@ impl BodyNode {
                 _ => None,
             };
             if let Some(file) = file {
-                if let Some(TemplateValue::File(handed)) = values.get(file) {
-                    files.push(FormPart::file(name, handed.file));
+                if let Some(TemplateValue::File(order_file)) = values.get(file) {
+                    files.push(FormPart::file(name, order_file.file));
                 }
             } else if let Some(value) = node.get_ref().render(values, maps)? {
                 // A value that is not a string is written as JSON: 5, true, {"a": 1}.
                 let text = match value {
                     Value::String(text) => text,
-                    other => other.to_string(),
+                    value => value.to_string(),
                 };
                 fields.push((name.clone(), text));
             }
@@ -284,8 +284,8 @@ mod tests {
             TemplateValue::Files(vec![OrderFile::new(&file), OrderFile::new(&file)]),
         )]);
         let rendered = body.render(&values, &ValueMaps::new()).unwrap().unwrap();
-        let one = json!({"url": "image/png", "n": 1});
-        assert_eq!(rendered, json!([one, one]));
+        let expected_item = json!({"url": "image/png", "n": 1});
+        assert_eq!(rendered, json!([expected_item, expected_item]));
     }
 
     #[test]

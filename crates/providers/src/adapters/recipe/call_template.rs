@@ -39,18 +39,18 @@ impl Upload {
 impl Submit {
     /// The call for an order: that of the first variant whose condition it meets.
     pub(super) fn request_for(&self, has: impl Fn(&str) -> bool) -> CallTemplate<'_> {
-        let mut all = self.requests().into_iter();
+        let mut requests = self.requests().into_iter();
         let variants = self.variant.iter().map(|variant| variant.fits(&has));
         // The general call comes last.
-        let at = variants.take_while(|fits| !fits).count();
-        all.nth(at).unwrap_or_else(|| self.encoded())
+        let index = variants.take_while(|fits| !fits).count();
+        requests.nth(index).unwrap_or_else(|| self.encoded())
     }
 
     /// The values to remember of an order with these values.
     pub(super) fn remembered(&self, has: impl Fn(&str) -> bool) -> &TemplateMap {
         let mut variants = self.variant.iter();
-        let own = variants.find(|variant| variant.fits(&has));
-        own.and_then(|own| own.remember.as_ref())
+        let variant = variants.find(|variant| variant.fits(&has));
+        variant.and_then(|variant| variant.remember.as_ref())
             .unwrap_or(&self.remember)
     }
 
@@ -64,13 +64,13 @@ impl Submit {
 
     /// Every variant's call, and then the general one.
     pub(super) fn requests(&self) -> Vec<CallTemplate<'_>> {
-        let variants = self.variant.iter().map(|own| CallTemplate {
-            method: own.method.unwrap_or(self.method),
-            path: own.path.as_ref().unwrap_or(&self.path),
-            query: own.query.as_ref().unwrap_or(&self.query),
-            headers: own.headers.as_ref().unwrap_or(&self.headers),
-            encoding: own.encoding.unwrap_or(self.encoding),
-            body: own.body.as_ref().or(self.body.as_ref()),
+        let variants = self.variant.iter().map(|variant| CallTemplate {
+            method: variant.method.unwrap_or(self.method),
+            path: variant.path.as_ref().unwrap_or(&self.path),
+            query: variant.query.as_ref().unwrap_or(&self.query),
+            headers: variant.headers.as_ref().unwrap_or(&self.headers),
+            encoding: variant.encoding.unwrap_or(self.encoding),
+            body: variant.body.as_ref().or(self.body.as_ref()),
         });
         variants.chain([self.encoded()]).collect()
     }
@@ -92,8 +92,10 @@ impl CallTemplate<'_> {
 
     /// Whether the call contains this value.
     pub(super) fn mentions(&self, name: &str) -> bool {
-        let mut all = self.placeholders().into_iter();
-        all.any(|one| one.name == name || (name == "references" && one.name == "reference"))
+        let mut placeholders = self.placeholders().into_iter();
+        placeholders.any(|placeholder| {
+            placeholder.name == name || (name == "references" && placeholder.name == "reference")
+        })
     }
 
     /// The call for these values.
@@ -104,8 +106,8 @@ impl CallTemplate<'_> {
         values: &TemplateValues<'_>,
     ) -> Result<Call, ProviderError> {
         let maps = &recipe.maps;
-        let to = self.target(recipe, values)?;
-        let mut call = Call::new(stage, self.method.into(), "").with_target(to);
+        let target = self.target(recipe, values)?;
+        let mut call = Call::new(stage, self.method.into(), "").with_target(target);
         for (name, template) in self.query {
             if let Some(value) = template.get_ref().text(values, maps)? {
                 call = call.with_query(name, value);

@@ -28,11 +28,11 @@ impl Recipe {
         self.check_head()?;
         let video = self.video.iter().flat_map(|_| order_values::VIDEO);
         let music = self.music.iter().flat_map(|_| order_values::MUSIC);
-        let known = order_values::COMMON_VALUES
+        let specs = order_values::COMMON_VALUES
             .into_iter()
             .chain(video)
             .chain(music);
-        let names: ValueNames<'_> = known.map(|(name, sort, _)| (name, sort)).collect();
+        let names: ValueNames<'_> = specs.map(|(name, kind, _)| (name, kind)).collect();
         let submit = &self.submit;
         for variant in &submit.variant {
             check_when(&variant.when, &names)?;
@@ -42,14 +42,14 @@ impl Recipe {
         }
         self.check_templates(&submit.remember, &names)?;
         for variant in &submit.variant {
-            if let Some(own) = &variant.remember {
-                self.check_templates(own, &names)?;
+            if let Some(remember) = &variant.remember {
+                self.check_templates(remember, &names)?;
                 // Later calls do not know which variant an order was sent by, so every one has to
                 // remember the same names.
-                let same = |one: &TemplateMap, other: &TemplateMap| {
-                    one.keys().all(|name| other.contains_key(name))
+                let covers = |names: &TemplateMap, others: &TemplateMap| {
+                    names.keys().all(|name| others.contains_key(name))
                 };
-                if !same(own, &submit.remember) || !same(&submit.remember, own) {
+                if !covers(remember, &submit.remember) || !covers(&submit.remember, remember) {
                     let message =
                         "remember must have the same names in each variant as in [submit]";
                     return Err(RecipeFault::new(&variant.when.span(), message));
@@ -69,9 +69,9 @@ impl Recipe {
 
     fn check_head(&self) -> CheckResult {
         if let Some(url) = &self.base_url {
-            let is_good = url::Url::parse(url.get_ref())
+            let is_valid = url::Url::parse(url.get_ref())
                 .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-            if !is_good {
+            if !is_valid {
                 return Err(RecipeFault::new(
                     &url.span(),
                     "base_url must be an http or https URL",
@@ -147,28 +147,28 @@ impl Recipe {
 
     fn check_result(&self) -> CheckResult {
         let result = &self.result;
-        let at = self.poll.path.span();
+        let span = self.poll.path.span();
         if result.address.is_some() == result.content.is_some() {
             let message = "[result] must have either address or content";
-            return Err(RecipeFault::new(&at, message));
+            return Err(RecipeFault::new(&span, message));
         }
         if result.items.is_some() && (self.music.is_none() || result.address.is_none()) {
             let message = "items requires [music] and address";
-            return Err(RecipeFault::new(&at, message));
+            return Err(RecipeFault::new(&span, message));
         }
         Ok(())
     }
 }
 
 fn check_when(when: &Spanned<VariantCondition>, names: &ValueNames<'_>) -> CheckResult {
-    let of_order = when.get_ref().names();
-    if of_order.is_empty() {
+    let value_names = when.get_ref().names();
+    if value_names.is_empty() {
         return Err(RecipeFault::new(
             &when.span(),
             "when must name at least one value",
         ));
     }
-    let mut all = of_order.iter();
+    let mut all = value_names.iter();
     all.try_for_each(|name| check_name(&Spanned::new(when.span(), name.clone()), names))
 }
 
@@ -177,7 +177,7 @@ pub(super) fn check_name(name: &Spanned<String>, names: &ValueNames<'_>) -> Chec
     if names.contains_key(text) {
         return Ok(());
     }
-    let meant = nearest(text, names.keys().copied());
-    let message = format!("{text:?} is not a value of an order{meant}");
+    let suggestion = nearest(text, names.keys().copied());
+    let message = format!("{text:?} is not a value of an order{suggestion}");
     Err(RecipeFault::new(&name.span(), message))
 }

@@ -5,21 +5,21 @@ use std::ops::Range;
 /// A fault and its position.
 #[derive(Debug)]
 pub(super) struct RecipeFault {
-    at: usize,
+    offset: usize,
     pub(super) message: String,
 }
 
 impl RecipeFault {
     pub(super) fn new(span: &Range<usize>, message: impl Into<String>) -> Self {
         Self {
-            at: span.start,
+            offset: span.start,
             message: message.into(),
         }
     }
 
     /// The line in the recipe's text, counting from 1.
     pub(super) fn line(&self, text: &str) -> usize {
-        let before = text.as_bytes().iter().take(self.at);
+        let before = text.as_bytes().iter().take(self.offset);
         before.filter(|byte| **byte == b'\n').count() + 1
     }
 }
@@ -32,10 +32,10 @@ pub(super) fn explained(message: &str) -> String {
     // serde's errors are text, with names in backquotes.
     let mut quoted = message.split('`').skip(1).step_by(2);
     match quoted.next() {
-        Some(wrong) if message.starts_with("unknown") => {
-            let meant = nearest(wrong, quoted);
+        Some(unknown) if message.starts_with("unknown") => {
+            let suggestion = nearest(unknown, quoted);
             let message = message.replacen("unknown field", "unknown key", 1);
-            format!("{message}{meant}")
+            format!("{message}{suggestion}")
         }
         Some(name) if message.starts_with("missing field") => {
             format!("{name} is missing")

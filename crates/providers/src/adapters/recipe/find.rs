@@ -27,8 +27,8 @@ impl Find {
 
     /// How certain it is that a job is the order's; `None` if it is not.
     fn identity(&self, order: &Order, job: &Value) -> Option<MatchCertainty> {
-        if let Some(places) = &self.reference {
-            return (places.text(job)? == order.key).then_some(MatchCertainty::Certain);
+        if let Some(pointers) = &self.reference {
+            return (pointers.text(job)? == order.key).then_some(MatchCertainty::Certain);
         }
         if self.is_by_key() {
             return Some(MatchCertainty::Certain);
@@ -43,8 +43,8 @@ impl Find {
 
     /// The next page's URL or cursor.
     fn next_page(&self, body: &Value, items: &[Value]) -> Option<String> {
-        let goes_on = self.more.as_ref().is_none_or(|more| more.holds(body));
-        if items.is_empty() || !goes_on {
+        let has_more = self.more.as_ref().is_none_or(|more| more.holds(body));
+        if items.is_empty() || !has_more {
             return None;
         }
         self.next.as_ref()?.text(body)
@@ -70,11 +70,11 @@ impl RecipeAdapter {
         call.limit_bytes = MAX_LIST_BYTES;
         Ok(match (next, &find.next_query) {
             (None, _) => call,
-            (Some(mark), Some(name)) => call.with_query(name, mark),
-            (Some(address), None) => {
+            (Some(cursor), Some(name)) => call.with_query(name, cursor),
+            (Some(url), None) => {
                 // The next page's URL contains its query.
                 call.query.clear();
-                call.with_target(CallTarget::Address(address))
+                call.with_target(CallTarget::Address(url))
             }
         })
     }
@@ -89,36 +89,36 @@ impl RecipeAdapter {
         let Some(find) = &self.recipe.find else {
             return Err(ProviderError::unreadable("no look-up was started"));
         };
-        let mut found = LookupPage::default();
+        let mut lookup = LookupPage::default();
         // For a single job this means that there is none. A missing list is an error.
         if find.items.is_none() && matches!(answer.status.as_u16(), 404 | 410) {
-            return Ok(found);
+            return Ok(lookup);
         }
         let body = self.recipe.accepted_body(answer, AnswerStage::Later)?;
         let items = match &find.items {
             None => std::slice::from_ref(&body),
-            Some(places) => places.list(&body).ok_or_else(|| {
+            Some(pointers) => pointers.list(&body).ok_or_else(|| {
                 ProviderError::unreadable("the provider's response has no list of jobs")
             })?,
         };
-        let wanted = find.keep.as_ref().unwrap_or(&self.recipe.submit.keep);
+        let keep_pointers = find.keep.as_ref().unwrap_or(&self.recipe.submit.keep);
         for job in items {
             let Some(identity) = find.identity(order, job) else {
                 continue;
             };
-            let Ok(kept) = keep(wanted.get_ref(), job) else {
+            let Ok(kept) = keep(keep_pointers.get_ref(), job) else {
                 // It is the order's, but it could not be polled without these values.
                 continue;
             };
             let handle = self.handle(order, kept)?;
-            found.jobs.extend(find.job(handle, job, identity, since));
+            lookup.jobs.extend(find.job(handle, job, identity, since));
         }
         if find.items.is_some()
             && let Some(next) = find.next_page(&body, items)
         {
-            found = found.with_next_page(Some(self.page(find, order, Some(next))?));
+            lookup = lookup.with_next_page(Some(self.page(find, order, Some(next))?));
         }
-        Ok(found)
+        Ok(lookup)
     }
 }
 
@@ -131,7 +131,7 @@ impl Find {
         since: SystemTime,
     ) -> Option<FoundJob> {
         let created_at = self.created_at.as_ref();
-        let created_at = created_at.and_then(|places| timestamps::read(places.first(job)?));
+        let created_at = created_at.and_then(|pointers| timestamps::read(pointers.first(job)?));
         match identity {
             MatchCertainty::Certain => Some(FoundJob::certain(handle, created_at)),
             MatchCertainty::Likely => FoundJob::likely(handle, created_at, since),
@@ -147,16 +147,16 @@ impl Recipe {
         };
         self.check_request(&find.request(), names)?;
         let at = find.path.span();
-        let wrong = |message: &str| Err(RecipeFault::new(&at, message));
-        let is_sure = find.reference.is_some() || find.is_by_key();
-        let hands_over = |request: CallTemplate<'_>| request.mentions("key");
+        let fault = |message: &str| Err(RecipeFault::new(&at, message));
+        let has_key = find.reference.is_some() || find.is_by_key();
+        let sends_key = |request: CallTemplate<'_>| request.mentions("key");
         // An order that was sent without the key could never be found by it.
-        if is_sure && !self.submit.requests().into_iter().all(hands_over) {
-            return wrong("[find] looks up jobs by {key}, but the submission does not send it");
+        if has_key && !self.submit.requests().into_iter().all(sends_key) {
+            return fault("[find] looks up jobs by {key}, but the submission does not send it");
         }
         let by_content = find.prompt.is_some() && find.model.is_some() && self.video.is_some();
-        if !is_sure && !by_content {
-            return wrong(
+        if !has_key && !by_content {
+            return fault(
                 "[find] must set where a job contains {key} (reference), or the prompt and model of a video (prompt, model)",
             );
         }

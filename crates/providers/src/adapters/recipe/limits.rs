@@ -21,16 +21,16 @@ const LONGEST: u32 = 3_600;
 impl VideoSection {
     /// The limits of this model.
     pub(super) fn limits(&self, model: &str) -> VideoLimits {
-        let own = self
+        let model_section = self
             .model
             .iter()
-            .find(|own| frame_size::fits(&own.name, model));
-        let sizes = own.and_then(|own| own.sizes.as_ref());
-        let seconds = own.and_then(|own| own.seconds.as_ref());
-        let pictures = own.and_then(|own| own.pictures).unwrap_or(self.pictures);
+            .find(|model_section| frame_size::fits(&model_section.name, model));
+        let sizes = model_section.and_then(|model_section| model_section.sizes.as_ref());
+        let seconds = model_section.and_then(|model_section| model_section.seconds.as_ref());
+        let pictures = model_section.and_then(|model_section| model_section.pictures).unwrap_or(self.pictures);
         let durations = seconds.unwrap_or(&self.seconds).get_ref().clone();
-        let default = own
-            .and_then(|own| own.default_seconds)
+        let default = model_section
+            .and_then(|model_section| model_section.default_seconds)
             .or(self.default_seconds)
             .filter(|seconds| durations.contains(f64::from(*seconds)));
         VideoLimits {
@@ -56,13 +56,13 @@ impl VideoSection {
                     FileHandover::Any
                 },
             },
-            negative_prompt: own
-                .and_then(|own| own.negative_prompt)
+            negative_prompt: model_section
+                .and_then(|model_section| model_section.negative_prompt)
                 .unwrap_or(self.negative_prompt),
-            seed: own.and_then(|own| own.seed).unwrap_or(self.seed),
-            audio: own.and_then(|own| own.audio).or(self.audio),
-            max_prompt: own
-                .and_then(|own| own.max_prompt)
+            seed: model_section.and_then(|model_section| model_section.seed).unwrap_or(self.seed),
+            audio: model_section.and_then(|model_section| model_section.audio).or(self.audio),
+            max_prompt: model_section
+                .and_then(|model_section| model_section.max_prompt)
                 .unwrap_or(self.max_prompt),
         }
     }
@@ -101,8 +101,8 @@ pub(super) fn music(recipe: &Recipe) -> Option<MusicLimits> {
 
 fn check_video(recipe: &Recipe, section: &Spanned<VideoSection>) -> CheckResult {
     let video = section.get_ref();
-    let own = video.model.iter().filter_map(|own| own.seconds.as_ref());
-    for seconds in own.chain([&video.seconds]) {
+    let model_sections = video.model.iter().filter_map(|model_sections| model_sections.seconds.as_ref());
+    for seconds in model_sections.chain([&video.seconds]) {
         let durations = seconds.get_ref();
         let (min, max) = (durations.min(), durations.max());
         if min == 0 || max > LONGEST || min > max {
@@ -119,25 +119,25 @@ fn check_video(recipe: &Recipe, section: &Spanned<VideoSection>) -> CheckResult 
         }
         for pictures in picture_sets(&limits.pictures) {
             let request = request_with(recipe, pictures);
-            let mut wanted: Vec<&[&str]> = vec![&["prompt"]];
-            wanted.extend(pictures.iter().map(std::slice::from_ref));
+            let mut required: Vec<&[&str]> = vec![&["prompt"]];
+            required.extend(pictures.iter().map(std::slice::from_ref));
             if limits.durations.min() != limits.durations.max() {
-                wanted.push(&["seconds"]);
+                required.push(&["seconds"]);
             }
             // A picture often decides the size.
             if limits.sizes.len() > 1 && pictures.is_empty() {
-                wanted.push(&["size", "width", "height", "ratio", "tier"]);
+                required.push(&["size", "width", "height", "ratio", "tier"]);
             }
-            all_mentioned(&request, &wanted)?;
+            all_mentioned(&request, &required)?;
             // Each value with each set of pictures, because any of them may select another variant.
-            for (name, may_be_there) in [
+            for (name, is_offered) in [
                 ("seed", limits.seed),
                 ("negative_prompt", limits.negative_prompt),
                 ("audio", limits.audio.is_some()),
             ] {
-                if may_be_there {
-                    let with_it: Vec<&str> = pictures.iter().copied().chain([name]).collect();
-                    all_mentioned(&request_with(recipe, &with_it), &[&[name]])?;
+                if is_offered {
+                    let names: Vec<&str> = pictures.iter().copied().chain([name]).collect();
+                    all_mentioned(&request_with(recipe, &names), &[&[name]])?;
                 }
             }
         }
@@ -147,35 +147,35 @@ fn check_video(recipe: &Recipe, section: &Spanned<VideoSection>) -> CheckResult 
 
 /// The sets of pictures that an order may have.
 fn picture_sets(pictures: &SourcePictureLimits) -> Vec<&'static [&'static str]> {
-    let mut shapes: Vec<&[&str]> = Vec::new();
+    let mut sets: Vec<&[&str]> = Vec::new();
     if !pictures.needed || pictures.max == 0 {
-        shapes.push(&[]);
+        sets.push(&[]);
     }
     match (pictures.purpose, pictures.max) {
         (_, 0) => {}
-        (PicturePurpose::References, _) => shapes.push(&["references"]),
-        (PicturePurpose::Frames, 1) => shapes.push(&["image"]),
+        (PicturePurpose::References, _) => sets.push(&["references"]),
+        (PicturePurpose::Frames, 1) => sets.push(&["image"]),
         (PicturePurpose::Frames, _) => {
-            shapes.extend([&["image"] as &[&str], &["image", "last_frame"]]);
+            sets.extend([&["image"] as &[&str], &["image", "last_frame"]]);
         }
     }
     if pictures.references > 0 {
-        shapes.push(&["references"]);
+        sets.push(&["references"]);
     }
-    shapes
+    sets
 }
 
 /// The call for a video that has these values besides those that are always present.
 fn request_with<'r>(recipe: &'r Recipe, names: &[&str]) -> CallTemplate<'r> {
-    let is_there = |name: &str| {
+    let is_present = |name: &str| {
         names.contains(&name) || order_values::is_always_there(name, &order_values::VIDEO)
     };
-    recipe.submit.request_for(is_there)
+    recipe.submit.request_for(is_present)
 }
 
 /// Checks that at least one name of each of these sets is used.
-pub(super) fn all_mentioned(request: &CallTemplate<'_>, wanted: &[&[&str]]) -> CheckResult {
-    for names in wanted {
+pub(super) fn all_mentioned(request: &CallTemplate<'_>, name_sets: &[&[&str]]) -> CheckResult {
+    for names in name_sets {
         if !names.iter().any(|name| request.mentions(name)) {
             let span = request.body.map_or(request.path.span(), Spanned::span);
             let names = names.join("}, {");
@@ -189,15 +189,15 @@ pub(super) fn all_mentioned(request: &CallTemplate<'_>, wanted: &[&[&str]]) -> C
 /// Checks that maps have a line for each value that the limits allow, and that URLs are used only
 /// if there are some.
 pub(super) fn check_values(recipe: &Recipe, template: &Template) -> Result<(), String> {
-    let every = recipe
+    let all_limits = recipe
         .video
         .as_ref()
         .map(|video| video.get_ref().all_limits());
-    let every = every.unwrap_or_default();
+    let all_limits = all_limits.unwrap_or_default();
     for placeholder in template.placeholders() {
-        let mut takers = every.iter().filter(|limits| limits.pictures.max > 0);
-        let has_addresses =
-            takers.all(|limits| limits.pictures.handover == FileHandover::AddressOnly);
+        let mut with_pictures = all_limits.iter().filter(|limits| limits.pictures.max > 0);
+        let has_urls =
+            with_pictures.all(|limits| limits.pictures.handover == FileHandover::AddressOnly);
         if placeholder.needs_address() && placeholder.name == "recording" {
             return Err(
                 "{recording:url} cannot be used, because a recording may have no URL; use {recording} or \
@@ -205,7 +205,7 @@ pub(super) fn check_values(recipe: &Recipe, template: &Template) -> Result<(), S
                     .to_owned(),
             );
         }
-        if placeholder.needs_address() && !has_addresses {
+        if placeholder.needs_address() && !has_urls {
             return Err(format!(
                 "{{{}:url}} requires address_only = true; otherwise there may be no URL",
                 placeholder.name
@@ -214,7 +214,7 @@ pub(super) fn check_values(recipe: &Recipe, template: &Template) -> Result<(), S
         if placeholder.map.is_none() {
             continue;
         }
-        for limits in &every {
+        for limits in &all_limits {
             for size in &limits.sizes {
                 let values = order_values::size_values(*size);
                 error_message(placeholder.value(&values, &recipe.maps))?;

@@ -21,9 +21,9 @@ pub(super) struct VideoSection {
     /// If orders can choose between sound and none: the default.
     pub(super) audio: Option<bool>,
     /// Greater seeds are folded into the range.
-    #[serde(default = "usual_seed")]
+    #[serde(default = "default_max_seed")]
     pub(super) max_seed: u64,
-    #[serde(default = "usual_prompt")]
+    #[serde(default = "default_max_prompt")]
     pub(super) max_prompt: usize,
     /// The models with different settings.
     #[serde(default)]
@@ -31,11 +31,11 @@ pub(super) struct VideoSection {
 }
 
 /// The largest signed 32-bit number, which is the limit of most providers.
-const fn usual_seed() -> u64 {
+const fn default_max_seed() -> u64 {
     2_147_483_647
 }
 
-const fn usual_prompt() -> usize {
+const fn default_max_prompt() -> usize {
     2_000
 }
 
@@ -92,19 +92,19 @@ pub(super) struct PicturesSection {
 #[serde(deny_unknown_fields)]
 pub(super) struct MusicSection {
     /// Tasks of the music dialect.
-    #[serde(default = "generate")]
+    #[serde(default = "default_tasks")]
     pub(super) tasks: Vec<String>,
     /// How many clips an order makes.
-    #[serde(default = "one_clip")]
+    #[serde(default = "default_clips")]
     pub(super) clips: usize,
     /// Possible lengths.
     pub(super) seconds: Option<Spanned<Durations>>,
 }
 
-fn generate() -> Vec<String> {
+fn default_tasks() -> Vec<String> {
     vec!["generate".into()]
 }
 
-const fn one_clip() -> usize {
+const fn default_clips() -> usize {
     1
 }

@@ -116,7 +116,7 @@ fn build_adapter(
     Ok(Arc::new(RecipeAdapter {
         recipe,
         auth_header,
-        at_own_address: settings.base_url.is_none(),
+        uses_recipe_base_url: settings.base_url.is_none(),
     }))
 }
 
@@ -126,12 +126,12 @@ fn leak_header_name(name: &str) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     let name = name.to_ascii_lowercase();
-    if let Some(known) = names.get(name.as_str()) {
-        return known;
+    if let Some(existing) = names.get(name.as_str()) {
+        return existing;
     }
-    let lasting: &'static str = Box::leak(name.into_boxed_str());
-    names.insert(lasting);
-    lasting
+    let leaked: &'static str = Box::leak(name.into_boxed_str());
+    names.insert(leaked);
+    leaked
 }
 
 /// The adapter of a recipe.
@@ -140,7 +140,7 @@ struct RecipeAdapter {
     recipe: Recipe,
     auth_header: &'static str,
     /// Whether the provider is at the recipe's own base URL.
-    at_own_address: bool,
+    uses_recipe_base_url: bool,
 }
 
 impl Adapter for RecipeAdapter {
@@ -164,8 +164,8 @@ impl Adapter for RecipeAdapter {
     }
 
     fn base_url(&self) -> Option<&str> {
-        let own = self.recipe.base_url.as_ref();
-        own.map(|url| url.get_ref().as_str())
+        let base_url = self.recipe.base_url.as_ref();
+        base_url.map(|url| url.get_ref().as_str())
     }
 
     fn hosts(&self) -> Vec<String> {
@@ -180,12 +180,12 @@ impl Adapter for RecipeAdapter {
         if let Some(signing) = &auth.sign {
             return Ok(Authorization::Sign(Box::new(signing.signer(secret)?)));
         }
-        let word = match (&auth.scheme, &auth.header) {
-            (Some(word), _) => word,
+        let scheme = match (&auth.scheme, &auth.header) {
+            (Some(scheme), _) => scheme,
             (None, None) => "Bearer",
             (None, Some(_)) => return Ok(Authorization::header(self.auth_header, secret)),
         };
-        let value = format!("{word} {}", secret.expose());
+        let value = format!("{scheme} {}", secret.expose());
         Ok(Authorization::Headers(vec![(self.auth_header, value)]))
     }
 
@@ -195,18 +195,18 @@ impl Adapter for RecipeAdapter {
     }
 
     fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
-        let like = self.recipe.model_like.as_ref()?;
-        let lacks_owner = like.contains('/') && !model.contains('/');
-        lacks_owner.then(|| format!("{model:?} is not a model; use a name such as \"{like}\""))
+        let example = self.recipe.model_like.as_ref()?;
+        let lacks_owner = example.contains('/') && !model.contains('/');
+        lacks_owner.then(|| format!("{model:?} is not a model; use a name such as \"{example}\""))
     }
 
     fn can_express_size(&self, _: &str, size: (u32, u32)) -> bool {
         // A recipe that sends no pixels names the shape, and only for common shapes does the result
         // have that shape.
         let requests = self.recipe.submit.requests();
-        let says = |name: &str| requests.iter().any(|request| request.mentions(name));
-        let is_plain = ["size", "width", "height"].into_iter().any(says);
-        is_plain || !says("ratio") || frame_size::has_usual_ratio(size)
+        let mentions = |name: &str| requests.iter().any(|request| request.mentions(name));
+        let sends_pixels = ["size", "width", "height"].into_iter().any(mentions);
+        sends_pixels || !mentions("ratio") || frame_size::has_usual_ratio(size)
     }
 
     fn refusals(&self) -> Vec<RefusalRule<'_>> {
@@ -223,16 +223,16 @@ impl Adapter for RecipeAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        if asked.stage == PERSONA {
+        if context.stage == PERSONA {
             return self.persona_made(answer);
         }
         if let Some(upload) = &self.recipe.upload
-            && asked.stage != SUBMIT
+            && context.stage != SUBMIT
         {
-            return self.read_upload(upload, order, asked, answer);
+            return self.read_upload(upload, order, context, answer);
         }
         let body = self.recipe.accepted_body(answer, AnswerStage::Submission)?;
         let kept = answers::keep(self.recipe.submit.keep.get_ref(), &body)?;
@@ -245,11 +245,11 @@ impl Adapter for RecipeAdapter {
     fn named_job(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
         // Uploads and personas may have fields of the same names, which do not identify a job.
-        if asked.stage != SUBMIT {
+        if context.stage != SUBMIT {
             return None;
         }
         let body = self.recipe.unwrap_json_texts(answer.json().ok()?);
@@ -326,7 +326,7 @@ impl RecipeAdapter {
         if let Some(upload) = &recipe.upload
             && let Some(file) = upload.files(&values).nth(ids.len())
         {
-            return upload.call(recipe, order, file, ids, self.at_own_address);
+            return upload.call(recipe, order, file, ids, self.uses_recipe_base_url);
         }
         let request = recipe
             .submit

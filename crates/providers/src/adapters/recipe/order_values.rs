@@ -62,9 +62,9 @@ pub(super) fn has(values: &TemplateValues<'_>, name: &str) -> bool {
 }
 
 /// Whether every order of this kind has this value.
-pub(super) fn is_always_there(name: &str, own: &[ValueSpec]) -> bool {
-    let mut all = COMMON_VALUES.iter().chain(own);
-    all.any(|(known, _, always)| *known == name && *always)
+pub(super) fn is_always_there(name: &str, specs: &[ValueSpec]) -> bool {
+    let mut all = COMMON_VALUES.iter().chain(specs);
+    all.any(|(spec_name, _, always)| *spec_name == name && *always)
 }
 
 /// The values of an order; `ids` are those of its uploaded files.
@@ -100,7 +100,7 @@ fn video_values(video: &VideoSpec, max_seed: u64) -> TemplateValues<'_> {
         ),
         ("seed", video.seed.map(|seed| json!(fold(seed, max_seed)))),
         ("user", video.user.as_ref().map(|user| json!(user))),
-        ("audio", video.audio.map(|on| json!(on))),
+        ("audio", video.audio.map(|with_audio| json!(with_audio))),
     ];
     for (name, value) in optional {
         if let Some(value) = value {

@@ -57,14 +57,14 @@ impl RecipeAdapter {
             let message = "the provider's recipe does not support personas";
             return Err(ProviderError::new(ErrorClass::Rejected, message));
         };
-        let described = match persona.description.trim() {
+        let description = match persona.description.trim() {
             "" => &persona.name,
             text => text,
         };
         let mut values = TemplateValues::from([
             ("clip", TemplateValue::Plain(json!(persona.root_clip))),
             ("name", TemplateValue::Plain(json!(persona.name))),
-            ("description", TemplateValue::Plain(json!(described))),
+            ("description", TemplateValue::Plain(json!(description))),
             ("public", TemplateValue::Plain(json!(persona.is_public))),
             ("key", TemplateValue::Plain(json!(order.key))),
             ("model", TemplateValue::Plain(json!(order.model))),
@@ -88,7 +88,7 @@ impl RecipeAdapter {
             ProviderError::unreadable("the provider's response contains no persona id")
         })?;
         AdapterStep::done(vec![JobOutput {
-            what: OutputKind::Persona { id, record },
+            kind: OutputKind::Persona { id, record },
             source: OutputSource::Nothing,
         }])
     }

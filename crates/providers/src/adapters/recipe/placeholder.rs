@@ -96,16 +96,16 @@ impl Placeholder {
             Some((value, map)) => (value, Some(map.to_owned())),
             None => (inner, None),
         };
-        let (name, how) = match value.split_once(':') {
+        let (name, format) = match value.split_once(':') {
             None => (value, ValueFormat::Plain),
-            Some((name, how)) => (
+            Some((name, format)) => (
                 name,
-                parse_format(how).ok_or_else(|| unknown_format(inner, how))?,
+                parse_format(format).ok_or_else(|| unknown_format(inner, format))?,
             ),
         };
         Ok(Self {
             name: name.to_owned(),
-            format: how,
+            format,
             map,
         })
     }
@@ -115,10 +115,10 @@ impl Placeholder {
         &self,
         names: &ValueNames<'_>,
         maps: &ValueMaps,
-        alone: bool,
+        is_sole: bool,
     ) -> Result<(), String> {
         let name = self.name.as_str();
-        let Some(sort) = names.get(name) else {
+        let Some(kind) = names.get(name) else {
             let all: Vec<&str> = names.keys().copied().collect();
             return Err(format!(
                 "{{{name}}} is not a value here (the values are {}){}",
@@ -128,17 +128,17 @@ impl Placeholder {
         };
         let fits = match self.format {
             ValueFormat::Plain => true,
-            ValueFormat::Path => *sort == ValueKind::Text,
-            ValueFormat::Text => *sort == ValueKind::Number,
-            ValueFormat::Between(_) => *sort == ValueKind::Size,
+            ValueFormat::Path => *kind == ValueKind::Text,
+            ValueFormat::Text => *kind == ValueKind::Number,
+            ValueFormat::Between(_) => *kind == ValueKind::Size,
             ValueFormat::Url
             | ValueFormat::DataUrl
             | ValueFormat::Base64
             | ValueFormat::Uploaded => {
-                matches!(sort, ValueKind::File | ValueKind::Files)
+                matches!(kind, ValueKind::File | ValueKind::Files)
             }
-            ValueFormat::Mime | ValueFormat::Name => *sort == ValueKind::File,
-            ValueFormat::File => *sort == ValueKind::File && alone && self.map.is_none(),
+            ValueFormat::Mime | ValueFormat::Name => *kind == ValueKind::File,
+            ValueFormat::File => *kind == ValueKind::File && is_sole && self.map.is_none(),
         };
         if !fits {
             return Err(format!("{{{name}}} cannot be used in this format here"));
@@ -148,7 +148,7 @@ impl Placeholder {
                 let all = maps.keys().map(String::as_str);
                 return Err(format!("there is no [maps.{map}]{}", nearest(map, all)));
             }
-            if matches!(sort, ValueKind::File | ValueKind::Files) {
+            if matches!(kind, ValueKind::File | ValueKind::Files) {
                 return Err(format!("{{{name}}} is a file and cannot be mapped"));
             }
         }
@@ -166,24 +166,24 @@ impl Placeholder {
         values: &TemplateValues<'_>,
         maps: &ValueMaps,
     ) -> Result<Option<Value>, ProviderError> {
-        let Some(datum) = values.get(self.name.as_str()) else {
+        let Some(value) = values.get(self.name.as_str()) else {
             return Ok(None);
         };
-        let value = match datum {
+        let value = match value {
             TemplateValue::Plain(Value::Number(number)) if self.format == ValueFormat::Text => {
                 json!(number.to_string())
             }
             TemplateValue::Plain(value) => value.clone(),
             TemplateValue::Size(size) => {
-                let between = match self.format {
-                    ValueFormat::Between(one) => one,
+                let separator = match self.format {
+                    ValueFormat::Between(separator) => separator,
                     _ => 'x',
                 };
-                json!(frame_size::size_text(*size, between))
+                json!(frame_size::size_text(*size, separator))
             }
-            TemplateValue::File(handed) => self.file(*handed)?,
+            TemplateValue::File(order_file) => self.file(*order_file)?,
             TemplateValue::Files(files) => {
-                let files = files.iter().map(|handed| self.file(*handed));
+                let files = files.iter().map(|order_file| self.file(*order_file));
                 Value::Array(files.collect::<Result<_, _>>()?)
             }
         };
@@ -194,9 +194,9 @@ impl Placeholder {
             Value::Bool(flag) => flag.to_string(),
             value => text_of(value).unwrap_or_default(),
         };
-        let lines = maps.get(name);
-        let line = lines.and_then(|lines| lines.get(&key).or_else(|| lines.get("*")));
-        line.cloned().map(Some).ok_or_else(|| {
+        let entries = maps.get(name);
+        let entry = entries.and_then(|entries| entries.get(&key).or_else(|| entries.get("*")));
+        entry.cloned().map(Some).ok_or_else(|| {
             let message = format!("[maps.{name}] of the recipe has no entry for {key:?}");
             ProviderError::new(ErrorClass::Rejected, message)
         })
@@ -232,20 +232,20 @@ const VALUE_FORMATS: [(&str, ValueFormat); 9] = [
     ("uploaded", ValueFormat::Uploaded),
 ];
 
-fn parse_format(word: &str) -> Option<ValueFormat> {
-    let mut chars = word.chars();
-    if let (Some(one), None) = (chars.next(), chars.next()) {
-        return Some(ValueFormat::Between(one));
+fn parse_format(text: &str) -> Option<ValueFormat> {
+    let mut chars = text.chars();
+    if let (Some(separator), None) = (chars.next(), chars.next()) {
+        return Some(ValueFormat::Between(separator));
     }
-    let found = VALUE_FORMATS.iter().find(|(name, _)| *name == word);
-    found.map(|(_, how)| *how)
+    let entry = VALUE_FORMATS.iter().find(|(name, _)| *name == text);
+    entry.map(|(_, format)| *format)
 }
 
-fn unknown_format(inner: &str, how: &str) -> String {
-    let all = VALUE_FORMATS.map(|(name, _)| name);
+fn unknown_format(inner: &str, format: &str) -> String {
+    let known = VALUE_FORMATS.map(|(name, _)| name);
     format!(
-        "{{{inner}}}: {how:?} is not a format (the formats are {} and, for a size, one character){}",
-        all.join(", "),
-        nearest(how, all)
+        "{{{inner}}}: {format:?} is not a format (the formats are {} and, for a size, one character){}",
+        known.join(", "),
+        nearest(format, known)
     )
 }

@@ -34,16 +34,16 @@ impl JsonPointer {
 
     /// All values at this place that are not null.
     fn all<'v>(&self, body: &'v Value) -> Vec<&'v Value> {
-        let mut found = vec![body];
+        let mut values = vec![body];
         for segment in &self.0 {
-            found = found
+            values = values
                 .into_iter()
                 .flat_map(|value| child_values(value, segment))
                 .collect();
         }
         // A null counts as absent, so that the next place of a list is tried.
-        found.retain(|value| !value.is_null());
-        found
+        values.retain(|value| !value.is_null());
+        values
     }
 }
 
@@ -52,8 +52,8 @@ fn child_values<'v>(value: &'v Value, segment: &str) -> Vec<&'v Value> {
         Value::Array(items) if segment == "*" => items.iter().collect(),
         Value::Object(members) if segment == "*" => members.values().collect(),
         Value::Array(items) => {
-            let at = segment.parse::<usize>().ok();
-            at.and_then(|at| items.get(at)).into_iter().collect()
+            let index = segment.parse::<usize>().ok();
+            index.and_then(|index| items.get(index)).into_iter().collect()
         }
         Value::Object(members) => members.get(segment).into_iter().collect(),
         _ => Vec::new(),
@@ -69,29 +69,29 @@ impl PointerList {
     pub(super) fn read_texts(&self, body: &mut Value) {
         for JsonPointer(segments) in &self.0 {
             let start = Some(&mut *body);
-            let place = segments.iter().fold(start, |place, segment| {
-                place.and_then(|value| value.as_object_mut()?.get_mut(segment))
+            let target = segments.iter().fold(start, |target, segment| {
+                target.and_then(|value| value.as_object_mut()?.get_mut(segment))
             });
-            if let Some(place) = place
-                && let Some(read) = place
+            if let Some(target) = target
+                && let Some(parsed) = target
                     .as_str()
                     .and_then(|text| serde_json::from_str(text).ok())
             {
-                *place = read;
+                *target = parsed;
             }
         }
     }
 
     /// The value at the first place that has one.
     pub(super) fn first<'v>(&self, body: &'v Value) -> Option<&'v Value> {
-        let mut all = self.0.iter().flat_map(|place| place.all(body));
-        all.next()
+        let mut values = self.0.iter().flat_map(|pointer| pointer.all(body));
+        values.next()
     }
 
     /// The list at the first place that has one.
     pub(super) fn list<'v>(&self, body: &'v Value) -> Option<&'v [Value]> {
-        let mut all = self.0.iter().flat_map(|place| place.all(body));
-        all.find_map(|value| value.as_array().map(Vec::as_slice))
+        let mut values = self.0.iter().flat_map(|pointer| pointer.all(body));
+        values.find_map(|value| value.as_array().map(Vec::as_slice))
     }
 
     /// The first text or number, as text; empty text counts as none.
@@ -106,12 +106,12 @@ impl PointerList {
 
     /// The texts and numbers of the first place that has any.
     pub(super) fn scalars<'v>(&self, body: &'v Value) -> Vec<&'v Value> {
-        let mut places = self.0.iter().map(|place| {
-            let mut values = place.all(body);
+        let mut value_lists = self.0.iter().map(|pointer| {
+            let mut values = pointer.all(body);
             values.retain(|value| text_of(value).is_some());
             values
         });
-        places.find(|values| !values.is_empty()).unwrap_or_default()
+        value_lists.find(|values| !values.is_empty()).unwrap_or_default()
     }
 }
 
@@ -146,14 +146,14 @@ impl<'de> Visitor<'de> for PointerListVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<PointerList, A::Error> {
-        let mut places = Vec::new();
-        while let Some(PointerList(mut one)) = items.next_element::<PointerList>()? {
-            places.append(&mut one);
+        let mut all = Vec::new();
+        while let Some(PointerList(mut pointers)) = items.next_element::<PointerList>()? {
+            all.append(&mut pointers);
         }
-        if places.is_empty() {
+        if all.is_empty() {
             return Err(A::Error::custom("the list of paths is empty"));
         }
-        Ok(PointerList(places))
+        Ok(PointerList(all))
     }
 }
 
@@ -172,7 +172,7 @@ impl AnswerCondition {
         if self.equals.is_empty() {
             return value.is_some_and(is_truthy);
         }
-        value.is_some_and(|value| self.equals.iter().any(|wanted| same(wanted, value)))
+        value.is_some_and(|value| self.equals.iter().any(|expected| are_equal(expected, value)))
     }
 
     /// Whether there is anything at its place.
@@ -184,7 +184,7 @@ impl AnswerCondition {
 fn is_truthy(value: &Value) -> bool {
     match value {
         Value::Null => false,
-        Value::Bool(yes) => *yes,
+        Value::Bool(flag) => *flag,
         Value::Number(number) => number.as_f64() != Some(0.0),
         Value::String(text) => !text.is_empty(),
         Value::Array(items) => !items.is_empty(),
@@ -193,7 +193,7 @@ fn is_truthy(value: &Value) -> bool {
 }
 
 /// Numbers are compared by value: `0` and `0.0` are the same.
-fn same(a: &Value, b: &Value) -> bool {
+fn are_equal(a: &Value, b: &Value) -> bool {
     match (a.as_f64(), b.as_f64()) {
         (Some(a), Some(b)) => (a - b).abs() < f64::EPSILON,
         _ => a == b,
@@ -233,7 +233,7 @@ impl<'de> Visitor<'de> for ConditionVisitor {
         let equals = match table.equals {
             Value::Array(items) if !items.is_empty() => items,
             Value::Array(_) => return Err(A::Error::custom("equals must not be an empty list")),
-            one => vec![one],
+            value => vec![value],
         };
         Ok(AnswerCondition {
             at: table.at,
@@ -248,29 +248,29 @@ mod tests {
 
     use super::*;
 
-    fn places(value: Value) -> PointerList {
+    fn pointer_list(value: Value) -> PointerList {
         serde_json::from_value(value).unwrap()
     }
 
     #[test]
     fn places_have_alternatives_and_stars() {
         let body = json!({"a": {"b": [{"url": "x"}, {"url": null}, {"url": 3}]}, "empty": ""});
-        assert_eq!(places(json!("/a/b/*/url")).texts(&body), ["x", "3"]);
-        assert_eq!(places(json!("/a/*/0/url")).texts(&body), ["x"]);
+        assert_eq!(pointer_list(json!("/a/b/*/url")).texts(&body), ["x", "3"]);
+        assert_eq!(pointer_list(json!("/a/*/0/url")).texts(&body), ["x"]);
         assert_eq!(
-            places(json!(["/empty", "/none", "/a/b/2/url"])).text(&body),
+            pointer_list(json!(["/empty", "/none", "/a/b/2/url"])).text(&body),
             Some("3".into())
         );
-        assert_eq!(places(json!("/a")).text(&body), None);
-        assert_eq!(places(json!("")).text(&json!("x")), Some("x".into()));
-        assert_eq!(places(json!("/a/b")).list(&body).map(<[_]>::len), Some(3));
+        assert_eq!(pointer_list(json!("/a")).text(&body), None);
+        assert_eq!(pointer_list(json!("")).text(&json!("x")), Some("x".into()));
+        assert_eq!(pointer_list(json!("/a/b")).list(&body).map(<[_]>::len), Some(3));
         assert_eq!(
-            places(json!(["/a", ""])).list(&json!([1])),
+            pointer_list(json!(["/a", ""])).list(&json!([1])),
             Some(&[json!(1)][..])
         );
-        assert_eq!(places(json!("/a")).list(&body), None);
+        assert_eq!(pointer_list(json!("/a")).list(&body), None);
         let body = json!({"a/b": {"~": 1}});
-        assert_eq!(places(json!("/a~1b/~0")).text(&body), Some("1".into()));
+        assert_eq!(pointer_list(json!("/a~1b/~0")).text(&body), Some("1".into()));
         for wrong in [json!("a/b"), json!("/a~2"), json!([]), json!(3)] {
             assert!(serde_json::from_value::<PointerList>(wrong).is_err());
         }
@@ -284,7 +284,7 @@ mod tests {
                 .holds(&body)
         };
         assert!(holds(json!("/done"), json!({"done": true})));
-        for no in [
+        for value in [
             json!(false),
             json!(null),
             json!(""),
@@ -292,7 +292,7 @@ mod tests {
             json!([]),
             json!({}),
         ] {
-            assert!(!holds(json!("/done"), json!({"done": no})));
+            assert!(!holds(json!("/done"), json!({"done": value})));
         }
         let ok = json!({"at": "/code", "equals": [0, "success"]});
         assert!(holds(ok.clone(), json!({"code": 0.0})));

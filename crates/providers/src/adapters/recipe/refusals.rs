@@ -26,20 +26,20 @@ const CODES_SOURCE: &str = "the recipe's [errors.codes]";
 
 impl Recipe {
     pub(super) fn refusals(&self) -> Vec<RefusalRule<'_>> {
-        let says_no = |class| ErrorClass::from(class).is_refusal();
+        let is_refusal = |class| ErrorClass::from(class).is_refusal();
         let codes = self.errors.codes.iter();
-        let codes = codes.filter(|(_, class)| says_no(**class));
+        let codes = codes.filter(|(_, class)| is_refusal(**class));
         let by_codes = RefusalRule::error_codes(codes.map(|(code, _)| code.as_str()), CODES_SOURCE);
-        let own = self.submit.refusal.iter().map(|section| RefusalRule {
+        let documented = self.submit.refusal.iter().map(|section| RefusalRule {
             statuses: section.statuses.get_ref().clone(),
             codes: section.codes.iter().map(String::as_str).collect(),
             source: section.source.get_ref(),
         });
-        let mut all = vec![RefusalRule::http_statuses()];
+        let mut rules = vec![RefusalRule::http_statuses()];
         // A row without codes would make the status 200 alone prove a refusal.
-        all.extend(Some(by_codes).filter(|row| !row.codes.is_empty()));
-        all.extend(own);
-        all
+        rules.extend(Some(by_codes).filter(|rule| !rule.codes.is_empty()));
+        rules.extend(documented);
+        rules
     }
 
     pub(super) fn check_refusals(&self) -> CheckResult {
@@ -54,8 +54,8 @@ impl Recipe {
                 return Err(RecipeFault::new(&section.statuses.span(), message));
             }
             // A success does not refuse anything by itself, and the others may come from a proxy.
-            let says_nothing = |status: &u16| matches!(status, 0..=399 | 408 | 425 | 499..);
-            if section.codes.is_empty() && statuses.iter().any(says_nothing) {
+            let proves_nothing = |status: &u16| matches!(status, 0..=399 | 408 | 425 | 499..);
+            if section.codes.is_empty() && statuses.iter().any(proves_nothing) {
                 let message = "such a status can also come from a proxy that lost the provider's response; add codes";
                 return Err(RecipeFault::new(&section.statuses.span(), message));
             }

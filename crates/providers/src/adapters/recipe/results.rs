@@ -45,14 +45,14 @@ impl RecipeAdapter {
         body: &Value,
     ) -> Result<AdapterStep, ProviderError> {
         let result = &self.recipe.result;
-        let what = handle.output_kind();
-        if let (OutputKind::Clip(facts), Some(_)) = (&what, &result.address) {
+        let kind = handle.output_kind();
+        if let (OutputKind::Clip(facts), Some(_)) = (&kind, &result.address) {
             let music = self.recipe.music.as_ref();
-            let most = music.map_or(1, |music| music.get_ref().clips);
+            let max_clips = music.map_or(1, |music| music.get_ref().clips);
             let job = handle.0.pointer("/kept/id").and_then(text_of);
             let mut clips = result.clips_in(body, facts, job.as_deref());
             // The task has as many places for clips as its model offered when it was accepted.
-            clips.truncate(most);
+            clips.truncate(max_clips);
             return AdapterStep::done(clips);
         }
         if let Some(path) = &result.content {
@@ -65,10 +65,10 @@ impl RecipeAdapter {
                 body: None,
             };
             let call = request.call("content", &self.recipe, &answers::kept(handle))?;
-            return AdapterStep::done(vec![answers::output_from_call(call, what)]);
+            return AdapterStep::done(vec![answers::output_from_call(call, kind)]);
         }
         let source = result.addresses_in(body).into_iter().next();
-        let output = source.map(|source| JobOutput { what, source });
+        let output = source.map(|source| JobOutput { kind, source });
         AdapterStep::done(output.into_iter().collect())
     }
 }

@@ -72,20 +72,20 @@ impl CallSigner for Tc3Signer {
         let canonical = hex(&Sha256::digest(canonical));
         let seconds = now.as_second().to_string();
         let date = now.strftime("%Y-%m-%d").to_string();
-        let words = [&date, &self.service, "tc3_request"];
-        let scope = words.join("/");
+        let scope_parts = [&date, &self.service, "tc3_request"];
+        let scope = scope_parts.join("/");
         let text = format!("TC3-HMAC-SHA256\n{seconds}\n{scope}\n{canonical}");
         // The key is derived from the date, the service and a fixed word, as in Amazon's scheme.
         let mut derived = format!("TC3{}", self.key.expose()).into_bytes();
-        for word in words {
-            derived = mac(&derived, word)?;
+        for part in scope_parts {
+            derived = mac(&derived, part)?;
         }
         let signature = hex(&mac(&derived, &text)?);
         let id = self.id.expose();
-        let proof = format!(
+        let authorization = format!(
             "TC3-HMAC-SHA256 Credential={id}/{scope}, SignedHeaders={names}, Signature={signature}"
         );
-        Ok(vec![("x-tc-timestamp", seconds), ("authorization", proof)])
+        Ok(vec![("x-tc-timestamp", seconds), ("authorization", authorization)])
     }
 }
 

@@ -17,7 +17,7 @@ use crate::order::{MediaFile, SongSpec};
 use crate::port::{ClipFacts, JobOutput, OutputKind};
 
 /// Most clips of an order.
-const MOST_CLIPS: usize = 10;
+const MAX_CLIPS: usize = 10;
 
 /// `[result.clip]`: the places of a clip's properties within its item.
 #[derive(Debug, Default, Deserialize)]
@@ -34,16 +34,17 @@ pub(super) fn values<'a>(
     recipe: &Recipe,
     song: &'a SongSpec,
 ) -> Result<TemplateValues<'a>, ProviderError> {
-    let names = |name: &str| {
+    let mentions = |name: &str| {
         let requests = recipe.submit.requests();
         requests.iter().any(|request| request.mentions(name))
     };
-    let recording = cover_recording(song).filter(|_| names("recording"));
+    let recording = cover_recording(song).filter(|_| mentions("recording"));
     // A clip that the provider did not make has no id there. Only for a cover, the recording can be
     // sent instead.
-    let mut others = song.uploads.iter();
-    if others.any(|(field, one)| one.upstream.is_none() && (field != COVER || recording.is_none()))
-    {
+    let mut uploads = song.uploads.iter();
+    if uploads.any(|(field, source)| {
+        source.upstream.is_none() && (field != COVER || recording.is_none())
+    }) {
         let message = "the provider continues only its own clips, and it did not make this one";
         return Err(ProviderError::new(ErrorClass::Rejected, message));
     }
@@ -53,14 +54,14 @@ pub(super) fn values<'a>(
     }
     // Texts without their own field become part of the prompt.
     let lyrics = song.lyrics();
-    let plain = song.text("prompt").filter(|text| lyrics != Some(text));
-    let told = [
+    let prompt_text = song.text("prompt").filter(|text| lyrics != Some(text));
+    let texts = [
         song.text("gpt_description_prompt"),
-        plain,
-        song.text("tags").filter(|_| !names("tags")),
-        lyrics.filter(|_| !names("lyrics")),
+        prompt_text,
+        song.text("tags").filter(|_| !mentions("tags")),
+        lyrics.filter(|_| !mentions("lyrics")),
     ];
-    let mut prompt = told.into_iter().flatten().collect::<Vec<_>>().join("\n");
+    let mut prompt = texts.into_iter().flatten().collect::<Vec<_>>().join("\n");
     // Every text has its own field in this recipe. Since every song needs a prompt, it repeats the
     // tags or the lyrics.
     if prompt.is_empty() {
@@ -97,7 +98,7 @@ pub(super) fn values<'a>(
         ("tags", text(song.text("tags"))),
         (
             "style",
-            text(Some(description.as_str()).filter(|said| !said.is_empty())),
+            text(Some(description.as_str()).filter(|style| !style.is_empty())),
         ),
         ("negative_tags", text(song.text("negative_tags"))),
         ("seconds", number("seconds")),
@@ -105,7 +106,7 @@ pub(super) fn values<'a>(
         ("clip", text(song.text("continue_clip_id"))),
         (
             "continue_at_ms",
-            milliseconds.map(|at| json!((at * 1000.0).round())),
+            milliseconds.map(|seconds| json!((seconds * 1000.0).round())),
         ),
         ("continue_at", continue_at),
     ];
@@ -123,8 +124,8 @@ const COVER: &str = "cover_clip_id";
 /// The recording of the clip to cover.
 fn cover_recording(song: &SongSpec) -> Option<&MediaFile> {
     let mut uploads = song.uploads.iter();
-    let found = uploads.find(|(field, _)| field == COVER);
-    found.map(|(_, recording)| &recording.file)
+    let cover = uploads.find(|(field, _)| field == COVER);
+    cover.map(|(_, recording)| &recording.file)
 }
 
 /// A number without a fraction is written without one.
@@ -150,10 +151,10 @@ fn title_from_prompt(prompt: &str) -> String {
 
 /// The call for a song that has these values besides those that are always present.
 fn request<'r>(recipe: &'r Recipe, names: &[&str]) -> CallTemplate<'r> {
-    let is_there = |name: &str| {
+    let is_present = |name: &str| {
         names.contains(&name) || order_values::is_always_there(name, &order_values::MUSIC)
     };
-    recipe.submit.request_for(is_there)
+    recipe.submit.request_for(is_present)
 }
 
 /// The values by which variants of the submission can be selected.
@@ -161,44 +162,44 @@ const SHAPES: [&str; 5] = ["lyrics", "style", "instrumental", "clip", "recording
 
 impl MusicSection {
     /// Whether the calls for all orders contain this value, whatever other values they have.
-    fn heeds(&self, recipe: &Recipe, name: &str) -> bool {
-        let does = |wanted: &str| self.tasks.iter().any(|task| task == wanted);
-        let (extends, covers) = (does("extend"), does("cover"));
+    fn always_sends(&self, recipe: &Recipe, name: &str) -> bool {
+        let has_task = |name: &str| self.tasks.iter().any(|task| task == name);
+        let (extends, covers) = (has_task("extend"), has_task("cover"));
         // Every combination that can select a variant: a field is offered only if it is never lost.
         let sets = (0..1_usize << SHAPES.len()).map(|bits| {
             let names = SHAPES.iter().enumerate();
             let names = names
-                .filter(|(at, _)| bits >> at & 1 == 1)
+                .filter(|(bit, _)| bits >> bit & 1 == 1)
                 .map(|(_, name)| *name);
             names.chain([name]).collect::<Vec<_>>()
         });
         sets.filter(|names| extends || !names.contains(&"clip"))
             .filter(|names| covers || !names.contains(&"recording"))
             // An order has at most one of the two.
-            .filter(|names| !["clip", "recording"].iter().all(|one| names.contains(one)))
+            .filter(|names| !["clip", "recording"].iter().all(|field| names.contains(field)))
             .all(|names| request(recipe, &names).mentions(name))
     }
 
     /// The limits of songs.
     pub(super) fn songs(&self, recipe: &Recipe) -> SongLimits {
         let requests = recipe.submit.requests();
-        let hands_over = |name: &str| requests.iter().any(|request| request.mentions(name));
+        let sends = |name: &str| requests.iter().any(|request| request.mentions(name));
         let mut variants = recipe.submit.variant.iter();
         let fields = [
-            ("negative_tags", self.heeds(recipe, "negative_tags")),
-            ("seconds", self.heeds(recipe, "seconds")),
+            ("negative_tags", self.always_sends(recipe, "negative_tags")),
+            ("seconds", self.always_sends(recipe, "seconds")),
             (
                 "make_instrumental",
-                hands_over("instrumental") || variants.any(|one| one.is_for("instrumental")),
+                sends("instrumental") || variants.any(|variant| variant.is_for("instrumental")),
             ),
             // Without their own field, the lyrics are part of the prompt.
-            ("lyrics", hands_over("lyrics") || hands_over("prompt")),
+            ("lyrics", sends("lyrics") || sends("prompt")),
         ];
-        let heeded = fields.into_iter().filter(|(_, heeded)| *heeded);
+        let supported = fields.into_iter().filter(|(_, is_supported)| *is_supported);
         let seconds = self.seconds.as_ref().map(Spanned::get_ref);
         SongLimits {
             clips: self.clips,
-            fields: Some(heeded.map(|(field, _)| field).collect()),
+            fields: Some(supported.map(|(field, _)| field).collect()),
             seconds: seconds.map(|durations| (durations.min(), durations.max())),
         }
     }
@@ -206,7 +207,7 @@ impl MusicSection {
 
 pub(super) fn check(recipe: &Recipe, section: &Spanned<MusicSection>) -> CheckResult {
     let music = section.get_ref();
-    if music.tasks.is_empty() || !(1..=MOST_CLIPS).contains(&music.clips) {
+    if music.tasks.is_empty() || !(1..=MAX_CLIPS).contains(&music.clips) {
         let message = "[music] must have at least one task, and clips must be from 1 to 10";
         return Err(RecipeFault::new(&section.span(), message));
     }
@@ -219,12 +220,12 @@ pub(super) fn check(recipe: &Recipe, section: &Spanned<MusicSection>) -> CheckRe
         super::limits::all_mentioned(&request(recipe, &["seconds"]), &[&["seconds"]])?;
     }
     for (task, name) in [("extend", "clip"), ("cover", "recording")] {
-        if music.tasks.iter().any(|one| one == task) {
+        if music.tasks.iter().any(|music_task| music_task == task) {
             super::limits::all_mentioned(&request(recipe, &[name]), &[&[name]])?;
         }
     }
-    let told: &[&str] = &["prompt", "lyrics", "tags", "style"];
-    super::limits::all_mentioned(&request(recipe, &[]), &[told])
+    let description_fields: &[&str] = &["prompt", "lyrics", "tags", "style"];
+    super::limits::all_mentioned(&request(recipe, &[]), &[description_fields])
 }
 
 impl ResultSection {
@@ -234,32 +235,32 @@ impl ResultSection {
         &self,
         body: &Value,
         song: &ClipFacts,
-        job: Option<&str>,
+        job_id: Option<&str>,
     ) -> Vec<JobOutput> {
         let Some(items) = &self.items else {
             let sources = self.addresses_in(body).into_iter();
             let outputs = sources.map(|source| JobOutput {
-                what: OutputKind::Clip(Box::new(song.clone())),
+                kind: OutputKind::Clip(Box::new(song.clone())),
                 source,
             });
             return outputs.collect();
         };
         let items = items.list(body).unwrap_or_default().iter();
         let output = |item: &Value| {
-            let said = |places: &PointerList, asked: &str| {
-                places.text(item).unwrap_or_else(|| asked.to_owned())
+            let text_or = |pointers: &PointerList, default: &str| {
+                pointers.text(item).unwrap_or_else(|| default.to_owned())
             };
             let facts = ClipFacts {
-                id: said(&self.clip.id, ""),
-                title: said(&self.clip.title, &song.title),
-                tags: said(&self.clip.tags, &song.tags),
-                prompt: said(&self.clip.lyrics, &song.prompt),
-                task_id: job.map(str::to_owned),
+                id: text_or(&self.clip.id, ""),
+                title: text_or(&self.clip.title, &song.title),
+                tags: text_or(&self.clip.tags, &song.tags),
+                prompt: text_or(&self.clip.lyrics, &song.prompt),
+                task_id: job_id.map(str::to_owned),
                 ..song.clone()
             };
             let source = self.addresses_in(item).into_iter().next()?;
             Some(JobOutput {
-                what: OutputKind::Clip(Box::new(facts)),
+                kind: OutputKind::Clip(Box::new(facts)),
                 source,
             })
         };

@@ -44,18 +44,18 @@ impl TryFrom<String> for Template {
         let mut pieces = Vec::new();
         let mut plain = String::new();
         let mut rest = text.as_str();
-        while let Some(at) = rest.find(['{', '}']) {
-            plain.push_str(&rest[..at]);
-            rest = &rest[at..];
+        while let Some(brace) = rest.find(['{', '}']) {
+            plain.push_str(&rest[..brace]);
+            rest = &rest[brace..];
             if let Some(after) = rest.strip_prefix("{{").or_else(|| rest.strip_prefix("}}")) {
                 plain.push_str(&rest[..1]);
                 rest = after;
                 continue;
             }
-            let inner = rest
+            let placeholder = rest
                 .strip_prefix('{')
-                .and_then(|inner| inner.split_once('}'));
-            let Some((inner, after)) = inner else {
+                .and_then(|placeholder| placeholder.split_once('}'));
+            let Some((placeholder, after)) = placeholder else {
                 return Err(format!(
                     "unmatched brace in {text:?}; write {{{{ or }}}} for a literal brace"
                 ));
@@ -63,7 +63,7 @@ impl TryFrom<String> for Template {
             if !plain.is_empty() {
                 pieces.push(TemplatePiece::Text(std::mem::take(&mut plain)));
             }
-            pieces.push(TemplatePiece::Value(Placeholder::parse(inner)?));
+            pieces.push(TemplatePiece::Value(Placeholder::parse(placeholder)?));
             rest = after;
         }
         plain.push_str(rest);
@@ -102,10 +102,10 @@ impl Template {
 
     /// The name of the file that it inserts.
     pub(super) fn file(&self) -> Option<&str> {
-        let alone = self
+        let sole = self
             .sole_placeholder()
-            .filter(|alone| alone.format == ValueFormat::File);
-        alone.map(|alone| alone.name.as_str())
+            .filter(|sole| sole.format == ValueFormat::File);
+        sole.map(|sole| sole.name.as_str())
     }
 
     /// Checks it, given the known names and maps.
@@ -145,13 +145,13 @@ impl Template {
         values: &TemplateValues<'_>,
         maps: &ValueMaps,
     ) -> Result<Option<String>, ProviderError> {
-        self.write(values, maps, |how, text| {
-            let kept = if how == ValueFormat::Path {
+        self.write(values, maps, |format, text| {
+            let unescaped = if format == ValueFormat::Path {
                 SEGMENTS
             } else {
                 SEGMENT
             };
-            utf8_percent_encode(&text, kept).to_string()
+            utf8_percent_encode(&text, unescaped).to_string()
         })
     }
 
@@ -164,15 +164,15 @@ impl Template {
         let mut text = String::new();
         for piece in &self.0 {
             match piece {
-                TemplatePiece::Text(plain) => text.push_str(plain),
+                TemplatePiece::Text(literal) => text.push_str(literal),
                 TemplatePiece::Value(placeholder) => match placeholder.value(values, maps)? {
                     None => return Ok(None),
                     Some(value) => {
-                        let plain = text_of(&value).unwrap_or_else(|| match value {
+                        let value_text = text_of(&value).unwrap_or_else(|| match value {
                             Value::String(text) => text,
                             other => other.to_string(),
                         });
-                        text.push_str(&escape(placeholder.format, plain));
+                        text.push_str(&escape(placeholder.format, value_text));
                     }
                 },
             }
@@ -236,16 +236,16 @@ mod tests {
 
     #[test]
     fn broken_templates_say_why() {
-        for (text, says) in [
+        for (text, expected) in [
             ("{id", "unmatched brace"),
             ("id}", "unmatched brace"),
             ("{id:txt}", "did you mean \"text\""),
         ] {
             let error = Template::try_from(text.to_owned()).unwrap_err();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
         let names = ValueNames::from([("prompt", ValueKind::Text), ("image", ValueKind::File)]);
-        for (text, says) in [
+        for (text, expected) in [
             ("{promt}", "did you mean \"prompt\""),
             ("{prompt:base64}", "cannot be used in this format"),
             ("{prompt|x}", "no [maps.x]"),
@@ -253,7 +253,7 @@ mod tests {
         ] {
             let template = Template::try_from(text.to_owned()).unwrap();
             let error = template.check(&names, &ValueMaps::new()).unwrap_err();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

@@ -29,10 +29,10 @@ impl Upload {
         &self,
         values: &TemplateValues<'a>,
     ) -> impl Iterator<Item = &'a MediaFile> {
-        let named = self.files.iter();
-        named.flat_map(|name| match values.get(name.get_ref().as_str()) {
-            Some(TemplateValue::File(handed)) => vec![handed.file],
-            Some(TemplateValue::Files(files)) => files.iter().map(|handed| handed.file).collect(),
+        let names = self.files.iter();
+        names.flat_map(|name| match values.get(name.get_ref().as_str()) {
+            Some(TemplateValue::File(order_file)) => vec![order_file.file],
+            Some(TemplateValue::Files(files)) => files.iter().map(|order_file| order_file.file).collect(),
             _ => Vec::new(),
         })
     }
@@ -40,25 +40,25 @@ impl Upload {
     /// Assigns the ids received so far to the files of an order.
     pub(super) fn assign_ids<'a>(&self, values: &mut TemplateValues<'a>, ids: &'a [Value]) {
         let mut ids = ids.iter();
-        let mut named = |handed: &mut OrderFile<'a>| handed.id = ids.next();
+        let mut assign = |order_file: &mut OrderFile<'a>| order_file.id = ids.next();
         for name in &self.files {
             match values.get_mut(name.get_ref().as_str()) {
-                Some(TemplateValue::File(handed)) => named(handed),
-                Some(TemplateValue::Files(files)) => files.iter_mut().for_each(&mut named),
+                Some(TemplateValue::File(order_file)) => assign(order_file),
+                Some(TemplateValue::Files(files)) => files.iter_mut().for_each(&mut assign),
                 _ => {}
             }
         }
     }
 
-    /// The call for a file; `ids` are those of the previous files; `at_home` if the provider is at
-    /// the recipe's own base URL.
+    /// The call for a file; `ids` are those of the previous files; `uses_recipe_base_url`
+    /// if the provider is at the recipe's own base URL.
     pub(super) fn call(
         &self,
         recipe: &Recipe,
         order: &Order,
         file: &MediaFile,
         ids: &[Value],
-        at_home: bool,
+        uses_recipe_base_url: bool,
     ) -> Result<Call, ProviderError> {
         let values = TemplateValues::from([
             ("file", TemplateValue::File(OrderFile::new(file))),
@@ -68,13 +68,13 @@ impl Upload {
             ("model", TemplateValue::Plain(json!(order.model))),
         ]);
         let call = self.encoded().call(UPLOAD, recipe, &values)?;
-        let call = call.with_memo(json!({"ids": ids}));
+        let call = call.with_carried_data(json!({"ids": ids}));
         // An operator with another base URL does not want files and the key to be sent to the
         // original host.
-        let own = self.base_url.as_ref().filter(|_| at_home);
-        Ok(match (own, &call.to) {
-            (Some(own), CallTarget::Path(path)) => {
-                let address = format!("{}{path}", own.get_ref().trim_end_matches('/'));
+        let upload_base_url = self.base_url.as_ref().filter(|_| uses_recipe_base_url);
+        Ok(match (upload_base_url, &call.target) {
+            (Some(upload_base_url), CallTarget::Path(path)) => {
+                let address = format!("{}{path}", upload_base_url.get_ref().trim_end_matches('/'));
                 call.with_target(CallTarget::Address(address))
             }
             _ => call,
@@ -88,10 +88,10 @@ impl RecipeAdapter {
         &self,
         section: &Upload,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let mut ids = asked.memo["ids"].as_array().cloned().unwrap_or_default();
+        let mut ids = context.carried_data["ids"].as_array().cloned().unwrap_or_default();
         let body = self.recipe.accepted_body(answer, AnswerStage::Submission);
         // Nothing was ordered yet, so whatever failed can be tried on another route.
         let body = body.map_err(as_upload_error)?;
@@ -128,7 +128,7 @@ impl Recipe {
         if let Some(url) = &upload.base_url {
             let host = url::Url::parse(url.get_ref()).ok();
             let host = host.as_ref().and_then(url::Url::host_str);
-            if !host.is_some_and(|host| self.hosts.iter().any(|one| one == host)) {
+            if !host.is_some_and(|host| self.hosts.iter().any(|allowed_host| allowed_host == host)) {
                 let message = "the host of base_url in [upload] must be in hosts, because the key is sent to it";
                 return Err(RecipeFault::new(&url.span(), message));
             }
@@ -144,21 +144,21 @@ impl Recipe {
             }
             let requests = self.submit.requests();
             let mut all = requests.iter().flat_map(CallTemplate::placeholders);
-            let one = name.trim_end_matches('s');
+            let singular = name.trim_end_matches('s');
             let is_used = |used: &Placeholder| {
-                used.format == ValueFormat::Uploaded && (used.name == name || used.name == one)
+                used.format == ValueFormat::Uploaded && (used.name == name || used.name == singular)
             };
             if !all.any(is_used) {
                 let message = format!("the submission does not use {{{name}:uploaded}}");
                 return Err(RecipeFault::new(&file.span(), message));
             }
         }
-        let own = [
+        let upload_values = [
             ("file", ValueKind::File),
             ("number", ValueKind::Number),
             ("key", ValueKind::Text),
             ("model", ValueKind::Text),
         ];
-        self.check_request(&upload.encoded(), &own.into())
+        self.check_request(&upload.encoded(), &upload_values.into())
     }
 }

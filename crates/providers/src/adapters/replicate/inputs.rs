@@ -93,8 +93,8 @@ impl ReplicateInputs {
                 put("aspect_ratio", json!(frame_size::ratio(video.size)));
             }
             ShapeFormat::Word => {
-                let lies = video.size.0 >= video.size.1;
-                let word = if lies { "landscape" } else { "portrait" };
+                let is_landscape = video.size.0 >= video.size.1;
+                let word = if is_landscape { "landscape" } else { "portrait" };
                 put("aspect_ratio", json!(word));
             }
             ShapeFormat::Fixed => {}
@@ -109,8 +109,8 @@ impl ReplicateInputs {
         {
             put("seed", json!(seed));
         }
-        if let (Some(on), Some(_)) = (video.audio, limits.audio) {
-            put("generate_audio", json!(on));
+        if let (Some(with_audio), Some(_)) = (video.audio, limits.audio) {
+            put("generate_audio", json!(with_audio));
         }
         let frames = [
             (&self.first, PictureRole::FirstFrame),
@@ -118,15 +118,15 @@ impl ReplicateInputs {
         ];
         let frames = frames
             .into_iter()
-            .filter(|(member, _)| !member.is_empty())
-            .filter_map(|(member, role)| {
+            .filter(|(field, _)| !field.is_empty())
+            .filter_map(|(field, role)| {
                 Some((
-                    InputSlot::Member(member.clone().into()),
+                    InputSlot::Member(field.clone().into()),
                     video.picture(role)?,
                 ))
             });
-        let most = limits.pictures.most_references();
-        let references = video.references().take(most);
+        let max_references = limits.pictures.most_references();
+        let references = video.references().take(max_references);
         let references =
             references.map(|file| (InputSlot::List(self.references.clone().into()), file));
         (input, frames.chain(references).collect())

@@ -13,8 +13,8 @@ use crate::port::{Call, CallTarget, FoundJob, JobHandle, LookupPage};
 use crate::response::{text_at, time_at};
 
 /// The first page, for orders whose prediction could be identified.
-pub(super) fn first(order: &Order, filled: PredictionInput<'_>) -> Option<Call> {
-    identifying_input(order, filled).map(|_| page())
+pub(super) fn first(order: &Order, prediction_input: PredictionInput<'_>) -> Option<Call> {
+    identifying_input(order, prediction_input).map(|_| page())
 }
 
 /// The predictions of a page that may be the order's.
@@ -22,15 +22,15 @@ pub(super) fn read(
     order: &Order,
     since: SystemTime,
     body: &Value,
-    filled: PredictionInput<'_>,
+    prediction_input: PredictionInput<'_>,
 ) -> Result<LookupPage, ProviderError> {
-    let Some((input, telling)) = identifying_input(order, filled) else {
+    let Some((input, identifying_field)) = identifying_input(order, prediction_input) else {
         return Err(ProviderError::unreadable("no look-up was started"));
     };
     let predictions = LIST.items(body)?;
     let jobs = predictions.iter().filter_map(|prediction| {
         let is_alike = is_of_model(&order.model, prediction)
-            && agrees(&input, &prediction["input"], &[telling]);
+            && agrees(&input, &prediction["input"], &[identifying_field]);
         let id = text_at(prediction, "/id").filter(|_| is_alike)?;
         let created_at = time_at(prediction, LIST.created_at);
         FoundJob::likely(JobHandle(handle(order, &id)), created_at, since)
@@ -61,29 +61,29 @@ fn identifying_input(
     order: &Order,
     (mut input, files): PredictionInput<'_>,
 ) -> Option<(Map<String, Value>, &'static str)> {
-    for (place, file) in files {
+    for (slot, file) in files {
         // It is unknown how inline content is returned, and what URL a lost upload has.
         if let Some(url) = &file.url {
-            place.put(&mut input, url);
+            slot.insert(&mut input, url);
         }
     }
-    let telling = match order.work {
+    let identifying_field = match order.work {
         WorkSpec::Video(_) | WorkSpec::Song(_) => "prompt",
         _ => "audio",
     };
-    input.contains_key(telling).then_some((input, telling))
+    input.contains_key(identifying_field).then_some((input, identifying_field))
 }
 
 /// Whether a prediction is one of the order's model. A prediction of a deployment has the model's
 /// name, which only the provider knows.
 fn is_of_model(model: &str, prediction: &Value) -> bool {
-    let at = |pointer| text_at(prediction, pointer);
+    let text = |pointer| text_at(prediction, pointer);
     if let Some(name) = model.strip_prefix("deployments/") {
-        return at("/deployment").is_none_or(|deployment| deployment == name);
+        return text("/deployment").is_none_or(|deployment| deployment == name);
     }
     let name = model.split_once(':').map_or(model, |(name, _)| name);
     match version(model) {
-        Some(version) => at("/version").as_deref() == Some(version),
-        None => at("/model").as_deref() == Some(name),
+        Some(version) => text("/version").as_deref() == Some(version),
+        None => text("/model").as_deref() == Some(name),
     }
 }

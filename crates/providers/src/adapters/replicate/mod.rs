@@ -106,7 +106,7 @@ static JOB: JobApi = JobApi {
         }
         Ok(outputs(handle, &body["output"]))
     },
-    failure: |body| ENDS.error(ErrorDescription::at(body, "", "/error")),
+    failure: |body| FAILURES.error(ErrorDescription::at(body, "", "/error")),
     lost_message: "the prediction was cancelled",
 };
 
@@ -152,13 +152,13 @@ impl Adapter for ReplicateAdapter {
     }
 
     fn fault_of_model(&self, _: MediaKind, model: &str) -> Option<String> {
-        let versioned = version(model).is_some() || model.starts_with("deployments/");
-        if !versioned && !model.contains('/') {
+        let is_versioned = version(model).is_some() || model.starts_with("deployments/");
+        if !is_versioned && !model.contains('/') {
             return Some(format!("{model:?} is not a model; use \"owner/name\""));
         }
         // Replicate offers demucs only by version, like all models published by others.
-        let by_version = !versioned && model.contains("demucs");
-        by_version.then(|| format!("{model} must have a version; use \"{model}:…\""))
+        let needs_version = !is_versioned && model.contains("demucs");
+        needs_version.then(|| format!("{model} must have a version; use \"{model}:…\""))
     }
 
     fn can_express_size(&self, model: &str, size: (u32, u32)) -> bool {
@@ -166,14 +166,14 @@ impl Adapter for ReplicateAdapter {
         let Some(known) = self.catalogue.find(model) else {
             return true;
         };
-        let finenesses = self.inputs(model).resolutions;
-        let is_finer = finenesses.contains(&size.0.min(size.1));
+        let resolutions = self.inputs(model).resolutions;
+        let has_resolution = resolutions.contains(&size.0.min(size.1));
         let sizes = known.sizes.as_ref();
-        is_finer
+        has_resolution
             || sizes.is_none_or(|sizes| {
                 sizes
                     .iter()
-                    .any(|one| one.0.min(one.1) == size.0.min(size.1))
+                    .any(|known_size| known_size.0.min(known_size.1) == size.0.min(size.1))
             })
     }
 
@@ -201,15 +201,15 @@ impl Adapter for ReplicateAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        if asked.stage == "upload" {
+        if context.stage == "upload" {
             let uploaded = parse_body(answer).and_then(|body| required_text(&body, "/urls/get"));
             let url = uploaded.map_err(upload::as_upload_error)?;
-            let mut done = upload::uploaded_names(&asked.memo);
-            done.push(url);
-            return self.next(order, &done).map(AdapterStep::next);
+            let mut urls = upload::uploaded_names(&context.carried_data);
+            urls.push(url);
+            return self.next(order, &urls).map(AdapterStep::next);
         }
         let body = parse_body(answer)?;
         let id = required_text(&body, "/id")?;
@@ -287,19 +287,19 @@ impl ReplicateAdapter {
     fn next(&self, order: &Order, uploaded: &[String]) -> Result<Call, ProviderError> {
         let (mut input, files) = self.prediction_input(order)?;
         let mut urls = uploaded.iter();
-        for (place, file) in files {
-            let address = if is_large(file) {
+        for (slot, file) in files {
+            let url = if is_large(file) {
                 let Some(url) = urls.next() else {
                     let part = FormPart::file("content", file);
                     return Ok(Call::new("upload", Method::POST, "/v1/files")
                         .with_body(RequestBody::Multipart(vec![part]))
-                        .with_memo(json!(uploaded)));
+                        .with_carried_data(json!(uploaded)));
                 };
                 url.clone()
             } else {
                 file.url_or_data()
             };
-            place.put(&mut input, &address);
+            slot.insert(&mut input, &url);
         }
         let mut body = json!({"input": input});
         let path = match version(&order.model) {
@@ -336,36 +336,36 @@ fn is_large(file: &MediaFile) -> bool {
 
 /// The version in `owner/name:version`, or a plain version.
 fn version(model: &str) -> Option<&str> {
-    let bare = model.len() == 64 && model.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let after = model.split_once(':').map(|(_, version)| version);
-    after.or(bare.then_some(model))
+    let is_bare_version = model.len() == 64 && model.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let after_colon = model.split_once(':').map(|(_, version)| version);
+    after_colon.or(is_bare_version.then_some(model))
 }
 
 fn name_of(group: StemGroup) -> Option<&'static str> {
-    let found = STEMS.iter().find(|(known, _)| *known == group);
-    found.map(|(_, name)| *name)
+    let stem = STEMS.iter().find(|(stem_group, _)| *stem_group == group);
+    stem.map(|(_, name)| *name)
 }
 
 /// Problem JSON: `{title, status, detail}`.
 fn describe(body: &Value) -> ErrorDescription {
-    let said = ErrorDescription::at(body, "/title", "/detail");
-    if said.message.is_none() {
+    let description = ErrorDescription::at(body, "/title", "/detail");
+    if description.message.is_none() {
         return ErrorDescription::at(body, "/code", "/title");
     }
-    said
+    description
 }
 
 fn parse_body(answer: &ProviderResponse) -> ParsedBody {
-    let opened = answer.success(describe);
-    opened.map_err(|error| reclassify(error, answer))
+    let parsed = answer.success(describe);
+    parsed.map_err(|error| reclassify(error, answer))
 }
 
 fn reclassify(mut error: ProviderError, answer: &ProviderResponse) -> ProviderError {
     if error.class == ErrorClass::RateLimited && error.retry_after.is_none() {
         error.retry_after = resets_in(&error.message);
     }
-    let rejected = answer.status.is_client_error() && error.class == ErrorClass::Rejected;
-    if rejected && is_refusal(&error.message) {
+    let is_rejected = answer.status.is_client_error() && error.class == ErrorClass::Rejected;
+    if is_rejected && is_refusal(&error.message) {
         return error.with_class(ErrorClass::Refused);
     }
     error
@@ -373,22 +373,22 @@ fn reclassify(mut error: ProviderError, answer: &ProviderResponse) -> ProviderEr
 
 /// "… resets in ~30s".
 fn resets_in(message: &str) -> Option<Duration> {
-    let (_, after) = message.split_once("resets in ~")?;
-    let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
+    let (_, duration) = message.split_once("resets in ~")?;
+    let digits: String = duration.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok().map(Duration::from_secs)
 }
 
 fn is_refusal(message: &str) -> bool {
-    let said = ErrorDescription {
+    let description = ErrorDescription {
         code: None,
         message: Some(message.to_owned()),
     };
-    ENDS.class(&said) == Some(ErrorClass::Refused)
+    FAILURES.class(&description) == Some(ErrorClass::Refused)
 }
 
 /// A prediction's error is a message. With official models it ends with a code in brackets; with
 /// others it is a Python exception.
-const ENDS: FailureTable = FailureTable {
+const FAILURES: FailureTable = FailureTable {
     codes: &[],
     words: &[
         ("(e005)", ErrorClass::Refused),

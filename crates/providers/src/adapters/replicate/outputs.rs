@@ -19,33 +19,33 @@ pub(super) fn outputs(handle: &JobHandle, output: &Value) -> Vec<JobOutput> {
         _ => Vec::new(),
     };
     urls.retain(|url| url.starts_with("http"));
-    let what = handle.output_kind();
-    let is_film = |url: &&&str| {
-        let mut endings = [".mp4", ".webm", ".mov"].iter();
-        what == OutputKind::Video && endings.any(|end| url.contains(end))
+    let kind = handle.output_kind();
+    let is_video_file = |url: &&&str| {
+        let mut extensions = [".mp4", ".webm", ".mov"].iter();
+        kind == OutputKind::Video && extensions.any(|extension| url.contains(extension))
     };
-    let url = urls.iter().find(is_film).or(urls.first()).copied();
-    url.map(|url| JobOutput::at(what, url))
+    let url = urls.iter().find(is_video_file).or(urls.first()).copied();
+    url.map(|url| JobOutput::at(kind, url))
         .into_iter()
         .collect()
 }
 
 /// With one stem requested, `other` is everything else.
-fn stem_outputs(wanted: &str, output: &Value) -> Vec<JobOutput> {
-    let at = |name: &str| output.get(name).and_then(Value::as_str);
+fn stem_outputs(requested: &str, output: &Value) -> Vec<JobOutput> {
+    let url_of = |name: &str| output.get(name).and_then(Value::as_str);
     let mut outputs = Vec::new();
     for (group, name) in STEMS {
-        if wanted == "all" || wanted == name {
-            outputs.extend(at(name).map(|url| JobOutput::stem_at(StemTarget::Only(group), url)));
+        if requested == "all" || requested == name {
+            outputs.extend(url_of(name).map(|url| JobOutput::stem_at(StemTarget::Only(group), url)));
         }
     }
     let rest = STEMS
         .iter()
-        .find(|(_, name)| *name == wanted)
+        .find(|(_, name)| *name == requested)
         .map_or(StemTarget::Other, |(group, _)| StemTarget::Without(*group));
     // Without any stem, the rest alone is not a separation.
     if !outputs.is_empty() {
-        outputs.extend(at("other").map(|url| JobOutput::stem_at(rest, url)));
+        outputs.extend(url_of("other").map(|url| JobOutput::stem_at(rest, url)));
     }
     outputs
 }

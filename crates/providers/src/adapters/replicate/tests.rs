@@ -1,5 +1,5 @@
 use super::*;
-use crate::adapters::tests::{adapter, found, ids, picture, since, stems, video};
+use crate::adapters::tests::{adapter, look_up, ids, picture, since, stems, video};
 use crate::order::StemTarget;
 use crate::order::{PictureRole, SourcePicture};
 use crate::port::{CallEffect, CallTarget, OutputKind, OutputSource};
@@ -9,8 +9,8 @@ fn replicate() -> Arc<dyn Adapter> {
 }
 
 fn path(call: &Call) -> &str {
-    let CallTarget::Path(path) = &call.to else {
-        panic!("{:?} is no path", call.to);
+    let CallTarget::Path(path) = &call.target else {
+        panic!("{:?} is no path", call.target);
     };
     path
 }
@@ -36,14 +36,14 @@ fn with_picture(mut order: Order, bytes: usize) -> Order {
 
 fn polled(handle: &Value, status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
     let handle = JobHandle(handle.clone());
-    let asked = replicate().poll(&handle).unwrap().context();
-    replicate().read_poll(&handle, &asked, &ProviderResponse::from_json(status, body))
+    let context = replicate().poll(&handle).unwrap().context();
+    replicate().read_poll(&handle, &context, &ProviderResponse::from_json(status, body))
 }
 
 #[test]
 fn a_name_says_where_it_goes() {
     let hex = "ab".repeat(32);
-    for (model, wanted, version) in [
+    for (model, expected_path, version) in [
         (
             "google/veo-3.1",
             "/v1/models/google/veo-3.1/predictions",
@@ -60,7 +60,7 @@ fn a_name_says_where_it_goes() {
         let call = replicate().start(&video(model)).unwrap();
         assert_eq!(
             (path(&call), &body(&call)["version"]),
-            (wanted, &version),
+            (expected_path, &version),
             "{model}"
         );
         assert_eq!(call.effect, CallEffect::Submission);
@@ -95,13 +95,13 @@ fn a_large_file_is_uploaded_first() {
         (path(&upload), upload.effect),
         ("/v1/files", CallEffect::Free)
     );
-    let asked = upload.context();
+    let context = upload.context();
     let answer = ProviderResponse::from_json(
         201,
         &json!({"id": "f1", "urls": {"get": "https://api.replicate.com/v1/files/f1"}}),
     );
     let AdapterStep::Next(call) = replicate()
-        .read_submission(&order, &asked, &answer)
+        .read_submission(&order, &context, &answer)
         .unwrap()
     else {
         panic!("not the submission");
@@ -119,7 +119,7 @@ fn a_large_file_is_uploaded_first() {
         let error = replicate()
             .read_submission(
                 &order,
-                &asked,
+                &context,
                 &ProviderResponse::from_json(status, &json!({})),
             )
             .unwrap_err();
@@ -220,7 +220,7 @@ fn stems_are_labelled() {
         };
         outputs
             .into_iter()
-            .map(|output| output.what)
+            .map(|output| output.kind)
             .collect::<Vec<_>>()
     };
     let two = json!({"vocals": "https://r/v.flac", "other": "https://r/o.flac", "bass": null});
@@ -250,7 +250,7 @@ fn stems_are_labelled() {
 #[test]
 fn submissions_are_classed() {
     let order = video("google/veo-3");
-    let asked = replicate().start(&order).unwrap().context();
+    let context = replicate().start(&order).unwrap().context();
     for (status, body, class) in [
         (201, json!({}), ErrorClass::Unclear),
         (401, json!({"detail": "no token"}), ErrorClass::Credentials),
@@ -274,7 +274,7 @@ fn submissions_are_classed() {
         (503, json!({"detail": "busy"}), ErrorClass::Unavailable),
     ] {
         let error = replicate()
-            .read_submission(&order, &asked, &ProviderResponse::from_json(status, &body))
+            .read_submission(&order, &context, &ProviderResponse::from_json(status, &body))
             .unwrap_err();
         assert_eq!(error.class, class, "{body}");
         if status == 429 {
@@ -297,39 +297,39 @@ fn only_a_word_proves_a_cancellation() {
 
 #[test]
 fn a_lost_prediction_is_looked_for_by_its_input() {
-    let told = |model: &str, record: Value| {
+    let finds = |model: &str, record: Value| {
         let input = json!({"prompt": "a lighthouse in a storm", "duration": 5});
-        let mut whole = json!({"id": "p", "input": input, "created_at": "2023-11-14T22:13:21.5Z"});
+        let mut prediction = json!({"id": "p", "input": input, "created_at": "2023-11-14T22:13:21.5Z"});
         for (name, value) in record.as_object().unwrap() {
-            whole[name] = value.clone();
+            prediction[name] = value.clone();
         }
-        let body = json!({"results": [whole], "next": null});
-        let found = found(replicate().as_ref(), &video(model), 200, &body).unwrap();
-        !ids(&found).is_empty()
+        let body = json!({"results": [prediction], "next": null});
+        let lookup = look_up(replicate().as_ref(), &video(model), 200, &body).unwrap();
+        !ids(&lookup).is_empty()
     };
     let version = "v".repeat(10);
-    assert!(told("me/film", json!({"model": "me/film"})));
-    assert!(!told("me/film", json!({"model": "me/other"})));
-    assert!(!told(
+    assert!(finds("me/film", json!({"model": "me/film"})));
+    assert!(!finds("me/film", json!({"model": "me/other"})));
+    assert!(!finds(
         "me/film",
         json!({"model": "me/film", "created_at": "2023-11-14T22:00:00Z"})
     ));
     // A prediction whose data was removed an hour after the end proves nothing.
-    assert!(!told("me/film", json!({"model": "me/film", "input": {}})));
+    assert!(!finds("me/film", json!({"model": "me/film", "input": {}})));
     let named = format!("me/film:{version}");
-    assert!(told(
+    assert!(finds(
         &named,
         json!({"model": "me/film", "version": version})
     ));
-    assert!(!told(
+    assert!(!finds(
         &named,
         json!({"model": "me/film", "version": "hidden"})
     ));
-    assert!(told(
+    assert!(finds(
         "deployments/me/film",
         json!({"model": "somebody/model"})
     ));
-    assert!(!told(
+    assert!(!finds(
         "deployments/me/film",
         json!({"model": "x/y", "deployment": "me/other"})
     ));
@@ -349,8 +349,8 @@ fn a_lost_separation_is_told_by_the_recordings_address_alone() {
         |id: &str, audio: &str| json!({"id": id, "model": "cjwbw/demucs", "input": input(audio)});
     let next = "https://api.replicate.com/v1/predictions?cursor=x";
     let body = json!({"next": next, "results": [one("a", address), one("b", "https://x/2")]});
-    let told = found(replicate().as_ref(), &order, 200, &body).unwrap();
-    assert_eq!(ids(&told), ["a"]);
-    assert_eq!(told.jobs[0].handle.text("stems"), "vocals");
-    assert_eq!(told.next.unwrap().to, CallTarget::Address(next.into()));
+    let lookup = look_up(replicate().as_ref(), &order, 200, &body).unwrap();
+    assert_eq!(ids(&lookup), ["a"]);
+    assert_eq!(lookup.jobs[0].handle.text("stems"), "vocals");
+    assert_eq!(lookup.next.unwrap().target, CallTarget::Address(next.into()));
 }

@@ -76,7 +76,7 @@ static JOB: JobApi = JobApi {
     ],
     progress: |body| percent_at(body, "/progress", 1.0),
     outputs: |_, body| video_at(body, "/output/0"),
-    failure: |body| ENDS.error(ErrorDescription::at(body, "/failureCode", "/failure")),
+    failure: |body| FAILURES.error(ErrorDescription::at(body, "/failureCode", "/failure")),
     lost_message: "the task was cancelled at the provider",
 };
 
@@ -122,25 +122,25 @@ impl Adapter for RunwayAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let mut ready = upload::uploaded_names(&asked.memo["ready"]);
-        match asked.stage.as_ref() {
+        let mut ready = upload::uploaded_names(&context.carried_data["ready"]);
+        match context.stage.as_ref() {
             "slot" => {
                 let body = (JOB.submission_body)(answer)?;
                 let file = pictures(order.video()?).nth(ready.len());
                 let Some((_, file)) = file else {
                     return Err(ProviderError::unreadable("there is nothing to upload"));
                 };
-                let memo = json!({"ready": ready, "uri": required_text(&body, "/runwayUri")?});
-                let to = required_text(&body, "/uploadUrl")?;
-                let call = upload::form("upload", to, body["fields"].as_object(), file);
-                Ok(AdapterStep::next(call.with_memo(memo)))
+                let carried_data = json!({"ready": ready, "uri": required_text(&body, "/runwayUri")?});
+                let upload_url = required_text(&body, "/uploadUrl")?;
+                let call = upload::form("upload", upload_url, body["fields"].as_object(), file);
+                Ok(AdapterStep::next(call.with_carried_data(carried_data)))
             }
             "upload" => {
                 upload::check_stored(answer)?;
-                ready.push(required_text(&asked.memo, "/uri")?);
+                ready.push(required_text(&context.carried_data, "/uri")?);
                 Ok(AdapterStep::next(self.next(order, ready)?))
             }
             _ => JOB.read_submission(answer),
@@ -167,7 +167,7 @@ impl RunwayAdapter {
             let Some(address) = address(file) else {
                 let body = json!({"filename": file.name, "type": "ephemeral"});
                 let call = versioned(Call::post("slot", "/v1/uploads", body));
-                return Ok(call.with_memo(json!({"ready": ready})));
+                return Ok(call.with_carried_data(json!({"ready": ready})));
             };
             ready.push(address);
         }
@@ -180,13 +180,13 @@ impl RunwayAdapter {
         video: &VideoSpec,
         uris: &[String],
     ) -> Result<Call, ProviderError> {
-        let longest = self.limits_of(&order.model).max_prompt;
+        let max_prompt = self.limits_of(&order.model).max_prompt;
         let known = self.catalogue.find(&order.model);
         let inputs = known.and_then(|known| RunwayInputs::read(&known.inputs).ok());
         let inputs = inputs.unwrap_or_default();
         // Runway counts UTF-16 units, while limits are checked in characters.
-        if video.prompt.encode_utf16().count() > longest {
-            let message = format!("the prompt is longer than {longest} UTF-16 units");
+        if video.prompt.encode_utf16().count() > max_prompt {
+            let message = format!("the prompt is longer than {max_prompt} UTF-16 units");
             return Err(ProviderError::new(ErrorClass::Rejected, message));
         }
         let mut fields = Map::new();
@@ -223,8 +223,8 @@ impl RunwayAdapter {
             // Seeds have 32 bits here.
             fields.insert("seed".into(), json!(seed % (1 << 32)));
         }
-        if let Some(on) = video.audio {
-            fields.insert("audio".into(), json!(on));
+        if let Some(with_audio) = video.audio {
+            fields.insert("audio".into(), json!(with_audio));
         }
         let mut references = Vec::new();
         let mut first_and_last = Vec::new();
@@ -262,8 +262,8 @@ const REFERENCE: &str = "reference";
 fn address(file: &MediaFile) -> Option<String> {
     // The length of base64, and room for `data:` and the media type.
     let fits = file.bytes.len().div_ceil(3) * 4 + 64 <= MAX_DATA_URL_BYTES;
-    let data = || fits.then(|| file.data_url());
-    file.url.clone().or_else(data)
+    let data_url = || fits.then(|| file.data_url());
+    file.url.clone().or_else(data_url)
 }
 
 fn versioned(call: Call) -> Call {
@@ -273,29 +273,29 @@ fn versioned(call: Call) -> Call {
 /// `{"error": "Validation of body failed", "issues": [{"path", "message"}]}`: only the issues
 /// describe the fault.
 fn describe(body: &Value) -> ErrorDescription {
-    let said = ErrorDescription::at(body, "/code", "/error");
+    let description = ErrorDescription::at(body, "/code", "/error");
     let issues = body["issues"].as_array().into_iter().flatten();
     let issues: Vec<String> = issues
         .filter_map(|issue| {
             let path = issue["path"].as_array().into_iter().flatten();
             let path: Vec<&str> = path.filter_map(Value::as_str).collect();
-            let what = text_at(issue, "/message")?;
-            Some(format!("{}: {what}", path.join(".")))
+            let message = text_at(issue, "/message")?;
+            Some(format!("{}: {message}", path.join(".")))
         })
         .collect();
     if issues.is_empty() {
-        return said;
+        return description;
     }
-    let message = said.message.unwrap_or_else(|| "invalid".to_owned());
+    let message = description.message.unwrap_or_else(|| "invalid".to_owned());
     ErrorDescription {
         message: Some(format!("{message}: {}", issues.join("; "))),
-        ..said
+        ..description
     }
 }
 
 fn class_by_words(error: ProviderError) -> ProviderError {
-    let speaks_of_credits = error.message.to_lowercase().contains("credits");
-    if error.class == ErrorClass::Rejected && speaks_of_credits {
+    let mentions_credits = error.message.to_lowercase().contains("credits");
+    if error.class == ErrorClass::Rejected && mentions_credits {
         return error.with_class(ErrorClass::Account);
     }
     error
@@ -303,7 +303,7 @@ fn class_by_words(error: ProviderError) -> ProviderError {
 
 /// The codes of docs.dev.runwayml.com, "Handle Task Failures". `INTERNAL.BAD_OUTPUT`, other
 /// `INTERNAL` codes and those of third parties may be temporary.
-const ENDS: FailureTable = FailureTable {
+const FAILURES: FailureTable = FailureTable {
     codes: &[
         ("SAFETY.", ErrorClass::Refused),
         ("INPUT_PREPROCESSING.SAFETY", ErrorClass::Refused),

@@ -31,8 +31,8 @@ fn body(call: &Call) -> &Value {
 
 fn polled(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
     let handle = JobHandle(json!({"id": "t"}));
-    let asked = runway().poll(&handle).unwrap().context();
-    runway().read_poll(&handle, &asked, &ProviderResponse::from_json(status, body))
+    let context = runway().poll(&handle).unwrap().context();
+    runway().read_poll(&handle, &context, &ProviderResponse::from_json(status, body))
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_picture_decides_the_path() {
         video.seed = Some((1 << 32) + 7);
     }
     let call = runway().start(&order).unwrap();
-    assert_eq!(call.to, CallTarget::Path("/v1/text_to_video".into()));
+    assert_eq!(call.target, CallTarget::Path("/v1/text_to_video".into()));
     assert_eq!(call.effect, CallEffect::Submission);
     assert_eq!(
         body(&call),
@@ -55,7 +55,7 @@ fn a_picture_decides_the_path() {
     );
     let order = with_picture(PictureRole::FirstFrame, 0, order);
     let call = runway().start(&order).unwrap();
-    assert_eq!(call.to, CallTarget::Path("/v1/image_to_video".into()));
+    assert_eq!(call.target, CallTarget::Path("/v1/image_to_video".into()));
     let picture = &body(&call)["promptImage"][0];
     assert_eq!(picture["position"], "first");
     assert!(
@@ -118,15 +118,15 @@ fn large_pictures_are_uploaded_one_by_one() {
 #[test]
 fn what_a_submission_may_answer() {
     let order = video("gen4.5");
-    let asked = runway().start(&order).unwrap().context();
+    let context = runway().start(&order).unwrap().context();
     let answered = |status, body: &Value| {
-        runway().read_submission(&order, &asked, &ProviderResponse::from_json(status, body))
+        runway().read_submission(&order, &context, &ProviderResponse::from_json(status, body))
     };
     assert!(matches!(
         answered(200, &json!({"id": "t"})),
         Ok(AdapterStep::Submitted { handle, .. }) if handle.text("id") == "t"
     ));
-    let said = json!({"error": "no"});
+    let error_body = json!({"error": "no"});
     for (status, class) in [
         (200, ErrorClass::Unclear),
         (400, ErrorClass::Rejected),
@@ -139,7 +139,7 @@ fn what_a_submission_may_answer() {
         (503, ErrorClass::Unavailable),
     ] {
         assert_eq!(
-            answered(status, &said).unwrap_err().class,
+            answered(status, &error_body).unwrap_err().class,
             class,
             "{status}"
         );
@@ -181,7 +181,7 @@ fn every_status_word() {
         ErrorClass::RateLimited
     );
     assert_eq!(class(200, json!({})), ErrorClass::Unclear);
-    for (code, wanted) in [
+    for (code, class) in [
         ("SAFETY.INPUT.TEXT", ErrorClass::Refused),
         ("INPUT_PREPROCESSING.SAFETY.TEXT", ErrorClass::Refused),
         ("INPUT_PREPROCESSING.INTERNAL", ErrorClass::Failed),
@@ -189,7 +189,7 @@ fn every_status_word() {
     ] {
         let body = json!({"status": "FAILED", "failure": "no", "failureCode": code});
         let error = polled(200, &body).unwrap_err();
-        assert_eq!((error.class, error.code.as_deref()), (wanted, Some(code)));
+        assert_eq!((error.class, error.code.as_deref()), (class, Some(code)));
     }
 }
 
@@ -224,7 +224,7 @@ fn each_model_is_told_its_size_in_its_own_way() {
         let text = |name: &str| body(&call)[name].as_str().map(str::to_owned);
         (text("ratio"), text("resolution"))
     };
-    let said = |ratio: &str, resolution: &str| {
+    let expected_fields = |ratio: &str, resolution: &str| {
         let word = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         (word(ratio), word(resolution))
     };
@@ -244,7 +244,7 @@ fn each_model_is_told_its_size_in_its_own_way() {
         ("happyhorse_1_0", full_hd, true, "", "1080p"),
         ("wan3", hd, false, "1280:720", ""),
     ] {
-        assert_eq!(sized(model, size, with), said(ratio, resolution), "{model}");
+        assert_eq!(sized(model, size, with), expected_fields(ratio, resolution), "{model}");
     }
 }
 
@@ -253,9 +253,9 @@ fn what_is_wrong_with_a_request_is_told() {
     let body = json!({"error": "Validation of body failed",
         "issues": [{"path": ["ratio"], "message": "Invalid enum value"}]});
     let order = video("gen4.5");
-    let asked = runway().start(&order).unwrap().context();
+    let context = runway().start(&order).unwrap().context();
     let error = runway()
-        .read_submission(&order, &asked, &ProviderResponse::from_json(400, &body))
+        .read_submission(&order, &context, &ProviderResponse::from_json(400, &body))
         .unwrap_err();
     assert_eq!(
         error.message,

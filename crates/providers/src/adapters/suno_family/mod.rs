@@ -135,16 +135,16 @@ impl Adapter for SunoFamilyAdapter {
     fn read_submission(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        match asked.stage.as_ref() {
+        match context.stage.as_ref() {
             "submit" => read_task(order, answer),
             "persona" => read_persona(answer),
-            _ => match upload::read(order, asked, answer)? {
+            _ => match upload::read(order, context, answer)? {
                 upload::UploadStep::Next(call) => Ok(AdapterStep::Next(call)),
-                upload::UploadStep::Uploaded(known) => {
-                    Ok(AdapterStep::next(self.next_call(order, known)?))
+                upload::UploadStep::Uploaded(clip_ids) => {
+                    Ok(AdapterStep::next(self.next_call(order, clip_ids)?))
                 }
             },
         }
@@ -153,7 +153,7 @@ impl Adapter for SunoFamilyAdapter {
     fn named_job(
         &self,
         order: &Order,
-        asked: &CallContext,
+        context: &CallContext,
         answer: &ProviderResponse,
     ) -> Option<JobHandle> {
         let body = answer.json().ok()?;
@@ -163,7 +163,7 @@ impl Adapter for SunoFamilyAdapter {
             Value::String(text) => Some(text.clone()).filter(|text| is_id(text)),
             record => record::id(record),
         };
-        (asked.stage == "submit").then_some(handle_of(order, &id?))
+        (context.stage == "submit").then_some(handle_of(order, &id?))
     }
 
     fn poll(&self, handle: &JobHandle) -> Result<Call, ProviderError> {
@@ -198,8 +198,8 @@ impl Adapter for SunoFamilyAdapter {
         _: &CallContext,
         answer: &ProviderResponse,
     ) -> Vec<Result<AdapterStep, ProviderError>> {
-        let found = match envelope(answer).map(|data| data.as_array().cloned()) {
-            Ok(Some(found)) => found,
+        let tasks = match envelope(answer).map(|data| data.as_array().cloned()) {
+            Ok(Some(tasks)) => tasks,
             // A fault of the list is not a fault of any job in it.
             Ok(None) => {
                 let error =
@@ -218,9 +218,9 @@ impl Adapter for SunoFamilyAdapter {
                 return vec![Err(error.with_class(class)); handles.len()];
             }
         };
-        let of = |handle: &JobHandle| {
+        let read_one = |handle: &JobHandle| {
             let id = handle.text("id");
-            let task = found
+            let task = tasks
                 .iter()
                 .find(|task| record::id(task).as_deref() == Some(id));
             let task = task.ok_or_else(|| {
@@ -228,30 +228,30 @@ impl Adapter for SunoFamilyAdapter {
             })?;
             record::read(handle, task)
         };
-        handles.iter().map(|handle| of(handle)).collect()
+        handles.iter().map(|handle| read_one(handle)).collect()
     }
 }
 
 impl SunoFamilyAdapter {
     /// The upload of the first recording that the provider does not have yet, else the submission.
-    /// `known` has the ids from uploads, by field.
+    /// `clip_ids` are the ids from uploads, by field.
     fn next_call(
         &self,
         order: &Order,
-        mut known: Map<String, Value>,
+        mut clip_ids: Map<String, Value>,
     ) -> Result<Call, ProviderError> {
         for (field, recording) in recordings(&order.work) {
-            if known.contains_key(field) {
+            if clip_ids.contains_key(field) {
                 continue;
             }
             match &recording.upstream {
-                Some(clip) => known.insert(field.to_owned(), json!(clip.clip_id)),
-                None => return self.upload.start(order, field, recording, &known),
+                Some(clip) => clip_ids.insert(field.to_owned(), json!(clip.clip_id)),
+                None => return self.upload.start(order, field, recording, &clip_ids),
             };
         }
         let (stage, path, body) = match &order.work {
             WorkSpec::Stems(_) | WorkSpec::Song(_) => {
-                ("submit", "/submit/music", music(order, known))
+                ("submit", "/submit/music", music(order, clip_ids))
             }
             WorkSpec::Persona(persona) => {
                 let body = json!({
@@ -290,7 +290,7 @@ fn recordings(work: &WorkSpec) -> Vec<(&str, &SourceRecording)> {
 }
 
 /// The body of a submission.
-fn music(order: &Order, known: Map<String, Value>) -> Value {
+fn music(order: &Order, clip_ids: Map<String, Value>) -> Value {
     let mut body = match &order.work {
         WorkSpec::Song(song) => {
             let mut body = song.fields.clone();
@@ -323,7 +323,7 @@ fn music(order: &Order, known: Map<String, Value>) -> Value {
         }
         WorkSpec::Video(_) | WorkSpec::Persona(_) => Map::new(),
     };
-    for (field, id) in known {
+    for (field, id) in clip_ids {
         put(&mut body, &field, id);
     }
     body.insert("mv".into(), json!(order.model));
@@ -341,8 +341,8 @@ fn put(body: &mut Map<String, Value>, field: &str, id: Value) {
             body.insert(field.to_owned(), id);
         }
         Some((name, index)) => {
-            if let Some(place) = body.get_mut(name).and_then(|list| list.get_mut(index)) {
-                *place = id;
+            if let Some(element) = body.get_mut(name).and_then(|list| list.get_mut(index)) {
+                *element = id;
             }
         }
     }
@@ -391,7 +391,7 @@ fn read_persona(answer: &ProviderResponse) -> Result<AdapterStep, ProviderError>
     let record = envelope(answer)?;
     let id = required_text(&record, "/id")?;
     AdapterStep::done(vec![JobOutput {
-        what: OutputKind::Persona { id, record },
+        kind: OutputKind::Persona { id, record },
         source: OutputSource::Nothing,
     }])
 }
@@ -424,24 +424,24 @@ fn envelope(answer: &ProviderResponse) -> Result<Value, ProviderError> {
 
 /// `{"code", "message"}`, or Mediagate's `{"error": {"code", "message"}}`.
 fn describe(body: &Value) -> ErrorDescription {
-    let said = ErrorDescription::at(body, "/error/code", "/error/message");
-    if said == ErrorDescription::default() {
+    let description = ErrorDescription::at(body, "/error/code", "/error/message");
+    if description == ErrorDescription::default() {
         return ErrorDescription::at(body, "/code", "/message");
     }
-    said
+    description
 }
 
 fn class_by_code(error: ProviderError) -> ProviderError {
     let code = error.code.as_deref().unwrap_or_default().to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| code.contains(word));
+    let code_contains = |words: &[&str]| words.iter().any(|word| code.contains(word));
     let class = match code.as_str() {
         // From Mediagate: an earlier submission with this key may have been accepted.
         "still_running" | "submission_unconfirmed" | "idempotency_conflict" => ErrorClass::Unclear,
         "budget_exceeded" => ErrorClass::Account,
         "429" => ErrorClass::RateLimited,
-        _ if says(&["quota", "balance", "credits"]) => ErrorClass::Account,
-        _ if says(&["moderation", "content_policy", "sensitive"]) => ErrorClass::Refused,
-        _ if says(&["rate_limit", "too_many", "too_frequent"]) => ErrorClass::RateLimited,
+        _ if code_contains(&["quota", "balance", "credits"]) => ErrorClass::Account,
+        _ if code_contains(&["moderation", "content_policy", "sensitive"]) => ErrorClass::Refused,
+        _ if code_contains(&["rate_limit", "too_many", "too_frequent"]) => ErrorClass::RateLimited,
         _ => error.class,
     };
     error.with_class(class)

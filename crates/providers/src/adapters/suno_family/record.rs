@@ -47,14 +47,14 @@ fn clip_word(word: &str) -> SunoStatus<'_> {
 
 /// Reads the state of a task.
 pub(super) fn read(handle: &JobHandle, task: &Value) -> Result<AdapterStep, ProviderError> {
-    let members = ["data", "clips"].map(|name| task[name].as_array());
-    let clips = members.into_iter().flatten().next();
+    let lists = ["data", "clips"].map(|name| task[name].as_array());
+    let clips = lists.into_iter().flatten().next();
     let clips = clips.map(Vec::as_slice).unwrap_or_default();
     let mut done = Vec::new();
-    let mut going = false;
+    let mut is_running = false;
     for clip in clips {
         match clip_word(clip["status"].as_str().unwrap_or_default()) {
-            SunoStatus::Running => going = true,
+            SunoStatus::Running => is_running = true,
             SunoStatus::Done => done.push(clip),
             SunoStatus::Failed => {}
             // Such a clip may still be finished, so the task has not ended.
@@ -72,7 +72,7 @@ pub(super) fn read(handle: &JobHandle, task: &Value) -> Result<AdapterStep, Prov
         (None, true) => Err(ProviderError::unreadable(
             "the provider's response has no status",
         )),
-        (_, false) if going => Ok(running),
+        (_, false) if is_running => Ok(running),
         (_, false) if done.is_empty() => Err(failure(task, clips)),
         (_, false) => deliver(handle, &done),
     }
@@ -83,7 +83,7 @@ fn deliver(handle: &JobHandle, clips: &[&Value]) -> Result<AdapterStep, Provider
     let output = |clip: &&Value| {
         let url = text_at(clip, "/audio_url")?;
         Some(JobOutput {
-            what: OutputKind::Clip(Box::new(facts(handle, clip, stems))),
+            kind: OutputKind::Clip(Box::new(facts(handle, clip, stems))),
             source: OutputSource::Address(url),
         })
     };
@@ -121,20 +121,20 @@ fn stem(clip: &Value) -> Option<StemTarget> {
 
 /// Why a task without any finished clip failed.
 fn failure(task: &Value, clips: &[Value]) -> ProviderError {
-    let said = |pointer| {
+    let first_text = |pointer| {
         clips
             .iter()
             .chain([task])
-            .find_map(|of| text_at(of, pointer))
+            .find_map(|record| text_at(record, pointer))
     };
-    let code = said("/metadata/error_type");
-    let message = said("/metadata/error_message").or_else(|| text_at(task, "/fail_reason"));
-    ENDS.error(ErrorDescription { code, message })
+    let code = first_text("/metadata/error_type");
+    let message = first_text("/metadata/error_message").or_else(|| text_at(task, "/fail_reason"));
+    FAILURES.error(ErrorDescription { code, message })
 }
 
 /// Words of `error_type` and of the message with it, as clips and tasks of several aggregators show
 /// them.
-const ENDS: FailureTable = FailureTable {
+const FAILURES: FailureTable = FailureTable {
     codes: &[
         ("moderation", ErrorClass::Refused),
         ("content_policy", ErrorClass::Refused),

@@ -69,7 +69,7 @@ fn a_song_goes_as_the_caller_wrote_it() {
     let fields = json!({"prompt": "la la", "tags": "pop", "mv": "theirs", "notify_hook": "https://x.example"});
     let call = adapter.start(&song("generate", fields.clone())).unwrap();
     assert_eq!(call.effect, CallEffect::Submission);
-    assert_eq!(call.to, CallTarget::Path("/submit/music".into()));
+    assert_eq!(call.target, CallTarget::Path("/submit/music".into()));
     assert_eq!(
         body(&call),
         json!({"prompt": "la la", "tags": "pop", "mv": "chirp-auk"})
@@ -121,17 +121,17 @@ fn a_separation_names_the_clip_and_its_task() {
 fn a_recording_goes_up_in_five_hops() {
     let adapter = adapter("suno-family", &json!({}));
     let order = stems("chirp-auk");
-    let say = |call: &Call, body: Value| next(answer(&*adapter, &order, call, &body).unwrap());
+    let next_after = |call: &Call, body: Value| next(answer(&*adapter, &order, call, &body).unwrap());
 
     let grant = adapter.start(&order).unwrap();
     assert_eq!(grant.effect, CallEffect::Free);
     assert_eq!(body(&grant), json!({"extension": "flac"}));
-    let put = say(
+    let put = next_after(
         &grant,
         json!({"id": "up-1", "url": "https://bucket.example/", "fields": {"key": "k", "policy": "p"}}),
     );
     assert_eq!(
-        put.to,
+        put.target,
         CallTarget::Address("https://bucket.example/".into())
     );
     assert!(!put.with_credential);
@@ -140,25 +140,25 @@ fn a_recording_goes_up_in_five_hops() {
     };
     assert!(matches!(parts.last(), Some(FormPart::File { name, .. }) if name == "file"));
     assert_eq!(parts.len(), 3);
-    let finish = say(&put, json!(null));
+    let finish = next_after(&put, json!(null));
     assert_eq!(
-        finish.to,
+        finish.target,
         CallTarget::Path("/uploads/audio/up-1/upload-finish".into())
     );
     assert_eq!(
         body(&finish),
         json!({"upload_type": "file_upload", "upload_filename": "song.flac"})
     );
-    let look = say(&finish, json!({}));
+    let look = next_after(&finish, json!({}));
     assert_eq!((&look.method, look.delay), (&Method::GET, None));
-    let again = say(&look, json!({"status": "processing"}));
+    let again = next_after(&look, json!({"status": "processing"}));
     assert_eq!(again.delay, Some(Duration::from_secs(2)));
-    let clip = say(&again, json!({"status": "complete"}));
+    let clip = next_after(&again, json!({"status": "complete"}));
     assert_eq!(
-        clip.to,
+        clip.target,
         CallTarget::Path("/uploads/audio/up-1/initialize-clip".into())
     );
-    let submit = say(&clip, json!({"clip_id": "clip-9"}));
+    let submit = next_after(&clip, json!({"clip_id": "clip-9"}));
     assert_eq!(submit.effect, CallEffect::Submission);
     let sent = body(&submit);
     assert_eq!(sent["continue_clip_id"], "clip-9");
@@ -180,12 +180,12 @@ fn a_recording_goes_up_in_five_hops() {
 #[test]
 fn a_recording_goes_up_in_one_form_or_not_at_all() {
     let direct = adapter("suno-family", &json!({"upload": "direct"}));
-    let WorkSpec::Stems(stems_of) = stems("m").work else {
+    let WorkSpec::Stems(separation) = stems("m").work else {
         panic!("stems")
     };
     let mut order = song("cover", json!({"tags": "jazz"}));
     if let WorkSpec::Song(song) = &mut order.work {
-        song.uploads = vec![("cover_clip_id".into(), stems_of.source)];
+        song.uploads = vec![("cover_clip_id".into(), separation.source)];
     }
     let upload = direct.start(&order).unwrap();
     assert!(
@@ -228,7 +228,7 @@ fn a_submission_is_answered_in_three_ways() {
 fn a_refused_submission_says_what_follows() {
     let adapter = adapter("suno-family", &json!({}));
     let order = upstream(stems("m"));
-    let asked = adapter.start(&order).unwrap().context();
+    let context = adapter.start(&order).unwrap().context();
     let mediagate = |code: &str| json!({"error": {"code": code, "message": "so it is"}});
     let enveloped = |code: &str| json!({"code": code, "message": "so it is", "data": null});
     for (status, body, class) in [
@@ -280,7 +280,7 @@ fn a_refused_submission_says_what_follows() {
         (503, mediagate("overloaded"), ErrorClass::Unavailable),
     ] {
         let error = adapter
-            .read_submission(&order, &asked, &ProviderResponse::from_json(status, &body))
+            .read_submission(&order, &context, &ProviderResponse::from_json(status, &body))
             .unwrap_err();
         assert_eq!(error.class, class, "{status} {body}");
     }
@@ -292,10 +292,10 @@ fn handle(id: &str) -> JobHandle {
 
 fn poll(status: u16, body: &Value) -> Result<AdapterStep, crate::ProviderError> {
     let adapter = adapter("suno-family", &json!({}));
-    let asked = adapter.poll(&handle("t")).unwrap().context();
+    let context = adapter.poll(&handle("t")).unwrap().context();
     adapter.read_poll(
         &handle("t"),
-        &asked,
+        &context,
         &ProviderResponse::from_json(status, body),
     )
 }
@@ -379,7 +379,7 @@ fn finished_clips_are_delivered_even_when_others_failed() {
         panic!("not done");
     };
     assert_eq!(outputs.len(), 2);
-    let OutputKind::Clip(first) = &outputs[0].what else {
+    let OutputKind::Clip(first) = &outputs[0].kind else {
         panic!("no clip")
     };
     assert_eq!(
@@ -396,7 +396,7 @@ fn finished_clips_are_delivered_even_when_others_failed() {
     );
     assert_eq!(first.stem, Some(StemTarget::Only(StemGroup::Vocals)));
     assert!(matches!(&outputs[0].source, OutputSource::Address(url) if url.ends_with("a.mp3")));
-    let OutputKind::Clip(second) = &outputs[1].what else {
+    let OutputKind::Clip(second) = &outputs[1].kind else {
         panic!("no clip")
     };
     assert_eq!(second.stem, Some(StemTarget::Without(StemGroup::Vocals)));
@@ -524,7 +524,7 @@ fn a_persona_is_made_at_once() {
             id: "p-1".into(),
             record: record.clone(),
         };
-        assert_eq!(outputs[0].what, persona);
+        assert_eq!(outputs[0].kind, persona);
         assert!(matches!(outputs[0].source, OutputSource::Nothing));
     }
     let nothing = answer(&*adapter, &order, &call, &json!({}));

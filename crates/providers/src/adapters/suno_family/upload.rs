@@ -62,15 +62,15 @@ impl UploadMode {
         order: &Order,
         field: &str,
         recording: &SourceRecording,
-        known: &Map<String, Value>,
+        clip_ids: &Map<String, Value>,
     ) -> Result<Call, ProviderError> {
         let file = &recording.file;
-        let memo = json!({"known": known, "field": field});
+        let carried_data = json!({"clip_ids": clip_ids, "field": field});
         match self {
             Self::S3 => {
                 let extension = file.name.rsplit_once('.').map_or("flac", |(_, end)| end);
                 let body = json!({"extension": extension});
-                Ok(Call::post("grant", "/uploads/audio", body).with_memo(memo))
+                Ok(Call::post("grant", "/uploads/audio", body).with_carried_data(carried_data))
             }
             Self::Direct => {
                 let parts = vec![
@@ -79,7 +79,7 @@ impl UploadMode {
                 ];
                 Ok(Call::new("direct", Method::POST, "/uploads/audio")
                     .with_body(RequestBody::Multipart(parts))
-                    .with_memo(memo)
+                    .with_carried_data(carried_data)
                     .with_long_timeout(MAX_ANSWER_BYTES))
             }
             Self::None => Err(ProviderError::new(
@@ -100,74 +100,78 @@ fn title(order: &Order, file: &MediaFile) -> String {
 /// Reads the answer to a step.
 pub(super) fn read(
     order: &Order,
-    asked: &CallContext,
+    context: &CallContext,
     answer: &ProviderResponse,
 ) -> Result<UploadStep, ProviderError> {
-    let memo = &asked.memo;
-    let field = memo["field"].as_str().unwrap_or_default();
-    let id = memo["id"].as_str().unwrap_or_default();
+    let carried_data = &context.carried_data;
+    let field = carried_data["field"].as_str().unwrap_or_default();
+    let id = carried_data["id"].as_str().unwrap_or_default();
     let path = format!("/uploads/audio/{id}");
-    let look = |looks: u64| {
-        let mut memo = memo.clone();
-        memo["looks"] = json!(looks);
-        Call::get("look", path.as_str()).with_memo(memo)
+    let poll_upload = |polls: u64| {
+        let mut carried_data = carried_data.clone();
+        carried_data["polls"] = json!(polls);
+        Call::get("look", path.as_str()).with_carried_data(carried_data)
     };
     let file = recordings(&order.work)
         .into_iter()
         .find(|(name, _)| *name == field)
         .map(|(_, recording)| &recording.file)
         .ok_or_else(|| ProviderError::unreadable("an upload was not requested"))?;
-    Ok(match asked.stage.as_ref() {
+    Ok(match context.stage.as_ref() {
         "grant" => {
             let grant = envelope(answer)?;
             let url = required_text(&grant, "/url")?;
-            let mut memo = memo.clone();
-            memo["id"] = json!(required_text(&grant, "/id")?);
+            let mut carried_data = carried_data.clone();
+            carried_data["id"] = json!(required_text(&grant, "/id")?);
             let put = upload::form("put", url, grant["fields"].as_object(), file);
-            UploadStep::next(put.with_memo(memo).with_long_timeout(MAX_ANSWER_BYTES))
+            UploadStep::next(put.with_carried_data(carried_data).with_long_timeout(MAX_ANSWER_BYTES))
         }
         "put" => {
             upload::check_stored(answer)?;
             let body = json!({"upload_type": "file_upload", "upload_filename": file.name});
             let finish = Call::post("finish", format!("{path}/upload-finish"), body);
-            UploadStep::next(finish.with_memo(memo.clone()))
+            UploadStep::next(finish.with_carried_data(carried_data.clone()))
         }
         "finish" => {
             envelope(answer)?;
-            UploadStep::next(look(0))
+            UploadStep::next(poll_upload(0))
         }
         "look" => {
             let upload = envelope(answer)?;
-            let looks = memo["looks"].as_u64().unwrap_or(0) + 1;
+            let polls = carried_data["polls"].as_u64().unwrap_or(0) + 1;
             match text_at(&upload, "/status").as_deref() {
                 Some("complete") => {
                     let start = Call::post("clip", format!("{path}/initialize-clip"), json!({}));
-                    UploadStep::next(start.with_memo(memo.clone()))
+                    UploadStep::next(start.with_carried_data(carried_data.clone()))
                 }
                 Some("error") => {
-                    let why = text_at(&upload, "/error_message");
-                    let why =
-                        why.unwrap_or_else(|| "the provider cannot use the audio file".into());
-                    return Err(ProviderError::new(ErrorClass::Rejected, why));
+                    let reason = text_at(&upload, "/error_message");
+                    let reason =
+                        reason.unwrap_or_else(|| "the provider cannot use the audio file".into());
+                    return Err(ProviderError::new(ErrorClass::Rejected, reason));
                 }
                 // Nothing was ordered, so the order may be sent elsewhere instead of waiting
                 // longer.
-                _ if looks >= MAX_UPLOAD_POLLS => {
+                _ if polls >= MAX_UPLOAD_POLLS => {
                     let message = "the provider did not finish processing the upload";
                     return Err(ProviderError::new(ErrorClass::Unavailable, message));
                 }
-                _ => UploadStep::next(look(looks).with_delay(WAIT)),
+                _ => UploadStep::next(poll_upload(polls).with_delay(WAIT)),
             }
         }
         // Both `direct` and the last step return the clip.
-        _ => finished_upload(memo, field, &envelope(answer)?)?,
+        _ => finished_upload(carried_data, field, &envelope(answer)?)?,
     })
 }
 
-fn finished_upload(memo: &Value, field: &str, clip: &Value) -> Result<UploadStep, ProviderError> {
+fn finished_upload(
+    carried_data: &Value,
+    field: &str,
+    clip: &Value,
+) -> Result<UploadStep, ProviderError> {
     let id = text_at(clip, "/clip_id").or_else(|| text_at(clip, "/id"));
     let id = id.ok_or_else(|| ProviderError::unreadable("the upload did not become a clip"))?;
-    let mut known = memo["known"].as_object().cloned().unwrap_or_default();
-    known.insert(field.to_owned(), json!(id));
-    Ok(UploadStep::Uploaded(known))
+    let mut clip_ids = carried_data["clip_ids"].as_object().cloned().unwrap_or_default();
+    clip_ids.insert(field.to_owned(), json!(id));
+    Ok(UploadStep::Uploaded(clip_ids))
 }

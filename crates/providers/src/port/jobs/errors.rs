@@ -17,18 +17,19 @@ pub struct FailureTable {
 
 impl FailureTable {
     /// The error of a job that failed.
-    pub fn error(&self, said: ErrorDescription) -> ProviderError {
-        ProviderError::from_job(self.class(&said).unwrap_or(ErrorClass::Failed), said)
+    pub fn error(&self, description: ErrorDescription) -> ProviderError {
+        let class = self.class(&description).unwrap_or(ErrorClass::Failed);
+        ProviderError::from_job(class, description)
     }
 
     /// The class according to the code, otherwise the message.
-    pub fn class(&self, said: &ErrorDescription) -> Option<ErrorClass> {
-        let code = said.code.as_deref().unwrap_or_default();
-        let by_code = self.codes.iter().find(|(start, _)| begins(code, start));
-        let message = said.message.as_deref().unwrap_or_default().to_lowercase();
+    pub fn class(&self, description: &ErrorDescription) -> Option<ErrorClass> {
+        let code = description.code.as_deref().unwrap_or_default();
+        let by_code = self.codes.iter().find(|(prefix, _)| matches_prefix(code, prefix));
+        let message = description.message.as_deref().unwrap_or_default().to_lowercase();
         let by_words = || self.words.iter().find(|(words, _)| message.contains(words));
-        let found = by_code.or_else(by_words).map(|(_, class)| *class);
-        found.or_else(|| class_of_status(code))
+        let class = by_code.or_else(by_words).map(|(_, class)| *class);
+        class.or_else(|| class_of_status(code))
     }
 }
 
@@ -43,11 +44,11 @@ pub fn as_poll_error(error: ProviderError, is_gone: bool) -> ProviderError {
     error.with_class(class).with_basis(ErrorBasis::Answer)
 }
 
-/// Numbers are compared whole.
-fn begins(code: &str, start: &str) -> bool {
-    let is_number = start.bytes().all(|byte| byte.is_ascii_digit());
+/// Whether a code begins with a prefix; a number must be equal.
+fn matches_prefix(code: &str, prefix: &str) -> bool {
+    let is_number = prefix.bytes().all(|byte| byte.is_ascii_digit());
     // Google's `1` is CANCELLED and must not match `13`, which is INTERNAL.
-    code == start || (!is_number && code.starts_with(start))
+    code == prefix || (!is_number && code.starts_with(prefix))
 }
 
 /// Some providers use an HTTP status as a code.
@@ -61,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_code_goes_before_the_words() {
-        let ends = FailureTable {
+        let table = FailureTable {
             codes: &[
                 ("SAFETY", ErrorClass::Refused),
                 ("ASSET", ErrorClass::Unfit),
@@ -69,11 +70,11 @@ mod tests {
             words: &[("moderat", ErrorClass::Refused)],
         };
         let class = |code: &str, message: &str| {
-            let said = ErrorDescription {
+            let description = ErrorDescription {
                 code: Some(code.into()).filter(|_| !code.is_empty()),
                 message: Some(message.into()),
             };
-            ends.error(said).class
+            table.error(description).class
         };
         assert_eq!(class("SAFETY.INPUT", ""), ErrorClass::Refused);
         assert_eq!(class("ASSET.INVALID", "Moderated"), ErrorClass::Unfit);

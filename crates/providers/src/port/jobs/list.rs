@@ -20,11 +20,11 @@ pub struct JobList {
     pub path: &'static str,
     /// Query parameters of every page.
     pub query: &'static [(&'static str, &'static str)],
-    /// Where the jobs are in the answer.
+    /// The JSON pointer to the jobs in the answer.
     pub items: &'static str,
-    /// Where a job's id is.
+    /// The JSON pointer to a job's id.
     pub id: &'static str,
-    /// The place of its creation time.
+    /// The JSON pointer to its creation time.
     pub created_at: &'static str,
 }
 
@@ -72,13 +72,13 @@ impl JobList {
 /// Only strings, numbers and booleans are compared: lists and objects are returned with additional
 /// fields. A number equals its text.
 pub fn agrees(request: &Map<String, Value>, record: &Value, needed: &[&str]) -> bool {
-    let all_there = needed
+    let has_needed = needed
         .iter()
         .all(|name| request.contains_key(*name) && scalar(&record[*name]).is_some());
-    all_there
+    has_needed
         && request.iter().all(|(name, sent)| {
-            let both = scalar(sent).zip(scalar(&record[name.as_str()]));
-            both.is_none_or(|(sent, told)| sent == told)
+            let values = scalar(sent).zip(scalar(&record[name.as_str()]));
+            values.is_none_or(|(sent, recorded)| sent == recorded)
         })
 }
 
@@ -91,8 +91,8 @@ fn scalar(value: &Value) -> Option<String> {
 
 /// Whether a key can be used in a path unchanged.
 pub fn fits_path(key: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    !key.is_empty() && key.bytes().all(plain)
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    !key.is_empty() && key.bytes().all(is_plain)
 }
 
 #[cfg(test)]
@@ -102,23 +102,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_repeated_must_be_the_same_and_what_names_it_must_be_there() {
+    fn present_fields_must_agree_and_needed_ones_must_be_present() {
         let request = json!({"prompt": "rain", "seconds": "4", "loop": true, "frames": [1]});
         let request = request.as_object().unwrap();
-        let same = |record: Value| agrees(request, &record, &["prompt"]);
-        assert!(same(json!({"prompt": "rain"})));
-        assert!(same(
+        let matches = |record: Value| agrees(request, &record, &["prompt"]);
+        assert!(matches(json!({"prompt": "rain"})));
+        assert!(matches(
             json!({"prompt": "rain", "seconds": 4, "loop": true, "frames": [2], "id": "x"})
         ));
-        assert!(same(json!({"prompt": "rain", "seconds": null})));
-        for other in [
+        assert!(matches(json!({"prompt": "rain", "seconds": null})));
+        for record in [
             json!({"prompt": "snow"}),
             json!({"prompt": null, "seconds": "4"}),
             json!({"prompt": "rain", "seconds": "8"}),
             json!({"prompt": "rain", "loop": false}),
             json!("rain"),
         ] {
-            assert!(!same(other.clone()), "{other}");
+            assert!(!matches(record.clone()), "{record}");
         }
         assert!(!agrees(request, &json!({"prompt": "rain"}), &["model"]));
         assert!(fits_path("0197-a_B") && !fits_path("a/b") && !fits_path(""));

@@ -29,11 +29,10 @@ pub type ParsedBody = Result<Value, ProviderError>;
 /// Reads a job's results from the answer that says that it is done.
 pub type OutputReader = fn(&JobHandle, &Value) -> Result<Vec<JobOutput>, ProviderError>;
 
-/// The description of a provider's jobs. Places are JSON pointers; in paths, `{id}` is replaced by
-/// that value of the handle.
+/// The description of a provider's jobs. `{id}` in a path is replaced by that value of the handle.
 #[derive(Debug, Clone)]
 pub struct JobApi {
-    /// The place of the job's id in the answer to a submission.
+    /// The JSON pointer to the job's id in the answer to a submission.
     pub id: &'static str,
     /// The path for polling it.
     pub path: &'static str,
@@ -45,9 +44,9 @@ pub struct JobApi {
     pub submission_body: fn(&ProviderResponse) -> ParsedBody,
     /// Reads an answer about a job. A 404 means [`ErrorClass::Missing`] always.
     pub poll_body: fn(&ProviderResponse) -> ParsedBody,
-    /// The place of the status word.
+    /// The JSON pointer to the status word.
     pub status: &'static str,
-    /// The words.
+    /// The meanings of status words.
     pub words: &'static [(&'static str, JobStatus)],
     /// The progress of a running job, in percent.
     pub progress: fn(&Value) -> Option<u8>,
@@ -124,10 +123,10 @@ fn fill_path(path: &str, handle: &JobHandle) -> String {
     filled
 }
 
-/// The video at the URL in this place, if there is one.
-pub fn video_at(body: &Value, place: &str) -> Result<Vec<JobOutput>, ProviderError> {
-    let made = text_at(body, place).map(JobOutput::video_at);
-    Ok(made.into_iter().collect())
+/// The video whose URL is at this JSON pointer, if there is one.
+pub fn video_at(body: &Value, pointer: &str) -> Result<Vec<JobOutput>, ProviderError> {
+    let output = text_at(body, pointer).map(JobOutput::video_at);
+    Ok(output.into_iter().collect())
 }
 
 #[cfg(test)]
@@ -157,20 +156,20 @@ mod tests {
     };
 
     #[test]
-    fn a_job_is_asked_for_where_its_handle_says() {
+    fn a_job_is_polled_at_the_path_of_its_handle() {
         let handle = JobHandle(json!({"id": "7", "kind": "film"}));
         let call = JOB.poll(&handle);
-        assert_eq!(call.to, crate::CallTarget::Path("/jobs/film/7".into()));
+        assert_eq!(call.target, crate::CallTarget::Path("/jobs/film/7".into()));
         assert_eq!(call.headers, [("x-version".to_owned(), "2".to_owned())]);
         let call = JOB.cancel(&handle).unwrap();
-        assert_eq!(call.to, crate::CallTarget::Path("/jobs/7".into()));
+        assert_eq!(call.target, crate::CallTarget::Path("/jobs/7".into()));
         assert_eq!(call.method, Method::DELETE);
-        let taken = ProviderResponse::from_json(200, &json!({"data": {"id": "7"}}));
-        let step = JOB.read_submission(&taken).unwrap();
+        let accepted = ProviderResponse::from_json(200, &json!({"data": {"id": "7"}}));
+        let step = JOB.read_submission(&accepted).unwrap();
         assert!(matches!(step, AdapterStep::Submitted { handle, .. } if handle.text("id") == "7"));
-        let nameless = ProviderResponse::from_json(200, &json!({"data": {}}));
+        let without_id = ProviderResponse::from_json(200, &json!({"data": {}}));
         assert_eq!(
-            JOB.read_submission(&nameless).unwrap_err().class,
+            JOB.read_submission(&without_id).unwrap_err().class,
             ErrorClass::Unclear
         );
     }

@@ -34,6 +34,6 @@ pub fn meaning<'w>(
 ) -> Option<JobStatus> {
     let mut words = words.into_iter();
     words
-        .find(|(known, _)| *known == word)
+        .find(|(status_word, _)| *status_word == word)
         .map(|(_, status)| status)
 }

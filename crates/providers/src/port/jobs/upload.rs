@@ -9,18 +9,18 @@ use crate::order::MediaFile;
 use crate::port::{Call, CallTarget, FormPart, RequestBody};
 use crate::response::ProviderResponse;
 
-/// The names or URLs of the files uploaded before, as stored in a call's memo.
-pub fn uploaded_names(memo: &Value) -> Vec<String> {
-    let names = memo.as_array().into_iter().flatten();
+/// The names or URLs of the files uploaded before, as stored in a call's carried data.
+pub fn uploaded_names(carried_data: &Value) -> Vec<String> {
+    let names = carried_data.as_array().into_iter().flatten();
     names
         .filter_map(|name| name.as_str().map(str::to_owned))
         .collect()
 }
 
 /// Uploads a file to a URL from the provider.
-pub fn put(stage: &'static str, to: String, file: &MediaFile) -> Call {
+pub fn put(stage: &'static str, url: String, file: &MediaFile) -> Call {
     Call::new(stage, Method::PUT, "")
-        .with_target(CallTarget::Address(to))
+        .with_target(CallTarget::Address(url))
         // The URL contains its own signature, and the key is only for the provider.
         .without_credential()
         .with_body(RequestBody::Bytes {
@@ -32,7 +32,7 @@ pub fn put(stage: &'static str, to: String, file: &MediaFile) -> Call {
 /// The same as a form: the fields that the provider requires, and the file last.
 pub fn form(
     stage: &'static str,
-    to: String,
+    url: String,
     fields: Option<&Map<String, Value>>,
     file: &MediaFile,
 ) -> Call {
@@ -48,7 +48,7 @@ pub fn form(
     // S3-compatible storage ignores the fields after the file.
     parts.push(FormPart::file("file", file));
     Call::new(stage, Method::POST, "")
-        .with_target(CallTarget::Address(to))
+        .with_target(CallTarget::Address(url))
         .without_credential()
         .with_body(RequestBody::Multipart(parts))
 }

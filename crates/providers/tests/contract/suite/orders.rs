@@ -1,4 +1,4 @@
-//! Orders to try adapters with. Their media are real, and small.
+//! Orders for testing adapters, with small, real media.
 
 use base64::Engine as _;
 use bytes::Bytes;
@@ -44,7 +44,7 @@ pub(crate) fn video(model: &str) -> Order {
     )
 }
 
-/// The same video, with other wishes.
+/// The same video with some fields changed.
 pub(crate) fn video_with(model: &str, change: impl FnOnce(&mut VideoSpec)) -> Order {
     let mut order = video(model);
     if let WorkSpec::Video(video) = &mut order.work {
@@ -53,7 +53,7 @@ pub(crate) fn video_with(model: &str, change: impl FnOnce(&mut VideoSpec)) -> Or
     order
 }
 
-/// The order of a video, with a picture of this role more.
+/// The order of a video with an additional picture in this role.
 pub(crate) fn with_picture_as(mut order: Order, role: PictureRole) -> Order {
     if let WorkSpec::Video(video) = &mut order.work {
         let file = picture();

@@ -1,5 +1,5 @@
-//! One function for each scenario. Each gets a stage on which the case's order
-//! would succeed, and says what goes wrong there.
+//! One function for each scenario. Each gets a stage on which the case's order would succeed, and
+//! adds a fault.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use super::stage::{Stage, limits, plan, provider};
 /// Protocols whose answers have no status word that could be unknown.
 const WORDLESS: [&str; 2] = ["gemini-veo", "comfyui"];
 
-/// Protocols whose jobs can be called off while they wait, and no longer.
+/// Protocols whose jobs can be cancelled only while they are queued.
 const WHILE_QUEUED: [&str; 3] = ["modelark", "dashscope", "minimax"];
 
-/// Cases whose provider tells a wrong order from a failure in mere words.
+/// Cases whose provider distinguishes a wrong order from a failure only in words.
 const CODELESS: [&str; 4] = [
     "chat-video",
     "comfyui: ",
@@ -38,14 +38,14 @@ pub(super) async fn the_order_is_within_the_limits(stage: Stage) {
             );
             let default = f64::from(limits.default_seconds);
             assert!(limits.durations.contains(default), "{limits:?}");
-            let most = limits.pictures.max.max(limits.pictures.most_references());
-            assert!(video.pictures.len() <= most, "{limits:?}");
+            let max_pictures = limits.pictures.max.max(limits.pictures.most_references());
+            assert!(video.pictures.len() <= max_pictures, "{limits:?}");
             assert!(!limits.pictures.needed || !video.pictures.is_empty());
             assert!(video.prompt.chars().count() <= limits.max_prompt);
-            let offered = limits.sizes.iter();
-            let unsayable =
-                offered.filter(|size| !adapter.can_express_size(stage.case.model, **size));
-            assert_eq!(unsayable.count(), 0, "{limits:?}");
+            let sizes = limits.sizes.iter();
+            let inexpressible =
+                sizes.filter(|size| !adapter.can_express_size(stage.case.model, **size));
+            assert_eq!(inexpressible.count(), 0, "{limits:?}");
             assert_eq!(adapter.fault_of_secret(&stage.secret), None);
             assert!(limits.seed || video.seed.is_none());
             assert!(limits.negative_prompt || video.negative_prompt.is_none());
@@ -53,8 +53,8 @@ pub(super) async fn the_order_is_within_the_limits(stage: Stage) {
         (WorkSpec::Stems(stems), ModelLimits::Music(limits)) => {
             let limits = limits.stems.unwrap();
             assert!(if stems.full { limits.full } else { limits.two });
-            let wanted = stems.single_group();
-            assert!(wanted.is_none_or(|group| limits.groups.contains(&group)));
+            let requested = stems.single_group();
+            assert!(requested.is_none_or(|group| limits.groups.contains(&group)));
         }
         (WorkSpec::Song(song), ModelLimits::Music(limits)) => {
             assert!(limits.tasks.contains(&song.task));
@@ -86,7 +86,7 @@ pub(super) async fn a_wrong_key(stage: Stage) {
     refused(stage, status(401, None), ErrorClass::Credentials).await;
 }
 
-/// A definite "no": nothing was taken, and one request arrived.
+/// Checks for a definite rejection: nothing was accepted, and one request arrived.
 async fn refused(stage: Stage, fault: Fault, class: ErrorClass) -> ProviderError {
     stage.fault(fault, RequestRole::Submit, 1);
     let submitted = stage.submit().await;
@@ -108,14 +108,14 @@ pub(super) async fn a_forbidden_prompt(mut stage: Stage) {
 }
 
 pub(super) async fn nobody_there(stage: Stage) {
-    // A port that is taken, and that nobody listens on.
-    let taken = TcpSocket::new_v4().unwrap();
-    taken.bind(([127, 0, 0, 1], 0).into()).unwrap();
-    let address = taken.local_addr().unwrap();
-    let nobody = provider(&stage.case, &format!("http://{address}"));
-    assert!(!stage.driver.reachable(&nobody).await);
-    match stage.submit_to(&nobody).await {
-        // Some have a file to hand over first.
+    // The port is bound, but nothing listens on it.
+    let unused_socket = TcpSocket::new_v4().unwrap();
+    unused_socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = unused_socket.local_addr().unwrap();
+    let unreachable_provider = provider(&stage.case, &format!("http://{address}"));
+    assert!(!stage.driver.reachable(&unreachable_provider).await);
+    match stage.submit_to(&unreachable_provider).await {
+        // Some upload a file first.
         Err(SubmitError::Refused(error) | SubmitError::BeforeSubmission(error)) => {
             assert_eq!(error.class, ErrorClass::Unavailable);
         }
@@ -148,8 +148,8 @@ pub(super) async fn half_an_answer(stage: Stage) {
     unclear(stage, Fault::DropInBody).await;
 }
 
-/// Nobody can tell, so it is not sent again; only where the provider makes one
-/// job of two, it is, and then there is one.
+/// Checks for an unclear outcome: the order is not sent again, except if the provider
+/// deduplicates, and then there is one job.
 pub(super) async fn unclear(stage: Stage, fault: Fault) {
     stage.fault(fault, RequestRole::Submit, 1);
     let submitted = stage.submit().await;
@@ -180,7 +180,7 @@ pub(super) async fn the_job_is_refused(stage: Stage) {
 pub(super) async fn the_order_is_at_fault(stage: Stage) {
     let is_codeless = CODELESS
         .iter()
-        .any(|start| stage.case.name.starts_with(start));
+        .any(|prefix| stage.case.name.starts_with(prefix));
     if matches!(stage.case.makes, Makes::Video) && !is_codeless {
         ended(stage, PlannedEnd::Unfit, ErrorClass::Unfit).await;
     }
@@ -194,7 +194,7 @@ pub(super) async fn the_job_makes_nothing(stage: Stage) {
                 matches!(error.class, ErrorClass::Failed | ErrorClass::Refused),
                 "{error}"
             ),
-            // Where the result has its own call, that tells.
+            // If the result has its own call, that call fails.
             Ok(outputs) => {
                 let source = Stage::fetched(&outputs).unwrap();
                 assert!(matches!(source, OutputSource::Call(_)), "{source:?}");
@@ -207,8 +207,8 @@ pub(super) async fn the_job_makes_nothing(stage: Stage) {
     assert_eq!(stage.submissions(), 1);
 }
 
-/// The job ends badly. Where there is no job but one long answer, nobody may be
-/// able to tell.
+/// Checks the end of a job that fails. Without a job, the outcome of the one long answer may be
+/// unclear.
 async fn ended(stage: Stage, end: PlannedEnd, class: ErrorClass) {
     stage.world().set_plan(plan(end));
     let ended = match stage.submit().await {
@@ -228,13 +228,13 @@ pub(super) async fn an_unknown_word(stage: Stage) {
     let OrderAcceptance::Job { handle, .. } = &accepted else {
         return;
     };
-    // The job is done by the second poll, and the word is said all the same.
+    // The job is already done, but the next poll returns an unknown word.
     stage.finish(clone(&accepted)).await.unwrap();
     stage.fault(Fault::UnknownWord, RequestRole::Poll, 1);
     match stage.poll(handle).await.unwrap() {
         PollOutcome::Running { unknown_word, .. } => {
-            let wordless = WORDLESS.contains(&stage.case.protocol);
-            assert!(wordless || unknown_word.is_some(), "the word is told");
+            let is_wordless = WORDLESS.contains(&stage.case.protocol);
+            assert!(is_wordless || unknown_word.is_some(), "the unknown word is reported");
         }
         PollOutcome::Done(_) => assert!(WORDLESS.contains(&stage.case.protocol), "done"),
     }
@@ -270,7 +270,7 @@ pub(super) async fn polls_that_fail(stage: Stage) {
     stage.paid_once();
 }
 
-/// One machine of several may not have heard of the job yet.
+/// One of several servers may not know the job yet.
 pub(super) async fn a_poll_that_knows_no_such_job(stage: Stage) {
     stage.fault(status(404, None), RequestRole::Poll, 3);
     let outputs = stage.outcome().await.unwrap();
@@ -279,32 +279,32 @@ pub(super) async fn a_poll_that_knows_no_such_job(stage: Stage) {
 }
 
 pub(super) async fn the_job_is_called_off(stage: Stage) {
-    let waits = WHILE_QUEUED.contains(&stage.case.simulates());
-    let long = JobPlan {
+    let cancels_while_queued = WHILE_QUEUED.contains(&stage.case.simulates());
+    let long_plan = JobPlan {
         incomplete: false,
-        queued: Duration::from_hours(u64::from(waits)),
+        queued: Duration::from_hours(u64::from(cancels_while_queued)),
         running: Duration::from_hours(1),
         polls: 0,
         end: PlannedEnd::Success,
     };
     if stage.case.cancels {
-        stage.world().set_plan(long);
+        stage.world().set_plan(long_plan);
     }
     let Some(OrderAcceptance::Job { handle, .. }) = a_job(&stage).await else {
         return;
     };
-    let off = stage
+    let is_confirmed = stage
         .driver
         .cancel(&stage.provider, &stage.secret, &handle)
         .await
         .unwrap();
     let jobs = stage.world().jobs(stage.case.simulates());
-    let cancelled = jobs.iter().all(|job| job.phase() == JobPhase::Cancelled);
-    assert_eq!(cancelled, stage.case.cancels);
-    assert!(cancelled || !off, "nothing is said to be off that is not");
+    let is_cancelled = jobs.iter().all(|job| job.phase() == JobPhase::Cancelled);
+    assert_eq!(is_cancelled, stage.case.cancels);
+    assert!(is_cancelled || !is_confirmed, "a cancellation is confirmed only if the job is cancelled");
 }
 
-/// The job of the case's order; none where the answer is the result.
+/// The job of the case's order; `None` if the answer is the result.
 pub(super) async fn a_job(stage: &Stage) -> Option<OrderAcceptance> {
     let accepted = stage.submit().await.unwrap();
     matches!(accepted, OrderAcceptance::Job { .. }).then_some(accepted)
@@ -323,19 +323,19 @@ pub(super) fn clone(accepted: &OrderAcceptance) -> OrderAcceptance {
 // The result.
 
 pub(super) async fn a_result_that_ends_early(stage: Stage) {
-    whole(stage, Fault::Truncated).await;
+    arrives_whole(stage, Fault::Truncated).await;
 }
 
 pub(super) async fn a_result_that_breaks_off(stage: Stage) {
-    whole(stage, Fault::DropInBody).await;
+    arrives_whole(stage, Fault::DropInBody).await;
 }
 
 pub(super) async fn a_slow_result(stage: Stage) {
-    whole(stage, Fault::Slow(Duration::from_millis(5))).await;
+    arrives_whole(stage, Fault::Slow(Duration::from_millis(5))).await;
 }
 
-/// Whatever happens on the way, the result arrives whole.
-async fn whole(stage: Stage, fault: Fault) {
+/// Checks that the result arrives complete in spite of the fault.
+async fn arrives_whole(stage: Stage, fault: Fault) {
     let outputs = stage.outcome().await.unwrap();
     stage.fault(fault, RequestRole::Download, 2);
     stage.check(&outputs).await;
@@ -361,16 +361,15 @@ fn address(outputs: &[JobOutput]) -> Option<&OutputSource> {
     sources.find(|source| matches!(source, OutputSource::Address(_)))
 }
 
-/// The driver delivers what came. Whether it is a video is told from the bytes
-/// by whoever wanted one.
+/// The driver delivers whatever arrived. Its caller checks whether it is a video.
 pub(super) async fn a_result_that_lies(stage: Stage) {
     let outputs = stage.outcome().await.unwrap();
     let Some(source) = Stage::fetched(&outputs) else {
         return;
     };
     stage.fault(Fault::Lying, RequestRole::Download, 1);
-    let (done, bytes) = stage.download(source).await.unwrap();
-    assert_eq!(done.mime.as_deref(), Some("video/mp4"));
+    let (downloaded, bytes) = stage.download(source).await.unwrap();
+    assert_eq!(downloaded.mime.as_deref(), Some("video/mp4"));
     assert!(bytes.starts_with(b"<html>"));
 }
 

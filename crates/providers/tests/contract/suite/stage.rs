@@ -1,4 +1,4 @@
-//! What a scenario plays on: one case with its own simulator.
+//! The stage of a scenario: one case with its own simulator.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
 use super::{Case, Makes};
 
-/// Between two polls.
-const BEAT: Duration = Duration::from_millis(5);
-/// And how long that would be at a provider's pace.
-const DOUBTED_BEAT: Duration = Duration::from_secs(30);
-/// Every scenario is over by then.
+/// The time between two polls.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// How much time a poll interval stands for, for the decision whether a doubt has lasted.
+const SIMULATED_INTERVAL: Duration = Duration::from_secs(30);
+/// The longest that a scenario may take.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 /// How long jobs take here.
@@ -56,7 +56,7 @@ impl Stage {
             driver: Driver::new(),
             secret: Secret::new(case.secret),
             simulator,
-            case: fitting(case, &provider),
+            case: fit_to_limits(case, &provider),
             provider,
         }
     }
@@ -76,16 +76,16 @@ impl Stage {
         let journal = self.world().journal();
         journal
             .iter()
-            .filter(|one| one.role == RequestRole::Submit)
+            .filter(|request| request.role == RequestRole::Submit)
             .count()
     }
 
-    /// Orders that the provider took.
+    /// Orders that the provider accepted.
     pub(crate) fn accepted(&self) -> usize {
         self.world().accepted_count(self.case.simulates())
     }
 
-    /// One paid submission arrived, and one order was taken.
+    /// Checks that one paid submission arrived and one order was accepted.
     pub(crate) fn paid_once(&self) {
         assert_eq!((self.submissions(), self.accepted()), (1, 1), "paid once");
     }
@@ -96,19 +96,19 @@ impl Stage {
 
     pub(crate) async fn submit_to(&self, provider: &Provider) -> Submitted {
         let (watch, order) = (ProgressWatch::new(), &self.case.order);
-        let mut kept = 0;
-        let before = self.submissions();
+        let mut intents = 0;
+        let submissions_before = self.submissions();
         let intent = async || {
-            assert_eq!(self.submissions(), before, "the intent comes first");
-            kept += 1;
+            assert_eq!(self.submissions(), submissions_before, "the intent comes first");
+            intents += 1;
             Ok(SendDeadline::any_time())
         };
         let submitted = self
             .driver
             .submit(provider, &self.secret, order, &watch, intent)
             .await;
-        let before = matches!(submitted, Err(SubmitError::BeforeSubmission(_)));
-        assert_eq!(kept, u32::from(!before), "the intent is kept once");
+        let failed_before = matches!(submitted, Err(SubmitError::BeforeSubmission(_)));
+        assert_eq!(intents, u32::from(!failed_before), "the intent is recorded once");
         submitted
     }
 
@@ -116,8 +116,8 @@ impl Stage {
         self.driver.poll(&self.provider, &self.secret, handle).await
     }
 
-    /// Polls until the job is done, as a process would that starts anew each
-    /// time. Only the end of the job ends it, or a doubt that stays.
+    /// Polls until the job has ended, reading the handle from its stored form each time, as after a
+    /// restart. Answers that only cast doubt on the job end it if they persist.
     pub(crate) async fn finish(
         &self,
         accepted: OrderAcceptance,
@@ -127,18 +127,18 @@ impl Stage {
             OrderAcceptance::Job { handle, .. } => handle,
         };
         let polls = async {
-            let kept = serde_json::to_string(&handle).unwrap();
-            let mut beat = tokio::time::interval(BEAT);
+            let stored_handle = serde_json::to_string(&handle).unwrap();
+            let mut interval = tokio::time::interval(POLL_INTERVAL);
             let (mut doubt, mut elapsed) = (EndDoubt::default(), Duration::ZERO);
             loop {
-                beat.tick().await;
-                elapsed += DOUBTED_BEAT;
-                let handle: JobHandle = serde_json::from_str(&kept).unwrap();
-                let polled = self.poll(&handle).await;
-                let is_believed = doubt.note(elapsed, polled.as_ref().err());
-                match polled {
+                interval.tick().await;
+                elapsed += SIMULATED_INTERVAL;
+                let handle: JobHandle = serde_json::from_str(&stored_handle).unwrap();
+                let outcome = self.poll(&handle).await;
+                let is_end_confirmed = doubt.note(elapsed, outcome.as_ref().err());
+                match outcome {
                     Ok(PollOutcome::Done(outputs)) => return Ok(outputs),
-                    Err(error) if is_believed || error.ends_job() => return Err(error),
+                    Err(error) if is_end_confirmed || error.ends_job() => return Err(error),
                     Ok(PollOutcome::Running { .. }) | Err(_) => {}
                 }
             }
@@ -146,12 +146,12 @@ impl Stage {
         tokio::time::timeout(DEADLINE, polls).await.unwrap()
     }
 
-    /// What the order comes to, whenever that shows.
+    /// The order's result, whether the submission or a poll returns it.
     pub(crate) async fn outcome(&self) -> Result<Vec<JobOutput>, ProviderError> {
         match self.submit().await {
             Ok(accepted) => self.finish(accepted).await,
             Err(SubmitError::Intent(never)) => match never {},
-            Err(SubmitError::TooLate) => unreachable!("it may leave at any time"),
+            Err(SubmitError::TooLate) => unreachable!("there is no deadline"),
             Err(
                 SubmitError::BeforeSubmission(error)
                 | SubmitError::Refused(error)
@@ -166,37 +166,37 @@ impl Stage {
         source: &OutputSource,
     ) -> Result<(DownloadedFile, Vec<u8>), DownloadError> {
         let mut file = tokio::fs::File::from_std(tempfile::tempfile().unwrap());
-        let done = self
+        let downloaded = self
             .driver
             .download(&self.provider, &self.secret, source, &mut file)
             .await?;
         let mut bytes = Vec::new();
         file.rewind().await.unwrap();
         file.read_to_end(&mut bytes).await.unwrap();
-        assert_eq!(done.size_bytes, bytes.len() as u64);
-        Ok((done, bytes))
+        assert_eq!(downloaded.size_bytes, bytes.len() as u64);
+        Ok((downloaded, bytes))
     }
 
-    /// The outputs are those that were ordered, and hold what they should.
+    /// Checks that the outputs are the ordered ones and have the right content.
     pub(crate) async fn check(&self, outputs: &[JobOutput]) {
-        let whats: Vec<&OutputKind> = outputs.iter().map(|output| &output.what).collect();
+        let kinds: Vec<&OutputKind> = outputs.iter().map(|output| &output.kind).collect();
         match &self.case.makes {
-            Makes::Video => assert_eq!(whats, [&OutputKind::Video]),
+            Makes::Video => assert_eq!(kinds, [&OutputKind::Video]),
             Makes::Stems(targets) => {
-                let wanted: Vec<OutputKind> =
+                let expected: Vec<OutputKind> =
                     targets.iter().copied().map(OutputKind::Stem).collect();
-                let missing = wanted.iter().find(|what| !whats.contains(what));
-                assert!(missing.is_none(), "no {missing:?} among {whats:?}");
-                assert_eq!(wanted.len(), whats.len(), "{whats:?}");
+                let missing = expected.iter().find(|kind| !kinds.contains(kind));
+                assert!(missing.is_none(), "no {missing:?} among {kinds:?}");
+                assert_eq!(expected.len(), kinds.len(), "{kinds:?}");
             }
             Makes::Clips(number) => {
-                let clips = whats
+                let clips = kinds
                     .iter()
-                    .filter(|what| matches!(what, OutputKind::Clip(_)));
-                assert_eq!((clips.count(), whats.len()), (*number, *number));
+                    .filter(|kind| matches!(kind, OutputKind::Clip(_)));
+                assert_eq!((clips.count(), kinds.len()), (*number, *number));
             }
             Makes::Persona => {
-                assert!(matches!(whats[..], [OutputKind::Persona { id, .. }] if !id.is_empty()));
+                assert!(matches!(kinds[..], [OutputKind::Persona { id, .. }] if !id.is_empty()));
             }
         }
         for output in outputs {
@@ -210,14 +210,15 @@ impl Stage {
             return;
         }
         let (_, bytes) = self.download(&output.source).await.unwrap();
-        match output.what {
+        match output.kind {
             OutputKind::Video => assert_eq!(&bytes[4..8], b"ftyp"),
             _ => assert_eq!(&bytes[..4], b"RIFF"),
         }
-        let riff = bytes.starts_with(b"RIFF");
-        let said = bytes.get(4..8).and_then(|size| size.try_into().ok());
-        let whole = said.is_some_and(|said| u32::from_le_bytes(said) as usize == bytes.len() - 8);
-        assert!(!riff || whole, "all of the recording");
+        let is_riff = bytes.starts_with(b"RIFF");
+        let declared_size = bytes.get(4..8).and_then(|size| size.try_into().ok());
+        let is_complete = declared_size
+            .is_some_and(|size| u32::from_le_bytes(size) as usize == bytes.len() - 8);
+        assert!(!is_riff || is_complete, "the recording is complete");
     }
 
     /// Outputs that are fetched from the provider, if there are any.
@@ -227,14 +228,14 @@ impl Stage {
     }
 }
 
-/// What the case's model may be asked for, as a gateway sees it.
+/// The limits of the case's model, as a gateway sees them.
 pub(super) fn limits(case: &Case, provider: &Provider, kind: MediaKind) -> Option<ModelLimits> {
-    let own = provider.adapter().limits(kind, case.model)?;
-    Some(Catalogue::embedded().limits(case.protocol, case.model, own))
+    let protocol_limits = provider.adapter().limits(kind, case.model)?;
+    Some(Catalogue::embedded().limits(case.protocol, case.model, protocol_limits))
 }
 
 /// The case with a size and a length that the model offers.
-fn fitting(mut case: Case, provider: &Provider) -> Case {
+fn fit_to_limits(mut case: Case, provider: &Provider) -> Case {
     let limits = limits(&case, provider, MediaKind::Video);
     if let (WorkSpec::Video(video), Some(ModelLimits::Video(limits))) =
         (&mut case.order.work, limits)

@@ -3,23 +3,23 @@
 use super::*;
 
 pub(super) fn submitted(
-    cook: &dyn Adapter,
+    adapter: &dyn Adapter,
     order: &Order,
     status: u16,
     body: &Value,
 ) -> Result<AdapterStep, ProviderError> {
-    let asked = cook.start(order).unwrap().context();
-    cook.read_submission(order, &asked, &ProviderResponse::from_json(status, body))
+    let context = adapter.start(order).unwrap().context();
+    adapter.read_submission(order, &context, &ProviderResponse::from_json(status, body))
 }
 
 #[test]
 fn what_a_submission_may_answer() {
-    let cook = with(
+    let adapter = adapter_with(
         "[ok]\nat = \"/code\"\nequals = 0\n[errors]\ncode = \"/code\"\nmessage = \"/message\"\n[errors.codes]\n1002 = \"rate_limited\"\n\"13*\" = \"refused\"\n1300 = \"account\"",
     );
     let order = video("m");
-    let answered = |status, body: Value| submitted(cook.as_ref(), &order, status, &body);
-    let step = answered(200, json!({"code": 0, "id": 7})).unwrap();
+    let submit = |status, body: Value| submitted(adapter.as_ref(), &order, status, &body);
+    let step = submit(200, json!({"code": 0, "id": 7})).unwrap();
     assert!(matches!(step, AdapterStep::Submitted { handle, .. } if handle.0["kept"]["id"] == 7));
     for (status, body, class) in [
         (200, json!({"code": 0}), ErrorClass::Unclear),
@@ -38,29 +38,29 @@ fn what_a_submission_may_answer() {
         (503, json!({"code": 1002}), ErrorClass::RateLimited),
         (503, json!({}), ErrorClass::Unclear),
     ] {
-        let error = answered(status, body.clone()).unwrap_err();
+        let error = submit(status, body.clone()).unwrap_err();
         assert_eq!(error.class, class, "{status} {body}");
     }
-    let said = answered(200, json!({"code": 9, "message": "no"})).unwrap_err();
+    let error_with_message = submit(200, json!({"code": 9, "message": "no"})).unwrap_err();
     assert_eq!(
-        (said.message.as_str(), said.code.as_deref()),
+        (error_with_message.message.as_str(), error_with_message.code.as_deref()),
         ("no", Some("9"))
     );
-    let error = cook.start(&stems("m")).unwrap_err();
+    let error = adapter.start(&stems("m")).unwrap_err();
     assert_eq!(error.class, ErrorClass::Rejected);
 }
 
 #[test]
 fn words_tell_where_no_code_does() {
-    let cook = with(
+    let adapter = adapter_with(
         "[ok]\nat = \"/code\"\nequals = 0\n[errors]\ncode = \"/code\"\nmessage = \"/message\"\n[errors.codes]\n400 = \"rejected\"\n402 = \"account\"\n[errors.words]\nmoderat = \"refused\"\ninvalid = \"rejected\"",
     );
     let order = video("m");
     let class = |status, body: Value| {
-        let answered = submitted(cook.as_ref(), &order, status, &body);
-        answered.unwrap_err().class
+        let result = submitted(adapter.as_ref(), &order, status, &body);
+        result.unwrap_err().class
     };
-    for (status, code, message, wanted) in [
+    for (status, code, message, expected) in [
         (200, 400, "Stopped by Moderation", ErrorClass::Refused),
         (200, 402, "Stopped by moderation", ErrorClass::Account),
         (200, 7, "invalid size", ErrorClass::Rejected),
@@ -72,28 +72,28 @@ fn words_tell_where_no_code_does() {
         (500, 7, "stopped by moderation", ErrorClass::Unclear),
     ] {
         let body = json!({"code": code, "message": message});
-        assert_eq!(class(status, body), wanted, "{status} {code} {message}");
+        assert_eq!(class(status, body), expected, "{status} {code} {message}");
     }
 }
 
 #[test]
 fn json_in_a_text_is_read() {
-    let recipe = changed("address = \"/url\"", "address = \"/made/urls/*\"");
-    let cook = adapter_of(&format!("json_texts = [\"/made\"]\n{recipe}")).unwrap();
-    let made = json!({"urls": ["https://x.example/v"]}).to_string();
-    let step = polled(cook.as_ref(), 200, &json!({"status": "done", "made": made}));
+    let recipe = short_recipe_with("address = \"/url\"", "address = \"/made/urls/*\"");
+    let adapter = adapter_of(&format!("json_texts = [\"/made\"]\n{recipe}")).unwrap();
+    let content = json!({"urls": ["https://x.example/v"]}).to_string();
+    let step = polled(adapter.as_ref(), 200, &json!({"status": "done", "made": content}));
     assert!(matches!(step, Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
-    for made in [json!("{"), json!(""), json!([1]), Value::Null] {
-        let error = polled(cook.as_ref(), 200, &json!({"status": "done", "made": made}));
+    for content in [json!("{"), json!(""), json!([1]), Value::Null] {
+        let error = polled(adapter.as_ref(), 200, &json!({"status": "done", "made": content}));
         assert_eq!(error.unwrap_err().class, ErrorClass::Failed);
     }
 }
 
-fn polled(cook: &dyn Adapter, status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
+fn polled(adapter: &dyn Adapter, status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
     let handle = JobHandle(json!({"kept": {"id": "a/b"}}));
-    let call = cook.poll(&handle).unwrap();
-    assert_eq!(call.to, CallTarget::Path("/jobs/a%2Fb".into()));
-    cook.read_poll(
+    let call = adapter.poll(&handle).unwrap();
+    assert_eq!(call.target, CallTarget::Path("/jobs/a%2Fb".into()));
+    adapter.read_poll(
         &handle,
         &call.context(),
         &ProviderResponse::from_json(status, body),
@@ -102,10 +102,10 @@ fn polled(cook: &dyn Adapter, status: u16, body: &Value) -> Result<AdapterStep, 
 
 #[test]
 fn where_a_job_stands() {
-    let cook = with(
+    let adapter = adapter_with(
         "[errors]\ncode = \"/code\"\n[errors.codes]\nnsfw = \"refused\"\nbusy = \"rate_limited\"",
     );
-    let polled = |status, body: Value| polled(cook.as_ref(), status, &body);
+    let polled = |status, body: Value| polled(adapter.as_ref(), status, &body);
     let running = |step: Result<AdapterStep, ProviderError>, word: Option<&str>| matches!(step, Ok(AdapterStep::Running { unknown_word, .. }) if unknown_word.as_deref() == word);
     assert!(running(polled(200, json!({"status": "running"})), None));
     assert!(running(
@@ -153,12 +153,12 @@ fn where_a_job_stands() {
 
 #[test]
 fn a_state_may_be_told_without_words() {
-    let recipe = changed(
+    let recipe = short_recipe_with(
         "word = \"/status\"\nrunning = [\"running\"]\ndone = [\"done\"]\nfailed = [\"failed\"]\n",
         "done_when = \"/done\"\nfailed_when = \"/error\"\nrefused_when = { at = \"/moderated\", equals = true }\nprogress = \"/progress\"\nprogress_full = 1.0\n",
     );
-    let cook = adapter_of(&recipe).unwrap();
-    let polled = |body: Value| polled(cook.as_ref(), 200, &body);
+    let adapter = adapter_of(&recipe).unwrap();
+    let polled = |body: Value| polled(adapter.as_ref(), 200, &body);
     for body in [
         json!({"progress": 0.5}),
         json!({"done": false, "progress": "0.5"}),
@@ -197,37 +197,37 @@ fn source_of(step: Result<AdapterStep, ProviderError>) -> OutputSource {
 fn results_come_in_several_ways() {
     let done = json!({"status": "done", "url": "/files/v.mp4"});
     let result = |lines: &str| {
-        let cook = adapter_of(&changed("address = \"/url\"", lines)).unwrap();
-        source_of(polled(cook.as_ref(), 200, &done))
+        let adapter = adapter_of(&short_recipe_with("address = \"/url\"", lines)).unwrap();
+        source_of(polled(adapter.as_ref(), 200, &done))
     };
     let call = |source: OutputSource| match source {
         OutputSource::Call(call) => *call,
         other => panic!("no call: {other:?}"),
     };
     let relative = call(result("address = \"/url\""));
-    assert_eq!(relative.to, CallTarget::Root("/files/v.mp4".into()));
+    assert_eq!(relative.target, CallTarget::Root("/files/v.mp4".into()));
     assert!(!relative.with_credential);
     assert!(call(result("address = \"/url\"\nwith_credential = true")).with_credential);
-    let behind = call(result(
+    let content_call = call(result(
         "content = \"/jobs/{id}/content\"\ncontent_query = { q = \"{id}\" }",
     ));
-    assert_eq!(behind.to, CallTarget::Path("/jobs/a%2Fb/content".into()));
-    assert!(behind.with_credential && behind.query == [("q".into(), "a/b".into())]);
+    assert_eq!(content_call.target, CallTarget::Path("/jobs/a%2Fb/content".into()));
+    assert!(content_call.with_credential && content_call.query == [("q".into(), "a/b".into())]);
 }
 
 #[test]
 fn variants_and_kept_addresses() {
-    let recipe = changed("seconds = [5]", "seconds = [5]\npictures = { max = 2 }")
+    let recipe = short_recipe_with("seconds = [5]", "seconds = [5]\npictures = { max = 2 }")
         .replace("id = \"/id\"", "id = \"/id\"\nurl = [\"/urls/get\", \"/url\"]")
         .replace("path = \"/jobs/{id}\"", "path = \"{url}\"")
         .replace(
             "[poll]",
             "[submit.remember]\nkind = \"{model}\"\n[[submit.variant]]\nwhen = \"last_frame\"\npath = \"/frames\"\nbody = { p = \"{prompt}\", a = \"{image}\", b = \"{last_frame}\" }\n[[submit.variant]]\nwhen = \"image\"\nmethod = \"PUT\"\nbody = { p = \"{prompt}\", a = \"{image:mime}\" }\n[poll]",
         );
-    let cook = adapter_of(&recipe).unwrap();
+    let adapter = adapter_of(&recipe).unwrap();
     let mut order = video("m");
     assert_eq!(
-        cook.start(&order).unwrap().to,
+        adapter.start(&order).unwrap().target,
         CallTarget::Path("/jobs".into())
     );
     for (role, method, path) in [
@@ -237,18 +237,18 @@ fn variants_and_kept_addresses() {
         if let WorkSpec::Video(video) = &mut order.work {
             video.pictures.push(frame(role));
         }
-        let call = cook.start(&order).unwrap();
+        let call = adapter.start(&order).unwrap();
         assert_eq!(
-            (call.method, call.to),
+            (call.method, call.target),
             (method, CallTarget::Path(path.into()))
         );
     }
     let body = json!({"id": 1, "url": "https://queue.test/1"});
-    let Ok(AdapterStep::Submitted { handle, .. }) = submitted(cook.as_ref(), &order, 200, &body)
+    let Ok(AdapterStep::Submitted { handle, .. }) = submitted(adapter.as_ref(), &order, 200, &body)
     else {
         panic!("not submitted");
     };
     assert_eq!(handle.0["kept"]["kind"], "m");
-    let poll = cook.poll(&handle).unwrap();
-    assert_eq!(poll.to, CallTarget::Address("https://queue.test/1".into()));
+    let poll = adapter.poll(&handle).unwrap();
+    assert_eq!(poll.target, CallTarget::Address("https://queue.test/1".into()));
 }

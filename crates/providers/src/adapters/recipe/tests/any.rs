@@ -16,7 +16,7 @@ fn any_word() -> impl Strategy<Value = String> {
         "nothing",
         "tier",
     ];
-    let ways = [
+    let formats = [
         "",
         ":text",
         ":x",
@@ -31,9 +31,9 @@ fn any_word() -> impl Strategy<Value = String> {
     ];
     let placeholder = (
         prop::sample::select(names.to_vec()),
-        prop::sample::select(ways.to_vec()),
+        prop::sample::select(formats.to_vec()),
     )
-        .prop_map(|(name, how)| format!("{{{name}{how}}}"));
+        .prop_map(|(name, format)| format!("{{{name}{format}}}"));
     prop_oneof![placeholder, "[a-z/{}é ]{0,6}"]
 }
 
@@ -49,16 +49,16 @@ proptest! {
     /// The same for texts that are almost recipes.
     #[test]
     fn broken_recipes_are_explained(
-        which in 0..3_usize,
-        at in any::<prop::sample::Index>(),
+        recipe_index in 0..3_usize,
+        start in any::<prop::sample::Index>(),
         length in 0_usize..40,
-        instead in "[\\[\\]{}=\"a-z/*0-9\n|:]{0,12}",
+        replacement in "[\\[\\]{}=\"a-z/*0-9\n|:]{0,12}",
     ) {
-        let whole = [OPENAI, KIE, SINGER][which];
-        let mut text: Vec<char> = whole.chars().collect();
-        let from = at.index(text.len());
+        let recipe = [OPENAI, KIE, SINGER][recipe_index];
+        let mut text: Vec<char> = recipe.chars().collect();
+        let from = start.index(text.len());
         let to = (from + length).min(text.len());
-        text.splice(from..to, instead.chars());
+        text.splice(from..to, replacement.chars());
         let text: String = text.into_iter().collect();
         if let Err(error) = adapter_of(&text) {
             prop_assert!(error.line.is_some());
@@ -71,7 +71,7 @@ proptest! {
         let Ok(template) = template::Template::try_from(words.concat()) else {
             return Ok(());
         };
-        let recipe = check::read(&changed("seconds = [5]", "seconds = [5]\npictures = { max = 1 }")
+        let recipe = check::read(&short_recipe_with("seconds = [5]", "seconds = [5]\npictures = { max = 1 }")
             .replace("prompt = \"{prompt}\"", "prompt = \"{prompt}\"\nimage = \"{image}\"")).unwrap();
         let order = video_with("m", |video| {
             video.seed = seed;
@@ -91,18 +91,18 @@ proptest! {
         let mut answer = ProviderResponse::from_json(status, &Value::Null);
         answer.body = body.into();
         for recipe in [OPENAI, KIE] {
-            let cook = adapter_of(recipe).unwrap();
+            let adapter = adapter_of(recipe).unwrap();
             let order = video("m");
-            let asked = Call::get("submit", "").context();
-            prop_assert!(cook.read_submission(&order, &asked, &answer).is_err());
+            let context = Call::get("submit", "").context();
+            prop_assert!(adapter.read_submission(&order, &context, &answer).is_err());
             let handle = JobHandle(json!({}));
-            let _ = cook.poll(&handle);
-            let _ = cook.cancel(&handle);
+            let _ = adapter.poll(&handle);
+            let _ = adapter.cancel(&handle);
             let since = crate::adapters::tests::since();
-            if let Ok(found) = cook.read_lookup(&order, since, &asked, &answer) {
-                prop_assert!(found.jobs.is_empty());
+            if let Ok(lookup) = adapter.read_lookup(&order, since, &context, &answer) {
+                prop_assert!(lookup.jobs.is_empty());
             }
-            let _ = cook.read_poll(&handle, &Call::get("poll", "").context(), &answer);
+            let _ = adapter.read_poll(&handle, &Call::get("poll", "").context(), &answer);
         }
     }
 }

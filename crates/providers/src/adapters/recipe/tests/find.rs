@@ -1,98 +1,98 @@
 //! Tests of finding the job of a lost submission with a recipe.
 
 use super::*;
-use crate::adapters::tests::{found, since};
+use crate::adapters::tests::{look_up, since};
 use crate::port::MatchCertainty;
 
 /// The shortest recipe with a submission that contains the key, and a way to search for it.
-fn looking(find: &str) -> Arc<dyn Adapter> {
-    let recipe = changed(
+fn adapter_with_find(find: &str) -> Arc<dyn Adapter> {
+    let recipe = short_recipe_with(
         "prompt = \"{prompt}\"",
         "prompt = \"{prompt}\"\nref = \"{key}\"",
     );
     adapter_of(&format!("{recipe}[find]\n{find}")).unwrap()
 }
 
-fn kept(found: &LookupPage) -> Vec<&Value> {
-    let jobs = found.jobs.iter();
+fn kept(page: &LookupPage) -> Vec<&Value> {
+    let jobs = page.jobs.iter();
     jobs.map(|job| &job.handle.0["kept"]["id"]).collect()
 }
 
 #[test]
 fn a_job_may_be_asked_for_by_the_key() {
-    let cook = looking("path = \"/jobs/by-ref/{key}\"");
+    let adapter = adapter_with_find("path = \"/jobs/by-ref/{key}\"");
     let order = video("m");
-    let call = cook.find(&order, since()).unwrap();
-    assert_eq!(call.to, CallTarget::Path("/jobs/by-ref/0197-key".into()));
+    let call = adapter.find(&order, since()).unwrap();
+    assert_eq!(call.target, CallTarget::Path("/jobs/by-ref/0197-key".into()));
     assert_eq!(call.effect, CallEffect::Free);
-    let there = found(cook.as_ref(), &order, 200, &json!({"id": "j"})).unwrap();
-    assert_eq!(kept(&there), ["j"]);
-    assert_eq!(there.jobs[0].identity, MatchCertainty::Certain);
-    let gone = found(cook.as_ref(), &order, 404, &json!({})).unwrap();
+    let existing = look_up(adapter.as_ref(), &order, 200, &json!({"id": "j"})).unwrap();
+    assert_eq!(kept(&existing), ["j"]);
+    assert_eq!(existing.jobs[0].identity, MatchCertainty::Certain);
+    let gone = look_up(adapter.as_ref(), &order, 404, &json!({})).unwrap();
     assert_eq!(gone.jobs, []);
     // There is a job, but without an id.
-    let odd = found(cook.as_ref(), &order, 200, &json!({"status": "running"})).unwrap();
-    assert_eq!(odd.jobs, []);
-    assert!(found(cook.as_ref(), &order, 500, &json!({})).is_err());
+    let without_id = look_up(adapter.as_ref(), &order, 200, &json!({"status": "running"})).unwrap();
+    assert_eq!(without_id.jobs, []);
+    assert!(look_up(adapter.as_ref(), &order, 500, &json!({})).is_err());
 }
 
 #[test]
 fn a_list_may_repeat_the_key() {
-    let cook = looking(
+    let adapter = adapter_with_find(
         "path = \"/jobs\"\nitems = \"\"\nreference = \"/ref\"\nkeep = { id = \"/job/id\" }\ncreated_at = \"/at\"\nnext = \"/0/ref\"\nnext_query = \"after\"",
     );
     let order = video("m");
-    let first = cook.find(&order, since()).unwrap();
+    let first = adapter.find(&order, since()).unwrap();
     assert!(first.query.is_empty());
     let all = json!([{"ref": "another", "job": {"id": 1}}, {"ref": "0197-key", "job": {"id": 2}, "at": 5}]);
-    let told = found(cook.as_ref(), &order, 200, &all).unwrap();
-    assert_eq!(kept(&told), [2]);
-    assert!(told.jobs[0].created_at.is_some());
-    let next = told.next.unwrap();
+    let lookup = look_up(adapter.as_ref(), &order, 200, &all).unwrap();
+    assert_eq!(kept(&lookup), [2]);
+    assert!(lookup.jobs[0].created_at.is_some());
+    let next = lookup.next.unwrap();
     assert_eq!(next.query, [("after".into(), "another".into())]);
-    let last = found(cook.as_ref(), &order, 200, &json!([])).unwrap();
+    let last = look_up(adapter.as_ref(), &order, 200, &json!([])).unwrap();
     assert!(last.next.is_none());
-    let error = found(cook.as_ref(), &order, 200, &json!({})).unwrap_err();
+    let error = look_up(adapter.as_ref(), &order, 200, &json!({})).unwrap_err();
     assert_eq!(error.class, ErrorClass::Unclear);
     // A missing list is not the same as a list without the job.
-    assert!(found(cook.as_ref(), &order, 404, &json!({})).is_err());
+    assert!(look_up(adapter.as_ref(), &order, 404, &json!({})).is_err());
 }
 
 #[test]
 fn a_list_may_repeat_the_content() {
-    let by = |pages: &str| {
-        looking(&format!(
+    let adapter_with_pages = |pages: &str| {
+        adapter_with_find(&format!(
             "path = \"/jobs\"\nquery = {{ limit = \"2\" }}\nitems = \"/jobs\"\nprompt = \"/in/prompt\"\nmodel = \"/in/model\"\ncreated_at = \"/at\"\n{pages}"
         ))
     };
     let order = video("m");
-    let one = |id: &str, model: &str, at: u64| {
+    let job = |id: &str, model: &str, at: u64| {
         let content = json!({"prompt": "a lighthouse in a storm", "model": model});
         json!({"id": id, "in": content, "at": at})
     };
     let jobs = json!([
-        one("a", "m", 1_700_000_005),
-        one("b", "n", 1_700_000_005),
-        one("c", "m", 5)
+        job("a", "m", 1_700_000_005),
+        job("b", "n", 1_700_000_005),
+        job("c", "m", 5)
     ]);
     let body = json!({"jobs": jobs, "more": true, "next": "https://x.example/jobs?mark=7"});
-    let page = |pages: &str| found(by(pages).as_ref(), &order, 200, &body).unwrap();
-    let told = page("");
-    assert_eq!(kept(&told), ["a"]);
+    let page = |pages: &str| look_up(adapter_with_pages(pages).as_ref(), &order, 200, &body).unwrap();
+    let lookup = page("");
+    assert_eq!(kept(&lookup), ["a"]);
     assert_eq!(
-        (told.jobs[0].identity, told.next.is_none()),
+        (lookup.jobs[0].identity, lookup.next.is_none()),
         (MatchCertainty::Likely, true)
     );
     let next = page("next = \"/next\"\nmore = \"/more\"").next.unwrap();
     assert_eq!(
-        next.to,
+        next.target,
         CallTarget::Address("https://x.example/jobs?mark=7".into())
     );
     assert!(next.query.is_empty());
     let next = page("next = \"/jobs/2/id\"\nnext_query = \"after\"")
         .next
         .unwrap();
-    assert_eq!(next.to, CallTarget::Path("/jobs".into()));
+    assert_eq!(next.target, CallTarget::Path("/jobs".into()));
     assert_eq!(
         next.query,
         [("limit".into(), "2".into()), ("after".into(), "c".into())]
@@ -102,7 +102,7 @@ fn a_list_may_repeat_the_content() {
 
 #[test]
 fn what_cannot_be_found_again_is_explained() {
-    for (find, says) in [
+    for (find, expected) in [
         (
             "path = \"/jobs\"\nitems = \"/jobs\"",
             "must set where a job contains",
@@ -132,7 +132,7 @@ fn what_cannot_be_found_again_is_explained() {
         ("path = \"/jobs\"\nitem = \"\"", "did you mean \"items\"?"),
     ] {
         let (line, message) = fault(&format!("{SHORT}[find]\n{find}"));
-        assert!(message.contains(says), "{find}: {message}");
+        assert!(message.contains(expected), "{find}: {message}");
         assert!(line > SHORT.lines().count(), "{find}: line {line}");
     }
 }

@@ -55,12 +55,12 @@ fn signed() -> String {
 }
 
 /// The short recipe with additional lines.
-fn with(lines: &str) -> Arc<dyn Adapter> {
+fn adapter_with(lines: &str) -> Arc<dyn Adapter> {
     adapter_of(&format!("{SHORT}\n{lines}")).unwrap()
 }
 
 /// The short recipe with a part changed.
-fn changed(from: &str, to: &str) -> String {
+fn short_recipe_with(from: &str, to: &str) -> String {
     assert!(SHORT.contains(from), "{from}");
     SHORT.replacen(from, to, 1)
 }
@@ -110,19 +110,19 @@ fn fault(recipe: &str) -> (usize, String) {
 #[test]
 fn a_recipe_sends_what_the_native_adapter_sends() {
     let name = "openai-videos";
-    let (native, cook) = (adapter(name, &json!({})), adapter_of(OPENAI).unwrap());
-    let own = crate::adapters::protocol(name).unwrap().base_url;
-    assert_eq!(cook.base_url(), native.base_url().or(own));
-    assert_eq!(cook.pace(), native.pace());
-    let pictured = video_with("sora-2", |video| {
+    let (native, recipe_adapter) = (adapter(name, &json!({})), adapter_of(OPENAI).unwrap());
+    let protocol_url = crate::adapters::protocol(name).unwrap().base_url;
+    assert_eq!(recipe_adapter.base_url(), native.base_url().or(protocol_url));
+    assert_eq!(recipe_adapter.pace(), native.pace());
+    let with_picture = video_with("sora-2", |video| {
         video.pictures.push(frame(PictureRole::FirstFrame));
     });
-    let told = video_with("wan", |video| {
+    let with_settings = video_with("wan", |video| {
         (video.seed, video.negative_prompt) = (Some(7), Some("fog".into()));
     });
-    for order in [video("sora-2"), pictured, told] {
-        let (theirs, ours) = (native.start(&order).unwrap(), cook.start(&order).unwrap());
-        assert_eq!((ours.method, ours.to), (theirs.method, theirs.to));
+    for order in [video("sora-2"), with_picture, with_settings] {
+        let (theirs, ours) = (native.start(&order).unwrap(), recipe_adapter.start(&order).unwrap());
+        assert_eq!((ours.method, ours.target), (theirs.method, theirs.target));
         assert_eq!((ours.query, ours.headers), (theirs.query, theirs.headers));
         assert_eq!(content(&ours.body), content(&theirs.body));
         assert_eq!(
@@ -134,7 +134,7 @@ fn a_recipe_sends_what_the_native_adapter_sends() {
         Some(ModelLimits::Video(limits)) => limits,
         other => panic!("{other:?}"),
     };
-    let (ours, theirs) = (limits(cook.as_ref()), limits(native.as_ref()));
+    let (ours, theirs) = (limits(recipe_adapter.as_ref()), limits(native.as_ref()));
     assert!(ours.sizes.iter().all(|size| theirs.sizes.contains(size)));
     assert_eq!(
         (
@@ -165,9 +165,9 @@ fn the_manual_holds_recipes_that_work() {
     }
 }
 
-fn header_of(cook: &dyn Adapter) -> Vec<(&'static str, String)> {
+fn header_of(adapter: &dyn Adapter) -> Vec<(&'static str, String)> {
     let now = SystemTime::UNIX_EPOCH;
-    match cook.authorize(&Secret::new("k"), now).unwrap() {
+    match adapter.authorize(&Secret::new("k"), now).unwrap() {
         Authorization::Headers(headers) => headers,
         other => panic!("no headers: {}", matches!(other, Authorization::Sign(_))),
     }
@@ -189,7 +189,7 @@ fn keys_are_sent_as_the_recipe_says() {
         ),
         ("[auth]\nnone = true", None),
     ] {
-        let headers = header_of(with(auth).as_ref());
+        let headers = header_of(adapter_with(auth).as_ref());
         let sent = headers.first().map(|(name, value)| (*name, value.as_str()));
         assert_eq!(sent, header, "{auth}");
     }

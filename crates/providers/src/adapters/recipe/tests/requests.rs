@@ -8,22 +8,22 @@ use crate::catalogue::Catalogue;
 /// length and size that uses all choices.
 fn documented() -> Vec<(&'static str, &'static str, &'static str, Value)> {
     let prompt = "a lighthouse in a storm";
-    let openrouter = |model: &str, seconds: u32, resolution: &str, more: Value| {
+    let openrouter = |model: &str, seconds: u32, resolution: &str, extra: Value| {
         let mut body = json!({"model": model, "prompt": prompt, "duration": seconds,
             "resolution": resolution, "aspect_ratio": "16:9"});
-        let Some(more) = more.as_object().cloned() else {
+        let Some(extra) = extra.as_object().cloned() else {
             return body;
         };
-        body.as_object_mut().unwrap().extend(more);
+        body.as_object_mut().unwrap().extend(extra);
         body
     };
-    let chosen = json!({"seed": 7, "generate_audio": false});
-    let row = |model, seconds, resolution, more| {
+    let with_choices = json!({"seed": 7, "generate_audio": false});
+    let row = |model, seconds, resolution, extra| {
         (
             "openrouter",
             model,
             "/videos",
-            openrouter(model, seconds, resolution, more),
+            openrouter(model, seconds, resolution, extra),
         )
     };
     let (omni, wan) = (
@@ -36,8 +36,8 @@ fn documented() -> Vec<(&'static str, &'static str, &'static str, Value)> {
     let seedance = json!({"model": "bytedance/seedance-2-5", "input": {"prompt": prompt, "duration": 5,
         "resolution": "720p", "aspect_ratio": "16:9", "generate_audio": false}});
     vec![
-        row("google/veo-3.1", 8, "720p", chosen.clone()),
-        row("bytedance/seedance-2.5", 5, "720p", chosen),
+        row("google/veo-3.1", 8, "720p", with_choices.clone()),
+        row("bytedance/seedance-2.5", 5, "720p", with_choices),
         row("minimax/hailuo-3", 6, "2K", Value::Null),
         row("minimax/hailuo-3-max", 6, "768p", Value::Null),
         (
@@ -72,18 +72,18 @@ fn of_own_apis() -> Vec<(&'static str, &'static str, &'static str, Value)> {
     let mut with_sound = pixverse.clone();
     with_sound["model"] = json!("v6");
     with_sound["generate_audio_switch"] = json!(true);
-    let vidu = |model: &str, more: Value| {
+    let vidu = |model: &str, extra: Value| {
         let mut body = json!({"model": model, "prompt": prompt, "duration": 5, "resolution": "720p", "seed": 7});
-        let more = more.as_object().cloned().unwrap();
-        body.as_object_mut().unwrap().extend(more);
+        let extra = extra.as_object().cloned().unwrap();
+        body.as_object_mut().unwrap().extend(extra);
         body
     };
-    let framed = json!({"images": [PICTURE]});
-    let mut framed_mute = framed.clone();
-    framed_mute["audio"] = json!(false);
-    let wide = json!({"aspect_ratio": "16:9"});
-    let wide_mute = json!({"aspect_ratio": "16:9", "audio": false});
-    let row = |model, path, more: &Value| ("vidu", model, path, vidu(model, more.clone()));
+    let with_frame = json!({"images": [PICTURE]});
+    let mut silent_with_frame = with_frame.clone();
+    silent_with_frame["audio"] = json!(false);
+    let landscape = json!({"aspect_ratio": "16:9"});
+    let silent_landscape = json!({"aspect_ratio": "16:9", "audio": false});
+    let row = |model, path, extra: &Value| ("vidu", model, path, vidu(model, extra.clone()));
     let ltx = |model| {
         let body = json!({"model": model, "prompt": prompt, "duration": 6, "resolution": "1920x1080",
             "generate_audio": false});
@@ -107,11 +107,11 @@ fn of_own_apis() -> Vec<(&'static str, &'static str, &'static str, Value)> {
             "/",
             json!({"Prompt": prompt, "Resolution": "720p"}),
         ),
-        row("viduq3-pro", "/text2video", &wide_mute),
-        row("viduq3-turbo", "/text2video", &wide_mute),
-        row("viduq3-pro-fast", "/img2video", &framed_mute),
-        row("viduq2", "/text2video", &wide),
-        row("viduq2-pro", "/img2video", &framed),
+        row("viduq3-pro", "/text2video", &silent_landscape),
+        row("viduq3-turbo", "/text2video", &silent_landscape),
+        row("viduq3-pro-fast", "/img2video", &silent_with_frame),
+        row("viduq2", "/text2video", &landscape),
+        row("viduq2-pro", "/img2video", &with_frame),
         ltx("ltx-2-3-pro"),
         ltx("ltx-2-3-fast"),
         ltx("ltx-2-5*"),
@@ -129,8 +129,8 @@ fn of_own_apis() -> Vec<(&'static str, &'static str, &'static str, Value)> {
 const PICTURE: &str = "https://media.example.com/first.png";
 
 /// The order of the catalogue's model with which its recipe is tested.
-fn order_of(cook: &dyn Adapter, kind: MediaKind, model: &str) -> Order {
-    let Some(ModelLimits::Video(limits)) = cook.limits(kind, model) else {
+fn order_of(adapter: &dyn Adapter, kind: MediaKind, model: &str) -> Order {
+    let Some(ModelLimits::Video(limits)) = adapter.limits(kind, model) else {
         let fields = json!({"prompt": "[Verse] rain", "tags": "blues", "title": "Rain"});
         return super::songs::song_by(model, fields);
     };
@@ -149,21 +149,21 @@ fn order_of(cook: &dyn Adapter, kind: MediaKind, model: &str) -> Order {
 #[test]
 fn each_model_is_ordered_as_its_page_says() {
     let documented = documented();
-    let mut seen = 0;
+    let mut checked = 0;
     for model in Catalogue::embedded().models() {
         let protocol = format!("recipe:{}", model.provider);
         if crate::protocol(&protocol).is_none() {
             continue;
         }
-        seen += 1;
+        checked += 1;
         let mut rows = documented.iter();
         let row = rows.find(|row| (row.0, row.1) == (model.provider.as_str(), model.id.as_str()));
         let (.., path, body) = row.unwrap_or_else(|| panic!("{protocol} {} has no body", model.id));
-        let cook = adapter(&protocol, &json!({}));
-        let order = order_of(cook.as_ref(), model.kind, &model.id);
-        let call = cook.start(&order).unwrap();
+        let adapter = adapter(&protocol, &json!({}));
+        let order = order_of(adapter.as_ref(), model.kind, &model.id);
+        let call = adapter.start(&order).unwrap();
         assert_eq!(
-            call.to,
+            call.target,
             CallTarget::Path((*path).into()),
             "{protocol} {}",
             model.id
@@ -171,7 +171,7 @@ fn each_model_is_ordered_as_its_page_says() {
         assert_eq!(content(&call.body), *body, "{protocol} {}", model.id);
     }
     assert_eq!(
-        seen,
+        checked,
         documented.len(),
         "every row is of a model that there is"
     );

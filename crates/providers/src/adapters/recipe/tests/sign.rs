@@ -58,11 +58,11 @@ fn the_query_is_signed_in_the_order_of_its_names() {
 
 #[test]
 fn a_credential_is_a_pair() {
-    let cook = super::adapter_of(&super::signed()).unwrap();
+    let adapter = super::adapter_of(&super::signed()).unwrap();
     for wrong in ["", "id", "id:", ":key"] {
         let secret = Secret::new(wrong);
-        assert!(cook.fault_of_secret(&secret).is_some(), "{wrong:?}");
-        assert!(cook.authorize(&secret, UNIX_EPOCH).is_err(), "{wrong:?}");
+        assert!(adapter.fault_of_secret(&secret).is_some(), "{wrong:?}");
+        assert!(adapter.authorize(&secret, UNIX_EPOCH).is_err(), "{wrong:?}");
     }
-    assert_eq!(cook.fault_of_secret(&Secret::new("id:key")), None);
+    assert_eq!(adapter.fault_of_secret(&Secret::new("id:key")), None);
 }

@@ -49,8 +49,8 @@ pub(super) fn song_by(model: &str, fields: Value) -> Order {
 
 #[test]
 fn songs_are_ordered_and_all_their_clips_taken() {
-    let cook = adapter_of(SINGER).unwrap();
-    let Some(ModelLimits::Music(limits)) = cook.limits(MediaKind::Music, "m") else {
+    let adapter = adapter_of(SINGER).unwrap();
+    let Some(ModelLimits::Music(limits)) = adapter.limits(MediaKind::Music, "m") else {
         panic!("no limits");
     };
     assert_eq!(limits.tasks, ["generate"]);
@@ -64,21 +64,21 @@ fn songs_are_ordered_and_all_their_clips_taken() {
         song(json!({"prompt": "[Verse] rain", "tags": "blues", "title": "Rain", "seconds": 30}));
     let sent = json!({"style": "blues", "about": "blues", "words": "[Verse] rain", "length": 30,
         "instrumental": false, "name": "Rain"});
-    assert_eq!(content(&cook.start(&order).unwrap().body), sent);
+    assert_eq!(content(&adapter.start(&order).unwrap().body), sent);
     let Ok(AdapterStep::Submitted { handle, .. }) =
-        submitted(cook.as_ref(), &order, 200, &json!({"id": "1"}))
+        submitted(adapter.as_ref(), &order, 200, &json!({"id": "1"}))
     else {
         panic!("not submitted");
     };
     let songs = json!([{"url": "https://a.test/1"}, {"url": "https://a.test/2"}, {"url": "https://a.test/3"}]);
     let answer = ProviderResponse::from_json(200, &json!({"status": "done", "songs": songs}));
-    let asked = cook.poll(&handle).unwrap().context();
-    let AdapterStep::Done { outputs } = cook.read_poll(&handle, &asked, &answer).unwrap() else {
+    let context = adapter.poll(&handle).unwrap().context();
+    let AdapterStep::Done { outputs } = adapter.read_poll(&handle, &context, &answer).unwrap() else {
         panic!("not done");
     };
     assert_eq!(outputs.len(), 2);
     for output in outputs {
-        let OutputKind::Clip(facts) = output.what else {
+        let OutputKind::Clip(facts) = output.kind else {
             panic!("no clip");
         };
         assert_eq!(
@@ -86,7 +86,7 @@ fn songs_are_ordered_and_all_their_clips_taken() {
             ("Rain", "blues")
         );
     }
-    for (from, to, says) in [
+    for (from, to, expected) in [
         ("clips   = 2", "clips = 0", "clips must be from 1 to 10"),
         ("length       = \"{seconds}\"\n", "", "{seconds}"),
         ("{negative_tags}", "{bad_tags}", "negative_tags"),
@@ -97,17 +97,17 @@ fn songs_are_ordered_and_all_their_clips_taken() {
         ),
     ] {
         let (_, message) = fault(&SINGER.replace(from, to));
-        assert!(message.contains(says), "{from}: {message}");
+        assert!(message.contains(expected), "{from}: {message}");
     }
 }
 
 /// The shipped one of kie.ai: every variant of submission, and clips with ids.
 const SUNO: &str = include_str!("../../../../../../recipes/kie-suno.toml");
 
-fn sent(cook: &dyn Adapter, fields: Value) -> (String, Value) {
-    let call = cook.start(&song(fields)).unwrap();
+fn sent(adapter: &dyn Adapter, fields: Value) -> (String, Value) {
+    let call = adapter.start(&song(fields)).unwrap();
     let body = content(&call.body);
-    let CallTarget::Path(path) = call.to else {
+    let CallTarget::Path(path) = call.target else {
         panic!("no path");
     };
     (path, body)
@@ -115,7 +115,7 @@ fn sent(cook: &dyn Adapter, fields: Value) -> (String, Value) {
 
 #[test]
 fn the_way_to_order_is_told_by_all_that_a_song_has() {
-    let cook = adapter_of(SUNO).unwrap();
+    let adapter = adapter_of(SUNO).unwrap();
     for (fields, path, has, has_not) in [
         (
             json!({"prompt": "about rain"}),
@@ -148,16 +148,16 @@ fn the_way_to_order_is_told_by_all_that_a_song_has() {
             "instrumental",
         ),
     ] {
-        let (to, body) = sent(cook.as_ref(), fields.clone());
+        let (to, body) = sent(adapter.as_ref(), fields.clone());
         assert_eq!(to, path, "{fields}");
         for (name, value) in has.as_object().unwrap() {
             assert_eq!(body[name], *value, "{fields}: {body}");
         }
         assert!(body.get(has_not).is_none(), "{fields}: {body}");
     }
-    let strange = with_recording("continue_clip_id", json!({"prompt": "sun"}));
+    let foreign_clip = with_recording("continue_clip_id", json!({"prompt": "sun"}));
     assert_eq!(
-        cook.start(&strange).unwrap_err().class,
+        adapter.start(&foreign_clip).unwrap_err().class,
         ErrorClass::Rejected
     );
 }
@@ -190,21 +190,21 @@ fn a_cover_is_made_of_a_recording_that_was_uploaded() {
             base_url: base_url.map(|url| url.parse().unwrap()),
             ..ProviderSettings::new("test", options.as_object().cloned().unwrap())
         };
-        let cook = build(&settings).unwrap();
+        let adapter = build(&settings).unwrap();
         let order = with_recording(
             "cover_clip_id",
             json!({"prompt": "[Verse] rain", "tags": "blues"}),
         );
-        let upload = cook.start(&order).unwrap();
-        assert_eq!((&upload.to, upload.effect), (&to, CallEffect::Free));
+        let upload = adapter.start(&order).unwrap();
+        assert_eq!((&upload.target, upload.effect), (&to, CallEffect::Free));
         assert_eq!(content(&upload.body)["fileName"], "0197-key-song.flac");
-        let taken = json!({"code": 200, "data": {"downloadUrl": "https://files.test/1"}});
-        let taken = ProviderResponse::from_json(200, &taken);
-        let Ok(AdapterStep::Next(call)) = cook.read_submission(&order, &upload.context(), &taken)
+        let accepted = json!({"code": 200, "data": {"downloadUrl": "https://files.test/1"}});
+        let accepted = ProviderResponse::from_json(200, &accepted);
+        let Ok(AdapterStep::Next(call)) = adapter.read_submission(&order, &upload.context(), &accepted)
         else {
             panic!("no order");
         };
-        assert_eq!(call.to, CallTarget::Path("/generate/upload-cover".into()));
+        assert_eq!(call.target, CallTarget::Path("/generate/upload-cover".into()));
         let body = content(&call.body);
         assert_eq!(body["uploadUrl"], "https://files.test/1");
         assert_eq!(
@@ -224,10 +224,10 @@ fn a_cover_is_made_of_a_recording_that_was_uploaded() {
 
 #[test]
 fn clips_have_the_names_that_the_provider_gives_them() {
-    let cook = adapter_of(SUNO).unwrap();
+    let adapter = adapter_of(SUNO).unwrap();
     let order = song(json!({"prompt": "about rain", "title": "Rain"}));
-    let taken = json!({"code": 200, "data": {"taskId": "t"}});
-    let Ok(AdapterStep::Submitted { handle, .. }) = submitted(cook.as_ref(), &order, 200, &taken)
+    let accepted = json!({"code": 200, "data": {"taskId": "t"}});
+    let Ok(AdapterStep::Submitted { handle, .. }) = submitted(adapter.as_ref(), &order, 200, &accepted)
     else {
         panic!("not submitted");
     };
@@ -237,16 +237,16 @@ fn clips_have_the_names_that_the_provider_gives_them() {
         {"id": "c", "audioUrl": ""},
     ]);
     let done = json!({"code": 200, "data": {"status": "SUCCESS", "response": {"sunoData": clips}}});
-    let asked = cook.poll(&handle).unwrap().context();
-    let AdapterStep::Done { outputs } = cook
-        .read_poll(&handle, &asked, &ProviderResponse::from_json(200, &done))
+    let context = adapter.poll(&handle).unwrap().context();
+    let AdapterStep::Done { outputs } = adapter
+        .read_poll(&handle, &context, &ProviderResponse::from_json(200, &done))
         .unwrap()
     else {
         panic!("not done");
     };
     let facts: Vec<_> = outputs
         .iter()
-        .map(|output| match &output.what {
+        .map(|output| match &output.kind {
             OutputKind::Clip(facts) => {
                 [&facts.id, &facts.title, &facts.tags, &facts.prompt].map(String::as_str)
             }
@@ -272,9 +272,9 @@ fn what_not_every_call_hands_over_is_not_offered() {
         limits(SUNO),
         ["negative_tags", "make_instrumental", "lyrics"]
     );
-    let half = SUNO.replacen("negativeTags = \"{negative_tags}\"\n", "", 1);
-    assert_eq!(limits(&half), ["make_instrumental", "lyrics"]);
-    for (from, to, says) in [
+    let without_negative_tags = SUNO.replacen("negativeTags = \"{negative_tags}\"\n", "", 1);
+    assert_eq!(limits(&without_negative_tags), ["make_instrumental", "lyrics"]);
+    for (from, to, expected) in [
         ("when = \"clip\"", "when = \"clop\"", "clop"),
         (
             "when = [\"lyrics\", \"style\"]",
@@ -285,6 +285,6 @@ fn what_not_every_call_hands_over_is_not_offered() {
         ("address = \"/audioUrl\"", "", "either address or content"),
     ] {
         let (_, message) = fault(&SUNO.replace(from, to));
-        assert!(message.contains(says), "{from}: {message}");
+        assert!(message.contains(expected), "{from}: {message}");
     }
 }

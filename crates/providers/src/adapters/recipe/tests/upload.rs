@@ -41,14 +41,14 @@ address = "/url"
 "#;
 
 /// Runs an order through its uploads, each of which gets the next number as its id.
-fn followed(cook: &dyn Adapter, order: &Order) -> (usize, Call) {
-    let mut call = cook.start(order).unwrap();
+fn follow_uploads(adapter: &dyn Adapter, order: &Order) -> (usize, Call) {
+    let mut call = adapter.start(order).unwrap();
     let mut uploads = 0;
     while call.effect == CallEffect::Free {
         uploads += 1;
         let answer = json!({"data": {"id": 40 + uploads}});
         let answer = ProviderResponse::from_json(200, &answer);
-        let Ok(AdapterStep::Next(next)) = cook.read_submission(order, &call.context(), &answer)
+        let Ok(AdapterStep::Next(next)) = adapter.read_submission(order, &call.context(), &answer)
         else {
             panic!("no next call");
         };
@@ -59,9 +59,9 @@ fn followed(cook: &dyn Adapter, order: &Order) -> (usize, Call) {
 
 #[test]
 fn each_file_goes_first_and_the_order_names_it() {
-    let cook = adapter_of(FORM).unwrap();
+    let adapter = adapter_of(FORM).unwrap();
     let plain = video("x");
-    let (uploads, call) = followed(&*cook, &plain);
+    let (uploads, call) = follow_uploads(&*adapter, &plain);
     assert_eq!(
         (uploads, content(&call.body)),
         (0, json!({"prompt": "a lighthouse in a storm"}))
@@ -73,26 +73,26 @@ fn each_file_goes_first_and_the_order_names_it() {
         ];
         video.audio = Some(false);
     });
-    let first = cook.start(&order).unwrap();
+    let first = adapter.start(&order).unwrap();
     assert_eq!(first.effect, CallEffect::Free);
     let form = json!({"picture": ["picture.png", "image/png", 8], "trace": "0197-key"});
     assert_eq!(content(&first.body), form);
-    let (uploads, call) = followed(&*cook, &order);
+    let (uploads, call) = follow_uploads(&*adapter, &order);
     let body =
         json!({"prompt": "a lighthouse in a storm", "first": 41, "last": 42, "sound": "off"});
     assert_eq!((uploads, content(&call.body)), (2, body));
     let order = video_with("x", |video| {
         video.pictures = vec![frame(PictureRole::Reference), frame(PictureRole::Reference)];
     });
-    let (uploads, call) = followed(&*cook, &order);
+    let (uploads, call) = follow_uploads(&*adapter, &order);
     let body = json!({"prompt": "a lighthouse in a storm", "people": [{"id": 41}, {"id": 42}]});
     assert_eq!((uploads, content(&call.body)), (2, body));
 }
 
 #[test]
 fn limits_tell_of_sound_and_references() {
-    let cook = adapter_of(FORM).unwrap();
-    let Some(ModelLimits::Video(limits)) = cook.limits(MediaKind::Video, "x") else {
+    let adapter = adapter_of(FORM).unwrap();
+    let Some(ModelLimits::Video(limits)) = adapter.limits(MediaKind::Video, "x") else {
         panic!("no videos");
     };
     assert_eq!(
@@ -103,11 +103,11 @@ fn limits_tell_of_sound_and_references() {
 
 #[test]
 fn nothing_before_the_order_is_unclear() {
-    let cook = adapter_of(FORM).unwrap();
+    let adapter = adapter_of(FORM).unwrap();
     let order = video_with("x", |video| {
         video.pictures = vec![frame(PictureRole::FirstFrame)];
     });
-    let asked = cook.start(&order).unwrap().context();
+    let context = adapter.start(&order).unwrap().context();
     for (status, body, class) in [
         (500, json!({}), ErrorClass::Unavailable),
         (200, json!({"data": {}}), ErrorClass::Unavailable),
@@ -115,7 +115,7 @@ fn nothing_before_the_order_is_unclear() {
         (400, json!({}), ErrorClass::Rejected),
     ] {
         let error =
-            cook.read_submission(&order, &asked, &ProviderResponse::from_json(status, &body));
+            adapter.read_submission(&order, &context, &ProviderResponse::from_json(status, &body));
         assert_eq!(error.unwrap_err().class, class, "{status} {body}");
     }
 }

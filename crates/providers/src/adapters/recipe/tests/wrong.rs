@@ -5,7 +5,7 @@ use super::*;
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn wrong_recipes_are_explained_by_line() {
-    for (from, to, line, says) in [
+    for (from, to, line, expected) in [
         // Errors that are found when the recipe is read.
         ("prompt = \"{prompt}\"", "prompt = {prompt}", 8, ""),
         (
@@ -169,9 +169,9 @@ fn wrong_recipes_are_explained_by_line() {
             "not a valid header name",
         ),
     ] {
-        let (at, message) = fault(&changed(from, to));
-        assert_eq!(at, line, "{to}: {message}");
-        assert!(message.contains(says), "{to}: {message}");
+        let (actual_line, message) = fault(&short_recipe_with(from, to));
+        assert_eq!(actual_line, line, "{to}: {message}");
+        assert!(message.contains(expected), "{to}: {message}");
     }
     let (line, message) = fault("");
     assert_eq!(
@@ -183,7 +183,7 @@ fn wrong_recipes_are_explained_by_line() {
 
 #[test]
 fn maps_have_a_line_for_all_that_is_allowed() {
-    let mapped = changed("{prompt}", "{prompt} in {tier|fineness}")
+    let mapped = short_recipe_with("{prompt}", "{prompt} in {tier|fineness}")
         .replace("[\"1280x720\"]", "[\"1280x720\", \"864x480\"]");
     let (line, message) = fault(&format!("{mapped}[maps.fineness]\n\"720p\" = \"HD\"\n"));
     assert_eq!(line, 8);

@@ -139,7 +139,7 @@ const REFERENCES: [(&str, &str, usize, &str); 11] = [
     ),
 ];
 
-fn of(protocol: &str, model: &str) -> std::sync::Arc<dyn Adapter> {
+fn adapter_for(protocol: &str, model: &str) -> std::sync::Arc<dyn Adapter> {
     let options = match (protocol, model) {
         ("gemini-veo", "veo-3.1-generate-001") => json!({"api": "vertex", "project": "p"}),
         ("minimax", _) => json!({"api": "v2"}),
@@ -155,10 +155,10 @@ fn limits(adapter: &dyn Adapter, model: &str) -> crate::limits::VideoLimits {
     }
 }
 
-fn wished(model: &str, wish: impl FnOnce(&mut VideoSpec)) -> Order {
+fn order_with(model: &str, change: impl FnOnce(&mut VideoSpec)) -> Order {
     let mut order = video(model);
     if let WorkSpec::Video(video) = &mut order.work {
-        wish(video);
+        change(video);
     }
     order
 }
@@ -173,20 +173,20 @@ fn body(adapter: &dyn Adapter, order: &Order) -> Value {
 
 #[test]
 fn sound_is_chosen_where_the_model_can_choose() {
-    for (protocol, model, usual, place, words) in AUDIO {
-        let adapter = of(protocol, model);
-        let found = limits(&*adapter, model).audio;
-        assert_eq!(found, Some(usual), "{protocol} {model}");
-        let words = if protocol == "kling" {
+    for (protocol, model, default, pointer, values) in AUDIO {
+        let adapter = adapter_for(protocol, model);
+        let audio = limits(&*adapter, model).audio;
+        assert_eq!(audio, Some(default), "{protocol} {model}");
+        let values = if protocol == "kling" {
             [json!("off"), json!("on")]
         } else {
-            words
+            values
         };
-        for (on, word) in [false, true].into_iter().zip(words) {
-            let body = body(&*adapter, &wished(model, |video| video.audio = Some(on)));
+        for (on, value) in [false, true].into_iter().zip(values) {
+            let body = body(&*adapter, &order_with(model, |video| video.audio = Some(on)));
             assert_eq!(
-                body.pointer(place),
-                Some(&word),
+                body.pointer(pointer),
+                Some(&value),
                 "{protocol} {model}: {body}"
             );
         }
@@ -201,18 +201,18 @@ fn sound_is_chosen_where_the_model_can_choose() {
         ("xai", "grok-imagine-video"),
         ("openai-videos", "sora-2"),
     ] {
-        let adapter = of(protocol, model);
+        let adapter = adapter_for(protocol, model);
         assert_eq!(limits(&*adapter, model).audio, None, "{protocol} {model}");
     }
 }
 
 #[test]
 fn references_go_where_they_are_taken() {
-    for (protocol, model, most, place) in REFERENCES {
-        let adapter = of(protocol, model);
-        let taken = limits(&*adapter, model).pictures.most_references();
-        assert_eq!(taken, most, "{protocol} {model}");
-        let order = wished(model, |video| {
+    for (protocol, model, max_references, pointer) in REFERENCES {
+        let adapter = adapter_for(protocol, model);
+        let offered = limits(&*adapter, model).pictures.most_references();
+        assert_eq!(offered, max_references, "{protocol} {model}");
+        let order = order_with(model, |video| {
             let reference = SourcePicture {
                 role: PictureRole::Reference,
                 file: picture(),
@@ -220,10 +220,10 @@ fn references_go_where_they_are_taken() {
             video.pictures = vec![reference.clone(), reference];
         });
         let body = body(&*adapter, &order);
-        let handed = body.pointer(place).and_then(Value::as_str);
+        let sent = body.pointer(pointer).and_then(Value::as_str);
         let base64 = picture().base64();
         assert!(
-            handed.is_some_and(|handed| handed.ends_with(&base64)),
+            sent.is_some_and(|sent| sent.ends_with(&base64)),
             "{protocol} {model}: {body}"
         );
     }
@@ -236,14 +236,14 @@ fn references_change_the_endpoint_where_it_is_another() {
         file: picture(),
     };
     let model = "fal-ai/kling-video/o3/pro/text-to-video";
-    let order = wished(model, |video| video.pictures = vec![reference.clone()]);
-    let call = of("fal", model).start(&order).unwrap();
-    let path = format!("{:?}", call.to);
+    let order = order_with(model, |video| video.pictures = vec![reference.clone()]);
+    let call = adapter_for("fal", model).start(&order).unwrap();
+    let path = format!("{:?}", call.target);
     assert!(path.contains("o3/pro/reference-to-video"), "{path}");
     // With references only eight seconds are possible, so another length is not offered.
-    let veo = limits(&*of("fal", "fal-ai/veo3.1"), "fal-ai/veo3.1");
+    let veo = limits(&*adapter_for("fal", "fal-ai/veo3.1"), "fal-ai/veo3.1");
     assert_eq!(veo.pictures.most_references(), 0);
-    let order = wished("seedance2", |video| video.pictures = vec![reference]);
-    let call = of("runway", "seedance2").start(&order).unwrap();
-    assert!(format!("{:?}", call.to).contains("text_to_video"));
+    let order = order_with("seedance2", |video| video.pictures = vec![reference]);
+    let call = adapter_for("runway", "seedance2").start(&order).unwrap();
+    assert!(format!("{:?}", call.target).contains("text_to_video"));
 }
