@@ -72,8 +72,8 @@ impl EventFeed {
         state.is_watched
     }
 
-    pub fn publish(&self, told: Arc<FeedEntry>) {
+    pub fn publish(&self, entry: Arc<FeedEntry>) {
         // Fails if the last follower has just left.
-        let _ = self.sender.send(told);
+        let _ = self.sender.send(entry);
     }
 }

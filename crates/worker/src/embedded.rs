@@ -70,7 +70,7 @@ pub(super) async fn run(
     };
     let (is_alone, attempt) = (alone.is_some(), task.attempts);
     tracing::info!(attempt, is_alone, model = %task.model, "task started");
-    let is_own = app.models.shelf.has(&task.model);
+    let is_own = app.models.installed_models.has(&task.model);
     let engine = engines::engine(&task.model).or(is_own.then_some(EmbeddedEngine::Onnx));
     let made = match (engine, &task.payload) {
         (None, _) => Err(RunError::NoModel),

@@ -284,8 +284,8 @@ fn watch_settings(
     #[expect(clippy::disallowed_methods, reason = "it ends with the draining")]
     tokio::spawn(async move {
         let path = settings.config.clone();
-        let mark = || (path.as_deref().and_then(file_mark), app.models.shelf.mark());
-        let mut seen = (read_from, app.models.shelf.mark());
+        let mark = || (path.as_deref().and_then(file_mark), app.models.installed_models.mark());
+        let mut seen = (read_from, app.models.installed_models.mark());
         let mut last = seen.clone();
         loop {
             tokio::select! {
