@@ -93,7 +93,7 @@ fn line(found: &RegistryMatch) -> String {
     let how = match found.kind {
         MatchKind::Exact => "identical file".to_owned(),
         MatchKind::Watermark => "matched by its watermark".to_owned(),
-        MatchKind::Near { of, distance } => format!("similar {of}, distance {distance:.2}"),
+        MatchKind::Near { medium, distance } => format!("similar {medium}, distance {distance:.2}"),
     };
     let id = match (print.clip, print.task) {
         (Some(clip), _) => format!("clip {clip}"),

@@ -47,7 +47,7 @@ pub(super) async fn create(
         work: WorkSpec::Persona(persona(new, root, clips)),
         extra: serde_json::Map::new(),
     };
-    let made = app
+    let submission = app
         .models
         .upstream
         .driver
@@ -68,7 +68,7 @@ pub(super) async fn create(
         )
         .await;
     crash::point("persona-sent");
-    let outputs = match made {
+    let outputs = match submission {
         Ok(OrderAcceptance::Done(outputs)) => outputs,
         Ok(OrderAcceptance::Job { .. }) => return Err(Error::internal("a persona that is a job")),
         Err(error) => {
@@ -80,7 +80,7 @@ pub(super) async fn create(
                 // unknown.
                 tracing::warn!(inside = ?error.internal_cause(), "cannot record the failure of a persona");
             }
-            return Err(refused(error));
+            return Err(creation_error(error));
         }
     };
     let id = outputs.into_iter().find_map(|output| match output.what {
@@ -97,20 +97,20 @@ pub(super) async fn create(
 
 /// Only clips made by this provider with this credential are known there.
 fn persona(new: &NewPersona, root: &ClipUpstream, clips: &[Clip]) -> PersonaSpec {
-    let known = clips.iter().filter_map(|clip| clip.upstream.as_ref());
-    let known =
-        known.filter(|clip| clip.provider == root.provider && clip.credential == root.credential);
+    let provider_clips = clips.iter().filter_map(|clip| clip.upstream.as_ref());
+    let provider_clips =
+        provider_clips.filter(|clip| clip.provider == root.provider && clip.credential == root.credential);
     PersonaSpec {
         root_clip: root.clip_id.clone(),
         root_job: root.task_id.clone(),
-        clips: known.map(|clip| clip.clip_id.clone()).collect(),
+        clips: provider_clips.map(|clip| clip.clip_id.clone()).collect(),
         name: new.name.clone(),
         description: new.description.clone(),
         is_public: new.is_public,
     }
 }
 
-fn refused(error: SubmitError<Error>) -> Error {
+fn creation_error(error: SubmitError<Error>) -> Error {
     let error = match error {
         SubmitError::Intent(error) => return error,
         SubmitError::TooLate => {
