@@ -148,18 +148,18 @@ async fn keep(
     persona: Persona,
     image: Asset,
 ) -> Result<Persona, Error> {
-    let record = record.with(IntentResult::Persona(persona.id));
+    let record = record.with_result(IntentResult::Persona(persona.id));
     let write = || {
         let (row, image, record) = (persona.clone(), image.clone(), record.clone());
         app.store.write(move |conn| -> Result<(), Error> {
             // The write is repeated when its outcome is unknown, and may have succeeded the first
             // time.
-            if record.is_there(conn)? {
+            if record.exists(conn)? {
                 return Ok(());
             }
             store::assets::insert(conn, &image)?;
             store::personas::insert(conn, &row)?;
-            record.put(conn)
+            record.insert(conn)
         })
     };
     if persona.upstream.is_some() {

@@ -59,7 +59,7 @@ pub(super) async fn create(
             async || {
                 // On disk before the request is sent, so that it is not sent again after a crash.
                 // Fails if another request has taken over the intent.
-                record.sent(true).await?;
+                record.mark_sent(true).await?;
                 crash::point("persona-intended");
                 // It may be sent only while this process counts as alive. After that, other
                 // processes may act for its callers.
@@ -74,7 +74,7 @@ pub(super) async fn create(
         Err(error) => {
             // Provably nothing was made: the mark is removed, so that a repetition may try again.
             if !matches!(error, SubmitError::Unclear(_))
-                && let Err(error) = record.sent(false).await
+                && let Err(error) = record.mark_sent(false).await
             {
                 // The mark stays, so for a while a repetition is answered that the outcome is
                 // unknown.

@@ -30,8 +30,8 @@ struct EventBody<T> {
     data: T,
 }
 
-/// Notifies the listeners of a task that has ended. It is called after everything else about its end is
-/// written.
+/// Notifies the listeners of a task that has ended. It is called after everything else about its
+/// end is written.
 pub fn task_ended(
     conn: &mut Conn<'_>,
     app: &App,
