@@ -112,8 +112,8 @@ mod tests {
     #[test]
     fn no_other_folder_replaces_one_that_had_files() {
         let marked = |mark: &str| Some(mark.to_owned());
-        let folders = |here: Option<&str>, marks: &[&str], has_media| KnownFolders {
-            here: here.map(str::to_owned),
+        let folders = |location_mark: Option<&str>, marks: &[&str], has_media| KnownFolders {
+            here: location_mark.map(str::to_owned),
             marks: marks.iter().map(|mark| (*mark).to_owned()).collect(),
             has_media,
         };

@@ -94,17 +94,17 @@ async fn run_connection(
 
 fn encode(name: &str, rings: &[BellMessage]) -> String {
     let rings = rings.iter().map(ToString::to_string);
-    let words: Vec<String> = std::iter::once(name.to_owned()).chain(rings).collect();
-    words.join(" ")
+    let parts: Vec<String> = std::iter::once(name.to_owned()).chain(rings).collect();
+    parts.join(" ")
 }
 
 fn receive(text: &str, name: &str, local: &LocalBell) {
-    let mut words = text.split(' ');
-    if words.next() == Some(name) {
+    let mut parts = text.split(' ');
+    if parts.next() == Some(name) {
         return;
     }
     // Another version may send rings that this one does not know. They are skipped.
-    for ring in words.filter_map(|word| word.parse().ok()) {
+    for ring in parts.filter_map(|part| part.parse().ok()) {
         local.receive(ring);
     }
 }

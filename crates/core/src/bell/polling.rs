@@ -91,9 +91,9 @@ mod tests {
         tokio::time::sleep(Duration::from_mins(1)).await;
         assert_eq!(polls.lock().unwrap().len(), 4);
         // Polling starts again.
-        let mut again = listen(&local, &reader);
+        let mut listener = listen(&local, &reader);
         let start = Instant::now();
-        again.changed(0).await;
+        listener.changed(0).await;
         assert_eq!(start.elapsed(), POLL_INTERVAL);
     }
 

@@ -138,14 +138,14 @@ pub async fn list(app: &Ctx) -> Result<Vec<(ApiKey, String)>, Error> {
 /// Every key with its money and use, oldest first.
 pub async fn records(app: &Ctx) -> Result<Vec<KeyRecord>, Error> {
     let now = app.clock.now();
-    let all = PageQuery {
+    let page = PageQuery {
         after: None,
         limit: u32::MAX,
         ascending: true,
     };
     let read = app
         .store
-        .long_read(move |conn| accounts::key_page(conn, None, all, now));
+        .long_read(move |conn| accounts::key_page(conn, None, page, now));
     Ok(read.await?)
 }
 

@@ -32,17 +32,17 @@ pub async fn compare(app: &App) -> Result<(), Error> {
     });
     let peers: Vec<ReplicaMarks> = peers.await?;
     for setting in SETTINGS {
-        let differs = peers.iter().any(|peer| differ(&own, peer, setting));
-        counters::setting_differs(setting, differs);
+        let is_different = peers.iter().any(|peer| differ(&own, peer, setting));
+        counters::setting_differs(setting, is_different);
         // Logged when it changes, and not at every comparison.
         if !app
             .models
             .settings
-            .note_difference(setting, differs, app.clock.now())
+            .note_difference(setting, is_different, app.clock.now())
         {
             continue;
         }
-        if differs {
+        if is_different {
             tracing::error!(
                 setting,
                 "another process on this database has a different value for this setting"

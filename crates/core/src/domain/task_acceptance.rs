@@ -62,7 +62,7 @@ impl TaskDraft {
     #[must_use]
     pub fn with_origin(mut self, links: &Links) -> Self {
         for task in &mut self.tasks {
-            task.origin = links.asked_origin();
+            task.origin = links.requested_origin();
         }
         self
     }

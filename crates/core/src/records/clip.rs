@@ -177,7 +177,7 @@ fn upstream_field(clip: &Clip, field: fn(&ClipUpstream) -> &String) -> String {
 }
 
 impl ClipRecord {
-    pub fn new(clip: &Clip, made_by: ClipOperation<'_>, account: &Account, links: &Links) -> Self {
+    pub fn new(clip: &Clip, operation: ClipOperation<'_>, account: &Account, links: &Links) -> Self {
         let more = if clip.media_removed {
             "media removed: it expired"
         } else {
@@ -185,7 +185,7 @@ impl ClipRecord {
         };
         Self::build(
             (clip, account, links),
-            RecordMetadata::of_clip(clip, made_by),
+            RecordMetadata::of_clip(clip, operation),
             more.into(),
             clip.provenance.as_ref().map(ProvenanceView::new),
         )
