@@ -140,7 +140,7 @@ impl WebhookClient {
     }
 }
 
-/// The status decides; a response whose body is cut off still counts.
+/// Reads a response. Its status decides, so a response whose body is cut off still counts.
 async fn read(mut response: Response, now: Timestamp) -> Result<WebhookResponse, AttemptError> {
     let status = response.status().as_u16();
     let retry_after = providers::response::retry_after(response.headers(), Some(system_time(now)));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_an_answer_can_be_stored_and_shown() {
+    fn the_stored_part_of_a_response_is_printable() {
         assert_eq!(printable(b"a\0b\x1b[31m\xff\n"), "ab[31m\u{fffd}\n");
     }
 }

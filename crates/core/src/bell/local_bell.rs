@@ -25,7 +25,7 @@ pub(super) struct LocalBell {
 struct TaskListeners {
     signals: HashMap<TaskId, watch::Sender<TaskSignals>>,
     /// Whether a poll for all listeners is running.
-    is_watched: bool,
+    is_polled: bool,
 }
 
 /// What is known about a task.
@@ -118,7 +118,7 @@ impl LocalBell {
 
     /// Listens to a task. Also returns whether the caller must start the poll for all listeners.
     pub(super) fn listen(self: &Arc<Self>, task: TaskId) -> (TaskListener, bool) {
-        // Under the same lock as `watched_or_end`: either the poll still sees this listener, or the
+        // Under the same lock as `listened_tasks_or_stop`: either the poll still sees this listener, or the
         // caller learns that it has to start one.
         let mut listeners = self.tasks();
         let receiver = listeners.signals.entry(task).or_default().subscribe();
@@ -130,16 +130,16 @@ impl LocalBell {
             ends,
             local: self.clone(),
         };
-        (listener, !std::mem::replace(&mut listeners.is_watched, true))
+        (listener, !std::mem::replace(&mut listeners.is_polled, true))
     }
 
     /// The tasks that have listeners. If there are none, the caller must stop polling, and the next
     /// listener has to start it again.
-    pub(super) fn watched_or_end(&self) -> Option<Vec<TaskId>> {
+    pub(super) fn listened_tasks_or_stop(&self) -> Option<Vec<TaskId>> {
         let mut listeners = self.tasks();
-        listeners.is_watched = !listeners.signals.is_empty();
+        listeners.is_polled = !listeners.signals.is_empty();
         listeners
-            .is_watched
+            .is_polled
             .then(|| listeners.signals.keys().copied().collect())
     }
 
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ring_between_listening_and_sleeping_is_heard_once() {
+    fn a_ring_between_listening_and_sleeping_wakes_once() {
         let (local, task) = (Arc::new(LocalBell::default()), TaskId::new());
         let (mut listener, is_first) = local.listen(task);
         assert!(is_first && !local.listen(task).1);
@@ -305,11 +305,11 @@ mod tests {
         let (local, task) = (Arc::new(LocalBell::default()), TaskId::new());
         drop((local.listen(task), local.listen(task)));
         local.ring(task);
-        assert_eq!(local.watched_or_end(), None);
+        assert_eq!(local.listened_tasks_or_stop(), None);
     }
 
     #[tokio::test]
-    async fn a_ring_for_work_tells_whether_anybody_was_free() {
+    async fn a_ring_for_work_returns_whether_a_worker_was_free() {
         let sleepers = IdleWorkers::default();
         assert!(!sleepers.ring());
         // It is kept for the next one.

@@ -78,7 +78,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_breaks_the_reading(text in ".*") {
+        fn no_text_makes_parsing_panic(text in ".*") {
             let _ = text.parse::<BellMessage>();
             let _ = format!("task.{text}").parse::<BellMessage>();
         }

@@ -27,7 +27,7 @@ pub(super) fn start(local: &Arc<LocalBell>, read_progress: &ProgressReader) {
 async fn watch(local: Arc<LocalBell>, read_progress: ProgressReader) {
     loop {
         tokio::time::sleep(POLL_INTERVAL).await;
-        let Some(tasks) = local.watched_or_end() else {
+        let Some(tasks) = local.listened_tasks_or_stop() else {
             return;
         };
         let polled = tokio::time::timeout(READ_TIMEOUT, read_progress(tasks.clone())).await;

@@ -1,9 +1,9 @@
 //! The operator's costs of jobs at providers, as far as they are known: the amount in dollars that
 //! the provider reports, otherwise the cost that the operator configured for the route.
 //!
-//! Noted in the transaction that closes the submission, so that each job counts once. A job without
-//! a result costs what the provider reports; if it reports nothing, the cost is counted as unknown
-//! and never guessed.
+//! A cost is recorded in the transaction that closes the submission, so that each job counts once.
+//! A job without a result costs what the provider reports; if it reports nothing, the cost is
+//! counted as unknown and never guessed.
 
 use providers::ProviderCost;
 

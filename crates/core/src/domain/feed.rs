@@ -21,7 +21,7 @@ use mediagate_model::feed::{FeedEvent, RouteStatus};
 use mediagate_model::ids::AccountId;
 use mediagate_store as store;
 
-/// How often new events are looked for.
+/// How often the database is polled for new events.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// How far each poll reaches back before the previous one: commits arrive late, and clocks differ.
 const OVERLAP: Duration = Duration::from_secs(3);
@@ -105,7 +105,7 @@ async fn watch(app: App) {
     }
     loop {
         tokio::time::sleep(POLL_INTERVAL).await;
-        if !app.process.feed.is_followed_or_end() {
+        if !app.process.feed.has_followers_or_stop() {
             return;
         }
         match cursor.poll_all(&app).await {

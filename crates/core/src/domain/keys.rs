@@ -108,8 +108,8 @@ fn with_secret(app: &Ctx, account: &Account, new: NewKey, secret: &Secret) -> Ap
     }
 }
 
-/// Creates the first key, with every scope, if there is none: `secret`. If several processes start
-/// together, only one creates it. Returns whether this one did.
+/// Creates the first key, with this secret and every scope, if there is none. If several processes
+/// start together, only one creates it. Returns whether this one did.
 pub async fn create_first(app: &Ctx, account: &Account, secret: &Secret) -> Result<bool, Error> {
     let new = NewKey {
         name: "first".into(),
@@ -404,7 +404,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_breaks_the_check(text in ".*") {
+        fn no_text_makes_the_check_panic(text in ".*") {
             is_well_formed(&text);
             is_well_formed(&format!("sk-mg-{text}"));
         }

@@ -84,7 +84,7 @@ pub async fn upload(
         .work(account, WorkKind::Recording, memory, build)
         .await?;
     let built = built.map_err(|error| clip_error(error, param))?;
-    let built = built.ok_or_else(|| Error::internal("a recording became nothing"))?;
+    let built = built.ok_or_else(|| Error::internal("a recording yielded no clip"))?;
     let facts = SigningFacts {
         account,
         title: title.clone().unwrap_or_default(),

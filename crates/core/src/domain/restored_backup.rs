@@ -231,8 +231,8 @@ async fn advance_mark(app: &App, last: &mut LastSeenMark) -> Result<(), Error> {
         .await?;
     // The database has lost what this process saw in it: it was restored while the process was
     // running, or failed over to a standby that lagged behind.
-    let is_lost = |seen: &DatabaseMark| match &current {
-        Some(current) => current.database == seen.database && current.count < seen.count,
+    let is_lost = |last_seen: &DatabaseMark| match &current {
+        Some(current) => current.database == last_seen.database && current.count < last_seen.count,
         None => true,
     };
     let is_behind = last.mark.as_ref().is_some_and(is_lost);

@@ -226,7 +226,7 @@ fn plan(
                             || assets::can_be_handed(app, limits.pictures.handover))
                 })
             });
-            let route_limits = route_limits.ok_or_else(|| Error::internal("no route offers what was checked"))?;
+            let route_limits = route_limits.ok_or_else(|| Error::internal("no route offers the checked order"))?;
             (job.width, job.height) = order
                 .best_size(&route_limits.sizes, first_size)
                 .unwrap_or_else(|| default_size(route_limits, first_size));

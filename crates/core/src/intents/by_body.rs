@@ -74,8 +74,8 @@ impl Intents {
     async fn candidates(&self, request: &IntentRequest) -> Result<Vec<Intent>, Error> {
         let (clients, body) = (&self.0.clients, &request.body);
         if request.is_retry {
-            // Its first try may have come through only now: a connection that waits
-            // for a server to start hands over what its client has given up.
+            // Its first try may arrive only now: a connection that waited for a server to start
+            // delivers a request that its client has already given up.
             clients.wait_until_written(body).await;
         }
         let disconnected = clients.disconnected_intents(body).await;

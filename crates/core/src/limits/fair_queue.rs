@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use mediagate_model::ids::AccountId;
 
-/// Cheap to clone.
+/// The queue. Cheap to clone.
 #[derive(Clone)]
 pub struct FairShareQueue(Arc<Mutex<FairQueueState>>);
 

@@ -251,7 +251,7 @@ async fn clip(
 ) -> Result<MadeClip, ResultError> {
     let sources = vec![fetched.path.clone()];
     let made = clip_of(app, account, id, sources, picture, memory(fetched)).await?;
-    made.ok_or_else(|| ResultError::Internal(Error::internal("a recording became nothing")))
+    made.ok_or_else(|| ResultError::Internal(Error::internal("a recording yielded no clip")))
 }
 
 async fn clip_of(

@@ -70,7 +70,7 @@ pub(super) async fn create(
     crash::point("persona-sent");
     let outputs = match submission {
         Ok(OrderAcceptance::Done(outputs)) => outputs,
-        Ok(OrderAcceptance::Job { .. }) => return Err(Error::internal("a persona that is a job")),
+        Ok(OrderAcceptance::Job { .. }) => return Err(Error::internal("the provider answered the order of a persona with a job")),
         Err(error) => {
             // Provably nothing was made: the mark is removed, so that a repetition may try again.
             if !matches!(error, SubmitError::Unclear(_))

@@ -26,7 +26,7 @@ const MAX_WITH_PART: u32 = 500;
 const MAX_COMPARED: usize = 32;
 const MAX_REPORTED: usize = 8;
 
-/// What was found out about a file.
+/// The result of a check.
 #[derive(Debug)]
 pub struct ProvenanceReport {
     pub sha256: String,
@@ -45,7 +45,7 @@ pub struct ProvenanceReport {
 pub struct RegistryMatch {
     pub kind: MatchKind,
     pub print: ResultFingerprint,
-    /// Whether the account that asks made it.
+    /// Whether the requesting account made it.
     pub is_own: bool,
 }
 
@@ -89,7 +89,7 @@ pub async fn fetch(app: &AppParts, turn_of: AccountId, address: &str) -> Result<
 /// `turn_of`.
 pub async fn check(
     app: &App,
-    asker: Option<AccountId>,
+    requester: Option<AccountId>,
     turn_of: AccountId,
     file: TempPath,
 ) -> Result<ProvenanceReport, Error> {
@@ -118,7 +118,7 @@ pub async fn check(
         matches: reported
             .map(|(kind, print)| RegistryMatch {
                 kind,
-                is_own: asker == Some(print.account),
+                is_own: requester == Some(print.account),
                 print,
             })
             .collect(),

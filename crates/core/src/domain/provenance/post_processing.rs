@@ -49,17 +49,17 @@ pub async fn examine_films(app: &App) -> Result<(), Error> {
     }
     let (mut cursor, mut examined) = (None, 0);
     while examined < MAX_FILMS {
-        let due = due(app, &mut cursor).await?;
-        if due.is_empty() {
+        let films = due(app, &mut cursor).await?;
+        if films.is_empty() {
             break;
         }
-        examined += due.len();
-        let mut due = due.into_iter().peekable();
-        while due.peek().is_some() {
+        examined += films.len();
+        let mut films = films.into_iter().peekable();
+        while films.peek().is_some() {
             if app.process.draining.is_cancelled() {
                 return Ok(());
             }
-            let batch = fetch(app, &mut due).await?;
+            let batch = fetch(app, &mut films).await?;
             examine(app, batch).await?;
         }
     }

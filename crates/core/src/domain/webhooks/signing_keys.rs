@@ -16,7 +16,7 @@ use mediagate_model::error::Error;
 use mediagate_model::secret::Secret;
 use mediagate_model::webhook::SignatureScheme;
 
-/// How long the key before the newest still signs.
+/// How long the previous key still signs after a rotation.
 const OVERLAP: Duration = Duration::from_hours(24);
 
 /// The keys of one receiver, the newest first.
