@@ -93,9 +93,9 @@ async fn files(
     Ok(listed.try_collect().await?)
 }
 
-/// Copies what is missing; `on_progress` is called after each file. It stops when a store is unavailable
-/// for longer than the retries of one file, because all further files would fail too. Files that
-/// were not tried count as failed.
+/// Copies what is missing; `on_progress` is called after each file. It stops when a store is
+/// unavailable for longer than the retries of one file, because all further files would fail too.
+/// Files that were not tried count as failed.
 pub async fn carry_out(
     from: &BlobStore,
     to: &BlobStore,

@@ -108,7 +108,8 @@ async fn has_media_folder(app: &App) -> bool {
     has_folder.unwrap_or_else(|_| !app.blobs.is_unavailable())
 }
 
-/// Whether the database accepts writes. A server that accepted the last write is not tested again.
+/// Whether the database accepts writes. A server that accepted the last write is not tested
+/// again.
 async fn takes_writes(app: &Ctx) -> bool {
     if app.config.database != DatabaseTarget::Sqlite && app.store.takes_writes() {
         return true;

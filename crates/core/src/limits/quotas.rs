@@ -43,7 +43,7 @@ pub enum QuotaExhausted {
 }
 
 impl QuotaPool {
-    /// In total `total`, and at most `per_account` for each account.
+    /// `total` for all accounts together, and at most `per_account` for each.
     pub fn new(total: u64, per_account: u64) -> Self {
         Self(Arc::new(PoolState {
             total,
