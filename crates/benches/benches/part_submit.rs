@@ -202,7 +202,7 @@ fn note_leavers(app: &App) -> tokio::task::JoinHandle<()> {
     #[expect(clippy::disallowed_methods, reason = "ends with the round")]
     tokio::spawn(async move {
         loop {
-            app.intents.something_to_write().await;
+            app.intents.wait_for_departures().await;
             tokio::time::sleep(Duration::from_millis(100)).await;
             app.intents.write_departures().await.unwrap();
         }

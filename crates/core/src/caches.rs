@@ -18,16 +18,16 @@ use mediagate_model::task::Task;
 use mediagate_store::ChangeStamp;
 
 /// How long the usual duration of a model's tasks is cached.
-const USUAL_LENGTHS: Duration = Duration::from_secs(5);
+const USUAL_LENGTH_TTL: Duration = Duration::from_secs(5);
 /// How long failed examinations of a film are remembered: longer than the film is retried.
 const FILM_MISS_TTL: Duration = Duration::from_hours(24);
 /// How long the record of an ended task is cached: another process may delete its film.
-const ENDED: Duration = Duration::from_secs(10);
+const ENDED_TASK_TTL: Duration = Duration::from_secs(10);
 /// How long a key's name is cached.
-const KEY_NAMES: Duration = Duration::from_secs(1);
+const KEY_NAME_TTL: Duration = Duration::from_secs(1);
 
 /// How long the same refused call of an operator is not logged again.
-const NOTED_REFUSALS: Duration = Duration::from_mins(1);
+const NOTED_REFUSAL_TTL: Duration = Duration::from_mins(1);
 
 pub struct Caches {
     /// Callers, by the hash of their secret.
@@ -54,15 +54,15 @@ impl Default for Caches {
             callers: Cache::new(10_000),
             ended_tasks: Cache::builder()
                 .max_capacity(10_000)
-                .time_to_live(ENDED)
+                .time_to_live(ENDED_TASK_TTL)
                 .build(),
             key_names: Cache::builder()
                 .max_capacity(10_000)
-                .time_to_live(KEY_NAMES)
+                .time_to_live(KEY_NAME_TTL)
                 .build(),
             usual_lengths: Cache::builder()
                 .max_capacity(1000)
-                .time_to_live(USUAL_LENGTHS)
+                .time_to_live(USUAL_LENGTH_TTL)
                 .build(),
             pictures: Cache::new(10_000),
             misses: Cache::builder()
@@ -71,7 +71,7 @@ impl Default for Caches {
                 .build(),
             noted_refusals: Cache::builder()
                 .max_capacity(10_000)
-                .time_to_live(NOTED_REFUSALS)
+                .time_to_live(NOTED_REFUSAL_TTL)
                 .build(),
             key_usage: KeyUsage::default(),
         }

@@ -7,8 +7,8 @@ use tokio::sync::broadcast;
 
 use mediagate_model::feed::FeedEvent;
 
-/// Number of events that are buffered for a slow follower; it misses older ones, and gets their
-/// number.
+/// Number of events that are buffered for a slow follower; it misses older ones, and learns how
+/// many.
 const BUFFER: usize = 1024;
 /// Most followers at once.
 pub const MOST_FOLLOWERS: usize = 50;
@@ -29,7 +29,7 @@ pub struct EventFeed {
 #[derive(Default)]
 struct FeedState {
     followers: usize,
-    is_watched: bool,
+    is_polled: bool,
 }
 
 impl Default for EventFeed {
@@ -49,14 +49,14 @@ impl EventFeed {
     /// Adds a follower, and returns whether the caller must start the polling; `None` if there are
     /// too many followers.
     pub fn join(&self) -> Option<(broadcast::Receiver<Arc<FeedEntry>>, bool)> {
-        // Under the same lock as `is_followed_or_end`, so that exactly one async task polls for
+        // Under the same lock as `has_followers_or_stop`, so that exactly one async task polls for
         // events.
         let mut state = self.state();
         if state.followers >= MOST_FOLLOWERS {
             return None;
         }
         state.followers += 1;
-        let is_first = !std::mem::replace(&mut state.is_watched, true);
+        let is_first = !std::mem::replace(&mut state.is_polled, true);
         Some((self.sender.subscribe(), is_first))
     }
 
@@ -64,16 +64,16 @@ impl EventFeed {
         self.state().followers -= 1;
     }
 
-    /// Whether there are followers. If not, the caller must stop polling, and the next follower has
-    /// to start it again.
-    pub fn is_followed_or_end(&self) -> bool {
+    /// Whether there are followers. If not, the caller must stop polling, and the next follower
+    /// starts it again.
+    pub fn has_followers_or_stop(&self) -> bool {
         let mut state = self.state();
-        state.is_watched = state.followers > 0;
-        state.is_watched
+        state.is_polled = state.followers > 0;
+        state.is_polled
     }
 
-    pub fn publish(&self, told: Arc<FeedEntry>) {
+    pub fn publish(&self, entry: Arc<FeedEntry>) {
         // Fails if the last follower has just left.
-        let _ = self.sender.send(told);
+        let _ = self.sender.send(entry);
     }
 }

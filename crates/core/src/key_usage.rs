@@ -35,23 +35,23 @@ impl KeyUsage {
     /// Notes that a key is used now.
     pub fn note(&self, key: KeyId, now: Timestamp) {
         let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = uses.get_mut(&key) {
-            known.latest = known.latest.max(now);
+        if let Some(last_use) = uses.get_mut(&key) {
+            last_use.latest = last_use.latest.max(now);
         } else if uses.len() < MAX_KEYS {
-            let fresh = LastUse {
+            let first_use = LastUse {
                 latest: now,
                 written: None,
             };
-            uses.insert(key, fresh);
+            uses.insert(key, first_use);
         }
     }
 
     /// Uses to write now, a batch of them.
     pub fn due(&self) -> Vec<(KeyId, Timestamp)> {
         let uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = uses.iter().filter(|(_, used)| used.is_due());
+        let due = uses.iter().filter(|(_, last_use)| last_use.is_due());
         due.take(BATCH)
-            .map(|(id, used)| (*id, used.latest))
+            .map(|(id, last_use)| (*id, last_use.latest))
             .collect()
     }
 
@@ -59,14 +59,14 @@ impl KeyUsage {
     pub fn mark_written(&self, keys: &[(KeyId, Timestamp)]) {
         let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (key, at) in keys {
-            if let Some(known) = uses.get_mut(key) {
-                known.written = Some(*at);
+            if let Some(last_use) = uses.get_mut(key) {
+                last_use.written = Some(*at);
             }
         }
         // A key that is written and idle can be forgotten: without an entry its next use is written
         // at once.
         if uses.len() >= MAX_KEYS / 2 {
-            uses.retain(|_, known| known.written != Some(known.latest));
+            uses.retain(|_, last_use| last_use.written != Some(last_use.latest));
         }
     }
 }

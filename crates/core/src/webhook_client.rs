@@ -36,7 +36,7 @@ pub enum UrlRefusal {
 /// Posts webhooks. Cheap to clone.
 #[derive(Clone)]
 pub struct WebhookClient {
-    out: OutboundClient,
+    client: OutboundClient,
     rules: WebhookRules,
     fetch: FetchRules,
 }
@@ -54,16 +54,16 @@ pub struct WebhookResponse {
 impl WebhookClient {
     /// Fails with a reason if the rules are invalid.
     pub fn new(rules: &WebhookRules, fetch: &FetchRules) -> Result<Self, String> {
-        let guard = OutboundRules {
+        let outbound_rules = OutboundRules {
             allow_networks: fetch.allow_networks.clone(),
             allow_ports: Some(fetch.allow_ports.clone()),
         };
-        let out = match &rules.proxy {
-            None => OutboundClient::new(guard, rules.timeout)?,
-            Some(proxy) => OutboundClient::through_proxy(proxy.url(), guard, rules.timeout)?,
+        let client = match &rules.proxy {
+            None => OutboundClient::new(outbound_rules, rules.timeout)?,
+            Some(proxy) => OutboundClient::through_proxy(proxy.url(), outbound_rules, rules.timeout)?,
         };
         Ok(Self {
-            out,
+            client,
             rules: rules.clone(),
             fetch: fetch.clone(),
         })
@@ -83,7 +83,7 @@ impl WebhookClient {
         }
         // Checks only the text. The host name is resolved and checked at each attempt, because it
         // may point to another address by then.
-        self.out.check(&url)?;
+        self.client.check(&url)?;
         Ok(url)
     }
 
@@ -108,10 +108,10 @@ impl WebhookClient {
         body: Bytes,
         now: Timestamp,
     ) -> Result<WebhookResponse, AttemptError> {
-        let answered = self.send(url, headers, body, now);
+        let response = self.send(url, headers, body, now);
         // One limit for all of it, so that a receiver cannot hold a connection by sending single
         // bytes slowly.
-        tokio::time::timeout(self.rules.timeout, answered)
+        tokio::time::timeout(self.rules.timeout, response)
             .await
             .unwrap_or(Err(AttemptError::Timeout))
     }
@@ -125,28 +125,28 @@ impl WebhookClient {
     ) -> Result<WebhookResponse, AttemptError> {
         // Checked again, because the rules may have changed since the address was accepted.
         let url = self.check(url).map_err(|_| AttemptError::Blocked)?;
-        let request = self.out.request(Method::POST, &url);
+        let request = self.client.request(Method::POST, &url);
         let request = request.map_err(|_| AttemptError::Blocked)?;
-        let mut all = HeaderMap::new();
-        all.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let mut header_map = HeaderMap::new();
+        header_map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         for (name, value) in headers {
             let value = HeaderValue::try_from(value).map_err(|_| AttemptError::Unsigned)?;
-            all.insert(HeaderName::from_static(name), value);
+            header_map.insert(HeaderName::from_static(name), value);
         }
-        providers::trace::inject_headers(&mut all);
-        let sent = request.headers(all).body(body).send().await;
-        let answer = sent.map_err(|error| class_of(&error))?;
-        read(answer, now).await
+        providers::trace::inject_headers(&mut header_map);
+        let response = request.headers(header_map).body(body).send().await;
+        let response = response.map_err(|error| classify_error(&error))?;
+        read(response, now).await
     }
 }
 
-/// The status decides; a response whose body is cut off still counts.
-async fn read(mut answer: Response, now: Timestamp) -> Result<WebhookResponse, AttemptError> {
-    let status = answer.status().as_u16();
-    let asked = providers::response::retry_after(answer.headers(), Some(system_time(now)));
+/// Reads a response. Its status decides, so a response whose body is cut off still counts.
+async fn read(mut response: Response, now: Timestamp) -> Result<WebhookResponse, AttemptError> {
+    let status = response.status().as_u16();
+    let retry_after = providers::response::retry_after(response.headers(), Some(system_time(now)));
     let mut text = BytesMut::new();
     let mut size = 0;
-    while let Ok(Some(chunk)) = answer.chunk().await {
+    while let Ok(Some(chunk)) = response.chunk().await {
         size += chunk.len();
         let room = MAX_KEPT_BYTES - text.len();
         text.extend_from_slice(&chunk[..room.min(chunk.len())]);
@@ -156,7 +156,7 @@ async fn read(mut answer: Response, now: Timestamp) -> Result<WebhookResponse, A
     }
     Ok(WebhookResponse {
         status,
-        retry_after: asked,
+        retry_after,
         text: printable(&text),
     })
 }
@@ -166,14 +166,14 @@ fn system_time(at: Timestamp) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_micros(micros)
 }
 
-/// As text that can be shown and stored.
+/// The bytes as text that can be shown and stored.
 fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let is_shown = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
     text.chars().filter(is_shown).collect()
 }
 
-fn class_of(error: &reqwest::Error) -> AttemptError {
+fn classify_error(error: &reqwest::Error) -> AttemptError {
     // First, because a refused address comes as a connection error.
     if AddressRefusal::cause_of(error).is_some() {
         AttemptError::Blocked
@@ -190,7 +190,7 @@ fn class_of(error: &reqwest::Error) -> AttemptError {
 mod tests {
     use super::*;
 
-    fn hooks(allow_http: bool, networks: &[&str]) -> WebhookClient {
+    fn client_with(allow_http: bool, networks: &[&str]) -> WebhookClient {
         let rules = WebhookRules {
             allow_http,
             ..WebhookRules::default()
@@ -204,10 +204,10 @@ mod tests {
 
     #[test]
     fn only_public_https_is_called() {
-        let usual = hooks(false, &[]);
-        assert!(usual.check("https://example.com/hook?a=1").is_ok());
-        assert!(usual.check("https://93.184.215.14/").is_ok());
-        for (url, why) in [
+        let client = client_with(false, &[]);
+        assert!(client.check("https://example.com/hook?a=1").is_ok());
+        assert!(client.check("https://93.184.215.14/").is_ok());
+        for (url, refusal) in [
             ("", UrlRefusal::Malformed),
             ("hook", UrlRefusal::Malformed),
             ("ftp://example.com/", UrlRefusal::Malformed),
@@ -229,30 +229,30 @@ mod tests {
                 UrlRefusal::Blocked(AddressRefusal::Credential),
             ),
         ] {
-            assert_eq!(usual.check(url).unwrap_err(), why, "{url}");
+            assert_eq!(client.check(url).unwrap_err(), refusal, "{url}");
         }
         let long = format!("https://example.com/{}", "x".repeat(LONGEST_URL));
-        assert_eq!(usual.check(&long).unwrap_err(), UrlRefusal::TooLong);
+        assert_eq!(client.check(&long).unwrap_err(), UrlRefusal::TooLong);
     }
 
     #[test]
     fn http_is_for_the_operators_own_networks_or_where_it_is_allowed() {
         assert!(
-            hooks(false, &["127.0.0.0/8"])
+            client_with(false, &["127.0.0.0/8"])
                 .check("http://127.0.0.1:9/")
                 .is_ok()
         );
         assert!(
-            hooks(false, &["127.0.0.0/8"])
+            client_with(false, &["127.0.0.0/8"])
                 .check("http://localhost:9/")
                 .is_err()
         );
-        assert!(hooks(true, &[]).check("http://example.com/").is_ok());
-        assert!(hooks(true, &[]).check("http://127.0.0.1/").is_err());
+        assert!(client_with(true, &[]).check("http://example.com/").is_ok());
+        assert!(client_with(true, &[]).check("http://127.0.0.1/").is_err());
     }
 
     #[test]
-    fn what_is_kept_of_an_answer_can_be_stored_and_shown() {
+    fn the_stored_part_of_a_response_is_printable() {
         assert_eq!(printable(b"a\0b\x1b[31m\xff\n"), "ab[31m\u{fffd}\n");
     }
 }

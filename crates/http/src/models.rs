@@ -93,7 +93,7 @@ async fn model_status(
     let route = |route: &Route| RouteObject {
         provider: route.provider.clone(),
         model: route.model.clone(),
-        available: app.models.upstream.is_believed(route, now),
+        available: app.models.upstream.is_expected_available(route, now),
         paused_until: app
             .models
             .upstream

@@ -70,7 +70,7 @@ pub(super) async fn run(
     };
     let (is_alone, attempt) = (alone.is_some(), task.attempts);
     tracing::info!(attempt, is_alone, model = %task.model, "task started");
-    let is_own = app.models.shelf.has(&task.model);
+    let is_own = app.models.installed_models.has(&task.model);
     let engine = engines::engine(&task.model).or(is_own.then_some(EmbeddedEngine::Onnx));
     let made = match (engine, &task.payload) {
         (None, _) => Err(RunError::NoModel),
@@ -227,7 +227,7 @@ async fn run_video(
         parts_asked: 1,
     };
     let watermark = marked.map(|marking| marking.media_id);
-    let print = marking::print_of_film(task, &video, true, watermark, made.fingerprint);
+    let print = marking::fingerprint_of_film(task, &video, true, watermark, made.fingerprint);
     Ok(RunOutput {
         prints: vec![print],
         assets: vec![video, poster, sheet],
@@ -262,7 +262,7 @@ async fn run_separation(
         let likeness = clip.fingerprint.clone();
         let watermark = mark.filter(|_| clip.is_marked).map(|mark| mark.media_id);
         let [audio, ..] = &stored;
-        prints.push(marking::print_of_clip(
+        prints.push(marking::fingerprint_of_clip(
             *id,
             audio,
             ResultKind::Stem,

@@ -322,7 +322,7 @@ async fn probe(crew: Arc<WorkerContext>) {
 async fn record_disconnects(crew: Arc<WorkerContext>) {
     while !crew.stop.is_cancelled() {
         tokio::select! {
-            () = crew.app.intents.something_to_write() => {}
+            () = crew.app.intents.wait_for_departures() => {}
             () = crew.stop.cancelled() => return,
         }
         crew.pause(DISCONNECT_BATCH_DELAY).await;

@@ -28,7 +28,7 @@ const BATCH: u32 = 100;
 fn engines(app: &App) -> Vec<String> {
     let built_in = engines::embedded_models().into_iter();
     built_in
-        .chain(app.models.shelf.models())
+        .chain(app.models.installed_models.models())
         .map(|model| model.id)
         .collect()
 }

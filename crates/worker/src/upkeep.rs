@@ -127,7 +127,7 @@ impl UpkeepJob {
             Self::Intents => app.intents.forget_old().await,
             Self::Records => tasks::remove_expired(app).await,
             Self::Webhooks => webhooks::delivery_log::forget_old(app).await,
-            Self::Films => post_processing::look_at_films(app).await,
+            Self::Films => post_processing::examine_films(app).await,
             Self::PersistTime => persist_time(app).await,
         }
     }

@@ -14,14 +14,14 @@ use mediagate_store::media_folders::{self, KnownFolders};
 /// is created in its place, and the store is unavailable.
 pub(super) fn open(config: &Config, store: &Store) -> Result<BlobStore, OpenError> {
     let folder = config.media_path();
-    let place = place(config, &folder);
-    let asked = place.clone();
-    let known = store.read_blocking(move |conn| media_folders::lookup(conn, &asked))?;
+    let location = folder_location(config, &folder);
+    let key = location.clone();
+    let known_folders = store.read_blocking(move |conn| media_folders::lookup(conn, &key))?;
     let in_folder = |error| OpenError::Data {
         path: folder.display().to_string(),
         error,
     };
-    let mark = match judge(&known, folder_mark::read(&folder), has_files(&folder)) {
+    let mark = match judge(&known_folders, folder_mark::read(&folder), has_files(&folder)) {
         FolderVerdict::Ours(mark) => {
             private_files::folder(&folder).map_err(in_folder)?;
             mark
@@ -44,9 +44,9 @@ pub(super) fn open(config: &Config, store: &Store) -> Result<BlobStore, OpenErro
         }
     };
     // Noted also for a missing folder, so that the next start expects the same one.
-    if known.here.as_ref() != Some(&mark) {
-        let noted = mark.clone();
-        store.write_blocking(move |conn| media_folders::note(conn, &place, &noted))?;
+    if known_folders.here.as_ref() != Some(&mark) {
+        let new_mark = mark.clone();
+        store.write_blocking(move |conn| media_folders::note(conn, &location, &new_mark))?;
     }
     Ok(BlobStore::marked(&folder, mark))
 }
@@ -62,24 +62,24 @@ enum FolderVerdict {
     Missing(String),
 }
 
-/// `found` is the mark in the folder.
-fn judge(known: &KnownFolders, found: Option<String>, has_files: bool) -> FolderVerdict {
-    match (&known.here, found) {
+/// `mark` is the one in the folder.
+fn judge(known_folders: &KnownFolders, mark: Option<String>, has_files: bool) -> FolderVerdict {
+    match (&known_folders.here, mark) {
         // At any path: the folder may have been moved, or several processes share it.
-        (_, Some(found)) if known.marks.contains(&found) => FolderVerdict::Ours(found),
+        (_, Some(mark)) if known_folders.marks.contains(&mark) => FolderVerdict::Ours(mark),
         // The database knows of no folder: it is new, or as old as the folder.
-        (_, Some(found)) if known.marks.is_empty() || !known.has_media => {
-            FolderVerdict::Ours(found)
+        (_, Some(mark)) if known_folders.marks.is_empty() || !known_folders.has_media => {
+            FolderVerdict::Ours(mark)
         }
         // An empty folder, or one with another mark, where files were stored: the real one is
         // probably not mounted.
-        (Some(here), _) if known.has_media => FolderVerdict::Missing(here.clone()),
-        (None, Some(_)) => FolderVerdict::Missing(known.marks[0].clone()),
+        (Some(here), _) if known_folders.has_media => FolderVerdict::Missing(here.clone()),
+        (None, Some(_)) => FolderVerdict::Missing(known_folders.marks[0].clone()),
         // Nothing was ever stored, so nothing can be lost.
         (Some(here), None) => FolderVerdict::New(here.clone()),
         // There are records of files, but no folder was ever marked and this one is empty: the
         // files are still in a bucket, or lost.
-        (None, None) if known.has_media && known.marks.is_empty() && !has_files => {
+        (None, None) if known_folders.has_media && known_folders.marks.is_empty() && !has_files => {
             FolderVerdict::Missing(folder_mark::fresh())
         }
         // Another path than the marked folders', where nothing was stored yet.
@@ -94,7 +94,7 @@ fn has_files(folder: &Path) -> bool {
 
 /// Identifies this folder among others of the same database: several machines may have one at the
 /// same path.
-fn place(config: &Config, folder: &Path) -> String {
+fn folder_location(config: &Config, folder: &Path) -> String {
     let path = std::path::absolute(folder).unwrap_or_else(|_| PathBuf::from(folder));
     match config.database {
         DatabaseTarget::Sqlite => path.display().to_string(),
@@ -110,49 +110,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_takes_the_place_of_a_folder_that_had_files() {
-        let text = |text: &str| Some(text.to_owned());
-        let known = |here: Option<&str>, marks: &[&str], has_media| KnownFolders {
-            here: here.map(str::to_owned),
+    fn no_other_folder_replaces_one_that_had_files() {
+        let marked = |mark: &str| Some(mark.to_owned());
+        let folders = |location_mark: Option<&str>, marks: &[&str], has_media| KnownFolders {
+            here: location_mark.map(str::to_owned),
             marks: marks.iter().map(|mark| (*mark).to_owned()).collect(),
             has_media,
         };
         let ours = |mark: &str| FolderVerdict::Ours(mark.to_owned());
         let missing = |mark: &str| FolderVerdict::Missing(mark.to_owned());
-        for (known, found, verdict) in [
-            (known(Some("a"), &["a"], true), text("a"), ours("a")),
-            (known(Some("a"), &["a"], true), None, missing("a")),
-            (known(Some("a"), &["a"], true), text("x"), missing("a")),
+        for (known_folders, mark, verdict) in [
+            (folders(Some("a"), &["a"], true), marked("a"), ours("a")),
+            (folders(Some("a"), &["a"], true), None, missing("a")),
+            (folders(Some("a"), &["a"], true), marked("x"), missing("a")),
             // It had nothing, so nothing is lost.
             (
-                known(Some("a"), &["a"], false),
+                folders(Some("a"), &["a"], false),
                 None,
                 FolderVerdict::New("a".to_owned()),
             ),
             // A folder that was moved, or that processes share.
-            (known(None, &["a", "b"], true), text("b"), ours("b")),
-            (known(Some("a"), &["a", "b"], true), text("b"), ours("b")),
-            (known(None, &["a"], true), text("x"), missing("a")),
+            (folders(None, &["a", "b"], true), marked("b"), ours("b")),
+            (folders(Some("a"), &["a", "b"], true), marked("b"), ours("b")),
+            (folders(None, &["a"], true), marked("x"), missing("a")),
             // A database that was put next to an older folder.
-            (known(None, &[], false), text("x"), ours("x")),
-            (known(None, &[], true), text("x"), ours("x")),
+            (folders(None, &[], false), marked("x"), ours("x")),
+            (folders(None, &[], true), marked("x"), ours("x")),
         ] {
             assert_eq!(
-                judge(&known, found.clone(), false),
+                judge(&known_folders, mark.clone(), false),
                 verdict,
-                "{known:?} {found:?}"
+                "{known_folders:?} {mark:?}"
             );
         }
         let is_new =
-            |known, has_files| matches!(judge(&known, None, has_files), FolderVerdict::New(_));
-        assert!(is_new(known(None, &[], false), false), "the first start");
-        assert!(is_new(known(None, &["a"], true), false), "another process");
+            |known_folders, has_files| matches!(judge(&known_folders, None, has_files), FolderVerdict::New(_));
+        assert!(is_new(folders(None, &[], false), false), "the first start");
+        assert!(is_new(folders(None, &["a"], true), false), "another process");
         assert!(
-            is_new(known(None, &[], true), true),
+            is_new(folders(None, &[], true), true),
             "its files were copied here from a bucket"
         );
         assert!(
-            !is_new(known(None, &[], true), false),
+            !is_new(folders(None, &[], true), false),
             "its files are missing"
         );
     }

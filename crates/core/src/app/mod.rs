@@ -42,7 +42,7 @@ pub struct App(Arc<AppParts>);
 pub struct Ctx {
     /// The settings that stay the same as long as the process runs.
     pub config: Config,
-    /// The present.
+    /// The current time.
     pub clock: Clock,
     /// The database.
     pub store: Store,
@@ -69,7 +69,7 @@ impl Ctx {
 /// The parts of an [`App`].
 pub struct AppParts {
     ctx: Ctx,
-    /// The files.
+    /// The media files.
     pub blobs: BlobStore,
     pub secrets: GatewaySecrets,
     pub net: OutboundClients,

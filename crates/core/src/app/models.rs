@@ -17,20 +17,20 @@ pub struct ModelRegistry {
     /// The hosted providers.
     pub upstream: Upstream,
     /// The operator's own models, by their files.
-    pub shelf: InstalledModels,
+    pub installed_models: InstalledModels,
     pub catalog: ArcSwap<Catalog>,
 }
 
 impl ModelRegistry {
     pub(super) fn open(config: &Config, now: Timestamp) -> Result<Self, ConfigError> {
         let sites = upstream::sites(&config.models, config, None)?;
-        let shelf = InstalledModels::new(&config.models_folder, config.onnx_library.clone());
-        shelf.scan();
-        let catalog = Catalog::new(&config.models, shelf.models(), &sites, now)?;
+        let installed_models = InstalledModels::new(&config.models_folder, config.onnx_library.clone());
+        installed_models.scan();
+        let catalog = Catalog::new(&config.models, installed_models.models(), &sites, now)?;
         Ok(Self {
             settings: EffectiveSettings::new(&config.models),
             upstream: Upstream::new(sites),
-            shelf,
+            installed_models,
             catalog: ArcSwap::from_pointee(catalog),
         })
     }
@@ -45,10 +45,10 @@ impl ModelRegistry {
     ) -> Result<(), ConfigError> {
         // Everything that can fail is done before anything is replaced.
         let models = Config::reload(settings)?;
-        let before = self.upstream.sites();
-        let sites = upstream::sites(&models, config, Some(&before))?;
-        self.shelf.scan();
-        let catalog = Catalog::new(&models, self.shelf.models(), &sites, now)?;
+        let previous_sites = self.upstream.sites();
+        let sites = upstream::sites(&models, config, Some(&previous_sites))?;
+        self.installed_models.scan();
+        let catalog = Catalog::new(&models, self.installed_models.models(), &sites, now)?;
         // Providers first: a reader of the new catalog must find the providers of its routes.
         self.upstream.replace(sites);
         self.catalog.store(Arc::new(catalog));
@@ -61,8 +61,8 @@ impl ModelRegistry {
     /// are readable, and the known facts about a provider may be outdated.
     pub fn warn_of_config_lints(&self, models: &ModelConfig, now: Timestamp) {
         let (sites, catalog) = (self.upstream.sites(), self.catalog.load());
-        for slip in config_lints::find(models, &sites, &catalog, now) {
-            tracing::warn!("{slip}");
+        for lint in config_lints::find(models, &sites, &catalog, now) {
+            tracing::warn!("{lint}");
         }
     }
 }

@@ -26,7 +26,7 @@ use mediagate_model::secret::Secret;
 use mediagate_store::Store;
 use mediagate_telemetry::counters;
 
-/// A gateway could not be put together.
+/// Why a gateway cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The data folder cannot be used.
@@ -49,7 +49,7 @@ pub enum OpenError {
     /// Results cannot be signed.
     #[error("provenance: {0}")]
     Provenance(#[from] SigningError),
-    /// There can be no HTTP client.
+    /// The HTTP client cannot be created.
     #[error("the HTTP client cannot be created: {0}")]
     Fetcher(String),
     /// The settings name a model that does not exist.
@@ -170,13 +170,13 @@ fn signing_secrets(config: &Config, store: &Store) -> Result<Vec<Vec<u8>>, OpenE
     }
     let path = config.signing_key_path();
     if config.database == DatabaseTarget::Sqlite {
-        let own = url_signer::load_or_create_secret(&path).map_err(OpenError::SigningKey)?;
-        return Ok(vec![own]);
+        let local_secret = url_signer::load_or_create_secret(&path).map_err(OpenError::SigningKey)?;
+        return Ok(vec![local_secret]);
     }
     // Offers the secret with which this machine has signed so far. If no other process has stored
     // one yet, the URLs signed by it stay valid.
-    let own = url_signer::secret(&path).map_err(OpenError::SigningKey)?;
-    let kept = store.shared_signing_secret(url_signer::to_text(&own))?;
-    let kept = url_signer::from_text(&kept).map_err(OpenError::SigningKey)?;
-    Ok(vec![kept])
+    let local_secret = url_signer::secret(&path).map_err(OpenError::SigningKey)?;
+    let shared_secret = store.shared_signing_secret(url_signer::to_text(&local_secret))?;
+    let shared_secret = url_signer::from_text(&shared_secret).map_err(OpenError::SigningKey)?;
+    Ok(vec![shared_secret])
 }

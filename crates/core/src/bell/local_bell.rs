@@ -25,7 +25,7 @@ pub(super) struct LocalBell {
 struct TaskListeners {
     signals: HashMap<TaskId, watch::Sender<TaskSignals>>,
     /// Whether a poll for all listeners is running.
-    is_watched: bool,
+    is_polled: bool,
 }
 
 /// What is known about a task.
@@ -63,7 +63,7 @@ impl LocalBell {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether rings reach other processes now.
+    /// Notes whether rings reach other processes now.
     pub(super) fn set_connected(&self, is_connected: bool) {
         counters::bell_connected(is_connected);
         let mut since = self
@@ -82,20 +82,20 @@ impl LocalBell {
     }
 
     pub(super) fn ring(&self, task: TaskId) {
-        if let Some(heard) = self.tasks().signals.get(&task) {
-            heard.send_modify(TaskSignals::ring);
+        if let Some(sender) = self.tasks().signals.get(&task) {
+            sender.send_modify(TaskSignals::ring);
         }
     }
 
     pub(super) fn ring_underway(&self, task: TaskId) {
-        if let Some(heard) = self.tasks().signals.get(&task) {
-            heard.send_modify(|heard| heard.rings += 1);
+        if let Some(sender) = self.tasks().signals.get(&task) {
+            sender.send_modify(|signals| signals.rings += 1);
         }
     }
 
     pub(super) fn ring_all(&self) {
-        for heard in self.tasks().signals.values() {
-            heard.send_modify(TaskSignals::ring);
+        for sender in self.tasks().signals.values() {
+            sender.send_modify(TaskSignals::ring);
         }
     }
 
@@ -118,48 +118,48 @@ impl LocalBell {
 
     /// Listens to a task. Also returns whether the caller must start the poll for all listeners.
     pub(super) fn listen(self: &Arc<Self>, task: TaskId) -> (TaskListener, bool) {
-        // Under the same lock as `watched_or_end`: either the poll still sees this listener, or the
+        // Under the same lock as `listened_tasks_or_stop`: either the poll still sees this listener, or the
         // caller learns that it has to start one.
-        let mut tasks = self.tasks();
-        let heard = tasks.signals.entry(task).or_default().subscribe();
-        let TaskSignals { rings, ends, .. } = *heard.borrow();
+        let mut listeners = self.tasks();
+        let receiver = listeners.signals.entry(task).or_default().subscribe();
+        let TaskSignals { rings, ends, .. } = *receiver.borrow();
         let listener = TaskListener {
             task,
-            signals: heard,
+            signals: receiver,
             rings,
             ends,
             local: self.clone(),
         };
-        (listener, !std::mem::replace(&mut tasks.is_watched, true))
+        (listener, !std::mem::replace(&mut listeners.is_polled, true))
     }
 
     /// The tasks that have listeners. If there are none, the caller must stop polling, and the next
     /// listener has to start it again.
-    pub(super) fn watched_or_end(&self) -> Option<Vec<TaskId>> {
-        let mut tasks = self.tasks();
-        tasks.is_watched = !tasks.signals.is_empty();
-        tasks
-            .is_watched
-            .then(|| tasks.signals.keys().copied().collect())
+    pub(super) fn listened_tasks_or_stop(&self) -> Option<Vec<TaskId>> {
+        let mut listeners = self.tasks();
+        listeners.is_polled = !listeners.signals.is_empty();
+        listeners
+            .is_polled
+            .then(|| listeners.signals.keys().copied().collect())
     }
 
-    /// Applies the result of a poll: the progress of these tasks. Tasks in `asked` that are missing
-    /// no longer exist; their listeners are woken to find that out.
-    pub(super) fn apply_progress(&self, asked: &[TaskId], found: &[(TaskId, u32)]) {
+    /// Applies the result of a poll: the progress of these tasks. Tasks in `requested` that are
+    /// missing from it no longer exist; their listeners are woken to find that out.
+    pub(super) fn apply_progress(&self, requested: &[TaskId], progress: &[(TaskId, u32)]) {
         let tasks = self.tasks();
-        let mut missing: HashSet<TaskId> = asked.iter().copied().collect();
-        for (task, newest) in found {
+        let mut missing: HashSet<TaskId> = requested.iter().copied().collect();
+        for (task, newest) in progress {
             missing.remove(task);
-            if let Some(heard) = tasks.signals.get(task) {
-                heard.send_if_modified(|heard| {
-                    let is_news = heard.newest < *newest;
-                    heard.newest = heard.newest.max(*newest);
-                    is_news
+            if let Some(sender) = tasks.signals.get(task) {
+                sender.send_if_modified(|signals| {
+                    let has_news = signals.newest < *newest;
+                    signals.newest = signals.newest.max(*newest);
+                    has_news
                 });
             }
         }
-        for heard in missing.iter().filter_map(|task| tasks.signals.get(task)) {
-            heard.send_modify(TaskSignals::ring);
+        for sender in missing.iter().filter_map(|task| tasks.signals.get(task)) {
+            sender.send_modify(TaskSignals::ring);
         }
     }
 }
@@ -185,12 +185,12 @@ impl IdleWorkers {
         drop(tokio::time::timeout(limit, self.bell.notified()).await);
     }
 
-    /// Sleeps until `then`, and afterwards until there is a ring, at most this long.
-    pub(super) async fn wait_until(&self, then: tokio::time::Instant, limit: Duration) {
+    /// Sleeps until `earliest`, and afterwards until there is a ring, at most this long.
+    pub(super) async fn wait_until(&self, earliest: tokio::time::Instant, limit: Duration) {
         // Counts as asleep during the pause too: it looks afterwards anyway, so no other process
         // needs a ring.
         let _asleep = IdleGuard::new(&self.count);
-        tokio::time::sleep_until(then).await;
+        tokio::time::sleep_until(earliest).await;
         drop(tokio::time::timeout(limit, self.bell.notified()).await);
     }
 }
@@ -222,23 +222,23 @@ pub struct TaskListener {
 }
 
 impl TaskListener {
-    /// Sleeps until the task may have changed since event number `seen`.
-    pub async fn changed(&mut self, seen: u32) {
+    /// Sleeps until the task may have changed since event number `last_seen`.
+    pub async fn changed(&mut self, last_seen: u32) {
         let rings = self.rings;
-        let news = |heard: &TaskSignals| heard.rings != rings || heard.newest > seen;
+        let has_news = |signals: &TaskSignals| signals.rings != rings || signals.newest > last_seen;
         // Never an error: the sender is kept as long as there is a listener.
-        if let Ok(heard) = self.signals.wait_for(news).await {
-            self.rings = heard.rings;
+        if let Ok(signals) = self.signals.wait_for(has_news).await {
+            self.rings = signals.rings;
         }
     }
 
     /// Sleeps until the task may have ended. Returns whether there was a ring; otherwise a poll saw
-    /// that the task has newer events than `seen`.
-    pub async fn wait_for_end(&mut self, seen: u32) -> bool {
+    /// that the task has newer events than `last_seen`.
+    pub async fn wait_for_end(&mut self, last_seen: u32) -> bool {
         let ends = self.ends;
-        let news = |heard: &TaskSignals| heard.ends != ends || heard.newest > seen;
-        if let Ok(heard) = self.signals.wait_for(news).await {
-            self.ends = heard.ends;
+        let has_news = |signals: &TaskSignals| signals.ends != ends || signals.newest > last_seen;
+        if let Ok(signals) = self.signals.wait_for(has_news).await {
+            self.ends = signals.ends;
         }
         self.ends != ends
     }
@@ -252,11 +252,11 @@ impl TaskListener {
 
 impl Drop for TaskListener {
     fn drop(&mut self) {
-        let mut tasks = self.local.tasks();
+        let mut listeners = self.local.tasks();
         // This listener's own receiver is still counted.
-        let heard = tasks.signals.get(&self.task);
-        if heard.is_some_and(|heard| heard.receiver_count() <= 1) {
-            tasks.signals.remove(&self.task);
+        let sender = listeners.signals.get(&self.task);
+        if sender.is_some_and(|sender| sender.receiver_count() <= 1) {
+            listeners.signals.remove(&self.task);
         }
     }
 }
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ring_between_listening_and_sleeping_is_heard_once() {
+    fn a_ring_between_listening_and_sleeping_wakes_once() {
         let (local, task) = (Arc::new(LocalBell::default()), TaskId::new());
         let (mut listener, is_first) = local.listen(task);
         assert!(is_first && !local.listen(task).1);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_an_end_is_not_woken_on_the_way() {
+    fn a_ring_underway_does_not_wake_a_waiter_for_the_end() {
         let (local, task) = (Arc::new(LocalBell::default()), TaskId::new());
         let mut listener = local.listen(task).0;
         local.ring_underway(task);
@@ -305,11 +305,11 @@ mod tests {
         let (local, task) = (Arc::new(LocalBell::default()), TaskId::new());
         drop((local.listen(task), local.listen(task)));
         local.ring(task);
-        assert_eq!(local.watched_or_end(), None);
+        assert_eq!(local.listened_tasks_or_stop(), None);
     }
 
     #[tokio::test]
-    async fn a_ring_for_work_tells_whether_anybody_was_free() {
+    async fn a_ring_for_work_returns_whether_a_worker_was_free() {
         let sleepers = IdleWorkers::default();
         assert!(!sleepers.ring());
         // It is kept for the next one.

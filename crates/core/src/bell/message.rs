@@ -31,7 +31,7 @@ impl fmt::Display for BellMessage {
     }
 }
 
-/// Not a ring of this version.
+/// The text is no ring that this version knows.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct UnknownMessage;
 
@@ -39,10 +39,10 @@ impl FromStr for BellMessage {
     type Err = UnknownMessage;
 
     fn from_str(text: &str) -> Result<Self, UnknownMessage> {
-        let id = |id: &str| id.parse().map_err(|_| UnknownMessage);
+        let task_id = |id: &str| id.parse().map_err(|_| UnknownMessage);
         match text.split_once('.') {
-            Some(("task", task)) => id(task).map(Self::Task),
-            Some(("off", task)) => id(task).map(Self::Cancelled),
+            Some(("task", task)) => task_id(task).map(Self::Task),
+            Some(("off", task)) => task_id(task).map(Self::Cancelled),
             _ => match text {
                 "work" => Ok(Self::Work),
                 "upstream" => Ok(Self::Upstream),
@@ -78,7 +78,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_breaks_the_reading(text in ".*") {
+        fn no_text_makes_parsing_panic(text in ".*") {
             let _ = text.parse::<BellMessage>();
             let _ = format!("task.{text}").parse::<BellMessage>();
         }

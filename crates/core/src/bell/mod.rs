@@ -56,19 +56,19 @@ pub struct Bell(Arc<BellState>);
 
 struct BellState {
     local: Arc<LocalBell>,
-    reader: ProgressReader,
+    read_progress: ProgressReader,
     store: Store,
     transport: BellTransport,
     outbox: mpsc::Sender<BellMessage>,
-    /// Taken by the task that sends them.
+    /// [`Bell::exchange`] takes it.
     outgoing: Mutex<Option<mpsc::Receiver<BellMessage>>>,
 }
 
 impl Bell {
-    pub fn new(store: Store, wire: BellTransport) -> Self {
+    pub fn new(store: Store, transport: BellTransport) -> Self {
         let (outbox, outgoing) = mpsc::channel(OUTBOX);
         let reader = store.clone();
-        let look: ProgressReader = Arc::new(move |tasks| {
+        let read_progress: ProgressReader = Arc::new(move |tasks| {
             let reader = reader.clone();
             Box::pin(async move {
                 reader
@@ -78,9 +78,9 @@ impl Bell {
         });
         Self(Arc::new(BellState {
             local: Arc::default(),
-            reader: look,
+            read_progress,
             store,
-            transport: wire,
+            transport,
             outbox,
             outgoing: Mutex::new(Some(outgoing)),
         }))
@@ -95,9 +95,9 @@ impl Bell {
         let local = &self.0.local;
         let exchange: BoxFuture<'_, ()> = match &self.0.transport {
             BellTransport::None => return,
-            BellTransport::Notify(direct) => Box::pin(notify::exchange(
+            BellTransport::Notify(address) => Box::pin(notify::exchange(
                 &self.0.store,
-                direct.as_ref(),
+                address.as_ref(),
                 local,
                 outgoing,
             )),
@@ -145,7 +145,7 @@ impl Bell {
     pub fn listen(&self, task: TaskId) -> TaskListener {
         let (listener, is_first) = self.0.local.listen(task);
         if is_first {
-            polling::start(&self.0.local, &self.0.reader);
+            polling::start(&self.0.local, &self.0.read_progress);
         }
         listener
     }
@@ -175,10 +175,10 @@ impl Bell {
         self.0.local.deliveries.wait(MAX_SLEEP).await;
     }
 
-    /// Sleeps until there may be work for hosted providers, but at least until `then`. Meanwhile no
-    /// other process is rung for this work.
-    pub async fn wait_for_upstream(&self, then: tokio::time::Instant) {
-        self.0.local.upstream.wait_until(then, MAX_SLEEP).await;
+    /// Sleeps until there may be work for hosted providers, but at least until `earliest`.
+    /// Meanwhile no other process is rung for this work.
+    pub async fn wait_for_upstream(&self, earliest: tokio::time::Instant) {
+        self.0.local.upstream.wait_until(earliest, MAX_SLEEP).await;
     }
 
     /// Sleeps until there may be work.

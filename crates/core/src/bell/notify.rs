@@ -17,16 +17,16 @@ use mediagate_store::pg_session::notify_channel::NotifyChannel;
 use mediagate_store::{Store, StoreError};
 
 /// How long rings are collected before they are sent.
-const GATHER: Duration = Duration::from_millis(50);
+const BATCH_WINDOW: Duration = Duration::from_millis(50);
 /// Longest text of one NOTIFY, in bytes; Postgres takes 7,999.
-const LONGEST: usize = 2000;
+const MAX_NOTIFY_BYTES: usize = 2000;
 /// Pause before connecting again.
-const PAUSE: Duration = Duration::from_secs(1);
+const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
 /// Sends and receives rings until the process ends.
 pub(super) async fn exchange(
     store: &Store,
-    direct: Option<&Secret>,
+    address: Option<&Secret>,
     local: &Arc<LocalBell>,
     mut outgoing: mpsc::Receiver<BellMessage>,
 ) {
@@ -34,17 +34,17 @@ pub(super) async fn exchange(
     let name = AssetId::new().simple();
     loop {
         local.set_connected(false);
-        let error = match store.notify_channel(direct.map(Secret::expose)).await {
-            Ok(Some(link)) => {
+        let error = match store.notify_channel(address.map(Secret::expose)).await {
+            Ok(Some(channel)) => {
                 local.set_connected(true);
-                run_connection(link, &name, local, &mut outgoing).await
+                run_connection(channel, &name, local, &mut outgoing).await
             }
             Ok(None) => return,
             Err(error) => error,
         };
         local.set_connected(false);
         tracing::warn!(%error, "no connection for notifications; changes by other processes become visible later");
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RECONNECT_PAUSE).await;
         // Rings queued during the outage are outdated: the other processes have found those changes
         // by polling.
         while outgoing.try_recv().is_ok() {}
@@ -53,16 +53,16 @@ pub(super) async fn exchange(
 
 /// Returns when the connection can no longer be used.
 async fn run_connection(
-    mut link: NotifyChannel,
+    mut channel: NotifyChannel,
     name: &str,
     local: &LocalBell,
     outgoing: &mut mpsc::Receiver<BellMessage>,
 ) -> StoreError {
-    let mut gathered: Vec<BellMessage> = Vec::new();
-    let mut due = Instant::now();
+    let mut pending: Vec<BellMessage> = Vec::new();
+    let mut send_at = Instant::now();
     loop {
-        let told = tokio::select! {
-            heard = link.next_message() => match heard {
+        let batch = tokio::select! {
+            received = channel.next_message() => match received {
                 Ok(text) => {
                     receive(&text, name, local);
                     continue;
@@ -70,41 +70,41 @@ async fn run_connection(
                 Err(error) => return error,
             },
             Some(ring) = outgoing.recv() => {
-                if gathered.is_empty() {
-                    due = Instant::now() + GATHER;
+                if pending.is_empty() {
+                    send_at = Instant::now() + BATCH_WINDOW;
                 }
-                if !gathered.contains(&ring) {
-                    gathered.push(ring);
+                if !pending.contains(&ring) {
+                    pending.push(ring);
                 }
                 // Leaves room for one more ring, which is a word and an id.
-                let is_full = text(name, &gathered).len() + 64 > LONGEST;
-                is_full.then(|| std::mem::take(&mut gathered))
+                let is_full = encode(name, &pending).len() + 64 > MAX_NOTIFY_BYTES;
+                is_full.then(|| std::mem::take(&mut pending))
             }
-            () = tokio::time::sleep_until(due), if !gathered.is_empty() => {
-                Some(std::mem::take(&mut gathered))
+            () = tokio::time::sleep_until(send_at), if !pending.is_empty() => {
+                Some(std::mem::take(&mut pending))
             }
         };
-        if let Some(rings) = told
-            && let Err(error) = link.notify(&text(name, &rings)).await
+        if let Some(rings) = batch
+            && let Err(error) = channel.notify(&encode(name, &rings)).await
         {
             return error;
         }
     }
 }
 
-fn text(name: &str, rings: &[BellMessage]) -> String {
+fn encode(name: &str, rings: &[BellMessage]) -> String {
     let rings = rings.iter().map(ToString::to_string);
-    let words: Vec<String> = std::iter::once(name.to_owned()).chain(rings).collect();
-    words.join(" ")
+    let parts: Vec<String> = std::iter::once(name.to_owned()).chain(rings).collect();
+    parts.join(" ")
 }
 
 fn receive(text: &str, name: &str, local: &LocalBell) {
-    let mut words = text.split(' ');
-    if words.next() == Some(name) {
+    let mut parts = text.split(' ');
+    if parts.next() == Some(name) {
         return;
     }
     // Another version may send rings that this one does not know. They are skipped.
-    for ring in words.filter_map(|word| word.parse().ok()) {
+    for ring in parts.filter_map(|part| part.parse().ok()) {
         local.receive(ring);
     }
 }
@@ -115,13 +115,13 @@ mod tests {
     use mediagate_model::ids::TaskId;
 
     #[test]
-    fn others_are_heard_and_nobody_is_his_own_echo() {
+    fn rings_of_others_are_received_and_own_ones_are_skipped() {
         let (local, task) = (Arc::new(LocalBell::default()), TaskId::new());
         let (mut listener, _) = local.listen(task);
-        let said = text("me", &[BellMessage::Work, BellMessage::Task(task)]);
-        receive(&said, "me", &local);
+        let message = encode("me", &[BellMessage::Work, BellMessage::Task(task)]);
+        receive(&message, "me", &local);
         assert!(!listener.was_rung());
-        receive(&said, "you", &local);
+        receive(&message, "you", &local);
         assert!(listener.was_rung() && !listener.was_rung());
         for forged in ["", " ", "you", "you nonsense task. task.x", "\u{0}"] {
             receive(forged, "me", &local);

@@ -10,34 +10,34 @@ use std::time::Duration;
 use crate::bell::ProgressReader;
 use crate::bell::local_bell::LocalBell;
 
-/// How often to look.
+/// How often tasks are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// When the database has not answered by then, every waiter reads its own task and gets the
 /// database's error.
 const READ_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Pause after the database did not answer a poll.
-const PAUSE: Duration = Duration::from_secs(1);
+const FAILURE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Polls until there are no more listeners.
-pub(super) fn start(local: &Arc<LocalBell>, look: &ProgressReader) {
+pub(super) fn start(local: &Arc<LocalBell>, read_progress: &ProgressReader) {
     #[expect(clippy::disallowed_methods, reason = "it ends with the last listener")]
-    tokio::spawn(watch(local.clone(), look.clone()));
+    tokio::spawn(watch(local.clone(), read_progress.clone()));
 }
 
-async fn watch(local: Arc<LocalBell>, look: ProgressReader) {
+async fn watch(local: Arc<LocalBell>, read_progress: ProgressReader) {
     loop {
         tokio::time::sleep(POLL_INTERVAL).await;
-        let Some(tasks) = local.watched_or_end() else {
+        let Some(tasks) = local.listened_tasks_or_stop() else {
             return;
         };
-        let looked = tokio::time::timeout(READ_TIMEOUT, look(tasks.clone())).await;
-        if let Ok(Ok(found)) = looked {
-            local.apply_progress(&tasks, &found);
+        let polled = tokio::time::timeout(READ_TIMEOUT, read_progress(tasks.clone())).await;
+        if let Ok(Ok(progress)) = polled {
+            local.apply_progress(&tasks, &progress);
         } else {
             // Each waiter then reads its own task, and its caller gets the database's error instead
             // of silence.
             local.ring_all();
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(FAILURE_PAUSE).await;
         }
     }
 }
@@ -54,49 +54,51 @@ mod tests {
     use mediagate_store::StoreError;
 
     /// For each poll, the number of tasks it asked for.
-    type Looks = Arc<Mutex<Vec<usize>>>;
+    type PollSizes = Arc<Mutex<Vec<usize>>>;
 
-    fn looks(
-        find: impl Fn(TaskId) -> Option<u32> + Send + Sync + 'static,
-    ) -> (Looks, ProgressReader) {
-        let looks = Looks::default();
-        let seen = looks.clone();
-        let look: ProgressReader = Arc::new(move |tasks: Vec<TaskId>| {
-            seen.lock().unwrap().push(tasks.len());
-            let found = tasks.iter().filter_map(|task| Some((*task, find(*task)?)));
-            let found = found.collect();
-            Box::pin(async move { Ok(found) })
+    fn recording_reader(
+        newest_event: impl Fn(TaskId) -> Option<u32> + Send + Sync + 'static,
+    ) -> (PollSizes, ProgressReader) {
+        let polls = PollSizes::default();
+        let recorded = polls.clone();
+        let reader: ProgressReader = Arc::new(move |tasks: Vec<TaskId>| {
+            recorded.lock().unwrap().push(tasks.len());
+            let progress = tasks
+                .iter()
+                .filter_map(|task| Some((*task, newest_event(*task)?)));
+            let progress = progress.collect();
+            Box::pin(async move { Ok(progress) })
         });
-        (looks, look)
+        (polls, reader)
     }
 
-    fn listen(local: &Arc<LocalBell>, look: &ProgressReader) -> TaskListener {
+    fn listen(local: &Arc<LocalBell>, reader: &ProgressReader) -> TaskListener {
         let (listener, is_first) = local.listen(TaskId::new());
         if is_first {
-            start(local, look);
+            start(local, reader);
         }
         listener
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_look_serves_all_listeners_and_ends_with_the_last() {
+    async fn one_poll_serves_all_listeners_and_ends_with_the_last() {
         let local = Arc::new(LocalBell::default());
-        let (looks, look) = looks(|_| Some(1));
-        let listeners: Vec<_> = (0..200).map(|_| listen(&local, &look)).collect();
+        let (polls, reader) = recording_reader(|_| Some(1));
+        let listeners: Vec<_> = (0..200).map(|_| listen(&local, &reader)).collect();
         tokio::time::sleep(Duration::from_millis(1100)).await;
-        assert_eq!(*looks.lock().unwrap(), [200; 4]);
+        assert_eq!(*polls.lock().unwrap(), [200; 4]);
         drop(listeners);
         tokio::time::sleep(Duration::from_mins(1)).await;
-        assert_eq!(looks.lock().unwrap().len(), 4);
+        assert_eq!(polls.lock().unwrap().len(), 4);
         // Polling starts again.
-        let mut again = listen(&local, &look);
+        let mut listener = listen(&local, &reader);
         let start = Instant::now();
-        again.changed(0).await;
+        listener.changed(0).await;
         assert_eq!(start.elapsed(), POLL_INTERVAL);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn when_the_database_is_silent_everybody_looks_by_himself() {
+    async fn while_the_database_is_silent_each_waiter_reads_its_own_task() {
         let local = Arc::new(LocalBell::default());
         let silent: ProgressReader = Arc::new(|_| Box::pin(std::future::pending()));
         let mut listener = listen(&local, &silent);
@@ -105,8 +107,8 @@ mod tests {
         assert_eq!(start.elapsed(), POLL_INTERVAL + READ_TIMEOUT);
 
         let local = Arc::new(LocalBell::default());
-        let away: ProgressReader = Arc::new(|_| Box::pin(async { Err(StoreError::Lost) }));
-        let mut listener = listen(&local, &away);
+        let failing: ProgressReader = Arc::new(|_| Box::pin(async { Err(StoreError::Lost) }));
+        let mut listener = listen(&local, &failing);
         let start = Instant::now();
         listener.changed(9).await;
         assert_eq!(start.elapsed(), POLL_INTERVAL);

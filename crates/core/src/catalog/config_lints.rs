@@ -21,48 +21,48 @@ pub fn find(
     catalog: &Catalog,
     now: Timestamp,
 ) -> Vec<ConfigError> {
-    let of_sites = sites
+    let provider_errors = sites
         .iter()
         .flat_map(|(name, site)| lint_provider(name, site));
-    let of_routes = catalog.models().iter().flat_map(|model| {
+    let route_errors = catalog.models().iter().flat_map(|model| {
         let routes = model.routes().iter();
         routes.flat_map(|route| {
-            let own = lint_route(model, route, sites);
-            own.into_iter()
+            let errors = lint_route(model, route, sites);
+            errors.into_iter()
                 .chain(lint_model_name(config, model, route, sites, now))
         })
     });
-    let all = of_sites.chain(of_routes);
-    all.map(|slip| config.locate(slip)).collect()
+    let errors = provider_errors.chain(route_errors);
+    errors.map(|error| config.locate(error)).collect()
 }
 
 fn lint_provider(name: &str, site: &ProviderSite) -> Vec<ConfigError> {
-    let slip = |key: &str, message: String| ConfigError::Value {
+    let error = |key: &str, message: String| ConfigError::Value {
         key: format!("providers.{name}.{key}"),
         message,
     };
     let adapter = site.provider.adapter();
     let protocol = providers::protocol(&site.config.protocol);
-    let own = adapter
+    let default_url = adapter
         .base_url()
         .or(protocol.and_then(|protocol| protocol.base_url));
     let address = site
         .config
         .base_url
         .as_ref()
-        .and_then(|base| adapters::fault_of_address(base.url(), own));
+        .and_then(|base| adapters::fault_of_address(base.url(), default_url));
     let mut secrets = site.config.secrets.iter();
     let secret = secrets.find_map(|secret| {
-        let any = adapters::fault_of_any_secret(secret);
-        let fault = any.or_else(|| adapter.fault_of_secret(secret));
+        let common = adapters::fault_of_any_secret(secret);
+        let fault = common.or_else(|| adapter.fault_of_secret(secret));
         fault.map(str::to_owned).or_else(|| {
             let protocol = &site.config.protocol;
             let foreign = || adapters::fault_of_foreign_secret(secret, protocol);
             has_default_host(site).then(foreign).flatten()
         })
     });
-    let address = address.map(|message| slip("base_url", message));
-    let secret = secret.map(|message| slip("api_key", message));
+    let address = address.map(|message| error("base_url", message));
+    let secret = secret.map(|message| error("api_key", message));
     address.into_iter().chain(secret).collect()
 }
 
@@ -77,34 +77,34 @@ fn lint_model_name(
 ) -> Option<ConfigError> {
     let site = sites.get(&route.provider)?;
     let (protocol, name) = (&site.config.protocol, route.model.as_str());
-    let slip = |message: String| {
+    let error = |message: String| {
         Some(ConfigError::Value {
             key: format!("models.{}.routes", model.id),
             message,
         })
     };
-    if let Some(known) = config.catalogue.find(protocol, name) {
+    if let Some(entry) = config.catalogue.find(protocol, name) {
         // Only at the protocol's own address: other hosts may serve this model for longer.
-        let day = known.retired.as_ref().filter(|_| has_default_host(site))?;
+        let day = entry.retired.as_ref().filter(|_| has_default_host(site))?;
         let today = now.rfc3339();
-        if !known.is_retired(today.get(..10).unwrap_or_default()) {
+        if !entry.is_retired(today.get(..10).unwrap_or_default()) {
             return None;
         }
-        let instead = known.instead.as_ref();
-        let instead = instead.map_or_else(String::new, |id| format!("; use \"{id}\""));
-        return slip(format!("{name} was shut down on {day}{instead}"));
+        let replacement = entry.instead.as_ref();
+        let replacement = replacement.map_or_else(String::new, |id| format!("; use \"{id}\""));
+        return error(format!("{name} was shut down on {day}{replacement}"));
     }
     // An operator who sets limits for a model means that name, even if the catalogue does not know
     // it.
     let settings = config.models.get(&model.id)?;
     let routes = settings.routes.iter().flatten();
-    let mut described = routes.filter(|one| one.model == name && one.provider == route.provider);
+    let mut same_routes = routes.filter(|other| other.model == name && other.provider == route.provider);
     let is_described = settings.limits != LimitSettings::default()
-        || described.any(|one| one.limits != LimitSettings::default());
-    let meant = config.catalogue.suggestion(protocol, name);
-    let meant = meant.filter(|_| !is_described && has_default_host(site))?;
-    slip(format!(
-        "unknown model {name}; use \"{meant}\", or set its limits"
+        || same_routes.any(|other| other.limits != LimitSettings::default());
+    let suggestion = config.catalogue.suggestion(protocol, name);
+    let suggestion = suggestion.filter(|_| !is_described && has_default_host(site))?;
+    error(format!(
+        "unknown model {name}; use \"{suggestion}\", or set its limits"
     ))
 }
 
@@ -112,12 +112,12 @@ fn lint_model_name(
 fn has_default_host(site: &ProviderSite) -> bool {
     let protocol = providers::protocol(&site.config.protocol);
     let adapter = site.provider.adapter();
-    let own = adapter
+    let default_url = adapter
         .base_url()
         .or(protocol.and_then(|protocol| protocol.base_url));
-    let own = own.and_then(|own| Url::parse(own).ok());
+    let default_url = default_url.and_then(|default_url| Url::parse(default_url).ok());
     let base = site.config.base_url.as_ref();
-    base.is_none_or(|base| own.is_some_and(|own| own.host_str() == base.url().host_str()))
+    base.is_none_or(|base| default_url.is_some_and(|default_url| default_url.host_str() == base.url().host_str()))
 }
 
 fn lint_route(model: &Model, route: &Route, sites: &ProviderSites) -> Vec<ConfigError> {
@@ -126,7 +126,7 @@ fn lint_route(model: &Model, route: &Route, sites: &ProviderSites) -> Vec<Config
     let Some(site) = site.filter(|_| route.model != "*") else {
         return Vec::new();
     };
-    let slip = |key: &str, message: String| ConfigError::Value {
+    let error = |key: &str, message: String| ConfigError::Value {
         key: format!("models.{}.{key}", model.id),
         message,
     };
@@ -141,7 +141,7 @@ fn lint_route(model: &Model, route: &Route, sites: &ProviderSites) -> Vec<Config
     });
     let name = address
         .or_else(|| adapter.fault_of_model(kind, &route.model))
-        .map(|message| slip("routes", message));
+        .map(|message| error("routes", message));
     let size = sizes
         .iter()
         .find(|size| !adapter.can_express_size(&route.model, **size))
@@ -150,7 +150,7 @@ fn lint_route(model: &Model, route: &Route, sites: &ProviderSites) -> Vec<Config
                 "{} does not support {width}x{height}; remove it from sizes",
                 route.provider
             );
-            slip("limits", message)
+            error("limits", message)
         });
     // If the name is wrong, the sizes are those of another API and not worth checking.
     name.or(size).into_iter().collect()

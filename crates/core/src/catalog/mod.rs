@@ -28,38 +28,38 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// The embedded models and the operator's `own`, as changed by the settings, and those that the
-    /// settings define by routes to `sites`.
+    /// The embedded models and the operator's `own_models`, as changed by the settings, and those
+    /// that the settings define by routes to `sites`.
     pub fn new(
         config: &ModelConfig,
-        own: Vec<Model>,
+        own_models: Vec<Model>,
         sites: &ProviderSites,
         now: Timestamp,
     ) -> Result<Self, ConfigError> {
-        Self::build(config, own, sites, now).map_err(|error| config.locate(error))
+        Self::build(config, own_models, sites, now).map_err(|error| config.locate(error))
     }
 
     fn build(
         config: &ModelConfig,
-        own: Vec<Model>,
+        own_models: Vec<Model>,
         sites: &ProviderSites,
         now: Timestamp,
     ) -> Result<Self, ConfigError> {
         let mut models = engines::embedded_models();
-        for model in own {
+        for model in own_models {
             // An embedded model keeps its name.
-            if models.iter().any(|known| known.id == model.id) {
+            if models.iter().any(|embedded| embedded.id == model.id) {
                 tracing::error!(model = %model.id, "a model in the models folder has the name of an embedded model and is ignored");
             } else {
                 models.push(model);
             }
         }
-        let shelves = ModelSources {
+        let sources = ModelSources {
             sites,
             catalogue: &config.catalogue,
         };
         for (id, settings) in &config.models {
-            apply(&mut models, id, settings, &shelves, now)?;
+            apply(&mut models, id, settings, &sources, now)?;
         }
         models.retain(|model| is_enabled(&config.models, &model.id));
         let catalog = Self {
@@ -174,21 +174,21 @@ fn apply(
     models: &mut Vec<Model>,
     id: &str,
     settings: &ModelSettings,
-    shelves: &ModelSources<'_>,
+    sources: &ModelSources<'_>,
     now: Timestamp,
 ) -> Result<(), ConfigError> {
-    let wrong = |key: &str, message: String| ConfigError::Value {
+    let value_error = |key: &str, message: String| ConfigError::Value {
         key: format!("models.{id}{key}"),
         message,
     };
     if let Some(routes) = &settings.routes {
         if models.iter().any(|model| model.id == id) {
             let message = "is an embedded model and cannot have routes; use another name";
-            return Err(wrong("", message.into()));
+            return Err(value_error("", message.into()));
         }
-        models.push(routed_model(id, settings, routes, shelves, now)?);
+        models.push(routed_model(id, settings, routes, sources, now)?);
     }
-    let known = models
+    let names = models
         .iter()
         .map(|model| model.id.as_str())
         .collect::<Vec<_>>()
@@ -197,18 +197,18 @@ fn apply(
         .iter_mut()
         .find(|model| model.id == id)
         .ok_or_else(|| {
-            wrong(
+            value_error(
                 "",
-                format!("unknown model; the models are {known}; a new model needs routes"),
+                format!("unknown model; the models are {names}; a new model needs routes"),
             )
         })?;
-    model.price = price(&wrong, settings.price.as_ref(), model.kind(), now)?;
+    model.price = price(&value_error, settings.price.as_ref(), model.kind(), now)?;
     if has_unselectable_audio_price(model) {
         let message = "usd_without_audio: callers cannot turn sound on or off for this model";
-        return Err(wrong(".price", message.into()));
+        return Err(value_error(".price", message.into()));
     }
-    if let Some(why) = fault_of_pass(model, &settings.pass) {
-        return Err(wrong(".pass", why.into()));
+    if let Some(reason) = fault_of_pass(model, &settings.pass) {
+        return Err(value_error(".pass", reason.into()));
     }
     model.passthrough_fields.clone_from(&settings.pass);
     if let Some(aliases) = &settings.aliases {
@@ -229,8 +229,8 @@ fn has_unselectable_audio_price(model: &Model) -> bool {
     let prices = routes.map(|route| (&route.price, &route.limits));
     let mut prices = prices.chain([(&model.price, &model.limits)]);
     prices.any(|(price, limits)| {
-        let depends = price.as_ref().is_some_and(PriceSchedule::depends_on_audio);
-        depends && !matches!(limits, ModelLimits::Video(video) if video.audio.is_some())
+        let depends_on_audio = price.as_ref().is_some_and(PriceSchedule::depends_on_audio);
+        depends_on_audio && !matches!(limits, ModelLimits::Video(video) if video.audio.is_some())
     })
 }
 
@@ -248,7 +248,7 @@ fn fault_of_pass(model: &Model, pass: &[String]) -> Option<&'static str> {
 }
 
 fn price(
-    wrong: &impl Fn(&str, String) -> ConfigError,
+    value_error: &impl Fn(&str, String) -> ConfigError,
     price: Option<&PriceSettings>,
     kind: MediaKind,
     now: Timestamp,
@@ -256,12 +256,12 @@ fn price(
     let Some(price) = price else { return Ok(None) };
     if let Some(entry) = price.0.iter().find(|entry| !entry.unit.fits(kind)) {
         let message = format!("the unit {} does not apply to a {kind} model", entry.unit);
-        return Err(wrong(".price", message));
+        return Err(value_error(".price", message));
     }
     let schedule = price.schedule(now);
     schedule
         .map(Some)
-        .map_err(|message| wrong(".price", message))
+        .map_err(|message| value_error(".price", message))
 }
 
 /// A model made by hosted providers.
@@ -272,14 +272,14 @@ fn routed_model(
     &ModelSources { sites, catalogue }: &ModelSources<'_>,
     now: Timestamp,
 ) -> Result<Model, ConfigError> {
-    let wrong = |key: &str, message: String| ConfigError::Value {
+    let value_error = |key: &str, message: String| ConfigError::Value {
         key: format!("models.{id}{key}"),
         message,
     };
     let kind = settings
         .kind
-        .ok_or_else(|| wrong("", "set kind = \"video\" or kind = \"music\"".into()))?;
-    let mut made = Vec::new();
+        .ok_or_else(|| value_error("", "set kind = \"video\" or kind = \"music\"".into()))?;
+    let mut built_routes = Vec::new();
     for route in routes {
         let limits = [
             ("weight", route.weight),
@@ -288,50 +288,50 @@ fn routed_model(
         ];
         if let Some((key, _)) = limits.iter().find(|(_, limit)| *limit == Some(0)) {
             let message = format!("{key} = 0 would block the route; remove the route instead");
-            return Err(wrong(".routes", message));
+            return Err(value_error(".routes", message));
         }
         let site = sites.get(&route.provider).ok_or_else(|| {
-            let known: Vec<&str> = sites.keys().map(String::as_str).collect();
-            let known = if known.is_empty() {
+            let configured: Vec<&str> = sites.keys().map(String::as_str).collect();
+            let configured = if configured.is_empty() {
                 "none".into()
             } else {
-                known.join(", ")
+                configured.join(", ")
             };
-            wrong(
+            value_error(
                 ".routes",
-                format!("there is no provider with this name; configured: {known}"),
+                format!("there is no provider with this name; configured: {configured}"),
             )
         })?;
-        let own = site
+        let route_limits = site
             .provider
             .adapter()
             .limits(kind, &route.model)
             .ok_or_else(|| {
-                let what = if kind == MediaKind::Video {
+                let media = if kind == MediaKind::Video {
                     "videos"
                 } else {
                     "music"
                 };
-                wrong(
+                value_error(
                     ".routes",
-                    format!("{} does not make {what}", route.provider),
+                    format!("{} does not make {media}", route.provider),
                 )
             })?;
         // Adapter, catalogue, model, route: each is more specific than the one before. The operator
         // has the last word, because our tables may be out of date.
-        let own = catalogue.limits(&site.config.protocol, &route.model, own);
-        let limits = model_limits::narrowed(own, &settings.limits)
+        let route_limits = catalogue.limits(&site.config.protocol, &route.model, route_limits);
+        let limits = model_limits::narrowed(route_limits, &settings.limits)
             .and_then(|limits| model_limits::narrowed(limits, &route.limits));
         let limits =
-            limits.map_err(|(key, message)| wrong(".limits", format!("{key}: {message}")))?;
-        made.push(Route {
+            limits.map_err(|(key, message)| value_error(".limits", format!("{key}: {message}")))?;
+        built_routes.push(Route {
             provider: route.provider.clone(),
             model: route.model.clone(),
             names: site.provider.adapter().model_names(),
             weight: route.weight,
-            price: price(&wrong, route.price.as_ref(), kind, now)?,
+            price: price(&value_error, route.price.as_ref(), kind, now)?,
             cost: price(
-                &|_, message| wrong(".routes", format!("cost: {message}")),
+                &|_, message| value_error(".routes", format!("cost: {message}")),
                 route.cost.as_ref(),
                 kind,
                 now,
@@ -342,11 +342,11 @@ fn routed_model(
             extra: route.extra.fields().clone(),
         });
     }
-    let limits = made
+    let limits = built_routes
         .iter()
         .map(|route| route.limits.clone())
         .reduce(model_limits::joined)
-        .ok_or_else(|| wrong(".routes", "at least one route is required".into()))?;
+        .ok_or_else(|| value_error(".routes", "at least one route is required".into()))?;
     let summary = match kind {
         MediaKind::Video => "Generates videos at a hosted provider.",
         MediaKind::Music => "Runs music tasks at a hosted provider.",
@@ -359,7 +359,7 @@ fn routed_model(
         limits,
         price: None,
         passthrough_fields: Vec::new(),
-        backend: ModelBackend::Routes(made),
+        backend: ModelBackend::Routes(built_routes),
     })
 }
 
@@ -453,13 +453,13 @@ mod tests {
             .is_err(),
             "no such model"
         );
-        let off = ModelSettings {
+        let disabled = ModelSettings {
             enabled: Some(false),
             ..unchanged()
         };
         assert!(
             Catalog::new(
-                &config(&[("animatic-1", off)]),
+                &config(&[("animatic-1", disabled)]),
                 Vec::new(),
                 &ProviderSites::new(),
                 NOW
@@ -472,7 +472,7 @@ mod tests {
 
     #[test]
     fn prices_with_a_gap_are_refused() {
-        let priced = |list: &str| {
+        let catalog_price = |list: &str| {
             let settings: ModelSettings = toml::from_str(&format!("price = [{list}]")).unwrap();
             Catalog::new(
                 &config(&[("animatic-1", settings)]),
@@ -492,13 +492,13 @@ mod tests {
         };
         let price = |more: &str| format!("{{ unit = \"second\", usd = \"0.10\"{more} }}");
         let (plain, from_2030) = (price(""), price(", from = \"2030-01-01\""));
-        let good = priced(&format!("{plain}, {from_2030}")).unwrap();
+        let good = catalog_price(&format!("{plain}, {from_2030}")).unwrap();
         assert_eq!(
             good.next(NOW).unwrap().from.unwrap().rfc3339(),
             "2030-01-01T00:00:00.000Z"
         );
-        assert!(priced(&price(", from = 2020-01-01")).is_ok());
-        for (list, why) in [
+        assert!(catalog_price(&price(", from = 2020-01-01")).is_ok());
+        for (list, expected) in [
             (from_2030.clone(), "no price before 2030-01-01"),
             (String::new(), "at least one"),
             (format!("{plain}, {plain}"), "two prices start"),
@@ -515,9 +515,9 @@ mod tests {
                 "two prices from 2030-01-01",
             ),
         ] {
-            let error = priced(&list).unwrap_err();
+            let error = catalog_price(&list).unwrap_err();
             assert!(
-                error.contains("models.animatic-1.price") && error.contains(why),
+                error.contains("models.animatic-1.price") && error.contains(expected),
                 "{list}: {error}"
             );
         }

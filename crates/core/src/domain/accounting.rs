@@ -107,14 +107,14 @@ pub async fn change(
 ) -> Result<AccountRecord, Error> {
     let now = app.clock.now();
     operation
-        .write(app, move |conn, by| {
+        .write(app, move |conn, author| {
             // Read in the transaction that changes it, so that the audit log shows what was
             // replaced.
             let before = record_of(conn, account)?;
             changes.write(conn, account)?;
             let after = record_of(conn, account)?;
             let changed = (Some(audit_value(&before)), Some(audit_value(&after)));
-            by.note(conn, "account.update", &after.account.handle, changed, now)?;
+            author.note(conn, "account.update", &after.account.handle, changed, now)?;
             Ok(after)
         })
         .await
@@ -139,7 +139,7 @@ pub async fn credit(
 ) -> Result<CreditResult, Error> {
     check_amount(amount)?;
     let now = app.clock.now();
-    let of = EntrySubject {
+    let subject = EntrySubject {
         account,
         key: None,
         task: None,
@@ -150,7 +150,7 @@ pub async fn credit(
         ..LedgerChange::default()
     };
     operation
-        .write(app, move |conn, by| {
+        .write(app, move |conn, author| {
             let before = money_of(conn, account)?;
             // Credit means nothing to an account without a limit, so paying in makes it prepaid. A
             // withdrawal does not.
@@ -159,14 +159,14 @@ pub async fn credit(
                 store::accounts::set_prepaid(conn, account, true)?;
             }
             let kind = EntryKind::Credit;
-            let sums = store::ledger::add(conn, of, kind, change, note.as_deref(), now)?;
+            let sums = store::ledger::add(conn, subject, kind, change, note.as_deref(), now)?;
             let account = record_of(conn, account)?;
-            let told = |money: &AccountMoney| json!({"prepaid": money.prepaid, "credit_usd": money.credit.to_string()});
-            let mut after = told(&sums.account);
+            let audit_money = |money: &AccountMoney| json!({"prepaid": money.prepaid, "credit_usd": money.credit.to_string()});
+            let mut after = audit_money(&sums.account);
             after["amount_usd"] = amount.to_string().into();
             after["note"] = note.into();
-            let changed = (Some(told(&before)), Some(after));
-            by.note(conn, "account.credit", &account.account.handle, changed, now)?;
+            let changed = (Some(audit_money(&before)), Some(after));
+            author.note(conn, "account.credit", &account.account.handle, changed, now)?;
             Ok(CreditResult {
                 money: sums.account,
                 was_unlimited,
@@ -189,7 +189,7 @@ pub async fn adjust(
     check_amount(amount)?;
     let now = app.clock.now();
     operation
-        .write(app, move |conn, by| {
+        .write(app, move |conn, author| {
             let cost = write_adjustment(conn, task, amount, &note, now)?;
             let before = json!({"cost_usd": cost.minus(amount).to_string()});
             let after = json!({
@@ -197,7 +197,7 @@ pub async fn adjust(
                 "amount_usd": amount.to_string(),
                 "note": note,
             });
-            by.note(
+            author.note(
                 conn,
                 "ledger.adjust",
                 &task,
@@ -216,7 +216,7 @@ fn write_adjustment(
     note: &str,
     now: Timestamp,
 ) -> Result<MicroDollars, Error> {
-    let refused = |message: String| Err(Error::plain(ErrorCode::NotAdjustable, message));
+    let refuse = |message: String| Err(Error::plain(ErrorCode::NotAdjustable, message));
     let Some(task) = store::tasks::by_id_any_account(conn, id)? else {
         let message = "There is no task with this id.";
         return Err(Error::plain(ErrorCode::TaskNotFound, message));
@@ -225,12 +225,12 @@ fn write_adjustment(
     match task.money {
         ChargeState::Settled | ChargeState::Released => {}
         ChargeState::Held => {
-            return refused(
+            return refuse(
                 "The task has not ended, and its money is still held. Wait until it ends.".into(),
             );
         }
         ChargeState::Free => {
-            return refused("The task was free. There is nothing to adjust.".into());
+            return refuse("The task was free. There is nothing to adjust.".into());
         }
     }
     let filter = LedgerFilter {
@@ -241,8 +241,8 @@ fn write_adjustment(
     let entries = store::ledger::list(conn, &filter, 10)?;
     // The ledger's unique ids refuse a second adjustment too; this gives the reason. One per task
     // means that a script that runs twice refunds once.
-    if let Some(before) = entries.iter().find(|one| one.kind == EntryKind::Adjust) {
-        return refused(format!(
+    if let Some(before) = entries.iter().find(|entry| entry.kind == EntryKind::Adjust) {
+        return refuse(format!(
             "The task was already adjusted by {} USD at {}. A task can be adjusted only once. Credit the account instead.",
             before.spent,
             before.created_at.rfc3339()
@@ -260,10 +260,10 @@ fn write_adjustment(
     }
     // It counts in the period of the charge that it corrects. A refund for yesterday's task must
     // not make room in today's budget.
-    let ends = |entry: &&MoneyEntry| matches!(entry.kind, EntryKind::Settle | EntryKind::Release);
+    let is_end = |entry: &&MoneyEntry| matches!(entry.kind, EntryKind::Settle | EntryKind::Release);
     let change = LedgerChange {
         spent: amount,
-        counted_at: entries.iter().find(ends).map(|entry| entry.created_at),
+        counted_at: entries.iter().find(is_end).map(|entry| entry.created_at),
         ..LedgerChange::default()
     };
     let kind = EntryKind::Adjust;
@@ -334,29 +334,29 @@ pub async fn costs_of(
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
         return Ok(HashMap::new());
     };
-    let place = |entry: &MoneyEntry| (entry.created_at, entry.id.clone());
-    let (first, last) = (place(first), place(last));
-    let found = app
+    let position = |entry: &MoneyEntry| (entry.created_at, entry.id.clone());
+    let (first, last) = (position(first), position(last));
+    let costs = app
         .store
         .long_read(move |conn| -> Result<_, Error> {
             let (first, last) = ((first.0, first.1.as_str()), (last.0, last.1.as_str()));
             Ok(store::submissions::costs_between(conn, first, last)?)
         })
         .await?;
-    Ok(costs_by_task(found))
+    Ok(costs_by_task(costs))
 }
 
 /// What each task cost. For jobs at one provider, that is their sum; if the costs cannot be added
 /// up, the latest one.
 fn costs_by_task(in_order: Vec<(TaskId, ReportedCost)>) -> HashMap<TaskId, ReportedCost> {
     let mut costs: HashMap<TaskId, ReportedCost> = HashMap::new();
-    for (task, mut told) in in_order {
+    for (task, mut cost) in in_order {
         if let Some(before) = costs.remove(&task)
-            && (&before.provider, &before.unit) == (&told.provider, &told.unit)
+            && (&before.provider, &before.unit) == (&cost.provider, &cost.unit)
         {
-            told.millionths = told.millionths.saturating_add(before.millionths);
+            cost.millionths = cost.millionths.saturating_add(before.millionths);
         }
-        costs.insert(task, told);
+        costs.insert(task, cost);
     }
     costs
 }
@@ -377,7 +377,7 @@ pub async fn create(
     let (account, avatar) = accounts::draft(app, handle).await?;
     let now = app.clock.now();
     operation
-        .write(app, move |conn, by| {
+        .write(app, move |conn, author| {
             if store::accounts::by_handle(conn, &account.handle)?.is_some() {
                 let message = format!("The account {:?} already exists.", account.handle);
                 return Err(Error::at_field(ErrorCode::HandleTaken, "handle", message));
@@ -387,7 +387,7 @@ pub async fn create(
             changes.write(conn, account.id)?;
             let record = record_of(conn, account.id)?;
             let changed = (None, Some(audit_value(&record)));
-            by.note(conn, "account.create", &account.handle, changed, now)?;
+            author.note(conn, "account.create", &account.handle, changed, now)?;
             Ok(record)
         })
         .await
@@ -402,18 +402,18 @@ pub async fn page(
     limit: u32,
 ) -> Result<(Vec<MoneyEntry>, bool), Error> {
     let read = app.store.long_read(move |conn| -> Result<_, Error> {
-        let at = match &after {
+        let before = match &after {
             None => None,
             Some(id) => match store::ledger::time_of(conn, id)? {
                 Some(at) => Some((at, id.as_str())),
                 None => return Ok(Vec::new()),
             },
         };
-        Ok(store::ledger::newest_before(conn, &filter, at, limit + 1)?)
+        Ok(store::ledger::newest_before(conn, &filter, before, limit + 1)?)
     });
-    let mut found = store::await_commit(read).await?;
-    let has_more = store::tasks::cut_one_more(&mut found, limit);
-    Ok((found, has_more))
+    let mut entries = store::await_commit(read).await?;
+    let has_more = store::tasks::cut_one_more(&mut entries, limit);
+    Ok((entries, has_more))
 }
 
 /// A page of accounts, and whether more follow.
@@ -425,9 +425,9 @@ pub async fn account_page(
     let read = app
         .store
         .long_read(move |conn| store::accounts::page(conn, one_more));
-    let mut found = read.await?;
-    let has_more = store::tasks::cut_one_more(&mut found, limit);
-    Ok((found, has_more))
+    let mut accounts = read.await?;
+    let has_more = store::tasks::cut_one_more(&mut accounts, limit);
+    Ok((accounts, has_more))
 }
 
 #[cfg(test)]

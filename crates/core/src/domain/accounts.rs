@@ -20,7 +20,7 @@ pub async fn ensure(app: &AppParts, handle: &str) -> Result<Account, Error> {
 }
 
 /// Like [`ensure`], with the author of the change.
-pub async fn ensure_by(app: &AppParts, handle: &str, by: ChangeAuthor) -> Result<Account, Error> {
+pub async fn ensure_by(app: &AppParts, handle: &str, author: ChangeAuthor) -> Result<Account, Error> {
     check_handle(handle)?;
     // Looked up before anything is drawn: each picture for an account that exists would be a file
     // without a record.
@@ -35,7 +35,7 @@ pub async fn ensure_by(app: &AppParts, handle: &str, by: ChangeAuthor) -> Result
             // Another process may have created it first; our picture then belongs to no account,
             // and upkeep removes it.
             if store::accounts::by_handle(conn, &account.handle)?
-                .is_some_and(|found| found.id == account.id)
+                .is_some_and(|stored| stored.id == account.id)
             {
                 store::assets::insert(conn, &avatar)?;
                 let after = serde_json::json!({
@@ -43,7 +43,7 @@ pub async fn ensure_by(app: &AppParts, handle: &str, by: ChangeAuthor) -> Result
                     "name": account.display_name,
                 });
                 let changed = (None, Some(after));
-                by.note(conn, "account.create", &account.handle, changed, now)?;
+                author.note(conn, "account.create", &account.handle, changed, now)?;
             }
             Ok(())
         })

@@ -51,12 +51,12 @@ pub async fn keep(
 pub async fn check_room(app: &Ctx, account: AccountId, more_bytes: u64) -> Result<(), Error> {
     check_disk(app)?;
     let limit = app.config.storage_limit;
-    let kept = app
+    let stored = app
         .store
         .read(move |conn| store::assets::stored_bytes(conn, account))
         .await?;
     // At the limit nothing fits, not even input of unknown size.
-    if kept.saturating_add(more_bytes.max(1)) > limit.0 {
+    if stored.saturating_add(more_bytes.max(1)) > limit.0 {
         return Err(storage_full(limit));
     }
     Ok(())
@@ -173,15 +173,15 @@ pub async fn load_file(app: &AppParts, id: AssetId) -> Result<Option<TempPath>, 
     if let Some(file) = app.blobs.hard_link(id, asset.media, &spool).await {
         return Ok(Some(file));
     }
-    let whole = 0..asset.size_bytes;
-    let Some(mut pieces) = app.blobs.stream(id, asset.media, whole).await? else {
+    let range = 0..asset.size_bytes;
+    let Some(mut chunks) = app.blobs.stream(id, asset.media, range).await? else {
         return Ok(None);
     };
     let file = NamedTempFile::new_in(spool).map_err(Error::internal)?;
     let (file, path) = file.into_parts();
     let mut file = tokio::fs::File::from_std(file);
-    while let Some(piece) = pieces.next().await {
-        file.write_all(&piece?).await.map_err(Error::internal)?;
+    while let Some(chunk) = chunks.next().await {
+        file.write_all(&chunk?).await.map_err(Error::internal)?;
     }
     file.flush().await.map_err(Error::internal)?;
     Ok(Some(path))
@@ -208,16 +208,15 @@ pub async fn keep_file(
     Ok(asset)
 }
 
-/// The same, for a file that already has an id. `known` are its size and its SHA-256.
+/// The same, for a file that already has an id.
 pub async fn keep_file_as(
     app: &AppParts,
     id: AssetId,
     account: AccountId,
     media: MediaType,
     file: &Path,
-    known: (u64, String),
+    (size_bytes, sha256): (u64, String),
 ) -> Result<Asset, Error> {
-    let (size_bytes, sha256) = known;
     let asset = Asset {
         id,
         ..record(
@@ -234,8 +233,8 @@ pub async fn keep_file_as(
 }
 
 /// Whether this gateway can hand files to a provider in this way.
-pub fn can_be_handed(app: &Ctx, way: FileHandover) -> bool {
-    match way {
+pub fn can_be_handed(app: &Ctx, handover: FileHandover) -> bool {
+    match handover {
         FileHandover::Any => true,
         // Such a provider fetches the file itself, so it must be able to reach this gateway.
         FileHandover::AddressOnly => app.config.public_url.is_some(),
@@ -245,9 +244,9 @@ pub fn can_be_handed(app: &Ctx, way: FileHandover) -> bool {
 /// A URL at which anyone can fetch a stored file for a day; `None` if the gateway has no
 /// `public_url`.
 pub fn temporary_url(app: &AppParts, asset: &Asset) -> Option<String> {
-    const TIME: Duration = Duration::from_hours(24);
+    const TTL: Duration = Duration::from_hours(24);
     let origin = app.config.public_url.as_ref()?;
-    let until = app.clock.now().plus(TIME);
+    let until = app.clock.now().plus(TTL);
     let origin = app.config.media.origin(origin);
     let path = app.secrets.signer.path(asset.id, asset.media, until);
     Some(format!("{origin}{path}"))

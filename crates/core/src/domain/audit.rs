@@ -25,15 +25,15 @@ pub struct ChangeAuthor {
 impl ChangeAuthor {
     /// A user of the command line, with this command.
     pub fn command(name: &str) -> Self {
-        Self::own(ActorKind::Command, name)
+        Self::without_request(ActorKind::Command, name)
     }
 
     /// The configuration, read from this file.
     pub fn configuration(file: &str) -> Self {
-        Self::own(ActorKind::Configuration, file)
+        Self::without_request(ActorKind::Configuration, file)
     }
 
-    fn own(kind: ActorKind, name: &str) -> Self {
+    fn without_request(kind: ActorKind, name: &str) -> Self {
         let actor = Actor {
             kind,
             id: None,
@@ -93,7 +93,7 @@ impl ChangeAuthor {
 /// Logs that an operator's call was refused, at most once a minute for the same call.
 pub async fn note_refused(
     app: &AppParts,
-    by: ChangeAuthor,
+    author: ChangeAuthor,
     key: KeyId,
     call: String,
     code: ErrorCode,
@@ -109,11 +109,11 @@ pub async fn note_refused(
         return Ok(());
     }
     let now = app.clock.now();
-    let written = app.store.write(move |conn| -> Result<(), Error> {
+    let write = app.store.write(move |conn| -> Result<(), Error> {
         let after = json!({"status": code.status(), "code": code.name()});
-        by.note(conn, "operator.refused", &call, (None, Some(after)), now)
+        author.note(conn, "operator.refused", &call, (None, Some(after)), now)
     });
-    store::await_commit(written).await
+    store::await_commit(write).await
 }
 
 /// At most `limit` entries, newest first, and whether more follow. `after` is the last entry of the
@@ -134,7 +134,7 @@ pub async fn page(
         };
         Ok(store::audit::newest(conn, &filter, before, limit + 1)?)
     });
-    let mut found = store::await_commit(read).await?;
-    let has_more = store::tasks::cut_one_more(&mut found, limit);
-    Ok((found, has_more))
+    let mut entries = store::await_commit(read).await?;
+    let has_more = store::tasks::cut_one_more(&mut entries, limit);
+    Ok((entries, has_more))
 }

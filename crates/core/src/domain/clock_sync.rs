@@ -14,17 +14,17 @@ pub const MAX_SYNC_LATENCY: Duration = Duration::from_millis(500);
 pub async fn begin(app: &Ctx) -> Result<(), Error> {
     // The answer's delay is measured by the monotonic clock, because the system clock is the one
     // being corrected.
-    let (own, asked) = (app.clock.now(), Instant::now());
+    let (local, asked_at) = (app.clock.now(), Instant::now());
     let (shared, steady) = app
         .store
         .read(move |conn| -> Result<_, store::StoreError> {
-            Ok((store::workers::now(conn, own)?, store::meta::steady(conn)?))
+            Ok((store::workers::now(conn, local)?, store::meta::steady(conn)?))
         })
         .await?;
     // After a slow answer the difference may be mostly its own delay. The next heartbeat tries
     // again.
-    if asked.elapsed() < MAX_SYNC_LATENCY {
-        app.clock.sync_to_database(own, shared);
+    if asked_at.elapsed() < MAX_SYNC_LATENCY {
+        app.clock.sync_to_database(local, shared);
     }
     // Ages are measured from the latest time recorded before the restart, so that a wrong clock at
     // startup does not make everything expire at once.

@@ -1,9 +1,9 @@
 //! The operator's costs of jobs at providers, as far as they are known: the amount in dollars that
 //! the provider reports, otherwise the cost that the operator configured for the route.
 //!
-//! Noted in the transaction that closes the submission, so that each job counts once. A job without
-//! a result costs what the provider reports; if it reports nothing, the cost is counted as unknown
-//! and never guessed.
+//! A cost is recorded in the transaction that closes the submission, so that each job counts once.
+//! A job without a result costs what the provider reports; if it reports nothing, the cost is
+//! counted as unknown and never guessed.
 
 use providers::ProviderCost;
 
@@ -15,13 +15,13 @@ use mediagate_model::task::Task;
 use mediagate_store::{self as store, Conn};
 
 /// Records the cost of a job whose submission has just been closed. `cost` is the one that the
-/// provider reported at the end, `made` the quantity that it made; `None` if nothing.
+/// provider reported at the end, `quantity` what it made; `None` if nothing.
 pub fn record_job_cost(
     conn: &mut Conn<'_>,
     task: &Task,
     closed: ClosedSubmission,
     cost: Option<ProviderCost>,
-    made: Option<WorkQuantity>,
+    quantity: Option<WorkQuantity>,
     now: Timestamp,
 ) -> Result<(), Error> {
     // The provider accepted nothing, so there is no job.
@@ -29,17 +29,17 @@ pub fn record_job_cost(
         return Ok(());
     }
     // The cost reported at the end replaces one reported earlier.
-    let told = cost
+    let reported = cost
         .map(|cost| (cost.millionths, cost.unit.name().to_owned()))
         .or(closed.reported_cost);
     // By the task's own tariff: the cost that was valid when the order was accepted.
-    let declared = task
+    let configured = task
         .tariff
         .as_ref()
         .and_then(|tariff| tariff.cost_by(&closed.provider, &closed.route_model));
     // A route's cost applies to results. Only the provider knows the cost of a failed job.
-    let declared = made.zip(declared).map(|(made, price)| price.cost_of(made));
-    let job = classify_job_cost(told, declared, made.is_some());
+    let configured = quantity.zip(configured).map(|(quantity, price)| price.cost_of(quantity));
+    let job = classify_job_cost(reported, configured, quantity.is_some());
     store::hourly_sums::add_job(conn, task, &closed.provider, job, now)?;
     Ok(())
 }

@@ -12,21 +12,21 @@ use mediagate_store as store;
 use mediagate_store::clips::RecordingName;
 
 /// Longest title in a file's name, in characters; file systems take about 250 bytes.
-const LONGEST: usize = 80;
+const MAX_TITLE_CHARS: usize = 80;
 
 /// The names of a recording's song and stem, without its extension; `None` if no clip has it.
 pub async fn name_of(app: &Ctx, recording: AssetId) -> Result<Option<String>, Error> {
     let read = app
         .store
         .read(move |conn| store::clips::recording_name(conn, recording));
-    Ok(read.await?.map(|named| name(&named)))
+    Ok(read.await?.map(|recording| file_name(&recording)))
 }
 
 /// A name that is valid on every file system.
-fn name(named: &RecordingName) -> String {
-    let song = named.song.as_deref().unwrap_or(&named.title);
+fn file_name(recording: &RecordingName) -> String {
+    let song = recording.song.as_deref().unwrap_or(&recording.title);
     let song = safe_name(song);
-    match named.target {
+    match recording.target {
         Some(target) => format!("{song} – {}", safe_name(&target.name().replace('_', " "))),
         None => song,
     }
@@ -39,7 +39,7 @@ fn safe_name(text: &str) -> String {
         .map(|c| if is_bad(c) { ' ' } else { c })
         .collect();
     let words: Vec<&str> = text.split_whitespace().collect();
-    let text: String = words.join(" ").chars().take(LONGEST).collect();
+    let text: String = words.join(" ").chars().take(MAX_TITLE_CHARS).collect();
     // Windows allows no dot at the end, and a leading one hides a file.
     let text = text.trim_matches(|c: char| c == '.' || c == ' ');
     if text.is_empty() {
@@ -51,7 +51,7 @@ fn safe_name(text: &str) -> String {
 
 /// A file of an archive.
 pub struct ArchiveMember {
-    /// With its extension; unlike all others of the archive.
+    /// With its extension; unique in the archive.
     pub name: String,
     pub asset: Asset,
 }
@@ -68,29 +68,29 @@ pub async fn stems(
             return Err(super::music::clip_not_found());
         };
         let stems = stems_of(conn, &clip)?;
-        let mut found = Vec::with_capacity(stems.len());
+        let mut files = Vec::with_capacity(stems.len());
         for media in stems.iter().filter_map(|stem| stem.media) {
             let asset = store::assets::by_id(conn, media.audio)?;
-            found.extend(asset.zip(store::clips::recording_name(conn, media.audio)?));
+            files.extend(asset.zip(store::clips::recording_name(conn, media.audio)?));
         }
-        Ok((clip.title, found))
+        Ok((clip.title, files))
     });
-    let (title, found) = read.await?;
+    let (title, files) = read.await?;
     let now = app.clock.now();
     // An expired file exists until upkeep removes it, but is no longer served.
     let is_kept = |asset: &Asset| {
         asset.removed_at.is_none() && asset.expires_at.is_none_or(|expires| expires > now)
     };
-    let found: Vec<(Asset, RecordingName)> = found
+    let files: Vec<(Asset, RecordingName)> = files
         .into_iter()
         .filter(|(asset, _)| is_kept(asset))
         .collect();
-    let Some((_, first)) = found.first() else {
+    let Some((_, first)) = files.first() else {
         let message = "The clip has no complete stems that are still stored.";
         return Err(Error::plain(ErrorCode::ClipNotReady, message));
     };
     let song = safe_name(first.song.as_deref().unwrap_or(&title));
-    Ok((format!("{song} – stems"), members(found)))
+    Ok((format!("{song} – stems"), members(files)))
 }
 
 fn stems_of(conn: &mut store::Conn<'_>, clip: &Clip) -> Result<Vec<Clip>, Error> {
@@ -107,21 +107,21 @@ fn stems_of(conn: &mut store::Conn<'_>, clip: &Clip) -> Result<Vec<Clip>, Error>
     Ok(store::clips::stems_of(conn, source, clip.account, task)?)
 }
 
-fn members(found: Vec<(Asset, RecordingName)>) -> Vec<ArchiveMember> {
+fn members(files: Vec<(Asset, RecordingName)>) -> Vec<ArchiveMember> {
     let mut used: HashMap<String, u32> = HashMap::new();
-    let members = found.into_iter().map(|(asset, named)| {
-        let name = name(&named);
+    let members = files.into_iter().map(|(asset, recording)| {
+        let name = file_name(&recording);
         let count = used.entry(name.clone()).or_default();
         *count += 1;
-        // Two titles can become the same name in `plain`, and an archive must not hold a name
-        // twice.
-        let again = match count {
+        // `safe_name` can turn two titles into the same name, and an archive must not hold a
+        // name twice.
+        let suffix = match count {
             1 => String::new(),
             count => format!(" ({count})"),
         };
         let extension = MediaType::extension(asset.media);
         ArchiveMember {
-            name: format!("{name}{again}.{extension}"),
+            name: format!("{name}{suffix}.{extension}"),
             asset,
         }
     });
@@ -144,6 +144,6 @@ mod tests {
         ] {
             assert_eq!(safe_name(text), expected, "{text:?}");
         }
-        assert_eq!(safe_name(&"ä".repeat(300)).chars().count(), LONGEST);
+        assert_eq!(safe_name(&"ä".repeat(300)).chars().count(), MAX_TITLE_CHARS);
     }
 }

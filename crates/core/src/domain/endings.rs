@@ -15,8 +15,8 @@ use mediagate_model::task::{Task, TaskFailure, TaskState};
 use mediagate_store::tasks::TaskEnding;
 use mediagate_store::{self as store, Conn, StoreError};
 
-/// Ends a task, settles its money, runs `keep`, which writes what else belongs to the end, and
-/// notifies listeners. Returns whether this call ended it. `owner` is the lease that must hold it;
+/// Ends a task, settles its money, runs `write_more`, which writes what else belongs to the end,
+/// and notifies listeners. Returns whether this call ended it. `owner` is the lease that must hold it;
 /// `None` ends any open task.
 pub fn end<E: From<Error> + From<StoreError>>(
     conn: &mut Conn<'_>,
@@ -25,15 +25,16 @@ pub fn end<E: From<Error> + From<StoreError>>(
     owner: Option<&str>,
     ending: &TaskEnding,
     now: Timestamp,
-    keep: impl FnOnce(&mut Conn<'_>) -> Result<(), E>,
+    write_more: impl FnOnce(&mut Conn<'_>) -> Result<(), E>,
 ) -> Result<bool, E> {
     // Only one call ends a task. A late result, a second cancellation or a worker that lost its
     // lease gets `None` here, and so writes nothing.
     let Some(ended) = settle(conn, task, owner, ending, now)? else {
         return Ok(false);
     };
-    keep(conn)?;
-    // The event comes last: its body is frozen now and shows the files and clips that `keep` wrote.
+    write_more(conn)?;
+    // The event comes last: its body is frozen now and shows the files and clips that `write_more`
+    // wrote.
     webhooks::events::task_ended(conn, app, &ended, now)?;
     Ok(true)
 }

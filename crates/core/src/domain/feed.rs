@@ -21,7 +21,7 @@ use mediagate_model::feed::{FeedEvent, RouteStatus};
 use mediagate_model::ids::AccountId;
 use mediagate_store as store;
 
-/// How often to look.
+/// How often the database is polled for new events.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// How far each poll reaches back before the previous one: commits arrive late, and clocks differ.
 const OVERLAP: Duration = Duration::from_secs(3);
@@ -73,8 +73,8 @@ pub async fn follow(app: &App, since: Option<Timestamp>) -> Result<FeedFollower,
     };
     if let Some(since) = since {
         let now = app.clock.now();
-        let mut look = FeedCursor::starting_at(since.minus(OVERLAP).max(now.minus(REPLAY_WINDOW)));
-        follower.missed = look.poll_records(app).await?.into();
+        let mut cursor = FeedCursor::starting_at(since.minus(OVERLAP).max(now.minus(REPLAY_WINDOW)));
+        follower.missed = cursor.poll_records(app).await?.into();
     }
     Ok(follower)
 }
@@ -82,12 +82,12 @@ pub async fn follow(app: &App, since: Option<Timestamp>) -> Result<FeedFollower,
 impl FeedFollower {
     /// The next event; an error when the process stops.
     pub async fn next(&mut self) -> Result<FeedItem, Error> {
-        if let Some(told) = self.missed.pop_front() {
-            return Ok(FeedItem::Event(told));
+        if let Some(entry) = self.missed.pop_front() {
+            return Ok(FeedItem::Event(entry));
         }
         tokio::select! {
-            heard = self.receiver.recv() => match heard {
-                Ok(told) => Ok(FeedItem::Event(told)),
+            received = self.receiver.recv() => match received {
+                Ok(entry) => Ok(FeedItem::Event(entry)),
                 Err(broadcast::error::RecvError::Lagged(count)) => Ok(FeedItem::Missed(count)),
                 Err(broadcast::error::RecvError::Closed) => Err(Error::shutting_down()),
             },
@@ -98,20 +98,20 @@ impl FeedFollower {
 
 /// Polls until there are no more followers.
 async fn watch(app: App) {
-    let mut look = FeedCursor::starting_at(app.clock.now());
+    let mut cursor = FeedCursor::starting_at(app.clock.now());
     // Reads the initial states of the routes. Only later changes are events.
-    if let Ok(others) = route_states::peer_states(&app).await {
-        look.poll_routes(&app, &others);
+    if let Ok(peers) = route_states::peer_states(&app).await {
+        cursor.poll_routes(&app, &peers);
     }
     loop {
         tokio::time::sleep(POLL_INTERVAL).await;
-        if !app.process.feed.is_followed_or_end() {
+        if !app.process.feed.has_followers_or_stop() {
             return;
         }
-        match look.poll_all(&app).await {
-            Ok(found) => {
-                for told in found {
-                    app.process.feed.publish(told);
+        match cursor.poll_all(&app).await {
+            Ok(entries) => {
+                for entry in entries {
+                    app.process.feed.publish(entry);
                 }
             }
             // The followers stay subscribed: the database may be back at the next poll.
@@ -147,10 +147,10 @@ impl FeedCursor {
 
     /// All new events.
     async fn poll_all(&mut self, app: &App) -> Result<Vec<Arc<FeedEntry>>, Error> {
-        let others = route_states::peer_states(app).await?;
-        let mut found = self.poll_records(app).await?;
-        found.extend(self.poll_routes(app, &others));
-        Ok(found)
+        let peers = route_states::peer_states(app).await?;
+        let mut entries = self.poll_records(app).await?;
+        entries.extend(self.poll_routes(app, &peers));
+        Ok(entries)
     }
 
     /// New records since the last poll, the oldest first, with the handles of accounts.
@@ -160,14 +160,11 @@ impl FeedCursor {
         // Nothing can fail from here on, so every event that is taken out is published.
         self.new.sort_by_key(FeedEvent::at);
         let handles = &self.handles;
-        let told = self.new.drain(..).map(|what| {
-            let handle = what.account().and_then(|id| handles.get(&id).cloned());
-            Arc::new(FeedEntry {
-                event: what,
-                handle,
-            })
+        let entries = self.new.drain(..).map(|event| {
+            let handle = event.account().and_then(|id| handles.get(&id).cloned());
+            Arc::new(FeedEntry { event, handle })
         });
-        Ok(told.collect())
+        Ok(entries.collect())
     }
 
     /// Reads the new records since the last poll.
@@ -190,30 +187,30 @@ impl FeedCursor {
             Ok(kinds)
         });
         let kinds = store::await_commit(read).await?;
-        for (kind, found) in (0u8..).zip(kinds) {
-            let place = &mut self.since[usize::from(kind)];
-            if let Some(last) = found.last() {
+        for (kind, events) in (0u8..).zip(kinds) {
+            let since = &mut self.since[usize::from(kind)];
+            if let Some(last) = events.last() {
                 // A full page is continued where it ended. Otherwise the next poll reaches back a
                 // little, because commits arrive late and the clocks of processes differ.
-                let is_full = u32::try_from(found.len()).is_ok_and(|count| count >= MOST_ROWS);
+                let is_full = u32::try_from(events.len()).is_ok_and(|count| count >= MOST_ROWS);
                 let next = if is_full {
                     last.at()
                 } else {
                     last.at().minus(OVERLAP)
                 };
-                *place = next.max(*place);
+                *since = next.max(*since);
             }
-            for what in found {
-                let (id, at) = (id(&what), what.at());
+            for event in events {
+                let (id, at) = (id(&event), event.at());
                 // Polls overlap, so rows are read again. Each is published once.
                 if self.published.insert((kind, id), at).is_none() {
-                    self.new.push(what);
+                    self.new.push(event);
                 }
             }
             // No later poll reads further back, so older ids need not be remembered.
             let oldest = self.since[usize::from(kind)].minus(OVERLAP);
             self.published
-                .retain(|(of, _), at| *of != kind || *at >= oldest);
+                .retain(|(other_kind, _), at| *other_kind != kind || *at >= oldest);
         }
         Ok(())
     }
@@ -230,28 +227,28 @@ impl FeedCursor {
             if self.handles.len() > MOST_HANDLES {
                 self.handles.clear();
             }
-            let found = accounts::handles(app, unknown.into_iter()).await?;
-            self.handles.extend(found);
+            let handles = accounts::handles(app, unknown.into_iter()).await?;
+            self.handles.extend(handles);
         }
         Ok(())
     }
 
     /// The routes whose state has changed since the last poll.
-    fn poll_routes(&mut self, app: &App, others: &PeerRouteStates) -> Vec<Arc<FeedEntry>> {
+    fn poll_routes(&mut self, app: &App, peers: &PeerRouteStates) -> Vec<Arc<FeedEntry>> {
         let now = app.clock.now();
         let catalog = app.models.catalog.load_full();
         let routes = catalog.models().iter().flat_map(Model::routes);
         let mut changed = Vec::new();
         for route in routes {
-            let together = route_states::combined_state(app, route, others);
+            let combined = route_states::combined_state(app, route, peers);
             let note = app.models.upstream.note(route, |note| note.clone());
             let state = RouteStatus {
                 provider: route.provider.clone(),
                 model: route.model.clone(),
-                is_available: together.is_up
+                is_available: combined.is_up
                     && note.paused_at.is_none()
                     && note.refused_at.is_none(),
-                breaker: together.worst.state,
+                breaker: combined.worst.state,
                 paused_at: note.paused_at,
                 refused_at: note.refused_at,
                 error: note.error,
@@ -260,9 +257,9 @@ impl FeedCursor {
             // A route that is seen for the first time has not changed.
             let before = self.routes.insert(key, state.clone());
             if before.is_some_and(|before| before != state) {
-                let what = FeedEvent::Route(Box::new(state), now);
+                let event = FeedEvent::Route(Box::new(state), now);
                 changed.push(Arc::new(FeedEntry {
-                    event: what,
+                    event,
                     handle: None,
                 }));
             }
@@ -271,11 +268,11 @@ impl FeedCursor {
     }
 }
 
-fn id(what: &FeedEvent) -> String {
-    match what {
-        FeedEvent::Accepted(one) => one.task.to_string(),
-        FeedEvent::Sent(one) => one.id.to_string(),
-        FeedEvent::Ended(one) => one.task.to_string(),
+fn id(event: &FeedEvent) -> String {
+    match event {
+        FeedEvent::Accepted(row) => row.task.to_string(),
+        FeedEvent::Sent(row) => row.id.to_string(),
+        FeedEvent::Ended(row) => row.task.to_string(),
         FeedEvent::Route(state, _) => format!("{}/{}", state.provider, state.model),
         FeedEvent::AuditLogged(entry) => entry.id.to_string(),
     }

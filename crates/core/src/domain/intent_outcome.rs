@@ -34,13 +34,13 @@ impl IntentOutcome {
     }
 
     /// The outcome of an earlier request of this account.
-    pub async fn load(app: &Ctx, account: AccountId, found: ExistingResult) -> Result<Self, Error> {
-        let made = match found {
-            ExistingResult::Kept(made) => made,
+    pub async fn load(app: &Ctx, account: AccountId, existing: ExistingResult) -> Result<Self, Error> {
+        let result = match existing {
+            ExistingResult::Kept(result) => result,
             ExistingResult::PastTasks(tasks) => return Ok(Self::PastTasks(tasks)),
             ExistingResult::Change(answer) => return Ok(Self::Change(answer)),
         };
-        Ok(match made {
+        Ok(match result {
             IntentResult::Tasks(ids) => {
                 let read = app.store.read(move |conn| -> Result<Vec<Task>, Error> {
                     let mut tasks = Vec::new();

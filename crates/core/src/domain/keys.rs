@@ -34,8 +34,8 @@ pub use changes::{
 pub use last_use::note_uses;
 
 const PREFIX: &str = "sk-mg-";
-const RANDOM: usize = 43;
-const CHECKSUM: usize = 6;
+const RANDOM_CHARS: usize = 43;
+const CHECKSUM_CHARS: usize = 6;
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// Settings of a new key.
@@ -108,8 +108,8 @@ fn with_secret(app: &Ctx, account: &Account, new: NewKey, secret: &Secret) -> Ap
     }
 }
 
-/// Creates the first key, with every scope, if there is none: `secret`. If several processes start
-/// together, only one creates it. Returns whether this one did.
+/// Creates the first key, with this secret and every scope, if there is none. If several processes
+/// start together, only one creates it. Returns whether this one did.
 pub async fn create_first(app: &Ctx, account: &Account, secret: &Secret) -> Result<bool, Error> {
     let new = NewKey {
         name: "first".into(),
@@ -118,7 +118,7 @@ pub async fn create_first(app: &Ctx, account: &Account, secret: &Secret) -> Resu
     };
     let key = with_secret(app, account, new, secret);
     let now = app.clock.now();
-    let made = app.store.write(move |conn| -> Result<bool, Error> {
+    let creation = app.store.write(move |conn| -> Result<bool, Error> {
         // An advisory lock: an empty table has no row that processes could wait for.
         accounts::lock_first_key(conn);
         let is_first = accounts::keys(conn)?.is_empty();
@@ -127,7 +127,7 @@ pub async fn create_first(app: &Ctx, account: &Account, secret: &Secret) -> Resu
         }
         Ok(is_first)
     });
-    made.await
+    creation.await
 }
 
 /// Every key with its account's handle, oldest first.
@@ -138,14 +138,14 @@ pub async fn list(app: &Ctx) -> Result<Vec<(ApiKey, String)>, Error> {
 /// Every key with its money and use, oldest first.
 pub async fn records(app: &Ctx) -> Result<Vec<KeyRecord>, Error> {
     let now = app.clock.now();
-    let all = PageQuery {
+    let page = PageQuery {
         after: None,
         limit: u32::MAX,
         ascending: true,
     };
     let read = app
         .store
-        .long_read(move |conn| accounts::key_page(conn, None, all, now));
+        .long_read(move |conn| accounts::key_page(conn, None, page, now));
     Ok(read.await?)
 }
 
@@ -161,20 +161,20 @@ pub enum KeyMatch {
 
 /// The key with this id, or with this prefix (the 12 characters that lists show, or more), or the
 /// key itself.
-pub async fn find(app: &Ctx, which: &str) -> Result<KeyMatch, Error> {
+pub async fn find(app: &Ctx, query: &str) -> Result<KeyMatch, Error> {
     let keys = list(app).await?;
-    let by_secret = is_well_formed(which).then(|| hash(which));
+    let by_secret = is_well_formed(query).then(|| hash(query));
     let fits = |key: &ApiKey| {
-        key.id.to_string() == which
+        key.id.to_string() == query
             || by_secret
                 .as_ref()
                 .is_some_and(|sha256| *sha256 == key.sha256)
             // A complete key is looked up only by its hash: its first characters could be the
             // prefix of another key.
-            || (by_secret.is_none() && which.len() >= 12 && which.get(..12) == Some(&key.prefix))
+            || (by_secret.is_none() && query.len() >= 12 && query.get(..12) == Some(&key.prefix))
     };
-    let mut found = keys.iter().map(|(key, _)| key).filter(|key| fits(key));
-    Ok(match (found.next(), found.next()) {
+    let mut candidates = keys.iter().map(|(key, _)| key).filter(|key| fits(key));
+    Ok(match (candidates.next(), candidates.next()) {
         (None, _) => KeyMatch::NoSuchKey,
         (Some(key), None) => KeyMatch::Unique(key.id),
         (Some(_), Some(_)) => KeyMatch::Ambiguous,
@@ -211,11 +211,11 @@ pub async fn key_of_secret(app: &AppParts, secret: &str) -> Result<Option<ApiKey
 }
 
 /// Refuses an action with a former secret if its effect would outlive the secret's grace period or
-/// would lock out the holder of the current secret. `act` names the action.
-pub fn refuse_former_secret(caller: &Caller, act: &str) -> Result<(), Error> {
+/// would lock out the holder of the current secret. `action` names the action.
+pub fn refuse_former_secret(caller: &Caller, action: &str) -> Result<(), Error> {
     match caller.credential {
         CallerCredential::FormerSecret { .. } => {
-            let message = format!("The API key was rotated. Only the new key may {act}.");
+            let message = format!("The API key was rotated. Only the new key may {action}.");
             Err(Error::plain(ErrorCode::FormerApiKey, message))
         }
         CallerCredential::Secret | CallerCredential::Session { .. } => Ok(()),
@@ -258,32 +258,32 @@ pub(super) async fn cached_caller(
     // Taken before the row is read. A change that is committed in between makes the cached entry
     // stale, instead of keeping the old content under the new stamp.
     let (stamp, read_at) = (app.store.stamp(), tokio::time::Instant::now());
-    let known = app.caches.callers.get(&sha256);
-    if let Some(known) = &known
-        && known.is_fresh(stamp, read_at)
+    let cached = app.caches.callers.get(&sha256);
+    if let Some(cached) = &cached
+        && cached.is_fresh(stamp, read_at)
     {
-        return Ok(Some(known.caller.clone()));
+        return Ok(Some(cached.caller.clone()));
     }
     // Unknown secrets are looked up together, so that guessed ones cost few statements. A secret
     // that was found before is not a guess and is read directly.
-    if known.is_none() {
+    if cached.is_none() {
         let exists = app.limits.unknown_secrets.exists(&app.store, &sha256);
         if !exists.await? {
             return Ok(None);
         }
     }
     let hash = sha256.clone();
-    let found = app.store.read(move |conn| find(conn, &hash)).await?;
+    let caller = app.store.read(move |conn| find(conn, &hash)).await?;
     // Only what exists is cached. Guessed secrets would push real callers out.
-    if let Some(caller) = &found {
-        let known = CachedCaller {
-            caller: caller.clone(),
+    if let Some(found) = &caller {
+        let fresh = CachedCaller {
+            caller: found.clone(),
             stamp,
             read_at,
         };
-        app.caches.callers.insert(sha256, known);
+        app.caches.callers.insert(sha256, fresh);
     }
-    Ok(found)
+    Ok(caller)
 }
 
 /// The hash of a secret, which is stored instead of it.
@@ -303,7 +303,7 @@ pub fn generate() -> Result<Secret, getrandom::Error> {
 /// A 256-bit number in base62, padded to 43 digits.
 fn base62(bits: &[u8; 32]) -> String {
     let mut number = *bits;
-    let mut digits = [b'0'; RANDOM];
+    let mut digits = [b'0'; RANDOM_CHARS];
     for digit in digits.iter_mut().rev() {
         let mut remainder = 0_u16;
         for byte in &mut number {
@@ -319,7 +319,7 @@ fn base62(bits: &[u8; 32]) -> String {
 
 fn checksum(random: &str) -> String {
     let mut number = crc32fast::hash(random.as_bytes());
-    let mut digits = ['0'; CHECKSUM];
+    let mut digits = ['0'; CHECKSUM_CHARS];
     for digit in digits.iter_mut().rev() {
         *digit = char::from(ALPHABET[(number % 62) as usize]);
         number /= 62;
@@ -332,9 +332,9 @@ pub fn is_well_formed(secret: &str) -> bool {
     let Some(rest) = secret.strip_prefix(PREFIX) else {
         return false;
     };
-    rest.len() == RANDOM + CHECKSUM
+    rest.len() == RANDOM_CHARS + CHECKSUM_CHARS
         && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
-        && checksum(&rest[..RANDOM]) == rest[RANDOM..]
+        && checksum(&rest[..RANDOM_CHARS]) == rest[RANDOM_CHARS..]
 }
 
 #[cfg(test)]
@@ -352,12 +352,12 @@ mod tests {
             avatar: AssetId::new(),
             created_at: ctx.clock.now(),
         };
-        let new = account.clone();
-        let written = ctx
+        let row = account.clone();
+        let inserted = ctx
             .store
-            .write(move |conn| accounts::insert(conn, &new))
+            .write(move |conn| accounts::insert(conn, &row))
             .await;
-        written.unwrap();
+        inserted.unwrap();
         account
     }
 
@@ -395,16 +395,16 @@ mod tests {
         let key = generate().unwrap();
         let key = key.expose();
         assert!(is_well_formed(key) && key.len() == 55);
-        for at in 6..key.len() {
+        for position in 6..key.len() {
             let mut typo = key.to_owned().into_bytes();
-            typo[at] = if typo[at] == b'a' { b'b' } else { b'a' };
-            assert!(!is_well_formed(std::str::from_utf8(&typo).unwrap()), "{at}");
+            typo[position] = if typo[position] == b'a' { b'b' } else { b'a' };
+            assert!(!is_well_formed(std::str::from_utf8(&typo).unwrap()), "{position}");
         }
     }
 
     proptest! {
         #[test]
-        fn no_text_breaks_the_check(text in ".*") {
+        fn no_text_makes_the_check_panic(text in ".*") {
             is_well_formed(&text);
             is_well_formed(&format!("sk-mg-{text}"));
         }

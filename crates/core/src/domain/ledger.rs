@@ -30,7 +30,7 @@ pub fn reserve(conn: &mut Conn<'_>, tasks: &[Task]) -> Result<(), Error> {
             held: task.reserved,
             ..LedgerChange::default()
         };
-        let written = store::ledger::add(
+        let new_sums = store::ledger::add(
             conn,
             entry_subject(task),
             EntryKind::Reserve,
@@ -38,7 +38,7 @@ pub fn reserve(conn: &mut Conn<'_>, tasks: &[Task]) -> Result<(), Error> {
             None,
             task.created_at,
         )?;
-        sums = Some(written);
+        sums = Some(new_sums);
     }
     // One check after the last entry is enough, as its sums include the earlier ones. So the videos
     // of an order are accepted together or not at all.
@@ -73,26 +73,26 @@ pub fn check_reserve(
 
 /// Checks the sums, which include `cost`, against the limits.
 fn check(sums: &LedgerSums, cost: MicroDollars) -> Result<(), Error> {
-    let short =
-        |available: Option<MicroDollars>| available.is_some_and(|left| left < MicroDollars::ZERO);
-    let refused = |why: String| {
-        let message = format!("The request may cost {cost} USD, but {why}. Nothing was charged.");
+    let is_overdrawn =
+        |available: Option<MicroDollars>| available.is_some_and(|remaining| remaining < MicroDollars::ZERO);
+    let refuse = |reason: String| {
+        let message = format!("The request may cost {cost} USD, but {reason}. Nothing was charged.");
         Err(Error::plain(ErrorCode::BudgetExceeded, message))
     };
-    if let Some(key) = sums.key.filter(|key| short(key.available())) {
+    if let Some(key) = sums.key.filter(|key| is_overdrawn(key.available())) {
         // The sums include this request. The message states what was used without it.
         let used = key.counted.plus(key.held).minus(cost);
         let budget = key.budget.unwrap_or_default();
         let per = key
             .period
             .map_or_else(String::new, |period| format!(" per {}", period.name()));
-        return refused(format!(
+        return refuse(format!(
             "{used} USD of the API key's budget of {budget} USD{per} are already used"
         ));
     }
-    if short(sums.account.available()) {
-        let left = sums.account.available().unwrap_or_default().plus(cost);
-        return refused(format!("the account has {left} USD left"));
+    if is_overdrawn(sums.account.available()) {
+        let remaining = sums.account.available().unwrap_or_default().plus(cost);
+        return refuse(format!("the account has {remaining} USD left"));
     }
     Ok(())
 }
@@ -114,8 +114,8 @@ pub(super) fn end(
     ending: &TaskEnding,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let (money, cost, ended) = (ending.money, ending.cost, Some(ending.state));
-    write_end(conn, task, money, cost, ended, now)
+    let (money, cost, final_state) = (ending.money, ending.cost, Some(ending.state));
+    write_end(conn, task, money, cost, final_state, now)
 }
 
 /// Closes the money of a task that was cancelled while its provider's job continued: charged if
@@ -132,7 +132,7 @@ pub fn close(
         ChargeState::Released
     };
     let cost = bill.map_or(MicroDollars::ZERO, |bill| bill.cost);
-    let message = after_cancellation(task, bill);
+    let message = cancellation_message(task, bill);
     // A compare-and-set: the process that follows the job and the upkeep that releases leftovers
     // may both find that it is over, and only the first may write an entry.
     if !store::tasks::close_money(conn, task.id, money, bill, &message)? {
@@ -143,7 +143,7 @@ pub fn close(
 }
 
 /// The message of a cancelled task whose provider's job is over.
-fn after_cancellation(task: &Task, bill: Option<&Bill>) -> String {
+fn cancellation_message(task: &Task, bill: Option<&Bill>) -> String {
     match bill {
         Some(bill) if bill.cost < task.reserved => format!(
             "The task was cancelled, but the provider completed it anyway. {} USD were charged. The rest of the {} USD held for it was released.",
@@ -165,10 +165,10 @@ fn write_end(
     task: &Task,
     money: ChargeState,
     cost: MicroDollars,
-    ended: Option<TaskState>,
+    final_state: Option<TaskState>,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let (kind, spent) = match (money, ended) {
+    let (kind, spent) = match (money, final_state) {
         (ChargeState::Free | ChargeState::Held, None) => return Ok(()),
         // A free task has no entry. A cancelled one whose money stays held gets its entry when its
         // job is over, but it has ended: the key's open-task count and the day's counts are updated
@@ -188,7 +188,7 @@ fn write_end(
         // Whatever is charged, the whole reservation ends here, so the unused rest needs no entry.
         held: MicroDollars::ZERO.minus(task.reserved),
         spent,
-        final_state: ended,
+        final_state,
         ..LedgerChange::default()
     };
     store::ledger::add(conn, entry_subject(task), kind, change, None, now)?;
@@ -212,27 +212,27 @@ const MOST_LOGGED: usize = 100;
 /// Checks all sums, and what happened since the last clean check; logs mismatches.
 pub async fn check_recent(app: &Ctx) -> Result<(), Error> {
     // Taken before the check: what is written while it runs is checked again next time.
-    let began = app.clock.now();
+    let started = app.clock.now();
     let read = app
         .store
         .long_read(|conn| store::meta::get(conn, CHECKED_UNTIL));
     let since = read.await?.map(Timestamp::from_micros);
-    let found = run(
+    let mismatches = run(
         app,
         since.map_or_else(LedgerAudit::whole, LedgerAudit::since),
     )
     .await?;
-    for mismatch in found.iter().take(MOST_LOGGED) {
+    for mismatch in mismatches.iter().take(MOST_LOGGED) {
         tracing::error!(what = mismatch.what, id = %mismatch.id, why = %mismatch.why, "the ledger does not add up");
     }
-    let count = i64::try_from(found.len()).unwrap_or(i64::MAX);
+    let count = i64::try_from(mismatches.len()).unwrap_or(i64::MAX);
     app.store
         .write(move |conn| -> Result<(), Error> {
             store::meta::set(conn, MISMATCHES, count)?;
-            // After a mismatch the mark stays where it is. The next check covers the same time
+            // After a mismatch this time stays as it is. The next check covers the same time
             // again, so the alarm continues as long as the fault exists.
             if count == 0 {
-                store::meta::set(conn, CHECKED_UNTIL, began.minus(LATE_COMMITS).micros())?;
+                store::meta::set(conn, CHECKED_UNTIL, started.minus(LATE_COMMITS).micros())?;
             }
             Ok(())
         })

@@ -54,11 +54,11 @@ pub async fn plan(app: &Ctx, from: &BlobStore, to: &BlobStore) -> Result<CopyPla
     let mut plan = CopyPlan::default();
     // Folder by folder, so that the lists in memory stay small however many files there are.
     for folder in 0..=u8::MAX {
-        let mut there = files(to, folder).await?;
+        let mut remote = files(to, folder).await?;
         for ((id, media), size_bytes) in files(from, folder).await? {
             // Files never change, so the same id and size mean the same file. Anything else is
             // copied again.
-            if there.remove(&(id, media)) == Some(size_bytes) {
+            if remote.remove(&(id, media)) == Some(size_bytes) {
                 plan.present += 1;
             } else {
                 plan.missing.push(CopyItem {
@@ -68,17 +68,17 @@ pub async fn plan(app: &Ctx, from: &BlobStore, to: &BlobStore) -> Result<CopyPla
                 });
             }
         }
-        let left: Vec<_> = there.into_keys().collect();
-        for left in left.chunks(RECORDS) {
-            let ids: Vec<_> = left.iter().map(|(id, _)| *id).collect();
+        let extra: Vec<_> = remote.into_keys().collect();
+        for extra in extra.chunks(RECORDS) {
+            let ids: Vec<_> = extra.iter().map(|(id, _)| *id).collect();
             // Only files whose record says that they were removed are deleted there. One without a
             // record may be about to get one.
             let removed = app
                 .store
                 .read(move |conn| store::assets::removed_ids(conn, &ids))
                 .await?;
-            let gone = left.iter().filter(|(id, _)| removed.contains(id));
-            plan.removed.extend(gone);
+            let removed_here = extra.iter().filter(|(id, _)| removed.contains(id));
+            plan.removed.extend(removed_here);
         }
     }
     Ok(plan)
@@ -88,54 +88,54 @@ async fn files(
     blobs: &BlobStore,
     folder: u8,
 ) -> Result<BTreeMap<(AssetId, MediaType), u64>, Error> {
-    let all = blobs.all_of(folder);
-    let all = all.map_ok(|(id, media, size)| ((id, media), size));
-    Ok(all.try_collect().await?)
+    let listed = blobs.all_of(folder);
+    let listed = listed.map_ok(|(id, media, size)| ((id, media), size));
+    Ok(listed.try_collect().await?)
 }
 
-/// Copies what is missing; `tell` is called after each file. It stops when a store is unavailable
-/// for longer than the retries of one file, because all further files would fail too. Files that
-/// were not tried count as failed.
+/// Copies what is missing; `on_progress` is called after each file. It stops when a store is
+/// unavailable for longer than the retries of one file, because all further files would fail too.
+/// Files that were not tried count as failed.
 pub async fn carry_out(
     from: &BlobStore,
     to: &BlobStore,
     plan: CopyPlan,
-    mut tell: impl FnMut(&CopyReport),
+    mut on_progress: impl FnMut(&CopyReport),
 ) -> Result<CopyReport, Error> {
-    let mut done = CopyReport {
+    let mut report = CopyReport {
         present: plan.present,
         ..CopyReport::default()
     };
-    let mut left = plan.missing.len() as u64;
+    let mut remaining = plan.missing.len() as u64;
     let copies = stream::iter(plan.missing)
         .map(async |item| (item, copy_with_retries(from, to, item).await));
     let mut copies = std::pin::pin!(copies.buffer_unordered(CONCURRENT_COPIES));
     while let Some((item, copied)) = copies.next().await {
-        left -= 1;
+        remaining -= 1;
         match copied {
             Ok(true) => {
-                done.copied += 1;
-                done.copied_bytes += item.size_bytes;
+                report.copied += 1;
+                report.copied_bytes += item.size_bytes;
             }
             // It was removed after it was listed.
             Ok(false) => {}
             Err(error) => {
                 tracing::warn!(asset_id = %item.id, %error, "cannot copy a file");
-                done.failed += 1;
+                report.failed += 1;
                 if is_transient(&error) {
-                    done.failed += left;
-                    tell(&done);
-                    return Ok(done);
+                    report.failed += remaining;
+                    on_progress(&report);
+                    return Ok(report);
                 }
             }
         }
-        tell(&done);
+        on_progress(&report);
     }
     for removed in plan.removed.chunks(RECORDS) {
         to.delete_all(removed).await?;
-        done.removed += removed.len() as u64;
+        report.removed += removed.len() as u64;
     }
-    Ok(done)
+    Ok(report)
 }
 
 async fn copy_with_retries(
@@ -150,7 +150,7 @@ async fn copy_with_retries(
                 tokio::time::sleep(Duration::from_secs(1 << tries)).await;
                 tries += 1;
             }
-            done => return done,
+            result => return result,
         }
     }
 }
@@ -161,10 +161,10 @@ const fn is_transient(error: &BlobError) -> bool {
 }
 
 async fn copy(from: &BlobStore, to: &BlobStore, item: CopyItem) -> Result<bool, BlobError> {
-    let whole = 0..item.size_bytes;
-    let Some(pieces) = from.stream(item.id, item.media, whole).await? else {
+    let range = 0..item.size_bytes;
+    let Some(chunks) = from.stream(item.id, item.media, range).await? else {
         return Ok(false);
     };
-    to.put_stream(item.id, item.media, pieces).await?;
+    to.put_stream(item.id, item.media, chunks).await?;
     Ok(true)
 }

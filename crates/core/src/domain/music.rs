@@ -55,8 +55,8 @@ pub async fn upload(
     let file = match source {
         AudioSource::Spooled(file) => file,
         AudioSource::Address(address) => {
-            // The account's turn ends with the fetch: decoding has limits of its own.
-            let _turn = app.limits.fetches.wait(caller.account.id, 1).await;
+            // The slot is released after the fetch: decoding has limits of its own.
+            let _slot = app.limits.fetches.wait(caller.account.id, 1).await;
             let spool = app.config.spool_path();
             let fetched = app.net.fetcher.fetch(&address, LIMIT_BYTES, &spool).await;
             fetched.map_err(|error| fetch_error(error, param))?
@@ -74,17 +74,17 @@ pub async fn upload(
         picture: CoverStyle::Waveform,
     };
     let (file, engines) = (source.clone(), app.engines.clone());
-    let keep = move |place: &WorkSlot| {
+    let build = move |slot: &WorkSlot| {
         // Keeps the temporary file until the work has stopped, even if the caller disconnects.
         let _file = file;
-        child::clip_of(&engines, recordings, place.watch())
+        child::clip_of(&engines, recordings, slot.watch())
     };
-    let (account, room) = (caller.account.id, &app.limits.media_work);
-    let made = room
-        .work(account, WorkKind::Recording, memory, keep)
+    let (account, media_work) = (caller.account.id, &app.limits.media_work);
+    let built = media_work
+        .work(account, WorkKind::Recording, memory, build)
         .await?;
-    let made = made.map_err(|error| keep_error(error, param))?;
-    let made = made.ok_or_else(|| Error::internal("a recording became nothing"))?;
+    let built = built.map_err(|error| clip_error(error, param))?;
+    let built = built.ok_or_else(|| Error::internal("a recording yielded no clip"))?;
     let facts = SigningFacts {
         account,
         title: title.clone().unwrap_or_default(),
@@ -92,9 +92,9 @@ pub async fn upload(
         provider: None,
         prompt: String::new(),
     };
-    let (made, provenance) =
-        marking::sign_clip(app, facts, made, ClipSource::Uploaded(source)).await?;
-    let (media, files) = assets::keep_clip(app, caller.account.id, &made).await?;
+    let (built, provenance) =
+        marking::sign_clip(app, facts, built, ClipSource::Uploaded(source)).await?;
+    let (media, files) = assets::keep_clip(app, caller.account.id, &built).await?;
     let clip = Clip {
         id,
         account: caller.account.id,
@@ -117,7 +117,7 @@ pub async fn upload(
     let row = clip.clone();
     let (account, limit) = (caller.account.id, app.config.storage_limit);
     let stored = files.each_ref().map(|file| (file.id, file.media));
-    let made = visit.make(IntentResult::Clip(id), move |conn| {
+    let insertion = visit.make(IntentResult::Clip(id), move |conn| {
         for file in &files {
             store::assets::insert(conn, file)?;
         }
@@ -125,7 +125,7 @@ pub async fn upload(
         assets::check_storage_limit(conn, account, limit)?;
         Ok(store::clips::insert(conn, &row, 0)?)
     });
-    if let Err(error) = made.await {
+    if let Err(error) = insertion.await {
         assets::discard(app, &stored, &error).await;
         return Err(error);
     }
@@ -134,7 +134,7 @@ pub async fn upload(
     Ok(clip)
 }
 
-fn keep_error(error: ClipError, param: &str) -> Error {
+fn clip_error(error: ClipError, param: &str) -> Error {
     match error {
         ClipError::Decode(error) => {
             let code = if error.is_too_long {
@@ -151,10 +151,10 @@ fn keep_error(error: ClipError, param: &str) -> Error {
 
 fn fetch_error(error: FetchError, param: &str) -> Error {
     match error {
-        FetchError::Blocked(why) => Error::at_field(
+        FetchError::Blocked(reason) => Error::at_field(
             ErrorCode::AudioFetchBlocked,
             param,
-            format!("Fetching the audio file's URL is not allowed: {why}."),
+            format!("Fetching the audio file's URL is not allowed: {reason}."),
         ),
         FetchError::Failed(_) | FetchError::TooLarge { .. } => Error::at_field(
             ErrorCode::AudioFetchFailed,
@@ -209,11 +209,11 @@ pub async fn prepare(
     purpose: OrderPurpose,
 ) -> Result<(NewTask, StemsJob), Error> {
     let catalog = app.models.catalog.load_full();
-    let asked = order
+    let requested_model = order
         .model
         .clone()
         .unwrap_or_else(|| catalog.default_name(MediaKind::Music).to_owned());
-    let model = catalog.choose(&caller.key, MediaKind::Music, &asked, "mv")?;
+    let model = catalog.choose(&caller.key, MediaKind::Music, &requested_model, "mv")?;
     let targets = targets(&model, &order)?;
     // A quote is given even while every provider is down; it contains that fact.
     if purpose == OrderPurpose::Order {
@@ -247,7 +247,7 @@ pub async fn prepare(
     let callback = callback.map(|callback| callback.check(app)).transpose()?;
     let new = NewTask {
         model,
-        asked_model: asked,
+        asked_model: requested_model,
         payload: TaskPayload::StemsV1(job.clone()),
         quantity: WorkQuantity {
             milliseconds: media.milliseconds,
@@ -298,7 +298,7 @@ fn targets(model: &Model, order: &SeparationOrder) -> Result<Vec<StemTarget>, Er
         let message = format!("{} does not support stem separation.", model.id);
         Error::at_field(ErrorCode::UnsupportedValue, "mv", message)
     })?;
-    let group = wanted_group(model, offered, order.group_name.as_deref())?;
+    let group = requested_group(model, offered, order.group_name.as_deref())?;
     match order.stem_task {
         SeparationMode::Two => {
             let group = group.unwrap_or(StemGroup::Vocals);
@@ -329,7 +329,7 @@ fn targets(model: &Model, order: &SeparationOrder) -> Result<Vec<StemTarget>, Er
     }
 }
 
-/// Whether the rest beside a group is available: from the provider, or as the sum of all other
+/// Whether the mix without a group is available: from the provider, or as the sum of all other
 /// stems of a complete split.
 pub fn has_rest(offered: &StemLimits, group: StemGroup) -> bool {
     (offered.two && offered.rests.contains(&group)) || (offered.full && offered.other)
@@ -369,7 +369,7 @@ fn check_routes(model: &Model, job: &StemsJob) -> Result<(), Error> {
 }
 
 /// The group with this name; `None` if it is not a single track.
-fn wanted_group(
+fn requested_group(
     model: &Model,
     offered: &StemLimits,
     name: Option<&str>,
@@ -407,15 +407,15 @@ fn refuse_group(model: &Model, offered: &StemLimits, name: &str) -> Error {
 
 /// Checks that the source can be separated now, and returns its files.
 fn check_source(source: &Clip, order: &SeparationOrder) -> Result<ClipMedia, Error> {
-    let not_ready = |why: &str| {
+    let not_ready = |state: &str| {
         Error::at_field(
             ErrorCode::ClipNotReady,
             "continue_clip_id",
-            format!("The clip {why}."),
+            format!("The clip {state}."),
         )
     };
-    let from = source.origin.task();
-    if order.source_task.is_some() && order.source_task != from {
+    let source_task = source.origin.task();
+    if order.source_task.is_some() && order.source_task != source_task {
         let message = "The clip did not come from this task.";
         return Err(Error::at_field(ErrorCode::InvalidValue, "task_id", message));
     }
@@ -514,9 +514,9 @@ pub async fn set_trashed(
     id: ClipId,
     is_trashed: bool,
 ) -> Result<Clip, Error> {
-    let written = app
+    let write = app
         .store
         .write(move |conn| store::clips::set_trashed(conn, id, account, is_trashed));
-    store::await_commit(written).await?;
+    store::await_commit(write).await?;
     clip(app, account, id).await
 }

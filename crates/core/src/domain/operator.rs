@@ -20,9 +20,9 @@ pub struct OperatorAction<'a, T> {
 }
 
 impl<T> From<ChangeAuthor> for OperatorAction<'_, T> {
-    fn from(by: ChangeAuthor) -> Self {
+    fn from(author: ChangeAuthor) -> Self {
         Self {
-            author: by,
+            author,
             visit: None,
         }
     }
@@ -30,10 +30,10 @@ impl<T> From<ChangeAuthor> for OperatorAction<'_, T> {
 
 impl<'a, T: Send + 'static> OperatorAction<'a, T> {
     /// An action that a request asks for.
-    pub fn from_request(by: ChangeAuthor, visit: &'a IntentVisit, tell: AnswerBuilder<T>) -> Self {
+    pub fn from_request(author: ChangeAuthor, visit: &'a IntentVisit, build_answer: AnswerBuilder<T>) -> Self {
         Self {
-            author: by,
-            visit: Some((visit, tell)),
+            author,
+            visit: Some((visit, build_answer)),
         }
     }
 
@@ -47,17 +47,17 @@ impl<'a, T: Send + 'static> OperatorAction<'a, T> {
         app: &App,
         work: impl FnOnce(&mut Conn<'_>, &ChangeAuthor) -> Result<T, Error> + Clone + Send + 'static,
     ) -> Result<T, Error> {
-        let by = self.author;
+        let author = self.author;
         // A command has no request that could be repeated, so no answer is kept.
-        let Some((visit, tell)) = self.visit else {
-            return app.store.write(move |conn| work(conn, &by)).await;
+        let Some((visit, build_answer)) = self.visit else {
+            return app.store.write(move |conn| work(conn, &author)).await;
         };
         visit
             .change(move |conn| {
-                let made = work(conn, &by)?;
+                let result = work(conn, &author)?;
                 // Written with the change: a repeated request finds both or neither.
-                let told = tell(&made)?;
-                Ok((made, told))
+                let answer = build_answer(&result)?;
+                Ok((result, answer))
             })
             .await
     }

@@ -53,21 +53,21 @@ pub async fn create(
     assets::check_room(app, caller.account.id, 0).await?;
     let (app, account) = (app.clone(), caller.account.id);
     let (record, accepting) = (visit.record(), visit.accepting());
-    let made = async move {
+    let creation = async move {
         match make(&app, account, &record, new, &clips).await {
             Ok((persona, image)) => {
                 // A separate async task: the caller is answered after a few seconds, while storing
                 // is retried for as long as it takes.
-                let kept = run_detached(keep(app, record, accepting, persona, image));
-                Ok((store::await_commit(kept).await?, clips))
+                let stored = run_detached(keep(app, record, accepting, persona, image));
+                Ok((store::await_commit(stored).await?, clips))
             }
-            refused => {
-                accepting.done(&refused);
-                refused.map(|(persona, _)| (persona, clips))
+            failed => {
+                accepting.done(&failed);
+                failed.map(|(persona, _)| (persona, clips))
             }
         }
     };
-    run_detached(made).await
+    run_detached(creation).await
 }
 
 /// Completes work even if the caller that waits for it disconnects.
@@ -76,10 +76,10 @@ async fn run_detached<T: Send + 'static>(
 ) -> Result<T, Error> {
     #[expect(
         clippy::disallowed_methods,
-        reason = "it ends with the provider's answer, and what that needs to be kept"
+        reason = "it ends once the provider has answered and the answer is stored"
     )]
-    let done = tokio::spawn(work.in_current_span());
-    done.await.map_err(Error::internal)?
+    let running = tokio::spawn(work.in_current_span());
+    running.await.map_err(Error::internal)?
 }
 
 /// The clips of a persona, if it can be made; the root comes first.
@@ -88,7 +88,7 @@ pub async fn prepare(app: &Ctx, caller: &Caller, new: &NewPersona) -> Result<Vec
     let mut clips = vec![usable_clip(app, account, new.root_clip, "root_clip_id").await?];
     for (number, id) in new.clips.iter().enumerate() {
         let clip = usable_clip(app, account, *id, &format!("clips[{number}]")).await?;
-        if clips.iter().all(|known| known.id != clip.id) {
+        if clips.iter().all(|added| added.id != clip.id) {
             clips.push(clip);
         }
     }
@@ -148,26 +148,26 @@ async fn keep(
     persona: Persona,
     image: Asset,
 ) -> Result<Persona, Error> {
-    let record = record.with(IntentResult::Persona(persona.id));
+    let record = record.with_result(IntentResult::Persona(persona.id));
     let write = || {
         let (row, image, record) = (persona.clone(), image.clone(), record.clone());
         app.store.write(move |conn| -> Result<(), Error> {
             // The write is repeated when its outcome is unknown, and may have succeeded the first
             // time.
-            if record.is_there(conn)? {
+            if record.exists(conn)? {
                 return Ok(());
             }
             store::assets::insert(conn, &image)?;
             store::personas::insert(conn, &row)?;
-            record.put(conn)
+            record.insert(conn)
         })
     };
     if persona.upstream.is_some() {
         retry::store(write).await?;
     } else {
-        let written = write().await;
-        accepting.done(&written);
-        written?;
+        let inserted = write().await;
+        accepting.done(&inserted);
+        inserted?;
     }
     crash::point("persona-made");
     tracing::info!(persona_id = %persona.id, "persona created");
@@ -245,12 +245,12 @@ pub async fn delete(
     account: AccountId,
     id: PersonaId,
 ) -> Result<(Persona, Vec<Clip>), Error> {
-    let found = get(app, account, id).await?;
-    let (image, now) = (found.0.image, app.clock.now());
+    let deleted = get(app, account, id).await?;
+    let (image, now) = (deleted.0.image, app.clock.now());
     let delete = move |conn: &mut Conn<'_>| -> Result<bool, Error> {
         store::assets::expire(conn, image, account, now)?;
         Ok(store::personas::trash(conn, id, account)?)
     };
-    let deleted = store::await_commit(app.store.write(delete)).await?;
-    if deleted { Ok(found) } else { Err(not_found()) }
+    let was_deleted = store::await_commit(app.store.write(delete)).await?;
+    if was_deleted { Ok(deleted) } else { Err(not_found()) }
 }

@@ -99,8 +99,8 @@ async fn inspect(
     param: &str,
 ) -> Result<SpooledPicture, Error> {
     let file = Arc::new(file);
-    let hashed = file.clone();
-    let digest = app.compute(move || clip::digest(&hashed)).await?;
+    let input = file.clone();
+    let digest = app.compute(move || clip::digest(&input)).await?;
     let (size_bytes, sha256) = digest.map_err(Error::internal)?;
     // A fetch stops at the limit; bytes in the request come without it.
     if size_bytes > LIMIT_BYTES {
@@ -110,7 +110,7 @@ async fn inspect(
     // was decoded before, whoever sends it.
     let facts = match app.caches.pictures.get(&sha256) {
         Some(facts) => facts,
-        None => ask_child(app, account, file.clone(), &sha256, purpose, param).await?,
+        None => probe_in_child(app, account, file.clone(), &sha256, purpose, param).await?,
     };
     Ok(SpooledPicture {
         id: AssetId::new(),
@@ -122,7 +122,7 @@ async fn inspect(
     })
 }
 
-async fn ask_child(
+async fn probe_in_child(
     app: &App,
     account: AccountId,
     file: Arc<TempPath>,
@@ -131,19 +131,19 @@ async fn ask_child(
     param: &str,
 ) -> Result<PictureFacts, Error> {
     let (engines, is_order) = (app.engines.clone(), purpose == OrderPurpose::Order);
-    let look = move |place: &WorkSlot| {
-        let reserve = |bytes| place.reserve(bytes);
-        child::probe_picture(&engines, &file, is_order, reserve, place.watch())
+    let probe = move |slot: &WorkSlot| {
+        let reserve = |bytes| slot.reserve(bytes);
+        child::probe_picture(&engines, &file, is_order, reserve, slot.watch())
     };
     // No memory is reserved in advance: the child reads the header first and asks for the memory
     // that it needs.
-    let looked = app
+    let probed = app
         .limits
         .media_work
-        .work(account, WorkKind::Picture, 0, look)
+        .work(account, WorkKind::Picture, 0, probe)
         .await?;
-    let facts = looked.map_err(Error::internal)?;
-    let facts = facts.map_err(|why| picture_error(&why, param))?;
+    let facts = probed.map_err(Error::internal)?;
+    let facts = facts.map_err(|fault| picture_error(&fault, param))?;
     // For a quote only the header was read. The rest of the picture may still be broken.
     if is_order {
         app.caches.pictures.insert(sha256.to_owned(), facts.clone());
@@ -169,7 +169,7 @@ async fn fetch(
     extent: FetchExtent,
     param: &str,
 ) -> Result<TempPath, Error> {
-    let _turn = app.limits.fetches.wait(account, 1).await;
+    let _slot = app.limits.fetches.wait(account, 1).await;
     let (fetcher, spool) = (&app.net.fetcher, app.config.spool_path());
     let fetched = match extent {
         FetchExtent::Whole => fetcher.fetch(address, LIMIT_BYTES, &spool).await,
@@ -198,27 +198,27 @@ pub async fn keep(app: &App, caller: &Caller, picture: &SpooledPicture) -> Resul
     .await
 }
 
-fn picture_error(why: &BadPicture, param: &str) -> Error {
-    let code = if why.is_too_large {
+fn picture_error(picture: &BadPicture, param: &str) -> Error {
+    let code = if picture.is_too_large {
         ErrorCode::ImageTooLarge
     } else {
         ErrorCode::ImageInvalid
     };
-    let message = format!("The image cannot be used: {}.", why.message);
+    let message = format!("The image cannot be used: {}.", picture.message);
     Error::at_field(code, param, message)
 }
 
 fn fetch_error(error: FetchError, param: &str) -> Error {
     match error {
-        FetchError::Blocked(why) => Error::at_field(
+        FetchError::Blocked(reason) => Error::at_field(
             ErrorCode::ImageFetchBlocked,
             param,
-            format!("Fetching the image's URL is not allowed: {why}."),
+            format!("Fetching the image's URL is not allowed: {reason}."),
         ),
-        FetchError::Failed(why) => Error::at_field(
+        FetchError::Failed(reason) => Error::at_field(
             ErrorCode::ImageFetchFailed,
             param,
-            format!("The image could not be fetched: {why}."),
+            format!("The image could not be fetched: {reason}."),
         ),
         FetchError::TooLarge { .. } => too_large(param),
         FetchError::Local(error) => Error::internal(error),
@@ -242,11 +242,11 @@ pub fn is_data_url(address: &str) -> bool {
 
 /// The bytes of a base64 `data:` URL (RFC 2397). Its media type is ignored; the bytes decide.
 fn decode_data_url(address: &str, param: &str) -> Result<Bytes, Error> {
-    let broken = |why: &str| {
+    let broken = |reason: &str| {
         Error::at_field(
             ErrorCode::ImageInvalid,
             param,
-            format!("The data: URL cannot be read: {why}."),
+            format!("The data: URL cannot be read: {reason}."),
         )
     };
     let (head, data) = address

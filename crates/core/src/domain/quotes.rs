@@ -59,7 +59,7 @@ pub struct Quote {
 }
 
 /// Why a chat is answered with a sentence.
-const SENTENCE: &str = "The token limit is too small for a video URL: the response is a short \
+const SHORT_ANSWER_NOTE: &str = "The token limit is too small for a video URL: the response is a short \
                         text, no video is made, and nothing is charged.";
 
 #[derive(Debug)]
@@ -78,9 +78,9 @@ pub async fn quote(
     app: &App,
     caller: &Caller,
     request_id: &RequestId,
-    wish: QuotedOrder,
+    order: QuotedOrder,
 ) -> Result<Quote, Error> {
-    let tasks = match wish {
+    let tasks = match order {
         QuotedOrder::Video(order) => {
             video::prepare(app, caller, &order, OrderPurpose::Quote)
                 .await?
@@ -90,7 +90,7 @@ pub async fn quote(
             let (model, _) = video::choose(app, caller, &order)?;
             return Ok(Quote {
                 model: Some(model.id),
-                note: Some(SENTENCE),
+                note: Some(SHORT_ANSWER_NOTE),
                 ..free_quote()
             });
         }
@@ -147,15 +147,15 @@ async fn quote_tasks(
     let tariff = new
         .model
         .tariff(quantity, new.payload.is_silent(), app.clock.now());
-    let known_at = routing::source_provider(app, caller.account.id, &new.payload).await?;
+    let source_provider = routing::source_provider(app, caller.account.id, &new.payload).await?;
     // With equal draws the heaviest of the weighted routes comes first, which is the most likely
     // one.
     let in_order = route_order::draw_order(model.routes(), || 0.5);
-    let able = routing::capable_routes(app, in_order, &new.payload, known_at.as_deref());
+    let capable = routing::capable_routes(app, in_order, &new.payload, source_provider.as_deref());
     // Made as for a real order, so that the quote reserves what the order would.
     let task = task_acceptance::task(app, caller, request_id, new);
     let reserve = task.reserved.times(count.into());
-    let mut routes: Vec<RouteQuote> = able
+    let mut routes: Vec<RouteQuote> = capable
         .into_iter()
         .map(|route| quote_route(app, route, &tariff, count))
         .collect();
@@ -211,13 +211,13 @@ async fn is_affordable(app: &Ctx, caller: &Caller, reserve: MicroDollars) -> Res
     let (account, key, now) = (caller.account.id, caller.key.id, app.clock.now());
     app.store
         .read(move |conn| -> Result<bool, Error> {
-            let of_account = store::ledger::of_account(conn, account)?;
-            let of_key = store::ledger::of_key(conn, key, now)?;
-            let left = [
-                of_account.and_then(|money| money.available()),
-                of_key.and_then(|money| money.available()),
+            let account_money = store::ledger::of_account(conn, account)?;
+            let key_money = store::ledger::of_key(conn, key, now)?;
+            let available = [
+                account_money.and_then(|money| money.available()),
+                key_money.and_then(|money| money.available()),
             ];
-            Ok(left.into_iter().flatten().all(|left| left >= reserve))
+            Ok(available.into_iter().flatten().all(|available| available >= reserve))
         })
         .await
 }

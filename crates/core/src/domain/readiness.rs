@@ -9,8 +9,8 @@ use mediagate_model::error::{Error, ErrorCode};
 use mediagate_store::StoreError;
 use mediagate_telemetry::counters;
 
-/// How long the database may go without an answer.
-const SILENCE: Duration = Duration::from_secs(30);
+/// How long the database may be silent while this process still counts as ready.
+const MAX_SILENCE: Duration = Duration::from_secs(30);
 /// Timeout of each check here.
 const CHECK_TIMEOUT: Duration = Duration::from_millis(1500);
 /// How long a result is reused: writing has a cost.
@@ -37,7 +37,7 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
     if !answers {
         // A fail-over takes some seconds. If every replica reported itself as not ready meanwhile,
         // callers would not even get an error that says when to retry.
-        if app.store.time_since_answer() > SILENCE {
+        if app.store.time_since_answer() > MAX_SILENCE {
             return Err(unready("The database does not respond."));
         }
         let media = app.blobs.is_unavailable().then_some("media");
@@ -59,18 +59,18 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
         .collect())
 }
 
-/// The unavailable parts, both those that [`check`] found and optional ones, and since when.
-pub fn unavailable_parts(app: &App, found: &[&'static str]) -> Vec<(&'static str, Timestamp)> {
+/// The unavailable parts, both those that [`check`] returned and optional ones, and since when.
+pub fn unavailable_parts(app: &App, unavailable: &[&'static str]) -> Vec<(&'static str, Timestamp)> {
     let now = app.clock.now();
-    let found = found.iter().map(|name| {
+    let unavailable = unavailable.iter().map(|name| {
         let media = app.blobs.unavailable_since().filter(|_| *name == "media");
         let silence = media.map_or_else(|| app.store.time_since_answer(), |since| since.elapsed());
         (*name, now.minus(silence))
     });
-    let mut away: Vec<_> = found.collect();
-    let silent = app.bell.silent_since();
-    away.extend(silent.map(|since| ("bell", now.minus(since.elapsed()))));
-    away
+    let mut parts: Vec<_> = unavailable.collect();
+    let bell_silent_since = app.bell.silent_since();
+    parts.extend(bell_silent_since.map(|since| ("bell", now.minus(since.elapsed()))));
+    parts
 }
 
 /// Updates the metric that says whether losing the database's machine would lose no data.
@@ -91,24 +91,25 @@ async fn database_answers(app: &Ctx) -> bool {
 /// Whether the database and the data folder accept writes.
 async fn is_writable(app: &App) -> bool {
     // Locked while the probe runs, so that many checks at once share its result.
-    let mut known = app.process.writable.lock().await;
-    if let Some((at, is_writable)) = *known
+    let mut cached = app.process.writable.lock().await;
+    if let Some((at, is_writable)) = *cached
         && at.elapsed() < WRITABLE_TTL
     {
         return is_writable;
     }
     let is_writable = has_room(app).await && takes_writes(app).await;
-    *known = Some((Instant::now(), is_writable));
+    *cached = Some((Instant::now(), is_writable));
     is_writable
 }
 
 async fn has_media_folder(app: &App) -> bool {
-    let looked = tokio::time::timeout(CHECK_TIMEOUT, app.blobs.has_folder()).await;
+    let has_folder = tokio::time::timeout(CHECK_TIMEOUT, app.blobs.has_folder()).await;
     // A slow folder is not a missing one.
-    looked.unwrap_or_else(|_| !app.blobs.is_unavailable())
+    has_folder.unwrap_or_else(|_| !app.blobs.is_unavailable())
 }
 
-/// If the server accepted the last write, it is not tested again.
+/// Whether the database accepts writes. A server that accepted the last write is not tested
+/// again.
 async fn takes_writes(app: &Ctx) -> bool {
     if app.config.database != DatabaseTarget::Sqlite && app.store.takes_writes() {
         return true;
@@ -128,11 +129,11 @@ async fn takes_writes(app: &Ctx) -> bool {
 
 async fn has_room(app: &App) -> bool {
     let folder = app.config.spool_path();
-    let written = app.compute(move || -> std::io::Result<()> {
+    let write = app.compute(move || -> std::io::Result<()> {
         let mut file = tempfile::tempfile_in(folder)?;
         std::io::Write::write_all(&mut file, &PROBE_BYTES)
     });
-    match tokio::time::timeout(CHECK_TIMEOUT, written).await {
+    match tokio::time::timeout(CHECK_TIMEOUT, write).await {
         Ok(Ok(Ok(()))) | Err(_) => true,
         Ok(Ok(Err(error))) => {
             tracing::warn!(%error, "cannot write to the data folder");
@@ -143,10 +144,10 @@ async fn has_room(app: &App) -> bool {
 }
 
 async fn is_replicated(app: &Ctx) -> bool {
-    let asked = tokio::time::timeout(CHECK_TIMEOUT, app.store.is_replicated()).await;
-    matches!(asked, Ok(Ok(true)))
+    let replicated = tokio::time::timeout(CHECK_TIMEOUT, app.store.is_replicated()).await;
+    matches!(replicated, Ok(Ok(true)))
 }
 
-fn unready(why: &str) -> Error {
-    Error::retry_later(ErrorCode::Overloaded, why, 2)
+fn unready(message: &str) -> Error {
+    Error::retry_later(ErrorCode::Overloaded, message, 2)
 }

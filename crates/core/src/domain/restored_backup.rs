@@ -27,16 +27,16 @@ use mediagate_store::{self as store, Conn, DatabaseLocation, StoreError};
 use mediagate_telemetry::counters;
 
 /// How often the mark is updated while orders are sent.
-const PACE: Duration = Duration::from_secs(5);
+const MARK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long a start waits for a process that lived through a promotion: while the database was away, leases ran
-/// out, and the first heartbeat after it may be a few seconds late.
+/// How long a start waits for a process that was running during a promotion: while the database was unavailable,
+/// leases ran out, and the first heartbeat after it may be a few seconds late.
 const PROMOTION_WAIT: Duration = Duration::from_secs(10);
 /// How often it checks for one.
 const PROMOTION_POLL: Duration = Duration::from_millis(500);
 
 /// The name of the mark in a bucket.
-const NOTE: &str = "mark";
+const MARK_NOTE: &str = "mark";
 
 /// Why a database is considered restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ enum RestoreEvidence {
     Elsewhere,
     /// It was promoted, and there is no proof that nothing was lost.
     Promoted,
-    /// The operator says so.
+    /// The operator declared it restored.
     Told,
 }
 
@@ -55,7 +55,7 @@ enum RestoreEvidence {
 #[derive(Clone)]
 struct ExternalMarks {
     marks: Vec<DatabaseMark>,
-    place: Option<DatabaseLocation>,
+    location: Option<DatabaseLocation>,
 }
 
 impl ExternalMarks {
@@ -63,7 +63,7 @@ impl ExternalMarks {
         // In two places, because one may be missing: the data folder of a new machine is empty, and
         // not every deployment has a bucket.
         let mut marks: Vec<DatabaseMark> = read(&app.config.mark_path()).into_iter().collect();
-        match app.blobs.note(NOTE).await {
+        match app.blobs.note(MARK_NOTE).await {
             Ok(text) => marks.extend(text.as_deref().and_then(DatabaseMark::parse)),
             Err(error) => {
                 // The other evidence must suffice: startup does not depend on the bucket.
@@ -72,38 +72,38 @@ impl ExternalMarks {
         }
         Self {
             marks,
-            place: app.store.place().await,
+            location: app.store.place().await,
         }
     }
 
-    /// Evidence that a database with this mark was restored; `lay` is its location when it was last
-    /// used.
+    /// Evidence that a database with this mark was restored; `last_location` is its location when
+    /// it was last used.
     fn restore_evidence(
         &self,
-        known: Option<&DatabaseMark>,
-        lay: Option<&DatabaseLocation>,
-        is_lived_in: bool,
+        own_mark: Option<&DatabaseMark>,
+        last_location: Option<&DatabaseLocation>,
+        has_live_workers: bool,
     ) -> Option<RestoreEvidence> {
-        let is_ahead = |outside: &DatabaseMark| match known {
+        let is_ahead = |external: &DatabaseMark| match own_mark {
             // A mark of another database proves nothing, because folders and buckets are reused.
             // The count of the same one only falls if the database goes back in time.
-            Some(known) => known.database == outside.database && known.count < outside.count,
+            Some(own) => own.database == external.database && own.count < external.count,
             // The backup is of an empty database, or from a version without marks.
             None => true,
         };
         if self.marks.iter().any(is_ahead) {
             return Some(RestoreEvidence::Behind);
         }
-        let (place, lay) = (self.place.as_ref()?, lay?);
-        if place.id != lay.id {
+        let (location, last_location) = (self.location.as_ref()?, last_location?);
+        if location.id != last_location.id {
             return Some(RestoreEvidence::Elsewhere);
         }
         // A new timeline is a fail-over or a restore to a point in time. The server does not tell
         // which.
-        let is_promoted = lay.timeline.is_some() && place.timeline != lay.timeline;
+        let is_promoted = last_location.timeline.is_some() && location.timeline != last_location.timeline;
         // A process that was running during the promotion compares the database with what it saw
         // itself. An equal mark outside proves that the database had advanced no further.
-        let is_whole = is_lived_in || self.marks.iter().any(|outside| Some(outside) == known);
+        let is_whole = has_live_workers || self.marks.iter().any(|external| Some(external) == own_mark);
         (is_promoted && !is_whole).then_some(RestoreEvidence::Promoted)
     }
 
@@ -117,27 +117,28 @@ impl ExternalMarks {
         is_restored: bool,
         may_wait: bool,
     ) -> Result<Option<RestoreJudgement>, StoreError> {
-        let known = store::restored::mark(conn)?;
-        let lay = store::restored::place(conn)?;
-        let is_lived_in = store::restored::has_live_workers(conn, now)?;
-        let sign = self.restore_evidence(known.as_ref(), lay.as_ref(), is_lived_in);
-        let sign = sign.or(is_restored.then_some(RestoreEvidence::Told));
-        if sign == Some(RestoreEvidence::Promoted) && may_wait {
+        let previous = store::restored::mark(conn)?;
+        let last_location = store::restored::place(conn)?;
+        let has_live_workers = store::restored::has_live_workers(conn, now)?;
+        let evidence =
+            self.restore_evidence(previous.as_ref(), last_location.as_ref(), has_live_workers);
+        let evidence = evidence.or(is_restored.then_some(RestoreEvidence::Told));
+        if evidence == Some(RestoreEvidence::Promoted) && may_wait {
             return Ok(None);
         }
         // In one transaction with the hold. If only the location were on disk after a crash, a copy
         // would be taken for the original at the next start.
-        if let Some(place) = &self.place {
-            store::restored::set_place(conn, place)?;
+        if let Some(location) = &self.location {
+            store::restored::set_place(conn, location)?;
         }
-        let count = known.as_ref().map_or(1, |known| known.count + 1);
-        if let Some(sign) = sign {
+        let count = previous.as_ref().map_or(1, |previous| previous.count + 1);
+        if let Some(evidence) = evidence {
             // Under its new name the marks outside are those of another database, so the next start
             // does not hold the same tasks again.
             let held = store::restored::hold(conn)?;
-            return Ok(Some((Some((sign, held)), branch(conn, count)?)));
+            return Ok(Some((Some((evidence, held)), branch(conn, count)?)));
         }
-        let database = known.map_or_else(name, |known| known.database);
+        let database = previous.map_or_else(new_name, |previous| previous.database);
         let mark = DatabaseMark { database, count };
         store::restored::set_mark(conn, &mark)?;
         Ok(Some((None, mark)))
@@ -150,11 +151,11 @@ type RestoreJudgement = (Option<(RestoreEvidence, u64)>, DatabaseMark);
 /// Updates the mark at startup. First holds open tasks if the database was restored, according to
 /// the mark, the location or the operator.
 pub async fn check(app: &App, is_restored: bool) -> Result<(), Error> {
-    let until = Instant::now() + PROMOTION_WAIT;
+    let deadline = Instant::now() + PROMOTION_WAIT;
     let (held, mark) = loop {
-        let outside = ExternalMarks::read(app).await;
-        let (now, may_wait) = (app.clock.now(), Instant::now() < until);
-        let judge = move |conn: &mut Conn<'_>| outside.judge(conn, now, is_restored, may_wait);
+        let external = ExternalMarks::read(app).await;
+        let (now, may_wait) = (app.clock.now(), Instant::now() < deadline);
+        let judge = move |conn: &mut Conn<'_>| external.judge(conn, now, is_restored, may_wait);
         if let Some(judgement) = app.store.write(judge).await? {
             break judgement;
         }
@@ -163,8 +164,8 @@ pub async fn check(app: &App, is_restored: bool) -> Result<(), Error> {
     // Written after the database's own mark, never before it. A crash in between leaves the outside
     // marks behind, which is harmless; if they were ahead, the next start would hold open tasks.
     write(app, mark).await?;
-    if let Some((sign, held)) = held {
-        log_held(sign, held);
+    if let Some((evidence, held)) = held {
+        log_held(evidence, held);
     }
     let waiting = list(app).await?;
     counters::tasks_restored(waiting.len());
@@ -180,22 +181,22 @@ pub async fn check(app: &App, is_restored: bool) -> Result<(), Error> {
 /// The database's history branches here, so it gets a new name.
 fn branch(conn: &mut Conn<'_>, count: u64) -> Result<DatabaseMark, StoreError> {
     let mark = DatabaseMark {
-        database: name(),
+        database: new_name(),
         count,
     };
     store::restored::set_mark(conn, &mark)?;
     Ok(mark)
 }
 
-fn log_held(sign: RestoreEvidence, held: u64) {
+fn log_held(evidence: RestoreEvidence, held: u64) {
     tracing::error!(
-        ?sign,
+        sign = ?evidence,
         held,
         "the database is a copy or a restored backup: its open tasks wait for `mediagate restored`, because providers may already have charged for them"
     );
 }
 
-fn name() -> String {
+fn new_name() -> String {
     AssetId::new().simple()
 }
 
@@ -204,10 +205,10 @@ pub async fn keep_mark(app: App, stop: CancellationToken) {
     let mut last = LastSeenMark::default();
     loop {
         tokio::select! {
-            () = tokio::time::sleep(PACE) => {}
+            () = tokio::time::sleep(MARK_INTERVAL) => {}
             () = stop.cancelled() => return,
         }
-        if let Err(error) = move_mark(&app, &mut last).await {
+        if let Err(error) = advance_mark(&app, &mut last).await {
             tracing::warn!(inside = ?error.internal_cause(), "cannot update the database's mark");
         }
     }
@@ -220,45 +221,45 @@ struct LastSeenMark {
     mark: Option<DatabaseMark>,
 }
 
-async fn move_mark(app: &App, last: &mut LastSeenMark) -> Result<(), Error> {
-    let (sent, known) = app
+async fn advance_mark(app: &App, last: &mut LastSeenMark) -> Result<(), Error> {
+    let (newest_submission, current) = app
         .store
         .read(|conn| -> Result<_, Error> {
-            let sent = store::restored::newest_submission(conn)?;
-            Ok((sent, store::restored::mark(conn)?))
+            let newest = store::restored::newest_submission(conn)?;
+            Ok((newest, store::restored::mark(conn)?))
         })
         .await?;
     // The database has lost what this process saw in it: it was restored while the process was
     // running, or failed over to a standby that lagged behind.
-    let lost = |seen: &DatabaseMark| match &known {
-        Some(known) => known.database == seen.database && known.count < seen.count,
+    let is_lost = |last_seen: &DatabaseMark| match &current {
+        Some(current) => current.database == last_seen.database && current.count < last_seen.count,
         None => true,
     };
-    let is_behind = last.mark.as_ref().is_some_and(lost);
+    let is_behind = last.mark.as_ref().is_some_and(is_lost);
     // The mark protects against sending orders twice, so it advances only when something was sent.
-    if sent == last.submission && !is_behind {
+    if newest_submission == last.submission && !is_behind {
         return Ok(());
     }
     // A promotion without losses only changes the database's location, so the new location is
     // stored.
-    let place = app.store.place().await.filter(|_| !is_behind);
+    let location = app.store.place().await.filter(|_| !is_behind);
     let (held, mark) = app
         .store
         .write(move |conn| -> Result<_, Error> {
-            let Some(known) = store::restored::mark(conn)? else {
+            let Some(current) = store::restored::mark(conn)? else {
                 return Ok((None, None));
             };
-            let next = known.count + 1;
+            let next = current.count + 1;
             if is_behind {
                 let held = store::restored::hold(conn)?;
                 return Ok((Some(held), Some(branch(conn, next)?)));
             }
-            if let Some(place) = &place {
-                store::restored::set_place(conn, place)?;
+            if let Some(location) = &location {
+                store::restored::set_place(conn, location)?;
             }
             let mark = DatabaseMark {
                 count: next,
-                ..known
+                ..current
             };
             store::restored::set_mark(conn, &mark)?;
             Ok((None, Some(mark)))
@@ -271,7 +272,7 @@ async fn move_mark(app: &App, last: &mut LastSeenMark) -> Result<(), Error> {
         last.mark = Some(mark.clone());
         write(app, mark).await?;
     }
-    last.submission = sent;
+    last.submission = newest_submission;
     let held = list(app).await?;
     counters::tasks_restored(held.len());
     Ok(())
@@ -283,13 +284,13 @@ pub async fn list(app: &Ctx) -> Result<Vec<(TaskId, String, Timestamp)>, Error> 
 }
 
 /// Releases a held task to be made, possibly for the second time. Returns whether it was held.
-pub async fn resubmit(app: &Ctx, id: TaskId, by: ChangeAuthor) -> Result<bool, Error> {
+pub async fn resubmit(app: &Ctx, id: TaskId, author: ChangeAuthor) -> Result<bool, Error> {
     let now = app.clock.now();
     app.store
         .write(move |conn| -> Result<bool, Error> {
             let was_held = store::restored::release_task(conn, id, now)?;
             if was_held {
-                by.note(conn, "task.resubmit", &id, audit_values("queued"), now)?;
+                author.note(conn, "task.resubmit", &id, audit_values("queued"), now)?;
             }
             Ok(was_held)
         })
@@ -298,13 +299,13 @@ pub async fn resubmit(app: &Ctx, id: TaskId, by: ChangeAuthor) -> Result<bool, E
 
 /// The audit log's values for a decision about a held task.
 fn audit_values(status: &str) -> (Option<Value>, Option<Value>) {
-    let is = |status: &str, held: bool| Some(json!({"status": status, "held": held}));
-    (is("queued", true), is(status, false))
+    let value = |status: &str, held: bool| Some(json!({"status": status, "held": held}));
+    (value("queued", true), value(status, false))
 }
 
 /// Ends a held task, uncharged. Returns whether it was held.
-pub async fn fail(app: &App, id: TaskId, by: ChangeAuthor) -> Result<bool, Error> {
-    let (now, parts) = (app.clock.now(), app.clone());
+pub async fn fail(app: &App, id: TaskId, author: ChangeAuthor) -> Result<bool, Error> {
+    let (now, app_handle) = (app.clock.now(), app.clone());
     app.store
         .write(move |conn| -> Result<bool, Error> {
             let Some(task) = store::tasks::by_id_any_account(conn, id)? else {
@@ -318,8 +319,8 @@ pub async fn fail(app: &App, id: TaskId, by: ChangeAuthor) -> Result<bool, Error
             let ending = endings::failed_ending(&task, failure);
             // With the hold as owner: a task that was released meanwhile may be at a provider and
             // is not ended.
-            endings::end(conn, &parts, &task, Some(HOLDER), &ending, now, |conn| {
-                by.note(conn, "task.fail", &id, audit_values("failed"), now)
+            endings::end(conn, &app_handle, &task, Some(HOLDER), &ending, now, |conn| {
+                author.note(conn, "task.fail", &id, audit_values("failed"), now)
             })
         })
         .await
@@ -331,15 +332,15 @@ fn read(path: &Path) -> Option<DatabaseMark> {
 
 /// Writes the mark into the data folder and the bucket.
 async fn write(app: &App, mark: DatabaseMark) -> Result<(), Error> {
-    if let Err(error) = app.blobs.keep_note(NOTE, mark.to_string()).await {
+    if let Err(error) = app.blobs.keep_note(MARK_NOTE, mark.to_string()).await {
         tracing::warn!(%error, "cannot write the database's mark to the bucket");
     }
     // Replaced in one step, because half a mark would be unreadable. If two processes share the
     // folder, the slower one must not put an older count back.
     let path = app.config.mark_path();
-    let written = app.compute(move || -> std::io::Result<()> {
+    let replaced = app.compute(move || -> std::io::Result<()> {
         let is_later =
-            |known: &DatabaseMark| known.database == mark.database && known.count >= mark.count;
+            |stored: &DatabaseMark| stored.database == mark.database && stored.count >= mark.count;
         if read(&path).as_ref().is_some_and(is_later) {
             return Ok(());
         }
@@ -351,5 +352,5 @@ async fn write(app: &App, mark: DatabaseMark) -> Result<(), Error> {
         // The rename is durable only once the folder is synced.
         std::fs::File::open(folder)?.sync_all()
     });
-    written.await?.map_err(Error::internal)
+    replaced.await?.map_err(Error::internal)
 }

@@ -24,16 +24,16 @@ pub fn own_states(app: &AppParts) -> Vec<BreakerSnapshot> {
     let now = app.clock.now();
     let catalog = app.models.catalog.load();
     let routes = catalog.models().iter().flat_map(Model::routes);
-    let stances = routes.map(|route| app.models.upstream.stance(route, now));
-    let mut stances: Vec<BreakerSnapshot> = stances.filter(|stance| !stance.is_healthy()).collect();
+    let states = routes.map(|route| app.models.upstream.breaker_state(route, now));
+    let mut states: Vec<BreakerSnapshot> = states.filter(|state| !state.is_healthy()).collect();
     // Several models may share a route, which would be listed once for each.
-    stances.sort();
-    stances.dedup();
-    stances
+    states.sort();
+    states.dedup();
+    states
 }
 
-/// Adds them to the marks of this process.
-pub(super) fn mark(app: &AppParts, marks: &mut ReplicaMarks) {
+/// Adds the states of this process to its marks.
+pub(super) fn add_mark(app: &AppParts, marks: &mut ReplicaMarks) {
     let text = serde_json::to_string(&own_states(app)).unwrap_or_default();
     marks.insert(MARK.to_owned(), text);
 }
@@ -58,8 +58,8 @@ pub async fn server_states(app: &App) -> Result<PeerRouteStates, Error> {
         let now = store::workers::now(conn, clock)?;
         store::replicas::other_replicas(conn, &name, now)
     });
-    let others = store::await_commit(read).await?;
-    Ok(others
+    let peers = store::await_commit(read).await?;
+    Ok(peers
         .into_iter()
         .map(|(name, marks)| (name, parse_mark(&marks)))
         .collect())
@@ -68,10 +68,10 @@ pub async fn server_states(app: &App) -> Result<PeerRouteStates, Error> {
 /// An entry in another version's format is ignored.
 fn parse_mark(marks: &ReplicaMarks) -> HashMap<RouteKey, BreakerSnapshot> {
     let text = marks.get(MARK).map_or("[]", String::as_str);
-    let stances: Vec<BreakerSnapshot> = serde_json::from_str(text).unwrap_or_default();
-    stances
+    let states: Vec<BreakerSnapshot> = serde_json::from_str(text).unwrap_or_default();
+    states
         .into_iter()
-        .map(|one| ((one.provider.clone(), one.model.clone()), one))
+        .map(|state| ((state.provider.clone(), state.model.clone()), state))
         .collect()
 }
 
@@ -85,15 +85,15 @@ pub struct CombinedRouteState {
     pub unusual: Vec<(String, BreakerSnapshot)>,
 }
 
-/// The state of a route in this process and in the `others`.
+/// The state of a route in this process and in the `peers`.
 pub fn combined_state(
     app: &AppParts,
     route: &Route,
-    others: &PeerRouteStates,
+    peers: &PeerRouteStates,
 ) -> CombinedRouteState {
-    let own = app.models.upstream.stance(route, app.clock.now());
+    let own = app.models.upstream.breaker_state(route, app.clock.now());
     let name = app.server.name().to_owned();
-    joined(Some((name, own)), route, others)
+    joined(Some((name, own)), route, peers)
 }
 
 /// The state of a route in the `servers`, for a command, which sends no orders itself.
@@ -104,28 +104,28 @@ pub fn combined_server_state(servers: &PeerRouteStates, route: &Route) -> Combin
 fn joined(
     own: Option<(String, BreakerSnapshot)>,
     route: &Route,
-    others: &PeerRouteStates,
+    peers: &PeerRouteStates,
 ) -> CombinedRouteState {
-    let usual = BreakerSnapshot::closed(&route.provider, &route.model);
+    let closed = BreakerSnapshot::closed(&route.provider, &route.model);
     let key = (route.provider.clone(), route.model.clone());
-    let theirs = others.iter().map(|(name, stances)| {
+    let peer_states = peers.iter().map(|(name, states)| {
         // Processes publish only unusual states, so a route that is not listed is in normal use.
-        let stance = stances.get(&key).cloned();
-        (name.clone(), stance.unwrap_or_else(|| usual.clone()))
+        let state = states.get(&key).cloned();
+        (name.clone(), state.unwrap_or_else(|| closed.clone()))
     });
-    let all: Vec<(String, BreakerSnapshot)> = own.into_iter().chain(theirs).collect();
+    let all_states: Vec<(String, BreakerSnapshot)> = own.into_iter().chain(peer_states).collect();
     // As long as one process uses the route, orders get through.
-    let is_up = all.iter().any(|(_, stance)| stance.is_up);
-    let worst = all
+    let is_up = all_states.iter().any(|(_, state)| state.is_up);
+    let worst = all_states
         .iter()
-        .map(|(_, stance)| stance)
-        .max_by_key(|stance| stance.rank());
+        .map(|(_, state)| state)
+        .max_by_key(|state| state.rank());
     CombinedRouteState {
-        worst: worst.cloned().unwrap_or(usual),
+        worst: worst.cloned().unwrap_or(closed),
         is_up,
-        unusual: all
+        unusual: all_states
             .into_iter()
-            .filter(|(_, stance)| !stance.is_healthy())
+            .filter(|(_, state)| !state.is_healthy())
             .collect(),
     }
 }

@@ -25,7 +25,7 @@ use mediagate_store::tasks::PageQuery;
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
 /// Longest message that is kept, in characters.
-const LONGEST: usize = 1000;
+const MAX_MESSAGE_CHARS: usize = 1000;
 
 /// A route, the models that it serves, and its state and results.
 pub struct RouteSummary {
@@ -39,9 +39,9 @@ pub struct RouteSummary {
 
 /// Every route in the settings, by provider and model.
 pub async fn all(app: &App) -> Result<Vec<RouteSummary>, Error> {
-    let others = route_states::peer_states(app).await?;
+    let peers = route_states::peer_states(app).await?;
     summaries(app, |route| {
-        route_states::combined_state(app, route, &others)
+        route_states::combined_state(app, route, &peers)
     })
     .await
 }
@@ -59,46 +59,46 @@ pub async fn all_across_servers(
 
 async fn summaries(
     app: &App,
-    together: impl Fn(&Route) -> CombinedRouteState,
+    combine: impl Fn(&Route) -> CombinedRouteState,
 ) -> Result<Vec<RouteSummary>, Error> {
-    let mut standings: Vec<RouteSummary> = Vec::new();
+    let mut summaries: Vec<RouteSummary> = Vec::new();
     let catalog = app.models.catalog.load_full();
     for model in catalog.models() {
         for route in model.routes() {
-            let same = |one: &&mut RouteSummary| {
-                (&one.route.provider, &one.route.model) == (&route.provider, &route.model)
+            let is_same_route = |summary: &&mut RouteSummary| {
+                (&summary.route.provider, &summary.route.model) == (&route.provider, &route.model)
             };
             // A route that serves several models is one route, with one health.
-            match standings.iter_mut().find(same) {
-                Some(known) => known.models.push(model.id.clone()),
-                None => standings.push(RouteSummary {
+            match summaries.iter_mut().find(is_same_route) {
+                Some(summary) => summary.models.push(model.id.clone()),
+                None => summaries.push(RouteSummary {
                     route: route.clone(),
                     models: vec![model.id.clone()],
                     note: RouteNote::default(),
                     record: RouteRecord::default(),
-                    combined: together(route),
+                    combined: combine(route),
                 }),
             }
         }
     }
-    standings.sort_by_key(|a| key(&a.route));
-    let mut records = records(app, standings.iter().map(|one| one.route.provider.clone())).await?;
+    summaries.sort_by_key(|a| key(&a.route));
+    let mut records = records(app, summaries.iter().map(|summary| summary.route.provider.clone())).await?;
     let notes: HashMap<RouteKey, RouteNote> = read_notes(app).await?.into_iter().collect();
-    for standing in &mut standings {
-        let key = key(&standing.route);
-        standing.record = records.remove(&key).unwrap_or_default();
-        standing.note = notes.get(&key).cloned().unwrap_or_default();
+    for summary in &mut summaries {
+        let key = key(&summary.route);
+        summary.record = records.remove(&key).unwrap_or_default();
+        summary.note = notes.get(&key).cloned().unwrap_or_default();
     }
-    Ok(standings)
+    Ok(summaries)
 }
 
 /// One of the routes.
 pub async fn get(app: &App, provider: &str, model: &str) -> Result<RouteSummary, Error> {
-    let all = all(app).await?;
-    let found = all
+    let summary = all(app)
+        .await?
         .into_iter()
-        .find(|one| one.route.provider == provider && one.route.model == model);
-    found.ok_or_else(not_found)
+        .find(|summary| summary.route.provider == provider && summary.route.model == model);
+    summary.ok_or_else(not_found)
 }
 
 fn not_found() -> Error {
@@ -123,14 +123,14 @@ async fn records(
     let now = app.clock.now();
     let read = app.store.long_read(move |conn| -> Result<_, Error> {
         let mut records: HashMap<RouteKey, RouteRecord> = HashMap::new();
-        let mut times: HashMap<RouteKey, Vec<i64>> = HashMap::new();
+        let mut durations: HashMap<RouteKey, Vec<i64>> = HashMap::new();
         for provider in providers {
             let key = |model: String| (provider.clone(), model);
             let hour = store::routes::outcomes(conn, &provider, now.minus(HOUR), COUNT_PERIOD)?;
-            for (model, place, counts) in hour {
+            for (model, index, counts) in hour {
                 let parts = &mut records.entry(key(model)).or_default().last_hour;
                 // Results from just after `now` belong to the last period.
-                parts[place.min(COUNT_PERIODS - 1)].add(counts);
+                parts[index.min(COUNT_PERIODS - 1)].add(counts);
             }
             // A period longer than the requested time, so that everything falls into one period.
             let day = store::routes::outcomes(conn, &provider, now.minus(DAY), 2 * DAY)?;
@@ -141,16 +141,16 @@ async fn records(
             for (model, _, open) in store::submissions::count_open(conn, &provider)? {
                 records.entry(key(model)).or_default().open_jobs += open;
             }
-            for (model, took) in store::routes::success_durations(conn, &provider, now.minus(DAY))?
+            for (model, duration) in store::routes::success_durations(conn, &provider, now.minus(DAY))?
             {
-                times.entry(key(model)).or_default().push(took);
+                durations.entry(key(model)).or_default().push(duration);
             }
         }
-        for (key, mut took) in times {
-            took.sort_unstable();
+        for (key, mut sorted) in durations {
+            sorted.sort_unstable();
             let record = records.entry(key).or_default();
-            record.p50 = percentile(&took, 50);
-            record.p95 = percentile(&took, 95);
+            record.p50 = percentile(&sorted, 50);
+            record.p95 = percentile(&sorted, 95);
         }
         Ok(records)
     });
@@ -159,8 +159,8 @@ async fn records(
 
 /// The time within which this percentage ended; `sorted` in microseconds.
 fn percentile(sorted: &[i64], per_cent: usize) -> Option<Duration> {
-    let place = (sorted.len() * per_cent).div_ceil(100).checked_sub(1)?;
-    let micros = *sorted.get(place)?;
+    let index = (sorted.len() * per_cent).div_ceil(100).checked_sub(1)?;
+    let micros = *sorted.get(index)?;
     Some(Duration::from_micros(u64::try_from(micros).unwrap_or(0)))
 }
 
@@ -174,9 +174,9 @@ pub async fn submissions(
     let read = app
         .store
         .long_read(move |conn| store::submissions::page(conn, filter, one_more));
-    let mut found = store::await_commit(read).await?;
-    let has_more = store::tasks::cut_one_more(&mut found, limit);
-    Ok((found, has_more))
+    let mut submissions = store::await_commit(read).await?;
+    let has_more = store::tasks::cut_one_more(&mut submissions, limit);
+    Ok((submissions, has_more))
 }
 
 /// What an operator can do with a route.
@@ -205,17 +205,17 @@ pub async fn run_command(
     operation: OperatorAction<'_, RouteNote>,
     provider: &str,
     model: &str,
-    order: RouteCommand,
+    command: RouteCommand,
 ) -> Result<RouteNote, Error> {
     // Only a route in the settings can be controlled. A typo would otherwise be stored and do
     // nothing.
-    let standing = get(app, provider, model).await?;
-    let key = key(&standing.route);
+    let summary = get(app, provider, model).await?;
+    let key = key(&summary.route);
     let now = app.clock.now();
     let note = operation
-        .write(app, move |conn, by| {
+        .write(app, move |conn, author| {
             let before = store::routes::note_of(conn, &key)?;
-            match order {
+            match command {
                 RouteCommand::Retry => store::routes::set_retry_requested(conn, &key, now)?,
                 RouteCommand::Pause => {
                     let since = before.paused_at.unwrap_or(now);
@@ -226,7 +226,7 @@ pub async fn run_command(
             let after = store::routes::note_of(conn, &key)?;
             let target = format!("{}/{}", key.0, key.1);
             let changed = (Some(audit_value(&before)), Some(audit_value(&after)));
-            by.note(conn, order.action(), &target, changed, now)?;
+            author.note(conn, command.action(), &target, changed, now)?;
             Ok(after)
         })
         .await?;
@@ -256,22 +256,22 @@ pub async fn refresh(app: &AppParts) -> Result<(), Error> {
 pub async fn record_failure(app: &App, route: &Route, error: &ProviderError) {
     let refuses_key = matches!(error.class, ErrorClass::Credentials | ErrorClass::Account);
     let (key, now) = (key(route), app.clock.now());
-    let kept = RouteError {
+    let route_error = RouteError {
         class: error.class.name().to_owned(),
-        message: error.message.chars().take(LONGEST).collect(),
+        message: error.message.chars().take(MAX_MESSAGE_CHARS).collect(),
         at: now,
     };
     // In memory first: it applies to the next order even while the database is unavailable.
     app.models.upstream.note(route, |note| {
-        note.error = Some(kept.clone());
+        note.error = Some(route_error.clone());
         if refuses_key && note.refused_at.is_none() {
             note.refused_at = Some(now);
         }
     });
-    let written = app.store.write(move |conn| -> Result<(), Error> {
-        Ok(store::routes::set_error(conn, &key, &kept, refuses_key)?)
+    let write = app.store.write(move |conn| -> Result<(), Error> {
+        Ok(store::routes::set_error(conn, &key, &route_error, refuses_key)?)
     });
-    if let Err(error) = written.await {
+    if let Err(error) = write.await {
         tracing::warn!(inside = ?error.internal_cause(), provider = %route.provider, "cannot store the error of a route");
     }
 }
@@ -288,10 +288,10 @@ pub async fn record_acceptance(app: &App, route: &Route) {
         return;
     }
     let key = key(route);
-    let written = app
+    let write = app
         .store
         .write(move |conn| store::routes::clear_refusal(conn, &key).map_err(Error::from));
-    if let Err(error) = written.await {
+    if let Err(error) = write.await {
         tracing::warn!(inside = ?error.internal_cause(), provider = %route.provider, "cannot record that a provider accepts the key");
     }
 }
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_and_the_end_of_few_times() {
+    fn percentiles_of_few_durations() {
         assert_eq!(percentile(&[], 50), None);
         assert_eq!(percentile(&[7], 95), Some(Duration::from_micros(7)));
         let many: Vec<i64> = (1..=100).collect();

@@ -14,21 +14,21 @@ pub fn capable_routes<'a>(
     app: &AppParts,
     routes: Vec<&'a Route>,
     payload: &TaskPayload,
-    known_at: Option<&str>,
+    source_provider: Option<&str>,
 ) -> Vec<&'a Route> {
-    let knows = |route: &Route| known_at == Some(route.provider.as_str());
-    let mut able = routes;
-    able.retain(|route| match payload {
+    let has_sources = |route: &Route| source_provider == Some(route.provider.as_str());
+    let mut capable = routes;
+    capable.retain(|route| match payload {
         TaskPayload::VideoV1(job) => video::fits(app, route, job),
         TaskPayload::StemsV1(job) => music::fits(&route.limits, job),
         // A persona can be used only where it was made.
         TaskPayload::SongV1(job) => {
-            songs::fits(&route.limits, job) && (job.persona.is_none() || knows(route))
+            songs::fits(&route.limits, job) && (job.persona.is_none() || has_sources(route))
         }
     });
     // A stable sort: the others keep their order.
-    able.sort_by_key(|route| !knows(route));
-    able
+    capable.sort_by_key(|route| !has_sources(route));
+    capable
 }
 
 /// The provider that already has the sources of this work: where the persona was made, else where a

@@ -26,7 +26,7 @@ const MAX_SESSIONS: i64 = 100;
 /// Digits of a session's hash that the audit log shows.
 const LOGGED_DIGITS: usize = 16;
 /// Digits of a cookie, in hexadecimal.
-const DIGITS: usize = 64;
+const COOKIE_DIGITS: usize = 64;
 
 /// A session that begins.
 pub struct NewSession {
@@ -36,28 +36,28 @@ pub struct NewSession {
 
 /// Begins a session with the rights of this caller's key. It ends with the caller's current secret,
 /// so a former secret cannot begin one.
-pub async fn begin(app: &Ctx, caller: &Caller, by: ChangeAuthor) -> Result<NewSession, Error> {
+pub async fn begin(app: &Ctx, caller: &Caller, author: ChangeAuthor) -> Result<NewSession, Error> {
     keys::refuse_former_secret(caller, "start a session")?;
-    let mut bits = [0_u8; DIGITS / 2];
+    let mut bits = [0_u8; COOKIE_DIGITS / 2];
     getrandom::fill(&mut bits).map_err(Error::internal)?;
     let cookie = Secret::new(crate::domain::assets::hex(&bits));
     let (key, now) = (caller.key.clone(), app.clock.now());
     let (sha256, expires_at) = (hash(&cookie), now.plus(SESSION_TTL));
-    let written = app.store.write(move |conn| -> Result<(), Error> {
+    let write = app.store.write(move |conn| -> Result<(), Error> {
         // Cleaned up here, as only a new session makes the table grow.
         store::sessions::forget_before(conn, now)?;
         // Sessions that were never ended must not lock anyone out, so the oldest ones are removed.
         let too_many = store::sessions::count(conn, key.id, now)? + 1 - MAX_SESSIONS;
         if too_many > 0 {
             for oldest in store::sessions::delete_oldest(conn, key.id, too_many)? {
-                note_end(conn, &by, key.id, &oldest, "too many sessions", now)?;
+                note_end(conn, &author, key.id, &oldest, "too many sessions", now)?;
             }
         }
         store::sessions::insert(conn, &sha256, &key, now, expires_at)?;
-        let after = json!({"session": name(&sha256), "expires_at": expires_at.rfc3339()});
-        by.note(conn, "session.begin", &key.id, (None, Some(after)), now)
+        let after = json!({"session": log_name(&sha256), "expires_at": expires_at.rfc3339()});
+        author.note(conn, "session.begin", &key.id, (None, Some(after)), now)
     });
-    store::await_commit(written).await?;
+    store::await_commit(write).await?;
     Ok(NewSession { cookie, expires_at })
 }
 
@@ -66,33 +66,33 @@ pub async fn end(
     app: &Ctx,
     caller: &Caller,
     cookie: &Secret,
-    by: ChangeAuthor,
+    author: ChangeAuthor,
 ) -> Result<(), Error> {
     let (sha256, key, now) = (hash(cookie), caller.key.id, app.clock.now());
-    let written = app.store.write(move |conn| -> Result<(), Error> {
+    let write = app.store.write(move |conn| -> Result<(), Error> {
         if store::sessions::delete(conn, &sha256)? {
-            note_end(conn, &by, key, &sha256, "signed out", now)?;
+            note_end(conn, &author, key, &sha256, "signed out", now)?;
         }
         Ok(())
     });
-    store::await_commit(written).await
+    store::await_commit(write).await
 }
 
 fn note_end(
     conn: &mut Conn<'_>,
-    by: &ChangeAuthor,
+    author: &ChangeAuthor,
     key: KeyId,
     sha256: &str,
     reason: &str,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let before = json!({"session": name(sha256)});
-    let after = json!({"session": name(sha256), "ended": reason});
-    by.note(conn, "session.end", &key, (Some(before), Some(after)), now)
+    let before = json!({"session": log_name(sha256)});
+    let after = json!({"session": log_name(sha256), "ended": reason});
+    author.note(conn, "session.end", &key, (Some(before), Some(after)), now)
 }
 
 /// A session in the audit log: enough to distinguish it, too little to find its cookie.
-fn name(sha256: &str) -> &str {
+fn log_name(sha256: &str) -> &str {
     sha256.get(..LOGGED_DIGITS).unwrap_or(sha256)
 }
 
@@ -102,7 +102,7 @@ pub async fn check(app: &AppParts, cookie: &Secret, address: IpAddr) -> Result<C
         let message = "The session has ended. Sign in again.";
         Error::plain(ErrorCode::ExpiredApiKey, message)
     };
-    if cookie.expose().len() != DIGITS {
+    if cookie.expose().len() != COOKIE_DIGITS {
         return Err(ended());
     }
     let caller = keys::cached_caller(app, hash(cookie), store::sessions::caller).await?;
@@ -130,11 +130,11 @@ pub fn csrf_token(cookie: &Secret) -> String {
 
 /// Whether this is the session's token. Compared by their hashes: the time that takes reveals
 /// nothing about the token.
-pub fn is_csrf_token(cookie: &Secret, sent: &[u8]) -> bool {
-    sha256_hex(sent) == sha256_hex(csrf_token(cookie).as_bytes())
+pub fn is_csrf_token(cookie: &Secret, token: &[u8]) -> bool {
+    sha256_hex(token) == sha256_hex(csrf_token(cookie).as_bytes())
 }
 
-/// Different from the hashes of keys, which share a cache.
+/// The hash of a cookie. It differs from the hashes of keys, which share a cache with it.
 fn hash(cookie: &Secret) -> String {
     sha256_hex(format!("session {}", cookie.expose()).as_bytes())
 }

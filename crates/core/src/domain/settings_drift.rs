@@ -19,30 +19,30 @@ const VERSION: &str = "version";
 /// `SQLite` has no others, and only publishes its route states, for commands.
 pub async fn compare(app: &App) -> Result<(), Error> {
     let (own, name) = (marks(app), app.server.name().to_owned());
-    let (clock, mine) = (app.clock.now(), own.clone());
+    let (clock, published) = (app.clock.now(), own.clone());
     if app.config.database == DatabaseTarget::Sqlite {
-        let alone =
-            move |conn: &mut Conn<'_>| store::replicas::check_in_alone(conn, &name, &mine, clock);
-        return Ok(app.store.write(alone).await?);
+        let check_in =
+            move |conn: &mut Conn<'_>| store::replicas::check_in_alone(conn, &name, &published, clock);
+        return Ok(app.store.write(check_in).await?);
     }
-    let others = app.store.write(move |conn| {
+    let peers = app.store.write(move |conn| {
         // Processes drop each other's entries by age, so they need one clock.
         let now = store::workers::now(conn, clock)?;
-        store::replicas::check_in(conn, &name, &mine, now)
+        store::replicas::check_in(conn, &name, &published, now)
     });
-    let others: Vec<ReplicaMarks> = others.await?;
+    let peers: Vec<ReplicaMarks> = peers.await?;
     for setting in SETTINGS {
-        let differs = others.iter().any(|other| differ(&own, other, setting));
-        counters::setting_differs(setting, differs);
+        let is_different = peers.iter().any(|peer| differ(&own, peer, setting));
+        counters::setting_differs(setting, is_different);
         // Logged when it changes, and not at every comparison.
         if !app
             .models
             .settings
-            .note_difference(setting, differs, app.clock.now())
+            .note_difference(setting, is_different, app.clock.now())
         {
             continue;
         }
-        if differs {
+        if is_different {
             tracing::error!(
                 setting,
                 "another process on this database has a different value for this setting"
@@ -60,10 +60,10 @@ pub async fn compare(app: &App) -> Result<(), Error> {
 /// Removes this process from the comparison, because it is shutting down.
 pub async fn leave(app: &App) -> Result<(), Error> {
     let name = app.server.name().to_owned();
-    let left = app
+    let removal = app
         .store
         .write(move |conn| store::replicas::leave(conn, &name));
-    Ok(left.await?)
+    Ok(removal.await?)
 }
 
 fn marks(app: &App) -> ReplicaMarks {
@@ -76,17 +76,17 @@ fn marks(app: &App) -> ReplicaMarks {
     ];
     let marks = marks.map(|(name, mark)| (name.to_owned(), mark));
     let mut marks: ReplicaMarks = marks.into_iter().collect();
-    route_states::mark(app, &mut marks);
+    route_states::add_mark(app, &mut marks);
     marks
 }
 
-/// A setting that the other process does not have is not compared.
-fn differ(own: &ReplicaMarks, other: &ReplicaMarks, setting: &str) -> bool {
+/// A setting that the peer does not publish is not compared.
+fn differ(own: &ReplicaMarks, peer: &ReplicaMarks, setting: &str) -> bool {
     // A version's built-in knowledge of models is part of their fingerprint, so two versions differ
     // although their settings are the same.
-    if setting == SETTINGS[1] && own.get(VERSION) != other.get(VERSION) {
+    if setting == SETTINGS[1] && own.get(VERSION) != peer.get(VERSION) {
         return false;
     }
-    let theirs = other.get(setting);
+    let theirs = peer.get(setting);
     theirs.is_some_and(|theirs| own.get(setting) != Some(theirs))
 }

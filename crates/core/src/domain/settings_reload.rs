@@ -15,15 +15,15 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
     let path = settings.config.as_deref();
     let file = path.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
     let before = audit_value(app);
-    let (parts, settings) = (app.clone(), settings.clone());
+    let (app_handle, settings) = (app.clone(), settings.clone());
     // Off the async threads: it reads files, and may load models for seconds.
-    let done = app
+    let result = app
         .compute(move || {
-            let now = parts.clock.now();
-            parts.models.reload(&settings, &parts.config, now)
+            let now = app_handle.clock.now();
+            app_handle.models.reload(&settings, &app_handle.config, now)
         })
         .await?;
-    let error = done.as_ref().err().map(|error| {
+    let error = result.as_ref().err().map(|error| {
         let text = error.to_string();
         match (path, &file) {
             // The text is shown over HTTP, where the file's folder must not be revealed.
@@ -36,7 +36,7 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
     if let Err(error) = settings_drift::compare(app).await {
         tracing::warn!(inside = ?error.internal_cause(), "cannot compare the settings with other processes");
     }
-    match &done {
+    match &result {
         Ok(()) => tracing::info!("models, prices and providers reloaded"),
         Err(error) => {
             tracing::error!(%error, "changed settings rejected; the old settings stay in effect");
@@ -52,11 +52,11 @@ pub async fn reload(app: &App, settings: &Settings) -> Result<(), Error> {
         Some(error) => json!({"refused": error}),
     };
     let name = file.unwrap_or_else(|| "flags".to_owned());
-    let by = ChangeAuthor::configuration(&name);
+    let author = ChangeAuthor::configuration(&name);
     app.store
         .write(move |conn| {
             let changed = (Some(before), Some(after));
-            by.note(conn, "config.reload", &name, changed, now)
+            author.note(conn, "config.reload", &name, changed, now)
         })
         .await
 }

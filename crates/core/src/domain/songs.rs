@@ -18,7 +18,7 @@ use mediagate_model::task::{MediaKind, SongJob, Task, TaskPayload};
 use mediagate_store as store;
 
 /// Length for which a price per minute is reserved: the longest song that these providers make.
-const LONGEST_MS: u64 = 8 * 60_000;
+const MAX_SONG_MS: u64 = 8 * 60_000;
 
 /// A task as ordered.
 #[derive(Debug, Clone)]
@@ -80,11 +80,11 @@ pub async fn prepare(
         }
     }
     if let Some(persona) = order.persona {
-        let found = app
+        let persona = app
             .store
             .read(move |conn| store::personas::by_id(conn, persona, account))
             .await?;
-        let Some(upstream) = found.and_then(|persona| persona.upstream) else {
+        let Some(upstream) = persona.and_then(|persona| persona.upstream) else {
             let message = "There is no persona with this id at any provider.";
             return Err(Error::at_field(
                 ErrorCode::PersonaNotFound,
@@ -126,7 +126,7 @@ pub async fn prepare(
         quantity: WorkQuantity {
             // Without a length the price of the longest song is reserved, because a task is never
             // charged more than was held.
-            milliseconds: parts * seconds.map_or(LONGEST_MS, animatic_engine::milliseconds),
+            milliseconds: parts * seconds.map_or(MAX_SONG_MS, animatic_engine::milliseconds),
             pixels: 0,
             parts,
             parts_asked: parts,
@@ -160,20 +160,20 @@ pub fn clip(task: &Task, id: ClipId, title: &str) -> Clip {
 /// The model that does this task, by the requested name if there is one, and that name.
 fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, String), Error> {
     let catalog = app.models.catalog.load_full();
-    let does = |model: &&Model| tasks_of(model).any(|task| task == order.task);
+    let does_task = |model: &&Model| tasks_of(model).any(|task| task == order.task);
     let usable = || {
         catalog
             .models()
             .iter()
             .filter(|model| caller.key.may_use(&model.id))
     };
-    let named = |model: &&Model| match &order.model {
+    let has_name = |model: &&Model| match &order.model {
         Some(name) => model.answers_to(name),
         None => true,
     };
-    if let Some(model) = usable().filter(does).find(named) {
-        let asked = order.model.clone().unwrap_or_else(|| model.id.clone());
-        return Ok((model.clone(), asked));
+    if let Some(model) = usable().filter(does_task).find(has_name) {
+        let requested_model = order.model.clone().unwrap_or_else(|| model.id.clone());
+        return Ok((model.clone(), requested_model));
     }
     if let Some(name) = &order.model {
         // An unknown model is the better error than an unsupported task, so it is reported first.
@@ -185,7 +185,7 @@ fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, Strin
     tasks.dedup();
     let mut message = format!("The supported tasks are: {}.", tasks.join(", "));
     if ["generate", "extend"].contains(&order.task.as_str()) {
-        message = format!("No configured model can create this song. {MAKERS} {message}");
+        message = format!("No configured model can create this song. {PROVIDERS_HINT} {message}");
     }
     Err(Error::at_field(
         ErrorCode::UnsupportedValue,
@@ -195,7 +195,7 @@ fn choose(app: &App, caller: &Caller, order: &SongOrder) -> Result<(Model, Strin
 }
 
 /// A hint at what an operator can do about it.
-const MAKERS: &str = "Songs require a model with kind = \"music\" at a provider that supports them, \
+const PROVIDERS_HINT: &str = "Songs require a model with kind = \"music\" at a provider that supports them, \
      such as suno-family, elevenlabs with music_v1, minimax with music-2.0, gemini-veo with lyria-3.5, \
      recipe:mureka.";
 
@@ -213,22 +213,22 @@ fn song_limits<'a>(
     let ModelLimits::Music(music) = limits else {
         return Err(None);
     };
-    if !music.tasks.iter().any(|known| known == task) {
+    if !music.tasks.iter().any(|supported| supported == task) {
         return Err(None);
     }
     let songs = &music.songs;
     // Providers of this protocol get all fields unchanged.
-    let Some(heeded) = &songs.fields else {
+    let Some(supported_fields) = &songs.fields else {
         return Ok(songs);
     };
     for name in ["lyrics", "negative_tags", "make_instrumental", "seconds"] {
-        let is_said = match fields.get(name) {
+        let is_set = match fields.get(name) {
             Some(Value::String(text)) => !text.trim().is_empty(),
             Some(Value::Bool(flag)) => *flag,
             Some(Value::Number(_)) => true,
             _ => false,
         };
-        if is_said && !heeded.contains(&name) {
+        if is_set && !supported_fields.contains(&name) {
             return Err(Some((name, format!("does not support {name}"))));
         }
     }
@@ -244,32 +244,32 @@ fn song_limits<'a>(
 
 /// Refuses fields that no route of the model supports.
 fn check_fields(model: &Model, order: &SongOrder) -> Result<(), Error> {
-    let mut refused = None;
+    let mut refusal = None;
     for route in model.routes() {
         match song_limits(&route.limits, &order.task, &order.fields) {
             // One route that can do it is enough. If none can, the first one's reason is returned.
-            Ok(songs) => return check_words(songs, order),
-            Err(why) => refused = refused.or(why),
+            Ok(songs) => return check_description(songs, order),
+            Err(reason) => refusal = refusal.or(reason),
         }
     }
-    match refused {
+    match refusal {
         None => Ok(()),
-        Some((param, why)) => {
-            let message = format!("{} {why}.", model.id);
+        Some((param, reason)) => {
+            let message = format!("{} {reason}.", model.id);
             Err(Error::at_field(ErrorCode::UnsupportedValue, param, message))
         }
     }
 }
 
 /// Providers with another API need a prompt or lyrics.
-fn check_words(songs: &SongLimits, order: &SongOrder) -> Result<(), Error> {
-    let is_told = ["prompt", "gpt_description_prompt", "lyrics", "tags"]
+fn check_description(songs: &SongLimits, order: &SongOrder) -> Result<(), Error> {
+    let is_described = ["prompt", "gpt_description_prompt", "lyrics", "tags"]
         .iter()
         .any(|name| {
             let text = order.fields.get(*name).and_then(Value::as_str);
             text.is_some_and(|text| !text.trim().is_empty())
         });
-    if songs.fields.is_some() && !is_told {
+    if songs.fields.is_some() && !is_described {
         let message = "Describe the song in prompt, gpt_description_prompt, lyrics or tags.";
         return Err(Error::at_field(ErrorCode::MissingField, "prompt", message));
     }

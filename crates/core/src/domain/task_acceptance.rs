@@ -62,7 +62,7 @@ impl TaskDraft {
     #[must_use]
     pub fn with_origin(mut self, links: &Links) -> Self {
         for task in &mut self.tasks {
-            task.origin = links.asked_origin();
+            task.origin = links.requested_origin();
         }
         self
     }
@@ -79,23 +79,23 @@ pub async fn accept(
     let (app, key) = (app.clone(), caller.key.clone());
     let (record, accepting) = (visit.record(), visit.accepting());
     let (account, limit) = (caller.account.id, app.config.storage_limit);
-    let traced = TraceSpan::begin("accept", SpanKind::Internal);
-    let accepted = async move {
+    let span = TraceSpan::begin("accept", SpanKind::Internal);
+    let acceptance = async move {
         let mut draft = draft;
         // Claimed before the write, because the lease is part of the rows that are inserted.
         let mut claim = app.process.local_dispatch.claim(&mut draft.tasks);
         let owner = claim.as_ref().map(TaskClaim::owner);
         let draft = Arc::new(draft);
-        let made = IntentResult::Tasks(draft.tasks.iter().map(|task| task.id).collect());
-        let new = draft.clone();
-        let write = record.make(made, draft.answer.as_ref(), move |conn| {
-            write_draft(conn, account, &key, &new, owner.as_deref(), limit)
+        let result = IntentResult::Tasks(draft.tasks.iter().map(|task| task.id).collect());
+        let rows = draft.clone();
+        let write = record.make(result, draft.answer.as_ref(), move |conn| {
+            write_draft(conn, account, &key, &rows, owner.as_deref(), limit)
         });
-        let written = write.await;
+        let outcome = write.await;
         // Repeats of this request wait for this. If the outcome of the write is open, none of them
         // may conclude that nothing was made.
-        accepting.done(&written);
-        if let Err(error) = &written {
+        accepting.done(&outcome);
+        if let Err(error) = &outcome {
             if claim.take().is_some() {
                 // The claim had reserved slots at the dispatcher. They are free again for waiting
                 // tasks.
@@ -104,7 +104,7 @@ pub async fn accept(
             let files = draft.assets.iter().map(|asset| (asset.id, asset.media));
             assets::discard(&app, &files.collect::<Vec<_>>(), error).await;
         }
-        written?;
+        outcome?;
         let tasks = Arc::unwrap_or_clone(draft).tasks;
         crash::point("task-accepted");
         // Announced after the commit: a worker that is woken before it would find nothing.
@@ -119,14 +119,14 @@ pub async fn accept(
     // A separate async task. If it were dropped with the caller's connection after the write, the
     // claimed tasks would not be started, and the files of a refused order not removed.
     #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
-    let accepted = tokio::spawn(
-        accepted
-            .with_context(traced.into_context())
+    let acceptance = tokio::spawn(
+        acceptance
+            .with_context(span.into_context())
             .in_current_span(),
     );
     // The caller gets an answer within seconds. The write continues, and a repetition finds its
     // result.
-    store::await_commit(async { accepted.await.map_err(Error::internal)? }).await
+    store::await_commit(async { acceptance.await.map_err(Error::internal)? }).await
 }
 
 /// Writes all of a draft but its intent.
@@ -156,7 +156,7 @@ fn write_draft(
 fn announce(app: &AppParts, task: &Task, is_claimed: bool) {
     counters::task_accepted(task);
     tracing::info!(task_id = %task.id, kind = %task.kind(), model = %task.model, "task accepted");
-    // This process starts it itself. Waking others would cost each of them a useless look-up.
+    // This process starts the task itself. Waking others would cost each of them a useless look-up.
     if is_claimed {
         return;
     }
@@ -176,7 +176,7 @@ pub fn write(
     owner: Option<&str>,
 ) -> Result<(), Error> {
     let new_tasks = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
-    // One conditional update, so that two requests cannot both take the last place. It locks the
+    // One conditional update, so that two requests cannot both take the last slot. It locks the
     // key's row first, as the ledger does, so that the two cannot deadlock.
     if !store::accounts::reserve_open_tasks(conn, key.id, new_tasks, key.max_running)? {
         let open = store::accounts::open_tasks(conn, key.id)?;
@@ -197,13 +197,13 @@ fn too_many_tasks(key: &ApiKey, open: u32) -> Error {
 }
 
 /// Refuses early an order that the key's limits would refuse anyway, before its media are fetched
-/// and decoded. An order that passes is checked again when it is written. `costs` is the least that
+/// and decoded. An order that passes is checked again when it is written. `cost` is the least that
 /// all its tasks reserve.
 pub async fn check_limits(
     app: &Ctx,
     caller: &Caller,
     new_tasks: u32,
-    costs: MicroDollars,
+    cost: MicroDollars,
 ) -> Result<(), Error> {
     let (key, account, now) = (caller.key.clone(), caller.account.id, app.clock.now());
     app.store
@@ -212,7 +212,7 @@ pub async fn check_limits(
             if open.saturating_add(new_tasks) > key.max_running {
                 return Err(too_many_tasks(&key, open));
             }
-            ledger::check_reserve(conn, (account, key.id), costs, now)
+            ledger::check_reserve(conn, (account, key.id), cost, now)
         })
         .await
 }
@@ -224,7 +224,7 @@ pub fn task(app: &Ctx, caller: &Caller, request_id: &RequestId, new: NewTask) ->
     // meanwhile.
     let tariff = new.model.tariff(new.quantity, new.payload.is_silent(), now);
     let reserved = tariff.reserve();
-    let costs = reserved > MicroDollars::ZERO;
+    let is_paid = reserved > MicroDollars::ZERO;
     Task {
         id: TaskId::new(),
         account: caller.account.id,
@@ -232,13 +232,13 @@ pub fn task(app: &Ctx, caller: &Caller, request_id: &RequestId, new: NewTask) ->
         fingerprint: fingerprint(&new.model, new.model.routes().first()),
         cost: reserved,
         reserved,
-        money: if costs {
+        money: if is_paid {
             ChargeState::Held
         } else {
             ChargeState::Free
         },
         // A free task keeps its tariff only if it contains what the provider is paid.
-        tariff: (costs || !tariff.costs.is_empty()).then_some(tariff),
+        tariff: (is_paid || !tariff.costs.is_empty()).then_some(tariff),
         bill: None,
         provider: match new.model.routes().first() {
             // Replaced by the provider that accepts it.
@@ -293,7 +293,7 @@ pub fn check_available(app: &AppParts, model: &Model) -> Result<(), Error> {
 
 /// `fp_` and ten hex digits that change with the route, its version or its settings.
 pub fn fingerprint(model: &Model, route: Option<&Route>) -> String {
-    let maker = match (&model.backend, route) {
+    let backend = match (&model.backend, route) {
         (ModelBackend::Embedded { version, .. }, _) => format!("{EMBEDDED} {version}"),
         (ModelBackend::Routes(_), Some(route)) => {
             format!(
@@ -305,7 +305,7 @@ pub fn fingerprint(model: &Model, route: Option<&Route>) -> String {
     };
     // Debug output is enough: the text is never read back and only has to change with the settings.
     let settings = format!(
-        "{}\n{maker}\n{:?}\n{:?}",
+        "{}\n{backend}\n{:?}\n{:?}",
         model.id, model.price, model.limits
     );
     format!("fp_{}", &sha256_hex(settings.as_bytes())[..10])

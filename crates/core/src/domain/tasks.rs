@@ -27,10 +27,10 @@ pub use cancel::{JobOutcome, cancel, settle_job};
 pub use task_waiter::{TaskWaiter, next_events, wait};
 
 pub async fn get(app: &AppParts, account: AccountId, id: TaskId) -> Result<Task, Error> {
-    let known = app.caches.ended_tasks.get(&id);
+    let cached = app.caches.ended_tasks.get(&id);
     // The cache serves all accounts: without the check an id would give access to another account's
     // task.
-    if let Some(task) = known.filter(|task| task.account == account && !is_expired(app, task)) {
+    if let Some(task) = cached.filter(|task| task.account == account && !is_expired(app, task)) {
         return Ok(Task::clone(&task));
     }
     let read = app
@@ -49,11 +49,11 @@ pub async fn get(app: &AppParts, account: AccountId, id: TaskId) -> Result<Task,
 /// Whether the poster of its film may still be drawn, by any process.
 fn may_get_a_poster(app: &Ctx, task: &Task) -> bool {
     /// How long a film usually waits for its poster, unless there are very many.
-    const SOON: Duration = Duration::from_mins(1);
+    const POSTER_WAIT: Duration = Duration::from_mins(1);
     let has_none =
         matches!(&task.output, Some(TaskResult::VideoV1(video)) if video.poster.is_none());
     let ended = task.finished_at.unwrap_or(task.created_at);
-    has_none && app.clock.now().since(ended) < SOON
+    has_none && app.clock.now().since(ended) < POSTER_WAIT
 }
 
 /// A task of any account, for the operator.
@@ -83,16 +83,16 @@ pub async fn remove_expired(app: &Ctx) -> Result<(), Error> {
         let (now, before) = (app.clock.now(), app.clock.cutoff(ttl));
         // First looked up by a read: mostly there is nothing to delete, and a write would cost a
         // commit.
-        let past = app
+        let expired = app
             .store
             .long_read(move |conn| store::record_expiry::expired_tasks(conn, before, BATCH))
             .await?;
-        if past.is_empty() {
+        if expired.is_empty() {
             return Ok(());
         }
-        tracing::info!(tasks = past.len(), "expired records removed");
+        tracing::info!(tasks = expired.len(), "expired records removed");
         app.store
-            .write(move |conn| store::record_expiry::remove(conn, &past, now))
+            .write(move |conn| store::record_expiry::remove(conn, &expired, now))
             .await?;
     }
     Ok(())
@@ -109,62 +109,62 @@ pub async fn attempts(
     id: TaskId,
 ) -> Result<Vec<(Submission, SubmissionEnd)>, Error> {
     /// More than any task needs; if there are more, the latest are shown.
-    const MOST: u32 = 100;
+    const MAX_ATTEMPTS: u32 = 100;
     let read = app.store.read(move |conn| {
         // Submissions have no account. The task determines who may see them.
         if store::tasks::by_id(conn, id, account)?.is_none() {
             return Ok(None);
         }
-        store::submissions::of_task(conn, id, MOST).map(Some)
+        store::submissions::of_task(conn, id, MAX_ATTEMPTS).map(Some)
     });
     read.await?.ok_or_else(not_found)
 }
 
 /// The other rows that a task's record shows.
 pub fn task_extras(conn: &mut Conn<'_>, task: &Task) -> Result<TaskExtras, StoreError> {
-    let mut beside = TaskExtras {
+    let mut extras = TaskExtras {
         key_name: store::accounts::key_name(conn, task.key)?.unwrap_or_default(),
         ..TaskExtras::default()
     };
     for id in input::pictures(&task.payload) {
-        beside.pictures.extend(store::assets::by_id(conn, id)?);
+        extras.pictures.extend(store::assets::by_id(conn, id)?);
     }
     for id in input::sources(&task.payload) {
         let source = store::clips::by_id(conn, id, task.account)?;
-        beside.sources.extend(source);
+        extras.sources.extend(source);
     }
     if task.kind() == MediaKind::Music {
-        beside.clips = store::clips::of_task(conn, task.id, task.account)?;
+        extras.clips = store::clips::of_task(conn, task.id, task.account)?;
     }
-    Ok(beside)
+    Ok(extras)
 }
 
 /// The same for each of these, in order.
 pub async fn task_extras_each(app: &AppParts, tasks: &[Task]) -> Result<Vec<TaskExtras>, Error> {
-    let known = tasks.iter().map(|task| {
+    let cached = tasks.iter().map(|task| {
         // Such a record needs nothing else but the key's name. A list of them costs no statement
         // while the names are cached.
-        let is_alone = task.kind() == MediaKind::Video && input::pictures(&task.payload).is_empty();
-        let key_name = is_alone.then(|| app.caches.key_names.get(&task.key));
+        let needs_only_key_name = task.kind() == MediaKind::Video && input::pictures(&task.payload).is_empty();
+        let key_name = needs_only_key_name.then(|| app.caches.key_names.get(&task.key));
         key_name.flatten().map(|key_name| TaskExtras {
             key_name,
             ..TaskExtras::default()
         })
     });
-    if let Some(all) = known.collect() {
+    if let Some(all) = cached.collect() {
         return Ok(all);
     }
-    let asked = tasks.to_vec();
+    let requested = tasks.to_vec();
     let read = app.store.read(move |conn| {
-        let each = asked.iter().map(|task| task_extras(conn, task));
+        let each = requested.iter().map(|task| task_extras(conn, task));
         each.collect::<Result<Vec<_>, StoreError>>()
     });
-    let found = read.await?;
-    for (task, beside) in tasks.iter().zip(&found) {
+    let extras = read.await?;
+    for (task, own_extras) in tasks.iter().zip(&extras) {
         let names = &app.caches.key_names;
-        names.insert(task.key, beside.key_name.clone());
+        names.insert(task.key, own_extras.key_name.clone());
     }
-    Ok(found)
+    Ok(extras)
 }
 
 /// A page of the account's tasks, and whether more follow.
@@ -225,8 +225,8 @@ fn id_in(
         Ok(clip) => store::clips::by_id(conn, clip, account)?,
         Err(_) => None,
     };
-    let made_by = clip.and_then(|clip| clip.origin.task());
-    Ok(Some(made_by.unwrap_or(id)))
+    let source_task = clip.and_then(|clip| clip.origin.task());
+    Ok(Some(source_task.unwrap_or(id)))
 }
 
 /// A page of the tasks of all accounts or of one, and whether more follow; `text` as in [`search`].
@@ -270,13 +270,13 @@ pub async fn lengths(app: &Ctx, model: &str) -> Result<Option<DurationQuantiles>
     ))
 }
 
-/// Cached for a few seconds, because thousands of jobs need it.
+/// The same, cached for a few seconds, because thousands of jobs need it.
 pub async fn usual_lengths(
     app: &AppParts,
     model: &str,
 ) -> Result<Option<DurationQuantiles>, Error> {
-    if let Some(known) = app.caches.usual_lengths.get(model) {
-        return Ok(known);
+    if let Some(cached) = app.caches.usual_lengths.get(model) {
+        return Ok(cached);
     }
     let lengths = lengths(app, model).await?;
     app.caches.usual_lengths.insert(model.to_owned(), lengths);
@@ -286,14 +286,14 @@ pub async fn usual_lengths(
 /// Counts the tasks that no worker has claimed, for the metric.
 pub async fn count_waiting(app: &Ctx) {
     /// Larger numbers are not distinguished.
-    const MOST: u32 = 10_000;
+    const MAX_COUNT: u32 = 10_000;
     let now = app.clock.now();
-    let counted: Result<u32, StoreError> = app
+    let count: Result<u32, StoreError> = app
         .store
-        .long_read(move |conn| store::tasks::count_waiting(conn, now, MOST))
+        .long_read(move |conn| store::tasks::count_waiting(conn, now, MAX_COUNT))
         .await;
     // Only a metric. If the database is unavailable, it keeps its last value.
-    if let Ok(waiting) = counted {
+    if let Ok(waiting) = count {
         counters::tasks_waiting(waiting);
     }
 }

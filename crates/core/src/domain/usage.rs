@@ -78,22 +78,22 @@ impl UsageTotals {
 /// Rows ordered by day, model and key, and the names of the keys.
 pub type UsageReport = (Vec<(UsageGroup, UsageTotals)>, BTreeMap<KeyId, String>);
 
-pub async fn usage(app: &Ctx, wanted: UsageSelection) -> Result<UsageReport, Error> {
-    let (filter, now) = (wanted.filter.clone(), app.clock.now());
-    let found = app.store.long_read(move |conn| -> Result<_, Error> {
+pub async fn usage(app: &Ctx, selection: UsageSelection) -> Result<UsageReport, Error> {
+    let (filter, now) = (selection.filter.clone(), app.clock.now());
+    let read = app.store.long_read(move |conn| -> Result<_, Error> {
         Ok((
             store::usage::rows(conn, &filter)?,
             store::accounts::keys_of(conn, filter.account, now)?,
         ))
     });
-    let (found, keys) = store::await_commit(found).await?;
+    let (usage_rows, keys) = store::await_commit(read).await?;
     let group = |day, model: String, key| UsageGroup {
-        day: wanted.by_day.then_some(day),
-        model: wanted.by_model.then_some(model),
-        key: wanted.by_key.then_some(key),
+        day: selection.by_day.then_some(day),
+        model: selection.by_model.then_some(model),
+        key: selection.by_key.then_some(key),
     };
     let mut rows: BTreeMap<UsageGroup, UsageTotals> = BTreeMap::new();
-    for row in found {
+    for row in usage_rows {
         let sum = rows.entry(group(row.day, row.model, row.key)).or_default();
         sum.cost = sum.cost.plus(row.paid);
         for (state, tasks) in row.ended {
@@ -119,41 +119,41 @@ pub struct OperatorUsageReport {
 /// are more rows than [`MOST_ROWS`].
 pub async fn all_accounts(
     app: &Ctx,
-    wanted: hourly_sums::HourlyQuery,
+    query: hourly_sums::HourlyQuery,
 ) -> Result<Option<OperatorUsageReport>, Error> {
     let read = app.store.long_read(move |conn| -> Result<_, Error> {
-        let mut all = OperatorUsageReport {
-            rows: hourly_sums::sums(conn, &wanted, MOST_ROWS + 1)?,
+        let mut report = OperatorUsageReport {
+            rows: hourly_sums::sums(conn, &query, MOST_ROWS + 1)?,
             ..OperatorUsageReport::default()
         };
-        // One row more than allowed was asked for. A truncated report would show wrong sums, so
+        // The query asks for one row more than allowed. A truncated report would show wrong sums, so
         // there is none.
-        if i64::try_from(all.rows.len()).unwrap_or(i64::MAX) > MOST_ROWS {
+        if i64::try_from(report.rows.len()).unwrap_or(i64::MAX) > MOST_ROWS {
             return Ok(None);
         }
-        for (group, _) in &all.rows {
+        for (group, _) in &report.rows {
             if let (Ok(id), false) = (
                 group.account.parse(),
-                all.handles.contains_key(&group.account),
+                report.handles.contains_key(&group.account),
             ) && let Some(account) = store::accounts::account_by_id(conn, id)?
             {
-                all.handles.insert(group.account.clone(), account.handle);
+                report.handles.insert(group.account.clone(), account.handle);
             }
-            if let (Ok(id), false) = (group.key.parse(), all.keys.contains_key(&group.key))
+            if let (Ok(id), false) = (group.key.parse(), report.keys.contains_key(&group.key))
                 && let Some(name) = store::accounts::key_name(conn, id)?
             {
-                all.keys.insert(group.key.clone(), name);
+                report.keys.insert(group.key.clone(), name);
             }
         }
-        Ok(Some(all))
+        Ok(Some(report))
     });
-    let mut found = store::await_commit(read).await?;
-    if let Some(all) = &mut found {
-        let handle = |group: &hourly_sums::HourlyGroup| all.handles.get(&group.account).cloned();
-        all.rows
+    let mut report = store::await_commit(read).await?;
+    if let Some(report) = &mut report {
+        let handle = |group: &hourly_sums::HourlyGroup| report.handles.get(&group.account).cloned();
+        report.rows
             .sort_by_cached_key(|(group, _)| (group.step, handle(group), group.clone()));
     }
-    Ok(found)
+    Ok(report)
 }
 
 /// The first instant of a day.

@@ -44,7 +44,7 @@ pub async fn draft(
     if order.every_picture().next().is_some() {
         assets::check_room(app, caller.account.id, 0).await?;
     }
-    let (new, pictures) = prepare(app, caller, &order, OrderPurpose::Order).await?;
+    let (new_tasks, pictures) = prepare(app, caller, &order, OrderPurpose::Order).await?;
     if !pictures.is_empty() {
         let size = pictures.iter().map(SpooledPicture::size_bytes).sum();
         assets::check_room(app, caller.account.id, size).await?;
@@ -53,8 +53,8 @@ pub async fn draft(
     for picture in &pictures {
         stored.push(pictures::keep(app, caller, picture).await?);
     }
-    let new = new.into_iter();
-    let tasks = new.map(|new| task_acceptance::task(app, caller, request_id, new));
+    let tasks = new_tasks.into_iter();
+    let tasks = tasks.map(|new| task_acceptance::task(app, caller, request_id, new));
     Ok(TaskDraft {
         tasks: tasks.collect(),
         assets: stored,
@@ -69,7 +69,7 @@ pub async fn prepare(
     order: &VideoOrder,
     purpose: OrderPurpose,
 ) -> Result<(Vec<NewTask>, Vec<SpooledPicture>), Error> {
-    let (model, asked) = choose(app, caller, order)?;
+    let (model, requested_model) = choose(app, caller, order)?;
     order_check::check(app, &model, order)?;
     if purpose == OrderPurpose::Order {
         task_acceptance::check_available(app, &model)?;
@@ -79,20 +79,20 @@ pub async fn prepare(
     // Fetching and decoding pictures is the expensive part. An order that will be refused must not
     // get that far.
     if purpose == OrderPurpose::Order && order.every_picture().next().is_some() {
-        let least = least_cost(app, &model, order)?;
-        task_acceptance::check_limits(app, caller, order.count, least).await?;
+        let minimum = least_cost(app, &model, order)?;
+        task_acceptance::check_limits(app, caller, order.count, minimum).await?;
     }
-    let taken = take_pictures(app, caller.account.id, order, purpose).await?;
-    let job = plan(app, &model, order, &taken)?;
+    let sources = fetch_pictures(app, caller.account.id, order, purpose).await?;
+    let job = plan(app, &model, order, &sources)?;
     let quantity = WorkQuantity {
         milliseconds: job.milliseconds,
         pixels: u64::from(job.width) * u64::from(job.height),
         parts: 1,
         parts_asked: 1,
     };
-    let new = (0..u64::from(order.count)).map(|number| NewTask {
+    let new_tasks = (0..u64::from(order.count)).map(|number| NewTask {
         model: model.clone(),
-        asked_model: asked.clone(),
+        asked_model: requested_model.clone(),
         // Several videos of one order must differ.
         payload: TaskPayload::VideoV1(VideoJob {
             seed: job.seed.wrapping_add(number),
@@ -101,18 +101,18 @@ pub async fn prepare(
         quantity,
         callback: callback.clone(),
     });
-    let frames = taken.frames.into_iter().chain(taken.end);
-    Ok((new.collect(), frames.chain(taken.references).collect()))
+    let frames = sources.frames.into_iter().chain(sources.end);
+    Ok((new_tasks.collect(), frames.chain(sources.references).collect()))
 }
 
 /// The model of an order and the requested name, if the key may use it for this order.
 pub fn choose(app: &App, caller: &Caller, order: &VideoOrder) -> Result<(Model, String), Error> {
     let catalog = app.models.catalog.load_full();
-    let asked = order
+    let requested_model = order
         .model
         .clone()
         .unwrap_or_else(|| catalog.default_name(MediaKind::Video).to_owned());
-    let model = catalog.choose(&caller.key, MediaKind::Video, &asked, "model")?;
+    let model = catalog.choose(&caller.key, MediaKind::Video, &requested_model, "model")?;
     if order.is_housekeeping && caller.key.refuses_housekeeping {
         let message = "This API key rejects requests that chat interfaces send on their own, such as \
                        titles, tags and follow-up questions. Turn them off in the interface, or \
@@ -120,7 +120,7 @@ pub fn choose(app: &App, caller: &Caller, order: &VideoOrder) -> Result<(Model, 
         let param = order.params.prompt;
         return Err(Error::at_field(ErrorCode::UnsupportedValue, param, message));
     }
-    Ok((model, asked))
+    Ok((model, requested_model))
 }
 
 /// The least that an order reserves, whatever size its pictures have.
@@ -140,27 +140,27 @@ fn least_cost(app: &Ctx, model: &Model, order: &VideoOrder) -> Result<MicroDolla
     Ok(tariff.reserve().times(order.count.into()))
 }
 
-async fn take_pictures(
+async fn fetch_pictures(
     app: &App,
     account: AccountId,
     order: &VideoOrder,
     purpose: OrderPurpose,
 ) -> Result<SourcePictures, Error> {
-    let take = async |asked: &RequestedPicture| {
-        let (source, param) = asked;
+    let fetch = async |picture: &RequestedPicture| {
+        let (source, param) = picture;
         pictures::fetch_checked(app, account, source.clone(), purpose, param).await
     };
-    let mut taken = SourcePictures::default();
-    for asked in &order.pictures {
-        taken.frames.push(take(asked).await?);
+    let mut sources = SourcePictures::default();
+    for picture in &order.pictures {
+        sources.frames.push(fetch(picture).await?);
     }
-    if let Some(asked) = &order.end_picture {
-        taken.end = Some(take(asked).await?);
+    if let Some(picture) = &order.end_picture {
+        sources.end = Some(fetch(picture).await?);
     }
-    for asked in &order.references {
-        taken.references.push(take(asked).await?);
+    for picture in &order.references {
+        sources.references.push(fetch(picture).await?);
     }
-    Ok(taken)
+    Ok(sources)
 }
 
 /// Fills in everything that the order does not specify.
@@ -168,17 +168,17 @@ fn plan(
     app: &Ctx,
     model: &Model,
     order: &VideoOrder,
-    taken: &SourcePictures,
+    sources: &SourcePictures,
 ) -> Result<VideoJob, Error> {
     let ids = |pictures: &[SpooledPicture]| pictures.iter().map(|picture| picture.id).collect();
-    let mut files = taken.frames.iter().map(|picture| picture.id);
-    let first_size = taken.frames.first().map(|picture| picture.size);
+    let mut files = sources.frames.iter().map(|picture| picture.id);
+    let first_size = sources.frames.first().map(|picture| picture.size);
     let mut job = VideoJob {
         prompt: order.prompt.clone(),
         picture: files.next(),
         more_pictures: files.collect(),
-        end_picture: taken.end.as_ref().map(|picture| picture.id),
-        references: ids(&taken.references),
+        end_picture: sources.end.as_ref().map(|picture| picture.id),
+        references: ids(&sources.references),
         width: 0,
         height: 0,
         milliseconds: 0,
@@ -201,17 +201,17 @@ fn plan(
             },
             limits,
         ) => {
-            let asked = animatic_engine::CallerOptions {
+            let options = animatic_engine::CallerOptions {
                 size: order.best_size(&video_limits(limits)?.sizes, first_size),
                 seconds: order.seconds,
                 seed: order.seed,
                 picture_size: first_size,
             };
-            let settled =
-                animatic_engine::resolve_options(&order.prompt, asked).map_err(Error::internal)?;
-            (job.width, job.height) = (settled.width, settled.height);
-            job.milliseconds = animatic_engine::milliseconds(settled.seconds);
-            (job.fps, job.seed) = (settled.fps, settled.seed);
+            let resolved =
+                animatic_engine::resolve_options(&order.prompt, options).map_err(Error::internal)?;
+            (job.width, job.height) = (resolved.width, resolved.height);
+            job.milliseconds = animatic_engine::milliseconds(resolved.seconds);
+            (job.fps, job.seed) = (resolved.fps, resolved.seed);
         }
         (ModelBackend::Embedded { engine, .. }, _) => {
             return Err(Error::internal(format!("{engine:?} makes no videos")));
@@ -219,22 +219,22 @@ fn plan(
         (ModelBackend::Routes(routes), _) => {
             // Routes differ in their defaults. Those of the first capable route apply, whichever
             // route makes the video later.
-            let usual = routes.iter().find_map(|route| {
-                video_limits(&route.limits).ok().filter(|offered| {
-                    refusals(&model.id, offered, order, true).is_empty()
+            let route_limits = routes.iter().find_map(|route| {
+                video_limits(&route.limits).ok().filter(|limits| {
+                    refusals(&model.id, limits, order, true).is_empty()
                         && (order.every_picture().next().is_none()
-                            || assets::can_be_handed(app, offered.pictures.handover))
+                            || assets::can_be_handed(app, limits.pictures.handover))
                 })
             });
-            let usual = usual.ok_or_else(|| Error::internal("no route offers what was checked"))?;
+            let route_limits = route_limits.ok_or_else(|| Error::internal("no route offers the checked order"))?;
             (job.width, job.height) = order
-                .best_size(&usual.sizes, first_size)
-                .unwrap_or_else(|| usual_size(usual, first_size));
-            job.audio = order.audio.or(usual.audio);
+                .best_size(&route_limits.sizes, first_size)
+                .unwrap_or_else(|| default_size(route_limits, first_size));
+            job.audio = order.audio.or(route_limits.audio);
             job.milliseconds = animatic_engine::milliseconds(
                 order
                     .seconds
-                    .unwrap_or_else(|| f64::from(usual.default_seconds)),
+                    .unwrap_or_else(|| f64::from(route_limits.default_seconds)),
             );
         }
     }
@@ -243,8 +243,8 @@ fn plan(
 
 /// The size if none is requested: the default; with a picture, the first size of the picture's
 /// orientation.
-fn usual_size(offered: &VideoLimits, picture: Option<(u32, u32)>) -> (u32, u32) {
-    let shape = |(width, height): (u32, u32)| width.cmp(&height);
+fn default_size(offered: &VideoLimits, picture: Option<(u32, u32)>) -> (u32, u32) {
+    let orientation = |(width, height): (u32, u32)| width.cmp(&height);
     let default = offered.sizes.first().copied().unwrap_or((1280, 720));
     let Some(picture) = picture else {
         return default;
@@ -252,13 +252,13 @@ fn usual_size(offered: &VideoLimits, picture: Option<(u32, u32)>) -> (u32, u32) 
     let fitting = offered
         .sizes
         .iter()
-        .find(|size| shape(**size) == shape(picture));
+        .find(|size| orientation(**size) == orientation(picture));
     fitting.copied().unwrap_or(default)
 }
 
 /// The account's video with this task, unless deleted.
 pub async fn get(app: &Ctx, account: AccountId, id: TaskId) -> Result<Task, Error> {
-    let found = app
+    let row = app
         .store
         .read(move |conn| -> Result<_, Error> {
             Ok((
@@ -267,7 +267,7 @@ pub async fn get(app: &Ctx, account: AccountId, id: TaskId) -> Result<Task, Erro
             ))
         })
         .await?;
-    match found {
+    match row {
         (Some(task), false) if task.kind() == MediaKind::Video => Ok(task),
         _ => Err(tasks::not_found()),
     }
@@ -281,19 +281,19 @@ pub fn gone(tasks: &[&Task]) -> Error {
         .fold(MicroDollars::ZERO, |sum, task| sum.plus(task.cost));
     let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
     let is_linked = |task: &&Task| matches!(task.output, Some(TaskResult::LinkV1(_)));
-    let why = if tasks.iter().any(is_linked) {
+    let reason = if tasks.iter().any(is_linked) {
         "the provider's URL has expired and no copy was stored, or the video was deleted"
     } else {
         "its file has expired or was deleted"
     };
-    let (charged, again) = if cost == MicroDollars::ZERO {
+    let (charged, charged_again) = if cost == MicroDollars::ZERO {
         ("nothing was charged".to_owned(), "")
     } else {
         let charged = format!("{cost} USD were charged");
         (charged, " and is charged again")
     };
     let message = format!(
-        "The video was made and {charged} (task {}), but {why}. A new request creates it again{again}.",
+        "The video was made and {charged} (task {}), but {reason}. A new request creates it again{charged_again}.",
         ids.join(", ")
     );
     Error::plain(ErrorCode::LinkExpired, message)
@@ -312,7 +312,7 @@ pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
     }
     let now = app.clock.now();
     let (id, account) = (task.id, task.account);
-    let written = app.store.write(move |conn| -> Result<(), Error> {
+    let write = app.store.write(move |conn| -> Result<(), Error> {
         store::tasks::mark_deleted(conn, id, account, now)?;
         let task = store::tasks::by_id(conn, id, account)?;
         let output = task.and_then(|task| task.output);
@@ -332,7 +332,7 @@ pub async fn delete(app: &App, task: &Task) -> Result<(), Error> {
         }
         Ok(())
     });
-    store::await_commit(written).await?;
+    store::await_commit(write).await?;
     // The cached record still links to the files.
     app.caches.ended_tasks.invalidate(&id);
     Ok(())

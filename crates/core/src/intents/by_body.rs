@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use super::client_state::{ClientState, LOOK};
+use super::client_state::{ClientState, CLIENT_POLL_INTERVAL};
 use super::lookup::{ResultState, unconfirmed};
 use super::visit::UnkeyedOrder;
-use super::{IntentRequest, IntentVisit, Intents, KNOWN, Lookup, UNCONFIRMED};
+use super::{IntentRequest, IntentVisit, Intents, INTENT_TTL, Lookup, UNCONFIRMED};
 use mediagate_model::error::Error;
 use mediagate_model::ids::IntentId;
 use mediagate_model::intent::Intent;
@@ -15,7 +15,7 @@ use mediagate_telemetry::counters;
 
 /// How long after an answer an SDK's retry is matched to the answered request: an SDK retries at
 /// once, never minutes later.
-const RETRIES: Duration = Duration::from_secs(10);
+const RETRY_WINDOW: Duration = Duration::from_secs(10);
 
 impl Intents {
     /// Finds the result of an earlier request with the same body, or begins a new intent.
@@ -28,41 +28,42 @@ impl Intents {
             match self.look_up(request, is_reserved).await {
                 // Another request came first: start the look-up again.
                 Err(Error::Overtaken) => {}
-                found => return found,
+                lookup => return lookup,
             }
         }
     }
 
     async fn look_up(&self, request: &IntentRequest, is_reserved: bool) -> Result<Lookup, Error> {
         let intents = self.candidates(request).await?;
-        let known = intents.iter().map(|intent| intent.id).collect();
-        let mut seen = self.look_at(intents).await?;
-        // ClientRegistry whose answers were lost come first, whether or not the request is a retry: the
+        let known_ids = intents.iter().map(|intent| intent.id).collect();
+        let mut candidates = self.with_clients(intents).await?;
+        // Intents whose answers were lost come first, whether or not the request is a retry: the
         // number of results equals the number of orders.
-        let lost = seen.extract_if(.., |(client, _)| matches!(client, ClientState::Gone));
+        let lost = candidates.extract_if(.., |(client, _)| matches!(client, ClientState::Gone));
         let lost: Vec<Intent> = lost.map(|(_, intent)| intent).collect();
         let mut joined = self.join_first(request, lost, |_| true).await?;
-        let mut order = UnkeyedOrder::first(known, request.socket.clone());
+        let mut order = UnkeyedOrder::first(known_ids, request.socket.clone());
         if joined.is_none() && request.is_retry {
             if self.any_refused(&request.body).await? {
                 order = order.retry_of_refused();
             } else {
-                joined = self.join_first_try(request, seen).await?;
+                joined = self.join_first_try(request, candidates).await?;
                 order = order.retry_of_unknown();
             }
         }
         if let Some(joined) = joined {
-            let way = if request.is_retry { "retry" } else { "body" };
-            counters::request_joined(way);
+            let matched_by = if request.is_retry { "retry" } else { "body" };
+            counters::request_joined(matched_by);
             return Ok(joined);
         }
         let (new, socket) = (self.draft(request), request.socket.clone());
         let (clients, body) = (&self.0.clients, new.body.clone());
-        // Of two deliveries of one retry, the second joins the first. A retry of a refused order is told
-        // from its copy by the count, and must not wait for orders alike, which may never end.
+        // Of two deliveries of one retry, the second joins the first. The count distinguishes a retry
+        // of a refused order from its copy. Such a retry must not wait for equal orders, which may
+        // never end.
         let client = if order.is_retry_of_unknown() {
-            let alone = clients.enter_alone(new.id, body, socket);
-            alone.ok_or(Error::Overtaken)?
+            let client = clients.enter_alone(new.id, body, socket);
+            client.ok_or(Error::Overtaken)?
         } else {
             clients.enter(new.id, 1, body, socket, false)
         };
@@ -74,41 +75,41 @@ impl Intents {
     async fn candidates(&self, request: &IntentRequest) -> Result<Vec<Intent>, Error> {
         let (clients, body) = (&self.0.clients, &request.body);
         if request.is_retry {
-            // Its first try may have come through only now: a connection that waits
-            // for a server to start hands over what its client has given up.
-            clients.all_written(body).await;
+            // Its first try may arrive only now: a connection that waited for a server to start
+            // delivers a request that its client has already given up.
+            clients.wait_until_written(body).await;
         }
-        let gone = clients.gone_soon(body).await;
+        let disconnected = clients.disconnected_intents(body).await;
         let (body, now) = (body.clone(), self.0.clock.now());
-        let (since, server) = (self.0.clock.cutoff(KNOWN), self.0.server.clone());
+        let (since, server) = (self.0.clock.cutoff(INTENT_TTL), self.0.server.clone());
         let is_retry = request.is_retry;
         let read = self
             .0
             .store
             .read(move |conn| -> Result<Vec<Intent>, Error> {
-                let mut found = if is_retry {
+                let mut intents = if is_retry {
                     store::intents::all_with(conn, &body, since)?
                 } else {
                     store::intents::open_elsewhere(conn, &body, since, &server, now)?
                 };
-                for id in gone {
-                    if found.iter().all(|intent| intent.id != id) {
-                        found.extend(store::intents::by_id(conn, id)?);
+                for id in disconnected {
+                    if intents.iter().all(|intent| intent.id != id) {
+                        intents.extend(store::intents::by_id(conn, id)?);
                     }
                 }
-                Ok(found)
+                Ok(intents)
             });
         read.await
     }
 
     /// Intents with the states of their clients, those with the fewest visits first.
-    async fn look_at(&self, intents: Vec<Intent>) -> Result<Vec<(ClientState, Intent)>, Error> {
-        let mut looked_at = Vec::new();
+    async fn with_clients(&self, intents: Vec<Intent>) -> Result<Vec<(ClientState, Intent)>, Error> {
+        let mut with_clients = Vec::new();
         for intent in intents {
-            looked_at.push((self.client_of(&intent).await?, intent));
+            with_clients.push((self.client_of(&intent).await?, intent));
         }
-        looked_at.sort_by_key(|(_, intent)| (intent.visits, intent.id));
-        Ok(looked_at)
+        with_clients.sort_by_key(|(_, intent)| (intent.visits, intent.id));
+        Ok(with_clients)
     }
 
     /// Joins the intent that an SDK's first try most likely began: one whose client still waits,
@@ -116,21 +117,21 @@ impl Intents {
     async fn join_first_try(
         &self,
         request: &IntentRequest,
-        mut seen: Vec<(ClientState, Intent)>,
+        mut candidates: Vec<(ClientState, Intent)>,
     ) -> Result<Option<Lookup>, Error> {
-        let waiting = seen.extract_if(.., |(client, _)| matches!(client, ClientState::Waiting));
+        let waiting = candidates.extract_if(.., |(client, _)| matches!(client, ClientState::Waiting));
         let waiting: Vec<Intent> = waiting.map(|(_, intent)| intent).collect();
         let joined = self.join_first(request, waiting, |_| true).await?;
         if joined.is_some() {
             return Ok(joined);
         }
-        for (client, intent) in seen {
+        for (client, intent) in candidates {
             let ClientState::Answered(at) = client else {
                 continue;
             };
-            let is_fresh = self.0.clock.now().since(at) < RETRIES;
-            let meant = |found: &ResultState| is_fresh || found.is_open;
-            let joined = self.join(request, intent, meant).await?;
+            let is_fresh = self.0.clock.now().since(at) < RETRY_WINDOW;
+            let is_match = |state: &ResultState| is_fresh || state.is_open;
+            let joined = self.join(request, intent, is_match).await?;
             if joined.is_some() {
                 return Ok(joined);
             }
@@ -138,15 +139,15 @@ impl Intents {
         Ok(None)
     }
 
-    /// Joins the first of these that can be joined and passes `is_meant`.
+    /// Joins the first of these that can be joined and passes `is_match`.
     async fn join_first(
         &self,
         request: &IntentRequest,
         intents: Vec<Intent>,
-        is_meant: impl Fn(&ResultState) -> bool,
+        is_match: impl Fn(&ResultState) -> bool,
     ) -> Result<Option<Lookup>, Error> {
         for intent in intents {
-            let joined = self.join(request, intent, &is_meant).await?;
+            let joined = self.join(request, intent, &is_match).await?;
             if joined.is_some() {
                 return Ok(joined);
             }
@@ -159,41 +160,41 @@ impl Intents {
         &self,
         request: &IntentRequest,
         intent: Intent,
-        is_meant: impl Fn(&ResultState) -> bool,
+        is_match: impl Fn(&ResultState) -> bool,
     ) -> Result<Option<Lookup>, Error> {
-        let Some(made) = &intent.result else {
-            self.until_abandoned(&intent).await?;
+        let Some(result) = &intent.result else {
+            self.wait_until_abandoned(&intent).await?;
             return Ok(None);
         };
-        let found = self.joinable(&intent, made).await?;
-        let Some(found) = found.filter(is_meant) else {
+        let state = self.joinable(&intent, result).await?;
+        let Some(state) = state.filter(is_match) else {
             return Ok(None);
         };
         let visit = self.take_over(request, intent).await?;
-        Ok(Some(Lookup::Existing(visit, found.result)))
+        Ok(Some(Lookup::Existing(visit, state.result)))
     }
 
     /// Waits until no process works on an intent for which nothing was made when it was read.
     /// [`Error::Overtaken`] if something is made meanwhile.
-    async fn until_abandoned(&self, intent: &Intent) -> Result<(), Error> {
+    async fn wait_until_abandoned(&self, intent: &Intent) -> Result<(), Error> {
         loop {
-            self.0.clients.settled(&intent.body).await;
-            let is_here = matches!(self.client_of(intent).await?, ClientState::Waiting);
-            let Some(now) = self.read_again(intent.id).await? else {
+            self.0.clients.wait_until_settled(&intent.body).await;
+            let has_client = matches!(self.client_of(intent).await?, ClientState::Waiting);
+            let Some(current) = self.read_again(intent.id).await? else {
                 return Ok(());
             };
-            if now.result.is_some() || now.visits != intent.visits {
+            if current.result.is_some() || current.visits != intent.visits {
                 return Err(Error::Overtaken);
             }
-            if is_here {
-                self.0.clients.change_within(LOOK).await;
+            if has_client {
+                self.0.clients.wait_for_change(CLIENT_POLL_INTERVAL).await;
                 continue;
             }
-            let age = self.0.clock.now().since(now.created_at);
-            return match now.sent_at {
+            let age = self.0.clock.now().since(current.created_at);
+            return match current.sent_at {
                 Some(_) if age < UNCONFIRMED => Err(unconfirmed()),
                 Some(_) => Ok(()),
-                None => self.abandon(now.id, now.visits).await,
+                None => self.abandon(current.id, current.visits).await,
             };
         }
     }
@@ -201,11 +202,11 @@ impl Intents {
     /// Takes over an intent before a new one is begun instead: its process may only have been
     /// suspended, and must not continue with it.
     async fn abandon(&self, id: IntentId, visits: u32) -> Result<(), Error> {
-        let abandoned = self
+        let write = self
             .0
             .store
             .write(move |conn| store::intents::abandon(conn, id, visits));
-        if store::await_commit(abandoned).await? {
+        if store::await_commit(write).await? {
             Ok(())
         } else {
             Err(Error::Overtaken)

@@ -1,8 +1,8 @@
 //! Requests with an `Idempotency-Key`.
 
-use super::client_state::{ClientState, LOOK};
+use super::client_state::{ClientState, CLIENT_POLL_INTERVAL};
 use super::lookup::unconfirmed;
-use super::{IntentRequest, IntentVisit, Intents, KNOWN, Lookup};
+use super::{IntentRequest, IntentVisit, Intents, INTENT_TTL, Lookup};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, IntentId};
 use mediagate_model::intent::Intent;
@@ -21,7 +21,7 @@ impl Intents {
             match self.look_up_key(request, key, is_reserved).await {
                 // Another request came first: start the look-up again.
                 Ok(None) | Err(Error::Overtaken) => {}
-                Ok(Some(found)) => return Ok(found),
+                Ok(Some(lookup)) => return Ok(lookup),
                 Err(error) => return Err(error),
             }
         }
@@ -58,26 +58,26 @@ impl Intents {
     /// The key's intent, unless it is expired.
     async fn by_key(&self, account: AccountId, key: &str) -> Result<Option<Intent>, Error> {
         let key = key.to_owned();
-        let known = self
+        let stored = self
             .0
             .store
             .read(move |conn| store::intents::by_idempotency_key(conn, account, &key));
-        match known.await? {
-            Some(old) if old.created_at <= self.0.clock.cutoff(KNOWN) => {
+        match stored.await? {
+            Some(old) if old.created_at <= self.0.clock.cutoff(INTENT_TTL) => {
                 self.free_key(old.id).await?;
                 Ok(None)
             }
-            known => Ok(known),
+            stored => Ok(stored),
         }
     }
 
     /// Detaches an intent from its key.
     async fn free_key(&self, id: IntentId) -> Result<(), Error> {
-        let freed = self
+        let write = self
             .0
             .store
             .write(move |conn| store::intents::free_key(conn, id));
-        Ok(store::await_commit(freed).await?)
+        Ok(store::await_commit(write).await?)
     }
 
     /// Whether an intent made nothing and no process works on it any more.
@@ -85,7 +85,7 @@ impl Intents {
         if intent.result.is_some() || intent.sent_at.is_some() {
             return Ok(false);
         }
-        self.0.clients.settled(&intent.body).await;
+        self.0.clients.wait_until_settled(&intent.body).await;
         Ok(matches!(self.client_of(intent).await?, ClientState::Gone))
     }
 
@@ -100,20 +100,20 @@ impl Intents {
             counters::request_joined("key");
             return Ok(Some(Lookup::Answered(answer)));
         }
-        if let Some(made) = &intent.result {
-            let Some(found) = self.joinable(&intent, made).await? else {
+        if let Some(result) = &intent.result {
+            let Some(state) = self.joinable(&intent, result).await? else {
                 self.free_key(intent.id).await?;
                 return Ok(None);
             };
             let visit = self.take_over(request, intent).await?;
             counters::request_joined("key");
-            return Ok(Some(Lookup::Existing(visit, found.result)));
+            return Ok(Some(Lookup::Existing(visit, state.result)));
         }
         // The order of a client that disconnected may still be in progress.
-        self.0.clients.settled(&intent.body).await;
+        self.0.clients.wait_until_settled(&intent.body).await;
         match self.client_of(&intent).await? {
             ClientState::Waiting => {
-                self.0.clients.change_within(LOOK).await;
+                self.0.clients.wait_for_change(CLIENT_POLL_INTERVAL).await;
                 Ok(None)
             }
             ClientState::Gone | ClientState::Answered(_) if intent.sent_at.is_some() => {

@@ -16,8 +16,8 @@ pub struct ClientGuard {
     clients: Arc<ClientRegistry>,
     id: IntentId,
     number: u32,
-    complete: Mutex<Option<IntentCloseTime>>,
-    is_told: Arc<AtomicBool>,
+    close_time: Mutex<Option<IntentCloseTime>>,
+    is_answered: Arc<AtomicBool>,
 }
 
 /// When a completely written answer closes its intent to requests with the same body.
@@ -34,14 +34,14 @@ impl ClientGuard {
         clients: Arc<ClientRegistry>,
         id: IntentId,
         number: u32,
-        is_told: Arc<AtomicBool>,
+        is_answered: Arc<AtomicBool>,
     ) -> Arc<Self> {
         Arc::new(Self {
             clients,
             id,
             number,
-            complete: Mutex::new(None),
-            is_told,
+            close_time: Mutex::new(None),
+            is_answered,
         })
     }
 
@@ -57,13 +57,13 @@ impl ClientGuard {
 
     /// Marks the answer that is being written as final for the intent.
     pub fn complete(&self, close: IntentCloseTime) {
-        let mut complete = self.complete.lock().unwrap_or_else(PoisonError::into_inner);
-        *complete = Some(close);
+        let mut close_time = self.close_time.lock().unwrap_or_else(PoisonError::into_inner);
+        *close_time = Some(close);
     }
 
     /// Notes that the end of the body was handed to the connection.
-    pub fn written(&self) {
-        self.is_told.store(true, Ordering::Release);
+    pub fn mark_written(&self) {
+        self.is_answered.store(true, Ordering::Release);
     }
 
     /// Whether it is certain that nothing was made for it.
@@ -71,7 +71,7 @@ impl ClientGuard {
         let table = self.clients.table();
         let entry = table.entries.get(&self.id);
         entry.is_some_and(|entry| {
-            entry.number == self.number && entry.making == CreationState::Nothing
+            entry.number == self.number && entry.creation == CreationState::Nothing
         })
     }
 
@@ -79,23 +79,23 @@ impl ClientGuard {
     /// taken as proof that nothing was made.
     pub fn accepting(self: &Arc<Self>) -> AcceptanceGuard {
         if let Some(entry) = self.clients.table().entries.get_mut(&self.id) {
-            entry.making = CreationState::UnderWay;
+            entry.creation = CreationState::UnderWay;
         }
         AcceptanceGuard {
             clients: self.clients.clone(),
             id: self.id,
             number: self.number,
             is_reserved: false,
-            made: CreationState::Perhaps,
+            final_state: CreationState::Perhaps,
         }
     }
 }
 
 impl Drop for ClientGuard {
     fn drop(&mut self) {
-        let complete = *self.complete.lock().unwrap_or_else(PoisonError::into_inner);
-        let close = complete.filter(|_| self.is_told.load(Ordering::Acquire));
-        let joinable_until = close.map(|close| match close {
+        let close_time = *self.close_time.lock().unwrap_or_else(PoisonError::into_inner);
+        let close_time = close_time.filter(|_| self.is_answered.load(Ordering::Acquire));
+        let joinable_until = close_time.map(|close_time| match close_time {
             IntentCloseTime::Now => self.clients.now(),
             IntentCloseTime::At(at) => at,
         });
@@ -105,14 +105,14 @@ impl Drop for ClientGuard {
             .get_mut(&self.id)
             .filter(|entry| entry.number == self.number)
         {
-            entry.left = Some(DisconnectRecord {
+            entry.disconnect = Some(DisconnectRecord {
                 at: Instant::now(),
                 joinable_until,
             });
         }
         table.forget_unwritten(self.id, self.number);
         drop(table);
-        self.clients.changed();
+        self.clients.notify_change();
         self.clients.wake_writer();
     }
 }
@@ -125,14 +125,14 @@ pub struct AcceptanceGuard {
     /// Whether the intent itself was written.
     is_reserved: bool,
     /// The state to set when the write is over.
-    made: CreationState,
+    final_state: CreationState,
 }
 
 impl AcceptanceGuard {
     /// Notes the result of the write. Only errors with an unknown outcome leave open whether
     /// something was written.
-    pub fn done<T>(self, written: &Result<T, Error>) {
-        let is_refused = matches!(written, Err(error) if !error.outcome_unknown());
+    pub fn done<T>(self, result: &Result<T, Error>) {
+        let is_refused = matches!(result, Err(error) if !error.outcome_unknown());
         if is_refused {
             self.undone();
         }
@@ -140,12 +140,12 @@ impl AcceptanceGuard {
 
     /// Notes that the intent is in the database and nothing was made for it yet.
     pub fn reserved(mut self) {
-        (self.is_reserved, self.made) = (true, CreationState::Nothing);
+        (self.is_reserved, self.final_state) = (true, CreationState::Nothing);
     }
 
     /// Notes that nothing was written.
     pub fn undone(mut self) {
-        self.made = CreationState::Nothing;
+        self.final_state = CreationState::Nothing;
     }
 }
 
@@ -153,12 +153,12 @@ impl Drop for AcceptanceGuard {
     fn drop(&mut self) {
         let mut table = self.clients.table();
         if let Some(entry) = table.entries.get_mut(&self.id) {
-            entry.making = self.made;
+            entry.creation = self.final_state;
             entry.reserved |= self.is_reserved;
         }
         table.forget_unwritten(self.id, self.number);
         drop(table);
-        self.clients.changed();
+        self.clients.notify_change();
         self.clients.wake_writer();
     }
 }

@@ -27,11 +27,11 @@ pub(super) struct ClientEntry {
     pub(super) since: Instant,
     /// Whether the intent was in the database before anything was made for it.
     pub(super) reserved: bool,
-    pub(super) making: CreationState,
-    pub(super) left: Option<DisconnectRecord>,
+    pub(super) creation: CreationState,
+    pub(super) disconnect: Option<DisconnectRecord>,
     socket: PeerSocket,
     /// Whether its answer was handed to the connection completely.
-    pub(super) is_told: Arc<AtomicBool>,
+    pub(super) is_answered: Arc<AtomicBool>,
 }
 
 /// Whether something was made for an intent.
@@ -62,18 +62,18 @@ impl ClientTable {
     }
 
     pub(super) fn add(&mut self, id: IntentId, entry: ClientEntry) -> Arc<AtomicBool> {
-        let is_told = entry.is_told.clone();
+        let is_answered = entry.is_answered.clone();
         let body = entry.body.clone();
         if self.entries.insert(id, entry).is_none() {
             self.by_body.entry(body).or_default().push(id);
         }
-        is_told
+        is_answered
     }
 
     /// Removes an entry that has ended without leaving anything in the database.
     pub(super) fn forget_unwritten(&mut self, id: IntentId, number: u32) {
         let is_over = |entry: &ClientEntry| {
-            entry.making == CreationState::Nothing && !entry.reserved && entry.left.is_some()
+            entry.creation == CreationState::Nothing && !entry.reserved && entry.disconnect.is_some()
         };
         if self.entries.get(&id).is_some_and(is_over) {
             self.remove(id, number);
@@ -92,7 +92,7 @@ impl ClientTable {
             return;
         };
         if let Some(ids) = self.by_body.get_mut(&entry.body) {
-            ids.retain(|known| *known != id);
+            ids.retain(|other| *other != id);
             if ids.is_empty() {
                 self.by_body.remove(&entry.body);
             }
@@ -112,29 +112,29 @@ impl ClientEntry {
             body,
             since: Instant::now(),
             reserved,
-            making: CreationState::Nothing,
-            left: None,
+            creation: CreationState::Nothing,
+            disconnect: None,
             socket,
-            is_told: Arc::default(),
+            is_answered: Arc::default(),
         }
     }
 
-    /// Whether the database's row of it is not reliable yet.
+    /// Whether its row in the database is not reliable yet.
     pub(super) fn is_under_way(&self) -> bool {
-        self.making == CreationState::UnderWay
-            || (self.making == CreationState::Nothing && !self.reserved)
+        self.creation == CreationState::UnderWay
+            || (self.creation == CreationState::Nothing && !self.reserved)
     }
 
     /// Whether its client has disconnected without an answer and this has not been noticed yet.
     pub(super) fn is_unnoticed(&self) -> bool {
         // Checked in this order, because a client that has its answer may disconnect.
-        self.left.is_none() && self.socket.is_closed() && !self.is_told.load(Ordering::Acquire)
+        self.disconnect.is_none() && self.socket.is_closed() && !self.is_answered.load(Ordering::Acquire)
     }
 
     pub(super) fn client(&self, now: Timestamp) -> ClientState {
-        match self.left {
+        match self.disconnect {
             None => ClientState::Waiting,
-            Some(left) => ClientState::after(left.joinable_until, now),
+            Some(disconnect) => ClientState::after(disconnect.joinable_until, now),
         }
     }
 }

@@ -21,24 +21,24 @@ use mediagate_model::intent::RequestFingerprint;
 
 /// How long an ended visit is kept if its intent is not in the database: the write may still be in
 /// progress.
-const PATIENCE: Duration = Duration::from_mins(1);
+const UNWRITTEN_TTL: Duration = Duration::from_mins(1);
 
 /// How long a connection that its client has closed may seem open to its handler. If a second
 /// request waits on it, it seems open until the first is answered.
-const NOTICED: Duration = Duration::from_secs(2);
+const MAX_DISCONNECT_DELAY: Duration = Duration::from_secs(2);
 /// How long a retry waits for its first try to be accepted or refused.
-const UNDER_WAY: Duration = Duration::from_mins(1);
-/// A client that was connected for this long may have just disconnected, so the connection gets a
-/// moment to report that.
-const SETTLED_IN: Duration = Duration::from_millis(50);
-const MOMENT: Duration = Duration::from_millis(50);
+const MAX_FIRST_TRY: Duration = Duration::from_mins(1);
+/// A client that was connected for this long may have just disconnected.
+const MIN_CONNECTED: Duration = Duration::from_millis(50);
+/// How long its connection then gets to report that.
+const DISCONNECT_WAIT: Duration = Duration::from_millis(50);
 
 /// The clients of one process.
 pub(super) struct ClientRegistry {
     clock: Clock,
     table: Mutex<ClientTable>,
     /// Notified when a client disconnects, so that it is written to the database.
-    left: Notify,
+    departure_signal: Notify,
     /// Counts every change, to wake those that wait for one.
     changes: watch::Sender<u64>,
 }
@@ -61,7 +61,7 @@ impl ClientRegistry {
         Arc::new(Self {
             clock,
             table: Mutex::default(),
-            left: Notify::new(),
+            departure_signal: Notify::new(),
             changes: watch::Sender::new(0),
         })
     }
@@ -77,12 +77,12 @@ impl ClientRegistry {
         reserved: bool,
     ) -> Arc<ClientGuard> {
         let entry = ClientEntry::new(number, body, socket, reserved);
-        let is_told = self.table().add(id, entry);
-        ClientGuard::new(self.clone(), id, number, is_told)
+        let is_answered = self.table().add(id, entry);
+        ClientGuard::new(self.clone(), id, number, is_answered)
     }
 
-    /// A client comes for a new intent, if no request with this body is under way: a retry waits for
-    /// its first try, instead of doing the same work beside it.
+    /// Adds a client of a new intent, if no request with this body is under way: a retry waits for
+    /// its first try, instead of doing the same work at the same time.
     pub(super) fn enter_alone(
         self: &Arc<Self>,
         id: IntentId,
@@ -96,9 +96,9 @@ impl ClientRegistry {
         {
             return None;
         }
-        let is_told = table.add(id, ClientEntry::new(1, body, socket, false));
+        let is_answered = table.add(id, ClientEntry::new(1, body, socket, false));
         drop(table);
-        Some(ClientGuard::new(self.clone(), id, 1, is_told))
+        Some(ClientGuard::new(self.clone(), id, 1, is_answered))
     }
 
     pub(super) fn table(&self) -> MutexGuard<'_, ClientTable> {
@@ -110,13 +110,13 @@ impl ClientRegistry {
     }
 
     /// Wakes those that wait for a change.
-    pub(super) fn changed(&self) {
+    pub(super) fn notify_change(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
 
     /// Wakes the writer of departures and refusals.
     pub(super) fn wake_writer(&self) {
-        self.left.notify_one();
+        self.departure_signal.notify_one();
     }
 
     /// The state of an intent's client; `None` if the database is up to date.
@@ -128,20 +128,20 @@ impl ClientRegistry {
     /// The intents with this body whose clients disconnected from this process without an answer,
     /// or with one that is repeated on request. If a client has waited for long, it first gets a
     /// moment in which its disconnection can be noticed.
-    pub(super) async fn gone_soon(&self, body: &RequestFingerprint) -> Vec<IntentId> {
-        let gone = self.gone(body);
+    pub(super) async fn disconnected_intents(&self, body: &RequestFingerprint) -> Vec<IntentId> {
+        let disconnected = self.disconnected(body);
         let may_leave =
-            |entry: &ClientEntry| entry.left.is_none() && entry.since.elapsed() > SETTLED_IN;
-        if !gone.is_empty() || !self.any(body, may_leave) {
-            return gone;
+            |entry: &ClientEntry| entry.disconnect.is_none() && entry.since.elapsed() > MIN_CONNECTED;
+        if !disconnected.is_empty() || !self.any(body, may_leave) {
+            return disconnected;
         }
-        drop(tokio::time::timeout(MOMENT, self.somebody_leaves(body)).await);
-        let gone = self.gone(body);
-        self.settled(body).await;
-        gone
+        drop(tokio::time::timeout(DISCONNECT_WAIT, self.wait_for_disconnect(body)).await);
+        let disconnected = self.disconnected(body);
+        self.wait_until_settled(body).await;
+        disconnected
     }
 
-    fn gone(&self, body: &RequestFingerprint) -> Vec<IntentId> {
+    fn disconnected(&self, body: &RequestFingerprint) -> Vec<IntentId> {
         let (now, table) = (self.now(), self.table());
         let of_body = table.with_body(body);
         of_body
@@ -150,87 +150,87 @@ impl ClientRegistry {
             .collect()
     }
 
-    fn any(&self, body: &RequestFingerprint, is_meant: impl Fn(&ClientEntry) -> bool) -> bool {
+    fn any(&self, body: &RequestFingerprint, predicate: impl Fn(&ClientEntry) -> bool) -> bool {
         self.table()
             .with_body(body)
-            .any(|(_, entry)| is_meant(entry))
+            .any(|(_, entry)| predicate(entry))
     }
 
-    /// Calls `look` after each change until it returns a value.
-    async fn until<T>(&self, look: impl Fn() -> Option<T>) -> T {
+    /// Calls `check` after each change until it returns a value.
+    async fn wait_until<T>(&self, check: impl Fn() -> Option<T>) -> T {
         let mut changes = self.changes.subscribe();
         loop {
-            if let Some(seen) = look() {
-                return seen;
+            if let Some(value) = check() {
+                return value;
             }
             // The sender lives as long as this does.
             let _ = changes.changed().await;
         }
     }
 
-    async fn until_none(&self, body: &RequestFingerprint, is_meant: impl Fn(&ClientEntry) -> bool) {
-        self.until(|| (!self.any(body, &is_meant)).then_some(()))
+    async fn wait_until_none(&self, body: &RequestFingerprint, predicate: impl Fn(&ClientEntry) -> bool) {
+        self.wait_until(|| (!self.any(body, &predicate)).then_some(()))
             .await;
     }
 
     /// Waits until everything that was being accepted for clients with this body that have
     /// disconnected is in the database.
-    pub(super) async fn settled(&self, body: &RequestFingerprint) {
-        self.until_none(body, |entry| {
-            entry.making == CreationState::UnderWay && entry.left.is_some()
+    pub(super) async fn wait_until_settled(&self, body: &RequestFingerprint) {
+        self.wait_until_none(body, |entry| {
+            entry.creation == CreationState::UnderWay && entry.disconnect.is_some()
         })
         .await;
     }
 
     /// Waits until everything that clients with this body have asked for is in the database, or
     /// refused; but no longer than a first try takes.
-    pub(super) async fn all_written(&self, body: &RequestFingerprint) {
-        let written = self.until_none(body, ClientEntry::is_under_way);
-        drop(tokio::time::timeout(UNDER_WAY, written).await);
+    pub(super) async fn wait_until_written(&self, body: &RequestFingerprint) {
+        let written = self.wait_until_none(body, ClientEntry::is_under_way);
+        drop(tokio::time::timeout(MAX_FIRST_TRY, written).await);
     }
 
     /// Waits until every closed connection of a client with this body has been noticed: this
     /// happens soon, but perhaps not before the next try of a client that disconnected while the
     /// process was suspended.
-    pub(super) async fn departures_noticed(&self, body: &RequestFingerprint) {
-        let noticed = self.until_none(body, ClientEntry::is_unnoticed);
-        drop(tokio::time::timeout(NOTICED, noticed).await);
+    pub(super) async fn wait_until_disconnects_noticed(&self, body: &RequestFingerprint) {
+        let noticed = self.wait_until_none(body, ClientEntry::is_unnoticed);
+        drop(tokio::time::timeout(MAX_DISCONNECT_DELAY, noticed).await);
     }
 
     /// Waits until a client with this body has disconnected or was answered.
-    async fn somebody_leaves(&self, body: &RequestFingerprint) {
-        let here = || {
+    async fn wait_for_disconnect(&self, body: &RequestFingerprint) {
+        let connected = || {
             let table = self.table();
             let of_body = table.with_body(body);
-            of_body.filter(|(_, entry)| entry.left.is_none()).count()
+            of_body.filter(|(_, entry)| entry.disconnect.is_none()).count()
         };
-        let before = here();
-        self.until(|| (here() < before).then_some(())).await;
+        let before = connected();
+        self.wait_until(|| (connected() < before).then_some(())).await;
     }
 
     /// Waits for a change of anything, but no longer than `time`.
-    pub(super) async fn change_within(&self, time: Duration) {
+    pub(super) async fn wait_for_change(&self, time: Duration) {
         let mut changes = self.changes.subscribe();
         drop(tokio::time::timeout(time, changes.changed()).await);
     }
 
     /// Sleeps until a client has disconnected or was refused.
-    pub(super) async fn departure(&self) {
-        self.left.notified().await;
+    pub(super) async fn wait_for_departure(&self) {
+        self.departure_signal.notified().await;
     }
 
     /// The visits whose end is not in the database yet.
     pub(super) fn departures(&self) -> Vec<ClientDeparture> {
         let table = self.table();
         let ended = table.entries.iter().filter_map(|(id, entry)| {
-            let left = entry
+            let disconnect = entry
                 .left
-                .filter(|_| entry.making != CreationState::UnderWay)?;
+                .filter(|_| entry.creation != CreationState::UnderWay)?;
             Some(ClientDeparture {
                 id: *id,
                 number: entry.number,
                 reserved: entry.reserved,
-                joinable_until: left.joinable_until,
+                joinable_until: disconnect.joinable_until,
             })
         });
         ended.collect()
@@ -238,10 +238,10 @@ impl ClientRegistry {
 
     /// Notes that an ended visit was written to the database. If its intent does not exist there,
     /// the visit is forgotten after a while.
-    pub(super) fn written_down(&self, id: IntentId, number: u32, is_there: bool) {
+    pub(super) fn mark_written(&self, id: IntentId, number: u32, exists: bool) {
         let mut table = self.table();
-        let left = table.entries.get(&id).and_then(|entry| entry.left);
-        if is_there || left.is_some_and(|left| left.at.elapsed() > PATIENCE) {
+        let disconnect = table.entries.get(&id).and_then(|entry| entry.disconnect);
+        if exists || disconnect.is_some_and(|disconnect| disconnect.at.elapsed() > UNWRITTEN_TTL) {
             table.remove(id, number);
         }
     }

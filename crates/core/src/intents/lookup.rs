@@ -22,9 +22,9 @@ impl Intents {
     /// Finds what the first sending of a request made, or begins a new intent. With `is_reserved`
     /// the intent must be on disk before anything is done for it.
     pub async fn begin(&self, request: &IntentRequest, is_reserved: bool) -> Result<Lookup, Error> {
-        self.0.clients.departures_noticed(&request.body).await;
+        self.0.clients.wait_until_disconnects_noticed(&request.body).await;
         store::await_commit(async {
-            self.0.clients.settled(&request.body).await;
+            self.0.clients.wait_until_settled(&request.body).await;
             Ok::<_, Error>(())
         })
         .await?;
@@ -52,11 +52,11 @@ impl Intents {
 
     /// An intent as it is now.
     pub(super) async fn read_again(&self, id: IntentId) -> Result<Option<Intent>, Error> {
-        let found = self
+        let read = self
             .0
             .store
             .read(move |conn| store::intents::by_id(conn, id));
-        Ok(found.await?)
+        Ok(read.await?)
     }
 
     /// Whether nothing is made for an intent yet: that may have changed while its client was looked
@@ -66,7 +66,7 @@ impl Intents {
         Ok(intent.is_some_and(|intent| intent.result.is_none()))
     }
 
-    /// Becomes the next visit of an intent; [`Error::Overtaken`] when another request was first.
+    /// Begins the next visit to an intent; [`Error::Overtaken`] if another request was first.
     ///
     /// The client is entered in the transaction itself: other requests would take over an intent
     /// that they can read but that has no known client.
@@ -76,7 +76,7 @@ impl Intents {
         intent: Intent,
     ) -> Result<IntentVisit, Error> {
         let (intents, socket) = (self.clone(), request.socket.clone());
-        let came = self.0.store.write(move |conn| -> Result<_, Error> {
+        let write = self.0.store.write(move |conn| -> Result<_, Error> {
             if !store::intents::visit(conn, &intent, &intents.0.server)? {
                 return Err(Error::Overtaken);
             }
@@ -85,21 +85,21 @@ impl Intents {
             let intent = Intent { visits, ..intent };
             Ok(IntentVisit::later(&intents, client, intent))
         });
-        store::await_commit(came).await
+        store::await_commit(write).await
     }
 
     /// The present state of an intent's result, if a request may still get it.
     pub(super) async fn joinable(
         &self,
         intent: &Intent,
-        made: &IntentResult,
+        result: &IntentResult,
     ) -> Result<Option<ResultState>, Error> {
-        let (account, answer, made) = (intent.account, intent.answer.clone(), made.clone());
+        let (account, answer, result) = (intent.account, intent.answer.clone(), result.clone());
         let read = self
             .0
             .store
-            .read(move |conn| state_of(conn, account, answer.as_deref(), made));
-        Ok(read.await?.filter(|found| found.can_be_joined))
+            .read(move |conn| state_of(conn, account, answer.as_deref(), result));
+        Ok(read.await?.filter(|state| state.can_be_joined))
     }
 }
 
@@ -118,9 +118,9 @@ fn state_of(
     conn: &mut Conn<'_>,
     account: AccountId,
     answer: Option<&str>,
-    made: IntentResult,
+    result: IntentResult,
 ) -> Result<Option<ResultState>, Error> {
-    let is_there = match &made {
+    let exists = match &result {
         IntentResult::Tasks(ids) => return tasks(conn, account, ids.clone()).map(Some),
         IntentResult::Clip(id) => store::clips::by_id(conn, *id, account)?.is_some(),
         IntentResult::Persona(id) => store::personas::by_id(conn, *id, account)?.is_some(),
@@ -135,7 +135,7 @@ fn state_of(
             return Ok(Some(ResultState::ended(ExistingResult::Change(answer))));
         }
     };
-    Ok(is_there.then(|| ResultState::ended(ExistingResult::Kept(made))))
+    Ok(exists.then(|| ResultState::ended(ExistingResult::Kept(result))))
 }
 
 impl ResultState {
@@ -167,9 +167,9 @@ fn tasks(conn: &mut Conn<'_>, account: AccountId, ids: Vec<TaskId>) -> Result<Re
         }
     }
     if tasks.len() < ids.len() {
-        let failed = |task: &PastTask| task.failure.is_some_and(ErrorCode::retryable);
+        let is_retryable = |task: &PastTask| task.failure.is_some_and(ErrorCode::retryable);
         return Ok(ResultState {
-            can_be_joined: !past.iter().all(failed),
+            can_be_joined: !past.iter().all(is_retryable),
             is_open: false,
             result: ExistingResult::PastTasks(past),
         });

@@ -50,7 +50,7 @@ pub use request::{ExistingResult, IntentRequest, Lookup};
 pub use visit::{IntentRecord, IntentVisit};
 
 /// How long intents are kept.
-pub const KNOWN: Duration = Duration::from_hours(24);
+pub const INTENT_TTL: Duration = Duration::from_hours(24);
 /// How long the answer `submission_unconfirmed` is repeated.
 const UNCONFIRMED: Duration = Duration::from_mins(10);
 
@@ -87,14 +87,14 @@ impl Intents {
         answer: StoredAnswer,
     ) -> Result<StoredAnswer, Error> {
         let text = serde_json::to_string(&answer).map_err(Error::internal)?;
-        let kept = self
+        let write = self
             .0
             .store
             .write(move |conn| -> Result<Option<Intent>, Error> {
                 store::intents::answer(conn, id, &text)?;
                 Ok(store::intents::by_id(conn, id)?)
             });
-        match store::await_commit(kept)
+        match store::await_commit(write)
             .await?
             .and_then(|intent| intent.answer)
         {
@@ -104,8 +104,8 @@ impl Intents {
     }
 
     /// Sleeps until there is something for [`Self::write_departures`].
-    pub async fn something_to_write(&self) {
-        self.0.clients.departure().await;
+    pub async fn wait_for_departures(&self) {
+        self.0.clients.wait_for_departure().await;
     }
 
     /// Writes to the database which clients disconnected and which requests were refused; called
@@ -117,40 +117,41 @@ impl Intents {
             return Ok(());
         }
         let rows = departures.clone();
-        let written = self.0.store.write(move |conn| -> Result<Vec<bool>, Error> {
-            let written = rows.iter().map(|gone| {
-                let (id, number, until) = (gone.id, gone.number, gone.joinable_until);
-                store::intents::leave(conn, id, number, gone.reserved, until)
+        let write = self.0.store.write(move |conn| -> Result<Vec<bool>, Error> {
+            let exist = rows.iter().map(|row| {
+                let (id, number, until) = (row.id, row.number, row.joinable_until);
+                store::intents::leave(conn, id, number, row.reserved, until)
             });
-            Ok(written.collect::<Result<_, _>>()?)
+            Ok(exist.collect::<Result<_, _>>()?)
         });
-        for (gone, is_there) in departures.iter().zip(written.await?) {
-            self.0.clients.written_down(gone.id, gone.number, is_there);
+        for (departure, exists) in departures.iter().zip(write.await?) {
+            let (id, number) = (departure.id, departure.number);
+            self.0.clients.mark_written(id, number, exists);
         }
         Ok(())
     }
 
     /// Deletes intents and counts whose retention time is over.
     pub async fn forget_old(&self) -> Result<(), Error> {
-        const MOST: u32 = 1000;
+        const BATCH: u32 = 1000;
         let (store, clock) = (&self.0.store, &self.0.clock);
         let now = clock.now();
         store
             .write(move |conn| store::refused_orders::forget(conn, now))
             .await?;
         loop {
-            let before = clock.cutoff(KNOWN);
-            let forgotten = store
-                .write(move |conn| store::record_expiry::forget_past_tasks(conn, before, MOST));
-            if forgotten.await? < u64::from(MOST) {
+            let before = clock.cutoff(INTENT_TTL);
+            let deletion = store
+                .write(move |conn| store::record_expiry::forget_past_tasks(conn, before, BATCH));
+            if deletion.await? < u64::from(BATCH) {
                 break;
             }
         }
         loop {
-            let before = clock.cutoff(KNOWN);
-            let forgotten =
-                store.write(move |conn| store::intents::forget_before(conn, before, MOST));
-            if forgotten.await? < u64::from(MOST) {
+            let before = clock.cutoff(INTENT_TTL);
+            let deletion =
+                store.write(move |conn| store::intents::forget_before(conn, before, BATCH));
+            if deletion.await? < u64::from(BATCH) {
                 return Ok(());
             }
         }
@@ -160,9 +161,9 @@ impl Intents {
 /// Why tasks that were ordered together all made nothing; `None` while one is open or if one
 /// succeeded.
 pub fn failure(tasks: &[Task]) -> Option<&TaskFailure> {
-    let open_or_made =
+    let is_open_or_succeeded =
         |task: &Task| !task.state.is_terminal() || task.state == TaskState::Succeeded;
-    if tasks.iter().any(open_or_made) {
+    if tasks.iter().any(is_open_or_succeeded) {
         return None;
     }
     tasks.iter().find_map(|task| task.failure.as_ref())
@@ -171,13 +172,13 @@ pub fn failure(tasks: &[Task]) -> Option<&TaskFailure> {
 /// The error for an order that succeeded although its answer was lost, and whose record has been
 /// removed since. After this answer the intent is closed: the next request is a new order.
 pub fn removed(tasks: &[PastTask]) -> Error {
-    let each = tasks.iter().map(|task| {
+    let descriptions = tasks.iter().map(|task| {
         let (id, state, cost) = (task.id, task.state, task.cost);
         format!("task {id}, which {} and cost {cost} USD", in_past(state))
     });
-    let each = each.collect::<Vec<_>>().join("; ");
+    let descriptions = descriptions.collect::<Vec<_>>().join("; ");
     let message = format!(
-        "This request was already executed, but its response was lost: {each}. The record has been removed since then (`record_ttl`). Nothing was made or charged now. If you send the request again, it counts as a new one."
+        "This request was already executed, but its response was lost: {descriptions}. The record has been removed since then (`record_ttl`). Nothing was made or charged now. If you send the request again, it counts as a new one."
     );
     let error = Error::plain(ErrorCode::TaskNotFound, message);
     match tasks.first() {
@@ -212,11 +213,11 @@ pub fn close(tasks: &[Task]) -> IntentCloseTime {
 /// before, because the Videos API answers at once; a repetition gets the task again.
 pub fn unconfirmed_ended(conn: &mut Conn<'_>, task: &Task, now: Timestamp) -> Result<(), Error> {
     /// How long a request may take until its task is accepted.
-    const ACCEPTING: Duration = Duration::from_mins(2);
+    const MAX_ACCEPTANCE: Duration = Duration::from_mins(2);
     Ok(store::intents::extend_joinable(
         conn,
         task,
-        ACCEPTING,
+        MAX_ACCEPTANCE,
         now.plus(UNCONFIRMED),
     )?)
 }

@@ -39,23 +39,23 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_line_is_closed_when_the_other_side_has_gone() {
+    async fn a_socket_is_closed_when_the_other_side_has_disconnected() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut caller = TcpStream::connect(address).await.unwrap();
         let stream = Arc::new(listener.accept().await.unwrap().0);
-        let line = PeerSocket::of(&stream);
-        assert!(!line.is_closed());
+        let socket = PeerSocket::of(&stream);
+        assert!(!socket.is_closed());
         caller.write_all(b"more").await.unwrap();
         stream.readable().await.unwrap();
-        assert!(!line.is_closed(), "there is more to read");
+        assert!(!socket.is_closed(), "there is more to read");
         assert_eq!(stream.try_read(&mut [0; 4]).unwrap(), 4);
-        assert!(!line.is_closed());
+        assert!(!socket.is_closed());
         drop(caller);
         stream.ready(tokio::io::Interest::READABLE).await.unwrap();
-        assert!(line.is_closed());
+        assert!(socket.is_closed());
         drop(stream);
-        assert!(line.is_closed());
+        assert!(socket.is_closed());
         assert!(!PeerSocket::default().is_closed());
     }
 }

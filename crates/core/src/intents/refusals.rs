@@ -16,9 +16,9 @@ use mediagate_model::intent::{RefusedOrders, RequestFingerprint};
 use mediagate_store as store;
 
 /// How long a retry is expected after its earliest allowed time.
-const RETURNS: Duration = Duration::from_mins(1);
+const RETRY_WINDOW: Duration = Duration::from_mins(1);
 /// How many bodies are buffered; beyond that it is a flood, in which retries cannot be matched.
-const MOST: usize = 10_000;
+const MAX_BODIES: usize = 10_000;
 
 /// Refusals that are not in the database yet.
 #[derive(Default)]
@@ -36,11 +36,11 @@ impl RefusalBuffer {
 
     fn add(&self, refused: RefusedOrders) {
         let mut bodies = self.bodies();
-        if let Some(known) = bodies.get_mut(&refused.body) {
-            known.count += refused.count;
-            known.since = known.since.min(refused.since);
-            known.until = known.until.max(refused.until);
-        } else if bodies.len() < MOST {
+        if let Some(buffered) = bodies.get_mut(&refused.body) {
+            buffered.count += refused.count;
+            buffered.since = buffered.since.min(refused.since);
+            buffered.until = buffered.until.max(refused.until);
+        } else if bodies.len() < MAX_BODIES {
             bodies.insert(refused.body.clone(), refused);
         }
     }
@@ -49,7 +49,7 @@ impl RefusalBuffer {
 impl Intents {
     /// Notes that certainly nothing was made for this request. A new order is counted as refused; a
     /// retry is not, because its order was counted before or may have made something.
-    pub fn refused(&self, request: &IntentRequest, error: &Error) {
+    pub fn note_refused(&self, request: &IntentRequest, error: &Error) {
         if error.code().retryable() {
             self.expect_retry(request, error, u32::from(!request.is_retry));
         }
@@ -57,7 +57,7 @@ impl Intents {
 
     /// Notes that the result of this request failed in a way that a retry can fix by making
     /// something new.
-    pub fn failed(&self, request: &IntentRequest, error: &Error) {
+    pub fn note_failed(&self, request: &IntentRequest, error: &Error) {
         self.expect_retry(request, error, 1);
     }
 
@@ -74,12 +74,12 @@ impl Intents {
             body: request.body.clone(),
             count,
             since,
-            until: since.plus(wait + RETURNS),
+            until: since.plus(wait + RETRY_WINDOW),
         });
         self.0.clients.wake_writer();
     }
 
-    /// Writes down the refusals that are buffered here.
+    /// Writes the buffered refusals to the database.
     pub(super) async fn write_refusals(&self) -> Result<(), Error> {
         let buffer = &self.0.refusals;
         let _writing = buffer.writing.lock().await;
@@ -90,18 +90,18 @@ impl Intents {
             return Ok(());
         }
         // Sorted, so that two processes write the same rows in the same order.
-        refused.sort_by(|one, two| one.body.cmp(&two.body));
+        refused.sort_by(|a, b| a.body.cmp(&b.body));
         let rows = refused.clone();
-        let written = self.0.store.write(move |conn| -> Result<(), Error> {
+        let write = self.0.store.write(move |conn| -> Result<(), Error> {
             for row in &rows {
                 store::refused_orders::add(conn, row, now)?;
             }
             Ok(())
         });
-        let written = written.await;
+        let result = write.await;
         // Refusals that were counted twice would allow two retries to make something; a lost one
         // only makes a retry join another order.
-        if written
+        if result
             .as_ref()
             .is_err_and(|error| !error.outcome_unknown())
         {
@@ -109,7 +109,7 @@ impl Intents {
                 buffer.add(refused);
             }
         }
-        written
+        result
     }
 
     /// Whether a refused order with this body has made nothing yet.

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::client_state::ClientState;
-use super::{AcceptanceGuard, ClientGuard, Intents, KNOWN, PeerSocket};
+use super::{AcceptanceGuard, ClientGuard, Intents, INTENT_TTL, PeerSocket};
 use mediagate_model::crash;
 use mediagate_model::error::Error;
 use mediagate_model::ids::IntentId;
@@ -38,7 +38,7 @@ pub struct IntentRecord {
 #[derive(Clone)]
 pub(super) struct UnkeyedOrder {
     /// The intents with its body that existed at its look-up.
-    known: Vec<IntentId>,
+    known_ids: Vec<IntentId>,
     kind: OrderKind,
     /// The connection on which its client waits.
     socket: PeerSocket,
@@ -55,9 +55,9 @@ enum OrderKind {
 }
 
 impl UnkeyedOrder {
-    pub(super) const fn first(known: Vec<IntentId>, socket: PeerSocket) -> Self {
+    pub(super) const fn first(known_ids: Vec<IntentId>, socket: PeerSocket) -> Self {
         Self {
-            known,
+            known_ids,
             kind: OrderKind::First,
             socket,
         }
@@ -81,7 +81,7 @@ impl UnkeyedOrder {
 /// Why nothing was written.
 enum WriteRefusal {
     /// These intents with the same body came first.
-    Behind(Vec<Intent>),
+    EarlierIntents(Vec<Intent>),
     Error(Error),
 }
 
@@ -136,34 +136,34 @@ impl IntentVisit {
     async fn reserve(&self) -> Result<(), Error> {
         let (record, accepting) = (self.record(), self.accepting());
         #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
-        let written = tokio::spawn(async move {
-            let written = record.write(|_| Ok(((), None))).await;
-            if written.is_ok() {
+        let write = tokio::spawn(async move {
+            let result = record.write(|_| Ok(((), None))).await;
+            if result.is_ok() {
                 accepting.reserved();
                 crash::point("intent-reserved");
             } else {
-                accepting.done(&written);
+                accepting.done(&result);
             }
-            written
+            result
         });
-        store::await_commit(async { written.await.map_err(Error::internal)? }).await
+        store::await_commit(async { write.await.map_err(Error::internal)? }).await
     }
 
-    /// Runs `work` and records that it made `made`, in one transaction; continues even if the
+    /// Runs `work` and records that it made `result`, in one transaction; continues even if the
     /// caller disconnects.
     pub async fn make(
         &self,
-        made: IntentResult,
+        result: IntentResult,
         work: impl FnOnce(&mut Conn<'_>) -> Result<(), Error> + Clone + Send + 'static,
     ) -> Result<(), Error> {
         let (record, accepting) = (self.record(), self.accepting());
         #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
-        let written = tokio::spawn(async move {
-            let written = record.make(made, None, work).await;
+        let write = tokio::spawn(async move {
+            let written = record.make(result, None, work).await;
             accepting.done(&written);
             written
         });
-        store::await_commit(async { written.await.map_err(Error::internal)? }).await
+        store::await_commit(async { write.await.map_err(Error::internal)? }).await
     }
 
     /// Runs `work` and records its change and the answer for repeated requests, in one transaction;
@@ -174,16 +174,16 @@ impl IntentVisit {
     ) -> Result<T, Error> {
         let (record, accepting) = (self.record(), self.accepting());
         #[expect(clippy::disallowed_methods, reason = "it ends with its one write")]
-        let written = tokio::spawn(async move {
-            let written = record.with(IntentResult::Change).write(move |conn| {
-                let (made, told) = work(conn)?;
-                Ok((made, Some(told)))
+        let write = tokio::spawn(async move {
+            let written = record.with_result(IntentResult::Change).write(move |conn| {
+                let (value, answer) = work(conn)?;
+                Ok((value, Some(answer)))
             });
             let written = written.await;
             accepting.done(&written);
             written
         });
-        store::await_commit(async { written.await.map_err(Error::internal)? }).await
+        store::await_commit(async { write.await.map_err(Error::internal)? }).await
     }
 
     /// The record to write when something is made.
@@ -218,18 +218,18 @@ impl IntentVisit {
 }
 
 impl IntentRecord {
-    /// Runs `work` and records, in the same transaction, that it made `made`, and the answer if
+    /// Runs `work` and records, in the same transaction, that it made `result`, and the answer if
     /// that is already known and to be kept. [`Error::Overtaken`] if another request was first,
     /// [`Error::CallerLeft`] if the client has disconnected.
     pub async fn make(
         mut self,
-        made: IntentResult,
+        result: IntentResult,
         answer: Option<&StoredAnswer>,
         work: impl FnOnce(&mut Conn<'_>) -> Result<(), Error> + Clone + Send + 'static,
     ) -> Result<(), Error> {
         let answer = answer.map(serde_json::to_string).transpose();
         self.intent.answer = answer.map_err(Error::internal)?;
-        self.intent.result = Some(made);
+        self.intent.result = Some(result);
         self.write(move |conn| work(conn).map(|()| ((), None)))
             .await
     }
@@ -247,32 +247,32 @@ impl IntentRecord {
         loop {
             let (mut record, work) = (self.clone(), work.clone());
             let write = move |conn: &mut Conn<'_>| -> Result<T, WriteRefusal> {
-                record.look(conn)?;
-                let (made, answer) = work(conn)?;
+                record.check_again(conn)?;
+                let (value, answer) = work(conn)?;
                 if let Some(answer) = answer {
                     let answer = serde_json::to_string(&answer).map_err(Error::internal)?;
                     record.intent.answer = Some(answer);
                 }
-                record.put(conn)?;
-                Ok(made)
+                record.insert(conn)?;
+                Ok(value)
             };
-            let written = self.intents.0.store.write_for(self.intent.account, write);
-            let first = match written.await {
-                Ok(made) => return Ok(made),
+            let write = self.intents.0.store.write_for(self.intent.account, write);
+            let earlier = match write.await {
+                Ok(value) => return Ok(value),
                 Err(WriteRefusal::Error(error)) => return Err(error),
-                Err(WriteRefusal::Behind(first)) => first,
+                Err(WriteRefusal::EarlierIntents(earlier)) => earlier,
             };
-            if !self.are_others(&first).await {
+            if !self.belong_to_others(&earlier).await {
                 return Err(Error::Overtaken);
             }
             if let Some(unkeyed) = &mut self.unkeyed {
-                unkeyed.known.extend(first.iter().map(|intent| intent.id));
+                unkeyed.known_ids.extend(earlier.iter().map(|intent| intent.id));
             }
         }
     }
 
     /// The second look-up, in the transaction that accepts.
-    fn look(&self, conn: &mut Conn<'_>) -> Result<(), WriteRefusal> {
+    fn check_again(&self, conn: &mut Conn<'_>) -> Result<(), WriteRefusal> {
         let Some(unkeyed) = self.unkeyed.as_ref().filter(|_| !self.reserved) else {
             return Ok(());
         };
@@ -284,8 +284,8 @@ impl IntentRecord {
             return Err(Error::CallerLeft.into());
         }
         let (body, now) = (&self.intent.body, self.intent.created_at);
-        let since = now.minus(KNOWN);
-        let mut first = match unkeyed.kind {
+        let since = now.minus(INTENT_TTL);
+        let mut earlier = match unkeyed.kind {
             OrderKind::First | OrderKind::RetryOfRefused => {
                 let server = self.intent.holder.as_deref().unwrap_or_default();
                 store::intents::open_elsewhere(conn, body, since, server, now)?
@@ -293,9 +293,9 @@ impl IntentRecord {
             // Anything made since its look-up may have been made for it.
             OrderKind::RetryOfUnknown => store::intents::all_with(conn, body, since)?,
         };
-        first.retain(|intent| !unkeyed.known.contains(&intent.id));
-        if !first.is_empty() {
-            return Err(WriteRefusal::Behind(first));
+        earlier.retain(|intent| !unkeyed.known_ids.contains(&intent.id));
+        if !earlier.is_empty() {
+            return Err(WriteRefusal::EarlierIntents(earlier));
         }
         match unkeyed.kind {
             OrderKind::First => {}
@@ -313,12 +313,12 @@ impl IntentRecord {
     /// Whether the intents that came first belong to other clients, which still wait or have their
     /// answers: then this order can be accepted after all. For a retry they are assumed to be its
     /// first try.
-    async fn are_others(&self, first: &[Intent]) -> bool {
+    async fn belong_to_others(&self, earlier: &[Intent]) -> bool {
         let kind = self.unkeyed.as_ref().map(|unkeyed| unkeyed.kind);
         if kind != Some(OrderKind::First) {
             return false;
         }
-        for intent in first {
+        for intent in earlier {
             let client = self.intents.client_of(intent).await;
             if !matches!(client, Ok(ClientState::Waiting | ClientState::Answered(_))) {
                 return false;
@@ -328,11 +328,11 @@ impl IntentRecord {
     }
 
     /// Writes the intent with what was made, in the transaction that makes it.
-    pub fn put(&self, conn: &mut Conn<'_>) -> Result<(), Error> {
+    pub fn insert(&self, conn: &mut Conn<'_>) -> Result<(), Error> {
         let intent = &self.intent;
         let is_first = match &intent.result {
-            Some(made) if self.reserved => {
-                store::intents::set_result(conn, intent.id, intent.visits, made)?
+            Some(result) if self.reserved => {
+                store::intents::set_result(conn, intent.id, intent.visits, result)?
             }
             _ => store::intents::insert(conn, intent)?,
         };
@@ -347,31 +347,31 @@ impl IntentRecord {
         Ok(())
     }
 
-    /// The same record with `made` as its result.
+    /// The same record with this result.
     #[must_use]
-    pub fn with(mut self, made: IntentResult) -> Self {
-        self.intent.result = Some(made);
+    pub fn with_result(mut self, result: IntentResult) -> Self {
+        self.intent.result = Some(result);
         self
     }
 
     /// Whether it is in the database with its result: the write succeeded, although its outcome was
     /// not reported.
-    pub fn is_there(&self, conn: &mut Conn<'_>) -> Result<bool, Error> {
-        let there = store::intents::by_id(conn, self.intent.id)?;
-        Ok(there.is_some_and(|there| there.result == self.intent.result))
+    pub fn exists(&self, conn: &mut Conn<'_>) -> Result<bool, Error> {
+        let stored = store::intents::by_id(conn, self.intent.id)?;
+        Ok(stored.is_some_and(|stored| stored.result == self.intent.result))
     }
 
     /// Durably records that something other than a task is about to be sent to a provider; `false`
     /// removes that mark if provably nothing was sent.
-    pub async fn sent(&self, is_sent: bool) -> Result<(), Error> {
+    pub async fn mark_sent(&self, is_sent: bool) -> Result<(), Error> {
         let (id, number) = (self.intent.id, self.intent.visits);
         let at = is_sent.then(|| self.intents.0.clock.now());
-        let noted = self
+        let write = self
             .intents
             .0
             .store
             .write(move |conn| store::intents::set_sent_at(conn, id, number, at));
-        if store::await_commit(noted).await? {
+        if store::await_commit(write).await? {
             Ok(())
         } else {
             Err(Error::Overtaken)

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use mediagate_model::ids::AccountId;
 
-/// Cheap to clone.
+/// The queue. Cheap to clone.
 #[derive(Clone)]
 pub struct FairShareQueue(Arc<Mutex<FairQueueState>>);
 
@@ -40,23 +40,23 @@ struct QueueRequest {
     /// Increasing: the first request has the lowest number.
     number: u64,
     amount: u64,
-    granted: oneshot::Sender<QueuePermit>,
+    permit_sender: oneshot::Sender<QueuePermit>,
 }
 
 /// A granted amount, returned when dropped.
 pub struct QueuePermit {
-    line: FairShareQueue,
+    queue: FairShareQueue,
     account: AccountId,
     amount: u64,
 }
 
 impl FairShareQueue {
-    /// A queue for `all` in total, of which one account may hold `each`.
-    pub fn new(all: u64, each: u64) -> Self {
+    /// A queue for `total`, of which one account may hold `per_account`.
+    pub fn new(total: u64, per_account: u64) -> Self {
         Self(Arc::new(Mutex::new(FairQueueState {
-            capacity: all,
-            free: all,
-            account_limit: each.clamp(1, all),
+            capacity: total,
+            free: total,
+            account_limit: per_account.clamp(1, total),
             requests: 0,
             grants: 0,
             accounts: HashMap::new(),
@@ -82,19 +82,19 @@ impl FairShareQueue {
     }
 
     fn enter(&self, account: AccountId, amount: u64) -> oneshot::Receiver<QueuePermit> {
-        let (granted, turn) = oneshot::channel();
+        let (permit_sender, permit_receiver) = oneshot::channel();
         let mut state = self.state();
         state.requests += 1;
         let request = QueueRequest {
             number: state.requests,
             amount: amount.clamp(1, state.account_limit),
-            granted,
+            permit_sender,
         };
         let waiting = &mut state.accounts.entry(account).or_default().waiting;
         waiting.push_back(request);
         drop(state);
         self.grant();
-        turn
+        permit_receiver
     }
 
     /// Grants free amounts to the requests whose turn it is.
@@ -106,13 +106,13 @@ impl FairShareQueue {
             };
             drop(state);
             let permit = QueuePermit {
-                line: self.clone(),
+                queue: self.clone(),
                 account,
                 amount: request.amount,
             };
             // If the waiter is gone, the permit is dropped here, and its `drop` takes the lock. So
             // this must happen outside of the lock.
-            drop(request.granted.send(permit));
+            drop(request.permit_sender.send(permit));
         }
     }
 
@@ -128,18 +128,18 @@ impl FairQueueState {
         for account in self.accounts.values_mut() {
             account
                 .waiting
-                .retain(|request| !request.granted.is_closed());
+                .retain(|request| !request.permit_sender.is_closed());
         }
         self.accounts
             .retain(|_, account| account.held > 0 || !account.waiting.is_empty());
-        let each = self.account_limit;
+        let limit = self.account_limit;
         // An account that already holds its maximum is not a candidate, and blocks no other
         // account.
-        let wants = self.accounts.iter_mut().filter(|(_, account)| {
+        let candidates = self.accounts.iter_mut().filter(|(_, account)| {
             let amount = account.waiting.front().map(|request| request.amount);
-            amount.is_some_and(|amount| account.held + amount <= each)
+            amount.is_some_and(|amount| account.held + amount <= limit)
         });
-        let (id, account) = wants.min_by_key(|(_, account)| {
+        let (id, account) = candidates.min_by_key(|(_, account)| {
             let first = account.waiting.front().map(|request| request.number);
             (account.held, account.served, first)
         })?;
@@ -158,13 +158,13 @@ impl FairQueueState {
 
 impl Drop for QueuePermit {
     fn drop(&mut self) {
-        let mut state = self.line.state();
+        let mut state = self.queue.state();
         state.free = (state.free + self.amount).min(state.capacity);
         if let Some(account) = state.accounts.get_mut(&self.account) {
             account.held = account.held.saturating_sub(self.amount);
         }
         drop(state);
-        self.line.grant();
+        self.queue.grant();
     }
 }
 
@@ -174,40 +174,40 @@ mod tests {
 
     use super::*;
 
-    fn now(line: &FairShareQueue, account: AccountId, amount: u64) -> Option<QueuePermit> {
-        line.wait(account, amount).now_or_never()
+    fn permit_now(queue: &FairShareQueue, account: AccountId, amount: u64) -> Option<QueuePermit> {
+        queue.wait(account, amount).now_or_never()
     }
 
     #[tokio::test]
-    async fn what_becomes_free_goes_to_the_account_that_holds_least() {
-        let line = FairShareQueue::new(2, 2);
+    async fn a_freed_amount_goes_to_the_account_that_holds_least() {
+        let queue = FairShareQueue::new(2, 2);
         let [a, b] = [AccountId::new(), AccountId::new()];
-        let (first, second) = (now(&line, a, 1).unwrap(), now(&line, a, 1).unwrap());
-        let mut crowd: Vec<_> = (0..10).map(|_| Box::pin(line.wait(a, 1))).collect();
-        for one in &mut crowd {
-            assert!(one.as_mut().now_or_never().is_none());
+        let (first, second) = (permit_now(&queue, a, 1).unwrap(), permit_now(&queue, a, 1).unwrap());
+        let mut waiters: Vec<_> = (0..10).map(|_| Box::pin(queue.wait(a, 1))).collect();
+        for waiter in &mut waiters {
+            assert!(waiter.as_mut().now_or_never().is_none());
         }
-        let mut other = Box::pin(line.wait(b, 1));
+        let mut other = Box::pin(queue.wait(b, 1));
         assert!(other.as_mut().now_or_never().is_none());
         drop(first);
-        let others = other.as_mut().now_or_never().expect("it is their turn");
-        assert!(crowd[0].as_mut().now_or_never().is_none());
+        let others_permit = other.as_mut().now_or_never().expect("it is their turn");
+        assert!(waiters[0].as_mut().now_or_never().is_none());
         drop(second);
-        let mine = crowd[0].as_mut().now_or_never().expect("one each");
-        drop((others, mine, crowd));
-        assert_eq!(line.state().free, 2);
+        let own_permit = waiters[0].as_mut().now_or_never().expect("one each");
+        drop((others_permit, own_permit, waiters));
+        assert_eq!(queue.state().free, 2);
     }
 
     #[tokio::test]
     async fn accounts_with_nothing_take_turns_by_who_was_served_longest_ago() {
-        let line = FairShareQueue::new(1, 1);
+        let queue = FairShareQueue::new(1, 1);
         let accounts = [AccountId::new(), AccountId::new(), AccountId::new()];
-        let mut held = now(&line, accounts[0], 1);
+        let mut held = permit_now(&queue, accounts[0], 1);
         let mut waiting: Vec<_> = [0, 0, 1, 1, 2, 2]
-            .map(|number: usize| (number, Box::pin(line.wait(accounts[number], 1))))
+            .map(|number: usize| (number, Box::pin(queue.wait(accounts[number], 1))))
             .into();
-        for (_, one) in &mut waiting {
-            assert!(one.as_mut().now_or_never().is_none());
+        for (_, waiter) in &mut waiting {
+            assert!(waiter.as_mut().now_or_never().is_none());
         }
         let mut order = Vec::new();
         while !waiting.is_empty() {
@@ -215,11 +215,11 @@ mod tests {
             let ready = waiting
                 .iter_mut()
                 .enumerate()
-                .find_map(|(place, (_, one))| {
-                    one.as_mut().now_or_never().map(|permit| (place, permit))
+                .find_map(|(index, (_, waiter))| {
+                    waiter.as_mut().now_or_never().map(|permit| (index, permit))
                 });
-            let (place, permit) = ready.unwrap();
-            order.push(waiting.remove(place).0);
+            let (index, permit) = ready.unwrap();
+            order.push(waiting.remove(index).0);
             held = Some(permit);
         }
         let rounds = [order[..3].to_vec(), order[3..].to_vec()];
@@ -231,32 +231,32 @@ mod tests {
 
     #[tokio::test]
     async fn an_account_keeps_to_its_share_and_a_large_request_comes_to_its_turn() {
-        let line = FairShareQueue::new(10, 8);
+        let queue = FairShareQueue::new(10, 8);
         let [a, b, c] = [AccountId::new(), AccountId::new(), AccountId::new()];
-        let some = now(&line, a, 6).unwrap();
-        assert!(now(&line, a, 3).is_none(), "it may hold eight");
-        let mut large = Box::pin(line.wait(b, 100));
+        let permit = permit_now(&queue, a, 6).unwrap();
+        assert!(permit_now(&queue, a, 3).is_none(), "it may hold eight");
+        let mut large = Box::pin(queue.wait(b, 100));
         assert!(large.as_mut().now_or_never().is_none());
-        let mut small = Box::pin(line.wait(c, 1));
+        let mut small = Box::pin(queue.wait(c, 1));
         assert!(small.as_mut().now_or_never().is_none(), "b came first");
-        drop(some);
+        drop(permit);
         let large = large.as_mut().now_or_never().unwrap();
         assert_eq!(large.amount, 8);
         assert!(small.as_mut().now_or_never().is_some());
     }
 
     #[tokio::test]
-    async fn who_leaves_is_passed_over_and_nothing_is_lost() {
-        let line = FairShareQueue::new(1, 1);
+    async fn a_cancelled_request_is_skipped_and_nothing_is_lost() {
+        let queue = FairShareQueue::new(1, 1);
         let [a, b] = [AccountId::new(), AccountId::new()];
-        let held = now(&line, a, 1).unwrap();
-        let mut gone = Box::pin(line.wait(b, 1));
-        assert!(gone.as_mut().now_or_never().is_none());
-        drop(gone);
+        let held = permit_now(&queue, a, 1).unwrap();
+        let mut cancelled = Box::pin(queue.wait(b, 1));
+        assert!(cancelled.as_mut().now_or_never().is_none());
+        drop(cancelled);
         drop(held);
-        assert!(now(&line, a, 1).is_some());
-        assert_eq!(line.state().free, 1);
-        line.grant();
-        assert!(line.state().accounts.is_empty());
+        assert!(permit_now(&queue, a, 1).is_some());
+        assert_eq!(queue.state().free, 1);
+        queue.grant();
+        assert!(queue.state().accounts.is_empty());
     }
 }

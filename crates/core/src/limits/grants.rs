@@ -36,11 +36,11 @@ struct GrantState {
     /// Requests that were granted and not used yet.
     unused: u32,
     /// Requests that the key has left besides these, in all processes.
-    left: u32,
+    remaining: u32,
     /// When the unused requests lapse.
     until: Option<Instant>,
     /// Until then the key has no requests left.
-    none_before: Option<Instant>,
+    exhausted_until: Option<Instant>,
 }
 
 impl RateGrants {
@@ -65,33 +65,33 @@ impl RateGrants {
         let state = self.keys.get_with((key, rpm), Arc::default);
         // Locked during the database call, so that simultaneous requests of a key share one grant.
         let mut state = state.lock().await;
-        if !state.has_one(Instant::now()) {
+        if !state.has_unused(Instant::now()) {
             // The key has none left anywhere. Asking again before then would only load the
             // database.
             if let Some(wait) = state.wait(Instant::now()) {
                 return Some((RateState::new(rpm, 0), Err(wait)));
             }
-            let granted = self.ask(key, rpm).await?;
-            state.take(granted, Instant::now());
+            let grant = self.request_grant(key, rpm).await?;
+            state.replace(grant, Instant::now());
         }
-        if !state.has_one(Instant::now()) {
+        if !state.has_unused(Instant::now()) {
             let wait = state.wait(Instant::now()).unwrap_or_default();
             return Some((RateState::new(rpm, 0), Err(wait)));
         }
         state.unused -= 1;
-        let remaining = state.unused.saturating_add(state.left);
+        let remaining = state.unused.saturating_add(state.remaining);
         Some((RateState::new(rpm, remaining), Ok(())))
     }
 
     /// `None` if the database does not answer, or did not a moment ago.
-    async fn ask(&self, key: KeyId, rpm: NonZeroU32) -> Option<RateGrant> {
-        let away_before = || {
+    async fn request_grant(&self, key: KeyId, rpm: NonZeroU32) -> Option<RateGrant> {
+        let unavailable_until = || {
             let lock = self.unavailable_until.lock();
             lock.unwrap_or_else(PoisonError::into_inner)
         };
         // Shared by all keys: while the database is unavailable, only one request per second waits
         // for it.
-        if away_before().is_some_and(|before| Instant::now() < before) {
+        if unavailable_until().is_some_and(|until| Instant::now() < until) {
             return None;
         }
         let rule = RateRule {
@@ -101,34 +101,34 @@ impl RateGrants {
         let grant = self
             .store
             .write(move |conn| rates::grant(conn, key, rule, None));
-        let granted: Result<Result<RateGrant, StoreError>, _> =
+        let grant: Result<Result<RateGrant, StoreError>, _> =
             tokio::time::timeout(DATABASE_TIMEOUT, grant).await;
-        let granted = granted.ok().and_then(Result::ok);
-        if granted.is_none() {
-            *away_before() = Some(Instant::now() + DATABASE_RETRY);
+        let grant = grant.ok().and_then(Result::ok);
+        if grant.is_none() {
+            *unavailable_until() = Some(Instant::now() + DATABASE_RETRY);
         }
-        granted
+        grant
     }
 }
 
 impl GrantState {
-    fn has_one(&self, now: Instant) -> bool {
+    fn has_unused(&self, now: Instant) -> bool {
         self.unused > 0 && self.until.is_some_and(|until| now < until)
     }
 
     /// How long until the key has requests again.
     fn wait(&self, now: Instant) -> Option<Duration> {
-        let before = self.none_before.filter(|before| now < *before);
-        before.map(|before| before - now)
+        let until = self.exhausted_until.filter(|until| now < *until);
+        until.map(|until| until - now)
     }
 
-    fn take(&mut self, grant: RateGrant, now: Instant) {
+    fn replace(&mut self, grant: RateGrant, now: Instant) {
         // The rest of the previous grant has lapsed. The database counted it as used.
         *self = Self {
             unused: grant.granted,
-            left: grant.left,
+            remaining: grant.left,
             until: Some(now + GRANT_TTL),
-            none_before: (grant.granted == 0).then(|| now + grant.wait),
+            exhausted_until: (grant.granted == 0).then(|| now + grant.wait),
         };
     }
 }
@@ -138,23 +138,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_used_soon_is_lost_and_nobody_asks_in_vain() {
+    fn an_unused_grant_lapses_and_an_exhausted_key_waits() {
         let (mut state, now) = (GrantState::default(), Instant::now());
-        assert!(!state.has_one(now) && state.wait(now).is_none());
-        let some = RateGrant {
+        assert!(!state.has_unused(now) && state.wait(now).is_none());
+        let grant = RateGrant {
             granted: 10,
             left: 590,
             wait: Duration::ZERO,
         };
-        state.take(some, now);
-        assert!(state.has_one(now) && !state.has_one(now + GRANT_TTL));
-        let none = RateGrant {
+        state.replace(grant, now);
+        assert!(state.has_unused(now) && !state.has_unused(now + GRANT_TTL));
+        let empty = RateGrant {
             granted: 0,
             left: 0,
             wait: Duration::from_secs(5),
         };
-        state.take(none, now);
-        assert!(!state.has_one(now));
+        state.replace(empty, now);
+        assert!(!state.has_unused(now));
         assert_eq!(state.wait(now), Some(Duration::from_secs(5)));
         assert_eq!(state.wait(now + Duration::from_secs(5)), None);
     }

@@ -40,7 +40,7 @@ const RECORDINGS: (u64, u64) = (2, 1);
 
 /// A slot in use.
 pub struct WorkSlot {
-    room: MediaWorkPool,
+    pool: MediaWorkPool,
     account: AccountId,
     watch: Arc<EngineControl>,
 }
@@ -70,7 +70,7 @@ impl MediaWorkPool {
         memory_bytes: u64,
         work: impl FnOnce(&WorkSlot) -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let place = match kind {
+        let slot_permit = match kind {
             WorkKind::Picture => Some(self.pictures.wait(account, 1).await),
             WorkKind::Recording => Some(self.recordings.wait(account, 1).await),
             WorkKind::Check => Some(self.checks.wait(account, 1).await),
@@ -84,17 +84,17 @@ impl MediaWorkPool {
         let watch = Arc::new(EngineControl::default());
         // Dropped with this future: if the caller disconnects, the work is signalled to stop.
         let _stopping = watch.stop_on_drop();
-        let workplace = WorkSlot {
-            room: self.clone(),
+        let slot = WorkSlot {
+            pool: self.clone(),
             account,
             watch,
         };
         let work = tokio::task::spawn_blocking(move || {
-            let made = work(&workplace);
+            let result = work(&slot);
             // Released by the work itself. After a disconnect its child uses the memory until it
             // has stopped.
-            drop((place, memory));
-            made
+            drop((slot_permit, memory));
+            result
         });
         work.await.map_err(Error::internal)
     }
@@ -109,7 +109,7 @@ impl WorkSlot {
     /// Waits for this much memory, for work that only now knows how much it needs. Blocks. Work
     /// that has reserved some already must not wait for more: two could wait for each other.
     pub fn reserve(&self, bytes: u64) -> QueuePermit {
-        self.room.memory.wait_blocking(self.account, units(bytes))
+        self.pool.memory.wait_blocking(self.account, units(bytes))
     }
 }
 
@@ -125,68 +125,68 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_caller_who_leaves_gives_nothing_back_before_the_work_has_stopped() {
-        let (room, account) = (MediaWorkPool::new(1 << 20, 2), AccountId::new());
-        let (stopped, stops) = mpsc::channel();
-        let (go_on, waits) = mpsc::channel::<()>();
-        let held = room.work(account, WorkKind::Result, 1 << 20, move |place| {
-            while !place.watch().is_stopped() {
+    async fn a_caller_who_leaves_returns_nothing_before_the_work_has_stopped() {
+        let (pool, account) = (MediaWorkPool::new(1 << 20, 2), AccountId::new());
+        let (stopped, stop_receiver) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let held = pool.work(account, WorkKind::Result, 1 << 20, move |slot| {
+            while !slot.watch().is_stopped() {
                 std::thread::sleep(Duration::from_millis(1));
             }
             stopped.send(()).unwrap();
-            waits.recv().unwrap();
+            released.recv().unwrap();
         });
         // The caller leaves after the work has begun.
-        let gone = tokio::time::timeout(Duration::from_millis(100), held).await;
-        assert!(gone.is_err());
-        tokio::task::spawn_blocking(move || stops.recv())
+        let abandoned = tokio::time::timeout(Duration::from_millis(100), held).await;
+        assert!(abandoned.is_err());
+        tokio::task::spawn_blocking(move || stop_receiver.recv())
             .await
             .unwrap()
             .unwrap();
-        let next = room.work(account, WorkKind::Result, 1, |_| ());
+        let next = pool.work(account, WorkKind::Result, 1, |_| ());
         tokio::pin!(next);
         let early = tokio::time::timeout(Duration::from_millis(20), &mut next).await;
-        assert!(early.is_err(), "the room is still taken");
-        go_on.send(()).unwrap();
+        assert!(early.is_err(), "the memory is still in use");
+        release.send(()).unwrap();
         next.await.unwrap();
     }
 
     #[tokio::test]
-    async fn what_takes_more_than_there_is_runs_alone() {
-        let (room, account) = (MediaWorkPool::new(1 << 20, 1), AccountId::new());
-        let all = room
+    async fn work_that_needs_more_than_the_total_runs_alone() {
+        let (pool, account) = (MediaWorkPool::new(1 << 20, 1), AccountId::new());
+        let alone = pool
             .work(account, WorkKind::Recording, u64::MAX, |_| 7)
             .await;
-        assert_eq!(all.unwrap(), 7);
-        let told = room.work(account, WorkKind::Picture, 0, |place| {
-            let _held = place.reserve(u64::MAX);
+        assert_eq!(alone.unwrap(), 7);
+        let reserving = pool.work(account, WorkKind::Picture, 0, |slot| {
+            let _held = slot.reserve(u64::MAX);
             8
         });
-        assert_eq!(told.await.unwrap(), 8);
+        assert_eq!(reserving.await.unwrap(), 8);
     }
 
     /// Even if one account uses all its slots, one slot is left for others.
     #[tokio::test]
-    async fn a_crowd_of_one_account_keeps_nobody_else_waiting() {
-        let (room, crowd) = (MediaWorkPool::new(64 << 20, 2), AccountId::new());
-        let (go_on, waits) = mpsc::channel::<()>();
-        let waits = Arc::new(std::sync::Mutex::new(waits));
+    async fn many_requests_of_one_account_keep_no_other_account_waiting() {
+        let (pool, account) = (MediaWorkPool::new(64 << 20, 2), AccountId::new());
+        let (release, released) = mpsc::channel::<()>();
+        let released = Arc::new(std::sync::Mutex::new(released));
         let mut busy = tokio::task::JoinSet::new();
         for _ in 0..10 {
-            let (room, waits) = (room.clone(), waits.clone());
+            let (pool, released) = (pool.clone(), released.clone());
             busy.spawn(async move {
-                let work = room.work(crowd, WorkKind::Picture, 1, move |_| {
-                    let _ = waits.lock().unwrap().recv();
+                let work = pool.work(account, WorkKind::Picture, 1, move |_| {
+                    let _ = released.lock().unwrap().recv();
                 });
                 work.await.unwrap();
             });
         }
         tokio::task::yield_now().await;
-        let other = room
+        let other = pool
             .work(AccountId::new(), WorkKind::Picture, 1, |_| 7)
             .await;
         assert_eq!(other.unwrap(), 7);
-        drop(go_on);
+        drop(release);
         busy.join_all().await;
     }
 }

@@ -15,20 +15,20 @@ use mediagate_model::ids::AccountId;
 pub struct QuotaPool(Arc<PoolState>);
 
 struct PoolState {
-    in_all: u64,
+    total: u64,
     per_account: u64,
-    taken: Mutex<PoolUsage>,
+    usage: Mutex<PoolUsage>,
 }
 
 #[derive(Default)]
 struct PoolUsage {
-    in_all: u64,
+    total: u64,
     by_account: HashMap<AccountId, u64>,
 }
 
 /// A part of a [`QuotaPool`], returned when dropped.
 pub struct QuotaShare {
-    stock: QuotaPool,
+    pool: QuotaPool,
     account: AccountId,
     amount: u64,
 }
@@ -43,41 +43,41 @@ pub enum QuotaExhausted {
 }
 
 impl QuotaPool {
-    /// `in_all` in total, and at most `per_account` for each account.
-    pub fn new(in_all: u64, per_account: u64) -> Self {
+    /// `total` for all accounts together, and at most `per_account` for each.
+    pub fn new(total: u64, per_account: u64) -> Self {
         Self(Arc::new(PoolState {
-            in_all,
+            total,
             per_account,
-            taken: Mutex::default(),
+            usage: Mutex::default(),
         }))
     }
 
     /// An empty share that can grow.
     pub fn open(&self, account: AccountId) -> QuotaShare {
         QuotaShare {
-            stock: self.clone(),
+            pool: self.clone(),
             account,
             amount: 0,
         }
     }
 
-    fn taken(&self) -> MutexGuard<'_, PoolUsage> {
-        self.0.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    fn usage(&self) -> MutexGuard<'_, PoolUsage> {
+        self.0.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl QuotaShare {
     pub fn grow(&mut self, amount: u64) -> Result<(), QuotaExhausted> {
-        let mut taken = self.stock.taken();
-        if taken.in_all + amount > self.stock.0.in_all {
+        let mut usage = self.pool.usage();
+        if usage.total + amount > self.pool.0.total {
             return Err(QuotaExhausted::All);
         }
-        let of_account = taken.by_account.entry(self.account).or_default();
-        if *of_account + amount > self.stock.0.per_account {
+        let account_usage = usage.by_account.entry(self.account).or_default();
+        if *account_usage + amount > self.pool.0.per_account {
             return Err(QuotaExhausted::Account);
         }
-        *of_account += amount;
-        taken.in_all += amount;
+        *account_usage += amount;
+        usage.total += amount;
         self.amount += amount;
         Ok(())
     }
@@ -85,13 +85,13 @@ impl QuotaShare {
 
 impl Drop for QuotaShare {
     fn drop(&mut self) {
-        let mut taken = self.stock.taken();
-        taken.in_all -= self.amount;
-        if let Some(of_account) = taken.by_account.get_mut(&self.account) {
-            *of_account -= self.amount;
+        let mut usage = self.pool.usage();
+        usage.total -= self.amount;
+        if let Some(account_usage) = usage.by_account.get_mut(&self.account) {
+            *account_usage -= self.amount;
             // Otherwise the map would grow with every account ever seen.
-            if *of_account == 0 {
-                taken.by_account.remove(&self.account);
+            if *account_usage == 0 {
+                usage.by_account.remove(&self.account);
             }
         }
     }
@@ -105,10 +105,10 @@ pub struct AccountSemaphores {
 }
 
 impl AccountSemaphores {
-    /// `each` turns at once per account.
-    pub fn new(each: usize) -> Self {
+    /// `per_account` permits at once for each account.
+    pub fn new(per_account: usize) -> Self {
         Self {
-            per_account: each,
+            per_account,
             semaphores: Mutex::default(),
         }
     }
@@ -116,23 +116,23 @@ impl AccountSemaphores {
     /// Waits for the account's turn, which lasts until the guard is dropped. Never `None`: the
     /// semaphores are never closed.
     pub async fn wait(&self, account: AccountId) -> Option<OwnedSemaphorePermit> {
-        self.line(account).acquire_owned().await.ok()
+        self.semaphore(account).acquire_owned().await.ok()
     }
 
-    fn line(&self, account: AccountId) -> Arc<Semaphore> {
-        let mut lines = self
+    fn semaphore(&self, account: AccountId) -> Arc<Semaphore> {
+        let mut semaphores = self
             .semaphores
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some(line) = lines.get(&account).and_then(Weak::upgrade) {
-            return line;
+        if let Some(semaphore) = semaphores.get(&account).and_then(Weak::upgrade) {
+            return semaphore;
         }
         // Weak, so that a semaphore lives as long as a turn is held or awaited. Unused ones are
         // removed here.
-        lines.retain(|_, line| line.strong_count() > 0);
-        let line = Arc::new(Semaphore::new(self.per_account));
-        lines.insert(account, Arc::downgrade(&line));
-        line
+        semaphores.retain(|_, semaphore| semaphore.strong_count() > 0);
+        let semaphore = Arc::new(Semaphore::new(self.per_account));
+        semaphores.insert(account, Arc::downgrade(&semaphore));
+        semaphore
     }
 }
 
@@ -144,32 +144,32 @@ mod tests {
 
     #[test]
     fn an_account_gets_its_share_and_no_more_than_there_is() {
-        let stock = QuotaPool::new(25, 10);
+        let pool = QuotaPool::new(25, 10);
         let [a, b, c] = [AccountId::new(), AccountId::new(), AccountId::new()];
-        let mut first = stock.open(a);
+        let mut first = pool.open(a);
         assert_eq!(first.grow(10), Ok(()));
-        assert_eq!(stock.open(a).grow(1), Err(QuotaExhausted::Account));
-        let mut second = stock.open(b);
+        assert_eq!(pool.open(a).grow(1), Err(QuotaExhausted::Account));
+        let mut second = pool.open(b);
         assert_eq!(second.grow(10), Ok(()));
-        let mut third = stock.open(c);
+        let mut third = pool.open(c);
         assert_eq!(third.grow(6), Err(QuotaExhausted::All));
         assert_eq!(third.grow(5), Ok(()));
         drop(first);
-        assert_eq!(stock.open(a).grow(5), Ok(()));
+        assert_eq!(pool.open(a).grow(5), Ok(()));
         drop((second, third));
-        assert_eq!(stock.taken().in_all, 0);
-        assert!(stock.taken().by_account.is_empty());
+        assert_eq!(pool.usage().total, 0);
+        assert!(pool.usage().by_account.is_empty());
     }
 
     #[tokio::test]
     async fn accounts_do_not_wait_for_each_other() {
-        let turns = AccountSemaphores::new(2);
+        let semaphores = AccountSemaphores::new(2);
         let [a, b] = [AccountId::new(), AccountId::new()];
-        let held = [turns.wait(a).await.unwrap(), turns.wait(a).await.unwrap()];
-        assert!(turns.wait(a).now_or_never().is_none());
-        assert!(turns.wait(b).now_or_never().flatten().is_some());
+        let held = [semaphores.wait(a).await.unwrap(), semaphores.wait(a).await.unwrap()];
+        assert!(semaphores.wait(a).now_or_never().is_none());
+        assert!(semaphores.wait(b).now_or_never().flatten().is_some());
         drop(held);
-        assert!(turns.wait(a).now_or_never().flatten().is_some());
-        assert_eq!(turns.semaphores.lock().unwrap().len(), 1);
+        assert!(semaphores.wait(a).now_or_never().flatten().is_some());
+        assert_eq!(semaphores.semaphores.lock().unwrap().len(), 1);
     }
 }

@@ -75,11 +75,11 @@ impl RateLimits {
                     .with_middleware::<StateInformationMiddleware>(),
             )
         });
-        let (remaining, verdict) = match limiter.check() {
+        let (remaining, result) = match limiter.check() {
             Ok(state) => (state.remaining_burst_capacity(), Ok(())),
-            Err(refused) => (0, Err(refused.wait_time_from(self.clock.now()))),
+            Err(refusal) => (0, Err(refusal.wait_time_from(self.clock.now()))),
         };
-        (RateState::new(rpm, remaining), verdict)
+        (RateState::new(rpm, remaining), result)
     }
 }
 
@@ -133,9 +133,9 @@ impl AddressLimits {
                     .with_middleware::<StateInformationMiddleware>(),
             )
         });
-        let refused = limiter.check().err();
-        refused.map_or(Ok(()), |refused| {
-            Err(refused.wait_time_from(self.clock.now()))
+        let refusal = limiter.check().err();
+        refusal.map_or(Ok(()), |refusal| {
+            Err(refusal.wait_time_from(self.clock.now()))
         })
     }
 }
@@ -169,9 +169,9 @@ mod tests {
         let limits = RateLimits::new(None);
         assert_eq!(limits.count(&key).await.0.remaining, 1);
         assert_eq!(limits.count(&key).await.0.remaining, 0);
-        let (state, verdict) = limits.count(&key).await;
+        let (state, result) = limits.count(&key).await;
         assert_eq!((state.limit, state.remaining), (2, 0));
-        assert!(verdict.unwrap_err() > Duration::from_secs(20));
+        assert!(result.unwrap_err() > Duration::from_secs(20));
         assert!(
             limits
                 .count(&ApiKey {

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use mediagate_store::{Store, StoreError, accounts};
 
 /// Pause after a batch with guessed secrets: at most 50 batches per second.
-const PAUSE: Duration = Duration::from_millis(20);
+const GUESS_PAUSE: Duration = Duration::from_millis(20);
 /// Most secrets in one batch.
 const MAX_BATCH: usize = 1000;
 
@@ -27,7 +27,7 @@ pub struct UnknownSecrets {
     waiting: Mutex<Vec<SecretQuery>>,
     /// Locked by the request that looks up a batch; contains the time before which there is no next
     /// batch.
-    turn: tokio::sync::Mutex<Option<Instant>>,
+    next_batch: tokio::sync::Mutex<Option<Instant>>,
 }
 
 struct SecretQuery {
@@ -39,53 +39,53 @@ struct SecretQuery {
 impl UnknownSecrets {
     /// Whether a key or a session has this hash.
     pub async fn exists(&self, store: &Store, sha256: &str) -> Result<bool, StoreError> {
-        let look = |hashes: Vec<String>| {
+        let look_up = |hashes: Vec<String>| {
             let store = store.clone();
             async move {
-                let found = store.read(move |conn| accounts::known_hashes(conn, &hashes));
-                found.await
+                let read = store.read(move |conn| accounts::known_hashes(conn, &hashes));
+                read.await
             }
         };
-        let failed = || StoreError::Lost;
-        self.ask(sha256, look, failed).await
+        let on_failure = || StoreError::Lost;
+        self.ask(sha256, look_up, on_failure).await
     }
 
-    /// `look` returns which of the hashes exist; `failed` is the error for requests whose batch was
-    /// looked up by another request and failed.
+    /// `look_up` returns which of the hashes exist; `on_failure` returns the error for requests whose
+    /// batch was looked up by another request and failed.
     async fn ask<E, F: Future<Output = Result<Vec<String>, E>>>(
         &self,
         sha256: &str,
-        look: impl Fn(Vec<String>) -> F,
-        failed: impl Fn() -> E,
+        look_up: impl Fn(Vec<String>) -> F,
+        on_failure: impl Fn() -> E,
     ) -> Result<bool, E> {
         loop {
-            let (answer, mut answered) = oneshot::channel();
-            let question = SecretQuery {
+            let (sender, mut receiver) = oneshot::channel();
+            let query = SecretQuery {
                 sha256: sha256.to_owned(),
-                answer,
+                answer: sender,
             };
-            self.with_waiting(|waiting| waiting.push(question));
-            let mut turn = tokio::select! {
+            self.with_waiting(|waiting| waiting.push(query));
+            let mut next_batch = tokio::select! {
                 // The answer first: a request that has its answer must not look up the next batch.
                 biased;
-                answer = &mut answered => match answer {
-                    Ok(answer) => return answer.ok_or_else(failed),
+                answer = &mut receiver => match answer {
+                    Ok(answer) => return answer.ok_or_else(on_failure),
                     // The request that looked up this batch was dropped before it could answer.
                     Err(_) => continue,
                 },
-                turn = self.turn.lock() => turn,
+                next_batch = self.next_batch.lock() => next_batch,
             };
             // A batch takes the longest-waiting secrets, so this request may need several.
             loop {
-                match answered.try_recv() {
-                    Ok(answer) => return answer.ok_or_else(failed),
+                match receiver.try_recv() {
+                    Ok(answer) => return answer.ok_or_else(on_failure),
                     Err(TryRecvError::Closed) => break,
                     Err(TryRecvError::Empty) => {}
                 }
-                if let Some(until) = *turn {
+                if let Some(until) = *next_batch {
                     tokio::time::sleep_until(until).await;
                 }
-                *turn = self.look_once(&look).await?;
+                *next_batch = self.look_once(&look_up).await?;
             }
         }
     }
@@ -94,30 +94,30 @@ impl UnknownSecrets {
     /// before which there is no next batch.
     async fn look_once<E, F: Future<Output = Result<Vec<String>, E>>>(
         &self,
-        look: impl Fn(Vec<String>) -> F,
+        look_up: impl Fn(Vec<String>) -> F,
     ) -> Result<Option<Instant>, E> {
-        let asked: Vec<SecretQuery> = self.with_waiting(|waiting| {
+        let batch: Vec<SecretQuery> = self.with_waiting(|waiting| {
             // Those whose callers have left need no look-up.
-            waiting.retain(|question| !question.answer.is_closed());
+            waiting.retain(|query| !query.answer.is_closed());
             let count = waiting.len().min(MAX_BATCH);
             waiting.drain(..count).collect()
         });
-        let hashes = asked.iter().map(|question| question.sha256.clone());
-        let found = look(hashes.collect()).await;
-        let found = found.map(|found| found.into_iter().collect::<HashSet<_>>());
-        let is_known = |question: &SecretQuery| {
-            let found = found.as_ref();
-            found.is_ok_and(|found| found.contains(&question.sha256))
+        let hashes = batch.iter().map(|query| query.sha256.clone());
+        let existing = look_up(hashes.collect()).await;
+        let existing = existing.map(|existing| existing.into_iter().collect::<HashSet<_>>());
+        let exists = |query: &SecretQuery| {
+            let existing = existing.as_ref();
+            existing.is_ok_and(|existing| existing.contains(&query.sha256))
         };
-        let all_are_known = asked.iter().all(is_known);
-        for question in asked {
-            let exists = found.as_ref().ok();
-            let exists = exists.map(|found| found.contains(&question.sha256));
+        let all_exist = batch.iter().all(exists);
+        for query in batch {
+            let answer = existing.as_ref().ok();
+            let answer = answer.map(|existing| existing.contains(&query.sha256));
             // Fails for callers that have left.
-            let _ = question.answer.send(exists);
+            let _ = query.answer.send(answer);
         }
         // Only guessed secrets cause a pause. Real keys alone are never slowed down.
-        found.map(|_| (!all_are_known).then(|| Instant::now() + PAUSE))
+        existing.map(|_| (!all_exist).then(|| Instant::now() + GUESS_PAUSE))
     }
 
     fn with_waiting<T>(&self, change: impl FnOnce(&mut Vec<SecretQuery>) -> T) -> T {
@@ -135,43 +135,43 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn thousands_of_made_up_secrets_cost_a_few_looks_and_lock_nobody_out() {
+    async fn thousands_of_guessed_secrets_cost_few_lookups_and_lock_nobody_out() {
         let secrets = Arc::new(UnknownSecrets::default());
-        let looks = AtomicUsize::new(0);
-        let look = |hashes: Vec<String>| {
-            looks.fetch_add(1, Ordering::Relaxed);
+        let lookups = AtomicUsize::new(0);
+        let look_up = |hashes: Vec<String>| {
+            lookups.fetch_add(1, Ordering::Relaxed);
             assert!(hashes.len() <= MAX_BATCH);
             async move {
                 tokio::time::sleep(Duration::from_millis(1)).await;
-                Ok::<_, ()>(hashes.into_iter().filter(|it| it == "real").collect())
+                Ok::<_, ()>(hashes.into_iter().filter(|hash| hash == "real").collect())
             }
         };
         let names: Vec<String> = (0..5000)
-            .map(|at| match at {
+            .map(|index| match index {
                 2500 => "real".to_owned(),
-                _ => format!("made up {at}"),
+                _ => format!("made up {index}"),
             })
             .collect();
-        let asked = names.iter().map(|name| secrets.ask(name, &look, || ()));
-        let answers = join_all(asked).await;
+        let queries = names.iter().map(|name| secrets.ask(name, &look_up, || ()));
+        let answers = join_all(queries).await;
         for (name, answer) in names.iter().zip(answers) {
             assert_eq!(answer, Ok(name == "real"), "{name}");
         }
-        let looked = looks.load(Ordering::Relaxed);
-        assert!(looked <= 7, "{looked} looks");
+        let count = lookups.load(Ordering::Relaxed);
+        assert!(count <= 7, "{count} look-ups");
         assert!(secrets.with_waiting(|waiting| waiting.is_empty()));
         // Sent one after the other, guesses are slowed down, and a real key waits for a moment at
         // most.
         let before = Instant::now();
         for name in ["a", "b", "c", "real"] {
-            let exists = secrets.ask(name, &look, || ()).await;
+            let exists = secrets.ask(name, &look_up, || ()).await;
             assert_eq!(exists, Ok(name == "real"));
         }
-        assert!(before.elapsed() >= 3 * PAUSE && before.elapsed() < 5 * PAUSE);
+        assert!(before.elapsed() >= 3 * GUESS_PAUSE && before.elapsed() < 5 * GUESS_PAUSE);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_hangs_up_while_it_looks_for_others_leaves_nobody_without_an_answer() {
+    async fn a_caller_that_disconnects_during_a_batch_leaves_nobody_without_an_answer() {
         let secrets = UnknownSecrets::default();
         let slow = |_: Vec<String>| async {
             tokio::time::sleep(Duration::from_hours(1)).await;

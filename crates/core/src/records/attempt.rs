@@ -100,12 +100,12 @@ impl AttemptView {
 fn job_id(handle: &JobHandle) -> Option<String> {
     let names = ["id", "request_id", "task_id", "name"];
     // A handle made by a recipe has its fields one level deeper, in `kept`.
-    let places = [Some(&handle.0), handle.0.get("kept")];
-    let named = places.into_iter().flatten();
-    let named = named
-        .flat_map(|place| names.iter().map(move |name| place.get(*name)))
-        .find_map(|found| found);
-    match named? {
+    let objects = [Some(&handle.0), handle.0.get("kept")];
+    let values = objects.into_iter().flatten();
+    let values = values
+        .flat_map(|object| names.iter().map(move |name| object.get(*name)))
+        .find_map(|value| value);
+    match values? {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
         _ => None,

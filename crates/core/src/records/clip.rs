@@ -77,7 +77,7 @@ macro_rules! clip_record {
         }
 
         impl $name {
-            fn with(
+            fn build(
                 (clip, account, links): (&Clip, &Account, &Links),
                 metadata: $metadata,
                 $($within: $within_type,)*
@@ -168,24 +168,24 @@ pub struct PersonaClipMetadata {
     pub priority: i64,
 }
 
-/// What a hosted provider says of a clip; empty if none made it.
-fn upstream_field(clip: &Clip, what: fn(&ClipUpstream) -> &String) -> String {
+/// A field that a hosted provider reported for a clip; empty if none made it.
+fn upstream_field(clip: &Clip, field: fn(&ClipUpstream) -> &String) -> String {
     clip.upstream
         .as_ref()
-        .map(|upstream| what(upstream).clone())
+        .map(|upstream| field(upstream).clone())
         .unwrap_or_default()
 }
 
 impl ClipRecord {
-    pub fn new(clip: &Clip, made_by: ClipOperation<'_>, account: &Account, links: &Links) -> Self {
+    pub fn new(clip: &Clip, operation: ClipOperation<'_>, account: &Account, links: &Links) -> Self {
         let more = if clip.media_removed {
             "media removed: it expired"
         } else {
             ""
         };
-        Self::with(
+        Self::build(
             (clip, account, links),
-            RecordMetadata::of_clip(clip, made_by),
+            RecordMetadata::of_clip(clip, operation),
             more.into(),
             clip.provenance.as_ref().map(ProvenanceView::new),
         )
@@ -207,6 +207,6 @@ impl PersonaClip {
             is_remix: !is_upload,
             priority: 0,
         };
-        Self::with((clip, account, links), metadata, String::new())
+        Self::build((clip, account, links), metadata, String::new())
     }
 }

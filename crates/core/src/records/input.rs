@@ -79,29 +79,29 @@ pub struct SourceFile {
 }
 
 impl TaskInput {
-    pub(super) fn new(links: &Links, payload: &TaskPayload, beside: &TaskExtras) -> Self {
+    pub(super) fn new(links: &Links, payload: &TaskPayload, extras: &TaskExtras) -> Self {
         match payload {
-            TaskPayload::VideoV1(job) => Self::video(links, job, beside),
-            TaskPayload::StemsV1(job) => Self::stems(links, job, beside),
-            TaskPayload::SongV1(job) => Self::song(links, job, beside),
+            TaskPayload::VideoV1(job) => Self::video(links, job, extras),
+            TaskPayload::StemsV1(job) => Self::stems(links, job, extras),
+            TaskPayload::SongV1(job) => Self::song(links, job, extras),
         }
     }
 
-    fn video(links: &Links, job: &VideoJob, beside: &TaskExtras) -> Self {
-        let picture = |id: &AssetId| SourceFile::picture(links, *id, &beside.pictures);
-        let is_open = |measure: u64| measure > 0;
+    fn video(links: &Links, job: &VideoJob, extras: &TaskExtras) -> Self {
+        let picture = |id: &AssetId| SourceFile::picture(links, *id, &extras.pictures);
+        let is_set = |value: u64| value > 0;
         let is_own = |id: &&AssetId| Some(**id) != job.end_picture && Some(**id) != job.picture;
-        let more = job.more_pictures.iter().chain(&job.references);
+        let others = job.more_pictures.iter().chain(&job.references);
         let mut references: Vec<&AssetId> = Vec::new();
-        for id in more.filter(is_own) {
+        for id in others.filter(is_own) {
             if !references.contains(&id) {
                 references.push(id);
             }
         }
         Self {
             prompt: Some(job.prompt.clone()),
-            seconds: is_open(job.milliseconds).then(|| seconds(job.milliseconds)),
-            size: is_open(u64::from(job.width)).then(|| format!("{}x{}", job.width, job.height)),
+            seconds: is_set(job.milliseconds).then(|| seconds(job.milliseconds)),
+            size: is_set(u64::from(job.width)).then(|| format!("{}x{}", job.width, job.height)),
             // Only the embedded model sets `fps`, and it used this seed. A provider chose its own.
             seed: (job.seed_is_asked || job.fps > 0).then_some(job.seed),
             negative_prompt: job.negative_prompt.clone(),
@@ -114,10 +114,10 @@ impl TaskInput {
         }
     }
 
-    fn stems(links: &Links, job: &StemsJob, beside: &TaskExtras) -> Self {
+    fn stems(links: &Links, job: &StemsJob, extras: &TaskExtras) -> Self {
         Self {
             seconds: Some(seconds(job.milliseconds)),
-            clip: Some(SourceFile::clip(links, job.source, beside)),
+            clip: Some(SourceFile::clip(links, job.source, extras)),
             task: Some(GEN_STEM.to_owned()),
             title: non_empty(&job.title),
             stem_task: Some(job.stem_task.name()),
@@ -126,7 +126,7 @@ impl TaskInput {
         }
     }
 
-    fn song(links: &Links, job: &SongJob, beside: &TaskExtras) -> Self {
+    fn song(links: &Links, job: &SongJob, extras: &TaskExtras) -> Self {
         let mut options = job.fields.clone();
         let mut text = |name: &str| match options.remove(name) {
             Some(Value::String(text)) => non_empty(&text),
@@ -145,7 +145,7 @@ impl TaskInput {
             prompt,
             seconds: length,
             negative_prompt,
-            clip: clip.map(|(_, id)| SourceFile::clip(links, *id, beside)),
+            clip: clip.map(|(_, id)| SourceFile::clip(links, *id, extras)),
             task: Some(job.task.clone()),
             title: non_empty(&job.title),
             persona_id: job.persona.map(|id| id.to_string()),
@@ -156,19 +156,19 @@ impl TaskInput {
 }
 
 impl SourceFile {
-    fn picture(links: &Links, id: AssetId, known: &[Asset]) -> Self {
-        let found = known.iter().find(|asset| asset.id == id);
-        let kept = found.filter(|asset| asset.removed_at.is_none());
-        let url = kept.map(|asset| links.media(id, asset.media, asset.expires_at));
+    fn picture(links: &Links, id: AssetId, assets: &[Asset]) -> Self {
+        let asset = assets.iter().find(|asset| asset.id == id);
+        let stored = asset.filter(|asset| asset.removed_at.is_none());
+        let url = stored.map(|asset| links.media(id, asset.media, asset.expires_at));
         Self {
             id: id.to_string(),
             url: url.filter(|url| !url.is_empty()),
         }
     }
 
-    fn clip(links: &Links, id: ClipId, beside: &TaskExtras) -> Self {
-        let found = beside.sources.iter().find(|clip| clip.id == id);
-        let url = found.map(|clip| {
+    fn clip(links: &Links, id: ClipId, extras: &TaskExtras) -> Self {
+        let clip = extras.sources.iter().find(|clip| clip.id == id);
+        let url = clip.map(|clip| {
             let [audio, _, _] = links.clip_urls(clip);
             audio
         });
@@ -184,9 +184,9 @@ pub fn pictures(payload: &TaskPayload) -> Vec<AssetId> {
     let TaskPayload::VideoV1(job) = payload else {
         return Vec::new();
     };
-    let more = job.more_pictures.iter().chain(&job.references);
+    let others = job.more_pictures.iter().chain(&job.references);
     let first = job.picture.iter().chain(&job.end_picture);
-    first.chain(more).copied().collect()
+    first.chain(others).copied().collect()
 }
 
 /// The clips that a task was given.

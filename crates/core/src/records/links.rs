@@ -30,9 +30,9 @@ pub struct Links {
     names_providers: bool,
 }
 
-/// What a gateway's settings say of links.
+/// The gateway's settings for links.
 pub struct LinkRules {
-    /// Whether `public_url` stands for all addresses.
+    /// Whether `public_url` is set, and replaces the addresses of requests.
     pub has_public_url: bool,
     /// The host that serves media, if another one does.
     pub media: MediaConfig,
@@ -42,7 +42,7 @@ pub struct LinkRules {
 }
 
 impl Links {
-    /// Of a gateway that is reached at `origin`.
+    /// The URLs of a gateway that is reached at `origin`.
     pub fn new(rules: Arc<LinkRules>, origin: String, shows_providers: bool) -> Self {
         Self {
             origin,
@@ -53,8 +53,8 @@ impl Links {
         }
     }
 
-    /// The request's own address, unless `public_url` stands for all.
-    pub fn asked_origin(&self) -> Option<String> {
+    /// The request's own address, unless `public_url` replaces it.
+    pub fn requested_origin(&self) -> Option<String> {
         (!self.rules.has_public_url).then(|| self.origin.clone())
     }
 

@@ -185,7 +185,7 @@ pub struct JobRecord {
 impl TaskRecord {
     /// A task with its clips; `None` for a task of another kind.
     pub fn new(task: &Task, clips: &[Clip], account: &Account, links: &Links) -> Option<Self> {
-        let (metadata, made_by) = match &task.payload {
+        let (metadata, operation) = match &task.payload {
             TaskPayload::StemsV1(job) => {
                 let metadata = RecordMetadata::of_separation(task, job);
                 (metadata, ClipOperation::separation(job))
@@ -197,7 +197,7 @@ impl TaskRecord {
         };
         let clips: Vec<ClipRecord> = clips
             .iter()
-            .map(|clip| ClipRecord::new(clip, made_by, account, links))
+            .map(|clip| ClipRecord::new(clip, operation, account, links))
             .collect();
         Some(Self {
             id: task.id.to_string(),
@@ -334,13 +334,13 @@ impl RecordMetadata {
         }
     }
 
-    pub(super) fn of_clip(clip: &Clip, made_by: ClipOperation<'_>) -> Self {
+    pub(super) fn of_clip(clip: &Clip, operation: ClipOperation<'_>) -> Self {
         let is_upload = clip.origin == ClipOrigin::Upload;
         let (source, history) = match &clip.origin {
             ClipOrigin::Upload | ClipOrigin::Song { .. } => (String::new(), Vec::new()),
             ClipOrigin::Stem { source, .. } => {
                 let source = source.to_string();
-                let entry = HistoryEntry::new(&source, &group(clip), made_by.stem_task);
+                let entry = HistoryEntry::new(&source, &group(clip), operation.stem_task);
                 (source, vec![entry])
             }
         };
@@ -351,14 +351,14 @@ impl RecordMetadata {
             tags: upstream.map(|upstream| upstream.tags.clone()),
             history,
             stem_from_id: source.clone(),
-            stem_task: made_by.stem_task.into(),
+            stem_task: operation.stem_task.into(),
             stem_type_id: STEM_TYPE,
             stem_type_group_name: group(clip),
             edited_clip_id: source,
             kind: if is_upload { "upload" } else { "gen" },
             stream: false,
             infill: false,
-            task: made_by.task.into(),
+            task: operation.task.into(),
             can_remix: true,
             is_remix: !is_upload,
             priority: 0,

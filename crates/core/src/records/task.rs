@@ -83,7 +83,7 @@ pub struct TaskKey {
 /// What a task's record shows beside the task itself.
 #[derive(Debug, Default)]
 pub struct TaskExtras {
-    /// Of the key that ordered it.
+    /// The name of the key that ordered it.
     pub key_name: String,
     /// The pictures it was given.
     pub pictures: Vec<Asset>,
@@ -121,7 +121,7 @@ pub struct BillingView {
 }
 
 impl TaskView {
-    pub fn new(links: &Links, task: &Task, beside: &TaskExtras) -> Self {
+    pub fn new(links: &Links, task: &Task, extras: &TaskExtras) -> Self {
         let user = match &task.payload {
             TaskPayload::VideoV1(job) => job.user.clone(),
             TaskPayload::StemsV1(_) | TaskPayload::SongV1(_) => None,
@@ -144,13 +144,13 @@ impl TaskView {
             created_at: task.created_at.rfc3339(),
             started_at: task.started_at.map(Timestamp::rfc3339),
             finished_at: task.finished_at.map(Timestamp::rfc3339),
-            input: TaskInput::new(links, &task.payload, beside),
+            input: TaskInput::new(links, &task.payload, extras),
             key: TaskKey {
                 id: task.key.to_string(),
-                name: beside.key_name.clone(),
+                name: extras.key_name.clone(),
             },
-            poster_url: poster(links, task, &beside.clips),
-            output: TaskOutput::new(links, task, &beside.clips),
+            poster_url: poster(links, task, &extras.clips),
+            output: TaskOutput::new(links, task, &extras.clips),
             request_id: task.request_id.to_string(),
             callback_url: task.callback.clone(),
             user,
@@ -159,14 +159,14 @@ impl TaskView {
     }
 }
 
-/// The picture that stands for a result.
+/// The URL of the picture that represents a result.
 fn poster(links: &Links, task: &Task, clips: &[Clip]) -> Option<String> {
     let url = match task.output.as_ref()? {
         TaskResult::VideoV1(_) | TaskResult::LinkV1(_) => {
             VideoFile::of_task(links, task)?.poster_url?
         }
-        TaskResult::ClipsV1 { clips: made } => {
-            let first = clips.iter().find(|clip| made.first() == Some(&clip.id))?;
+        TaskResult::ClipsV1 { clips: ids } => {
+            let first = clips.iter().find(|clip| ids.first() == Some(&clip.id))?;
             let [_, _, cover] = links.clip_urls(first);
             cover
         }
@@ -204,8 +204,8 @@ impl BillingView {
         let bill = task.bill.as_ref();
         let tariff = task.tariff.as_ref();
         let is_over = matches!(task.money, ChargeState::Settled | ChargeState::Released);
-        // The route that makes it is not known before the bill, so until then the model's price is
-        // shown.
+        // The route that makes the result is not known before the bill, so until then the model's
+        // price is shown.
         let price = match (bill, task.money) {
             (Some(bill), _) => bill.price,
             (None, ChargeState::Held) => tariff.and_then(|tariff| tariff.price),

@@ -57,18 +57,18 @@ impl VideoFile {
     /// The file of a finished video task; `None` for any other.
     pub fn of_task(links: &Links, task: &Task) -> Option<Self> {
         match task.output.as_ref()? {
-            TaskResult::VideoV1(video) => Some(Self::kept(links, task, video)),
+            TaskResult::VideoV1(video) => Some(Self::stored(links, task, video)),
             TaskResult::LinkV1(link) => Some(Self::linked(links, task, link)),
             TaskResult::ClipsV1 { .. } => None,
         }
     }
 
-    fn kept(links: &Links, task: &Task, video: &VideoOutput) -> Self {
+    fn stored(links: &Links, task: &Task, video: &VideoOutput) -> Self {
         let is_labelled = matches!(&task.payload, TaskPayload::VideoV1(job) if job.label);
         let expires_at = Timestamp::from_micros(video.expires_at_micros);
-        // Decided by its time and not by the file: upkeep removes it a little later.
+        // Decided by the time and not by the file: upkeep removes the file a little later.
         let removed = links.is_past(expires_at);
-        let address = |id, media| {
+        let url = |id, media| {
             if removed {
                 String::new()
             } else {
@@ -77,7 +77,7 @@ impl VideoFile {
         };
         Self {
             id: task.id.video(),
-            url: address(video.video, MediaType::Mp4),
+            url: url(video.video, MediaType::Mp4),
             mime_type: MediaType::Mp4.mime(),
             width: video.width,
             height: video.height,
@@ -89,7 +89,7 @@ impl VideoFile {
             removed,
             provenance: video.provenance.as_ref().map(ProvenanceView::new),
             label_text: is_labelled.then_some(label::TEXT),
-            poster_url: video.poster.map(|poster| address(poster, MediaType::Jpeg)),
+            poster_url: video.poster.map(|poster| url(poster, MediaType::Jpeg)),
         }
     }
 

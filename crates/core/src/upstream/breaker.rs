@@ -5,19 +5,21 @@ use std::time::Duration;
 use mediagate_model::clock::Timestamp;
 
 /// Failures in a row that open it.
-const FAILURES: u32 = 3;
-/// The first and the longest pause.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(5));
-/// The pause for a busy provider that gives no time.
-const BUSY: Duration = Duration::from_secs(2);
+const FAILURE_LIMIT: u32 = 3;
+/// The first pause; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+/// The longest pause.
+const MAX_PAUSE: Duration = Duration::from_mins(5);
+/// The pause for a busy provider that names no time.
+const DEFAULT_BUSY_PAUSE: Duration = Duration::from_secs(2);
 /// How long a trial without an outcome counts.
-const TRIAL: Duration = Duration::from_mins(1);
+const TRIAL_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The breaker of one route.
 #[derive(Debug, Clone, Default)]
 pub struct CircuitBreaker {
     failures: u32,
-    opened: u32,
+    times_opened: u32,
     open_until: Option<Timestamp>,
     trial_until: Option<Timestamp>,
     busy_until: Option<Timestamp>,
@@ -38,20 +40,20 @@ impl CircuitBreaker {
 
     /// Asks to send a submission. After a pause only one is allowed until its outcome is known.
     pub fn enter(&mut self, now: Timestamp) -> bool {
-        let passes = self.lets_pass(now) && self.busy_until(now).is_none();
-        if passes && self.open_until.is_some() {
-            self.trial_until = Some(now.plus(TRIAL));
+        let is_allowed = self.lets_pass(now) && self.busy_until(now).is_none();
+        if is_allowed && self.open_until.is_some() {
+            self.trial_until = Some(now.plus(TRIAL_TIMEOUT));
         }
-        passes
+        is_allowed
     }
 
-    /// The route works.
+    /// Records that the route works.
     pub fn record_success(&mut self) {
         *self = Self::default();
     }
 
-    /// The route failed; `at_once` if one failure is enough to know that the next would fail too,
-    /// `pause` if the provider said how long.
+    /// Records that the route failed; `at_once` if one failure is enough to know that the next would
+    /// fail too, `pause` if the provider said how long.
     pub fn record_failure(&mut self, now: Timestamp, at_once: bool, pause: Option<Duration>) {
         self.failures += 1;
         self.trial_until = None;
@@ -60,20 +62,21 @@ impl CircuitBreaker {
             return;
         }
         // After the first pause one failure is enough: nothing has worked since.
-        if at_once || self.failures >= FAILURES || self.opened > 0 {
+        if at_once || self.failures >= FAILURE_LIMIT || self.times_opened > 0 {
             // The exponent is capped only against overflow. The pause reaches its own limit before.
-            let grown = PAUSES.0.saturating_mul(1 << self.opened.min(10));
-            self.opened += 1;
+            let backoff = FIRST_PAUSE.saturating_mul(1 << self.times_opened.min(10));
+            self.times_opened += 1;
             // Capped also if the provider asks for longer, so that no response closes a route for
             // hours.
-            self.open_until = Some(now.plus(pause.unwrap_or(grown).min(PAUSES.1)));
+            self.open_until = Some(now.plus(pause.unwrap_or(backoff).min(MAX_PAUSE)));
         }
     }
 
-    /// The provider is busy and asked for a pause. That is not a failure: the work waits for it.
+    /// Records that the provider is busy and asked for a pause. That is not a failure: the work waits
+    /// for it.
     pub fn record_busy(&mut self, now: Timestamp, pause: Option<Duration>) {
         self.trial_until = None;
-        self.busy_until = Some(now.plus(pause.unwrap_or(BUSY).min(PAUSES.1)));
+        self.busy_until = Some(now.plus(pause.unwrap_or(DEFAULT_BUSY_PAUSE).min(MAX_PAUSE)));
     }
 
     /// Ends a trial that showed neither success nor failure.
@@ -158,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_of_what_was_under_way_lengthen_no_pause() {
+    fn failures_of_submissions_under_way_lengthen_no_pause() {
         let mut breaker = CircuitBreaker::default();
         for _ in 0..12 {
             breaker.record_failure(at(0), false, None);
@@ -173,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_work_is_waited_for_and_no_fault() {
+    fn a_busy_provider_is_waited_for_and_has_not_failed() {
         let mut breaker = CircuitBreaker::default();
         for _ in 0..9 {
             breaker.record_busy(at(0), Some(Duration::from_secs(7)));
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_proves_itself_opens_at_once_for_as_long_as_asked() {
+    fn a_certain_failure_opens_at_once_for_the_requested_pause() {
         let mut breaker = CircuitBreaker::default();
         breaker.record_failure(at(0), true, Some(Duration::from_secs(30)));
         assert!(!breaker.lets_pass(at(29)) && breaker.lets_pass(at(30)));

@@ -46,8 +46,8 @@ pub struct ProviderSite {
     catalogue: Arc<Catalogue>,
     /// Address and protocol, for the driver.
     pub provider: Provider,
-    /// The protocol and the base address: stored with each submission as the place where it was
-    /// made.
+    /// The protocol and the base address: stored with each submission, so that its job is looked up
+    /// where it was made.
     pub endpoint: String,
     /// At least one; an empty one if none is needed.
     pub credentials: Vec<Arc<ProviderCredential>>,
@@ -80,13 +80,13 @@ impl Drop for OpenJob {
 }
 
 impl ProviderCredential {
-    fn new(provider: &str, place: usize, secret: Secret) -> Self {
+    fn new(provider: &str, position: usize, secret: Secret) -> Self {
         // The digest finds the same key again at any position in the settings. The position finds
         // its successor after a rotation.
         let digest = Sha256::digest(secret.expose().as_bytes());
         let [a, b, c, d, ..] = <[u8; 32]>::from(digest);
         Self {
-            id: format!("{place}:{:08x}", u32::from_be_bytes([a, b, c, d])),
+            id: format!("{position}:{:08x}", u32::from_be_bytes([a, b, c, d])),
             secret,
             open: AtomicU32::new(0),
             open_gauge: metrics::gauge!("mediagate_upstream_open_jobs", "provider" => provider.to_owned()),
@@ -112,7 +112,7 @@ impl ProviderSite {
         catalogue: &Arc<Catalogue>,
         app: &Config,
     ) -> Result<Self, ConfigError> {
-        let wrong = |key: &str, message: String| ConfigError::Value {
+        let value_error = |key: &str, message: String| ConfigError::Value {
             key: format!("providers.{name}.{key}"),
             message,
         };
@@ -124,12 +124,12 @@ impl ProviderSite {
             });
         }
         let protocol = providers::protocol(&config.protocol).ok_or_else(|| {
-            let all = providers::PROTOCOLS
+            let protocols = providers::PROTOCOLS
                 .iter()
                 .chain(&providers::SHIPPED_RECIPES);
-            let names: Vec<&str> = all.map(|protocol| protocol.name).collect();
+            let names: Vec<&str> = protocols.map(|protocol| protocol.name).collect();
             let hint = format!("unknown protocol; {}", suggestion(&config.protocol, &names));
-            wrong("protocol", hint)
+            value_error("protocol", hint)
         })?;
         let common = [
             "protocol",
@@ -149,12 +149,12 @@ impl ProviderSite {
             .keys()
             .find(|key| !protocol.options.contains(&key.as_str()))
         {
-            let known: Vec<&str> = common.iter().chain(protocol.options).copied().collect();
-            return Err(wrong(option, unknown_key(option, &known)));
+            let keys: Vec<&str> = common.iter().chain(protocol.options).copied().collect();
+            return Err(value_error(option, unknown_key(option, &keys)));
         }
         if config.secrets.is_empty() && !protocol.anonymous {
             let message = format!("{} needs an api_key", protocol.name);
-            return Err(wrong("protocol", message));
+            return Err(value_error("protocol", message));
         }
         let settings = ProviderSettings {
             name: name.to_owned(),
@@ -162,22 +162,22 @@ impl ProviderSite {
             options: config.options.fields().clone(),
             catalogue: catalogue.clone(),
         };
-        let usual = ProviderRules::default();
+        let defaults = ProviderRules::default();
         let rules = ProviderRules {
             hosts: config.hosts.clone(),
             allow_networks: app.fetch.allow_networks.clone(),
-            submissions_at_once: app.max_submitting.max(usual.submissions_at_once),
+            submissions_at_once: app.max_submitting.max(defaults.submissions_at_once),
             // Polls per second times a quarter of a second per response gives the number in flight.
             calls_at_once: (config.max_polls.unwrap_or(MAX_POLLS) as usize / 4)
-                .clamp(usual.calls_at_once, MAX_POLLS as usize / 4),
-            ..usual
+                .clamp(defaults.calls_at_once, MAX_POLLS as usize / 4),
+            ..defaults
         };
         let provider = Provider::new(protocol, &settings, rules).map_err(|error| {
             let message = match error.line {
                 Some(line) => format!("line {line}: {}", error.message),
                 None => error.message.clone(),
             };
-            wrong(error.key.as_deref().unwrap_or("protocol"), message)
+            value_error(error.key.as_deref().unwrap_or("protocol"), message)
         })?;
         let documented = provider.adapter().pace().calls_per_second;
         let max_polls = [config.max_polls, documented, Some(MAX_POLLS)];
@@ -189,7 +189,7 @@ impl ProviderSite {
         let credentials = secrets
             .into_iter()
             .zip(1..)
-            .map(|(secret, place)| Arc::new(ProviderCredential::new(name, place, secret)));
+            .map(|(secret, position)| Arc::new(ProviderCredential::new(name, position, secret)));
         Ok(Self {
             credentials: credentials.collect(),
             endpoint: format!("{} {}", protocol.name, redacted_url(provider.base_url())),
@@ -206,22 +206,22 @@ impl ProviderSite {
     pub fn credential_of(&self, submission: &Submission) -> Option<&Arc<ProviderCredential>> {
         // Another address or account does not know the job. Its "not found" would be taken for the
         // end of a job that is still running and is paid for.
-        let is_here = submission.endpoint == self.endpoint;
-        let same_key = |one: &&Arc<ProviderCredential>| {
-            credential_digest(&one.id) == credential_digest(&submission.credential)
+        let is_same_endpoint = submission.endpoint == self.endpoint;
+        let has_same_key = |credential: &&Arc<ProviderCredential>| {
+            credential_digest(&credential.id) == credential_digest(&submission.credential)
         };
-        self.credentials.iter().filter(|_| is_here).find(same_key)
+        self.credentials.iter().filter(|_| is_same_endpoint).find(has_same_key)
     }
 
     /// The credential with which something that the provider keeps was made: the one with the same
     /// value or, after a rotation, in the same position.
     pub fn credential(&self, id: &str) -> Option<&Arc<ProviderCredential>> {
-        let mut all = self.credentials.iter();
+        let mut credentials = self.credentials.iter();
         let same_value =
-            all.find(|credential| credential_digest(&credential.id) == credential_digest(id));
+            credentials.find(|credential| credential_digest(&credential.id) == credential_digest(id));
         same_value.or_else(|| {
-            let place: usize = id.split_once(':')?.0.parse().ok()?;
-            self.credentials.get(place.checked_sub(1)?)
+            let position: usize = id.split_once(':')?.0.parse().ok()?;
+            self.credentials.get(position.checked_sub(1)?)
         })
     }
 
@@ -233,7 +233,7 @@ impl ProviderSite {
 
 /// The digest of a key's value in a credential's id.
 fn credential_digest(id: &str) -> &str {
-    id.split_once(':').map_or(id, |(_, mark)| mark)
+    id.split_once(':').map_or(id, |(_, digest)| digest)
 }
 
 /// A URL without the parts that may be secret.
@@ -257,27 +257,27 @@ pub struct Upstream {
     notes: Mutex<HashMap<(String, String), RouteNote>>,
 }
 
-/// The providers in the settings; unchanged ones are taken from `before`.
+/// The providers in the settings; unchanged ones are taken from `previous`.
 pub fn sites(
     config: &ModelConfig,
     app: &Config,
-    before: Option<&ProviderSites>,
+    previous: Option<&ProviderSites>,
 ) -> Result<ProviderSites, ConfigError> {
-    build(config, app, before).map_err(|error| config.locate(error))
+    build(config, app, previous).map_err(|error| config.locate(error))
 }
 
 fn build(
     config: &ModelConfig,
     app: &Config,
-    before: Option<&ProviderSites>,
+    previous: Option<&ProviderSites>,
 ) -> Result<ProviderSites, ConfigError> {
     let mut sites = ProviderSites::new();
     for (name, settings) in &config.providers {
         // A provider that did not change keeps its connections and counts over a reload.
-        let same = before
-            .and_then(|before| before.get(name))
+        let unchanged = previous
+            .and_then(|previous| previous.get(name))
             .filter(|site| site.config == *settings && site.catalogue == config.catalogue);
-        let site = match same {
+        let site = match unchanged {
             Some(site) => site.clone(),
             None => Arc::new(ProviderSite::new(name, settings, &config.catalogue, app)?),
         };
@@ -304,14 +304,14 @@ impl Upstream {
     /// Replaces the providers. This process keeps the former ones for the jobs that were submitted
     /// to them.
     pub fn replace(&self, sites: ProviderSites) {
-        let before = self.sites.swap(Arc::new(sites));
-        let now = self.sites();
+        let previous = self.sites.swap(Arc::new(sites));
+        let current = self.sites();
         let is_gone = |site: &&Arc<ProviderSite>| {
-            let same = now.get(site.provider.name());
-            !same.is_some_and(|same| Arc::ptr_eq(same, site))
+            let current_site = current.get(site.provider.name());
+            !current_site.is_some_and(|current_site| Arc::ptr_eq(current_site, site))
         };
         let mut former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
-        former.extend(before.values().filter(is_gone).cloned());
+        former.extend(previous.values().filter(is_gone).cloned());
         let surplus = former.len().saturating_sub(MAX_FORMER_SITES);
         former.drain(..surplus);
     }
@@ -319,7 +319,7 @@ impl Upstream {
     /// The provider and credential with which a submission was made, from the settings or, if this
     /// process still has them, from former settings. `None` if unknown: its job can neither be
     /// polled nor submitted again.
-    pub fn find_maker(
+    pub fn find_submitter(
         &self,
         submission: &Submission,
     ) -> Option<(Arc<ProviderSite>, Arc<ProviderCredential>)> {
@@ -330,10 +330,10 @@ impl Upstream {
             // A name may have had several settings. The latest ones are tried first.
             .rev()
             .filter(|site| site.provider.name() == submission.provider);
-        let mut known = sites.get(&submission.provider).into_iter().chain(former);
-        let found =
-            known.find_map(|site| Some((site.clone(), site.credential_of(submission)?.clone())));
-        if found.is_none() {
+        let mut candidates = sites.get(&submission.provider).into_iter().chain(former);
+        let submitter =
+            candidates.find_map(|site| Some((site.clone(), site.credential_of(submission)?.clone())));
+        if submitter.is_none() {
             metrics::counter!("mediagate_submissions_unmatched_total", "provider" => submission.provider.clone())
                 .increment(1);
             tracing::error!(
@@ -342,20 +342,20 @@ impl Upstream {
                 "submission is waiting: its provider, URL, protocol or key is no longer in the settings"
             );
         }
-        found
+        submitter
     }
 
     fn breakers(&self) -> MutexGuard<'_, HashMap<(String, String), CircuitBreaker>> {
         self.breakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `act` on the breaker of a route.
-    pub fn breaker<T>(&self, route: &Route, act: impl FnOnce(&mut CircuitBreaker) -> T) -> T {
+    /// Runs `update` on the breaker of a route.
+    pub fn breaker<T>(&self, route: &Route, update: impl FnOnce(&mut CircuitBreaker) -> T) -> T {
         let key = (route.provider.clone(), route.model.clone());
         let mut breakers = self.breakers();
         let breaker = breakers.entry(key).or_default();
         let was_open = breaker.opened_until().is_some();
-        let outcome = act(breaker);
+        let outcome = update(breaker);
         let is_open = breaker.opened_until().is_some();
         if was_open != is_open {
             tracing::warn!(provider = %route.provider, model = %route.model, open = is_open, "circuit breaker changed");
@@ -366,7 +366,7 @@ impl Upstream {
     }
 
     /// The state of a route in this process now.
-    pub fn stance(&self, route: &Route, now: Timestamp) -> BreakerSnapshot {
+    pub fn breaker_state(&self, route: &Route, now: Timestamp) -> BreakerSnapshot {
         let breaker = self.breaker(route, |breaker| breaker.clone());
         let state = breaker.state(now);
         let is_reachable = self.is_reachable(route);
@@ -404,9 +404,9 @@ impl Upstream {
     /// Stores the database's notes about all routes. If an operator asked to retry a route, its
     /// breaker closes.
     pub fn update_notes(&self, notes: HashMap<(String, String), RouteNote>) {
-        let before = std::mem::replace(&mut *self.notes(), notes.clone());
+        let previous = std::mem::replace(&mut *self.notes(), notes.clone());
         for (key, note) in notes {
-            let tried_before = before.get(&key).and_then(|note| note.tried_at);
+            let tried_before = previous.get(&key).and_then(|note| note.tried_at);
             // The note stays in the database. Only a new one closes the breaker, otherwise it would
             // close at every refresh.
             if note.tried_at > tried_before
@@ -417,10 +417,10 @@ impl Upstream {
         }
     }
 
-    /// Runs `act` on the note about a route.
-    pub fn note<T>(&self, route: &Route, act: impl FnOnce(&mut RouteNote) -> T) -> T {
+    /// Runs `update` on the note about a route.
+    pub fn note<T>(&self, route: &Route, update: impl FnOnce(&mut RouteNote) -> T) -> T {
         let key = (route.provider.clone(), route.model.clone());
-        act(self.notes().entry(key).or_default())
+        update(self.notes().entry(key).or_default())
     }
 
     fn is_paused(&self, route: &Route) -> bool {
@@ -443,14 +443,14 @@ impl Upstream {
 
     /// Whether the provider is expected to accept work by this route now: a key that was refused is
     /// still tried, but not expected to work until an order is accepted.
-    pub fn is_believed(&self, route: &Route, now: Timestamp) -> bool {
+    pub fn is_expected_available(&self, route: &Route, now: Timestamp) -> bool {
         self.is_up(route, now) && self.note(route, |note| note.refused_at.is_none())
     }
 
     /// The same for a model.
     pub fn is_offered(&self, model: &Model, now: Timestamp) -> bool {
         let routes = model.routes();
-        routes.is_empty() || routes.iter().any(|route| self.is_believed(route, now))
+        routes.is_empty() || routes.iter().any(|route| self.is_expected_available(route, now))
     }
 
     /// Whether a model can do work now.

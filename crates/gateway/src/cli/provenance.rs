@@ -93,7 +93,7 @@ fn line(registry_match: &RegistryMatch) -> String {
     let method = match registry_match.kind {
         MatchKind::Exact => "identical file".to_owned(),
         MatchKind::Watermark => "matched by its watermark".to_owned(),
-        MatchKind::Near { of, distance } => format!("similar {of}, distance {distance:.2}"),
+        MatchKind::Near { medium, distance } => format!("similar {medium}, distance {distance:.2}"),
     };
     let id = match (fingerprint.clip, fingerprint.task) {
         (Some(clip), _) => format!("clip {clip}"),

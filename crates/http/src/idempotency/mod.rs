@@ -211,7 +211,7 @@ impl<'a> IdempotentRequest<'a> {
             IntentAnswer::error_answer(error, &self.context.request_id, IntentCloseTime::Now)
         });
         if let Some(failed) = &answer.failed {
-            self.app.intents.failed(&self.request, failed);
+            self.app.intents.note_failed(&self.request, failed);
         }
         // The exact bytes of the first answer are only for repetitions with its key.
         if answer.is_kept && self.request.idempotency_key.is_some() {
@@ -239,7 +239,7 @@ impl<'a> IdempotentRequest<'a> {
 
     /// Notes that nothing was made: a retry of this request makes something new.
     fn made_nothing(&self, error: Error) -> Error {
-        self.app.intents.refused(&self.request, &error);
+        self.app.intents.note_refused(&self.request, &error);
         error
     }
 

@@ -35,7 +35,7 @@ impl HttpBody for WatchedBody {
             Poll::Ready(Some(Err(_))) | Poll::Pending => false,
         };
         if is_over {
-            self.presence.written();
+            self.presence.mark_written();
         }
         frame
     }

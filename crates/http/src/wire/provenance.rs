@@ -138,10 +138,10 @@ impl MatchObject {
         let (how, of, distance) = match found.kind {
             MatchKind::Exact => ("exact", None, None),
             MatchKind::Watermark => ("watermark", None, None),
-            MatchKind::Near { of, distance } => {
+            MatchKind::Near { medium, distance } => {
                 // A thousandth is finer than the accuracy of the measure.
                 let distance = (f64::from(distance) * 1000.0).round() / 1000.0;
-                ("near", Some(of), Some(distance))
+                ("near", Some(medium), Some(distance))
             }
         };
         // Others learn that the file was made here, but not by whom.

@@ -77,7 +77,7 @@ impl HostedTask<'_> {
         submission: Submission,
         result: Result<JobHandle, Vec<JobOutput>>,
     ) -> Result<AcceptedJob, RunEnding> {
-        let Some((site, credential)) = self.crew.app.models.upstream.find_maker(&submission) else {
+        let Some((site, credential)) = self.crew.app.models.upstream.find_submitter(&submission) else {
             // A job is polled only at the URL and with the credential with which it was ordered.
             // The task waits until the settings contain these again, or until the operator gives it
             // up.
@@ -103,7 +103,7 @@ impl HostedTask<'_> {
     /// Continues with a submission whose outcome is unknown because the process died.
     async fn recover(&self, submission: Submission) -> Result<AcceptedJob, RunEnding> {
         const WHY: &str = "the process ended while it was being sent";
-        let made_by = self.crew.app.models.upstream.find_maker(&submission);
+        let made_by = self.crew.app.models.upstream.find_submitter(&submission);
         let route = self.route(&submission.provider, &submission.route_model);
         let (Some((site, credential)), Some(route)) = (made_by, route) else {
             // That provider may have the order, so no other one gets it.

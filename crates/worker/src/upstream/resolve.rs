@@ -251,7 +251,7 @@ async fn look_late(app: &App, submission: &Submission) -> Result<Option<JobHandl
         .store
         .read(move |conn| store::tasks::by_id_any_account(conn, id))
         .await?;
-    let made_by = app.models.upstream.find_maker(submission);
+    let made_by = app.models.upstream.find_submitter(submission);
     let (Some(task), Some((site, credential))) = (task, made_by) else {
         return Ok(None);
     };

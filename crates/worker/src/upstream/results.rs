@@ -192,7 +192,7 @@ async fn video(
         direction: Vec::new(),
         provenance: Some(provenance),
     });
-    let print = marking::print_of_film(task, &video, false, None, PerceptualFingerprint::default());
+    let print = marking::fingerprint_of_film(task, &video, false, None, PerceptualFingerprint::default());
     Ok(RunOutput {
         prints: vec![print],
         assets: vec![video],
@@ -251,7 +251,7 @@ async fn clip(
 ) -> Result<MadeClip, ResultError> {
     let sources = vec![fetched.path.clone()];
     let made = clip_of(app, account, id, sources, picture, memory(fetched)).await?;
-    made.ok_or_else(|| ResultError::Internal(Error::internal("a recording became nothing")))
+    made.ok_or_else(|| ResultError::Internal(Error::internal("a recording yielded no clip")))
 }
 
 async fn clip_of(
@@ -345,7 +345,7 @@ async fn stems(
         made.clips.push((*id, media));
         let [audio, ..] = &stored;
         let (likeness, kind) = (clip.fingerprint.clone(), ResultKind::Stem);
-        made.prints.push(marking::print_of_clip(
+        made.prints.push(marking::fingerprint_of_clip(
             *id, audio, kind, false, None, likeness,
         ));
         made.assets.extend(stored);
@@ -451,7 +451,7 @@ async fn songs(
         made.clips.push((id, media));
         let [audio, ..] = &stored;
         let (likeness, kind) = (clip.fingerprint.clone(), ResultKind::Song);
-        made.prints.push(marking::print_of_clip(
+        made.prints.push(marking::fingerprint_of_clip(
             id, audio, kind, false, None, likeness,
         ));
         made.assets.extend(stored);

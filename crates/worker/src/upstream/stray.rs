@@ -138,7 +138,7 @@ async fn follow(
         close(crew, submission, &task, StrayOutcome::Unknown, None).await?;
         return Ok(None);
     };
-    let Some((site, credential)) = app.models.upstream.find_maker(submission) else {
+    let Some((site, credential)) = app.models.upstream.find_submitter(submission) else {
         // A job is polled only at the URL and with the credential with which it was ordered. It
         // waits until the settings contain these again, or until the operator gives it up.
         return Ok(Some(RETRY_PAUSE));

@@ -22,7 +22,7 @@ use mediagate_store::tasks::PageQuery;
 use mediagate_store::{self as store, Conn, accounts};
 
 /// Longest time for which the secret before a rotation can be accepted.
-const LONGEST_GRACE: Duration = Duration::from_hours(30 * 24);
+const MAX_GRACE: Duration = Duration::from_hours(30 * 24);
 
 /// A key after a change, with its secret if that is new.
 #[derive(Debug)]
@@ -50,11 +50,11 @@ impl KeyDependents {
         conn: &mut Conn<'_>,
         (account, key): (AccountId, KeyId),
         webhooks_end: KeyEndAction,
-        by: &ChangeAuthor,
+        author: &ChangeAuthor,
         now: Timestamp,
     ) -> Result<Self, Error> {
         let sessions_ended = store::sessions::count(conn, key, now)?;
-        let webhooks = webhooks::end_key_endpoints(conn, (account, key), webhooks_end, by, now)?;
+        let webhooks = webhooks::end_key_endpoints(conn, (account, key), webhooks_end, author, now)?;
         Ok(Self {
             sessions_ended,
             webhooks,
@@ -85,8 +85,8 @@ pub async fn issue(
     let (key, secret) = draft(app, account, new)?;
     let now = app.clock.now();
     operation
-        .write(app, move |conn, by| {
-            insert(conn, by, &key, now)?;
+        .write(app, move |conn, author| {
+            insert(conn, author, &key, now)?;
             issued(conn, key.id, Some(secret), now)
         })
         .await
@@ -95,14 +95,14 @@ pub async fn issue(
 /// Adds a key and logs it.
 pub(super) fn insert(
     conn: &mut Conn<'_>,
-    by: &ChangeAuthor,
+    author: &ChangeAuthor,
     key: &ApiKey,
     now: Timestamp,
 ) -> Result<(), Error> {
     accounts::insert_key(conn, key)?;
     let account = accounts::account_by_id(conn, key.account)?;
     let handle = account.map(|account| account.handle).unwrap_or_default();
-    by.note(
+    author.note(
         conn,
         "key.create",
         &key.id,
@@ -170,10 +170,10 @@ pub async fn change(
     check_models(app, change.models.as_ref().and_then(Option::as_deref))?;
     let now = app.clock.now();
     operation
-        .write(app, move |conn, by| {
+        .write(app, move |conn, author| {
             let KeyRecord {
                 mut key, account, ..
-            } = valid(conn, id, now)?;
+            } = changeable_key(conn, id, now)?;
             let before = audit_value(&key, &account);
             change.apply(&mut key);
             // A period without a budget would silently apply to the next budget.
@@ -182,7 +182,7 @@ pub async fn change(
             }
             accounts::update_key(conn, &key)?;
             let changed = (Some(before), Some(audit_value(&key, &account)));
-            by.note(conn, "key.update", &id, changed, now)?;
+            author.note(conn, "key.update", &id, changed, now)?;
             issued(conn, id, None, now)
         })
         .await
@@ -197,34 +197,34 @@ pub async fn rotate(
     grace: Duration,
     ends_webhooks: bool,
 ) -> Result<IssuedKey, Error> {
-    if grace > LONGEST_GRACE {
+    if grace > MAX_GRACE {
         let message = "Must be at most 30 days.";
         return Err(Error::at_field(ErrorCode::InvalidValue, "grace", message));
     }
     let secret = generate().map_err(Error::internal)?;
     let now = app.clock.now();
     operation
-        .write(app, move |conn, by| {
-            let key = valid(conn, id, now)?.key;
+        .write(app, move |conn, author| {
+            let key = changeable_key(conn, id, now)?.key;
             let prefix: String = secret.expose().chars().take(12).collect();
-            let new = (prefix.as_str(), hash(secret.expose()));
+            let new_secret = (prefix.as_str(), hash(secret.expose()));
             let until = now.plus(grace);
-            accounts::rotate_secret(conn, id, (new.0, &new.1), until)?;
-            let end = if ends_webhooks {
+            accounts::rotate_secret(conn, id, (new_secret.0, &new_secret.1), until)?;
+            let end_action = if ends_webhooks {
                 KeyEndAction::Delete
             } else {
                 KeyEndAction::Keep
             };
             // Before the sessions are deleted below, as it counts them.
-            let ties = KeyDependents::end_dependents(conn, (key.account, id), end, by, now)?;
-            // The user of a session signed in with the former secret, which may have leaked.
+            let dependents = KeyDependents::end_dependents(conn, (key.account, id), end_action, author, now)?;
+            // Sessions were begun with the former secret, which may have leaked.
             store::sessions::delete_of_key(conn, id)?;
             let after =
-                json!({"prefix": prefix, "former_until": until.rfc3339(), "ties": ties.audit_value()});
+                json!({"prefix": prefix, "former_until": until.rfc3339(), "ties": dependents.audit_value()});
             let changed = (Some(json!({"prefix": key.prefix})), Some(after));
-            by.note(conn, "key.rotate", &id, changed, now)?;
+            author.note(conn, "key.rotate", &id, changed, now)?;
             Ok(IssuedKey {
-                dependents: Some(ties),
+                dependents: Some(dependents),
                 ..issued(conn, id, Some(secret), now)?
             })
         })
@@ -242,27 +242,27 @@ pub async fn revoke(
 ) -> Result<(IssuedKey, bool), Error> {
     let now = app.clock.now();
     operation
-        .write(app, move |conn, by| {
+        .write(app, move |conn, author| {
             // A second revocation changes no date, but may still delete endpoints that the first
             // one left.
             let was_valid = accounts::revoke_key(conn, id, now)?;
             let mut issued = issued(conn, id, None, now)?;
-            let end = if ends_webhooks {
+            let end_action = if ends_webhooks {
                 KeyEndAction::Delete
             } else {
                 KeyEndAction::Disable
             };
             let account = issued.record.key.account;
-            let mut ties = KeyDependents::end_dependents(conn, (account, id), end, by, now)?;
+            let mut dependents = KeyDependents::end_dependents(conn, (account, id), end_action, author, now)?;
             if was_valid {
-                let after = json!({"revoked_at": now.rfc3339(), "ties": ties.audit_value()});
-                by.note(conn, "key.revoke", &id, (None, Some(after)), now)?;
+                let after = json!({"revoked_at": now.rfc3339(), "ties": dependents.audit_value()});
+                author.note(conn, "key.revoke", &id, (None, Some(after)), now)?;
             }
             // They ended with the first revocation.
             if !was_valid {
-                ties.sessions_ended = 0;
+                dependents.sessions_ended = 0;
             }
-            issued.dependents = Some(ties);
+            issued.dependents = Some(dependents);
             Ok((issued, was_valid))
         })
         .await
@@ -287,13 +287,13 @@ pub async fn page(
     let read = app
         .store
         .long_read(move |conn| accounts::key_page(conn, account, one_more, now));
-    let mut found = read.await?;
-    let has_more = store::tasks::cut_one_more(&mut found, limit);
-    Ok((found, has_more))
+    let mut records = read.await?;
+    let has_more = store::tasks::cut_one_more(&mut records, limit);
+    Ok((records, has_more))
 }
 
 /// A key that can still be changed.
-fn valid(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<KeyRecord, Error> {
+fn changeable_key(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<KeyRecord, Error> {
     let record = accounts::key_record(conn, id, now)?.ok_or_else(not_found)?;
     if record.key.revoked_at.is_some() {
         let message = "The API key was revoked. Create a new key.";
@@ -312,9 +312,9 @@ pub fn check_models(app: &AppParts, models: Option<&[String]>) -> Result<(), Err
         .position(|name| !is_known(name));
     match unknown {
         None => Ok(()),
-        Some(at) => {
+        Some(index) => {
             let message = "There is no model with this name.";
-            let param = format!("models[{at}]");
+            let param = format!("models[{index}]");
             Err(Error::at_field(ErrorCode::InvalidValue, param, message))
         }
     }

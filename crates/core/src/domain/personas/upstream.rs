@@ -47,7 +47,7 @@ pub(super) async fn create(
         work: WorkSpec::Persona(persona(new, root, clips)),
         extra: serde_json::Map::new(),
     };
-    let made = app
+    let submission = app
         .models
         .upstream
         .driver
@@ -59,7 +59,7 @@ pub(super) async fn create(
             async || {
                 // On disk before the request is sent, so that it is not sent again after a crash.
                 // Fails if another request has taken over the intent.
-                record.sent(true).await?;
+                record.mark_sent(true).await?;
                 crash::point("persona-intended");
                 // It may be sent only while this process counts as alive. After that, other
                 // processes may act for its callers.
@@ -68,19 +68,19 @@ pub(super) async fn create(
         )
         .await;
     crash::point("persona-sent");
-    let outputs = match made {
+    let outputs = match submission {
         Ok(OrderAcceptance::Done(outputs)) => outputs,
-        Ok(OrderAcceptance::Job { .. }) => return Err(Error::internal("a persona that is a job")),
+        Ok(OrderAcceptance::Job { .. }) => return Err(Error::internal("the provider answered the order of a persona with a job")),
         Err(error) => {
             // Provably nothing was made: the mark is removed, so that a repetition may try again.
             if !matches!(error, SubmitError::Unclear(_))
-                && let Err(error) = record.sent(false).await
+                && let Err(error) = record.mark_sent(false).await
             {
                 // The mark stays, so for a while a repetition is answered that the outcome is
                 // unknown.
                 tracing::warn!(inside = ?error.internal_cause(), "cannot record the failure of a persona");
             }
-            return Err(refused(error));
+            return Err(creation_error(error));
         }
     };
     let id = outputs.into_iter().find_map(|output| match output.kind {
@@ -97,20 +97,20 @@ pub(super) async fn create(
 
 /// Only clips made by this provider with this credential are known there.
 fn persona(new: &NewPersona, root: &ClipUpstream, clips: &[Clip]) -> PersonaSpec {
-    let known = clips.iter().filter_map(|clip| clip.upstream.as_ref());
-    let known =
-        known.filter(|clip| clip.provider == root.provider && clip.credential == root.credential);
+    let provider_clips = clips.iter().filter_map(|clip| clip.upstream.as_ref());
+    let provider_clips =
+        provider_clips.filter(|clip| clip.provider == root.provider && clip.credential == root.credential);
     PersonaSpec {
         root_clip: root.clip_id.clone(),
         root_job: root.task_id.clone(),
-        clips: known.map(|clip| clip.clip_id.clone()).collect(),
+        clips: provider_clips.map(|clip| clip.clip_id.clone()).collect(),
         name: new.name.clone(),
         description: new.description.clone(),
         is_public: new.is_public,
     }
 }
 
-fn refused(error: SubmitError<Error>) -> Error {
+fn creation_error(error: SubmitError<Error>) -> Error {
     let error = match error {
         SubmitError::Intent(error) => return error,
         SubmitError::TooLate => {

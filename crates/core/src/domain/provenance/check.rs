@@ -22,11 +22,11 @@ use mediagate_store as store;
 /// Largest file that is checked.
 pub const LIMIT_BYTES: u64 = 200_000_000;
 /// Limits on registry entries: read for one part of a fingerprint, compared, and reported.
-const MOST_WITH_PART: u32 = 500;
-const MOST_COMPARED: usize = 32;
-const MOST_TOLD: usize = 8;
+const MAX_WITH_PART: u32 = 500;
+const MAX_COMPARED: usize = 32;
+const MAX_REPORTED: usize = 8;
 
-/// What was found out about a file.
+/// The result of a check.
 #[derive(Debug)]
 pub struct ProvenanceReport {
     pub sha256: String,
@@ -45,7 +45,7 @@ pub struct ProvenanceReport {
 pub struct RegistryMatch {
     pub kind: MatchKind,
     pub print: ResultFingerprint,
-    /// Whether the account that asks made it.
+    /// Whether the requesting account made it.
     pub is_own: bool,
 }
 
@@ -59,22 +59,22 @@ pub enum MatchKind {
     /// It looks or sounds like the result.
     Near {
         /// `video` or `sound`.
-        of: &'static str,
+        medium: &'static str,
         /// Part of the bits of the fingerprints that differ.
         distance: f32,
     },
 }
 
 /// Fetches a file to be checked, by the rules for callers' URLs.
-pub async fn fetch(app: &AppParts, turn: AccountId, address: &str) -> Result<TempPath, Error> {
-    let _turn = app.limits.fetches.wait(turn, 1).await;
+pub async fn fetch(app: &AppParts, turn_of: AccountId, address: &str) -> Result<TempPath, Error> {
+    let _slot = app.limits.fetches.wait(turn_of, 1).await;
     let spool = app.config.spool_path();
     let fetched = app.net.fetcher.fetch(address, LIMIT_BYTES, &spool).await;
     fetched.map_err(|error| match error {
-        FetchError::Blocked(why) => Error::at_field(
+        FetchError::Blocked(reason) => Error::at_field(
             ErrorCode::FileFetchBlocked,
             "url",
-            format!("Fetching the file's URL is not allowed: {why}."),
+            format!("Fetching the file's URL is not allowed: {reason}."),
         ),
         FetchError::Failed(_) | FetchError::TooLarge { .. } => Error::at_field(
             ErrorCode::FileFetchFailed,
@@ -85,43 +85,44 @@ pub async fn fetch(app: &AppParts, turn: AccountId, address: &str) -> Result<Tem
     })
 }
 
-/// Checks a file for an account, or for a caller without one, when it is the turn of `turn`.
+/// Checks a file for an account, or for a caller without one, when it is the turn of the account
+/// `turn_of`.
 pub async fn check(
     app: &App,
-    asker: Option<AccountId>,
-    turn: AccountId,
+    requester: Option<AccountId>,
+    turn_of: AccountId,
     file: TempPath,
 ) -> Result<ProvenanceReport, Error> {
-    let seen = inspect_file(app, turn, file).await?;
-    let (key, mut mark) = (app.secrets.origin.keys(), seen.looked.mark);
-    let mut asked = seen.looked.asked;
-    if let Some(heard) = seen.heard {
-        mark = mark.or(heard.mark);
-        asked = heard.likeness;
+    let findings = inspect_file(app, turn_of, file).await?;
+    let (keys, mut mark) = (app.secrets.origin.keys(), findings.film.mark);
+    let mut fingerprint = findings.film.asked;
+    if let Some(recording) = findings.recording {
+        mark = mark.or(recording.mark);
+        fingerprint = recording.likeness;
     }
-    let mark = mark.filter(|(id, _)| key.iter().any(|key| key.id == *id));
-    let digest = seen.sha256.clone();
+    let mark = mark.filter(|(id, _)| keys.iter().any(|key| key.id == *id));
+    let digest = findings.sha256.clone();
     let find =
-        move |conn: &mut store::Conn<'_>| find(conn, &digest, mark.map(|(_, id)| id), &asked);
-    let found = app.store.read(find).await?;
-    let told = found.into_iter().take(MOST_TOLD);
-    let mut examined = seen.examined;
+        move |conn: &mut store::Conn<'_>| find(conn, &digest, mark.map(|(_, id)| id), &fingerprint);
+    let matches = app.store.read(find).await?;
+    let reported = matches.into_iter().take(MAX_REPORTED);
+    let mut examined = findings.examined;
     examined.provenance = examined
         .provenance
         .with_marks(mark.map(|_| ProvenanceMark::Watermark));
     Ok(ProvenanceReport {
-        sha256: seen.sha256,
-        size_bytes: seen.size_bytes,
+        sha256: findings.sha256,
+        size_bytes: findings.size_bytes,
         examined,
         is_marked: mark.is_some(),
-        matches: told
-            .map(|(how, print)| RegistryMatch {
-                kind: how,
-                is_own: asker == Some(print.account),
+        matches: reported
+            .map(|(kind, print)| RegistryMatch {
+                kind,
+                is_own: requester == Some(print.account),
                 print,
             })
             .collect(),
-        notes: seen.notes,
+        notes: findings.notes,
     })
 }
 
@@ -130,38 +131,38 @@ struct FileFindings {
     sha256: String,
     size_bytes: u64,
     examined: FileExamination,
-    looked: FilmScan,
-    heard: Option<RecordingScan>,
+    film: FilmScan,
+    recording: Option<RecordingScan>,
     notes: Vec<String>,
 }
 
-async fn inspect_file(app: &App, turn: AccountId, file: TempPath) -> Result<FileFindings, Error> {
+async fn inspect_file(app: &App, turn_of: AccountId, file: TempPath) -> Result<FileFindings, Error> {
     let size = tokio::fs::metadata(&file).await.map_err(Error::internal)?;
     // Signed files are read whole, and so are recordings whose tables are searched.
     let memory = clip::KEEPING_BYTES + size.len() * 2;
-    let parts = app.clone();
-    let work = move |place: &WorkSlot| -> Result<FileFindings, Error> {
+    let app_handle = app.clone();
+    let work = move |slot: &WorkSlot| -> Result<FileFindings, Error> {
         let (size_bytes, sha256) = clip::digest(&file).map_err(Error::internal)?;
         let examined = FileExamination::claims(&file);
-        let origin = &parts.secrets.origin;
+        let origin = &app_handle.secrets.origin;
         let (keys, certificates) = (origin.keys(), origin.certificates());
-        let checked = child::check(&parts.engines, &file, keys, certificates, place.watch());
+        let checked = child::check(&app_handle.engines, &file, keys, certificates, slot.watch());
         let mut notes = Vec::new();
         // If a file crashes its child process, that is a finding about the file and not an error of
         // the gateway.
         let checked = checked.unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot check a file");
-            let why = "the check needed too many resources or crashed".to_owned();
+            let reason = "the check needed too many resources or crashed".to_owned();
             FileCheck {
-                verified: examined.can_be_verified().then(|| Err(why.clone())),
-                looked: FilmScan::nothing(why),
+                verified: examined.can_be_verified().then(|| Err(reason.clone())),
+                looked: FilmScan::nothing(reason),
                 heard: None,
             }
         });
         let FileCheck {
             verified,
-            looked,
-            heard,
+            looked: film,
+            heard: recording,
         } = checked;
         let examined = match verified {
             Some(verified) => examined.verified(verified),
@@ -180,22 +181,22 @@ async fn inspect_file(app: &App, turn: AccountId, file: TempPath) -> Result<File
                     .to_owned(),
             );
         }
-        let is_film = looked.asked.video.is_some();
-        if !is_film && heard.is_none() && examined.kind == Some(FileKind::Mp4) {
-            let why = looked.why.as_deref().unwrap_or("no frames were found");
-            notes.push(format!("The video frames were not checked: {why}."));
+        let is_film = film.asked.video.is_some();
+        if !is_film && recording.is_none() && examined.kind == Some(FileKind::Mp4) {
+            let reason = film.why.as_deref().unwrap_or("no frames were found");
+            notes.push(format!("The video frames were not checked: {reason}."));
         }
         Ok(FileFindings {
             sha256,
             size_bytes,
             examined,
-            looked,
-            heard,
+            film,
+            recording,
             notes,
         })
     };
-    let room = &app.limits.media_work;
-    room.work(turn, WorkKind::Check, memory, work).await?
+    let media_work = &app.limits.media_work;
+    media_work.work(turn_of, WorkKind::Check, memory, work).await?
 }
 
 /// The matches, the most certain first.
@@ -203,46 +204,46 @@ fn find(
     conn: &mut store::Conn<'_>,
     sha256: &str,
     mark: Option<u64>,
-    asked: &PerceptualFingerprint,
+    fingerprint: &PerceptualFingerprint,
 ) -> Result<Vec<(MatchKind, ResultFingerprint)>, Error> {
-    let most = u32::try_from(MOST_TOLD).unwrap_or(u32::MAX);
-    let exact = store::fingerprints::by_digest(conn, sha256, most)?;
-    let mut found: Vec<(MatchKind, ResultFingerprint)> = exact
+    let limit = u32::try_from(MAX_REPORTED).unwrap_or(u32::MAX);
+    let exact = store::fingerprints::by_digest(conn, sha256, limit)?;
+    let mut matches: Vec<(MatchKind, ResultFingerprint)> = exact
         .into_iter()
         .map(|print| (MatchKind::Exact, print))
         .collect();
     if let Some(mark) = mark {
-        let marked = store::fingerprints::by_watermark(conn, mark, most)?;
+        let marked = store::fingerprints::by_watermark(conn, mark, limit)?;
         add(
-            &mut found,
+            &mut matches,
             marked
                 .into_iter()
                 .map(|print| (MatchKind::Watermark, print)),
         );
     }
     let mut near = Vec::new();
-    for id in candidates(conn, asked)? {
+    for id in candidates(conn, fingerprint)? {
         let Some(print) = store::fingerprints::by_id(conn, &id)? else {
             continue;
         };
-        if let Some((of, like)) = fingerprints::compare(&print.fingerprint, asked) {
-            let distance = like.distance;
-            near.push((distance, (MatchKind::Near { of, distance }, print)));
+        if let Some((medium, similarity)) = fingerprints::compare(&print.fingerprint, fingerprint) {
+            let distance = similarity.distance;
+            near.push((distance, (MatchKind::Near { medium, distance }, print)));
         }
     }
     near.sort_by(|a, b| a.0.total_cmp(&b.0));
-    add(&mut found, near.into_iter().map(|(_, near)| near));
-    Ok(found)
+    add(&mut matches, near.into_iter().map(|(_, near)| near));
+    Ok(matches)
 }
 
-/// Adds those that are not there yet.
+/// Adds the entries that are not among the matches yet.
 fn add(
-    found: &mut Vec<(MatchKind, ResultFingerprint)>,
+    matches: &mut Vec<(MatchKind, ResultFingerprint)>,
     more: impl Iterator<Item = (MatchKind, ResultFingerprint)>,
 ) {
-    for (how, print) in more {
-        if !found.iter().any(|(_, there)| there.id == print.id) {
-            found.push((how, print));
+    for (kind, print) in more {
+        if !matches.iter().any(|(_, existing)| existing.id == print.id) {
+            matches.push((kind, print));
         }
     }
 }
@@ -250,17 +251,17 @@ fn add(
 /// Ids of the entries that share the most parts with the given fingerprint.
 fn candidates(
     conn: &mut store::Conn<'_>,
-    asked: &PerceptualFingerprint,
+    fingerprint: &PerceptualFingerprint,
 ) -> Result<Vec<String>, Error> {
     let mut shared: HashMap<String, u32> = HashMap::new();
-    for part in &asked.keys {
-        for id in store::fingerprints::ids_with_key(conn, *part, MOST_WITH_PART)? {
+    for part in &fingerprint.keys {
+        for id in store::fingerprints::ids_with_key(conn, *part, MAX_WITH_PART)? {
             *shared.entry(id).or_default() += 1;
         }
     }
     let mut shared: Vec<(String, u32)> = shared.into_iter().collect();
     // Among equals the newest, as ids sort by time.
     shared.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| b.0.cmp(&a.0)));
-    let ids = shared.into_iter().take(MOST_COMPARED);
+    let ids = shared.into_iter().take(MAX_COMPARED);
     Ok(ids.map(|(id, _)| id).collect())
 }

@@ -24,7 +24,7 @@ use mediagate_model::task::Task;
 /// The facts with which a file is signed, besides how it was made.
 #[derive(Debug, Clone)]
 pub struct SigningFacts {
-    /// The account whose turn is used for signing.
+    /// Signing waits for this account's turn.
     pub account: AccountId,
     pub title: String,
     pub model: String,
@@ -52,8 +52,8 @@ impl From<MarkError> for Error {
     fn from(error: MarkError) -> Self {
         match error {
             MarkError::Internal(error) => error,
-            MarkError::NotSigned(why) => {
-                tracing::error!(%why, "cannot sign a result");
+            MarkError::NotSigned(reason) => {
+                tracing::error!(why = %reason, "cannot sign a result");
                 let message = "The file cannot be signed now. Try again later.";
                 Self::retry_later(ErrorCode::Overloaded, message, 10)
             }
@@ -83,43 +83,43 @@ pub struct RenderedFilm {
     pub is_from_words: bool,
 }
 
-/// Signs a film that was made here, with the marks `more` besides the signature, and its pictures,
+/// Signs a film that was made here, with `marks` besides the signature, and its pictures,
 /// which name the film.
 pub async fn sign_film(
     app: &App,
     facts: SigningFacts,
     film: RenderedFilm,
-    more: &[ProvenanceMark],
+    marks: &[ProvenanceMark],
 ) -> Result<(RenderedFilm, Provenance), MarkError> {
-    let (parts, when) = (app.clone(), app.clock.now().rfc3339());
+    let (app_handle, when) = (app.clone(), app.clock.now().rfc3339());
     let memory = film.mp4.len() as u64 * 4;
-    let (more, account) = (more.to_vec(), facts.account);
+    let (marks, account) = (marks.to_vec(), facts.account);
     let sign = move |_: &WorkSlot| {
-        let made = if film.is_from_words {
+        let method = if film.is_from_words {
             CreationMethod::Algorithmic
         } else {
             CreationMethod::AlgorithmicComposite
         };
-        let origin = &parts.secrets.origin;
-        let mp4 = origin.sign(film.mp4, SignedFormat::Mp4, &facts.statement(&when, made))?;
+        let origin = &app_handle.secrets.origin;
+        let mp4 = origin.sign(film.mp4, SignedFormat::Mp4, &facts.statement(&when, method))?;
         let source = CreationMethod::Edited {
             title: &facts.title,
             source: &mp4,
         };
-        let stated = facts.statement(&when, source);
-        let poster = origin.sign(film.poster, SignedFormat::Jpeg, &stated)?;
-        let sheet = origin.sign(film.sheet, SignedFormat::Jpeg, &stated)?;
-        let told = origin.examine_own(&mp4).with_marks(more);
+        let statement = facts.statement(&when, source);
+        let poster = origin.sign(film.poster, SignedFormat::Jpeg, &statement)?;
+        let sheet = origin.sign(film.sheet, SignedFormat::Jpeg, &statement)?;
+        let provenance = origin.examine_own(&mp4).with_marks(marks);
         let film = RenderedFilm {
             mp4,
             poster,
             sheet,
             ..film
         };
-        Ok((film, told))
+        Ok((film, provenance))
     };
-    let room = &app.limits.media_work;
-    room.work(account, WorkKind::Result, memory, sign).await?
+    let media_work = &app.limits.media_work;
+    media_work.work(account, WorkKind::Result, memory, sign).await?
 }
 
 /// Reads what an untrusted file states about its origin; its credentials are read in a child
@@ -145,18 +145,18 @@ pub async fn sign_poster(
         return Ok(poster);
     }
     let size = tokio::fs::metadata(&*film).await.map_err(Error::internal)?;
-    let (parts, when) = (app.clone(), app.clock.now().rfc3339());
+    let (app_handle, when) = (app.clone(), app.clock.now().rfc3339());
     let account = facts.account;
-    let sign = move |place: &WorkSlot| -> Result<Vec<u8>, MarkError> {
-        let spool = parts.config.spool_path();
+    let sign = move |slot: &WorkSlot| -> Result<Vec<u8>, MarkError> {
+        let spool = app_handle.config.spool_path();
         let file = tempfile::NamedTempFile::new_in(spool).map_err(Error::internal)?;
         std::fs::write(&file, poster).map_err(Error::internal)?;
         let target = (file.path(), SignedFormat::Jpeg);
-        let signed = sign_edited(&parts, &facts, &when, target, &film, place.watch());
+        let signed = sign_edited(&app_handle, &facts, &when, target, &film, slot.watch());
         Ok(signed?)
     };
-    let (room, memory) = (&app.limits.media_work, size.len() * 2);
-    room.work(account, WorkKind::Result, memory, sign).await?
+    let (media_work, memory) = (&app.limits.media_work, size.len() * 2);
+    media_work.work(account, WorkKind::Result, memory, sign).await?
 }
 
 /// Signs an avatar that was drawn here.
@@ -169,7 +169,7 @@ pub async fn sign_avatar(
     if !OriginMarker::signs() {
         return Ok(picture);
     }
-    let (parts, when) = (app.clone(), app.clock.now().rfc3339());
+    let (app_handle, when) = (app.clone(), app.clock.now().rfc3339());
     let facts = SigningFacts {
         account,
         title: id.to_owned(),
@@ -179,14 +179,14 @@ pub async fn sign_avatar(
     };
     let memory = picture.len() as u64 * 3;
     let sign = move |_: &WorkSlot| {
-        let stated = facts.statement(&when, CreationMethod::Algorithmic);
-        Ok(parts
+        let statement = facts.statement(&when, CreationMethod::Algorithmic);
+        Ok(app_handle
             .secrets
             .origin
-            .sign(picture, SignedFormat::Png, &stated)?)
+            .sign(picture, SignedFormat::Png, &statement)?)
     };
-    let room = &app.limits.media_work;
-    room.work(account, WorkKind::Result, memory, sign).await?
+    let media_work = &app.limits.media_work;
+    media_work.work(account, WorkKind::Result, memory, sign).await?
 }
 
 /// Signs a clip and its covers, and returns the provenance for its record. An upload is signed only
@@ -195,10 +195,10 @@ pub async fn sign_clip(
     app: &App,
     facts: SigningFacts,
     clip: MadeClip,
-    made: ClipSource,
+    clip_source: ClipSource,
 ) -> Result<(MadeClip, Provenance), MarkError> {
-    let (parts, when) = (app.clone(), app.clock.now().rfc3339());
-    let source = match &made {
+    let (app_handle, when) = (app.clone(), app.clock.now().rfc3339());
+    let source = match &clip_source {
         ClipSource::Edited(source)
         | ClipSource::Generated(source)
         | ClipSource::Uploaded(source) => source.to_path_buf(),
@@ -213,9 +213,9 @@ pub async fn sign_clip(
     };
     let account = facts.account;
     let sign =
-        move |place: &WorkSlot| sign_clip_files(&parts, &facts, &when, clip, &made, place.watch());
-    let room = &app.limits.media_work;
-    room.work(account, WorkKind::Result, memory, sign).await?
+        move |slot: &WorkSlot| sign_clip_files(&app_handle, &facts, &when, clip, &clip_source, slot.watch());
+    let media_work = &app.limits.media_work;
+    media_work.work(account, WorkKind::Result, memory, sign).await?
 }
 
 /// Signs a file that was made from an untrusted one, in a child process. Blocks.
@@ -260,53 +260,53 @@ fn sign_clip_files(
     facts: &SigningFacts,
     when: &str,
     mut clip: MadeClip,
-    made: &ClipSource,
+    clip_source: &ClipSource,
     watch: &EngineControl,
 ) -> Result<(MadeClip, Provenance), MarkError> {
     let (ClipSource::Edited(source) | ClipSource::Generated(source) | ClipSource::Uploaded(source)) =
-        made;
-    let came_in = read_provenance(app, source, watch);
-    let marked = clip.is_marked.then_some(ProvenanceMark::Watermark);
+        clip_source;
+    let source_provenance = read_provenance(app, source, watch);
+    let watermark = clip.is_marked.then_some(ProvenanceMark::Watermark);
     if !OriginMarker::signs() {
-        return Ok((clip, came_in.with_marks(marked)));
+        return Ok((clip, source_provenance.with_marks(watermark)));
     }
-    let inside = |error: std::io::Error| MarkError::Internal(Error::internal(error));
-    let has_credentials = came_in.marks.contains(&ProvenanceMark::C2pa);
-    let is_edited = match made {
+    let internal_error = |error: std::io::Error| MarkError::Internal(Error::internal(error));
+    let has_credentials = source_provenance.marks.contains(&ProvenanceMark::C2pa);
+    let is_edited = match clip_source {
         // A source can be named as an ingredient only if its marks can be read.
-        ClipSource::Edited(_) => came_in.status != ProvenanceStatus::Unreadable,
+        ClipSource::Edited(_) => source_provenance.status != ProvenanceStatus::Unreadable,
         ClipSource::Uploaded(_) | ClipSource::Generated(_) => has_credentials,
     };
     let signed = if is_edited {
         let file = (&*clip.flac, SignedFormat::Flac);
         Some(sign_edited(app, facts, when, file, source, watch)?)
-    } else if matches!(made, ClipSource::Generated(_)) {
-        let flac = std::fs::read(&clip.flac).map_err(inside)?;
-        let stated = facts.statement(when, CreationMethod::Generated);
-        Some(app.secrets.origin.sign(flac, SignedFormat::Flac, &stated)?)
+    } else if matches!(clip_source, ClipSource::Generated(_)) {
+        let flac = std::fs::read(&clip.flac).map_err(internal_error)?;
+        let statement = facts.statement(when, CreationMethod::Generated);
+        Some(app.secrets.origin.sign(flac, SignedFormat::Flac, &statement)?)
     } else {
         None
     };
     if let Some(signed) = signed {
-        std::fs::write(&clip.flac, signed).map_err(inside)?;
+        std::fs::write(&clip.flac, signed).map_err(internal_error)?;
         // Signing changed the file, and the record must describe the stored file.
-        (clip.size_bytes, clip.sha256) = clip::digest(&clip.flac).map_err(inside)?;
+        (clip.size_bytes, clip.sha256) = clip::digest(&clip.flac).map_err(internal_error)?;
     }
     for cover in [&mut clip.cover, &mut clip.cover_large] {
-        let stated = facts.statement(when, CreationMethod::Algorithmic);
+        let statement = facts.statement(when, CreationMethod::Algorithmic);
         let signed = app
             .secrets
             .origin
-            .sign(cover.to_vec(), SignedFormat::Png, &stated)?;
+            .sign(cover.to_vec(), SignedFormat::Png, &statement)?;
         *cover = Bytes::from(signed);
     }
     // The record of a stem describes the marks that the stem itself now has; that of a song or an
     // upload describes the marks of the file that came in.
-    let tells = match made {
+    let provenance = match clip_source {
         ClipSource::Edited(_) if is_edited => read_provenance(app, &clip.flac, watch),
-        ClipSource::Edited(_) | ClipSource::Generated(_) | ClipSource::Uploaded(_) => came_in,
+        ClipSource::Edited(_) | ClipSource::Generated(_) | ClipSource::Uploaded(_) => source_provenance,
     };
-    Ok((clip, tells.with_marks(marked)))
+    Ok((clip, provenance.with_marks(watermark)))
 }
 
 impl SigningFacts {
@@ -322,20 +322,20 @@ impl SigningFacts {
         }
     }
 
-    fn statement<'a>(&'a self, when: &'a str, made: CreationMethod<'a>) -> ResultStatement<'a> {
+    fn statement<'a>(&'a self, when: &'a str, method: CreationMethod<'a>) -> ResultStatement<'a> {
         ResultStatement {
             title: &self.title,
             model: &self.model,
             provider: self.provider.as_deref(),
             prompt: &self.prompt,
             when,
-            made,
+            made: method,
         }
     }
 }
 
 /// The registry's entry for a film.
-pub fn print_of_film(
+pub fn fingerprint_of_film(
     task: &Task,
     film: &Asset,
     is_embedded: bool,
@@ -357,7 +357,7 @@ pub fn print_of_film(
 }
 
 /// The registry's entry for a clip, whose recording is `audio`.
-pub fn print_of_clip(
+pub fn fingerprint_of_clip(
     clip: ClipId,
     audio: &Asset,
     kind: ResultKind,

@@ -30,37 +30,37 @@ use mediagate_store as store;
 const BATCH: u32 = 20;
 /// A child gets no further film once its films have this total size: with a bucket, they have to be
 /// fetched.
-const FETCHED_BYTES: u64 = 256 << 20;
+const MAX_FETCHED_BYTES: u64 = 256 << 20;
 /// Most films per run, so that shutdown is not delayed.
 const MAX_FILMS: usize = 100;
 /// Memory of a child that examines one film: some frames of 4K.
-const LOOKING_BYTES: u64 = 128 << 20;
+const SCAN_MEMORY_BYTES: u64 = 128 << 20;
 
 /// How often a process tries to examine a film, and the pause after the first failure; each further
 /// one is four times as long, so that the last attempt is six hours after the first.
-const TRIES: u32 = 6;
-const PAUSE: Duration = Duration::from_mins(1);
+const MAX_TRIES: u32 = 6;
+const FIRST_RETRY_PAUSE: Duration = Duration::from_mins(1);
 
 /// Examines the latest films that were not examined yet.
-pub async fn look_at_films(app: &App) -> Result<(), Error> {
+pub async fn examine_films(app: &App) -> Result<(), Error> {
     // Without the folder every film would count as failed, and finally be given up.
     if !app.blobs.has_folder().await {
         return Ok(());
     }
-    let (mut before, mut looked) = (None, 0);
-    while looked < MAX_FILMS {
-        let due = due(app, &mut before).await?;
-        if due.is_empty() {
+    let (mut cursor, mut examined) = (None, 0);
+    while examined < MAX_FILMS {
+        let films = due(app, &mut cursor).await?;
+        if films.is_empty() {
             break;
         }
-        looked += due.len();
-        let mut due = due.into_iter().peekable();
-        while due.peek().is_some() {
+        examined += films.len();
+        let mut films = films.into_iter().peekable();
+        while films.peek().is_some() {
             if app.process.draining.is_cancelled() {
                 return Ok(());
             }
-            let some = fetch(app, &mut due).await?;
-            look_at(app, some).await?;
+            let batch = fetch(app, &mut films).await?;
+            examine(app, batch).await?;
         }
     }
     Ok(())
@@ -77,44 +77,44 @@ async fn fetch(
     app: &App,
     due: &mut impl Iterator<Item = ResultFingerprint>,
 ) -> Result<Vec<FetchedFilm>, Error> {
-    let (mut some, mut bytes) = (Vec::new(), 0);
-    while bytes < FETCHED_BYTES
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    while bytes < MAX_FETCHED_BYTES
         && let Some(print) = due.next()
     {
         match assets::load_file(app, print.id).await {
             Ok(Some(file)) => {
                 bytes += std::fs::metadata(&file).map_or(0, |file| file.len());
                 let file = Arc::new(file);
-                some.push(FetchedFilm { print, file });
+                batch.push(FetchedFilm { print, file });
             }
             // The file is gone, so there is nothing to examine. This takes it off the list.
             Ok(None) => keep(app, &print, PerceptualFingerprint::default(), None).await?,
             Err(error) => record_miss(app, &print, &error).await?,
         }
     }
-    Ok(some)
+    Ok(batch)
 }
 
 /// Examines films, in one child.
-async fn look_at(app: &App, films: Vec<FetchedFilm>) -> Result<(), Error> {
+async fn examine(app: &App, films: Vec<FetchedFilm>) -> Result<(), Error> {
     if films.is_empty() {
         return Ok(());
     }
     let engines = app.engines.clone();
     let files: Vec<_> = films.iter().map(|film| film.file.clone()).collect();
-    let look = move |place: &WorkSlot| {
+    let scan = move |slot: &WorkSlot| {
         let files: Vec<&Path> = files.iter().map(|file| &***file).collect();
-        child::scan_films(&engines, &files, place.watch())
+        child::scan_films(&engines, &files, slot.watch())
     };
     // The films belong to many accounts, so the work uses no account's turn.
-    let (account, room) = (AccountId::nobody(), &app.limits.media_work);
-    let seen = room
-        .work(account, WorkKind::Result, LOOKING_BYTES, look)
+    let (account, media_work) = (AccountId::nobody(), &app.limits.media_work);
+    let scanned = media_work
+        .work(account, WorkKind::Result, SCAN_MEMORY_BYTES, scan)
         .await;
-    match seen.and_then(|seen| seen.map_err(|error| Error::internal(error.to_string()))) {
-        Ok(seen) => {
-            for (film, seen) in films.iter().zip(seen) {
-                match note(app, film, seen).await {
+    match scanned.and_then(|scans| scans.map_err(|error| Error::internal(error.to_string()))) {
+        Ok(scans) => {
+            for (film, scan) in films.iter().zip(scans) {
+                match store_scan(app, film, scan).await {
                     Ok(()) => app.caches.misses.invalidate(&film.print.id),
                     Err(error) => record_miss(app, &film.print, &error).await?,
                 }
@@ -134,60 +134,60 @@ pub async fn is_any_due(app: &App) -> bool {
     due(app, &mut None).await.is_ok_and(|due| !due.is_empty())
 }
 
-/// The next films that were not examined yet and are not waiting for a retry; moves `before` past
+/// The next films that were not examined yet and are not waiting for a retry; moves `cursor` past
 /// them.
-async fn due(app: &App, before: &mut Option<AssetId>) -> Result<Vec<ResultFingerprint>, Error> {
+async fn due(app: &App, cursor: &mut Option<AssetId>) -> Result<Vec<ResultFingerprint>, Error> {
     loop {
-        let from = *before;
-        let unseen = app
+        let from = *cursor;
+        let unexamined = app
             .store
             .read(move |conn| store::fingerprints::without_fingerprint(conn, from, BATCH));
-        let mut unseen = unseen.await?;
-        let Some(last) = unseen.last() else {
-            return Ok(unseen);
+        let mut unexamined = unexamined.await?;
+        let Some(last) = unexamined.last() else {
+            return Ok(unexamined);
         };
-        *before = Some(last.id);
+        *cursor = Some(last.id);
         let now = app.clock.now();
-        let rests = |id: &AssetId| app.caches.misses.get(id).is_some_and(|(_, at)| at > now);
-        unseen.retain(|print| !rests(&print.id));
-        if !unseen.is_empty() {
-            return Ok(unseen);
+        let waits_for_retry = |id: &AssetId| app.caches.misses.get(id).is_some_and(|(_, at)| at > now);
+        unexamined.retain(|print| !waits_for_retry(&print.id));
+        if !unexamined.is_empty() {
+            return Ok(unexamined);
         }
     }
 }
 
-/// Notes that a film could not be examined; after the last attempt it is given up.
+/// Notes that a film could not be examined, and gives it up after the last attempt.
 async fn record_miss(app: &App, print: &ResultFingerprint, error: &Error) -> Result<(), Error> {
     let misses = &app.caches.misses;
     let tries = misses.get(&print.id).map_or(0, |(tries, _)| tries) + 1;
-    let inside = error.internal_cause();
-    if tries < TRIES {
-        tracing::warn!(asset_id = %print.id, tries, ?inside, "video analysis failed; trying again later");
-        let pause = PAUSE * 4u32.pow(tries - 1);
+    let cause = error.internal_cause();
+    if tries < MAX_TRIES {
+        tracing::warn!(asset_id = %print.id, tries, inside = ?cause, "video analysis failed; trying again later");
+        let pause = FIRST_RETRY_PAUSE * 4u32.pow(tries - 1);
         misses.insert(print.id, (tries, app.clock.now().plus(pause)));
         return Ok(());
     }
-    tracing::error!(asset_id = %print.id, tries, ?inside, "video analysis failed; giving up");
+    tracing::error!(asset_id = %print.id, tries, inside = ?cause, "video analysis failed; giving up");
     keep(app, print, PerceptualFingerprint::default(), None).await?;
     misses.invalidate(&print.id);
     Ok(())
 }
 
 /// Stores the results for a film.
-async fn note(
+async fn store_scan(
     app: &App,
     film: &FetchedFilm,
-    (looked, poster): child::ScannedFilm,
+    (scan, poster): child::ScannedFilm,
 ) -> Result<(), Error> {
     let print = &film.print;
-    if let Some(why) = looked.why {
-        tracing::info!(asset_id = %print.id, %why, "video frames were not analysed");
+    if let Some(reason) = scan.why {
+        tracing::info!(asset_id = %print.id, why = %reason, "video frames were not analysed");
     }
     let poster = match (poster, print.task) {
         (Some(poster), Some(id)) => {
             let read = move |conn: &mut store::Conn<'_>| store::tasks::by_id_any_account(conn, id);
             let task = app.store.read(read).await?;
-            let task = task.filter(|task| wants_poster(task, app.clock.now()).is_some());
+            let task = task.filter(|task| lacks_poster(task, app.clock.now()).is_some());
             match task {
                 Some(task) => poster_of(app, &task, poster, film.file.clone()).await?,
                 None => None,
@@ -195,11 +195,11 @@ async fn note(
         }
         _ => None,
     };
-    keep(app, print, looked.kept, poster).await
+    keep(app, print, scan.kept, poster).await
 }
 
 /// The video of a task that has no poster, unless it is gone.
-fn wants_poster(task: &Task, now: Timestamp) -> Option<&VideoOutput> {
+fn lacks_poster(task: &Task, now: Timestamp) -> Option<&VideoOutput> {
     match task.output.as_ref()? {
         TaskResult::VideoV1(video) => {
             (video.poster.is_none() && video.expires_at_micros > now.micros()).then_some(video)
@@ -215,13 +215,13 @@ async fn poster_of(
     poster: Vec<u8>,
     film: Arc<TempPath>,
 ) -> Result<Option<Asset>, Error> {
-    let shows = app.models.catalog.load().shows_providers();
-    let provider = shows.then(|| task.provider.clone());
+    let shows_provider = app.models.catalog.load().shows_providers();
+    let provider = shows_provider.then(|| task.provider.clone());
     let facts = SigningFacts::of_task(task, &task.id.video(), provider, "");
     let poster = match marking::sign_poster(app, facts, poster, film).await {
         Ok(poster) => Bytes::from(poster),
-        Err(MarkError::NotSigned(why)) => {
-            tracing::warn!(task_id = %task.id, %why, "cannot sign a poster; the result gets no poster");
+        Err(MarkError::NotSigned(reason)) => {
+            tracing::warn!(task_id = %task.id, why = %reason, "cannot sign a poster; the result gets no poster");
             return Ok(None);
         }
         Err(MarkError::Internal(error)) => return Err(error),
@@ -245,7 +245,7 @@ async fn keep(
 ) -> Result<(), Error> {
     let (id, task, now) = (print.id, print.task, app.clock.now());
     let file = poster.clone();
-    let written = app
+    let write = app
         .store
         .write_for(print.account, move |conn| -> Result<bool, Error> {
             // Another process examined it first. The poster that was stored here is removed below.
@@ -256,7 +256,7 @@ async fn keep(
                 return Ok(false);
             };
             let task = store::tasks::by_id_any_account(conn, id)?;
-            let video = task.as_ref().and_then(|task| wants_poster(task, now));
+            let video = task.as_ref().and_then(|task| lacks_poster(task, now));
             let Some(mut video) = video.cloned() else {
                 return Ok(false);
             };
@@ -268,7 +268,7 @@ async fn keep(
             store::tasks::set_output(conn, id, &TaskResult::VideoV1(video))?;
             Ok(true)
         });
-    match (written.await?, task, file) {
+    match (write.await?, task, file) {
         // It may be cached without its poster.
         (true, Some(task), _) => app.caches.ended_tasks.invalidate(&task),
         (false, _, Some(unused)) => assets::remove(app, &unused).await,

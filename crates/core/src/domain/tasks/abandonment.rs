@@ -13,13 +13,13 @@ use mediagate_store as store;
 
 /// Cancels the task if it has not ended, and stops polling its job: nothing is charged, and the
 /// operator's cost is unknown.
-pub async fn abandon(app: &App, id: TaskId, by: ChangeAuthor) -> Result<Task, Error> {
+pub async fn abandon(app: &App, id: TaskId, author: ChangeAuthor) -> Result<Task, Error> {
     let task = tasks::by_id_any_account(app, id).await?;
     let account = task.account;
     // A separate transaction. If the next one fails, the task is cancelled and the command can be
     // repeated.
     if !task.state.is_terminal() {
-        tasks::cancel(app, account, id, Some(by)).await?;
+        tasks::cancel(app, account, id, Some(author)).await?;
     }
     let now = app.clock.now();
     app.store
@@ -29,13 +29,13 @@ pub async fn abandon(app: &App, id: TaskId, by: ChangeAuthor) -> Result<Task, Er
                 return Ok(());
             };
             let last = store::submissions::latest(conn, id)?;
-            let Some(open) = last.filter(|last| last.state.is_open()) else {
+            let Some(submission) = last.filter(|last| last.state.is_open()) else {
                 return Ok(());
             };
-            let why = Some(("abandoned", "the operator abandoned the job"));
-            let (from, to) = (open.state, SubmissionState::Unclear);
+            let reason = Some(("abandoned", "the operator abandoned the job"));
+            let (from, to) = (submission.state, SubmissionState::Unclear);
             // The process that follows the job may have closed it first, with its real outcome.
-            if let Some(closed) = store::submissions::close(conn, open.id, from, to, why, now)? {
+            if let Some(closed) = store::submissions::close(conn, submission.id, from, to, reason, now)? {
                 tasks::settle_job(conn, &task, JobOutcome::Unknown, now)?;
                 costs::record_job_cost(conn, &task, closed, None, None, now)?;
             }

@@ -41,7 +41,7 @@ enum HoldDecision {
     /// Released, because nothing was sent.
     Released,
     /// Released, and counted against the allowance.
-    Forgiven,
+    Refunded,
     /// Kept until the provider's job is over.
     Kept,
     /// Kept in the same way, because the allowance is used up.
@@ -49,20 +49,20 @@ enum HoldDecision {
 }
 
 /// Cancels a task. When this returns, the task is cancelled; a worker that runs it stops soon after
-/// and can no longer write a result. `by` is the operator who cancels it, for the audit log.
+/// and can no longer write a result. `author` is the operator who cancels it, for the audit log.
 pub async fn cancel(
     app: &App,
     account: AccountId,
     id: TaskId,
-    by: Option<ChangeAuthor>,
+    author: Option<ChangeAuthor>,
 ) -> Result<Task, Error> {
     let now = app.clock.now();
     let rules = CancelRules {
         policy: app.config.cancel_policy,
         allowance: app.config.cancel_allowance,
     };
-    let parts = app.clone();
-    let written = app
+    let app_handle = app.clone();
+    let write = app
         .store
         .write_for(account, move |conn| -> Result<Task, Error> {
             // A worker that is about to send this task's order waits for this lock, or has its
@@ -73,20 +73,20 @@ pub async fn cancel(
             let ending = ending(&task, hold);
             // Without a lease: a caller may end a task that a worker holds. The worker then finds
             // that it lost the lease and discards its result.
-            if !endings::end(conn, &parts, &task, None, &ending, now, |_| {
+            if !endings::end(conn, &app_handle, &task, None, &ending, now, |_| {
                 Ok::<_, Error>(())
             })? {
                 let message = "The task has already ended and cannot be cancelled.";
                 return Err(Error::plain(ErrorCode::TaskNotCancellable, message).with_task(id));
             }
-            if let Some(by) = &by {
-                let told = |state: TaskState| Some(json!({"status": state.name()}));
-                let changed = (told(task.state), told(TaskState::Cancelled));
-                by.note(conn, "task.cancel", &id, changed, now)?;
+            if let Some(author) = &author {
+                let status = |state: TaskState| Some(json!({"status": state.name()}));
+                let changed = (status(task.state), status(TaskState::Cancelled));
+                author.note(conn, "task.cancel", &id, changed, now)?;
             }
             store::tasks::by_id(conn, id, account)?.ok_or_else(not_found)
         });
-    let task = store::await_commit(written).await?;
+    let task = store::await_commit(write).await?;
     crash::point("task-cancelled");
     counters::task_ended(&task, TaskState::Cancelled);
     tracing::info!(task_id = %id, money = task.money.name(), "task cancelled");
@@ -116,16 +116,16 @@ fn decide(
     match rules.policy {
         CancelPolicy::Charge => Ok(HoldDecision::Kept),
         CancelPolicy::Refund => {
-            let of = ledger::entry_subject(task);
+            let subject = ledger::entry_subject(task);
             // Two cancellations that read the same sum would exceed the allowance together.
-            store::ledger::lock(conn, of)?;
-            let forgiven = store::usage::forgiven_on(conn, task.account, now)?;
+            store::ledger::lock(conn, subject)?;
+            let refunded_today = store::usage::forgiven_on(conn, task.account, now)?;
             // Counted with its whole reservation until it is known what the job costs.
-            if forgiven.plus(task.reserved) > rules.allowance {
+            if refunded_today.plus(task.reserved) > rules.allowance {
                 return Ok(HoldDecision::KeptBeyondAllowance);
             }
-            store::usage::forgive(conn, of, task.reserved, now)?;
-            Ok(HoldDecision::Forgiven)
+            store::usage::forgive(conn, subject, task.reserved, now)?;
+            Ok(HoldDecision::Refunded)
         }
     }
 }
@@ -135,18 +135,18 @@ fn ending(task: &Task, hold: HoldDecision) -> TaskEnding {
     let reserved = task.reserved;
     let (money, cost, message) = match (task.money, hold) {
         (ChargeState::Held, HoldDecision::Kept | HoldDecision::KeptBeyondAllowance) => {
-            let why = match hold {
+            let allowance_note = match hold {
                 HoldDecision::KeptBeyondAllowance => {
                     " The account's daily allowance for such cancellations is used up."
                 }
                 _ => "",
             };
             let message = format!(
-                "The task was cancelled while its provider was working on it. If the provider completes it anyway, the result is charged, at most {reserved} USD. The rest is released when the provider's job has ended.{why}"
+                "The task was cancelled while its provider was working on it. If the provider completes it anyway, the result is charged, at most {reserved} USD. The rest is released when the provider's job has ended.{allowance_note}"
             );
             (ChargeState::Held, reserved, message)
         }
-        (ChargeState::Held, HoldDecision::Released | HoldDecision::Forgiven) => {
+        (ChargeState::Held, HoldDecision::Released | HoldDecision::Refunded) => {
             let message =
                 format!("The task was cancelled. The {reserved} USD held for it were released.");
             (ChargeState::Released, MicroDollars::ZERO, message)
@@ -186,10 +186,10 @@ pub enum JobOutcome<'a> {
 pub fn settle_job(
     conn: &mut Conn<'_>,
     task: &Task,
-    end: JobOutcome<'_>,
+    outcome: JobOutcome<'_>,
     now: Timestamp,
 ) -> Result<bool, Error> {
-    let bill = match end {
+    let bill = match outcome {
         JobOutcome::Made(bill) => bill,
         JobOutcome::NotMade | JobOutcome::Unknown => None,
     };
@@ -199,13 +199,13 @@ pub fn settle_job(
     // The job's real cost replaces the reservation in the count: nothing if it made nothing. If the
     // cost stays unknown, the whole reservation keeps counting, otherwise the allowance would limit
     // nothing.
-    let is_forgiven = task.state == TaskState::Cancelled && task.money == ChargeState::Released;
-    if is_forgiven && !matches!(end, JobOutcome::Unknown) {
+    let was_refunded = task.state == TaskState::Cancelled && task.money == ChargeState::Released;
+    if was_refunded && !matches!(outcome, JobOutcome::Unknown) {
         let cost = bill.map_or(MicroDollars::ZERO, |bill| bill.cost);
         // On the day that it was counted on, which may be yesterday.
         let cancelled_at = task.finished_at.unwrap_or(now);
-        let less = cost.minus(task.reserved);
-        store::usage::forgive(conn, ledger::entry_subject(task), less, cancelled_at)?;
+        let correction = cost.minus(task.reserved);
+        store::usage::forgive(conn, ledger::entry_subject(task), correction, cancelled_at)?;
     }
     Ok(false)
 }

@@ -31,8 +31,8 @@ pub struct TaskWaiter {
     account: AccountId,
     pub id: TaskId,
     listener: TaskListener,
-    /// The last event that is known before the first look-up.
-    known: Option<u32>,
+    /// The number of the last event that is known before the first look-up.
+    known_seq: Option<u32>,
 }
 
 impl TaskWaiter {
@@ -41,12 +41,12 @@ impl TaskWaiter {
         Self::listen(app, task.account, task.id, Some(task.event_seq))
     }
 
-    fn listen(app: &AppParts, account: AccountId, id: TaskId, known: Option<u32>) -> Self {
+    fn listen(app: &AppParts, account: AccountId, id: TaskId, known_seq: Option<u32>) -> Self {
         Self {
             account,
             id,
             listener: app.bell.listen(id),
-            known,
+            known_seq,
         }
     }
 
@@ -55,10 +55,10 @@ impl TaskWaiter {
         let (account, id) = (self.account, self.id);
         let deadline = tokio::time::Instant::now() + limit;
         loop {
-            let known = self.known.take();
+            let known_seq = self.known_seq.take();
             // A task that is just being accepted, or was just read, is not looked up before the
             // next sleep.
-            let seq = if let Some(seq) = known {
+            let seq = if let Some(seq) = known_seq {
                 seq
             } else {
                 let read = app
@@ -72,18 +72,18 @@ impl TaskWaiter {
                 }
                 seq
             };
-            let rang = tokio::select! {
-                rang = self.listener.wait_for_end(seq) => rang,
+            let was_rung = tokio::select! {
+                was_rung = self.listener.wait_for_end(seq) => was_rung,
                 () = tokio::time::sleep_until(deadline) => false,
                 () = app.process.closing.cancelled() => return Err(Error::shutting_down().with_task(id)),
             };
-            if rang {
+            if was_rung {
                 // Most rings mean the end, so the whole task is read instead of its state first.
                 let task = get(app, account, id).await?;
                 if task.state.is_terminal() {
                     return Ok(task);
                 }
-                self.known = Some(task.event_seq);
+                self.known_seq = Some(task.event_seq);
             }
         }
     }

@@ -23,11 +23,11 @@ impl FrameShape {
         picture: Option<(u32, u32)>,
     ) -> Option<(u32, u32)> {
         let default = *sizes.first()?;
-        let shaped = |size: &(u32, u32)| {
+        let has_shape = |size: &(u32, u32)| {
             self.aspect_ratio
-                .is_none_or(|wanted| is_of_shape(*size, wanted))
+                .is_none_or(|ratio| is_of_shape(*size, ratio))
         };
-        let mut fitting: Vec<_> = sizes.iter().copied().filter(shaped).collect();
+        let mut fitting: Vec<_> = sizes.iter().copied().filter(has_shape).collect();
         match self.resolution {
             // Some providers call a square of 960 pixels 720p, by its area.
             Some(tier) if fitting.iter().any(|size| has_short_side(*size, tier)) => {
@@ -36,23 +36,23 @@ impl FrameShape {
             Some(tier) => fitting.retain(|size| has_area(*size, tier)),
             None => {
                 // A caller who names only a shape gets a film of about the usual size.
-                let usual = area(default);
-                let nearest = fitting.iter().map(|size| area(*size).abs_diff(usual)).min();
-                fitting.retain(|size| Some(area(*size).abs_diff(usual)) == nearest);
+                let default_area = area(default);
+                let nearest = fitting.iter().map(|size| area(*size).abs_diff(default_area)).min();
+                fitting.retain(|size| Some(area(*size).abs_diff(default_area)) == nearest);
             }
         }
-        let posture = |(width, height): (u32, u32)| width.cmp(&height);
-        let wanted = posture(picture.unwrap_or(default));
-        let alike = fitting.iter().find(|size| posture(**size) == wanted);
-        alike.or(fitting.first()).copied()
+        let orientation = |(width, height): (u32, u32)| width.cmp(&height);
+        let preferred = orientation(picture.unwrap_or(default));
+        let same_orientation = fitting.iter().find(|size| orientation(**size) == preferred);
+        same_orientation.or(fitting.first()).copied()
     }
 }
 
 /// Providers round: 1792×1024 counts as 16:9.
 fn is_of_shape((width, height): (u32, u32), (wide, high): (u32, u32)) -> bool {
-    let is = u64::from(width) * u64::from(high);
-    let wanted = u64::from(height) * u64::from(wide);
-    is.abs_diff(wanted) * 100 <= wanted * 3
+    let actual = u64::from(width) * u64::from(high);
+    let expected = u64::from(height) * u64::from(wide);
+    actual.abs_diff(expected) * 100 <= expected * 3
 }
 
 fn has_short_side((width, height): (u32, u32), tier: u32) -> bool {
@@ -62,8 +62,8 @@ fn has_short_side((width, height): (u32, u32), tier: u32) -> bool {
 fn has_area(size: (u32, u32), tier: u32) -> bool {
     // The area of the tier's wide frame, which a square of the same tier has too: 960x960 is as
     // much as 1280x720.
-    let wanted = u64::from(tier) * u64::from(tier) * 16 / 9;
-    area(size).abs_diff(wanted) * 100 <= wanted * 8
+    let expected = u64::from(tier) * u64::from(tier) * 16 / 9;
+    area(size).abs_diff(expected) * 100 <= expected * 8
 }
 
 fn area((width, height): (u32, u32)) -> u64 {
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_mean_one_of_the_sizes() {
+    fn a_shape_selects_one_of_the_sizes() {
         let sizes = [
             (1280, 720),
             (720, 1280),
@@ -86,7 +86,7 @@ mod tests {
             (1470, 630),
         ];
         let upright = Some((600, 800));
-        for (resolution, aspect_ratio, picture, meant) in [
+        for (resolution, aspect_ratio, picture, expected) in [
             (Some(1080), None, None, Some((1920, 1080))),
             (Some(1080), None, upright, Some((1080, 1920))),
             (None, Some((9, 16)), None, Some((720, 1280))),
@@ -102,7 +102,7 @@ mod tests {
                 resolution,
                 aspect_ratio,
             };
-            assert_eq!(frame.best_match(&sizes, picture), meant, "{frame:?}");
+            assert_eq!(frame.best_match(&sizes, picture), expected, "{frame:?}");
         }
     }
 }

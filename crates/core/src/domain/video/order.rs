@@ -27,9 +27,9 @@ pub struct VideoOrder {
     pub size: Option<(u32, u32)>,
     /// Resolution and shape instead of a size.
     pub frame: FrameShape,
-    /// With or without sound.
+    /// Whether the video has sound.
     pub audio: Option<bool>,
-    /// With a label that people see.
+    /// Whether the video has a visible label.
     pub label: bool,
     /// The random seed.
     pub seed: Option<u64>,

@@ -33,7 +33,7 @@ pub fn fits(app: &AppParts, route: &Route, job: &VideoJob) -> bool {
     let pictures = frames + usize::from(job.end_picture.is_some()) + job.references.len();
     offered.durations.contains(seconds)
         && offered.sizes.contains(&(job.width, job.height))
-        && takes(
+        && accepts_pictures(
             offered,
             frames,
             job.end_picture.is_some(),
@@ -56,18 +56,18 @@ fn setting_in(app: &AppParts, route: &Route, text: &str) -> Option<&'static str>
 }
 
 /// Whether this number of pictures is accepted; [`refusals`] gives the reason if not.
-fn takes(offered: &VideoLimits, frames: usize, end: bool, references: usize) -> bool {
+fn accepts_pictures(offered: &VideoLimits, frames: usize, end: bool, references: usize) -> bool {
     let pictures = &offered.pictures;
-    let shares_place = pictures.purpose == PicturePurpose::References;
-    let in_frames = if shares_place {
+    let share_slots = pictures.purpose == PicturePurpose::References;
+    let in_slots = if share_slots {
         frames + references
     } else {
         frames
     };
-    in_frames <= pictures.max
+    in_slots <= pictures.max
         && (!end || (frames == 1 && pictures.takes_last_frame()))
         && references <= pictures.most_references()
-        && (references == 0 || shares_place || (frames == 0 && !end))
+        && (references == 0 || share_slots || (frames == 0 && !end))
 }
 
 /// Refuses an order that no single route of its model can make.
@@ -78,15 +78,15 @@ pub(super) fn check(app: &App, model: &Model, order: &VideoOrder) -> Result<(), 
     let mut faults = refusals(&model.id, video_limits(&model.limits)?, order, is_hosted);
     faults.extend(blocked_options(model, &order.provider_options));
     if faults.is_empty() && is_hosted {
-        let mut first = None;
+        let mut first_faults = None;
         for route in model.routes() {
             let offered = video_limits(&route.limits)?;
-            let mut refused = refusals(&model.id, offered, order, true);
+            let mut route_faults = refusals(&model.id, offered, order, true);
             if let Some((_, param)) = order.every_picture().next()
                 && !assets::can_be_handed(app, offered.pictures.handover)
             {
                 let message = "This model's provider fetches images by URL, but this gateway has no public_url.";
-                refused.push(fault(param, message.into()));
+                route_faults.push(fault(param, message.into()));
             }
             if let Some(setting) = setting_in(app, route, &order.prompt) {
                 let message = format!(
@@ -94,16 +94,16 @@ pub(super) fn check(app: &App, model: &Model, order: &VideoOrder) -> Result<(), 
                      corresponding field instead.",
                     model.id
                 );
-                refused.push(fault(order.params.prompt, message));
+                route_faults.push(fault(order.params.prompt, message));
             }
-            if refused.is_empty() {
+            if route_faults.is_empty() {
                 return Ok(());
             }
             // Only the first route's faults are returned. Those of several could contradict each
             // other.
-            first.get_or_insert(refused);
+            first_faults.get_or_insert(route_faults);
         }
-        faults = first.unwrap_or_default();
+        faults = first_faults.unwrap_or_default();
     }
     if faults.is_empty() {
         Ok(())
@@ -129,7 +129,7 @@ pub(super) fn refusals(
         let lengths = match &offered.durations {
             Durations::Range { min, max } if is_hosted => format!("{min} to {max} whole"),
             Durations::Range { min, max } => format!("{min} to {max}"),
-            Durations::Only(list) => words(list),
+            Durations::Only(list) => comma_list(list),
         };
         refuse(
             order.params.seconds,
@@ -138,7 +138,7 @@ pub(super) fn refusals(
     }
     if let Some(param) = missing_size(offered, order) {
         let sizes = offered.sizes.iter().map(|(w, h)| format!("{w}x{h}"));
-        let sizes = words(&sizes.collect::<Vec<_>>());
+        let sizes = comma_list(&sizes.collect::<Vec<_>>());
         refuse(param, format!("{model} supports the sizes {sizes}."));
     }
     if order.audio.is_some() && offered.audio.is_none() {
@@ -204,40 +204,40 @@ fn missing_size(offered: &VideoLimits, order: &VideoOrder) -> Option<&'static st
 }
 
 fn refused_pictures(model: &str, offered: &VideoLimits, order: &VideoOrder) -> Vec<FieldError> {
-    let takes = &offered.pictures;
+    let pictures = &offered.pictures;
     let (frames, references) = (order.pictures.len(), order.references.len());
-    let shares_place = takes.purpose == PicturePurpose::References;
+    let share_slots = pictures.purpose == PicturePurpose::References;
     let mut faults = Vec::new();
     let mut refuse = |param: &str, message: String| faults.push(fault(param, message));
-    if let Some((_, param)) = order.pictures.get(takes.max) {
-        let message = format!("{model} supports at most {} image(s).", takes.max);
+    if let Some((_, param)) = order.pictures.get(pictures.max) {
+        let message = format!("{model} supports at most {} image(s).", pictures.max);
         refuse(param, message);
     }
     if let Some((_, param)) = &order.end_picture {
-        if !takes.takes_last_frame() {
+        if !pictures.takes_last_frame() {
             refuse(param, format!("{model} does not support a last frame."));
         } else if frames != 1 {
             let message = "A last frame requires exactly one other image, the first frame.";
             refuse(param, message.into());
         }
     }
-    let most = takes.most_references();
-    let taken = if shares_place {
-        most.saturating_sub(frames)
+    let limit = pictures.most_references();
+    let free = if share_slots {
+        limit.saturating_sub(frames)
     } else {
-        most
+        limit
     };
-    if let Some((_, param)) = order.references.get(taken) {
-        let message = match most {
+    if let Some((_, param)) = order.references.get(free) {
+        let message = match limit {
             0 => format!("{model} does not support reference images."),
-            most => format!("{model} supports at most {most} reference image(s)."),
+            limit => format!("{model} supports at most {limit} reference image(s)."),
         };
         refuse(param, message);
-    } else if references > 0 && !shares_place && (frames > 0 || order.end_picture.is_some()) {
+    } else if references > 0 && !share_slots && (frames > 0 || order.end_picture.is_some()) {
         let message = format!("{model} supports either reference images or frames, not both.");
         refuse(order.params.references, message);
     }
-    if takes.needed && order.every_picture().next().is_none() {
+    if pictures.needed && order.every_picture().next().is_none() {
         let message = format!("{model} requires an image as the first frame.");
         refuse(order.params.picture, message);
     }
@@ -250,7 +250,7 @@ fn blocked_options(model: &Model, options: &Map<String, Value>) -> Vec<FieldErro
     collect_blocked(&model.passthrough_fields, "", options, &mut names);
     let passes = match model.passthrough_fields.as_slice() {
         [] => "none".to_owned(),
-        some => words(some),
+        names => comma_list(names),
     };
     let message = format!(
         "{} does not pass this field to its provider. Fields that are passed: {passes}.",
@@ -265,22 +265,22 @@ fn blocked_options(model: &Model, options: &Map<String, Value>) -> Vec<FieldErro
 /// Collects dotted names of which `pass` contains neither the name itself nor a parent.
 fn collect_blocked(
     pass: &[String],
-    above: &str,
+    parent: &str,
     options: &Map<String, Value>,
     names: &mut Vec<String>,
 ) {
     for (name, value) in options {
-        let path = if above.is_empty() {
+        let path = if parent.is_empty() {
             name.clone()
         } else {
-            format!("{above}.{name}")
+            format!("{parent}.{name}")
         };
         if pass.contains(&path) {
             continue;
         }
-        let below = format!("{path}.");
+        let child_prefix = format!("{path}.");
         match value {
-            Value::Object(inner) if pass.iter().any(|one| one.starts_with(&below)) => {
+            Value::Object(inner) if pass.iter().any(|allowed| allowed.starts_with(&child_prefix)) => {
                 collect_blocked(pass, &path, inner, names);
             }
             _ => names.push(path),
@@ -296,7 +296,7 @@ fn fault(param: &str, message: String) -> FieldError {
     }
 }
 
-fn words<T: std::fmt::Display>(list: &[T]) -> String {
+fn comma_list<T: std::fmt::Display>(list: &[T]) -> String {
     list.iter()
         .map(ToString::to_string)
         .collect::<Vec<_>>()

@@ -37,9 +37,9 @@ pub async fn endpoint_page(
     let read = app
         .store
         .long_read(move |conn| delivery_log::of_endpoint(conn, endpoint, state, one_more));
-    let mut found = store::await_commit(read).await?;
-    let has_more = store::tasks::cut_one_more(&mut found, limit);
-    Ok((found, has_more))
+    let mut deliveries = store::await_commit(read).await?;
+    let has_more = store::tasks::cut_one_more(&mut deliveries, limit);
+    Ok((deliveries, has_more))
 }
 
 /// The deliveries of a task, callbacks too.
@@ -75,7 +75,7 @@ pub async fn test(
     endpoint: EndpointId,
 ) -> Result<Delivery, Error> {
     let now = app.clock.now();
-    let written = app
+    let write = app
         .store
         .write_for(account, move |conn| -> Result<Delivery, Error> {
             let endpoint =
@@ -83,7 +83,7 @@ pub async fn test(
             let id = webhooks::events::insert_test_event(conn, &endpoint, now)?;
             delivery_log::by_id(conn, id, account)?.ok_or_else(not_found)
         });
-    let delivery = store::await_commit(written).await?;
+    let delivery = store::await_commit(write).await?;
     app.bell.ring_for_deliveries();
     Ok(delivery)
 }
@@ -96,7 +96,7 @@ pub async fn redeliver(
     id: DeliveryId,
 ) -> Result<Delivery, Error> {
     let now = app.clock.now();
-    let written = app
+    let write = app
         .store
         .write_for(account, move |conn| -> Result<Delivery, Error> {
             let delivery = delivery_log::by_id(conn, id, account)?.ok_or_else(not_found)?;
@@ -109,7 +109,7 @@ pub async fn redeliver(
             deliveries::redeliver(conn, id, now)?;
             delivery_log::by_id(conn, id, account)?.ok_or_else(not_found)
         });
-    let delivery = store::await_commit(written).await?;
+    let delivery = store::await_commit(write).await?;
     app.bell.ring_for_deliveries();
     Ok(delivery)
 }
@@ -123,13 +123,13 @@ pub async fn recover(
     since: Timestamp,
 ) -> Result<u64, Error> {
     let now = app.clock.now();
-    let written = app
+    let write = app
         .store
         .write_for(account, move |conn| -> Result<u64, Error> {
             endpoints::by_id(conn, endpoint, account)?.ok_or_else(webhooks::not_found)?;
             Ok(deliveries::recover(conn, endpoint, since, now)?)
         });
-    let count = store::await_commit(written).await?;
+    let count = store::await_commit(write).await?;
     app.bell.ring_for_deliveries();
     Ok(count)
 }
@@ -141,10 +141,10 @@ pub async fn forget_old(app: &Ctx) -> Result<(), Error> {
         app.clock.cutoff(app.config.webhooks.log_ttl),
     );
     loop {
-        let gone = app
+        let deletion = app
             .store
             .write(move |conn| delivery_log::forget(conn, delivered, failed, BATCH));
-        if gone.await? < u64::from(BATCH) {
+        if deletion.await? < u64::from(BATCH) {
             break;
         }
     }

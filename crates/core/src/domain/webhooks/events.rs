@@ -30,8 +30,8 @@ struct EventBody<T> {
     data: T,
 }
 
-/// Notifies the listeners of a task that has ended; called after everything else about its end is
-/// written.
+/// Notifies the listeners of a task that has ended. It is called after everything else about its
+/// end is written.
 pub fn task_ended(
     conn: &mut Conn<'_>,
     app: &App,
@@ -41,34 +41,34 @@ pub fn task_ended(
     let Some(kind) = EventType::for_state(task.state) else {
         return Ok(());
     };
-    let listening = listening(conn, task.account, kind, now)?;
+    let listeners = listening_endpoints(conn, task.account, kind, now)?;
     // Most tasks have no listener. For them neither a record is built nor an event written.
-    if listening.is_empty() && task.callback.is_none() {
+    if listeners.is_empty() && task.callback.is_none() {
         return Ok(());
     }
-    let beside = tasks::task_extras(conn, task)?;
+    let extras = tasks::task_extras(conn, task)?;
     let links = app.links(origin(app, task));
-    let view = TaskView::new(&links, task, &beside);
+    let view = TaskView::new(&links, task, &extras);
     let event = event(task.account, Some(task.id), kind, view, now)?;
     if !deliveries::insert_event(conn, &event)? {
         return Ok(());
     }
-    insert_deliveries(conn, &event, &listening)?;
+    insert_deliveries(conn, &event, &listeners)?;
     if let Some(url) = &task.callback {
-        let job = job_record(conn, app, task, &beside.clips, &links)?;
-        call_back(conn, &event, url, job.as_deref())?;
+        let job = job_record(conn, app, task, &extras.clips, &links)?;
+        insert_callback(conn, &event, url, job.as_deref())?;
     }
     Ok(())
 }
 
 /// The gateway's URL as the client that ordered the task sees it.
 fn origin(app: &Ctx, task: &Task) -> String {
-    let known = app
+    let url = app
         .config
         .public_url
         .clone()
         .or_else(|| task.origin.clone());
-    known.unwrap_or_else(|| format!("http://{}", app.config.listen))
+    url.unwrap_or_else(|| format!("http://{}", app.config.listen))
 }
 
 /// The job record instead of the event, where the operator wants it for music.
@@ -98,13 +98,13 @@ struct ListeningEndpoint {
 
 /// The endpoints of an account that receive such an event: those that subscribed to it and whose
 /// key may see it. While one is disabled, or its key is no longer valid, its deliveries are held.
-fn listening(
+fn listening_endpoints(
     conn: &mut Conn<'_>,
     account: AccountId,
     kind: EventType,
     now: Timestamp,
 ) -> Result<Vec<ListeningEndpoint>, Error> {
-    let of_task = kind.is_of_task();
+    let is_of_task = kind.is_of_task();
     let mut listeners = Vec::new();
     for endpoint in endpoints::of_account(conn, account)? {
         if !endpoint.listens_to(kind) {
@@ -114,7 +114,7 @@ fn listening(
             None => None,
             Some(id) => accounts::key_by_id(conn, id)?,
         };
-        let clearance = DeliveryClearance::for_key(key.as_ref(), of_task, now);
+        let clearance = DeliveryClearance::for_key(key.as_ref(), is_of_task, now);
         // A valid key without the scope gets nothing, now or later. If the key is no longer valid,
         // the delivery is held: another key may take over the endpoint and recover it.
         if clearance == DeliveryClearance::Withheld
@@ -139,9 +139,9 @@ pub fn endpoint_disabled(
     now: Timestamp,
 ) -> Result<(), Error> {
     let kind = EventType::EndpointDisabled;
-    let mut listening = listening(conn, disabled.account, kind, now)?;
-    listening.retain(|other| other.endpoint.id != disabled.id);
-    if listening.is_empty() {
+    let mut listeners = listening_endpoints(conn, disabled.account, kind, now)?;
+    listeners.retain(|other| other.endpoint.id != disabled.id);
+    if listeners.is_empty() {
         return Ok(());
     }
     let data = serde_json::json!({
@@ -151,7 +151,7 @@ pub fn endpoint_disabled(
     });
     let event = event(disabled.account, None, kind, data, now)?;
     deliveries::insert_event(conn, &event)?;
-    insert_deliveries(conn, &event, &listening)
+    insert_deliveries(conn, &event, &listeners)
 }
 
 /// Adds a test event for this endpoint only. Returns its delivery.
@@ -205,9 +205,9 @@ fn event(
 fn insert_deliveries(
     conn: &mut Conn<'_>,
     event: &WebhookEvent,
-    listening: &[ListeningEndpoint],
+    listeners: &[ListeningEndpoint],
 ) -> Result<(), Error> {
-    for ListeningEndpoint { endpoint, state } in listening {
+    for ListeningEndpoint { endpoint, state } in listeners {
         let delivery = NewDelivery {
             id: DeliveryId::new(),
             event,
@@ -221,7 +221,7 @@ fn insert_deliveries(
     Ok(())
 }
 
-fn call_back(
+fn insert_callback(
     conn: &mut Conn<'_>,
     event: &WebhookEvent,
     url: &str,

@@ -54,10 +54,10 @@ impl CallbackUrl {
 
 fn check_url(app: &AppParts, url: &str, param: &str) -> Result<(), Error> {
     let checked = app.net.hooks.check(url);
-    let refused = |why: crate::webhook_client::UrlRefusal| {
-        Error::at_field(ErrorCode::InvalidValue, param, why.to_string())
+    let refuse = |refusal: crate::webhook_client::UrlRefusal| {
+        Error::at_field(ErrorCode::InvalidValue, param, refusal.to_string())
     };
-    checked.map(drop).map_err(refused)
+    checked.map(drop).map_err(refuse)
 }
 
 /// An endpoint to register.
@@ -74,35 +74,35 @@ pub struct NewEndpoint {
 pub async fn create(
     app: &App,
     caller: &Caller,
-    by: ChangeAuthor,
+    author: ChangeAuthor,
     visit: &IntentVisit,
     new: NewEndpoint,
 ) -> Result<(WebhookEndpoint, Secret), Error> {
     api_keys::refuse_former_secret(caller, "register a webhook endpoint")?;
-    let (endpoint, shown) = prepare(app, caller.account.id, by.key_id(), new)?;
+    let (endpoint, verification_key) = prepare(app, caller.account.id, author.key_id(), new)?;
     let row = endpoint.clone();
-    let made = visit.make(IntentResult::Endpoint(endpoint.id), move |conn| {
-        insert(conn, &row, &by)
+    let insertion = visit.make(IntentResult::Endpoint(endpoint.id), move |conn| {
+        insert(conn, &row, &author)
     });
-    made.await?;
+    insertion.await?;
     tracing::info!(endpoint_id = %endpoint.id, "webhook endpoint registered");
-    Ok((endpoint, shown))
+    Ok((endpoint, verification_key))
 }
 
 /// The same for the operator.
 pub async fn create_for(
     app: &AppParts,
     account: AccountId,
-    by: ChangeAuthor,
+    author: ChangeAuthor,
     new: NewEndpoint,
 ) -> Result<(WebhookEndpoint, Secret), Error> {
-    let (endpoint, shown) = prepare(app, account, by.key_id(), new)?;
+    let (endpoint, verification_key) = prepare(app, account, author.key_id(), new)?;
     let row = endpoint.clone();
-    let written = app
+    let write = app
         .store
-        .write_for(account, move |conn| insert(conn, &row, &by));
-    written.await?;
-    Ok((endpoint, shown))
+        .write_for(account, move |conn| insert(conn, &row, &author));
+    write.await?;
+    Ok((endpoint, verification_key))
 }
 
 fn prepare(
@@ -131,16 +131,16 @@ fn prepare(
     Ok((endpoint, keys.verification_key(new.scheme)?))
 }
 
-fn insert(conn: &mut Conn<'_>, endpoint: &WebhookEndpoint, by: &ChangeAuthor) -> Result<(), Error> {
+fn insert(conn: &mut Conn<'_>, endpoint: &WebhookEndpoint, author: &ChangeAuthor) -> Result<(), Error> {
     // Counted where it is inserted, with the account locked, so that two requests cannot both take
-    // the last place.
+    // the last slot.
     if endpoints::count(conn, endpoint.account)? >= MAX_ENDPOINTS {
         let message = format!("An account can have at most {MAX_ENDPOINTS} webhook endpoints.");
         return Err(Error::plain(ErrorCode::LimitReached, message));
     }
     endpoints::insert(conn, endpoint)?;
     let changed = (None, Some(audit_value(endpoint)));
-    by.note(
+    author.note(
         conn,
         "webhook.create",
         &endpoint.id,
@@ -185,9 +185,9 @@ pub async fn list(
     let read = app
         .store
         .read(move |conn| endpoints::page(conn, account, one_more));
-    let mut found = read.await?;
-    let has_more = store::tasks::cut_one_more(&mut found, limit);
-    Ok((found, has_more))
+    let mut endpoints = read.await?;
+    let has_more = store::tasks::cut_one_more(&mut endpoints, limit);
+    Ok((endpoints, has_more))
 }
 
 /// Changes to an endpoint; `None` leaves it.
@@ -206,24 +206,24 @@ pub async fn change(
     app: &AppParts,
     account: AccountId,
     id: EndpointId,
-    by: ChangeAuthor,
+    author: ChangeAuthor,
     change: EndpointChanges,
 ) -> Result<WebhookEndpoint, Error> {
     if let Some(url) = &change.url {
         check_url(app, url, "url")?;
     }
     let now = app.clock.now();
-    let written = app
+    let write = app
         .store
         .write_for(account, move |conn| -> Result<WebhookEndpoint, Error> {
             let mut endpoint = endpoints::by_id(conn, id, account)?.ok_or_else(not_found)?;
             let (was_enabled, before) = (endpoint.enabled, audit_value(&endpoint));
-            let is_elsewhere = change.url.as_ref().is_some_and(|url| *url != endpoint.url);
+            let has_new_url = change.url.as_ref().is_some_and(|url| *url != endpoint.url);
             let is_enabled = change.enabled == Some(true);
             // The key that sets the URL decides who gets the events, so from now on they are
             // limited to what that key may see.
-            if is_elsewhere || (is_enabled && !has_valid_key(conn, &endpoint, now)?) {
-                endpoint.key = by.key_id();
+            if has_new_url || (is_enabled && !has_valid_key(conn, &endpoint, now)?) {
+                endpoint.key = author.key_id();
             }
             endpoint.url = change.url.unwrap_or(endpoint.url);
             endpoint.description = change.description.unwrap_or(endpoint.description);
@@ -239,10 +239,10 @@ pub async fn change(
                 deliveries::hold(conn, id, now)?;
             }
             let changed = (Some(before), Some(audit_value(&endpoint)));
-            by.note(conn, "webhook.update", &id, changed, now)?;
+            author.note(conn, "webhook.update", &id, changed, now)?;
             endpoints::by_id(conn, id, account)?.ok_or_else(not_found)
         });
-    store::await_commit(written).await
+    store::await_commit(write).await
 }
 
 fn has_valid_key(
@@ -262,39 +262,39 @@ pub async fn delete(
     app: &Ctx,
     account: AccountId,
     id: EndpointId,
-    by: ChangeAuthor,
+    author: ChangeAuthor,
 ) -> Result<WebhookEndpoint, Error> {
     let now = app.clock.now();
-    let written = app
+    let write = app
         .store
         .write_for(account, move |conn| -> Result<WebhookEndpoint, Error> {
             let endpoint = endpoints::by_id(conn, id, account)?.ok_or_else(not_found)?;
-            remove(conn, &endpoint, &by, now)?;
+            remove(conn, &endpoint, &author, now)?;
             Ok(endpoint)
         });
-    store::await_commit(written).await
+    store::await_commit(write).await
 }
 
 fn remove(
     conn: &mut Conn<'_>,
     endpoint: &WebhookEndpoint,
-    by: &ChangeAuthor,
+    author: &ChangeAuthor,
     now: Timestamp,
 ) -> Result<(), Error> {
     deliveries::fail_all_of_endpoint(conn, endpoint.id, &endpoint.url, now)?;
     endpoints::delete(conn, endpoint.id)?;
     let changed = (Some(audit_value(endpoint)), None);
-    by.note(conn, "webhook.delete", &endpoint.id, changed, now)
+    author.note(conn, "webhook.delete", &endpoint.id, changed, now)
 }
 
 /// What happens to a key's endpoints when it is revoked or rotated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyEndAction {
-    /// The key's dependents are deleted.
+    /// They are deleted.
     Delete,
     /// They are disabled until another key takes them over; meanwhile their deliveries are held.
     Disable,
-    /// The key's dependents continue to exist.
+    /// They stay as they are.
     Keep,
 }
 
@@ -302,27 +302,27 @@ pub enum KeyEndAction {
 pub fn end_key_endpoints(
     conn: &mut Conn<'_>,
     (account, key): (AccountId, KeyId),
-    end: KeyEndAction,
-    by: &ChangeAuthor,
+    action: KeyEndAction,
+    author: &ChangeAuthor,
     now: Timestamp,
 ) -> Result<Vec<WebhookEndpoint>, Error> {
-    let mut found = endpoints::of_account(conn, account)?;
-    found.retain(|endpoint| endpoint.key == Some(key));
-    for endpoint in &found {
-        match end {
-            KeyEndAction::Delete => remove(conn, endpoint, by, now)?,
+    let mut key_endpoints = endpoints::of_account(conn, account)?;
+    key_endpoints.retain(|endpoint| endpoint.key == Some(key));
+    for endpoint in &key_endpoints {
+        match action {
+            KeyEndAction::Delete => remove(conn, endpoint, author, now)?,
             KeyEndAction::Disable if endpoint.enabled => {
                 let mut disabled = endpoint.clone();
                 disabled.enabled = false;
                 endpoints::update(conn, &disabled)?;
                 deliveries::hold(conn, endpoint.id, now)?;
                 let changed = (Some(audit_value(endpoint)), Some(audit_value(&disabled)));
-                by.note(conn, "webhook.update", &endpoint.id, changed, now)?;
+                author.note(conn, "webhook.update", &endpoint.id, changed, now)?;
             }
             KeyEndAction::Disable | KeyEndAction::Keep => {}
         }
     }
-    Ok(found)
+    Ok(key_endpoints)
 }
 
 /// Gives an endpoint a new secret; the one before it is used for another day.
@@ -330,23 +330,23 @@ pub async fn rotate(
     app: &App,
     account: AccountId,
     id: EndpointId,
-    by: ChangeAuthor,
+    author: ChangeAuthor,
 ) -> Result<(WebhookEndpoint, Secret), Error> {
-    let (now, parts) = (app.clock.now(), app.clone());
-    let written = app
+    let (now, app_handle) = (app.clock.now(), app.clone());
+    let write = app
         .store
         .write_for(account, move |conn| -> Result<_, Error> {
             let endpoint = endpoints::by_id(conn, id, account)?.ok_or_else(not_found)?;
             let owner = owner_of(account, Some(id));
             // Decrypted in the transaction, so that of two simultaneous rotations the second builds
             // on the first.
-            let keys = SigningKeys::unseal(&parts, &owner, &endpoint.secrets)?.rotated(now)?;
-            endpoints::set_secrets(conn, id, &keys.seal(&parts, &owner)?)?;
-            by.note(conn, "webhook.rotate", &id, (None, None), now)?;
-            let shown = keys.verification_key(endpoint.scheme)?;
-            Ok((endpoint, shown))
+            let keys = SigningKeys::unseal(&app_handle, &owner, &endpoint.secrets)?.rotated(now)?;
+            endpoints::set_secrets(conn, id, &keys.seal(&app_handle, &owner)?)?;
+            author.note(conn, "webhook.rotate", &id, (None, None), now)?;
+            let verification_key = keys.verification_key(endpoint.scheme)?;
+            Ok((endpoint, verification_key))
         });
-    store::await_commit(written).await
+    store::await_commit(write).await
 }
 
 /// The public key with which an endpoint's receiver checks signatures; `None` if the scheme has a
@@ -369,11 +369,11 @@ pub async fn account_keys(app: &App, account: AccountId) -> Result<SigningKeys, 
     if let Some(sealed) = read.await? {
         return SigningKeys::unseal(app, &owner, &sealed);
     }
-    let fresh = SigningKeys::generate()?.seal(app, &owner)?;
-    let written = app
+    let new_keys = SigningKeys::generate()?.seal(app, &owner)?;
+    let write = app
         .store
-        .write(move |conn| endpoints::first_account_secrets(conn, account, &fresh));
-    let sealed = store::await_commit(written).await?;
+        .write(move |conn| endpoints::first_account_secrets(conn, account, &new_keys));
+    let sealed = store::await_commit(write).await?;
     // Two processes may make the first keys at once. Both continue with those that were written
     // first.
     let sealed = sealed.ok_or_else(|| Error::internal("no secret for callbacks"))?;
@@ -384,23 +384,23 @@ pub async fn account_keys(app: &App, account: AccountId) -> Result<SigningKeys, 
 pub async fn rotate_account(
     app: &App,
     account: AccountId,
-    by: ChangeAuthor,
+    author: ChangeAuthor,
 ) -> Result<SigningKeys, Error> {
     let (now, owner) = (app.clock.now(), owner_of(account, None));
     // Makes the first keys if there are none.
     account_keys(app, account).await?;
-    let parts = app.clone();
-    let written = app
+    let app_handle = app.clone();
+    let write = app
         .store
         .write_for(account, move |conn| -> Result<SigningKeys, Error> {
             // Read in the transaction that writes: of two simultaneous rotations, the second one
             // replaces the first one's key.
             let sealed = endpoints::account_secrets(conn, account)?
                 .ok_or_else(|| Error::internal("no secret for callbacks"))?;
-            let keys = SigningKeys::unseal(&parts, &owner, &sealed)?.rotated(now)?;
-            endpoints::set_account_secrets(conn, account, &keys.seal(&parts, &owner)?)?;
-            by.note(conn, "webhook.rotate", &account, (None, None), now)?;
+            let keys = SigningKeys::unseal(&app_handle, &owner, &sealed)?.rotated(now)?;
+            endpoints::set_account_secrets(conn, account, &keys.seal(&app_handle, &owner)?)?;
+            author.note(conn, "webhook.rotate", &account, (None, None), now)?;
             Ok(keys)
         });
-    store::await_commit(written).await
+    store::await_commit(write).await
 }

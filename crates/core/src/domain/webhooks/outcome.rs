@@ -13,7 +13,7 @@ use mediagate_store::webhooks::{deliveries, endpoints};
 
 /// An endpoint that only failed for this long, and at least this often, is disabled.
 const DISABLE_AFTER: Duration = Duration::from_hours(5 * 24);
-const FAILURES: u32 = 10;
+const MIN_FAILURES: u32 = 10;
 /// The status of a receiver that wants no more events.
 const GONE: u16 = 410;
 
@@ -29,9 +29,9 @@ pub struct AttemptOutcome {
 }
 
 /// Records an attempt. Does nothing for a delivery that `owner` no longer holds.
-pub fn write(conn: &mut Conn<'_>, owner: &str, tried: &AttemptOutcome) -> Result<(), Error> {
-    let (due, attempt) = (&tried.due, &tried.attempt);
-    let (state, due_at) = next(tried);
+pub fn write(conn: &mut Conn<'_>, owner: &str, outcome: &AttemptOutcome) -> Result<(), Error> {
+    let (due, attempt) = (&outcome.due, &outcome.attempt);
+    let (state, due_at) = next(outcome);
     // This process lost its lease, and another one sends the delivery now. The outcome of that
     // process counts.
     if !deliveries::record_attempt(conn, due.id, owner, attempt, state, due_at)? {
@@ -46,12 +46,12 @@ pub fn write(conn: &mut Conn<'_>, owner: &str, tried: &AttemptOutcome) -> Result
     let Some(mut endpoint) = endpoints::note_failure(conn, id, attempt.at)? else {
         return Ok(());
     };
-    if let Some(why) = reason_to_disable(&endpoint, attempt)
-        && endpoints::disable(conn, id, why)?
+    if let Some(reason) = reason_to_disable(&endpoint, attempt)
+        && endpoints::disable(conn, id, reason)?
     {
-        tracing::warn!(endpoint_id = %id, account_id = %due.account, reason = why.name(), "webhook endpoint disabled");
-        metrics::counter!("mediagate_webhooks_disabled_total", "reason" => why.name()).increment(1);
-        (endpoint.enabled, endpoint.disabled_why) = (false, Some(why));
+        tracing::warn!(endpoint_id = %id, account_id = %due.account, reason = reason.name(), "webhook endpoint disabled");
+        metrics::counter!("mediagate_webhooks_disabled_total", "reason" => reason.name()).increment(1);
+        (endpoint.enabled, endpoint.disabled_why) = (false, Some(reason));
         events::endpoint_disabled(conn, &endpoint, attempt.at)?;
     }
     // Also if it was disabled while this delivery was in flight: the delivery can only be held now
@@ -63,8 +63,8 @@ pub fn write(conn: &mut Conn<'_>, owner: &str, tried: &AttemptOutcome) -> Result
 }
 
 /// The delivery's state after the attempt, and when it is due if it stays pending.
-fn next(tried: &AttemptOutcome) -> (DeliveryState, Timestamp) {
-    let (due, attempt) = (&tried.due, &tried.attempt);
+fn next(outcome: &AttemptOutcome) -> (DeliveryState, Timestamp) {
+    let (due, attempt) = (&outcome.due, &outcome.attempt);
     if attempt.error.is_none() {
         return (DeliveryState::Delivered, attempt.at);
     }
@@ -77,7 +77,7 @@ fn next(tried: &AttemptOutcome) -> (DeliveryState, Timestamp) {
     }
     // A delivery that was resent by hand gets the full schedule once more.
     let tries = attempt.number.saturating_sub(due.earlier_attempts);
-    match pause_after(tries, tried.retry_after, tried.chance) {
+    match pause_after(tries, outcome.retry_after, outcome.chance) {
         Some(pause) => (DeliveryState::Waiting, attempt.at.plus(pause)),
         None => (DeliveryState::Failed, attempt.at),
     }
@@ -93,6 +93,6 @@ fn reason_to_disable(
     let since = endpoint.failing_since?;
     // Both conditions: a quiet endpoint may have failed once in five days, and a busy one fails ten
     // times in a minute.
-    let is_failing = endpoint.failures >= FAILURES && attempt.at.since(since) >= DISABLE_AFTER;
+    let is_failing = endpoint.failures >= MIN_FAILURES && attempt.at.since(since) >= DISABLE_AFTER;
     is_failing.then_some(DisableReason::Failing)
 }

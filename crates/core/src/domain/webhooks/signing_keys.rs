@@ -1,5 +1,5 @@
 //! The keys that webhooks are signed with: made, rotated and used, as Standard Webhooks 1.0.0
-//! has it (<https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md>).
+//! defines it (<https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md>).
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use mediagate_model::error::Error;
 use mediagate_model::secret::Secret;
 use mediagate_model::webhook::SignatureScheme;
 
-/// How long the key before the newest still signs.
+/// How long the previous key still signs after a rotation.
 const OVERLAP: Duration = Duration::from_hours(24);
 
 /// The keys of one receiver, the newest first.
@@ -41,12 +41,12 @@ impl SigningKeys {
         let until = now.plus(OVERLAP).micros();
         // Only the newest is kept for the overlap, so that however often keys are rotated, at most
         // two are valid.
-        let before = self.0.into_iter().next().map(|key| SigningKey {
+        let previous = self.0.into_iter().next().map(|key| SigningKey {
             until: Some(until),
             ..key
         });
         let fresh = std::iter::once(SigningKey::fresh()?);
-        Ok(Self(fresh.chain(before).collect()))
+        Ok(Self(fresh.chain(previous).collect()))
     }
 
     /// Encrypts them for the database.
@@ -91,8 +91,8 @@ impl SigningKeys {
         // The signed text is defined by the standard. With the time in it, a receiver can reject a
         // delivery that was recorded and sent again.
         let signed = format!("{message}.{seconds}.{body}");
-        let in_use = |key: &&SigningKey| key.until.is_none_or(|until| now.micros() < until);
-        let signatures = self.0.iter().filter(in_use).map(|key| {
+        let is_in_use = |key: &&SigningKey| key.until.is_none_or(|until| now.micros() < until);
+        let signatures = self.0.iter().filter(is_in_use).map(|key| {
             let seed = key.seed()?;
             Ok(match scheme {
                 SignatureScheme::Hmac => format!("v1,{}", BASE64.encode(mac(&seed, &signed)?)),
@@ -176,8 +176,8 @@ mod tests {
             .sign(SignatureScheme::Ed25519, "msg_1", 1, "{}", now)
             .unwrap();
         let signature = BASE64.decode(signed.strip_prefix("v1a,").unwrap()).unwrap();
-        let shown = keys.verification_key(SignatureScheme::Ed25519).unwrap();
-        let public = shown.expose().strip_prefix("whpk_").unwrap();
+        let public_key = keys.verification_key(SignatureScheme::Ed25519).unwrap();
+        let public = public_key.expose().strip_prefix("whpk_").unwrap();
         let public = BASE64.decode(public).unwrap();
         let key = ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, public);
         key.verify(b"msg_1.1.{}", &signature).unwrap();

@@ -11,154 +11,154 @@ fn body(key: KeyId, text: &str) -> RequestFingerprint {
     }
 }
 
-fn clients() -> Arc<ClientRegistry> {
+fn new_registry() -> Arc<ClientRegistry> {
     ClientRegistry::new(Clock::system())
 }
 
-fn begin(all: &Arc<ClientRegistry>, id: IntentId, key: KeyId) -> Arc<ClientGuard> {
-    all.enter(id, 1, body(key, "body"), PeerSocket::default(), false)
+fn begin(registry: &Arc<ClientRegistry>, id: IntentId, key: KeyId) -> Arc<ClientGuard> {
+    registry.enter(id, 1, body(key, "body"), PeerSocket::default(), false)
 }
 
-fn enter(all: &Arc<ClientRegistry>, id: IntentId, key: KeyId) -> Arc<ClientGuard> {
-    all.enter(id, 1, body(key, "body"), PeerSocket::default(), true)
+fn enter(registry: &Arc<ClientRegistry>, id: IntentId, key: KeyId) -> Arc<ClientGuard> {
+    registry.enter(id, 1, body(key, "body"), PeerSocket::default(), true)
 }
 
 #[test]
-fn who_made_nothing_leaves_no_trace() {
-    let (all, id, key) = (clients(), IntentId::new(), KeyId::new());
-    let client = begin(&all, id, key);
-    assert!(matches!(all.state_of(id), Some(ClientState::Waiting)));
+fn a_client_for_whom_nothing_was_made_leaves_no_entry() {
+    let (registry, id, key) = (new_registry(), IntentId::new(), KeyId::new());
+    let client = begin(&registry, id, key);
+    assert!(matches!(registry.state_of(id), Some(ClientState::Waiting)));
     drop(client);
-    assert_eq!((all.state_of(id), all.departures().len()), (None, 0));
+    assert_eq!((registry.state_of(id), registry.departures().len()), (None, 0));
     // Refused by the database's own transaction.
-    let client = begin(&all, id, key);
+    let client = begin(&registry, id, key);
     client.accepting().undone();
     drop(client);
-    assert_eq!((all.state_of(id), all.table().entries.len()), (None, 0));
+    assert_eq!((registry.state_of(id), registry.table().entries.len()), (None, 0));
 }
 
 #[tokio::test]
-async fn who_left_while_something_was_written_is_waited_for() {
-    let (all, id, key) = (clients(), IntentId::new(), KeyId::new());
-    let client = begin(&all, id, key);
+async fn a_client_that_left_during_a_write_is_waited_for() {
+    let (registry, id, key) = (new_registry(), IntentId::new(), KeyId::new());
+    let client = begin(&registry, id, key);
     let accepting = client.accepting();
     drop(client);
-    assert!(all.departures().is_empty(), "not before it is written");
+    assert!(registry.departures().is_empty(), "not before it is written");
     let body = body(key, "body");
-    let settled = all.settled(&body);
-    tokio::pin!(settled);
-    let waits = tokio::time::timeout(Duration::from_millis(20), &mut settled).await;
-    assert!(waits.is_err());
+    let waiting = registry.wait_until_settled(&body);
+    tokio::pin!(waiting);
+    let early = tokio::time::timeout(Duration::from_millis(20), &mut waiting).await;
+    assert!(early.is_err());
     drop(accepting);
-    settled.await;
-    assert_eq!(all.state_of(id), Some(ClientState::Gone));
-    assert_eq!(all.departures().len(), 1);
-    all.written_down(id, 1, true);
-    assert_eq!(all.state_of(id), None);
+    waiting.await;
+    assert_eq!(registry.state_of(id), Some(ClientState::Gone));
+    assert_eq!(registry.departures().len(), 1);
+    registry.mark_written(id, 1, true);
+    assert_eq!(registry.state_of(id), None);
 }
 
 #[tokio::test]
 async fn a_retry_waits_for_what_its_first_try_is_about_to_make() {
-    let (all, id, key) = (clients(), IntentId::new(), KeyId::new());
-    let client = begin(&all, id, key);
+    let (registry, id, key) = (new_registry(), IntentId::new(), KeyId::new());
+    let client = begin(&registry, id, key);
     let body = body(key, "body");
-    let written = all.all_written(&body);
-    tokio::pin!(written);
+    let waiting = registry.wait_until_written(&body);
+    tokio::pin!(waiting);
     for accepting in [None, Some(client.accepting())] {
-        let waits = tokio::time::timeout(Duration::from_millis(20), &mut written).await;
-        assert!(waits.is_err());
+        let early = tokio::time::timeout(Duration::from_millis(20), &mut waiting).await;
+        assert!(early.is_err());
         drop(accepting);
     }
-    written.await;
-    let other = begin(&all, IntentId::new(), key);
-    let written = all.all_written(&body);
+    waiting.await;
+    let other = begin(&registry, IntentId::new(), key);
+    let waiting = registry.wait_until_written(&body);
     drop(other);
-    written.await;
+    waiting.await;
 }
 
 #[tokio::test]
 async fn a_closed_connection_is_waited_for_until_it_is_noticed_or_answered() {
-    let (all, key) = (clients(), KeyId::new());
+    let (registry, key) = (new_registry(), KeyId::new());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = tokio::net::TcpStream::connect(listener.local_addr().unwrap());
     let client = client.await.unwrap();
     let stream = Arc::new(listener.accept().await.unwrap().0);
     let begin = || {
         let (body, socket) = (body(key, "body"), PeerSocket::of(&stream));
-        all.enter(IntentId::new(), 1, body, socket, false)
+        registry.enter(IntentId::new(), 1, body, socket, false)
     };
     let (first, second) = (begin(), begin());
-    all.departures_noticed(&body(key, "body")).await;
+    registry.wait_until_disconnects_noticed(&body(key, "body")).await;
     drop(client);
     stream.readable().await.unwrap();
     let same = body(key, "body");
-    let noticed = all.departures_noticed(&same);
-    tokio::pin!(noticed);
+    let waiting = registry.wait_until_disconnects_noticed(&same);
+    tokio::pin!(waiting);
     for client in [Some(first), None] {
-        let waits = tokio::time::timeout(Duration::from_millis(20), &mut noticed).await;
-        assert!(waits.is_err());
+        let early = tokio::time::timeout(Duration::from_millis(20), &mut waiting).await;
+        assert!(early.is_err());
         drop(client);
     }
     // A client that has its answer may disconnect.
-    second.written();
-    all.changed();
-    noticed.await;
+    second.mark_written();
+    registry.notify_change();
+    waiting.await;
 }
 
 #[test]
-fn a_retry_begins_only_while_nothing_alike_is_under_way() {
-    let (all, id, key) = (clients(), IntentId::new(), KeyId::new());
-    let alone = |text: &str| {
+fn a_retry_begins_only_while_no_equal_request_is_under_way() {
+    let (registry, id, key) = (new_registry(), IntentId::new(), KeyId::new());
+    let enter_alone = |text: &str| {
         let body = body(key, text);
-        all.enter_alone(IntentId::new(), body, PeerSocket::default())
+        registry.enter_alone(IntentId::new(), body, PeerSocket::default())
     };
-    let first = begin(&all, id, key);
-    assert!(alone("body").is_none() && alone("other").is_some());
+    let first = begin(&registry, id, key);
+    assert!(enter_alone("body").is_none() && enter_alone("other").is_some());
     let accepting = first.accepting();
     drop(first);
-    assert!(alone("body").is_none(), "it is still being written");
+    assert!(enter_alone("body").is_none(), "it is still being written");
     drop(accepting);
-    assert!(alone("body").is_some(), "the database has it");
+    assert!(enter_alone("body").is_some(), "the database has it");
 }
 
 #[test]
-fn what_was_reserved_stays_known_when_its_client_leaves() {
-    let (all, id) = (clients(), IntentId::new());
-    let client = begin(&all, id, KeyId::new());
+fn a_reserved_intent_stays_known_when_its_client_leaves() {
+    let (registry, id) = (new_registry(), IntentId::new());
+    let client = begin(&registry, id, KeyId::new());
     client.accepting().reserved();
     drop(client);
-    let left = all.departures();
-    assert!(left.len() == 1 && left[0].reserved);
+    let departures = registry.departures();
+    assert!(departures.len() == 1 && departures[0].reserved);
 }
 
 #[test]
 fn an_answer_closes_its_intent_only_when_it_was_written_to_the_end() {
     for (is_complete, is_written) in [(true, true), (true, false), (false, true)] {
-        let (all, id) = (clients(), IntentId::new());
-        let client = enter(&all, id, KeyId::new());
+        let (registry, id) = (new_registry(), IntentId::new());
+        let client = enter(&registry, id, KeyId::new());
         if is_complete {
             client.complete(IntentCloseTime::Now);
         }
         if is_written {
-            client.written();
+            client.mark_written();
         }
         drop(client);
-        let left = all.state_of(id);
-        let is_closed = matches!(left, Some(ClientState::Answered(_)));
-        assert_eq!(is_closed, is_complete && is_written, "{left:?}");
+        let state = registry.state_of(id);
+        let is_closed = matches!(state, Some(ClientState::Answered(_)));
+        assert_eq!(is_closed, is_complete && is_written, "{state:?}");
     }
 }
 
 #[test]
 fn a_later_visit_leaves_an_earlier_one_without_effect() {
-    let (all, id, key) = (clients(), IntentId::new(), KeyId::new());
-    let first = enter(&all, id, key);
-    let second = all.enter(id, 2, body(key, "body"), PeerSocket::default(), true);
+    let (registry, id, key) = (new_registry(), IntentId::new(), KeyId::new());
+    let first = enter(&registry, id, key);
+    let second = registry.enter(id, 2, body(key, "body"), PeerSocket::default(), true);
     drop(first);
-    assert!(matches!(all.state_of(id), Some(ClientState::Waiting)));
+    assert!(matches!(registry.state_of(id), Some(ClientState::Waiting)));
     drop(second);
-    assert_eq!(all.state_of(id), Some(ClientState::Gone));
-    all.written_down(id, 1, true);
-    assert_eq!(all.state_of(id), Some(ClientState::Gone), "of the first");
-    assert_eq!(all.table().entries.len(), 1);
+    assert_eq!(registry.state_of(id), Some(ClientState::Gone));
+    registry.mark_written(id, 1, true);
+    assert_eq!(registry.state_of(id), Some(ClientState::Gone), "of the first");
+    assert_eq!(registry.table().entries.len(), 1);
 }

@@ -75,7 +75,7 @@ async fn a_film_that_always_fails_keeps_no_other_waiting_and_is_given_up() {
         std::fs::remove_file(&path).unwrap();
         symlink(&path, &path).unwrap();
     }
-    post_processing::look_at_films(app).await.unwrap();
+    post_processing::examine_films(app).await.unwrap();
     assert_eq!(unseen(&gateway).await, broken, "the others had their turn");
     assert!(!post_processing::is_any_due(app).await);
     // They are tried again, after longer and longer pauses, but not for ever.
@@ -84,7 +84,7 @@ async fn a_film_that_always_fails_keeps_no_other_waiting_and_is_given_up() {
         app.clock.advance(Duration::from_mins(1));
         if post_processing::is_any_due(app).await {
             tries += 1;
-            post_processing::look_at_films(app).await.unwrap();
+            post_processing::examine_films(app).await.unwrap();
         }
         if unseen(&gateway).await.is_empty() {
             break;
@@ -97,11 +97,11 @@ async fn a_film_that_always_fails_keeps_no_other_waiting_and_is_given_up() {
     let away = path.with_extension("away");
     std::fs::rename(&path, &away).unwrap();
     symlink(&path, &path).unwrap();
-    post_processing::look_at_films(app).await.unwrap();
+    post_processing::examine_films(app).await.unwrap();
     std::fs::remove_file(&path).unwrap();
     std::fs::rename(&away, &path).unwrap();
     app.clock.advance(Duration::from_mins(1));
-    post_processing::look_at_films(app).await.unwrap();
+    post_processing::examine_films(app).await.unwrap();
     assert!(unseen(&gateway).await.is_empty());
     gateway.stop().await;
 }
