@@ -77,7 +77,7 @@ impl HostedTask<'_> {
         credential: &Arc<ProviderCredential>,
         mut submission: Submission,
     ) -> Result<SendDeadline, IntentError> {
-        let app = &self.crew.app;
+        let app = &self.context.app;
         let (route, site, credential) = (route.clone(), site.clone(), credential.clone());
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
         let model = app.models.catalog.load().with_id(&self.task.model).cloned();
@@ -134,7 +134,7 @@ impl HostedTask<'_> {
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, IntentError> + Clone + Send + 'static,
     ) -> Result<T, IntentError> {
         loop {
-            match self.crew.app.store.write(work.clone()).await {
+            match self.context.app.store.write(work.clone()).await {
                 Err(IntentError::Internal(error @ Error::Unavailable { .. })) => {
                     tracing::error!(inside = ?error.internal_cause(), "cannot record the outcome of a submission");
                     tokio::time::sleep(WRITE_RETRY_PAUSE).await;
@@ -151,7 +151,7 @@ impl HostedTask<'_> {
         // A write transaction, because only a lock prevents the task from being taken over
         // meanwhile.
         let held = self
-            .crew
+            .context
             .app
             .store
             .write(move |conn| -> Result<bool, IntentError> {
@@ -180,7 +180,7 @@ impl HostedTask<'_> {
         }
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
         let repeats = site.provider.adapter().deduplicates();
-        let now = self.crew.app.clock.now();
+        let now = self.context.app.clock.now();
         // Only this process knows that nothing was sent. Unless it records that, the outcome counts
         // as unknown.
         let written = self.write_until_certain(move |conn| {
@@ -210,12 +210,12 @@ impl HostedTask<'_> {
     ) -> Result<Timestamp, RunEnding> {
         // The time of the provider's answer. The commit may be much later if the database is
         // unavailable.
-        let now = self.crew.app.clock.now();
+        let now = self.context.app.clock.now();
         // Retried whatever the error is: no other process knows that this job exists.
         let yes = loop {
             let brought = brought.clone();
             let written = self
-                .crew
+                .context
                 .app
                 .store
                 .write(move |conn| write_acceptance(conn, id, &brought, now));
@@ -267,7 +267,7 @@ impl HostedTask<'_> {
     ) -> Result<bool, IntentError> {
         let (class, message) = (error.class.name(), error.message.clone());
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
-        let at = self.crew.app.clock.now();
+        let at = self.context.app.clock.now();
         let refused = move |conn: &mut Conn<'_>| {
             // A process that took the task over may have repeated the request with the same key and
             // been accepted. Once the task has ended, no process repeats it.
@@ -295,8 +295,8 @@ impl HostedTask<'_> {
     pub(super) async fn note_refused(&self, refused: &Submission, error: &ProviderError) {
         let (class, message) = (error.class.name(), error.message.clone());
         let (refused, owner) = (refused.clone(), self.run.lease.name.clone());
-        let now = self.crew.app.clock.now();
-        let noted = self.crew.app.store.write(move |conn| {
+        let now = self.context.app.clock.now();
+        let noted = self.context.app.store.write(move |conn| {
             if store::tasks::lock_held(conn, refused.task, &owner)? {
                 let why = (class, message.as_str());
                 store::submissions::note_refused(conn, &refused, why, now)?;

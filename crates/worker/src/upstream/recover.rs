@@ -41,7 +41,7 @@ impl HostedTask<'_> {
 
     async fn last_submission(&self) -> Result<Option<Submission>, Error> {
         let task = self.task.id;
-        let store = &self.crew.app.store;
+        let store = &self.context.app.store;
         Ok(store
             .read(move |conn| store::submissions::latest(conn, task))
             .await?)
@@ -77,7 +77,7 @@ impl HostedTask<'_> {
         submission: Submission,
         result: Result<JobHandle, Vec<JobOutput>>,
     ) -> Result<AcceptedJob, RunEnding> {
-        let Some((site, credential)) = self.crew.app.models.upstream.find_maker(&submission) else {
+        let Some((site, credential)) = self.context.app.models.upstream.find_maker(&submission) else {
             // A job is polled only at the URL and with the credential with which it was ordered.
             // The task waits until the settings contain these again, or until the operator gives it
             // up.
@@ -103,14 +103,14 @@ impl HostedTask<'_> {
     /// Continues with a submission whose outcome is unknown because the process died.
     async fn recover(&self, submission: Submission) -> Result<AcceptedJob, RunEnding> {
         const WHY: &str = "the process ended while it was being sent";
-        let made_by = self.crew.app.models.upstream.find_maker(&submission);
+        let made_by = self.context.app.models.upstream.find_maker(&submission);
         let route = self.route(&submission.provider, &submission.route_model);
         let (Some((site, credential)), Some(route)) = (made_by, route) else {
             // That provider may have the order, so no other one gets it.
             return Err((RunOutcome::RetryLater(self.pause_of(&submission)), None));
         };
-        let age = self.crew.app.clock.now().since(submission.created_at);
-        let prepared = order::build(&self.crew.app, self.task, &route, &site).await;
+        let age = self.context.app.clock.now().since(submission.created_at);
+        let prepared = order::build(&self.context.app, self.task, &route, &site).await;
         let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(OrderError::Gone(_)) => {
@@ -133,7 +133,7 @@ impl HostedTask<'_> {
             credential: &credential,
             order: &order,
             submission: &submission,
-            is_own: false,
+            is_new: false,
         };
         // The provider may have forgotten the key and would start a second job.
         if site.provider.adapter().deduplicates() && age > MAX_REPEAT_AGE {
@@ -168,12 +168,12 @@ impl HostedTask<'_> {
     /// How long a task is postponed if the settings do not match its submission.
     fn pause_of(&self, submission: &Submission) -> Duration {
         let since = submission.accepted_at.unwrap_or(submission.created_at);
-        pause(self.crew.app.clock.now().since(since))
+        pause(self.context.app.clock.now().since(since))
     }
 
     /// The route by which the task was submitted, if it is still in the settings.
     fn route(&self, provider: &str, route_model: &str) -> Option<Route> {
-        let catalog = self.crew.app.models.catalog.load();
+        let catalog = self.context.app.models.catalog.load();
         let model = catalog.with_id(&self.task.model)?;
         model.route(provider, route_model).cloned()
     }

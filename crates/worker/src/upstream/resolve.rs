@@ -54,7 +54,7 @@ impl HostedTask<'_> {
         sent: SentOrder<'_>,
         why: &str,
     ) -> Result<AcceptedJob, RunEnding> {
-        let app = &self.crew.app;
+        let app = &self.context.app;
         let (id, created_at) = (sent.submission.id, sent.submission.created_at);
         // No search is needed: `recover` repeats the request under its key, which returns the job
         // if there is one.
@@ -67,10 +67,10 @@ impl HostedTask<'_> {
         }
         for pause in LOOKUP_PAUSES {
             tokio::select! {
-                () = self.crew.pause(pause) => {}
+                () = self.context.pause(pause) => {}
                 () = self.run.cancel_token.cancelled() => {}
             }
-            if self.crew.stop.is_cancelled() || self.run.cancel_token.is_cancelled() {
+            if self.context.stop.is_cancelled() || self.run.cancel_token.is_cancelled() {
                 return Err((RunOutcome::Stopped, None));
             }
             match look(app, sent).await {
@@ -122,7 +122,7 @@ impl HostedTask<'_> {
         sent: SentOrder<'_>,
         handle: JobHandle,
     ) -> Result<bool, RunEnding> {
-        let app = &self.crew.app;
+        let app = &self.context.app;
         let (id, now) = (sent.submission.id, app.clock.now());
         let provider = sent.submission.provider.clone();
         let since = sent.submission.created_at.minus(MATCH_WINDOW);
@@ -272,7 +272,7 @@ async fn look_late(app: &App, submission: &Submission) -> Result<Option<JobHandl
         credential: &credential,
         order: &order,
         submission,
-        is_own: false,
+        is_new: false,
     };
     match look(app, sent).await {
         Ok(JobLookup::Found(handle)) => Ok(Some(handle)),

@@ -55,12 +55,12 @@ impl StrayOutcome {
 
 /// Claims strays that no process follows. Returns whether there may be more.
 pub(super) async fn take_all(
-    crew: &Arc<WorkerContext>,
+    context: &Arc<WorkerContext>,
     tracker: &TaskTracker,
 ) -> Result<bool, Error> {
-    let now = crew.app.clock.now();
+    let now = context.app.clock.now();
     // Read first, so that an idle process does not write.
-    let any = crew
+    let any = context
         .app
         .store
         .read(move |conn| store::submissions::any_stray(conn, now));
@@ -68,10 +68,10 @@ pub(super) async fn take_all(
         return Ok(false);
     }
     // Until all of them are registered, `compare` in the heartbeat must not release them.
-    let _claiming = crew.runs.begin_claim();
-    let lease = crew.runs.lease();
+    let _claiming = context.runs.begin_claim();
+    let lease = context.runs.lease();
     let name = lease.name.clone();
-    let taken = crew
+    let taken = context
         .app
         .store
         .write(move |conn| store::submissions::claim_strays(conn, &name, BATCH, now))
@@ -79,10 +79,10 @@ pub(super) async fn take_all(
     let more = taken.len() >= BATCH as usize;
     for submission in taken {
         let span = tracing::info_span!("stray", task_id = %submission.task, submission_id = %submission.id);
-        let followed = crew.runs.follow(submission.id);
-        let (crew, lease) = (crew.clone(), lease.clone());
+        let followed = context.runs.follow(submission.id);
+        let (context, lease) = (context.clone(), lease.clone());
         let run = async move {
-            let pause = match follow(&crew, &submission).await {
+            let pause = match follow(&context, &submission).await {
                 Ok(pause) => pause,
                 Err(error) => {
                     tracing::error!(inside = ?error.internal_cause(), "cannot follow the job of a cancelled task");
@@ -90,7 +90,7 @@ pub(super) async fn take_all(
                 }
             };
             if let Some(pause) = pause {
-                release_stray(&crew, &lease.name, &submission, pause).await;
+                release_stray(&context, &lease.name, &submission, pause).await;
             }
             drop(followed);
         };
@@ -100,14 +100,14 @@ pub(super) async fn take_all(
 }
 
 async fn release_stray(
-    crew: &WorkerContext,
+    context: &WorkerContext,
     follower: &Arc<str>,
     submission: &Submission,
     pause: Duration,
 ) {
-    let (id, due) = (submission.id, crew.app.clock.now().plus(pause));
+    let (id, due) = (submission.id, context.app.clock.now().plus(pause));
     let follower = follower.clone();
-    let gone = crew
+    let gone = context
         .app
         .store
         .write(move |conn| store::submissions::release_from_follower(conn, id, &follower, due))
@@ -119,10 +119,10 @@ async fn release_stray(
 
 /// Follows a stray to its end. If the end is not reached, returns when to examine it again.
 async fn follow(
-    crew: &Arc<WorkerContext>,
+    context: &Arc<WorkerContext>,
     submission: &Submission,
 ) -> Result<Option<Duration>, Error> {
-    let app = &crew.app;
+    let app = &context.app;
     let id = submission.task;
     let task = app
         .store
@@ -131,11 +131,11 @@ async fn follow(
         .ok_or_else(|| Error::internal("a submission without a task"))?;
     let Some(handle) = &submission.handle else {
         if submission.results.is_some() {
-            close(crew, submission, &task, StrayOutcome::Completed, None).await?;
+            close(context, submission, &task, StrayOutcome::Completed, None).await?;
             return Ok(None);
         }
         // The answer was lost, or was the result itself: there is no job to poll.
-        close(crew, submission, &task, StrayOutcome::Unknown, None).await?;
+        close(context, submission, &task, StrayOutcome::Unknown, None).await?;
         return Ok(None);
     };
     let Some((site, credential)) = app.models.upstream.find_maker(submission) else {
@@ -150,7 +150,7 @@ async fn follow(
     // Without a confirmation it is unknown whether the job continues.
     if matches!(off, Ok(true)) {
         crash::point("job-called-off");
-        close(crew, submission, &task, StrayOutcome::CalledOff, None).await?;
+        close(context, submission, &task, StrayOutcome::CalledOff, None).await?;
         return Ok(None);
     }
     tracing::info!(
@@ -158,8 +158,8 @@ async fn follow(
         "the provider did not confirm the cancellation; following the job to its end"
     );
     let watch = ProgressWatch::new();
-    if let Some(end) = poll(crew, submission, &site, &credential, handle, &watch).await {
-        close(crew, submission, &task, end, watch.cost()).await?;
+    if let Some(end) = poll(context, submission, &site, &credential, handle, &watch).await {
+        close(context, submission, &task, end, watch.cost()).await?;
         return Ok(None);
     }
     // This process is stopping. Another one may claim the job at once.
@@ -168,14 +168,14 @@ async fn follow(
 
 /// Polls until the job ends; `None` if this process stops before.
 async fn poll(
-    crew: &WorkerContext,
+    context: &WorkerContext,
     submission: &Submission,
     site: &ProviderSite,
     credential: &ProviderCredential,
     handle: &JobHandle,
     watch: &ProgressWatch,
 ) -> Option<StrayOutcome> {
-    let app = &crew.app;
+    let app = &context.app;
     let pace = site.provider.adapter().pace();
     let since = submission.accepted_at.unwrap_or(submission.created_at);
     let (mut failures, mut asked, mut doubt) = (0, None, EndDoubt::default());
@@ -191,7 +191,7 @@ async fn poll(
         let due = Instant::now() + pause;
         tokio::select! {
             () = tokio::time::sleep_until(due) => {}
-            () = crew.stop.cancelled() => return None,
+            () = context.stop.cancelled() => return None,
         }
         let driver = &app.models.upstream.driver;
         let polled = driver.poll_due(&site.provider, &credential.secret, handle, due, watch);
@@ -213,13 +213,13 @@ async fn poll(
 
 /// Closes the submission of an ended job, and settles the money of its task.
 async fn close(
-    crew: &WorkerContext,
+    context: &WorkerContext,
     submission: &Submission,
     task: &Task,
     end: StrayOutcome,
     cost: Option<ProviderCost>,
 ) -> Result<(), Error> {
-    let app = &crew.app;
+    let app = &context.app;
     let bill = (task.money != ChargeState::Free).then(|| bill(task, submission));
     let (id, task, now) = (submission.id, task.clone(), app.clock.now());
     let from = submission.state;

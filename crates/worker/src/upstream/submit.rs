@@ -48,8 +48,8 @@ struct PersistedAcceptance {
 impl HostedTask<'_> {
     /// Finds a route that accepts the task.
     pub(super) async fn submit(&self) -> Result<AcceptedJob, RunEnding> {
-        let upstream = &self.crew.app.models.upstream;
-        let (app, account) = (&self.crew.app, self.task.account);
+        let upstream = &self.context.app.models.upstream;
+        let (app, account) = (&self.context.app, self.task.account);
         // A provider that already has the sources comes first, and a persona is known only to one
         // provider: without this look-up the task would have no route at all.
         let known_at = routing::source_provider(app, account, &self.task.payload)
@@ -71,7 +71,7 @@ impl HostedTask<'_> {
             if full {
                 return Err((RunOutcome::RetryLater(FULL_PAUSE), None));
             }
-            let now = self.crew.app.clock.now();
+            let now = self.context.app.clock.now();
             let busy = routes.iter().filter_map(|(route, _)| {
                 upstream.breaker(route, |breaker| breaker.busy_until(now))
             });
@@ -86,11 +86,11 @@ impl HostedTask<'_> {
                 break;
             };
             tokio::select! {
-                () = self.crew.pause(*pause) => {}
+                () = self.context.pause(*pause) => {}
                 () = self.run.cancel_token.cancelled() => {}
             }
             // Every submission so far is known to be refused, so another process may start over.
-            if self.crew.stop.is_cancelled() || self.run.cancel_token.is_cancelled() {
+            if self.context.stop.is_cancelled() || self.run.cancel_token.is_cancelled() {
                 return Err((RunOutcome::Stopped, None));
             }
         }
@@ -103,7 +103,7 @@ impl HostedTask<'_> {
 
     /// The routes that can do the task, in the order in which they are tried.
     fn routes(&self, known_at: Option<&str>) -> Result<Vec<(Route, Arc<ProviderSite>)>, RunEnding> {
-        let app = &self.crew.app;
+        let app = &self.context.app;
         let catalog = app.models.catalog.load();
         let sites = app.models.upstream.sites();
         let model = catalog.with_id(&self.task.model);
@@ -132,14 +132,14 @@ impl HostedTask<'_> {
         route: &Route,
         site: &Arc<ProviderSite>,
     ) -> Result<RouteAttempt, RunEnding> {
-        let upstream = &self.crew.app.models.upstream;
-        if !upstream.enter(route, self.crew.app.clock.now()) {
+        let upstream = &self.context.app.models.upstream;
+        if !upstream.enter(route, self.context.app.clock.now()) {
             return Ok(RouteAttempt::Declined(DeclineReason::Closed));
         }
         let mut passed = DeclineReason::Full;
         // From here on every outcome is reported to the breaker. An unreported trial would block
         // the route until the trial times out.
-        let order = order::build(&self.crew.app, self.task, route, site).await;
+        let order = order::build(&self.context.app, self.task, route, site).await;
         let prepared = match order {
             Ok(prepared) => prepared,
             Err(order::OrderError::Gone(what)) => {
@@ -179,7 +179,7 @@ impl HostedTask<'_> {
                 state: SubmissionState::Intended,
                 handle: None,
                 results: None,
-                created_at: self.crew.app.clock.now(),
+                created_at: self.context.app.clock.now(),
                 accepted_at: None,
             };
             let order = Order {
@@ -193,7 +193,7 @@ impl HostedTask<'_> {
                 credential: &credential,
                 order: &order,
                 submission: &submission,
-                is_own: true,
+                is_new: true,
             };
             match self.send_or_find(route, sent).await? {
                 taken @ RouteAttempt::Accepted(_) => return Ok(taken),
@@ -214,7 +214,7 @@ impl HostedTask<'_> {
         // Reported once, after all credentials were tried: one bad key among several is not a
         // failure of the route.
         if let DeclineReason::Refused(error) = &passed {
-            let now = self.crew.app.clock.now();
+            let now = self.context.app.clock.now();
             // The next order would fail for the same reason, so one failure is enough.
             let at_once = matches!(error.class, ErrorClass::Credentials | ErrorClass::Account);
             let pause = error.retry_after;
@@ -222,7 +222,7 @@ impl HostedTask<'_> {
                 ErrorClass::RateLimited => breaker.record_busy(now, pause),
                 _ => breaker.record_failure(now, at_once, pause),
             });
-            routes::record_failure(&self.crew.app, route, error).await;
+            routes::record_failure(&self.context.app, route, error).await;
         }
         Ok(RouteAttempt::Declined(passed))
     }
@@ -245,7 +245,7 @@ impl HostedTask<'_> {
 
     /// Handles an order if it is unknown whether the provider accepted it.
     fn unclear(&self, route: &Route, error: ProviderError) -> SendFailure {
-        let app = &self.crew.app;
+        let app = &self.context.app;
         // Such an order may be paid for and lost. It counts as a failure, so that the breaker opens
         // before many more orders are lost.
         let now = app.clock.now();
@@ -259,13 +259,13 @@ impl HostedTask<'_> {
     /// Sends the order; one that this run did not create is repeated with its key. Once the request
     /// has been sent, nothing interrupts this.
     async fn send(&self, route: &Route, sent: SentOrder<'_>) -> Result<RouteAttempt, SendFailure> {
-        let app = &self.crew.app;
+        let app = &self.context.app;
         let SentOrder {
             site,
             credential,
             order,
             submission,
-            is_own: is_new,
+            is_new,
         } = sent;
         // Counted before the request is sent, so that orders sent at the same time choose different
         // credentials.
@@ -332,7 +332,7 @@ impl HostedTask<'_> {
                     state: SubmissionState::Ended,
                     error: Some((error.class.name(), error.message.clone())),
                     cost: watch.cost().map(Box::new),
-                    look_again: None,
+                    recheck_at: None,
                 };
                 return Err((failure(&error), Some(closing)).into());
             }
@@ -400,7 +400,7 @@ impl HostedTask<'_> {
             // It is not set before: once a provider has accepted, this run submits nothing else.
             let _ = self.pending_acceptance.set(untold);
             return Ok(PersistedAcceptance {
-                at: self.crew.app.clock.now(),
+                at: self.context.app.clock.now(),
                 is_persisted: false,
                 state: SubmissionState::Intended,
             });
@@ -427,7 +427,7 @@ impl HostedTask<'_> {
             return Ok(RouteAttempt::Declined(DeclineReason::Refused(error)));
         }
         // The provider works; it refuses this particular request.
-        self.crew
+        self.context
             .app
             .models
             .upstream
