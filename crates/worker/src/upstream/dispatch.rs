@@ -191,14 +191,14 @@ impl Dispatcher {
             if routes.can_run() {
                 // Reserved before the claim, so that new tasks do not take these slots meanwhile.
                 // Freeing one rings the bell.
-                let slots = self.slots.for_model(&model).hold(u32::MAX);
-                let max_tasks = slots.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+                let permit = self.slots.for_model(&model).hold(u32::MAX);
+                let max_tasks = permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
                 let max_tasks = u32::try_from(max_tasks).unwrap_or(u32::MAX);
-                permits.insert(model.clone(), slots);
+                permits.insert(model.clone(), permit);
                 demands.push(ModelDemand {
                     model,
                     routes,
-                    max_tasks: max_tasks,
+                    max_tasks,
                 });
             }
         }
@@ -206,7 +206,7 @@ impl Dispatcher {
         let lease = context.runs.lease();
         let owner = lease.name.clone();
         let demands = Arc::new(demands);
-        let claims = demands.clone();
+        let claim_demands = demands.clone();
         let (begun_tasks, new_tasks) = context
             .app
             .store
@@ -223,14 +223,14 @@ impl Dispatcher {
                         store::tasks::claim_upstream(conn, &owner, model, state, BATCH, now)?
                     });
                 }
-                let new_tasks = capacity::claim(conn, &owner, &queue, &claims, now)?;
+                let new_tasks = capacity::claim(conn, &owner, &queue, &claim_demands, now)?;
                 Ok((begun_tasks, new_tasks))
             })
             .await?;
-        let more = begun_tasks.len() >= BATCH as usize;
+        let has_more = begun_tasks.len() >= BATCH as usize;
         for ModelDemand {
             model,
-            max_tasks: max_tasks,
+            max_tasks,
             ..
         } in demands.iter()
         {
@@ -240,7 +240,7 @@ impl Dispatcher {
                 self.slots.for_model(model).queue();
             }
         }
-        let slots = new_tasks.into_iter().map(|task| {
+        let new_with_slots = new_tasks.into_iter().map(|task| {
             let permits = permits.get_mut(&task.model).and_then(Option::as_mut);
             let slot = permits.and_then(|permits| permits.split(1));
             (task, slot)
@@ -248,7 +248,7 @@ impl Dispatcher {
         let started: Vec<_> = begun_tasks
             .into_iter()
             .map(|task| (task, None))
-            .chain(slots)
+            .chain(new_with_slots)
             .collect();
         for (task, slot) in started {
             let start = RunStart {
@@ -258,7 +258,7 @@ impl Dispatcher {
             };
             self.start(task, start);
         }
-        Ok(more)
+        Ok(has_more)
     }
 
     fn start(&self, task: Task, start: RunStart) {
@@ -271,7 +271,7 @@ impl Dispatcher {
         let run = self.context.runs.start_run(&task, lease);
         let context = self.context.clone();
         let run = async move {
-            let job = HostedTask {
+            let hosted_task = HostedTask {
                 context: &context,
                 task: &task,
                 run: &run,
@@ -279,13 +279,13 @@ impl Dispatcher {
                 end_seen_at: OnceLock::new(),
                 pending_acceptance: OnceLock::new(),
             };
-            let (outcome, closing) = job.run(slot).await;
+            let (outcome, closing) = hosted_task.run(slot).await;
             if !Box::pin(context.end(&task, &run, outcome, closing)).await {
                 // The acceptance should have been written with the end of the task, but this
                 // process did not end it.
-                job.write_pending_acceptance().await;
+                hosted_task.write_pending_acceptance().await;
             }
-            if let Some(end_seen_at) = job.end_seen_at.get() {
+            if let Some(end_seen_at) = hosted_task.end_seen_at.get() {
                 metrics::histogram!("mediagate_upstream_settle_seconds", "model" => task.model.clone())
                     .record(end_seen_at.elapsed());
             }

@@ -160,7 +160,7 @@ impl HostedTask<'_> {
                     if let Some(status) = unknown_word {
                         tracing::warn!(
                             provider = site.provider.name(),
-                            status,
+                            word = status,
                             "unknown status word"
                         );
                     }
@@ -202,8 +202,8 @@ impl HostedTask<'_> {
         outputs: Vec<JobOutput>,
     ) -> Result<RunOutput, ResultError> {
         let span = TraceSpan::begin("results", SpanKind::Internal);
-        let result = results::keep(&self.context.app, self.task, job, outputs);
-        let result = span.around(result).await;
+        let storing = results::store_all(&self.context.app, self.task, job, outputs);
+        let result = span.around(storing).await;
         if result.is_err() {
             span.fail("not_stored");
         }
@@ -244,8 +244,8 @@ enum PollStep {
     Retry(ProviderError),
 }
 
-/// Determines the next step. `is_end_confirmed` if the provider has reported for long enough, without
-/// exception, that there is no such job or that it failed; `usual` is the usual duration of the
+/// Determines the next step. `is_end_confirmed` if the provider has reported for long enough,
+/// without exception, that there is no such job or that it failed; `usual_duration` is that of the
 /// model's jobs.
 fn next_step(
     poll_result: Result<PollOutcome, ProviderError>,

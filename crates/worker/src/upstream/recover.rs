@@ -9,7 +9,7 @@ use super::hosted_task::{
     unconfirmed,
 };
 use super::order::{self, OrderError};
-use super::resolve::REPETITION;
+use super::resolve::REPEAT_WINDOW;
 use crate::finish::RunOutcome;
 use mediagate_model::catalog::Route;
 use mediagate_model::error::Error;
@@ -23,7 +23,7 @@ const MAX_REPEAT_AGE: Duration = Duration::from_hours(12);
 const MIN_REST_PAUSE: Duration = Duration::from_secs(5);
 const MAX_REST_PAUSE: Duration = Duration::from_mins(1);
 /// Pause before an unreachable provider is tried again.
-const UNREACHED: Duration = Duration::from_secs(1);
+const UNREACHED_PAUSE: Duration = Duration::from_secs(1);
 
 impl HostedTask<'_> {
     /// Submits the task until a provider accepts it, or finds that one already did.
@@ -52,7 +52,7 @@ impl HostedTask<'_> {
         match submission.state {
             SubmissionState::Refused => self.submit().await,
             SubmissionState::Accepted => match result_of(&submission) {
-                Some(result) => self.take_up(submission, result),
+                Some(result) => self.resume_job(submission, result),
                 // The provider's answer was the result itself and is lost. A second order would
                 // have to be paid for again.
                 None => Err(unconfirmed(
@@ -72,7 +72,7 @@ impl HostedTask<'_> {
         }
     }
 
-    fn take_up(
+    fn resume_job(
         &self,
         submission: Submission,
         result: Result<JobHandle, Vec<JobOutput>>,
@@ -103,9 +103,9 @@ impl HostedTask<'_> {
     /// Continues with a submission whose outcome is unknown because the process died.
     async fn recover(&self, submission: Submission) -> Result<AcceptedJob, RunEnding> {
         const WHY: &str = "the process ended while it was being sent";
-        let made_by = self.context.app.models.upstream.find_maker(&submission);
+        let maker = self.context.app.models.upstream.find_maker(&submission);
         let route = self.route(&submission.provider, &submission.route_model);
-        let (Some((site, credential)), Some(route)) = (made_by, route) else {
+        let (Some((site, credential)), Some(route)) = (maker, route) else {
             // That provider may have the order, so no other one gets it.
             return Err((RunOutcome::RetryLater(self.pause_of(&submission)), None));
         };
@@ -148,13 +148,13 @@ impl HostedTask<'_> {
         }
         // Repeating is safe here: the provider deduplicates requests with the same key.
         match self.send_or_find(&route, sent).await? {
-            RouteAttempt::Accepted(taken) => Ok(*taken),
+            RouteAttempt::Accepted(job) => Ok(*job),
             // A temporary error proves nothing. The row is left unchanged, and the next run repeats
             // the request.
             RouteAttempt::Declined(DeclineReason::Refused(error))
-                if error.class.is_transient() && age < REPETITION =>
+                if error.class.is_transient() && age < REPEAT_WINDOW =>
             {
-                Err((RunOutcome::RetryLater(UNREACHED), None))
+                Err((RunOutcome::RetryLater(UNREACHED_PAUSE), None))
             }
             // A refusal now does not show what the provider did with the first request.
             RouteAttempt::Declined(_) => Err(unconfirmed(

@@ -54,32 +54,32 @@ impl StrayOutcome {
 }
 
 /// Claims strays that no process follows. Returns whether there may be more.
-pub(super) async fn take_all(
+pub(super) async fn claim_all(
     context: &Arc<WorkerContext>,
     tracker: &TaskTracker,
 ) -> Result<bool, Error> {
     let now = context.app.clock.now();
     // Read first, so that an idle process does not write.
-    let any = context
+    let has_stray = context
         .app
         .store
         .read(move |conn| store::submissions::any_stray(conn, now));
-    if !any.await? {
+    if !has_stray.await? {
         return Ok(false);
     }
     // Until all of them are registered, `compare` in the heartbeat must not release them.
     let _claiming = context.runs.begin_claim();
     let lease = context.runs.lease();
     let name = lease.name.clone();
-    let taken = context
+    let submissions = context
         .app
         .store
         .write(move |conn| store::submissions::claim_strays(conn, &name, BATCH, now))
         .await?;
-    let more = taken.len() >= BATCH as usize;
-    for submission in taken {
+    let has_more = submissions.len() >= BATCH as usize;
+    for submission in submissions {
         let span = tracing::info_span!("stray", task_id = %submission.task, submission_id = %submission.id);
-        let followed = context.runs.follow(submission.id);
+        let guard = context.runs.follow(submission.id);
         let (context, lease) = (context.clone(), lease.clone());
         let run = async move {
             let pause = match follow(&context, &submission).await {
@@ -92,11 +92,11 @@ pub(super) async fn take_all(
             if let Some(pause) = pause {
                 release_stray(&context, &lease.name, &submission, pause).await;
             }
-            drop(followed);
+            drop(guard);
         };
         tracker.spawn(run.instrument(span));
     }
-    Ok(more)
+    Ok(has_more)
 }
 
 async fn release_stray(
@@ -107,12 +107,12 @@ async fn release_stray(
 ) {
     let (id, due) = (submission.id, context.app.clock.now().plus(pause));
     let follower = follower.clone();
-    let gone = context
+    let result = context
         .app
         .store
         .write(move |conn| store::submissions::release_from_follower(conn, id, &follower, due))
         .await;
-    if let Err(error) = gone {
+    if let Err(error) = result {
         tracing::warn!(%error, "cannot release a submission; the heartbeat will release it");
     }
 }
@@ -144,11 +144,11 @@ async fn follow(
         return Ok(Some(RETRY_PAUSE));
     };
     let driver = &app.models.upstream.driver;
-    let off = driver
+    let cancellation = driver
         .cancel(&site.provider, &credential.secret, handle)
         .await;
     // Without a confirmation it is unknown whether the job continues.
-    if matches!(off, Ok(true)) {
+    if matches!(cancellation, Ok(true)) {
         crash::point("job-called-off");
         close(context, submission, &task, StrayOutcome::CalledOff, None).await?;
         return Ok(None);
@@ -158,8 +158,8 @@ async fn follow(
         "the provider did not confirm the cancellation; following the job to its end"
     );
     let watch = ProgressWatch::new();
-    if let Some(end) = poll(context, submission, &site, &credential, handle, &watch).await {
-        close(context, submission, &task, end, watch.cost()).await?;
+    if let Some(outcome) = poll(context, submission, &site, &credential, handle, &watch).await {
+        close(context, submission, &task, outcome, watch.cost()).await?;
         return Ok(None);
     }
     // This process is stopping. Another one may claim the job at once.
@@ -178,34 +178,34 @@ async fn poll(
     let app = &context.app;
     let pace = site.provider.adapter().pace();
     let since = submission.accepted_at.unwrap_or(submission.created_at);
-    let (mut failures, mut asked, mut doubt) = (0, None, EndDoubt::default());
+    let (mut failures, mut requested_pause, mut doubt) = (0, None, EndDoubt::default());
     // As in the polling of tasks, only the time during which this process followed the job counts,
     // by the monotonic clock.
-    let (watched, mut is_asked) = (Instant::now(), false);
+    let (follow_start, mut has_polled) = (Instant::now(), false);
     loop {
         let elapsed = app.clock.now().since(since);
-        if is_asked && watched.elapsed() > site.config.job_limit {
+        if has_polled && follow_start.elapsed() > site.config.job_limit {
             return Some(StrayOutcome::Unknown);
         }
-        let pause = next_poll(&pace, elapsed, None, asked.take(), failures, random());
+        let pause = next_poll(&pace, elapsed, None, requested_pause.take(), failures, random());
         let due = Instant::now() + pause;
         tokio::select! {
             () = tokio::time::sleep_until(due) => {}
             () = context.stop.cancelled() => return None,
         }
         let driver = &app.models.upstream.driver;
-        let polled = driver.poll_due(&site.provider, &credential.secret, handle, due, watch);
-        let polled = Box::pin(polled).await;
-        is_asked = true;
+        let poll = driver.poll_due(&site.provider, &credential.secret, handle, due, watch);
+        let poll_result = Box::pin(poll).await;
+        has_polled = true;
         // Some providers forget a cancelled job, and then report that it does not exist.
-        let is_believed = doubt.note(watched.elapsed(), polled.as_ref().err());
-        match polled {
-            Ok(PollOutcome::Running { poll_after, .. }) => (failures, asked) = (0, poll_after),
+        let is_end_confirmed = doubt.note(follow_start.elapsed(), poll_result.as_ref().err());
+        match poll_result {
+            Ok(PollOutcome::Running { poll_after, .. }) => (failures, requested_pause) = (0, poll_after),
             Ok(PollOutcome::Done(_)) => return Some(StrayOutcome::Completed),
-            Err(error) if is_believed || error.ends_job() => return Some(StrayOutcome::Failed),
+            Err(error) if is_end_confirmed || error.ends_job() => return Some(StrayOutcome::Failed),
             Err(error) => {
                 failures += 1;
-                asked = error.retry_after;
+                requested_pause = error.retry_after;
             }
         }
     }
@@ -216,45 +216,45 @@ async fn close(
     context: &WorkerContext,
     submission: &Submission,
     task: &Task,
-    end: StrayOutcome,
+    outcome: StrayOutcome,
     cost: Option<ProviderCost>,
 ) -> Result<(), Error> {
     let app = &context.app;
     let bill = (task.money != ChargeState::Free).then(|| bill(task, submission));
     let (id, task, now) = (submission.id, task.clone(), app.clock.now());
     let from = submission.state;
-    let state = match end {
+    let state = match outcome {
         StrayOutcome::Unknown => SubmissionState::Unclear,
         _ => SubmissionState::Ended,
     };
     // In one transaction, so that the submission is closed once, together with the money.
-    let closed = app
+    let money_closed = app
         .store
         .write(move |conn| -> Result<bool, Error> {
-            let why = Some(("cancelled", end.name()));
-            let Some(closed) = store::submissions::close(conn, id, from, state, why, now)? else {
+            let error = Some(("cancelled", outcome.name()));
+            let Some(closed) = store::submissions::close(conn, id, from, state, error, now)? else {
                 return Ok(false);
             };
             if let Some(cost) = cost {
                 store::submissions::set_cost(conn, id, cost)?;
             }
-            let job = match end {
+            let job = match outcome {
                 StrayOutcome::Completed => tasks::JobOutcome::Made(bill.as_ref()),
                 StrayOutcome::CalledOff | StrayOutcome::Failed => tasks::JobOutcome::NotMade,
                 StrayOutcome::Unknown => tasks::JobOutcome::Unknown,
             };
             let is_closed = tasks::settle_job(conn, &task, job, now)?;
             // The result was not fetched, so its size is taken from the order.
-            let asked = task.tariff.as_ref().map(|tariff| tariff.asked);
-            let made = (end == StrayOutcome::Completed).then(|| asked.unwrap_or_default());
-            costs::record_job_cost(conn, &task, closed, cost, made, now)?;
+            let ordered = task.tariff.as_ref().map(|tariff| tariff.asked);
+            let delivered = (outcome == StrayOutcome::Completed).then(|| ordered.unwrap_or_default());
+            costs::record_job_cost(conn, &task, closed, cost, delivered, now)?;
             Ok(is_closed)
         })
         .await?;
-    metrics::counter!("mediagate_cancelled_jobs_total", "outcome" => end.name()).increment(1);
+    metrics::counter!("mediagate_cancelled_jobs_total", "outcome" => outcome.name()).increment(1);
     tracing::info!(
-        outcome = end.name(),
-        money_closed = closed,
+        outcome = outcome.name(),
+        money_closed,
         "the job of a cancelled task has ended"
     );
     Ok(())
@@ -283,9 +283,9 @@ fn bill(task: &Task, submission: &Submission) -> Bill {
 /// Releases money that is still reserved for cancelled tasks on which no provider works: the
 /// process died, or the provider refused, after the caller had cancelled.
 pub(crate) async fn release_left_over(app: &App) -> Result<(), Error> {
-    let left = app.store.read(store::tasks::cancelled_and_held).await?;
+    let tasks = app.store.read(store::tasks::cancelled_and_held).await?;
     let now = app.clock.now();
-    for task in left {
+    for task in tasks {
         app.store
             .write(move |conn| -> Result<(), Error> {
                 let last = store::submissions::latest(conn, task.id)?;
