@@ -6,7 +6,7 @@ use axum::response::Response;
 
 use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
-use crate::page_params::{csv_wanted, instant, page_of};
+use crate::page_params::{wants_csv, instant, page_of};
 use crate::query::Query;
 use crate::usage::csv_or_json;
 use crate::wire::admin::audit::{AuditObject, audit_csv};
@@ -43,7 +43,7 @@ pub(crate) async fn list(
             since: instant(query, "since"),
             until: instant(query, "until"),
         };
-        let csv = csv_wanted(query, &headers);
+        let csv = wants_csv(query, &headers);
         Some((filter, page_of(query, csv, |text| text.parse().ok()), csv))
     })?;
     let (found, has_more) = audit::page(&app, filter, page.after, page.limit).await?;

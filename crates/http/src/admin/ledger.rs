@@ -11,7 +11,7 @@ use crate::auth::{Admin, AllowedCaller};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
 use crate::orders::admin::money::{AdjustmentRequest, read_adjustment};
-use crate::page_params::{csv_wanted, page_of};
+use crate::page_params::{wants_csv, page_of};
 use crate::query::Query;
 use crate::usage::csv_or_json;
 use crate::wire::admin::money::{AdjustmentObject, LedgerCheck, LedgerEntry, entries_csv};
@@ -38,7 +38,7 @@ pub(crate) async fn list(
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let (account, task, page, csv) = query.read(|query| {
-        let csv = csv_wanted(query, &headers);
+        let csv = wants_csv(query, &headers);
         let page = page_of(query, csv, |text| Some(text.to_owned()));
         let account = query.filled_string("account", 100);
         Some((account, query.id("task"), page, csv))

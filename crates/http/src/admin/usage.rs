@@ -8,7 +8,7 @@ use axum::response::Response;
 use super::account_of_filter;
 use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
-use crate::page_params::csv_wanted;
+use crate::page_params::wants_csv;
 use crate::query::Query;
 use crate::usage::csv_or_json;
 use crate::wire::admin::usage::{AdminUsageList, PARAMETERS, read};
@@ -37,7 +37,7 @@ pub(crate) async fn usage(
 ) -> Result<Response, ErrorResponse> {
     let now = app.clock.now();
     let (mut query, csv) = query.read_only(PARAMETERS, |query| {
-        let csv = csv_wanted(query, &headers);
+        let csv = wants_csv(query, &headers);
         Some((read(query, now), csv))
     })?;
     query.wanted.account = account_of_filter(&app, query.account.take()).await?;
