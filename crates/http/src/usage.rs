@@ -61,7 +61,7 @@ pub(super) fn csv_or_json(
 }
 
 /// CSV as a file with this name.
-fn csv_file(disposition: &str, text: String) -> Result<Response, Error> {
+fn csv_file(name: &str, text: String) -> Result<Response, Error> {
     let content_type = HeaderValue::from_static("text/csv; charset=utf-8");
     let disposition = HeaderValue::try_from(format!("attachment; filename=\"{name}\""));
     let headers = [

@@ -84,7 +84,7 @@ fn console_page(view_path: String, links: &Links, app: &App) -> Response {
     let catalog = app.models.catalog.load();
     page(mediagate_console::console(&ConsolePage {
         site: site(links, app),
-        view_path: view_path,
+        view_path,
         video_model: catalog.default_name(MediaKind::Video).to_owned(),
         music_model: catalog.default_name(MediaKind::Music).to_owned(),
         picture_bytes: pictures::LIMIT_BYTES,
