@@ -114,8 +114,9 @@ pub(super) fn finish(mut document: OpenApi, persona_brand_field: &str) -> OpenAp
     document
 }
 
-/// Fields that several objects share are one struct, which serde flattens into each. utoipa describes that
-/// as a sum of schemas; a reader wants one list of fields, and so does a validator that allows no others.
+/// Fields that several objects share are one struct, which serde flattens into each. utoipa
+/// describes that as a sum of schemas. Readers want one list of fields, and so do validators that
+/// allow no other fields.
 fn merge_flattened(schemas: &mut BTreeMap<String, RefOr<Schema>>) {
     // A copy, because parts refer to schemas that this loop changes.
     let originals = schemas.clone();

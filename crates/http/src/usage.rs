@@ -36,11 +36,11 @@ pub(super) async fn usage(
         let is_csv = wants_csv(query, &headers);
         Some((read(query, account, now), is_csv))
     })?;
-    let report = usage::usage(&app, query.wanted.clone()).await?;
+    let report = usage::usage(&app, query.selection.clone()).await?;
     let list = UsageList::new(&query, &report);
     let name = format!("usage-{}-{}.csv", list.from, list.to);
     Ok(csv_or_json(
-        is_csv.then(|| (name, list.csv(&query.wanted))),
+        is_csv.then(|| (name, list.csv(&query.selection))),
         list,
     )?)
 }

@@ -1,5 +1,5 @@
-//! `GET /v1/admin/usage`: the work of every account, what was charged for it, and what providers were
-//! paid.
+//! `GET /v1/admin/usage`: the usage of every account, what was charged for it, and what providers
+//! were paid.
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -40,8 +40,8 @@ pub(crate) async fn usage(
         let is_csv = wants_csv(query, &headers);
         Some((read(query, now), is_csv))
     })?;
-    query.wanted.account = account_of_filter(&app, query.account.take()).await?;
-    let report = usage::all_accounts(&app, query.wanted.clone()).await?;
+    query.selection.account = account_of_filter(&app, query.account.take()).await?;
+    let report = usage::all_accounts(&app, query.selection.clone()).await?;
     let report = report.ok_or_else(too_many)?;
     let list = AdminUsageList::new(&query, &report);
     let name = format!("usage-{}-{}.csv", list.from, list.to);

@@ -133,8 +133,8 @@ mod tests {
 
     use super::*;
 
-    fn judged(text: &str, piece: usize) -> Result<JsonScanner, ErrorCode> {
-        let mut judge = JsonScanner::default();
+    fn scan_all(text: &str, piece: usize) -> Result<JsonScanner, ErrorCode> {
+        let mut scanner = JsonScanner::default();
         for piece in text.as_bytes().chunks(piece) {
             scanner.scan(piece).map_err(|error| error.code())?;
         }
