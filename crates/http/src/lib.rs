@@ -1,11 +1,12 @@
 //! The HTTP interface: the whole API, on one screen.
 //!
 //! Only this crate knows HTTP. A handler extracts, calls one function of the domain and builds the
-//! response. [`orders`] declares the requests, [`wire`] the responses, `layers` adds what every response has,
-//! [`ErrorResponse`] turns errors into responses, and [`server`] accepts connections. Begin with [`router`].
+//! response. [`orders`] declares the requests, [`wire`] the responses, `layers` adds what every
+//! response has, [`ErrorResponse`] turns errors into responses, and [`server`] accepts connections.
+//! Begin with [`router`].
 //!
-//! It must not know SQL, providers' protocols or how a task is run, and it decides nothing about money: the
-//! functions of `mediagate-core` do.
+//! It must not know SQL, providers' protocols or how a task is run, and it decides nothing about
+//! money: the functions of `mediagate-core` do.
 
 mod account;
 mod admin;

@@ -1,8 +1,8 @@
 //! Streamed zip archives of uncompressed files: only the name and length of a file are needed
 //! before it is sent, and only a piece of it is in memory.
 //!
-//! As in APPNOTE 6.3.10: checksums follow their files (4.3.9), names are UTF-8 (bit 11). Archives of
-//! 4 GiB or more, which need other records, are not made.
+//! As in APPNOTE 6.3.10: checksums follow their files (4.3.9), names are UTF-8 (bit 11). Archives
+//! of 4 GiB or more, which need other records, are not supported.
 
 use bytes::Bytes;
 use crc32fast::Hasher;

@@ -155,9 +155,9 @@ impl FormLimits {
     }
 }
 
-/// For a form that cannot be parsed; `why` comes from the parser.
-fn malformed(why: &str) -> Error {
-    let message = format!("The form is malformed: {why}.");
+/// For a form that cannot be parsed; `reason` comes from the parser.
+fn malformed(reason: &str) -> Error {
+    let message = format!("The form is malformed: {reason}.");
     Error::plain(ErrorCode::InvalidValue, message)
 }
 

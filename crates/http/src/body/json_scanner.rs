@@ -42,9 +42,9 @@ enum ScanState {
 }
 
 impl JsonScanner {
-    /// Scans the next piece.
-    pub(super) fn scan(&mut self, piece: &[u8]) -> Result<(), Error> {
-        let mut rest = piece;
+    /// Scans the next chunk.
+    pub(super) fn scan(&mut self, chunk: &[u8]) -> Result<(), Error> {
+        let mut rest = chunk;
         while let Some((&byte, after)) = rest.split_first() {
             rest = after;
             if self.state == ScanState::Data {
@@ -59,14 +59,14 @@ impl JsonScanner {
                 self.plain_bytes += 1;
             }
             self.step(byte);
-            // Checked at each byte: within one piece the depth can rise and fall again.
+            // Checked at each byte: within one chunk the depth can rise and fall again.
             if self.depth > MAX_DEPTH {
                 let message =
                     format!("The body is not valid JSON: it is nested deeper than {MAX_DEPTH} levels.");
                 return Err(Error::plain(ErrorCode::InvalidJson, message));
             }
         }
-        // Sums never shrink and a piece is bounded by the read buffer, so one check for each piece
+        // Sums never shrink and a chunk is bounded by the read buffer, so one check for each chunk
         // is enough.
         if self.plain_bytes > MAX_PLAIN_BYTES {
             return Err(super::too_large(
@@ -133,10 +133,10 @@ mod tests {
 
     use super::*;
 
-    fn scan_all(text: &str, piece: usize) -> Result<JsonScanner, ErrorCode> {
+    fn scan_all(text: &str, chunk_size: usize) -> Result<JsonScanner, ErrorCode> {
         let mut scanner = JsonScanner::default();
-        for piece in text.as_bytes().chunks(piece) {
-            scanner.scan(piece).map_err(|error| error.code())?;
+        for chunk in text.as_bytes().chunks(chunk_size) {
+            scanner.scan(chunk).map_err(|error| error.code())?;
         }
         Ok(scanner)
     }

@@ -1,5 +1,5 @@
-//! Request bodies: limited in size, time and memory, and checked while they arrive. `json_scanner` bounds
-//! the memory that parsed JSON takes, `form` reads multipart forms.
+//! Request bodies: limited in size, time and memory, and checked while they arrive. `json_scanner`
+//! bounds the memory that parsed JSON takes, `form` reads multipart forms.
 //!
 //! Only the values read from a body are kept.
 
@@ -71,7 +71,7 @@ impl OptionalFromRequest<App> for JsonBody {
 
     async fn from_request(request: Request, app: &App) -> Result<Option<Self>, ErrorResponse> {
         let (parts, mut body) = request.into_parts();
-        let first = tokio::time::timeout(BODY_TIMEOUT, first_piece(&mut body));
+        let first = tokio::time::timeout(BODY_TIMEOUT, first_chunk(&mut body));
         let Some(first) = first.await.map_err(|_| timeout_error())?? else {
             return Ok(None);
         };
@@ -84,19 +84,19 @@ impl OptionalFromRequest<App> for JsonBody {
 }
 
 /// The first bytes of a body; `None` if it has none.
-async fn first_piece(body: &mut Body) -> Result<Option<Bytes>, Error> {
+async fn first_chunk(body: &mut Body) -> Result<Option<Bytes>, Error> {
     while let Some(frame) = body.frame().await {
-        let piece = frame.map_err(broken)?.into_data();
-        if let Ok(piece) = piece
-            && !piece.is_empty()
+        let chunk = frame.map_err(body_error)?.into_data();
+        if let Ok(chunk) = chunk
+            && !chunk.is_empty()
         {
-            return Ok(Some(piece));
+            return Ok(Some(chunk));
         }
     }
     Ok(None)
 }
 
-fn broken(_: axum::Error) -> Error {
+fn body_error(_: axum::Error) -> Error {
     let message = "The request body ended unexpectedly.";
     Error::plain(ErrorCode::InvalidValue, message)
 }
@@ -163,18 +163,18 @@ async fn receive(body: &mut Body, memory: &mut QuotaShare) -> Result<Bytes, Erro
     let mut scanner = JsonScanner::default();
     while let Some(frame) = body.frame().await {
         // Trailers, which nothing here reads.
-        let Ok(piece) = frame.map_err(broken)?.into_data() else {
+        let Ok(chunk) = frame.map_err(body_error)?.into_data() else {
             continue;
         };
-        if bytes.len() + piece.len() > BODY_LIMIT {
+        if bytes.len() + chunk.len() > BODY_LIMIT {
             return Err(too_large("The body", BODY_LIMIT));
         }
         // Checked before it is kept, so that refused data takes no memory. The share grows by the
         // bytes that arrive, not by `Content-Length`, so a slowly sent body uses no more memory
         // than it has sent.
-        scanner.scan(&piece)?;
-        memory.grow(piece.len() as u64).map_err(no_memory)?;
-        bytes.extend_from_slice(&piece);
+        scanner.scan(&chunk)?;
+        memory.grow(chunk.len() as u64).map_err(no_memory)?;
+        bytes.extend_from_slice(&chunk);
     }
     Ok(bytes.freeze())
 }

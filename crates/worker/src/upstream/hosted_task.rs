@@ -129,18 +129,18 @@ pub(super) fn internal_ending(error: &Error) -> RunEnding {
 /// is sent again. It may be looked for at the provider later.
 pub(super) fn unconfirmed(
     submission: &Submission,
-    why: &str,
+    reason: &str,
     recheck_at: Option<Timestamp>,
 ) -> RunEnding {
     metrics::counter!("mediagate_submissions_unconfirmed_total").increment(1);
-    tracing::error!(submission_id = %submission.id, why, "submission unconfirmed");
+    tracing::error!(submission_id = %submission.id, why = reason, "submission unconfirmed");
     let message = "It is unknown whether the provider accepted the task, so it was not sent again. Nothing was charged.";
     // A submission that is already closed keeps its state.
     let closing = submission.state.is_open().then(|| SubmissionClose {
         id: submission.id,
         from: submission.state,
         state: SubmissionState::Unclear,
-        error: Some(("unclear", why.to_owned())),
+        error: Some(("unclear", reason.to_owned())),
         cost: None,
         recheck_at,
     });

@@ -102,7 +102,7 @@ impl HostedTask<'_> {
 
     /// Continues with a submission whose outcome is unknown because the process died.
     async fn recover(&self, submission: Submission) -> Result<AcceptedJob, RunEnding> {
-        const WHY: &str = "the process ended while it was being sent";
+        const REASON: &str = "the process ended while it was being sent";
         let maker = self.context.app.models.upstream.find_maker(&submission);
         let route = self.route(&submission.provider, &submission.route_model);
         let (Some((site, credential)), Some(route)) = (maker, route) else {
@@ -114,12 +114,12 @@ impl HostedTask<'_> {
         let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(OrderError::Gone(_)) => {
-                let why = "its source file was removed";
-                return Err(unconfirmed(&submission, why, None));
+                let reason = "its source file was removed";
+                return Err(unconfirmed(&submission, reason, None));
             }
             Err(OrderError::UnknownName) => {
-                let why = "its route no longer accepts the model name of the request";
-                return Err(unconfirmed(&submission, why, None));
+                let reason = "its route no longer accepts the model name of the request";
+                return Err(unconfirmed(&submission, reason, None));
             }
             // The database or the files may be back soon, and the order is sent again then.
             Err(OrderError::Internal(error)) => return Err(internal_ending(&error)),
@@ -144,7 +144,7 @@ impl HostedTask<'_> {
             ));
         }
         if !site.provider.adapter().deduplicates() {
-            return self.resolve(sent, WHY).await;
+            return self.resolve(sent, REASON).await;
         }
         // Repeating is safe here: the provider deduplicates requests with the same key.
         match self.send_or_find(&route, sent).await? {

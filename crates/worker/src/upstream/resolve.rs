@@ -52,7 +52,7 @@ impl HostedTask<'_> {
     pub(super) async fn resolve(
         &self,
         sent: SentOrder<'_>,
-        why: &str,
+        reason: &str,
     ) -> Result<AcceptedJob, RunEnding> {
         let app = &self.context.app;
         let (id, created_at) = (sent.submission.id, sent.submission.created_at);
@@ -62,7 +62,7 @@ impl HostedTask<'_> {
             return Err(if app.clock.now().since(created_at) < REPEAT_WINDOW {
                 (RunOutcome::RetryLater(REPEAT_PAUSE), None)
             } else {
-                unconfirmed(sent.submission, why, None)
+                unconfirmed(sent.submission, reason, None)
             });
         }
         for pause in LOOKUP_PAUSES {
@@ -96,20 +96,20 @@ impl HostedTask<'_> {
                         });
                     }
                 }
-                Ok(JobLookup::Unsupported) => return Err(unconfirmed(sent.submission, why, None)),
+                Ok(JobLookup::Unsupported) => return Err(unconfirmed(sent.submission, reason, None)),
                 Ok(JobLookup::Unknown) => {}
                 Err(error) => {
                     tracing::warn!(submission_id = %id, class = error.class.name(), message = %error.message, "cannot search for a job");
                     // The provider refuses the search itself, and would refuse it again.
                     if !error.class.is_transient() {
-                        return Err(unconfirmed(sent.submission, why, None));
+                        return Err(unconfirmed(sent.submission, reason, None));
                     }
                 }
             }
         }
         Err(unconfirmed(
             sent.submission,
-            why,
+            reason,
             // The caller gets an answer now. The search continues for the operator, who may be
             // charged.
             Some(app.clock.now().plus(FIRST_RECHECK)),

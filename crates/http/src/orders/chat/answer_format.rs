@@ -137,7 +137,7 @@ impl FieldType for AnswerModalities {
         let is_made = |kind: &str| {
             ["text", "video"]
                 .iter()
-                .any(|made| kind.eq_ignore_ascii_case(made))
+                .any(|supported| kind.eq_ignore_ascii_case(supported))
         };
         if !kinds.iter().filter_map(Value::as_str).any(is_made) {
             let message =
