@@ -89,16 +89,16 @@ pub(super) async fn run(
     match result {
         Ok(output) => RunOutcome::Succeeded(Box::new(output)),
         Err(RunError::Engine(EngineError::Stopped)) => RunOutcome::Stopped,
-        Err(RunError::Engine(EngineError::Died(why))) => count_death(task, &why),
-        Err(RunError::Engine(EngineError::Source(why))) => {
-            let message = format!("The source cannot be used: {why}.");
+        Err(RunError::Engine(EngineError::Died(reason))) => count_death(task, &reason),
+        Err(RunError::Engine(EngineError::Source(reason))) => {
+            let message = format!("The source cannot be used: {reason}.");
             RunOutcome::Failed(TaskFailure {
                 code: ErrorCode::GenerationFailed,
                 message,
             })
         }
-        Err(RunError::Engine(EngineError::Broken(why))) => {
-            tracing::error!(%why, "the engine failed");
+        Err(RunError::Engine(EngineError::Broken(reason))) => {
+            tracing::error!(why = %reason, "the engine failed");
             let message = "The model failed at this task. Nothing was charged.".into();
             RunOutcome::Failed(TaskFailure {
                 code: ErrorCode::GenerationFailed,
@@ -144,8 +144,8 @@ impl From<MarkError> for RunError {
     fn from(error: MarkError) -> Self {
         match error {
             MarkError::Internal(error) => Self::Internal(error),
-            MarkError::NotSigned(why) => {
-                Self::Engine(EngineError::Broken(format!("not signed: {why}")))
+            MarkError::NotSigned(reason) => {
+                Self::Engine(EngineError::Broken(format!("not signed: {reason}")))
             }
         }
     }

@@ -79,7 +79,7 @@ pub(super) struct IntentAnswer {
     /// Whether it is repeated, byte for byte, for the next request with the same key; a stream is
     /// generated again.
     pub(super) is_stored: bool,
-    /// Set if the result failed in a way that a retry makes something new.
+    /// Set if the result failed in such a way that a retry makes something new.
     failure: Option<Arc<Error>>,
 }
 

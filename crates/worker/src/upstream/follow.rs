@@ -208,14 +208,14 @@ impl HostedTask<'_> {
             span.fail("not_stored");
         }
         result.inspect_err(|error| match error {
-            ResultError::Unavailable(why) | ResultError::Incomplete(why) => {
-                tracing::warn!(why, "cannot download a result");
+            ResultError::Unavailable(reason) | ResultError::Incomplete(reason) => {
+                tracing::warn!(why = reason, "cannot download a result");
             }
-            ResultError::ForbiddenAddress(why) => {
-                tracing::warn!(why, "a result has a forbidden address");
+            ResultError::ForbiddenAddress(reason) => {
+                tracing::warn!(why = reason, "a result has a forbidden address");
             }
-            ResultError::Broken(why) | ResultError::Useless(why) => {
-                tracing::warn!(why, "a result is damaged or unusable");
+            ResultError::Broken(reason) | ResultError::Useless(reason) => {
+                tracing::warn!(why = reason, "a result is damaged or unusable");
             }
             ResultError::Internal(error) => {
                 tracing::error!(inside = ?error.internal_cause(), "cannot store a result");
@@ -334,17 +334,17 @@ fn timeout_ending(job: &AcceptedJob) -> RunEnding {
 
 /// The error for results that cannot be fetched.
 fn follow_error(error: ResultError) -> FollowError {
-    let (code, message, why) = match error {
+    let (code, message, reason) = match error {
         // The failure is not retryable: a second order would be paid for and fail in the same way.
-        ResultError::ForbiddenAddress(why) => (
+        ResultError::ForbiddenAddress(reason) => (
             ErrorCode::ProviderRejected,
-            format!("The URL of the provider's result is not allowed: {why}. Nothing was charged."),
-            why,
+            format!("The URL of the provider's result is not allowed: {reason}. Nothing was charged."),
+            reason,
         ),
-        ResultError::Broken(why) | ResultError::Useless(why) => (
+        ResultError::Broken(reason) | ResultError::Useless(reason) => (
             ErrorCode::GenerationFailed,
-            format!("The provider's result cannot be used: {why}. Nothing was charged."),
-            why,
+            format!("The provider's result cannot be used: {reason}. Nothing was charged."),
+            reason,
         ),
         ResultError::Unavailable(_) | ResultError::Incomplete(_) | ResultError::Internal(_) => (
             ErrorCode::GenerationFailed,
@@ -353,7 +353,7 @@ fn follow_error(error: ResultError) -> FollowError {
             "the result could not be downloaded".to_owned(),
         ),
     };
-    let error = ProviderError::new(ErrorClass::Failed, why);
+    let error = ProviderError::new(ErrorClass::Failed, reason);
     FollowError::JobFailed(RunOutcome::failed(code, message), error)
 }
 

@@ -55,8 +55,8 @@ impl From<MarkError> for ResultError {
         match error {
             MarkError::Internal(error) => Self::Internal(error),
             // The signing service may answer later.
-            MarkError::NotSigned(why) => {
-                Self::Unavailable(format!("the result was not signed: {why}"))
+            MarkError::NotSigned(reason) => {
+                Self::Unavailable(format!("the result was not signed: {reason}"))
             }
         }
     }
@@ -125,7 +125,7 @@ async fn fetch(
         Err(DownloadError::TooLarge { .. }) => {
             Err(ResultError::Useless("the file is too large".into()))
         }
-        Err(DownloadError::Refused(why)) => Err(ResultError::ForbiddenAddress(why)),
+        Err(DownloadError::Refused(reason)) => Err(ResultError::ForbiddenAddress(reason)),
         Err(DownloadError::Expired) => Err(ResultError::Incomplete("the URL has expired".into())),
         Err(DownloadError::Failed(error)) if may_come_back(&error) => {
             Err(ResultError::Unavailable(error.message))
@@ -165,7 +165,7 @@ async fn video(
         .limits
         .media_work
         .work(task.account, WorkKind::Result, 0, measure);
-    let (film, provenance) = measurement.await?.map_err(|why| ResultError::Broken(why.into()))?;
+    let (film, provenance) = measurement.await?.map_err(|reason| ResultError::Broken(reason.into()))?;
     let (size, sha256) = (file.facts.size_bytes, file.facts.sha256.clone());
     let video = retry::store(|| {
         let (media, sha256) = (MediaType::Mp4, sha256.clone());
@@ -288,8 +288,8 @@ const fn memory(file: &FetchedFile) -> u64 {
 
 fn unreadable(error: ClipError) -> ResultError {
     match error {
-        ClipError::Decode(why) => {
-            ResultError::Broken(format!("the audio file cannot be read: {why}"))
+        ClipError::Decode(reason) => {
+            ResultError::Broken(format!("the audio file cannot be read: {reason}"))
         }
         ClipError::Engine(error) => ResultError::Useless(error.to_string()),
     }
