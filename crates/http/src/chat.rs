@@ -94,7 +94,7 @@ pub(super) async fn complete(
         let tasks = task_acceptance::accept(&app, caller, visit, draft.with_origin(links)).await?;
         Ok(CreationOutcome::Unanswered(IntentOutcome::Tasks(tasks)))
     };
-    let build_answer = async |outcome: IntentOutcome, presence: &Arc<ClientGuard>, is_repeated: bool| {
+    let build_answer = async |outcome: IntentOutcome, client_guard: &Arc<ClientGuard>, is_repeated: bool| {
         let tasks = outcome.into_tasks()?;
         let headers = created_tasks_headers(&tasks);
         let response = ChatResponse {
@@ -104,7 +104,7 @@ pub(super) async fn complete(
             tasks,
         };
         if stream {
-            let chunks = response.stream(include_usage, is_repeated, presence.clone());
+            let chunks = response.stream(include_usage, is_repeated, client_guard.clone());
             let events = Sse::new(chunks).keep_alive(keep_alive());
             return Ok(idempotency::IntentAnswer::stream((headers, events)));
         }
@@ -207,7 +207,7 @@ impl ChatResponse {
         self,
         include_usage: bool,
         is_repeated: bool,
-        presence: Arc<ClientGuard>,
+        client_guard: Arc<ClientGuard>,
     ) -> impl Stream<Item = Result<Event, Infallible>> {
         async_stream::stream! {
             let mut response = self;
@@ -270,7 +270,7 @@ impl ChatResponse {
             }
             // Set before the last chunks are sent. It takes effect only once the body is written to
             // its end, when no code here runs any more.
-            presence.complete(intents::close(&response.tasks));
+            client_guard.complete(intents::close(&response.tasks));
             if let Some(error) = response.no_video_error() {
                 yield Ok(response.failure(&error));
                 return;

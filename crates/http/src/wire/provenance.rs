@@ -69,10 +69,10 @@ pub struct MatchObject {
     /// looks or sounds similar.
     #[serde(rename = "match")]
     pub how: &'static str,
-    /// What is similar: `video` or `sound`. Null unless `how` is `near`.
+    /// What is similar: `video` or `sound`. Null unless `match` is `near`.
     #[schema(required = true)]
     pub of: Option<&'static str>,
-    /// Fraction of differing fingerprint bits, 0 to 1. Null unless `how` is `near`.
+    /// Fraction of differing fingerprint bits, 0 to 1. Null unless `match` is `near`.
     #[schema(required = true)]
     pub distance: Option<f64>,
     /// Time when the result was made.
