@@ -16,6 +16,6 @@ pub(super) async fn account(
     allowed: AllowedCaller<AnyKey>,
     State(app): State<App>,
 ) -> Result<Json<AccountObject>, ErrorResponse> {
-    let standing = accounting::account_summary(&app, allowed.caller.account.id).await?;
-    Ok(Json(AccountObject::new(&app, &allowed.caller, &standing)))
+    let summary = accounting::account_summary(&app, allowed.caller.account.id).await?;
+    Ok(Json(AccountObject::new(&app, &allowed.caller, &summary)))
 }

@@ -43,27 +43,27 @@ type ChunkEvent = EventSchema<ChatChunk>;
     responses((status = 200, description = "The videos. With `stream`, a stream of chunks as server-sent events", content(
         (ChatCompletion = "application/json"), (ChunkEvent = "text/event-stream")))))]
 pub(super) async fn complete(
-    new: NewOrder<ChatOrder>,
+    new_order: NewOrder<ChatOrder>,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let NewOrder {
         context, arrival, ..
-    } = new;
+    } = new_order;
     let RequestContext {
         caller,
         request_id,
         links,
         ..
     } = &context;
-    let (chat, fingerprint, held) = Fingerprint::read(&app, body).await?;
+    let (chat_order, fingerprint, memory) = Fingerprint::read(&app, body).await?;
     let ChatOrder {
         order,
         stream,
         include_usage,
         token_limit,
-    } = chat;
-    let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
+    } = chat_order;
+    let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     // Listening starts before the tasks are accepted. So no end can be missed, and the database
     // need not be read first.
     let waiters = Mutex::new(Vec::new());
@@ -72,45 +72,46 @@ pub(super) async fn complete(
             // A connection test fails where the order would: at an unknown model, or one that the
             // key may not use.
             let (model, _) = video::choose(&app, caller, &order)?;
-            let answer = text_reply::answer(&app, &model, &order, limit);
-            let ends = stream.then_some(include_usage);
+            let reply = text_reply::answer(&app, &model, &order, limit);
+            let stream_usage = stream.then_some(include_usage);
             // Nothing is kept, so a key that the test sends stays free for a film.
             return Ok(CreationOutcome::NothingCreated(text_reply::write(
-                answer, ends,
+                reply,
+                stream_usage,
             )));
         }
         let draft = video::draft(&app, caller, request_id, order).await?;
         // The pictures are stored. A caller may wait for minutes, and must not hold its body's
         // memory meanwhile.
-        drop(held);
+        drop(memory);
         if !stream {
-            let new = draft
+            let new_waiters = draft
                 .tasks
                 .iter()
                 .map(|task| TaskWaiter::for_new_task(&app, task));
-            *waiters.lock().unwrap_or_else(PoisonError::into_inner) = new.collect();
+            *waiters.lock().unwrap_or_else(PoisonError::into_inner) = new_waiters.collect();
         }
         let tasks = task_acceptance::accept(&app, caller, visit, draft.with_origin(links)).await?;
         Ok(CreationOutcome::Unanswered(IntentOutcome::Tasks(tasks)))
     };
-    let tell = async |found: IntentOutcome, presence: &Arc<ClientGuard>, is_known: bool| {
-        let tasks = found.into_tasks()?;
+    let build_answer = async |outcome: IntentOutcome, client_guard: &Arc<ClientGuard>, is_repeated: bool| {
+        let tasks = outcome.into_tasks()?;
         let headers = created_tasks_headers(&tasks);
-        let answer = ChatResponse {
+        let response = ChatResponse {
             app: app.clone(),
             links: links.clone(),
             request_id: request_id.clone(),
             tasks,
         };
         if stream {
-            let chunks = answer.stream(include_usage, is_known, presence.clone());
+            let chunks = response.stream(include_usage, is_repeated, client_guard.clone());
             let events = Sse::new(chunks).keep_alive(keep_alive());
             return Ok(idempotency::IntentAnswer::stream((headers, events)));
         }
         let waiters = std::mem::take(&mut *waiters.lock().unwrap_or_else(PoisonError::into_inner));
-        answer.wait(waiters).await
+        response.wait(waiters).await
     };
-    Ok(asked.answer(make, tell).await?)
+    Ok(idempotent_request.answer(make, build_answer).await?)
 }
 
 /// The response to an accepted order.
@@ -130,11 +131,11 @@ impl ChatResponse {
         // One deadline for the request, however many videos it ordered.
         let deadline = tokio::time::Instant::now() + self.app.config.wait_limit;
         for task in &mut self.tasks {
-            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
-            let waits = waiters.iter().position(|waiter| waiter.id == task.id);
-            *task = match waits.map(|at| waiters.swap_remove(at)) {
-                Some(waiter) => waiter.wait(&self.app, left).await?,
-                None => tasks::wait(&self.app, task.account, task.id, left).await?,
+            let time_left = deadline.saturating_duration_since(tokio::time::Instant::now());
+            let position = waiters.iter().position(|waiter| waiter.id == task.id);
+            *task = match position.map(|index| waiters.swap_remove(index)) {
+                Some(waiter) => waiter.wait(&self.app, time_left).await?,
+                None => tasks::wait(&self.app, task.account, task.id, time_left).await?,
             };
             // Only the wait is over. The task continues, and a retry joins it.
             if !task.state.is_terminal() {
@@ -205,54 +206,54 @@ impl ChatResponse {
     fn stream(
         self,
         include_usage: bool,
-        is_known: bool,
-        presence: Arc<ClientGuard>,
+        is_repeated: bool,
+        client_guard: Arc<ClientGuard>,
     ) -> impl Stream<Item = Result<Event, Infallible>> {
         async_stream::stream! {
-            let mut answer = self;
-            let Some(mut chunk) = answer.blank_chunk(include_usage) else { return };
-            for index in 0..u32::try_from(answer.tasks.len()).unwrap_or(0) {
+            let mut response = self;
+            let Some(mut chunk) = response.blank_chunk(include_usage) else { return };
+            for index in 0..u32::try_from(response.tasks.len()).unwrap_or(0) {
                 let delta = ChunkDelta { role: Some("assistant"), ..ChunkDelta::default() };
                 chunk.choices = vec![ChunkChoice { index, delta, finish_reason: None }];
                 yield Ok(data(&chunk));
             }
             let mut videos = Vec::new();
-            for number in 0..answer.tasks.len() {
-                let index = u32::try_from(number).unwrap_or(0);
-                let newest = answer.tasks[number].event_seq;
+            for task_index in 0..response.tasks.len() {
+                let index = u32::try_from(task_index).unwrap_or(0);
+                let latest_seq = response.tasks[task_index].event_seq;
                 // A request that joined an order gets the latest state, not the whole history.
-                let mut seq = if is_known { newest.saturating_sub(1) } else { 0 };
+                let mut seq = if is_repeated { latest_seq.saturating_sub(1) } else { 0 };
                 // One task after the other. The later ones run meanwhile, and their events are
                 // kept.
                 loop {
-                    let (id, account) = (answer.tasks[number].id, answer.tasks[number].account);
-                    let (task, events) = match tasks::next_events(&answer.app, account, id, seq).await {
-                        Ok(found) => found,
+                    let (id, account) = (response.tasks[task_index].id, response.tasks[task_index].account);
+                    let (task, events) = match tasks::next_events(&response.app, account, id, seq).await {
+                        Ok(batch) => batch,
                         Err(error) => {
                             // The 200 is already sent, so the error is an event. `[DONE]` must not
                             // follow: it would say that the answer is complete.
-                            yield Ok(answer.failure(&error));
+                            yield Ok(response.failure(&error));
                             return;
                         }
                     };
                     for event in &events {
                         seq = event.seq;
                         let status = event.state.name();
-                        let shown = ChunkTask { id: id.to_string(), status, progress: event.progress, error: None };
+                        let chunk_task = ChunkTask { id: id.to_string(), status, progress: event.progress, error: None };
                         let choice = ChunkChoice { index, delta: ChunkDelta::default(), finish_reason: None };
-                        yield Ok(data(&ChatChunk { choices: vec![choice], task: Some(shown), ..chunk.clone() }));
+                        yield Ok(data(&ChatChunk { choices: vec![choice], task: Some(chunk_task), ..chunk.clone() }));
                     }
                     // The task is read after the events, and may already contain one that is still
                     // to come.
-                    let ended = task.state.is_terminal() && task.event_seq <= seq;
-                    answer.tasks[number] = task;
-                    if ended {
+                    let has_ended = task.state.is_terminal() && task.event_seq <= seq;
+                    response.tasks[task_index] = task;
+                    if has_ended {
                         break;
                     }
                 }
-                let task = &answer.tasks[number];
-                let mut last = chunk.clone();
-                match answer.playable(task) {
+                let task = &response.tasks[task_index];
+                let mut last_chunk = chunk.clone();
+                match response.playable(task) {
                     Some(video) => {
                         videos.push(video.clone());
                         let delta = ChunkDelta { content: Some(video.url.clone()), video: Some(video), role: None };
@@ -261,22 +262,22 @@ impl ChatResponse {
                     }
                     // If other videos were ordered too, this choice ends without one. If no video
                     // can be delivered, an error follows below.
-                    None if answer.tasks.len() > 1 => last.task = Some(failed_task(task)),
+                    None if response.tasks.len() > 1 => last_chunk.task = Some(failed_task(task)),
                     None => continue,
                 }
-                last.choices = vec![ChunkChoice { index, delta: ChunkDelta::default(), finish_reason: Some("stop") }];
-                yield Ok(data(&last));
+                last_chunk.choices = vec![ChunkChoice { index, delta: ChunkDelta::default(), finish_reason: Some("stop") }];
+                yield Ok(data(&last_chunk));
             }
             // Set before the last chunks are sent. It takes effect only once the body is written to
             // its end, when no code here runs any more.
-            presence.complete(intents::close(&answer.tasks));
-            if let Some(error) = answer.no_video_error() {
-                yield Ok(answer.failure(&error));
+            client_guard.complete(intents::close(&response.tasks));
+            if let Some(error) = response.no_video_error() {
+                yield Ok(response.failure(&error));
                 return;
             }
             if include_usage {
                 chunk.choices = Vec::new();
-                chunk.usage = Some(Some(usage(&answer.tasks, &videos)));
+                chunk.usage = Some(Some(usage(&response.tasks, &videos)));
                 yield Ok(data(&chunk));
             }
             yield Ok(Event::default().data("[DONE]"));
@@ -302,7 +303,7 @@ impl ChatResponse {
         data(&super::error::body(error, &self.request_id))
     }
 
-    /// The film of a task that made one, unless it is gone.
+    /// The film of a task that made one, unless the film is no longer stored.
     fn playable(&self, task: &Task) -> Option<VideoFile> {
         VideoFile::of_task(&self.links, task).filter(|video| !video.removed)
     }
@@ -313,13 +314,13 @@ impl ChatResponse {
         if self.tasks.iter().any(|task| self.playable(task).is_some()) {
             return None;
         }
-        if let Some(failed) = failure(&self.tasks) {
-            return Some(failed);
+        if let Some(error) = failure(&self.tasks) {
+            return Some(error);
         }
-        let made = self.tasks.iter().filter(|task| task.output.is_some());
-        let made: Vec<&Task> = made.collect();
-        let first = made.first()?;
-        Some(video::gone(&made).with_task(first.id))
+        let produced = self.tasks.iter().filter(|task| task.output.is_some());
+        let produced: Vec<&Task> = produced.collect();
+        let first = produced.first()?;
+        Some(video::gone(&produced).with_task(first.id))
     }
 }
 
@@ -338,17 +339,17 @@ fn still_running(task: &Task) -> Error {
 
 /// The error, if all tasks ended without a result.
 fn failure(tasks: &[Task]) -> Option<Error> {
-    let failed = tasks.iter().find(|task| task.failure.is_some())?;
+    let failed_task = tasks.iter().find(|task| task.failure.is_some())?;
     let failure = intents::failure(tasks)?;
-    Some(failure.to_error().with_task(failed.id))
+    Some(failure.to_error().with_task(failed_task.id))
 }
 
 fn missing(task: &Task, index: u32) -> MissingChoice {
     let (code, message) = if let Some(failure) = &task.failure {
         (failure.code, failure.message.clone())
     } else {
-        let gone = video::gone(&[task]);
-        (gone.code(), gone.message())
+        let error = video::gone(&[task]);
+        (error.code(), error.message())
     };
     MissingChoice {
         index,
@@ -388,9 +389,9 @@ fn usage_of_texts<'a>(prompt: &str, contents: impl Iterator<Item = &'a str>) -> 
     let vocabulary = vocabulary();
     // The counts are informational: without the vocabulary they are 0, and the film is still
     // delivered.
-    let tokens = |text: &str| vocabulary.map_or(0, |words| words.count(text) as u64);
-    let prompt_tokens = tokens(prompt);
-    let completion_tokens = contents.map(tokens).sum();
+    let count_tokens = |text: &str| vocabulary.map_or(0, |vocabulary| vocabulary.count(text) as u64);
+    let prompt_tokens = count_tokens(prompt);
+    let completion_tokens = contents.map(count_tokens).sum();
     ChatUsage {
         prompt_tokens,
         completion_tokens,

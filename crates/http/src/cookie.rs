@@ -60,9 +60,9 @@ impl CookieName {
         let pairs = cookies
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(';'));
-        let mut found =
+        let mut values =
             pairs.filter_map(|pair| pair.trim().strip_prefix(self.text())?.strip_prefix('='));
-        found
+        values
             .next()
             .filter(|value| !value.is_empty())
             .map(Secret::new)
@@ -86,8 +86,8 @@ pub(super) async fn csrf_checked_cookie(
     // `SameSite` is about sites, not origins: a page on another host of the domain can make the
     // browser send the cookie. Only pages of this origin can read the token.
     let is_write = !matches!(parts.method, Method::GET | Method::HEAD);
-    let sent = parts.headers.get(CSRF).map(HeaderValue::as_bytes);
-    if is_write && !sent.is_some_and(|sent| sessions::is_csrf_token(&cookie, sent)) {
+    let csrf_token = parts.headers.get(CSRF).map(HeaderValue::as_bytes);
+    if is_write && !csrf_token.is_some_and(|csrf_token| sessions::is_csrf_token(&cookie, csrf_token)) {
         let message = "A write request with a session requires the header X-CSRF-Token.";
         return Err(Error::plain(ErrorCode::CsrfTokenRequired, message));
     }

@@ -33,8 +33,8 @@ impl<T: ToSchema> PartialSchema for EventSchema<T> {
     fn schema() -> RefOr<Schema> {
         let reference =
             |name: &str| serde_json::json!({"$ref": format!("#/components/schemas/{name}")});
-        let either = [reference(&T::name()), reference(&ErrorBody::name())];
-        let content = serde_json::json!({"anyOf": either});
+        let alternatives = [reference(&T::name()), reference(&ErrorBody::name())];
+        let content = serde_json::json!({"anyOf": alternatives});
         let text = || ObjectBuilder::new().schema_type(Type::String);
         // utoipa does not know `contentSchema`, a keyword of JSON Schema 2020-12.
         let data = text()
@@ -114,32 +114,33 @@ pub(super) fn finish(mut document: OpenApi, persona_brand_field: &str) -> OpenAp
     document
 }
 
-/// Fields that several objects share are one struct, which serde flattens into each. utoipa describes that
-/// as a sum of schemas; a reader wants one list of fields, and so does a validator that allows no others.
+/// Fields that several objects share are one struct, which serde flattens into each. utoipa
+/// describes that as a sum of schemas. Readers want one list of fields, and so do validators that
+/// allow no other fields.
 fn merge_flattened(schemas: &mut BTreeMap<String, RefOr<Schema>>) {
     // A copy, because parts refer to schemas that this loop changes.
-    let known = schemas.clone();
+    let originals = schemas.clone();
     for schema in schemas.values_mut() {
-        merge_flattened_in(schema, &known);
+        merge_flattened_in(schema, &originals);
     }
 }
 
-fn merge_flattened_in(schema: &mut RefOr<Schema>, known: &BTreeMap<String, RefOr<Schema>>) {
+fn merge_flattened_in(schema: &mut RefOr<Schema>, originals: &BTreeMap<String, RefOr<Schema>>) {
     let RefOr::T(inner) = schema else { return };
     match inner {
         Schema::AllOf(sum) => {
-            if let Some(object) = merged(sum, known) {
+            if let Some(object) = merged(sum, originals) {
                 *inner = Schema::Object(object);
             }
         }
         Schema::Object(object) => {
             for property in object.properties.values_mut() {
-                merge_flattened_in(property, known);
+                merge_flattened_in(property, originals);
             }
         }
         Schema::Array(array) => {
             if let ArrayItems::RefOrSchema(items) = &mut array.items {
-                merge_flattened_in(items, known);
+                merge_flattened_in(items, originals);
             }
         }
         _ => {}
@@ -147,21 +148,21 @@ fn merge_flattened_in(schema: &mut RefOr<Schema>, known: &BTreeMap<String, RefOr
 }
 
 /// One object with the fields of all parts; `None` if a part is no object.
-fn merged(sum: &AllOf, known: &BTreeMap<String, RefOr<Schema>>) -> Option<Object> {
-    let mut whole = Object::with_type(Type::Object);
-    whole.description.clone_from(&sum.description);
+fn merged(sum: &AllOf, originals: &BTreeMap<String, RefOr<Schema>>) -> Option<Object> {
+    let mut object = Object::with_type(Type::Object);
+    object.description.clone_from(&sum.description);
     for part in &sum.items {
         let part = match part {
-            RefOr::Ref(to) => known.get(to.ref_location.rsplit('/').next()?)?,
+            RefOr::Ref(reference) => originals.get(reference.ref_location.rsplit('/').next()?)?,
             RefOr::T(_) => part,
         };
         let RefOr::T(Schema::Object(part)) = part else {
             return None;
         };
-        whole.properties.extend(part.properties.clone());
-        whole.required.extend(part.required.iter().cloned());
+        object.properties.extend(part.properties.clone());
+        object.required.extend(part.required.iter().cloned());
     }
-    Some(whole)
+    Some(object)
 }
 
 fn rename_brand(persona: &mut Object, field: &str) {
@@ -179,12 +180,12 @@ fn rename_brand(persona: &mut Object, field: &str) {
 
 /// Operation ids must be unique in the document: `tasks_list`, `admin_keys_list`.
 fn set_operation_id(operation: &mut Operation, path: &str) {
-    let family = operation.tags.iter().flatten().next();
-    if let (Some(family), Some(id)) = (family, &mut operation.operation_id) {
-        let part = path.strip_prefix("/v1/admin/");
-        let part = part.and_then(|rest| rest.split('/').next());
-        let part = part.map(|part| format!("{part}_")).unwrap_or_default();
-        *id = format!("{family}_{part}{id}");
+    let tag = operation.tags.iter().flatten().next();
+    if let (Some(tag), Some(id)) = (tag, &mut operation.operation_id) {
+        let section = path.strip_prefix("/v1/admin/");
+        let section = section.and_then(|rest| rest.split('/').next());
+        let prefix = section.map(|name| format!("{name}_")).unwrap_or_default();
+        *id = format!("{tag}_{prefix}{id}");
     }
 }
 

@@ -12,49 +12,49 @@ impl EndpointPaths {
     /// The endpoint nearest to a path that has none, filled in from the path.
     pub(super) fn nearest(&self, path: &str) -> Option<String> {
         /// Longest paths, in segments and characters, for which a suggestion is searched.
-        const LONGEST: (usize, usize) = (12, 200);
-        let asked: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-        if asked.is_empty() || asked.len() > LONGEST.0 || path.len() > LONGEST.1 {
+        const MAX_LENGTHS: (usize, usize) = (12, 200);
+        let requested: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        if requested.is_empty() || requested.len() > MAX_LENGTHS.0 || path.len() > MAX_LENGTHS.1 {
             return None;
         }
-        self.prefixed(&asked).or_else(|| self.misspelt(&asked))
+        self.prefixed(&requested).or_else(|| self.misspelt(&requested))
     }
 
     /// With another prefix: none, `/api/v1`, `/v1/v1`.
-    fn prefixed(&self, asked: &[&str]) -> Option<String> {
-        let ends = (0..asked.len()).filter_map(|skipped| asked.get(skipped..));
-        let found = ends.flat_map(|end| {
+    fn prefixed(&self, requested: &[&str]) -> Option<String> {
+        let suffixes = (0..requested.len()).filter_map(|skipped| requested.get(skipped..));
+        let suggestions = suffixes.flat_map(|suffix| {
             self.0.iter().filter_map(move |template| {
                 let parts: Vec<&str> = segments(template).collect();
-                let prefix = parts.len().checked_sub(end.len())?;
-                let (before, rest) = parts.split_at_checked(prefix)?;
+                let prefix = parts.len().checked_sub(suffix.len())?;
+                let (missing, rest) = parts.split_at_checked(prefix)?;
                 // One segment may be missing, such as `v1`. With more, almost any path would fit.
-                let is_same = before.len() <= 1
+                let is_same = missing.len() <= 1
                     && rest.first().is_some_and(|first| !is_parameter(first))
-                    && before.iter().all(|part| !is_parameter(part))
-                    && rest.iter().zip(end).all(|(part, word)| fits(part, word));
-                is_same.then(|| fill_template(&parts, before.iter().chain(end)))
+                    && missing.iter().all(|part| !is_parameter(part))
+                    && rest.iter().zip(suffix).all(|(part, segment)| fits(part, segment));
+                is_same.then(|| fill_template(&parts, missing.iter().chain(suffix)))
             })
         });
-        found.take(1).next()
+        suggestions.take(1).next()
     }
 
-    fn misspelt(&self, asked: &[&str]) -> Option<String> {
-        /// Letters that may be wrong.
-        const WRONG: usize = 3;
-        let near = self.0.iter().filter_map(|template| {
+    fn misspelt(&self, requested: &[&str]) -> Option<String> {
+        /// Number of letters that may be wrong.
+        const MAX_DISTANCE: usize = 3;
+        let candidates = self.0.iter().filter_map(|template| {
             let parts: Vec<&str> = segments(template).collect();
-            if parts.len() != asked.len() {
+            if parts.len() != requested.len() {
                 return None;
             }
-            let pairs = parts.iter().zip(asked);
-            let words = pairs.filter(|(part, _)| !is_parameter(part));
-            let wrong: usize = words
-                .map(|(part, word)| strsim::levenshtein(part, &word.to_ascii_lowercase()))
+            let pairs = parts.iter().zip(requested);
+            let fixed_pairs = pairs.filter(|(part, _)| !is_parameter(part));
+            let distance: usize = fixed_pairs
+                .map(|(part, segment)| strsim::levenshtein(part, &segment.to_ascii_lowercase()))
                 .sum();
-            (wrong <= WRONG).then(|| (wrong, fill_template(&parts, asked.iter())))
+            (distance <= MAX_DISTANCE).then(|| (distance, fill_template(&parts, requested.iter())))
         });
-        near.min().map(|(_, path)| path)
+        candidates.min().map(|(_, path)| path)
     }
 }
 
@@ -66,20 +66,20 @@ fn is_parameter(part: &str) -> bool {
     part.starts_with('{')
 }
 
-fn fits(part: &str, word: &str) -> bool {
-    is_parameter(part) || part.eq_ignore_ascii_case(word)
+fn fits(part: &str, segment: &str) -> bool {
+    is_parameter(part) || part.eq_ignore_ascii_case(segment)
 }
 
-/// The template with the words of a path in place of its parameters.
-fn fill_template<'a>(parts: &[&str], words: impl Iterator<Item = &'a &'a str>) -> String {
-    let filled = parts.iter().zip(words).map(|(part, word)| {
+/// The template with the segments of a path in place of its parameters.
+fn fill_template<'a>(parts: &[&str], segments: impl Iterator<Item = &'a &'a str>) -> String {
+    let path = parts.iter().zip(segments).map(|(part, segment)| {
         if is_parameter(part) {
-            format!("/{word}")
+            format!("/{segment}")
         } else {
             format!("/{part}")
         }
     });
-    filled.collect()
+    path.collect()
 }
 
 #[cfg(test)]
@@ -99,8 +99,8 @@ mod tests {
             "/musicgen/submit/music",
             "/pricing",
         ];
-        let all = EndpointPaths::new(paths.into_iter().map(ToOwned::to_owned));
-        let meant = |path: &str| all.nearest(path);
+        let endpoints = EndpointPaths::new(paths.into_iter().map(ToOwned::to_owned));
+        let suggestion = |path: &str| endpoints.nearest(path);
         for (path, expected) in [
             ("/chat/completions", "/v1/chat/completions"),
             ("/videos", "/v1/videos"),
@@ -115,11 +115,11 @@ mod tests {
             ("/v1/task/7", "/v1/tasks/7"),
             ("/v1/prices/../pricing", "/pricing"),
         ] {
-            assert_eq!(meant(path).as_deref(), Some(expected), "{path}");
+            assert_eq!(suggestion(path).as_deref(), Some(expected), "{path}");
         }
         for path in ["/", "/favicon.png", "/v1/embeddings", "/wp-login.php", "//"] {
-            assert_eq!(meant(path), None, "{path}");
+            assert_eq!(suggestion(path), None, "{path}");
         }
-        assert_eq!(meant(&"/v1".repeat(100)), None);
+        assert_eq!(suggestion(&"/v1".repeat(100)), None);
     }
 }

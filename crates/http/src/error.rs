@@ -59,17 +59,17 @@ pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
     if response.extensions().get::<ErrorWritten>().is_some() {
         return response;
     }
-    let known = response
+    let pending = response
         .extensions()
         .get::<PendingError>()
         .map(|PendingError(error)| error.clone());
     // Libraries answer some requests themselves, in plain text. Callers get one format for all
     // errors.
-    let Some(error) = known.or_else(|| library_error(response.status()).map(Arc::new)) else {
+    let Some(error) = pending.or_else(|| library_error(response.status()).map(Arc::new)) else {
         return response;
     };
     log(&error);
-    let mut written = (status(&error), Json(body(&error, request_id))).into_response();
+    let mut error_response = (status(&error), Json(body(&error, request_id))).into_response();
     let mut headers = headers(&error);
     for (name, value) in response.headers() {
         // These two describe the body that is replaced.
@@ -77,15 +77,15 @@ pub(super) fn write(response: Response, request_id: &RequestId) -> Response {
             headers.insert(name, value.clone());
         }
     }
-    written.headers_mut().extend(headers);
-    mark_written(&mut written);
-    written
+    error_response.headers_mut().extend(headers);
+    mark_written(&mut error_response);
+    error_response
 }
 
 /// The code of an error on its way out.
 pub(super) fn code_of(response: &Response) -> Option<ErrorCode> {
-    let outgoing = response.extensions().get::<PendingError>();
-    outgoing.map(|PendingError(error)| error.code())
+    let pending = response.extensions().get::<PendingError>();
+    pending.map(|PendingError(error)| error.code())
 }
 
 /// Our error for one that a library produced, for example for a path that is not UTF-8; its text is
@@ -129,11 +129,11 @@ pub(super) fn body(error: &Error, request_id: &RequestId) -> ErrorBody {
 /// Logs an error once: ours as errors or warnings, the caller's quietly.
 pub(super) fn log(error: &Error) {
     match error.internal_cause() {
-        Some(inside) if error.code() == ErrorCode::Overloaded => {
-            tracing::warn!(%inside, "request rejected: the database is unavailable");
+        Some(cause) if error.code() == ErrorCode::Overloaded => {
+            tracing::warn!(inside = %cause, "request rejected: the database is unavailable");
         }
-        Some(inside) => {
-            tracing::error!(code = %error.code(), %inside, "request failed with an internal error");
+        Some(cause) => {
+            tracing::error!(code = %error.code(), inside = %cause, "request failed with an internal error");
         }
         None => {
             tracing::debug!(code = %error.code(), message = %error.message(), "request rejected");
@@ -172,14 +172,14 @@ fn headers(error: &Error) -> HeaderMap {
 /// For a path without an endpoint.
 pub(super) fn route_not_found(path: &str, endpoints: &EndpointPaths) -> ErrorResponse {
     // The path is the caller's text and can be as long as a request head.
-    let shown: String = path.chars().take(200).collect();
+    let excerpt: String = path.chars().take(200).collect();
     let message = match endpoints.nearest(path) {
-        Some(meant) => {
+        Some(suggestion) => {
             format!(
-                "There is no endpoint {shown:?}. Did you mean {meant}? See /docs for all endpoints."
+                "There is no endpoint {excerpt:?}. Did you mean {suggestion}? See /docs for all endpoints."
             )
         }
-        None => format!("There is no endpoint {shown:?}. See /docs for all endpoints."),
+        None => format!("There is no endpoint {excerpt:?}. See /docs for all endpoints."),
     };
     Error::plain(ErrorCode::RouteNotFound, message).into()
 }

@@ -53,11 +53,11 @@ struct DegradedSince {
 impl DegradedSince {
     fn list(entries: Vec<(&'static str, Timestamp)>) -> Vec<Self> {
         let entries = entries.into_iter();
-        let told = entries.map(|(name, since)| Self {
+        let objects = entries.map(|(name, since)| Self {
             name,
             since: since.rfc3339(),
         });
-        told.collect()
+        objects.collect()
     }
 }
 

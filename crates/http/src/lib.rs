@@ -1,11 +1,12 @@
 //! The HTTP interface: the whole API, on one screen.
 //!
 //! Only this crate knows HTTP. A handler extracts, calls one function of the domain and builds the
-//! response. [`orders`] declares the requests, [`wire`] the responses, `layers` adds what every response has,
-//! [`ErrorResponse`] turns errors into responses, and [`server`] accepts connections. Begin with [`router`].
+//! response. [`orders`] declares the requests, [`wire`] the responses, `layers` adds what every
+//! response has, [`ErrorResponse`] turns errors into responses, and [`server`] accepts connections.
+//! Begin with [`router`].
 //!
-//! It must not know SQL, providers' protocols or how a task is run, and it decides nothing about money: the
-//! functions of `mediagate-core` do.
+//! It must not know SQL, providers' protocols or how a task is run, and it decides nothing about
+//! money: the functions of `mediagate-core` do.
 
 mod account;
 mod admin;
@@ -76,13 +77,13 @@ const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// Probes and metrics, for a separate listener: anyone who can reach it may read them.
 pub fn probes(app: &App) -> Router {
-    let known = EndpointPaths::new(PROBES.map(str::to_owned).into_iter());
-    let known = Arc::new(known);
+    let paths = EndpointPaths::new(PROBES.map(str::to_owned).into_iter());
+    let paths = Arc::new(paths);
     let endpoints = Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(metrics::metrics_without_key))
-        .fallback(move |uri: Uri| async move { error::route_not_found(uri.path(), &known) })
+        .fallback(move |uri: Uri| async move { error::route_not_found(uri.path(), &paths) })
         .method_not_allowed_fallback(error::method_not_allowed);
     with_layers(endpoints, app)
 }
@@ -137,7 +138,7 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .routes(routes!(account::account))
         .routes(routes!(usage::usage))
         .routes(routes!(session::begin, session::get, session::end));
-    let open = OpenApiRouter::new()
+    let general = OpenApiRouter::new()
         .routes(routes!(models::list))
         .routes(routes!(models::get))
         .routes(routes!(models::pricing))
@@ -154,5 +155,5 @@ fn api(brand: &str) -> OpenApiRouter<App> {
         .merge(provenance)
         .merge(money)
         .merge(admin::api())
-        .merge(open)
+        .merge(general)
 }

@@ -30,14 +30,14 @@ impl FromRequestParts<App> for RequestLinks {
 }
 
 fn origin(parts: &Parts, app: &App) -> String {
-    let text = |name: &str| {
+    let header_text = |name: &str| {
         parts
             .headers
             .get(name)
             .and_then(|value| value.to_str().ok())
     };
     // HTTP/2 has `:authority` instead of a Host header.
-    let host = text("host").or_else(|| parts.uri.authority().map(Authority::as_str));
+    let host = header_text("host").or_else(|| parts.uri.authority().map(Authority::as_str));
     // The host becomes part of URLs. User information before an `@` could make them lead elsewhere.
     let host = host.filter(|host| {
         host.parse::<Authority>()
@@ -48,14 +48,14 @@ fn origin(parts: &Parts, app: &App) -> String {
         .extensions
         .get::<axum::extract::ConnectInfo<std::net::SocketAddr>>();
     // Anyone can send `X-Forwarded-Proto`; it is used only from a trusted proxy.
-    let behind_proxy = peer.is_some_and(|peer| {
+    let is_behind_proxy = peer.is_some_and(|peer| {
         app.config
             .trusted_proxies
             .iter()
             .any(|network| network.contains(&peer.0.ip().to_canonical()))
     });
-    let scheme = match text("x-forwarded-proto") {
-        Some("https") if behind_proxy => "https",
+    let scheme = match header_text("x-forwarded-proto") {
+        Some("https") if is_behind_proxy => "https",
         _ => "http",
     };
     format!("{scheme}://{host}")

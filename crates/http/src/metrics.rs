@@ -15,9 +15,9 @@ pub(super) async fn metrics(_: AllowedCaller<Admin>) -> impl IntoResponse {
 
 /// The same, on the listener that needs no key.
 pub(super) async fn metrics_without_key() -> impl IntoResponse {
-    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    let content_type = "text/plain; version=0.0.4; charset=utf-8";
     (
-        [(header::CONTENT_TYPE, kind)],
+        [(header::CONTENT_TYPE, content_type)],
         counters::metrics_recorder().render(),
     )
 }

@@ -26,7 +26,7 @@ pub(super) async fn list(
     State(app): State<App>,
 ) -> Result<Json<ModelList>, ErrorResponse> {
     let is_operator = allowed.caller.key.may(Scope::Admin);
-    Ok(all(&app, is_operator).await.map(Json)?)
+    Ok(all_models(&app, is_operator).await.map(Json)?)
 }
 
 /// Get a model.
@@ -37,7 +37,7 @@ pub(super) async fn get(
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<ModelObject>, ErrorResponse> {
-    let models = all(&app, allowed.caller.key.may(Scope::Admin)).await?;
+    let models = all_models(&app, allowed.caller.key.may(Scope::Admin)).await?;
     let model = models.data.into_iter().find(|model| model.id == id);
     let not_found = || {
         Error::plain(
@@ -58,29 +58,29 @@ pub(super) async fn pricing(
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    let models = all(&app, false).await?;
+    let models = all_models(&app, false).await?;
     let accept = headers
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
     // A browser names text/html and gets the page, even if it takes JSON too.
     let wants_json = accept.contains("application/json") && !accept.contains("text/html");
-    let mut answer = if wants_json {
+    let mut response = if wants_json {
         Json(models).into_response()
     } else {
         web::pricing(&models, &links, &app)
     };
-    answer
+    response
         .headers_mut()
         .insert(header::VARY, header::HeaderValue::from_static("accept"));
-    Ok(answer)
+    Ok(response)
 }
 
 /// Get the current price list as JSON.
 #[utoipa::path(get, path = "/pricing.json", tag = "models", security(()),
     responses((status = 200, description = "The price list", body = ModelList)))]
 pub(super) async fn pricing_json(State(app): State<App>) -> Result<Json<ModelList>, ErrorResponse> {
-    Ok(all(&app, false).await.map(Json)?)
+    Ok(all_models(&app, false).await.map(Json)?)
 }
 
 async fn model_status(
@@ -90,7 +90,7 @@ async fn model_status(
     is_operator: bool,
 ) -> Result<ModelStatus, Error> {
     let now = app.clock.now();
-    let route = |route: &Route| RouteObject {
+    let route_object = |route: &Route| RouteObject {
         provider: route.provider.clone(),
         model: route.model.clone(),
         available: app.models.upstream.is_expected_available(route, now),
@@ -104,7 +104,7 @@ async fn model_status(
     let is_shown = (is_operator || catalog.shows_providers()) && !routes.is_empty();
     Ok(ModelStatus {
         available: app.models.upstream.is_offered(model, now),
-        routes: is_shown.then(|| routes.iter().map(route).collect()),
+        routes: is_shown.then(|| routes.iter().map(route_object).collect()),
         median: tasks::lengths(app, &model.id)
             .await?
             .map(|lengths| lengths.median),
@@ -113,7 +113,7 @@ async fn model_status(
 }
 
 /// Every model, with its routes if the caller is an operator or all callers may see them.
-async fn all(app: &App, is_operator: bool) -> Result<ModelList, Error> {
+async fn all_models(app: &App, is_operator: bool) -> Result<ModelList, Error> {
     // One catalog for the whole list: a reload meanwhile must not mix two.
     let catalog = app.models.catalog.load_full();
     let mut data = Vec::new();

@@ -38,20 +38,20 @@ use mediagate_model::ids::{ClipId, TaskId};
 use mediagate_model::music::Clip;
 use mediagate_model::task::{Task, TaskPayload};
 
-/// Most tasks per lookup.
-const MOST_TASKS: usize = 100;
+/// Maximum number of tasks per lookup.
+const MAX_TASKS: usize = 100;
 
 /// Submit a music task: separate a clip into stems, or run another task at a configured provider.
 #[utoipa::path(post, path = "/submit/music", tag = "music", request_body = SubmitRequest,
     responses((status = 200, description = "The task with its queued clips", body = TaskRecord)))]
 pub(super) async fn submit(
-    new: NewOrder<MusicOrder>,
+    new_order: NewOrder<MusicOrder>,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let NewOrder {
         context, arrival, ..
-    } = new;
+    } = new_order;
     let RequestContext {
         caller,
         request_id,
@@ -59,8 +59,8 @@ pub(super) async fn submit(
         ..
     } = &context;
     let (order, fingerprint, _) = Fingerprint::read(&app, body).await?;
-    let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
-    let told = |tasks: &[Task], clips: &[Clip]| -> Result<Response, Error> {
+    let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
+    let build_response = |tasks: &[Task], clips: &[Clip]| -> Result<Response, Error> {
         let answer = record(&tasks[0], clips, &caller.account, links)?;
         Ok((created_tasks_headers(tasks), answer).into_response())
     };
@@ -69,18 +69,18 @@ pub(super) async fn submit(
             MusicOrder::Separation(order) => music::draft(&app, caller, request_id, order).await?,
             MusicOrder::Song(order) => songs::draft(&app, caller, request_id, order).await?,
         };
-        let tell = async |tasks: &[Task], clips: &[Clip]| told(tasks, clips);
-        idempotency::accept(&app, &context, visit, draft, tell).await
+        let build = async |tasks: &[Task], clips: &[Clip]| build_response(tasks, clips);
+        idempotency::accept(&app, &context, visit, draft, build).await
     };
-    let tell = async |found: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
-        let tasks = found.into_tasks()?;
+    let build_answer = async |outcome: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
+        let tasks = outcome.into_tasks()?;
         let clips = music::clips_of_task(&app, caller.account.id, tasks[0].id).await?;
         Ok(IntentAnswer::of(
-            told(&tasks, &clips)?,
+            build_response(&tasks, &clips)?,
             intents::close(&tasks),
         ))
     };
-    Ok(asked.answer(make, tell).await?)
+    Ok(idempotent_request.answer(make, build_answer).await?)
 }
 
 fn record(
@@ -137,20 +137,20 @@ impl FieldType for TaskIds {
     type Value = Vec<TaskId>;
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<Vec<TaskId>> {
-        let mut known = Vec::new();
-        for (index, id) in body.array(name, MOST_TASKS)?.iter().enumerate() {
+        let mut ids = Vec::new();
+        for (index, id) in body.array(name, MAX_TASKS)?.iter().enumerate() {
             if let Value::String(id) = id {
-                known.extend(id.parse::<TaskId>().ok());
+                ids.extend(id.parse::<TaskId>().ok());
             } else {
                 let (param, message) = (format!("{name}[{index}]"), "Must be a string.");
                 body.fault_at(param, ErrorCode::InvalidType, message);
             }
         }
-        Some(known)
+        Some(ids)
     }
 
     fn schema() -> RefOr<Schema> {
-        texts(MOST_TASKS).into()
+        texts(MAX_TASKS).into()
     }
 }
 
@@ -326,12 +326,12 @@ async fn records(
             (Some(task), None) => Some(tasks::get(app, account.id, task).await?.payload),
             (None, _) => None,
         };
-        let made_by = match &payload {
+        let operation = match &payload {
             Some(TaskPayload::StemsV1(job)) => ClipOperation::separation(job),
             Some(TaskPayload::SongV1(job)) => ClipOperation::song(job),
             Some(TaskPayload::VideoV1(_)) | None => ClipOperation::default(),
         };
-        records.push(ClipRecord::new(clip, made_by, account, links));
+        records.push(ClipRecord::new(clip, operation, account, links));
     }
     Ok(records)
 }

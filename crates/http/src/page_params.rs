@@ -24,12 +24,12 @@ pub(super) fn page_of<Id>(
     is_csv: bool,
     id: impl FnOnce(&str) -> Option<Id>,
 ) -> PageQuery<Id> {
-    let (usual, most) = if is_csv { (1000, 10_000) } else { (20, 100) };
-    page_within(query, (usual, most), id)
+    let (default_limit, max_limit) = if is_csv { (1000, 10_000) } else { (20, 100) };
+    page_within(query, (default_limit, max_limit), id)
 }
 
 /// Whether the list is requested as CSV: by `format`, or else by the `Accept` header.
-pub(super) fn csv_wanted(query: &BodyFields<'_>, headers: &HeaderMap) -> bool {
+pub(super) fn wants_csv(query: &BodyFields<'_>, headers: &HeaderMap) -> bool {
     match query.filled_string("format", 10).as_deref() {
         Some("csv") => true,
         Some("json") => false,
@@ -38,12 +38,12 @@ pub(super) fn csv_wanted(query: &BodyFields<'_>, headers: &HeaderMap) -> bool {
             query.fault("format", ErrorCode::InvalidValue, message);
             false
         }
-        None => wants_csv(headers),
+        None => accept_prefers_csv(headers),
     }
 }
 
 /// Whether the `Accept` header prefers CSV.
-fn wants_csv(headers: &HeaderMap) -> bool {
+fn accept_prefers_csv(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT);
     let accept = accept
         .and_then(|value| value.to_str().ok())
@@ -60,13 +60,13 @@ pub(super) fn instant(query: &BodyFields<'_>, name: &str) -> Option<Timestamp> {
 
 fn page_within<Id>(
     query: &BodyFields<'_>,
-    (usual, most): (u32, i64),
+    (default_limit, max_limit): (u32, i64),
     id: impl FnOnce(&str) -> Option<Id>,
 ) -> PageQuery<Id> {
     let limit = query
-        .integer("limit", 1..=most)
+        .integer("limit", 1..=max_limit)
         .and_then(|limit| u32::try_from(limit).ok())
-        .unwrap_or(usual);
+        .unwrap_or(default_limit);
     let after = query.filled_string("after", 100).and_then(|text| {
         let id = id(&text);
         if id.is_none() {
@@ -109,15 +109,15 @@ pub(super) fn time(query: &BodyFields<'_>, name: &str) -> Option<Timestamp> {
 }
 
 /// One of a fixed set of words.
-pub(super) fn enum_param<T: FromStr>(query: &BodyFields<'_>, name: &str, known: &str) -> Option<T> {
+pub(super) fn enum_param<T: FromStr>(query: &BodyFields<'_>, name: &str, allowed_values: &str) -> Option<T> {
     let text = query.filled_string(name, 100)?;
-    let word = text.parse().ok();
-    if word.is_none() {
+    let value = text.parse().ok();
+    if value.is_none() {
         query.fault(
             name,
             ErrorCode::InvalidValue,
-            format!("Must be one of {known}."),
+            format!("Must be one of {allowed_values}."),
         );
     }
-    word
+    value
 }

@@ -34,27 +34,27 @@ use mediagate_model::music::{Clip, Persona};
 #[utoipa::path(post, path = "/persona/create", tag = "persona", request_body = PersonaRequest,
     responses((status = 200, description = "The persona", body = PersonaRecord)))]
 pub(super) async fn create(
-    new: NewOrder<NewPersona>,
+    new_order: NewOrder<NewPersona>,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let NewOrder {
         context, arrival, ..
-    } = new;
+    } = new_order;
     let RequestContext { caller, links, .. } = &context;
-    let (new, fingerprint, _) = Fingerprint::read(&app, body).await?;
-    let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
+    let (new_persona, fingerprint, _) = Fingerprint::read(&app, body).await?;
+    let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     // A hosted provider may make the persona, and no task would record that. So the intent is on
     // disk before anything is sent.
-    let asked = asked.with_reservation();
+    let idempotent_request = idempotent_request.with_reservation();
     let make = async |visit: &IntentVisit| {
-        let (persona, clips) = personas::create(&app, caller, visit, new).await?;
-        let made = IntentOutcome::Persona(Box::new(persona), clips);
-        Ok(CreationOutcome::Unanswered(made))
+        let (persona, clips) = personas::create(&app, caller, visit, new_persona).await?;
+        let outcome = IntentOutcome::Persona(Box::new(persona), clips);
+        Ok(CreationOutcome::Unanswered(outcome))
     };
-    let tell = async |found: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
-        let IntentOutcome::Persona(persona, clips) = found else {
-            return Err(Error::internal("no persona"));
+    let build_answer = async |outcome: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
+        let IntentOutcome::Persona(persona, clips) = outcome else {
+            return Err(Error::internal("the outcome is not a persona"));
         };
         let record = record(&app, &persona, &clips, &caller.account, links)?;
         Ok(IntentAnswer::of(
@@ -62,7 +62,7 @@ pub(super) async fn create(
             IntentCloseTime::Now,
         ))
     };
-    Ok(asked.answer(make, tell).await?)
+    Ok(idempotent_request.answer(make, build_answer).await?)
 }
 
 /// List personas, newest first.
@@ -78,8 +78,8 @@ pub(super) async fn list(
 ) -> Result<Json<List<Value>>, ErrorResponse> {
     let account = &allowed.caller.account;
     let page = query.read(|query| Some(page(query, |text| text.parse().ok())))?;
-    let (found, has_more) = personas::list(&app, account.id, page).await?;
-    let records = found
+    let (personas, has_more) = personas::list(&app, account.id, page).await?;
+    let records = personas
         .iter()
         .map(|(persona, clips)| record(&app, persona, clips, account, &links));
     let records = records.collect::<Result<Vec<_>, _>>()?;

@@ -42,13 +42,13 @@ impl FromRequestParts<App> for CheckCaller {
         }
         // Without a key, requests are counted by address.
         count(app, client_address(parts, app))?;
-        let turn = AccountId::nobody();
+        let queue_account = AccountId::nobody();
         // Body readers take their memory from an account's share; callers without a key have one
         // together.
-        parts.extensions.insert(turn);
+        parts.extensions.insert(queue_account);
         Ok(Self {
             account: None,
-            queue_account: turn,
+            queue_account,
         })
     }
 }
@@ -73,25 +73,25 @@ fn count(app: &App, address: IpAddr) -> Result<(), Error> {
     security((), ("bearer" = [])),
     responses((status = 200, description = "The result of the check", body = CheckObject)))]
 pub(super) async fn check(
-    asker: CheckCaller,
+    caller: CheckCaller,
     State(app): State<App>,
     request: Request,
 ) -> Result<Json<CheckObject>, ErrorResponse> {
     // Checked before anything arrives, because the file is spooled to disk.
     assets::check_disk(&app)?;
-    let _turn = app.limits.uploads.wait(asker.queue_account).await;
+    let _slot = app.limits.uploads.wait(caller.queue_account).await;
     let file = if is_multipart(request.headers()) {
-        let read = tokio::time::timeout(UPLOAD_TIMEOUT, read_upload(request, &app)).await;
-        read.map_err(|_| {
+        let form = tokio::time::timeout(UPLOAD_TIMEOUT, read_upload(request, &app)).await;
+        form.map_err(|_| {
             Error::plain(ErrorCode::InvalidValue, "The form did not arrive in time.")
         })??
     } else {
         let body = JsonBody::from_request(request, &app).await?;
-        let (url, _held) = body.read(&app, read).await?;
-        check::fetch(&app, asker.queue_account, &url).await?
+        let (url, _memory) = body.read(&app, read).await?;
+        check::fetch(&app, caller.queue_account, &url).await?
     };
-    let checked = check::check(&app, asker.account, asker.queue_account, file).await?;
-    Ok(Json(CheckObject::new(&checked)))
+    let report = check::check(&app, caller.account, caller.queue_account, file).await?;
+    Ok(Json(CheckObject::new(&report)))
 }
 
 async fn read_upload(request: Request, app: &App) -> Result<tempfile::TempPath, Error> {

@@ -25,24 +25,24 @@ impl<S: Sync> FromRequestParts<S> for Query {
 }
 
 impl Query {
-    /// Reads the parameters with `parse`; any that is not in `known` is a fault.
+    /// Reads the parameters with `parse`; any that is not in `allowed` is a fault.
     pub(super) fn read_only<T>(
         &self,
-        known: &[&str],
+        allowed: &[&str],
         parse: impl FnOnce(&BodyFields<'_>) -> Option<T>,
     ) -> Result<T, Error> {
         self.read(|query| {
             // A misspelt filter would otherwise be ignored, and the whole list would look like its
             // result.
             let names = query.members().keys();
-            for name in names.filter(|name| !known.contains(&name.as_str())) {
+            for name in names.filter(|name| !allowed.contains(&name.as_str())) {
                 // The name is the caller's text, and the response contains it.
-                let shown: String = name.chars().take(100).collect();
+                let excerpt: String = name.chars().take(100).collect();
                 let message = format!(
                     "Unknown parameter. The known parameters are: {}.",
-                    known.join(", ")
+                    allowed.join(", ")
                 );
-                query.fault(&shown, ErrorCode::UnsupportedValue, message);
+                query.fault(&excerpt, ErrorCode::UnsupportedValue, message);
             }
             parse(query)
         })

@@ -40,15 +40,15 @@ pub(super) async fn quote(
     body: JsonBody,
 ) -> Result<Json<QuoteObject>, ErrorResponse> {
     let caller = &allowed.caller;
-    let (asker, brand) = (caller.clone(), app.config.brand.clone());
-    let read = body.read(&app, move |body| read_quote_subject(&asker, &brand, body));
+    let (quoting_caller, brand) = (caller.clone(), app.config.brand.clone());
+    let read = body.read(&app, move |body| read_quote_subject(&quoting_caller, &brand, body));
     // The order can contain a picture, so its share of memory is kept until the quote is made.
-    let ((path, wish), _held) = read.await?;
-    let quoted = quotes::quote(&app, caller, &request_id, wish).await;
-    let quoted = quoted.map_err(inside_body)?;
+    let ((path, order), _memory) = read.await?;
+    let quote = quotes::quote(&app, caller, &request_id, order).await;
+    let quote = quote.map_err(inside_body)?;
     let shows_providers =
         app.models.catalog.load().shows_providers() || caller.key.may(Scope::Admin);
-    Ok(Json(QuoteObject::new(path, &quoted, shows_providers)))
+    Ok(Json(QuoteObject::new(path, &quote, shows_providers)))
 }
 
 /// The endpoint, and the order in the body.
@@ -58,9 +58,9 @@ fn read_quote_subject(
     body: &Value,
 ) -> Result<(String, QuotedOrder), Error> {
     let path = fields::read(body, |body| QuoteRequest::read(body).endpoint)?;
-    let known = orders::ALL.map(|(endpoint, _, read)| (endpoint.path(brand), endpoint, read));
-    let Some((_, endpoint, read)) = known.iter().find(|(known, ..)| *known == path) else {
-        let paths = known.map(|(path, ..)| path).join(", ");
+    let endpoints = orders::ALL.map(|(endpoint, _, read)| (endpoint.path(brand), endpoint, read));
+    let Some((_, endpoint, read)) = endpoints.iter().find(|(known_path, ..)| *known_path == path) else {
+        let paths = endpoints.map(|(path, ..)| path).join(", ");
         let message = format!("Must be one of {paths}.");
         return Err(Error::at_field(
             ErrorCode::UnsupportedValue,
@@ -69,13 +69,13 @@ fn read_quote_subject(
         ));
     };
     require(caller, endpoint.scope)?;
-    let wish = read(&body["body"]).map_err(inside_body)?;
-    Ok((path, wish))
+    let order = read(&body["body"]).map_err(inside_body)?;
+    Ok((path, order))
 }
 
 /// The same error, for a body that is itself a field.
 fn inside_body(error: Error) -> Error {
-    let place = |param: String| {
+    let nested_param = |param: String| {
         if param.is_empty() {
             "body".to_owned()
         } else {
@@ -87,7 +87,7 @@ fn inside_body(error: Error) -> Error {
             faults
                 .into_iter()
                 .map(|fault| FieldError {
-                    param: place(fault.param),
+                    param: nested_param(fault.param),
                     ..fault
                 })
                 .collect(),
@@ -96,7 +96,7 @@ fn inside_body(error: Error) -> Error {
             code,
             message,
             param: Some(param),
-        } => Error::at_field(code, place(param), message),
+        } => Error::at_field(code, nested_param(param), message),
         other => other,
     }
 }

@@ -28,26 +28,26 @@ pub(crate) async fn log_refusal(State(app): State<App>, request: Request, next: 
     let (parts, body) = request.into_parts();
     // `next` consumes the request, and only its response shows whether there is something to
     // record.
-    let mut asked = parts.clone();
-    let answer = next.run(Request::from_parts(parts, body)).await;
+    let mut request_parts = parts.clone();
+    let response = next.run(Request::from_parts(parts, body)).await;
     let is_refused = matches!(
-        answer.status(),
+        response.status(),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN
     );
     // The error is still pending here; `frame` writes its body further out.
-    if is_refused && let Some(code) = code_of(&answer) {
-        let noted = async {
-            let Some(key) = auth::holder(&mut asked, &app).await? else {
+    if is_refused && let Some(code) = code_of(&response) {
+        let recording = async {
+            let Some(key) = auth::holder(&mut request_parts, &app).await? else {
                 return Ok(());
             };
-            let source = RequestSource::from_parts(&mut asked, &app)?;
+            let source = RequestSource::from_parts(&mut request_parts, &app)?;
             audit::note_refused(&app, source.key_actor(&key), key.id, call, code).await
         };
-        let noted: Result<(), Error> = noted.await;
+        let recorded: Result<(), Error> = recording.await;
         // The request is refused whether or not the refusal could be recorded.
-        if let Err(error) = noted {
+        if let Err(error) = recorded {
             tracing::warn!(inside = ?error.internal_cause(), "cannot record a rejected admin request");
         }
     }
-    answer
+    response
 }

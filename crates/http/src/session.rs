@@ -76,11 +76,11 @@ pub(super) async fn begin(
         let message = "Send the API key in the Authorization header to start a session.";
         return Err(Error::plain(ErrorCode::MissingApiKey, message).into());
     }
-    let by = source.actor(&allowed.caller);
-    let begun = sessions::begin(&app, &allowed.caller, by).await?;
-    let object = SessionObject::new(&allowed.caller, &begun.cookie, begun.expires_at.rfc3339());
+    let author = source.actor(&allowed.caller);
+    let session = sessions::begin(&app, &allowed.caller, author).await?;
+    let object = SessionObject::new(&allowed.caller, &session.cookie, session.expires_at.rfc3339());
     let seconds = sessions::SESSION_TTL.as_secs();
-    let cookie = CookieName::for_links(&links).set(begun.cookie.expose(), seconds)?;
+    let cookie = CookieName::for_links(&links).set(session.cookie.expose(), seconds)?;
     Ok(([(header::SET_COOKIE, cookie)], Json(object)).into_response())
 }
 
@@ -115,8 +115,8 @@ pub(super) async fn end(
 ) -> Result<Response, ErrorResponse> {
     let name = CookieName::for_links(&links);
     if let Some(cookie) = name.read(&headers) {
-        let by = source.actor(&allowed.caller);
-        sessions::end(&app, &allowed.caller, &cookie, by).await?;
+        let author = source.actor(&allowed.caller);
+        sessions::end(&app, &allowed.caller, &cookie, author).await?;
     }
     let ended = SessionEnded {
         object: "session.deleted",

@@ -57,11 +57,11 @@ pub(super) async fn list(
         Some((filter, text, page(query, |text| text.parse().ok())))
     })?;
     let account = allowed.caller.account.id;
-    let (found, has_more) = tasks::search(&app, account, filter, text, page).await?;
+    let (tasks, has_more) = tasks::search(&app, account, filter, text, page).await?;
     let links = links.visible_to(&allowed.caller.key);
-    let beside = tasks::task_extras_each(&app, &found).await?;
-    let shown = found.iter().zip(&beside);
-    let views = shown.map(|(task, beside)| TaskView::new(&links, task, beside));
+    let extras = tasks::task_extras_each(&app, &tasks).await?;
+    let pairs = tasks.iter().zip(&extras);
+    let views = pairs.map(|(task, extras)| TaskView::new(&links, task, extras));
     let views: Vec<TaskView> = views.collect();
     Ok(Json(List::new(views, has_more, |task| task.id.clone())))
 }
@@ -155,12 +155,12 @@ pub(super) async fn events(
     // A 404 is only possible before the stream begins; later, an error is an event.
     tasks::get(&app, account, id).await?;
     let links = links.visible_to(&allowed.caller.key);
-    let last = headers
+    let last_seq = headers
         .get("last-event-id")
         .and_then(|value| value.to_str().ok()?.parse().ok())
         .unwrap_or(0);
     let stream =
-        Sse::new(follow(app, links, request_id, account, id, last)).keep_alive(keep_alive());
+        Sse::new(follow(app, links, request_id, account, id, last_seq)).keep_alive(keep_alive());
     Ok((task_id_header(id), stream).into_response())
 }
 
@@ -175,7 +175,7 @@ fn follow(
     async_stream::stream! {
         loop {
             let (task, events) = match tasks::next_events(&app, account, id, seq).await {
-                Ok(found) => found,
+                Ok(batch) => batch,
                 Err(error) => {
                     yield Ok(error_event(&error, &request_id));
                     return;
@@ -191,8 +191,8 @@ fn follow(
                         return;
                     }
                 };
-                let sent = Event::default().event("task").id(seq.to_string()).json_data(view);
-                yield Ok(sent.unwrap_or_default());
+                let sse_event = Event::default().event("task").id(seq.to_string()).json_data(view);
+                yield Ok(sse_event.unwrap_or_default());
             }
             // The task is read after its events and can be newer than they are.
             if task.state.is_terminal() && task.event_seq <= seq {
@@ -249,8 +249,8 @@ pub(super) async fn attempts(
 ) -> Result<Response, ErrorResponse> {
     let id = parse(&id)?;
     let links = links.visible_to(&allowed.caller.key);
-    let found = tasks::attempts(&app, allowed.caller.account.id, id).await?;
-    let attempts = found.iter();
+    let rows = tasks::attempts(&app, allowed.caller.account.id, id).await?;
+    let attempts = rows.iter();
     let attempts = attempts.map(|(submission, end)| AttemptView::new(&links, submission, end));
     let list = List::new(attempts.collect(), false, |attempt: &AttemptView| {
         attempt.id.clone()
@@ -272,8 +272,8 @@ pub(super) async fn cancel(
     let id = parse(&id)?;
     let caller = &allowed.caller;
     // The audit log is about operators. An owner that cancels its own task is not recorded there.
-    let by = caller.key.may(Scope::Admin).then(|| source.actor(caller));
-    let task = tasks::cancel(&app, caller.account.id, id, by).await?;
+    let author = caller.key.may(Scope::Admin).then(|| source.actor(caller));
+    let task = tasks::cancel(&app, caller.account.id, id, author).await?;
     // A key may cancel without being allowed to read. It gets no media URLs then.
     let links = links.visible_to(&allowed.caller.key);
     Ok((task_id_header(id), Json(view(&app, &links, &task).await?)).into_response())
@@ -315,7 +315,7 @@ pub(super) fn cost(amount: MicroDollars) -> HeaderMap {
 
 /// The view of a task.
 pub(super) async fn view(app: &App, links: &Links, task: &Task) -> Result<TaskView, Error> {
-    let beside = tasks::task_extras_each(app, std::slice::from_ref(task)).await?;
-    let beside = beside.first().ok_or_else(tasks::not_found)?;
-    Ok(TaskView::new(links, task, beside))
+    let extras = tasks::task_extras_each(app, std::slice::from_ref(task)).await?;
+    let extras = extras.first().ok_or_else(tasks::not_found)?;
+    Ok(TaskView::new(links, task, extras))
 }

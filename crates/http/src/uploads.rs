@@ -31,7 +31,7 @@ use mediagate_model::money::MicroDollars;
 /// Time for an upload to arrive.
 pub(super) const UPLOAD_TIMEOUT: Duration = Duration::from_mins(10);
 /// Bytes received between two checks of the free disk space.
-const DISK_CHECK: usize = 8_000_000;
+const DISK_CHECK_INTERVAL: usize = 8_000_000;
 /// Longest text field of the form, in bytes.
 const FIELD_LIMIT: usize = 10_000;
 
@@ -40,25 +40,25 @@ const FIELD_LIMIT: usize = 10_000;
     request_body(content((UploadRequest = "application/json"), (UploadForm = "multipart/form-data"))),
     responses((status = 200, description = "The complete clip", body = ClipRecord)))]
 pub(super) async fn audio(
-    new: NewOrder<UploadOrder>,
+    new_order: NewOrder<UploadOrder>,
     State(app): State<App>,
     request: Request,
 ) -> Result<Response, ErrorResponse> {
     let headers = request.headers().clone();
     let NewOrder {
         context, arrival, ..
-    } = new;
+    } = new_order;
     let RequestContext { caller, links, .. } = &context;
     // A full account or disk is refused before the bytes arrive. Slots are per account, so slow
     // uploads delay only the same account's others.
     assets::check_room(&app, caller.account.id, 0).await?;
-    let _turn = app.limits.uploads.wait(caller.account.id).await;
+    let _slot = app.limits.uploads.wait(caller.account.id).await;
     let (source, title, param, fingerprint) = if is_multipart(&headers) {
-        let read = tokio::time::timeout(UPLOAD_TIMEOUT, read_form(request, &app)).await;
-        let in_time = read.map_err(|_| {
+        let arrival_result = tokio::time::timeout(UPLOAD_TIMEOUT, read_form(request, &app)).await;
+        let form = arrival_result.map_err(|_| {
             Error::plain(ErrorCode::InvalidValue, "The form did not arrive in time.")
         })?;
-        let (file, digest, title) = in_time?;
+        let (file, digest, title) = form?;
         let fingerprint = Fingerprint::for_order::<UploadOrder>();
         let fingerprint = fingerprint.json(&title.clone().into()).file(&digest);
         (AudioSource::Spooled(file), title, "file", fingerprint)
@@ -69,16 +69,16 @@ pub(super) async fn audio(
         let source = AudioSource::Address(url);
         (source, title, "url", fingerprint)
     };
-    let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
+    let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     let make = async |visit: &IntentVisit| {
         let clip = music::upload(&app, caller, visit, source, title, param).await?;
         Ok(CreationOutcome::Unanswered(IntentOutcome::Clip(Box::new(
             clip,
         ))))
     };
-    let tell = async |found: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
-        let IntentOutcome::Clip(clip) = found else {
-            return Err(Error::internal("no clip"));
+    let build_answer = async |outcome: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
+        let IntentOutcome::Clip(clip) = outcome else {
+            return Err(Error::internal("the outcome is not a clip"));
         };
         let record = ClipRecord::new(&clip, ClipOperation::default(), &caller.account, links);
         Ok(IntentAnswer::of(
@@ -86,7 +86,7 @@ pub(super) async fn audio(
             IntentCloseTime::Now,
         ))
     };
-    Ok(asked.answer(make, tell).await?)
+    Ok(idempotent_request.answer(make, build_answer).await?)
 }
 
 /// A form's file with its digest, and the title.
@@ -101,10 +101,10 @@ async fn read_form(
         match part.name() {
             // A second file would double the space on disk.
             Some("file") if file.is_none() => {
-                let named = part.file_name().map(file_stem);
+                let stem = part.file_name().map(file_stem);
                 // The caller did not choose the file's name as a title, so an unfit one is not an
                 // error.
-                title = title.or_else(|| named.and_then(|name| read_title(&name).ok().flatten()));
+                title = title.or_else(|| stem.and_then(|name| read_title(&name).ok().flatten()));
                 file = Some(spool(part, app).await?);
             }
             Some("title") => title = read_title(&part.text(FIELD_LIMIT).await?)?.or(title),
@@ -128,7 +128,7 @@ pub(super) async fn spool(mut part: FormPart<'_>, app: &App) -> Result<(TempPath
     let (mut length, mut digest) = (0, Sha256::new());
     while let Some(chunk) = part.chunk().await? {
         // A check of the disk for each small piece would be a system call every few kilobytes.
-        if length / DISK_CHECK != (length + chunk.len()) / DISK_CHECK {
+        if length / DISK_CHECK_INTERVAL != (length + chunk.len()) / DISK_CHECK_INTERVAL {
             assets::check_disk(app)?;
         }
         length += chunk.len();

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::auth::{AllowedCaller, TasksRead};
 use crate::error::ErrorResponse;
-use crate::page_params::csv_wanted;
+use crate::page_params::wants_csv;
 use crate::query::Query;
 use crate::wire::usage::{UsageList, read};
 use mediagate_core::app::App;
@@ -32,15 +32,15 @@ pub(super) async fn usage(
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let (account, now) = (allowed.caller.account.id, app.clock.now());
-    let (query, csv) = query.read(|query| {
-        let csv = csv_wanted(query, &headers);
-        Some((read(query, account, now), csv))
+    let (query, is_csv) = query.read(|query| {
+        let is_csv = wants_csv(query, &headers);
+        Some((read(query, account, now), is_csv))
     })?;
-    let found = usage::usage(&app, query.wanted.clone()).await?;
-    let list = UsageList::new(&query, &found);
+    let report = usage::usage(&app, query.selection.clone()).await?;
+    let list = UsageList::new(&query, &report);
     let name = format!("usage-{}-{}.csv", list.from, list.to);
     Ok(csv_or_json(
-        csv.then(|| (name, list.csv(&query.wanted))),
+        is_csv.then(|| (name, list.csv(&query.selection))),
         list,
     )?)
 }
@@ -50,23 +50,23 @@ pub(super) fn csv_or_json(
     csv: Option<(String, String)>,
     json: impl Serialize,
 ) -> Result<Response, Error> {
-    let mut answer = match csv {
+    let mut response = match csv {
         Some((name, text)) => csv_file(&name, text)?,
         None => Json(json).into_response(),
     };
     // Caches must keep CSV and JSON of the same URL apart.
     let vary = HeaderValue::from_static("accept");
-    answer.headers_mut().insert(header::VARY, vary);
-    Ok(answer)
+    response.headers_mut().insert(header::VARY, vary);
+    Ok(response)
 }
 
 /// CSV as a file with this name.
 fn csv_file(name: &str, text: String) -> Result<Response, Error> {
-    let kind = HeaderValue::from_static("text/csv; charset=utf-8");
-    let name = HeaderValue::try_from(format!("attachment; filename=\"{name}\""));
+    let content_type = HeaderValue::from_static("text/csv; charset=utf-8");
+    let disposition = HeaderValue::try_from(format!("attachment; filename=\"{name}\""));
     let headers = [
-        (header::CONTENT_TYPE, kind),
-        (header::CONTENT_DISPOSITION, name.map_err(Error::internal)?),
+        (header::CONTENT_TYPE, content_type),
+        (header::CONTENT_DISPOSITION, disposition.map_err(Error::internal)?),
     ];
     Ok((headers, text).into_response())
 }

@@ -44,33 +44,33 @@ use mediagate_model::task::{LinkOutput, MediaKind, Task, TaskResult};
 use mediagate_store::tasks::TaskFilter;
 
 /// Time for a form to arrive.
-const FORM_TIME: Duration = Duration::from_mins(2);
+const FORM_TIMEOUT: Duration = Duration::from_mins(2);
 /// Largest form; a field may be a prompt, a data: address or a file.
 const FORM_LIMIT: usize = crate::fields::BODY_LIMIT;
 /// More files than any model takes; the form is refused for them when it is read.
-const MOST_FILES: usize = 32;
+const MAX_FILES: usize = 32;
 
 /// Create a video.
 #[utoipa::path(post, path = "/v1/videos", tag = "video",
     request_body(content((VideoRequest = "application/json"), (VideoRequest = "multipart/form-data"))),
     responses((status = 200, description = "The queued video", body = VideoObject)))]
 pub(super) async fn create(
-    new: NewOrder<VideoOrder>,
+    new_order: NewOrder<VideoOrder>,
     State(app): State<App>,
     request: Request,
 ) -> Result<Response, ErrorResponse> {
     let NewOrder {
         context, arrival, ..
-    } = new;
+    } = new_order;
     let RequestContext {
         caller,
         request_id,
         links,
         ..
     } = &context;
-    let (order, fingerprint, held) = if is_multipart(request.headers()) {
-        let mut held = memory_share(&request, &app)?;
-        let (form, files) = form(request, &app, &mut held).await?;
+    let (order, fingerprint, memory) = if is_multipart(request.headers()) {
+        let mut memory = memory_share(&request, &app)?;
+        let (form, files) = form(request, &app, &mut memory).await?;
         let mut fingerprint = Fingerprint::for_order::<VideoOrder>().json(&form);
         for (name, file) in &files {
             if *name != FILES[0] {
@@ -78,40 +78,40 @@ pub(super) async fn create(
             }
             fingerprint = fingerprint.file(&Sha256::digest(file));
         }
-        (read_form(&form, files)?, fingerprint, held)
+        (read_form(&form, files)?, fingerprint, memory)
     } else {
         let body = JsonBody::from_request(request, &app).await?;
         Fingerprint::read(&app, body).await?
     };
-    let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
-    let told = async |tasks: &[Task]| -> Result<Response, Error> {
-        let answer = object(&app, links, &tasks[0]).await?;
-        Ok((created_tasks_headers(tasks), answer).into_response())
+    let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
+    let build_response = async |tasks: &[Task]| -> Result<Response, Error> {
+        let object = object(&app, links, &tasks[0]).await?;
+        Ok((created_tasks_headers(tasks), object).into_response())
     };
     let make = async |visit: &IntentVisit| {
         let draft = video::draft(&app, caller, request_id, order).await?;
         // The pictures are on disk now, so the body's share of memory is free.
-        drop(held);
-        let tell = async |tasks: &[Task], _: &[Clip]| told(tasks).await;
-        idempotency::accept(&app, &context, visit, draft, tell).await
+        drop(memory);
+        let build = async |tasks: &[Task], _: &[Clip]| build_response(tasks).await;
+        idempotency::accept(&app, &context, visit, draft, build).await
     };
-    let tell = async |found: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
-        let tasks = found.into_tasks()?;
+    let build_answer = async |outcome: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
+        let tasks = outcome.into_tasks()?;
         Ok(IntentAnswer::of(
-            told(&tasks).await?,
+            build_response(&tasks).await?,
             intents::close(&tasks),
         ))
     };
-    Ok(asked.answer(make, tell).await?)
+    Ok(idempotent_request.answer(make, build_answer).await?)
 }
 
 /// A form's text fields, nested by their brackets, and its files.
 async fn form(
     request: Request,
     app: &App,
-    held: &mut QuotaShare,
+    memory: &mut QuotaShare,
 ) -> Result<(Value, FormFiles), Error> {
-    tokio::time::timeout(FORM_TIME, read_fields(request, app, held))
+    tokio::time::timeout(FORM_TIMEOUT, read_fields(request, app, memory))
         .await
         .unwrap_or_else(|_| {
             Err(Error::plain(
@@ -124,7 +124,7 @@ async fn form(
 async fn read_fields(
     request: Request,
     app: &App,
-    held: &mut QuotaShare,
+    memory: &mut QuotaShare,
 ) -> Result<(Value, FormFiles), Error> {
     let mut form = MultipartForm::open(request, app, FORM_LIMIT as u64).await?;
     let mut fields = Map::new();
@@ -135,7 +135,7 @@ async fn read_fields(
         let is_file = part.file_name().is_some();
         // Unknown files are ignored like unknown fields. Beyond the limit none are kept: the ones
         // already read suffice to refuse the form.
-        if is_file && (field.is_none() || files.len() > MOST_FILES) {
+        if is_file && (field.is_none() || files.len() > MAX_FILES) {
             part.skip().await?;
             continue;
         }
@@ -149,7 +149,7 @@ async fn read_fields(
             if bytes.len() + chunk.len() > limit {
                 return Err(too_large(&format!("The form's field {name:?}"), limit));
             }
-            held.grow(chunk.len() as u64).map_err(no_memory)?;
+            memory.grow(chunk.len() as u64).map_err(no_memory)?;
             bytes.extend_from_slice(&chunk);
         }
         if let Some(field) = field.filter(|_| is_file) {
@@ -242,8 +242,8 @@ pub(super) async fn list(
         without_deleted: true,
         ..TaskFilter::default()
     };
-    let (found, has_more) = tasks::list(&app, allowed.caller.account.id, filter, page).await?;
-    let videos = found
+    let (tasks, has_more) = tasks::list(&app, allowed.caller.account.id, filter, page).await?;
+    let videos = tasks
         .iter()
         .filter_map(|task| VideoObject::new(task, VideoFile::of_task(&links, task)));
     Ok(Json(List::new(videos.collect(), has_more, |video| {
@@ -275,9 +275,9 @@ pub(super) async fn content(
     })?;
     let task = find(&app, &allowed.caller, &id).await?;
     if let Some(TaskResult::LinkV1(link)) = &task.output {
-        let found = link_to(&app, &task, link, &variant);
-        let found = found.map_err(|error| error.with_task(task.id))?;
-        return Ok((task_id_header(task.id), found).into_response());
+        let redirect = link_to(&app, &task, link, &variant);
+        let redirect = redirect.map_err(|error| error.with_task(task.id))?;
+        return Ok((task_id_header(task.id), redirect).into_response());
     }
     let Some(TaskResult::VideoV1(output)) = &task.output else {
         let error = match &task.failure {
@@ -313,7 +313,7 @@ fn link_to(app: &App, task: &Task, link: &LinkOutput, variant: &str) -> Result<R
     let expires_at = link.expires_at_micros.map(Timestamp::from_micros);
     // At an expired URL the caller would get the provider's own error, which does not mention the
     // cost.
-    if expires_at.is_some_and(|at| at <= app.clock.now()) {
+    if expires_at.is_some_and(|expires_at| expires_at <= app.clock.now()) {
         return Err(video::gone(&[task]));
     }
     let headers = [

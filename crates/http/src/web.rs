@@ -69,22 +69,22 @@ async fn console_start(RequestLinks(links): RequestLinks, State(app): State<App>
 
 /// A view of the console, each of which has its own address.
 async fn console(
-    Path(place): Path<String>,
+    Path(view_path): Path<String>,
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    if mediagate_console::is_view(&place) {
-        return Ok(console_page(place, &links, &app));
+    if mediagate_console::is_view(&view_path) {
+        return Ok(console_page(view_path, &links, &app));
     }
     let message = "There is no such page in the console.";
     Err(Error::plain(ErrorCode::RouteNotFound, message).into())
 }
 
-fn console_page(place: String, links: &Links, app: &App) -> Response {
+fn console_page(view_path: String, links: &Links, app: &App) -> Response {
     let catalog = app.models.catalog.load();
     page(mediagate_console::console(&ConsolePage {
         site: site(links, app),
-        view_path: place,
+        view_path,
         video_model: catalog.default_name(MediaKind::Video).to_owned(),
         music_model: catalog.default_name(MediaKind::Music).to_owned(),
         picture_bytes: pictures::LIMIT_BYTES,
@@ -111,8 +111,8 @@ async fn docs(
     State(app): State<App>,
     Query(search): Query<SearchQuery>,
 ) -> Response {
-    let words: String = search.q.chars().take(100).collect();
-    page(mediagate_console::docs::index(&site(&links, &app), &words))
+    let search_text: String = search.q.chars().take(100).collect();
+    page(mediagate_console::docs::index(&site(&links, &app), &search_text))
 }
 
 async fn guide(
@@ -120,14 +120,14 @@ async fn guide(
     State(app): State<App>,
     Path(name): Path<String>,
 ) -> Result<Response, ErrorResponse> {
-    let found = mediagate_console::docs::guide(&site(&links, &app), &name);
-    let no_such = || {
+    let page_html = mediagate_console::docs::guide(&site(&links, &app), &name);
+    let not_found = || {
         Error::plain(
             ErrorCode::RouteNotFound,
             "There is no such page. See /docs for the documentation.",
         )
     };
-    Ok(found.map(page).ok_or_else(no_such)?)
+    Ok(page_html.map(page).ok_or_else(not_found)?)
 }
 
 /// The price list as a page.
@@ -140,7 +140,7 @@ pub(super) fn pricing(models: &ModelList, links: &Links, app: &App) -> Response 
 }
 
 fn row(model: &ModelObject) -> ModelRow {
-    let owned = |words: &[&'static str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let owned = |names: &[&'static str]| names.iter().map(|name| (*name).to_owned()).collect();
     let capabilities = &model.capabilities;
     ModelRow {
         id: model.id.clone(),
@@ -166,13 +166,13 @@ fn row(model: &ModelObject) -> ModelRow {
         stems: capabilities.stems.as_deref().map(owned).unwrap_or_default(),
         price: model.price.as_ref().map_or_else(
             || "free".to_owned(),
-            |price| price_words(&price.usd, price.unit),
+            |price| price_text(&price.usd, price.unit),
         ),
         next_price: model
             .price
             .as_ref()
             .and_then(|price| price.next.as_ref())
-            .map(next_price_words),
+            .map(next_price_text),
         available: model.available,
         median: model
             .median_seconds
@@ -183,15 +183,15 @@ fn row(model: &ModelObject) -> ModelRow {
     }
 }
 
-fn price_words(usd: &str, unit: &str) -> String {
+fn price_text(usd: &str, unit: &str) -> String {
     format!("{usd} USD per {}", unit.replace('_', " "))
 }
 
-fn next_price_words(next: &NextPrice) -> String {
-    let words = price_words(&next.usd, next.unit);
+fn next_price_text(next: &NextPrice) -> String {
+    let price = price_text(&next.usd, next.unit);
     // Dates are shown without a time if the price begins at midnight UTC.
     let from = next.from.strip_suffix("T00:00:00.000Z");
-    format!("{words} from {}", from.unwrap_or(&next.from))
+    format!("{price} from {}", from.unwrap_or(&next.from))
 }
 
 fn route(route: &RouteObject) -> String {

@@ -38,36 +38,36 @@ use mediagate_model::webhook::{SignatureScheme, WebhookEndpoint};
 #[utoipa::path(post, path = "/v1/webhooks", tag = "webhooks", request_body = WebhookRequest,
     responses((status = 200, description = "The endpoint with its secret", body = WebhookObject)))]
 pub(super) async fn create(
-    new: NewOrder<NewEndpoint>,
+    new_order: NewOrder<NewEndpoint>,
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let NewOrder {
         context, arrival, ..
-    } = new;
+    } = new_order;
     let RequestContext { caller, .. } = &context;
-    let (new, fingerprint, _) = Fingerprint::read(&app, body).await?;
-    let asked = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
+    let (new_endpoint, fingerprint, _) = Fingerprint::read(&app, body).await?;
+    let idempotent_request = IdempotentRequest::new(&app, &context, arrival, fingerprint)?;
     // Only the first response has the secret. The answer to a repeated request is generated again,
     // without it, because no stored answer may contain it.
     let secret: Mutex<Option<Secret>> = Mutex::default();
-    let by = context.actor();
+    let author = context.actor();
     let make = async |visit: &IntentVisit| {
-        let (endpoint, shown) = webhooks::create(&app, caller, by, visit, new).await?;
-        *secret.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
+        let (endpoint, new_secret) = webhooks::create(&app, caller, author, visit, new_endpoint).await?;
+        *secret.lock().unwrap_or_else(PoisonError::into_inner) = Some(new_secret);
         Ok(CreationOutcome::Unanswered(IntentOutcome::Endpoint(
             Box::new(endpoint),
         )))
     };
-    let tell = async |found: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
-        let IntentOutcome::Endpoint(endpoint) = found else {
-            return Err(Error::internal("no webhook endpoint"));
+    let build_answer = async |outcome: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
+        let IntentOutcome::Endpoint(endpoint) = outcome else {
+            return Err(Error::internal("the outcome is not a webhook endpoint"));
         };
         let secret = secret.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let told = object(&app, &endpoint, secret.as_ref())?;
-        Ok(IntentAnswer::not_stored(Json(told), IntentCloseTime::Now))
+        let object = object(&app, &endpoint, secret.as_ref())?;
+        Ok(IntentAnswer::not_stored(Json(object), IntentCloseTime::Now))
     };
-    Ok(asked.answer(make, tell).await?)
+    Ok(idempotent_request.answer(make, build_answer).await?)
 }
 
 /// An endpoint, with its secret if that is to be shown.
@@ -91,10 +91,10 @@ pub(super) async fn list(
     State(app): State<App>,
 ) -> Result<Json<List<WebhookObject>>, ErrorResponse> {
     let page = query.read(|query| Some(page(query, |text| text.parse().ok())))?;
-    let (found, has_more) = webhooks::list(&app, allowed.caller.account.id, page).await?;
-    let objects = found.iter().map(|endpoint| object(&app, endpoint, None));
+    let (endpoints, has_more) = webhooks::list(&app, allowed.caller.account.id, page).await?;
+    let objects = endpoints.iter().map(|endpoint| object(&app, endpoint, None));
     let objects = objects.collect::<Result<Vec<_>, _>>()?;
-    Ok(Json(List::new(objects, has_more, |it| it.id.clone())))
+    Ok(Json(List::new(objects, has_more, |object| object.id.clone())))
 }
 
 /// Get a webhook endpoint.
@@ -127,8 +127,8 @@ pub(super) async fn change(
     let (change, _) = body.read(&app, read_change).await?;
     // A new URL would outlive the grace period of the rotated key.
     refuse_former_secret(&allowed.caller, "change a webhook endpoint")?;
-    let by = source.actor(&allowed.caller);
-    let endpoint = webhooks::change(&app, allowed.caller.account.id, id, by, change).await?;
+    let author = source.actor(&allowed.caller);
+    let endpoint = webhooks::change(&app, allowed.caller.account.id, id, author, change).await?;
     Ok(object(&app, &endpoint, None).map(Json)?)
 }
 
@@ -143,8 +143,8 @@ pub(super) async fn delete(
     Path(id): Path<String>,
     State(app): State<App>,
 ) -> Result<Json<WebhookDeleted>, ErrorResponse> {
-    let by = source.actor(&allowed.caller);
-    let endpoint = webhooks::delete(&app, allowed.caller.account.id, parse(&id)?, by).await?;
+    let author = source.actor(&allowed.caller);
+    let endpoint = webhooks::delete(&app, allowed.caller.account.id, parse(&id)?, author).await?;
     Ok(Json(WebhookDeleted {
         id: endpoint.id.to_string(),
         object: "webhook.deleted",
@@ -164,8 +164,8 @@ pub(super) async fn rotate(
     State(app): State<App>,
 ) -> Result<Json<WebhookObject>, ErrorResponse> {
     refuse_former_secret(&allowed.caller, "rotate a secret")?;
-    let (account, by) = (allowed.caller.account.id, source.actor(&allowed.caller));
-    let (_, secret) = webhooks::rotate(&app, account, parse(&id)?, by).await?;
+    let (account, author) = (allowed.caller.account.id, source.actor(&allowed.caller));
+    let (_, secret) = webhooks::rotate(&app, account, parse(&id)?, author).await?;
     let endpoint = webhooks::get(&app, account, parse(&id)?).await?;
     Ok(object(&app, &endpoint, Some(&secret)).map(Json)?)
 }
@@ -200,11 +200,11 @@ pub(super) async fn deliveries(
         Some((state, page(query, |text| text.parse().ok())))
     })?;
     let account = allowed.caller.account.id;
-    let (found, has_more) =
+    let (deliveries, has_more) =
         delivery_log::endpoint_page(&app, account, parse(&id)?, state, page).await?;
-    let found = found.iter().map(DeliverySummary::new).collect();
-    Ok(Json(List::new(found, has_more, |it: &DeliverySummary| {
-        it.id.clone()
+    let summaries = deliveries.iter().map(DeliverySummary::new).collect();
+    Ok(Json(List::new(summaries, has_more, |summary: &DeliverySummary| {
+        summary.id.clone()
     })))
 }
 
@@ -273,10 +273,10 @@ pub(super) async fn of_task(
     State(app): State<App>,
 ) -> Result<Json<List<DeliverySummary>>, ErrorResponse> {
     let id = id.parse().map_err(|_| tasks::not_found())?;
-    let found = delivery_log::task_deliveries(&app, allowed.caller.account.id, id).await?;
-    let found = found.iter().map(DeliverySummary::new).collect();
-    Ok(Json(List::new(found, false, |it: &DeliverySummary| {
-        it.id.clone()
+    let deliveries = delivery_log::task_deliveries(&app, allowed.caller.account.id, id).await?;
+    let summaries = deliveries.iter().map(DeliverySummary::new).collect();
+    Ok(Json(List::new(summaries, false, |summary: &DeliverySummary| {
+        summary.id.clone()
     })))
 }
 
@@ -302,8 +302,8 @@ pub(super) async fn rotate_secret(
     State(app): State<App>,
 ) -> Result<Json<WebhookSecret>, ErrorResponse> {
     refuse_former_secret(&allowed.caller, "rotate a secret")?;
-    let by = source.actor(&allowed.caller);
-    let keys = webhooks::rotate_account(&app, allowed.caller.account.id, by).await?;
+    let author = source.actor(&allowed.caller);
+    let keys = webhooks::rotate_account(&app, allowed.caller.account.id, author).await?;
     Ok(secret_response(&keys)?)
 }
 

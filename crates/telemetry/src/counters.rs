@@ -107,9 +107,9 @@ pub fn task_accepted(task: &Task) {
 }
 
 /// Sets the number of held tasks of a restored backup.
-pub fn tasks_restored(waiting: usize) {
-    let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
-    metrics::gauge!("mediagate_tasks_restored").set(f64::from(waiting));
+pub fn tasks_restored(count: usize) {
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    metrics::gauge!("mediagate_tasks_restored").set(f64::from(count));
 }
 
 /// Records how far the clock is ahead of the trusted time.
@@ -135,8 +135,8 @@ pub fn setting_differs(setting: &'static str, differs: bool) {
 }
 
 /// Sets the number of tasks that no worker has claimed.
-pub fn tasks_waiting(waiting: u32) {
-    metrics::gauge!("mediagate_tasks_waiting").set(f64::from(waiting));
+pub fn tasks_waiting(count: u32) {
+    metrics::gauge!("mediagate_tasks_waiting").set(f64::from(count));
 }
 
 /// Sets the number of ledger mismatches.

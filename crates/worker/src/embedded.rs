@@ -35,77 +35,77 @@ use mediagate_model::task::{
 };
 
 /// Number of children that a task may crash before it fails.
-const DEATHS: u32 = 3;
+const MAX_DEATHS: u32 = 3;
 
 /// Pause after a child's death, until its resources are free.
-const AFTER_DEATH: Duration = Duration::from_millis(500);
+const DEATH_PAUSE: Duration = Duration::from_millis(500);
 
 /// Pause before a task is claimed again if its model is missing, or if it waits for another task
 /// that runs alone.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Runs a task; one that must run alone takes the only permit of `alone`. An interruption loses
-/// nothing but time.
+/// Runs a task; one that must run alone takes the only permit of `exclusive_slot`. An interruption
+/// loses nothing but time.
 pub(super) async fn run(
     app: &App,
     task: &Task,
     run: &TaskRun,
-    alone: &Arc<Semaphore>,
+    exclusive_slot: &Arc<Semaphore>,
 ) -> RunOutcome {
-    if task.deaths >= Some(DEATHS) {
+    if task.deaths >= Some(MAX_DEATHS) {
         // Retrying would crash more processes, so the failure is not retryable.
         let message = format!(
-            "The task crashed its process {DEATHS} times and is not retried. Nothing was charged."
+            "The task crashed its process {MAX_DEATHS} times and is not retried. Nothing was charged."
         );
         return RunOutcome::failed(ErrorCode::ProviderRejected, message);
     }
     // A task whose child died may need very much memory, so no two such tasks run at the same time.
     // It does not wait in this slot, so that other tasks can use the slot.
-    let alone = match task.deaths {
+    let exclusive_permit = match task.deaths {
         None => None,
-        Some(_) => match alone.clone().try_acquire_owned() {
+        Some(_) => match exclusive_slot.clone().try_acquire_owned() {
             Ok(permit) => Some(permit),
             Err(_) => return RunOutcome::RetryLater(RETRY_PAUSE),
         },
     };
-    let (is_alone, attempt) = (alone.is_some(), task.attempts);
+    let (is_alone, attempt) = (exclusive_permit.is_some(), task.attempts);
     tracing::info!(attempt, is_alone, model = %task.model, "task started");
-    let is_own = app.models.installed_models.has(&task.model);
-    let engine = engines::engine(&task.model).or(is_own.then_some(EmbeddedEngine::Onnx));
-    let made = match (engine, &task.payload) {
+    let is_installed = app.models.installed_models.has(&task.model);
+    let engine = engines::engine(&task.model).or(is_installed.then_some(EmbeddedEngine::Onnx));
+    let result = match (engine, &task.payload) {
         (None, _) => Err(RunError::NoModel),
         (Some(EmbeddedEngine::Animatic), TaskPayload::VideoV1(job)) => {
-            run_video(app, task, job, &run.watch, alone).await
+            run_video(app, task, job, &run.control, exclusive_permit).await
         }
         (
             Some(engine @ (EmbeddedEngine::Stems | EmbeddedEngine::Onnx)),
             TaskPayload::StemsV1(job),
-        ) => run_separation(app, task, job, engine, &run.watch, alone).await,
+        ) => run_separation(app, task, job, engine, &run.control, exclusive_permit).await,
         (Some(engine), _) => {
-            let why = format!("{engine:?} does no work of this kind");
-            Err(RunError::Internal(Error::internal(why)))
+            let message = format!("{engine:?} cannot run tasks of this kind");
+            Err(RunError::Internal(Error::internal(message)))
         }
     };
-    match made {
-        Ok(made) => RunOutcome::RunOutput(Box::new(made)),
+    match result {
+        Ok(output) => RunOutcome::Succeeded(Box::new(output)),
         Err(RunError::Engine(EngineError::Stopped)) => RunOutcome::Stopped,
-        Err(RunError::Engine(EngineError::Died(why))) => count_death(task, &why),
-        Err(RunError::Engine(EngineError::Source(why))) => {
-            let message = format!("The source cannot be used: {why}.");
+        Err(RunError::Engine(EngineError::Died(reason))) => count_death(task, &reason),
+        Err(RunError::Engine(EngineError::Source(reason))) => {
+            let message = format!("The source cannot be used: {reason}.");
             RunOutcome::Failed(TaskFailure {
                 code: ErrorCode::GenerationFailed,
                 message,
             })
         }
-        Err(RunError::Engine(EngineError::Broken(why))) => {
-            tracing::error!(%why, "the engine failed");
+        Err(RunError::Engine(EngineError::Broken(reason))) => {
+            tracing::error!(why = %reason, "the engine failed");
             let message = "The model failed at this task. Nothing was charged.".into();
             RunOutcome::Failed(TaskFailure {
                 code: ErrorCode::GenerationFailed,
                 message,
             })
         }
-        Err(RunError::Gone) => {
+        Err(RunError::SourceRemoved) => {
             let message = "The source's media was removed before the task started.".into();
             RunOutcome::Failed(TaskFailure {
                 code: ErrorCode::GenerationFailed,
@@ -128,7 +128,7 @@ pub(super) async fn run(
 enum RunError {
     Engine(EngineError),
     /// The source's file has been removed.
-    Gone,
+    SourceRemoved,
     /// The model's files have been removed, or are not on this machine.
     NoModel,
     Internal(Error),
@@ -144,8 +144,8 @@ impl From<MarkError> for RunError {
     fn from(error: MarkError) -> Self {
         match error {
             MarkError::Internal(error) => Self::Internal(error),
-            MarkError::NotSigned(why) => {
-                Self::Engine(EngineError::Broken(format!("not signed: {why}")))
+            MarkError::NotSigned(reason) => {
+                Self::Engine(EngineError::Broken(format!("not signed: {reason}")))
             }
         }
     }
@@ -158,10 +158,10 @@ impl From<Error> for RunError {
 }
 
 /// Counts a death; the task is run again, or fails.
-fn count_death(task: &Task, why: &str) -> RunOutcome {
+fn count_death(task: &Task, cause: &str) -> RunOutcome {
     let deaths = task.deaths.unwrap_or(0) + 1;
-    tracing::error!(deaths, %why, "the task crashed its process");
-    RunOutcome::Died(deaths, AFTER_DEATH)
+    tracing::error!(deaths, why = %cause, "the task crashed its process");
+    RunOutcome::Died(deaths, DEATH_PAUSE)
 }
 
 /// The permit to run alone, held by a task until its child has exited.
@@ -171,67 +171,68 @@ async fn run_video(
     app: &App,
     task: &Task,
     job: &VideoJob,
-    watch: &Arc<EngineControl>,
-    alone: ExclusivePermit,
+    control: &Arc<EngineControl>,
+    exclusive_permit: ExclusivePermit,
 ) -> Result<RunOutput, RunError> {
-    let touch = RetouchOptions {
+    let retouch = RetouchOptions {
         mark: app.secrets.origin.watermark(task.id),
         label: job.label,
     };
-    let made = make_video(app, job, touch, watch, alone).await?;
-    let marked = touch.mark.filter(|_| made.is_marked);
-    let more = [
-        (marked.is_some(), ProvenanceMark::Watermark),
+    let made_video = make_video(app, job, retouch, control, exclusive_permit).await?;
+    let watermark = retouch.mark.filter(|_| made_video.is_marked);
+    let possible_marks = [
+        (watermark.is_some(), ProvenanceMark::Watermark),
         (job.label, ProvenanceMark::Label),
     ];
-    let more: Vec<ProvenanceMark> = more
+    let marks: Vec<ProvenanceMark> = possible_marks
         .iter()
-        .filter(|(is, _)| *is)
+        .filter(|(is_applied, _)| *is_applied)
         .map(|(_, mark)| *mark)
         .collect();
     let facts = SigningFacts::of_task(task, &task.id.video(), None, &job.prompt);
     let film = RenderedFilm {
-        mp4: made.mp4,
-        poster: made.poster,
-        sheet: made.sheet,
+        mp4: made_video.mp4,
+        poster: made_video.poster,
+        sheet: made_video.sheet,
         is_from_words: job.picture.is_none(),
     };
-    let (film, provenance) = marking::sign_film(app, facts, film, &more).await?;
-    let keep = async |media, bytes: Vec<u8>| {
+    let (film, provenance) = marking::sign_film(app, facts, film, &marks).await?;
+    let store_file = async |media, bytes: Vec<u8>| {
         let bytes = Bytes::from(bytes);
         let bytes = || bytes.clone();
         retry::store(|| assets::keep(app, task.account, media, bytes(), AssetLifetime::Media)).await
     };
-    let video = keep(MediaType::Mp4, film.mp4).await?;
-    let poster = keep(MediaType::Jpeg, film.poster).await?;
-    let sheet = keep(MediaType::Jpeg, film.sheet).await?;
-    let output = TaskResult::VideoV1(VideoOutput {
+    let video = store_file(MediaType::Mp4, film.mp4).await?;
+    let poster = store_file(MediaType::Jpeg, film.poster).await?;
+    let sheet = store_file(MediaType::Jpeg, film.sheet).await?;
+    let result = TaskResult::VideoV1(VideoOutput {
         video: video.id,
         poster: Some(poster.id),
         sheet: Some(sheet.id),
-        width: made.width,
-        height: made.height,
-        milliseconds: made.milliseconds,
+        width: made_video.width,
+        height: made_video.height,
+        milliseconds: made_video.milliseconds,
         size_bytes: video.size_bytes,
         sha256: video.sha256.clone(),
         expires_at_micros: video
             .expires_at
             .map_or(i64::MAX, mediagate_model::clock::Timestamp::micros),
-        direction: made.direction,
+        direction: made_video.direction,
         provenance: Some(provenance),
     });
     let quantity = WorkQuantity {
-        milliseconds: made.milliseconds,
-        pixels: u64::from(made.width) * u64::from(made.height),
+        milliseconds: made_video.milliseconds,
+        pixels: u64::from(made_video.width) * u64::from(made_video.height),
         parts: 1,
         parts_asked: 1,
     };
-    let watermark = marked.map(|marking| marking.media_id);
-    let print = marking::fingerprint_of_film(task, &video, true, watermark, made.fingerprint);
+    let watermark_id = watermark.map(|watermark| watermark.media_id);
+    let fingerprint =
+        marking::fingerprint_of_film(task, &video, true, watermark_id, made_video.fingerprint);
     Ok(RunOutput {
-        prints: vec![print],
+        fingerprints: vec![fingerprint],
         assets: vec![video, poster, sheet],
-        ..RunOutput::new(output, quantity)
+        ..RunOutput::new(result, quantity)
     })
 }
 
@@ -240,37 +241,48 @@ async fn run_separation(
     task: &Task,
     job: &StemsJob,
     engine: EmbeddedEngine,
-    watch: &Arc<EngineControl>,
-    alone: ExclusivePermit,
+    control: &Arc<EngineControl>,
+    exclusive_permit: ExclusivePermit,
 ) -> Result<RunOutput, RunError> {
-    let source = Arc::new(file(app, job.source_audio).await?);
-    let mark = app.secrets.origin.watermark_of_stems(task.id);
+    let source = Arc::new(copy_source(app, job.source_audio).await?);
+    let watermark = app.secrets.origin.watermark_of_stems(task.id);
     let own_model = (engine == EmbeddedEngine::Onnx).then(|| OwnModel {
         folder: app.config.models_folder.clone(),
         library: app.config.onnx_library.clone(),
         name: task.model.clone(),
     });
-    let made = separate(app, job, own_model, source.clone(), mark, watch, alone).await?;
+    let made_clips = separate(
+        app,
+        job,
+        own_model,
+        source.clone(),
+        watermark,
+        control,
+        exclusive_permit,
+    )
+    .await?;
     let mut assets = Vec::new();
     let mut clips = Vec::new();
-    let (mut provenance, mut prints) = (Vec::new(), Vec::new());
-    for ((id, _), clip) in job.outputs.iter().zip(made) {
+    let (mut provenance, mut fingerprints) = (Vec::new(), Vec::new());
+    for ((id, _), clip) in job.outputs.iter().zip(made_clips) {
         let facts = SigningFacts::of_task(task, &job.title, None, "");
-        let made = ClipSource::Edited(source.clone());
-        let (clip, told) = marking::sign_clip(app, facts, clip, made).await?;
+        let clip_source = ClipSource::Edited(source.clone());
+        let (clip, clip_provenance) = marking::sign_clip(app, facts, clip, clip_source).await?;
         let (media, stored) = retry::store(|| assets::keep_clip(app, task.account, &clip)).await?;
-        let likeness = clip.fingerprint.clone();
-        let watermark = mark.filter(|_| clip.is_marked).map(|mark| mark.media_id);
+        let fingerprint = clip.fingerprint.clone();
+        let watermark_id = watermark
+            .filter(|_| clip.is_marked)
+            .map(|watermark| watermark.media_id);
         let [audio, ..] = &stored;
-        prints.push(marking::fingerprint_of_clip(
+        fingerprints.push(marking::fingerprint_of_clip(
             *id,
             audio,
             ResultKind::Stem,
             true,
-            watermark,
-            likeness,
+            watermark_id,
+            fingerprint,
         ));
-        provenance.push((*id, told));
+        provenance.push((*id, clip_provenance));
         clips.push((*id, media));
         assets.extend(stored);
     }
@@ -280,36 +292,36 @@ async fn run_separation(
         parts: clips.len() as u64,
         parts_asked: job.outputs.len() as u64,
     };
-    let output = TaskResult::ClipsV1 {
+    let result = TaskResult::ClipsV1 {
         clips: clips.iter().map(|(id, _)| *id).collect(),
     };
     Ok(RunOutput {
         assets,
         clips,
         provenance,
-        prints,
-        ..RunOutput::new(output, quantity)
+        fingerprints,
+        ..RunOutput::new(result, quantity)
     })
 }
 
 async fn make_video(
     app: &App,
     job: &VideoJob,
-    touch: RetouchOptions,
-    watch: &Arc<EngineControl>,
-    alone: ExclusivePermit,
+    retouch: RetouchOptions,
+    control: &Arc<EngineControl>,
+    exclusive_permit: ExclusivePermit,
 ) -> Result<animatic_engine::MadeVideo, RunError> {
     let picture = match job.picture {
-        Some(id) => Some(file(app, id).await?),
+        Some(id) => Some(copy_source(app, id).await?),
         None => None,
     };
-    let (engines, job, watching) = (app.engines.clone(), job.clone(), watch.clone());
-    let make = move || {
+    let (engines, job, control) = (app.engines.clone(), job.clone(), control.clone());
+    let render = move || {
         // Moved here because the child may outlive the future that waits for it.
-        let _alone = alone;
-        child::make_video(&engines, &job, picture.as_deref(), touch, &watching)
+        let _permit = exclusive_permit;
+        child::make_video(&engines, &job, picture.as_deref(), retouch, &control)
     };
-    Ok(app.compute(make).await??)
+    Ok(app.compute(render).await??)
 }
 
 async fn separate(
@@ -317,20 +329,20 @@ async fn separate(
     job: &StemsJob,
     own_model: Option<OwnModel>,
     source: Arc<TempPath>,
-    mark: Option<WatermarkPayload>,
-    watch: &Arc<EngineControl>,
-    alone: ExclusivePermit,
+    watermark: Option<WatermarkPayload>,
+    control: &Arc<EngineControl>,
+    exclusive_permit: ExclusivePermit,
 ) -> Result<Vec<MadeClip>, RunError> {
-    let (engines, job, watching) = (app.engines.clone(), job.clone(), watch.clone());
+    let (engines, job, control) = (app.engines.clone(), job.clone(), control.clone());
     let separate = move || {
-        let _alone = alone;
-        child::separate(&engines, &job, own_model, &source, mark, &watching)
+        let _permit = exclusive_permit;
+        child::separate(&engines, &job, own_model, &source, watermark, &control)
     };
     Ok(app.compute(separate).await??)
 }
 
 /// Copies a source to a temporary file.
-async fn file(app: &App, id: AssetId) -> Result<TempPath, RunError> {
+async fn copy_source(app: &App, id: AssetId) -> Result<TempPath, RunError> {
     let file = retry::load(|| assets::load_file(app, id)).await?;
-    file.ok_or(RunError::Gone)
+    file.ok_or(RunError::SourceRemoved)
 }

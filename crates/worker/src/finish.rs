@@ -1,5 +1,5 @@
-//! End of a run: task, cost, file records and clips change in one
-//! transaction, and only for the lease holder.
+//! End of a run: task, cost, file records and clips change in one transaction, and only for the
+//! lease holder.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ use mediagate_telemetry::counters;
 
 /// The outcome of a run.
 pub(super) enum RunOutcome {
-    /// The run made something.
-    RunOutput(Box<RunOutput>),
+    /// The run produced a result.
+    Succeeded(Box<RunOutput>),
     /// The run failed.
     Failed(TaskFailure),
     /// The run was interrupted: its task was cancelled or will be resumed.
@@ -39,7 +39,7 @@ pub(super) enum RunOutcome {
 impl RunOutcome {
     pub(super) const fn name(&self) -> &'static str {
         match self {
-            Self::RunOutput(_) => "made",
+            Self::Succeeded(_) => "made",
             Self::Failed(_) => "failed",
             Self::Stopped => "stopped",
             Self::RetryLater(_) => "later",
@@ -68,7 +68,7 @@ pub(super) struct SubmissionClose {
     /// The cost that the provider reports. Boxed, because runs return this by value.
     pub(super) cost: Option<Box<ProviderCost>>,
     /// When to look for an unclear submission again.
-    pub(super) look_again: Option<Timestamp>,
+    pub(super) recheck_at: Option<Timestamp>,
 }
 
 impl SubmissionClose {
@@ -84,27 +84,27 @@ impl SubmissionClose {
         if let Some(cost) = self.cost.as_ref().filter(|_| closed.is_some()) {
             store::submissions::set_cost(conn, self.id, **cost)?;
         }
-        if closed.is_some() && self.look_again.is_some() {
-            store::submissions::schedule_lookup(conn, self.id, self.look_again)?;
+        if closed.is_some() && self.recheck_at.is_some() {
+            store::submissions::schedule_lookup(conn, self.id, self.recheck_at)?;
         }
         Ok(closed)
     }
 
     /// Records the job's cost, after the task's own money was settled.
-    fn note_cost(
+    fn record_cost(
         &self,
         conn: &mut Conn<'_>,
         task: &Task,
         closed: ClosedSubmission,
-        made: Option<&RunOutput>,
+        output: Option<&RunOutput>,
         now: Timestamp,
     ) -> Result<(), Error> {
         let cost = self.cost.as_ref().map(|cost| **cost);
-        let made = made.map(|made| {
-            let paid = paid_quantity(task, made);
-            surplus::delivered_quantity(task, made).unwrap_or(paid)
+        let quantity = output.map(|output| {
+            let paid = paid_quantity(task, output);
+            surplus::delivered_quantity(task, output).unwrap_or(paid)
         });
-        costs::record_job_cost(conn, task, closed, cost, made, now)
+        costs::record_job_cost(conn, task, closed, cost, quantity, now)
     }
 }
 
@@ -150,24 +150,24 @@ pub(super) async fn finish(
             }
             return Ok(ended);
         }
-        RunOutcome::RunOutput(made) => {
+        RunOutcome::Succeeded(output) => {
             crash::point("results-stored");
-            let bill = bill(task, made);
+            let bill = bill(task, output);
             let ending = TaskEnding {
                 state: TaskState::Succeeded,
                 cost: bill.as_ref().map_or(MicroDollars::ZERO, |bill| bill.cost),
                 money: endings::money_after(task, ChargeState::Settled),
                 bill,
-                output: Some(made.output.clone()),
+                output: Some(output.result.clone()),
                 failure: None,
             };
-            let ended = end(app, run, ending, Some(made), closing).await?;
+            let ended = end(app, run, ending, Some(output), closing).await?;
             if ended {
                 tracing::info!("task succeeded");
-                surplus::report(task, made);
+                surplus::report(task, output);
             } else {
                 // The transaction that would have recorded these files ended nothing.
-                for asset in &made.assets {
+                for asset in &output.assets {
                     assets::remove(app, asset).await;
                 }
             }
@@ -227,12 +227,12 @@ async fn end(
     app: &App,
     run: &EndedRun<'_>,
     ending: TaskEnding,
-    made: Option<&RunOutput>,
+    output: Option<&RunOutput>,
     closing: Option<&SubmissionClose>,
 ) -> Result<bool, Error> {
     let (task, progress) = (run.task, run.progress);
-    let (ended_task, by, parts) = (task.clone(), run.owner.to_owned(), app.clone());
-    let (made, closing) = (made.cloned(), closing.cloned());
+    let (ended_task, owner, shared_app) = (task.clone(), run.owner.to_owned(), app.clone());
+    let (output, closing) = (output.cloned(), closing.cloned());
     let now = app.clock.now();
     let state = ending.state;
     let ended = app
@@ -241,11 +241,11 @@ async fn end(
             let task = &ended_task;
             // A success sets it to 100. Otherwise it is written while the lease is still held.
             if ending.state != TaskState::Succeeded {
-                store::tasks::raise_progress(conn, task.id, &by, progress)?;
+                store::tasks::raise_progress(conn, task.id, &owner, progress)?;
             }
-            let rest = |conn: &mut Conn<'_>| -> Result<(), FinishError> {
-                if let Some(made) = &made {
-                    keep(conn, made)?;
+            let write_results = |conn: &mut Conn<'_>| -> Result<(), FinishError> {
+                if let Some(output) = &output {
+                    insert_results(conn, output)?;
                 }
                 let Some(closing) = &closing else {
                     return Ok(());
@@ -255,12 +255,20 @@ async fn end(
                 let closed = closing
                     .write(conn, now)?
                     .ok_or(FinishError::SubmissionChanged)?;
-                Ok(closing.note_cost(conn, task, closed, made.as_ref(), now)?)
+                Ok(closing.record_cost(conn, task, closed, output.as_ref(), now)?)
             };
-            if endings::end(conn, &parts, task, Some(&by), &ending, now, rest)? {
+            if endings::end(
+                conn,
+                &shared_app,
+                task,
+                Some(&owner),
+                &ending,
+                now,
+                write_results,
+            )? {
                 return Ok(true);
             }
-            settle_already_ended(conn, task, &ending, made.as_ref(), closing.as_ref(), now)
+            settle_already_ended(conn, task, &ending, output.as_ref(), closing.as_ref(), now)
         })
         .await;
     let ended = match ended {
@@ -288,20 +296,20 @@ fn settle_already_ended(
     conn: &mut Conn<'_>,
     task: &Task,
     ending: &TaskEnding,
-    made: Option<&RunOutput>,
+    output: Option<&RunOutput>,
     closing: Option<&SubmissionClose>,
     now: Timestamp,
 ) -> Result<bool, FinishError> {
     // Files are recorded only in the transaction that ends the task. If they are there, this
     // outcome was committed.
-    if let Some(asset) = made.and_then(|made| made.assets.first())
+    if let Some(asset) = output.and_then(|output| output.assets.first())
         && store::assets::by_id(conn, asset.id)?.is_some()
     {
         return Ok(true);
     }
     // If another process now follows the submission, this one must not close it.
-    let over = store::tasks::by_id(conn, task.id, task.account)?;
-    let Some(over) = over.filter(|task| task.state.is_terminal()) else {
+    let ended_task = store::tasks::by_id(conn, task.id, task.account)?;
+    let Some(ended_task) = ended_task.filter(|task| task.state.is_terminal()) else {
         return Ok(false);
     };
     let Some(closing) = closing else {
@@ -311,37 +319,37 @@ fn settle_already_ended(
     // for nevertheless.
     if let Some(closed) = closing.write(conn, now)? {
         let job = match closing.state {
-            _ if made.is_some() => tasks::JobOutcome::Made(ending.bill.as_ref()),
+            _ if output.is_some() => tasks::JobOutcome::Made(ending.bill.as_ref()),
             SubmissionState::Unclear => tasks::JobOutcome::Unknown,
             _ => tasks::JobOutcome::NotMade,
         };
-        tasks::settle_job(conn, &over, job, now)?;
-        closing.note_cost(conn, task, closed, made, now)?;
+        tasks::settle_job(conn, &ended_task, job, now)?;
+        closing.record_cost(conn, task, closed, output, now)?;
     }
     Ok(false)
 }
 
-fn keep(conn: &mut Conn<'_>, made: &RunOutput) -> Result<(), Error> {
-    for asset in &made.assets {
+fn insert_results(conn: &mut Conn<'_>, output: &RunOutput) -> Result<(), Error> {
+    for asset in &output.assets {
         store::assets::insert(conn, asset)?;
     }
     // They follow the ordered clips, which are numbered from 0.
-    for (clip, position) in made.more_clips.iter().zip(100..) {
+    for (clip, position) in output.more_clips.iter().zip(100..) {
         store::clips::insert(conn, clip, position)?;
     }
-    for (clip, media) in &made.clips {
+    for (clip, media) in &output.clips {
         store::clips::complete(conn, *clip, media)?;
     }
-    for (clip, title, upstream) in &made.clip_facts {
+    for (clip, title, upstream) in &output.clip_facts {
         store::clips::set_upstream(conn, *clip, title, upstream)?;
     }
-    for (clip, provenance) in &made.provenance {
+    for (clip, provenance) in &output.provenance {
         store::clips::set_provenance(conn, *clip, provenance)?;
     }
-    for print in &made.prints {
-        store::fingerprints::insert(conn, print)?;
+    for fingerprint in &output.fingerprints {
+        store::fingerprints::insert(conn, fingerprint)?;
     }
-    for clip in &made.missing_clips {
+    for clip in &output.missing_clips {
         store::clips::remove_empty(conn, *clip)?;
     }
     Ok(())
@@ -349,14 +357,14 @@ fn keep(conn: &mut Conn<'_>, made: &RunOutput) -> Result<(), Error> {
 
 /// The bill: the produced quantity at the price that its route had when the task was accepted, but
 /// never more than the reservation. `None` if the task is free.
-pub(super) fn bill(task: &Task, made: &RunOutput) -> Option<Bill> {
+pub(super) fn bill(task: &Task, output: &RunOutput) -> Option<Bill> {
     if task.money == ChargeState::Free {
         return None;
     }
-    let quantity = paid_quantity(task, made);
+    let quantity = paid_quantity(task, output);
     let (delivered, partial) = (
-        surplus::delivered_quantity(task, made),
-        made.partial.clone(),
+        surplus::delivered_quantity(task, output),
+        output.partial.clone(),
     );
     let Some(tariff) = &task.tariff else {
         // Every reservation also stores the prices. If they are missing nevertheless, the task
@@ -369,7 +377,7 @@ pub(super) fn bill(task: &Task, made: &RunOutput) -> Option<Bill> {
             partial,
         });
     };
-    let price = match &made.made_by {
+    let price = match &output.made_by {
         Some((provider, name)) => tariff.price_by(provider, name),
         None => tariff.price,
     };

@@ -34,7 +34,7 @@ const MIN_STREAK: u32 = 4;
 const LOOK_BACK: Duration = Duration::from_secs(10);
 /// Number of rounds between comparisons of the tasks under our lease with those running here; they
 /// differ only after an answer of the database was lost.
-const COMPARE: u32 = 8;
+const COMPARE_EVERY: u32 = 8;
 /// Number of rounds between searches for deliveries that are due too late; one also happens soon
 /// after a start.
 const CHECK_DELIVERIES_EVERY: u32 = 512;
@@ -56,10 +56,10 @@ impl HeartbeatStreak {
     fn record_success(&self) {
         let now = Instant::now();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let goes_on = last.is_some_and(|last| now - last <= GAP);
+        let is_continued = last.is_some_and(|last| now - last <= GAP);
         *last = Some(now);
-        let before = self.length.load(Ordering::Relaxed);
-        let length = if goes_on { before.saturating_add(1) } else { 1 };
+        let previous = self.length.load(Ordering::Relaxed);
+        let length = if is_continued { previous.saturating_add(1) } else { 1 };
         self.length.store(length, Ordering::Relaxed);
     }
 
@@ -73,111 +73,112 @@ impl HeartbeatStreak {
 }
 
 /// Extends the lease until the process stops.
-pub(super) async fn heartbeat(crew: Arc<WorkerContext>) {
-    while !crew.stop.is_cancelled() {
-        crew.pause(HEARTBEAT).await;
-        try_heartbeat(&crew).await;
+pub(super) async fn heartbeat(context: Arc<WorkerContext>) {
+    while !context.stop.is_cancelled() {
+        context.pause(HEARTBEAT).await;
+        try_heartbeat(&context).await;
     }
 }
 
-pub(super) async fn try_heartbeat(crew: &WorkerContext) {
-    match send_heartbeat(crew).await {
-        Ok(()) => crew.streak.record_success(),
+pub(super) async fn try_heartbeat(context: &WorkerContext) {
+    match send_heartbeat(context).await {
+        Ok(()) => context.streak.record_success(),
         Err(error) => {
-            crew.streak.reset();
+            context.streak.reset();
             tracing::warn!(inside = ?error.internal_cause(), "heartbeat failed");
         }
     }
 }
 
-async fn send_heartbeat(crew: &WorkerContext) -> Result<(), Error> {
-    if crew.runs.is_registered() && !prolong(crew).await? {
+async fn send_heartbeat(context: &WorkerContext) -> Result<(), Error> {
+    if context.runs.is_registered() && !extend_lease(context).await? {
         // Others took over our tasks while this process was suspended. It continues under another
         // name, so that it cannot end tasks that now belong to others.
         tracing::warn!("the lease was lost; taking a new one");
-        crew.runs.start_over();
+        context.runs.start_over();
     }
-    if !crew.runs.is_registered() {
-        prolong(crew).await?;
-        crew.runs.mark_registered();
+    if !context.runs.is_registered() {
+        extend_lease(context).await?;
+        context.runs.mark_registered();
     }
     Ok(())
 }
 
 /// Extends, or creates, this process's lease and the lease of its callers. Returns false if the
 /// first was lost to others.
-async fn prolong(crew: &WorkerContext) -> Result<bool, Error> {
-    let app = &crew.app;
-    let (lease, has_entered) = (crew.runs.lease(), crew.runs.is_registered());
-    let (clock, name) = (app.clock.now(), lease.name.clone());
-    let models = model_offers::offer(app);
+async fn extend_lease(context: &WorkerContext) -> Result<bool, Error> {
+    let app = &context.app;
+    let (lease, is_registered) = (context.runs.lease(), context.runs.is_registered());
+    let (local_now, name) = (app.clock.now(), lease.name.clone());
+    let models = model_offers::offered_models_json(app);
     let callers = app.server.name().to_owned();
-    if !has_entered {
+    if !is_registered {
         // The lock is taken before the row is written, so that a kill right after the commit is
         // noticed at once.
         lease.begin(&app.store);
-        let begin = || app.store.lock_process(&callers);
-        crew.callers_life.get_or_init(begin);
+        let lock = || app.store.lock_process(&callers);
+        context.callers_lock.get_or_init(lock);
     }
     // Read before the request is sent. The database counts from a later moment, so this process
     // never considers its lease valid for longer than others do.
-    let asked = Instant::now();
-    let (kept, shared, has_lapsed) = app
+    let sent_at = Instant::now();
+    let (is_kept, database_now, has_lapsed) = app
         .store
         .write_heartbeat(move |conn| -> Result<(bool, Timestamp, bool), StoreError> {
-            let shared = store::workers::now(conn, clock)?;
-            let until = shared.plus(LEASE);
+            let database_now = store::workers::now(conn, local_now)?;
+            let until = database_now.plus(LEASE);
             store::workers::register(conn, &callers, until)?;
-            if !has_entered {
+            if !is_registered {
                 store::workers::register(conn, &name, until)?;
             } else if !store::workers::prolong(conn, &name, until)? {
-                return Ok((false, shared, false));
+                return Ok((false, database_now, false));
             }
             store::workers::set_models(conn, &name, &models)?;
-            // Looked up here and not in a transaction of its own, twice a second in each process.
-            Ok((true, shared, store::workers::any_lapsed(conn, shared)?))
+            // Looked up here and not in a transaction of its own.
+            let has_lapsed = store::workers::any_lapsed(conn, database_now)?;
+            Ok((true, database_now, has_lapsed))
         })
         .await?;
-    crew.streak.has_lapsed.store(has_lapsed, Ordering::Relaxed);
+    context.streak.has_lapsed.store(has_lapsed, Ordering::Relaxed);
     // The slower the answer, the less accurate is the measured difference of the clocks.
-    if asked.elapsed() < MAX_SYNC_LATENCY {
-        app.clock.sync_to_database(clock, shared);
+    if sent_at.elapsed() < MAX_SYNC_LATENCY {
+        app.clock.sync_to_database(local_now, database_now);
     }
-    app.server.prove(asked + LEASE);
-    if kept {
-        lease.extend(asked + LEASE);
+    app.server.prove(sent_at + LEASE);
+    if is_kept {
+        lease.extend(sent_at + LEASE);
     }
-    Ok(kept)
+    Ok(is_kept)
 }
 
 /// Stops tasks that ended elsewhere, and frees tasks of dead workers.
-pub(super) async fn watch_tasks(crew: Arc<WorkerContext>) {
+pub(super) async fn watch_tasks(context: Arc<WorkerContext>) {
     let mut round = 0_u32;
-    let mut was_in_row = false;
-    while !crew.stop.is_cancelled() {
-        crew.pause(HEARTBEAT).await;
+    let mut could_free = false;
+    while !context.stop.is_cancelled() {
+        context.pause(HEARTBEAT).await;
         round = round.wrapping_add(1);
         // After an outage of the database all leases have expired. Only a process whose heartbeats
         // have worked for a while may declare others dead.
-        let is_in_row = crew.streak.length() >= MIN_STREAK && crew.runs.lease().is_valid();
+        let may_free = context.streak.length() >= MIN_STREAK && context.runs.lease().is_valid();
         // A released file lock is sufficient proof, regardless of the heartbeats.
-        free_dead(&crew).await;
-        let done = async {
-            stop_ended(&crew).await?;
-            if is_in_row {
-                free_lapsed(&crew, !was_in_row).await?;
+        free_dead(&context).await;
+        let checks = async {
+            stop_ended(&context).await?;
+            if may_free {
+                free_lapsed(&context, !could_free).await?;
             }
-            if round.is_multiple_of(COMPARE) {
-                compare(&crew).await?;
-                correct_far_tasks(&crew).await?;
+            if round.is_multiple_of(COMPARE_EVERY) {
+                compare(&context).await?;
+                correct_far_tasks(&context).await?;
             }
-            if round % CHECK_DELIVERIES_EVERY == COMPARE {
-                correct_far_deliveries(&crew).await?;
+            if round % CHECK_DELIVERIES_EVERY == COMPARE_EVERY {
+                correct_far_deliveries(&context).await?;
             }
             Ok::<(), Error>(())
         };
-        match done.await {
-            Ok(()) => was_in_row = is_in_row,
+        match checks.await {
+            Ok(()) => could_free = may_free,
             Err(error) => {
                 tracing::warn!(inside = ?error.internal_cause(), "cannot check for abandoned tasks");
             }
@@ -185,34 +186,34 @@ pub(super) async fn watch_tasks(crew: Arc<WorkerContext>) {
     }
 }
 
-async fn stop_ended(crew: &WorkerContext) -> Result<(), Error> {
-    if crew.runs.is_empty() {
+async fn stop_ended(context: &WorkerContext) -> Result<(), Error> {
+    if context.runs.is_empty() {
         return Ok(());
     }
-    let since = crew.app.clock.now().minus(LOOK_BACK);
-    let ended = crew
+    let since = context.app.clock.now().minus(LOOK_BACK);
+    let ended = context
         .app
         .store
         .read(move |conn| store::tasks::ended_since(conn, since))
         .await?;
-    crew.runs.stop_all(&ended);
+    context.runs.stop_all(&ended);
     Ok(())
 }
 
 /// Frees the tasks of processes of this machine that were certainly killed: without waiting for
 /// their leases to expire.
-pub(super) async fn free_dead(crew: &WorkerContext) {
-    if let Err(error) = try_free_dead(crew).await {
+pub(super) async fn free_dead(context: &WorkerContext) {
+    if let Err(error) = try_free_dead(context).await {
         tracing::warn!(%error, "cannot release the tasks of a killed process; its lease will expire");
     }
 }
 
-async fn try_free_dead(crew: &WorkerContext) -> Result<(), StoreError> {
-    let store = &crew.app.store;
+async fn try_free_dead(context: &WorkerContext) -> Result<(), StoreError> {
+    let store = &context.app.store;
     if !store.has_process_locks() {
         return Ok(());
     }
-    let clock = crew.app.clock.now();
+    let now = context.app.clock.now();
     let mut names = store.read(store::workers::live_workers).await?;
     names.retain(|name| store.is_process_dead(name));
     if names.is_empty() {
@@ -221,33 +222,34 @@ async fn try_free_dead(crew: &WorkerContext) -> Result<(), StoreError> {
     let freed = store.write(move |conn| -> Result<u64, StoreError> {
         let mut freed = 0;
         for name in &names {
-            freed += store::workers::free_dead(conn, name, clock)?;
+            freed += store::workers::free_dead(conn, name, now)?;
         }
         Ok(freed)
     });
-    note_freed(crew, freed.await?);
+    report_freed(context, freed.await?);
     Ok(())
 }
 
-fn note_freed(crew: &WorkerContext, tasks: u64) {
+fn report_freed(context: &WorkerContext, tasks: u64) {
     if tasks > 0 {
         tracing::warn!(tasks, "the tasks of a dead worker were released");
-        crew.app.bell.ring_for_work();
-        crew.app.bell.ring_for_upstream();
+        context.app.bell.ring_for_work();
+        context.app.bell.ring_for_upstream();
     }
 }
 
-/// Frees the tasks of expired workers; with `all`, also tasks of unknown workers.
-async fn free_lapsed(crew: &WorkerContext, all: bool) -> Result<(), Error> {
-    let store = &crew.app.store;
-    let clock = crew.app.clock.now();
-    let (lease, callers) = (crew.runs.lease(), crew.app.server.name().to_owned());
-    if !crew.streak.has_lapsed.load(Ordering::Relaxed) && !all {
+/// Frees the tasks of expired workers; with `with_unknown`, also tasks of unknown workers.
+async fn free_lapsed(context: &WorkerContext, with_unknown: bool) -> Result<(), Error> {
+    let store = &context.app.store;
+    let local_now = context.app.clock.now();
+    let (lease, callers) = (context.runs.lease(), context.app.server.name().to_owned());
+    let has_lapsed = context.streak.has_lapsed.load(Ordering::Relaxed);
+    if !has_lapsed && !with_unknown {
         return Ok(());
     }
     let freed = store
         .write(move |conn| -> Result<u64, Error> {
-            let now = store::workers::now(conn, clock)?;
+            let now = store::workers::now(conn, local_now)?;
             // This process extends its own lease first. Otherwise it would free its own tasks if
             // the clock was just set forward.
             if !store::workers::prolong(conn, &lease.name, now.plus(LEASE))? {
@@ -255,32 +257,32 @@ async fn free_lapsed(crew: &WorkerContext, all: bool) -> Result<(), Error> {
             }
             store::workers::register(conn, &callers, now.plus(LEASE))?;
             let mut freed = store::workers::free_lapsed(conn, now)?;
-            if all {
+            if with_unknown {
                 freed += store::workers::free_unknown(conn)?;
             }
             Ok(freed)
         })
         .await?;
-    note_freed(crew, freed);
+    report_freed(context, freed);
     Ok(())
 }
 
 /// Releases tasks under our lease that do not run here, and stops those that we run but no longer
 /// hold.
-async fn compare(crew: &WorkerContext) -> Result<(), Error> {
-    let lease = crew.runs.lease();
-    let Some(census) = crew.runs.snapshot() else {
+async fn compare(context: &WorkerContext) -> Result<(), Error> {
+    let lease = context.runs.lease();
+    let Some(snapshot) = context.runs.snapshot() else {
         return Ok(());
     };
-    let standing = lease_holdings(crew, &lease).await?;
+    let holdings = lease_holdings(context, &lease).await?;
     // Something was claimed after the snapshot, so the two do not match. The next round compares
     // again.
-    if !crew.runs.still_runs(&census) {
+    if !context.runs.is_current(&snapshot) {
         return Ok(());
     }
-    census.stop_others(&lease, &standing);
-    let tasks = census.forgotten_tasks(&standing, &crew.runs);
-    let strays: Vec<_> = census.forgotten_strays(&standing).collect();
+    snapshot.stop_unheld(&lease, &holdings);
+    let tasks = snapshot.forgotten_tasks(&holdings, &context.runs);
+    let strays: Vec<_> = snapshot.forgotten_strays(&holdings).collect();
     if tasks.is_empty() && strays.is_empty() {
         return Ok(());
     }
@@ -289,8 +291,8 @@ async fn compare(crew: &WorkerContext) -> Result<(), Error> {
         strays = strays.len(),
         "this process holds tasks that it is not running; releasing them"
     );
-    let (name, now) = (lease.name.clone(), crew.app.clock.now());
-    crew.app
+    let (name, now) = (lease.name.clone(), context.app.clock.now());
+    context.app
         .store
         .write(move |conn| -> Result<(), StoreError> {
             for id in tasks {
@@ -303,14 +305,14 @@ async fn compare(crew: &WorkerContext) -> Result<(), Error> {
             Ok(())
         })
         .await?;
-    crew.app.bell.ring_for_work();
-    crew.app.bell.ring_for_upstream();
+    context.app.bell.ring_for_work();
+    context.app.bell.ring_for_upstream();
     Ok(())
 }
 
-async fn lease_holdings(crew: &WorkerContext, lease: &Lease) -> Result<LeaseHoldings, Error> {
+async fn lease_holdings(context: &WorkerContext, lease: &Lease) -> Result<LeaseHoldings, Error> {
     let name = lease.name.clone();
-    crew.app
+    context.app
         .store
         .long_read(move |conn| -> Result<_, Error> {
             let tasks: HashSet<_> = store::tasks::held_by(conn, &name)?.into_iter().collect();
@@ -320,53 +322,53 @@ async fn lease_holdings(crew: &WorkerContext, lease: &Lease) -> Result<LeaseHold
         .await
 }
 
-/// Makes webhooks that are due absurdly late due now. Their due time alone is no indication,
-/// because a receiver may have asked for a pause of hours.
-async fn correct_far_deliveries(crew: &WorkerContext) -> Result<(), Error> {
-    let now = crew.app.clock.now();
+/// Makes webhooks due now whose due time is impossibly far ahead. A late due time alone proves
+/// nothing, because a receiver may have asked for a pause of hours.
+async fn correct_far_deliveries(context: &WorkerContext) -> Result<(), Error> {
+    let now = context.app.clock.now();
     let after = now.plus(MAX_CLOCK_DIFFERENCE);
-    let pulled = crew
+    let moved = context
         .app
         .store
         .write(move |conn| store::webhooks::deliveries::pull_forward(conn, after, now));
-    let pulled = pulled.await?;
-    if pulled > 0 {
+    let moved = moved.await?;
+    if moved > 0 {
         tracing::warn!(
-            deliveries = pulled,
+            deliveries = moved,
             "a clock was set back: webhooks postponed too far are due now"
         );
-        crew.app.bell.ring_for_deliveries();
+        context.app.bell.ring_for_deliveries();
     }
     Ok(())
 }
 
-/// Makes tasks that are due absurdly late due now.
-async fn correct_far_tasks(crew: &WorkerContext) -> Result<(), Error> {
-    let now = crew.app.clock.now();
-    let far = now.plus(MAX_POSTPONEMENT);
-    let any = crew
+/// Makes tasks due now whose due time is impossibly far ahead.
+async fn correct_far_tasks(context: &WorkerContext) -> Result<(), Error> {
+    let now = context.app.clock.now();
+    let limit = now.plus(MAX_POSTPONEMENT);
+    let has_far_task = context
         .app
         .store
         .long_read(move |conn| -> Result<bool, Error> {
-            Ok(store::tasks::any_due_after(conn, far)?
-                || store::submissions::any_stray_due_after(conn, far)?)
+            Ok(store::tasks::any_due_after(conn, limit)?
+                || store::submissions::any_stray_due_after(conn, limit)?)
         });
-    if !any.await? {
+    if !has_far_task.await? {
         return Ok(());
     }
-    let pulled = crew
+    let moved = context
         .app
         .store
         .write(move |conn| -> Result<u64, StoreError> {
-            let tasks = store::tasks::pull_forward(conn, far, now)?;
-            Ok(tasks + store::submissions::pull_strays_forward(conn, far, now)?)
+            let tasks = store::tasks::pull_forward(conn, limit, now)?;
+            Ok(tasks + store::submissions::pull_strays_forward(conn, limit, now)?)
         })
         .await?;
     tracing::warn!(
-        tasks = pulled,
+        tasks = moved,
         "a clock was set back: tasks postponed too far are due now"
     );
-    crew.app.bell.ring_for_work();
-    crew.app.bell.ring_for_upstream();
+    context.app.bell.ring_for_work();
+    context.app.bell.ring_for_upstream();
     Ok(())
 }

@@ -48,7 +48,7 @@ pub use upkeep::{remove_expired_media, sweep_orphans, sweep_spool};
 
 /// How often providers are probed. A provider that is down is noticed within 5 s: this plus the
 /// longest probe.
-const PROBE: Duration = Duration::from_secs(2);
+const PROBE_INTERVAL: Duration = Duration::from_secs(2);
 /// How long disconnected callers are collected before they are written together.
 const DISCONNECT_BATCH_DELAY: Duration = Duration::from_millis(100);
 /// How long a stopping process tries to record that it stops. A commit with an unknown outcome
@@ -60,7 +60,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The handle to the workers of one process.
 pub struct WorkerPool {
     tracker: TaskTracker,
-    crew: Arc<WorkerContext>,
+    context: Arc<WorkerContext>,
 }
 
 /// State shared by the workers of one process.
@@ -72,60 +72,60 @@ struct WorkerContext {
     exclusive_slot: Arc<Semaphore>,
     stop: CancellationToken,
     /// The process lock of the callers' lease, see [`store::Store::lock_process`].
-    callers_life: OnceLock<Option<ProcessLock>>,
+    callers_lock: OnceLock<Option<ProcessLock>>,
 }
 
 impl WorkerPool {
     /// Starts everything: slots, dispatcher, heartbeat, upkeep. Returns when other processes can
     /// see this one; until then its callers would be mistaken for those of a dead process.
     pub async fn start(app: &App) -> Self {
-        let crew = Arc::new(WorkerContext {
+        let context = Arc::new(WorkerContext {
             app: app.clone(),
             runs: RunRegistry::new(),
             streak: HeartbeatStreak::default(),
             exclusive_slot: Arc::new(Semaphore::new(1)),
             stop: CancellationToken::new(),
-            callers_life: OnceLock::new(),
+            callers_lock: OnceLock::new(),
         });
-        try_heartbeat(&crew).await;
+        try_heartbeat(&context).await;
         // This process may replace one that was just killed. Its tasks are resumed at once.
-        heartbeat::free_dead(&crew).await;
+        heartbeat::free_dead(&context).await;
         // Read before the first order is sent, because a paused route must not get any.
         upkeep::refresh_routes(app).await;
         let tracker = TaskTracker::new();
         for _ in 0..app.config.workers {
-            tracker.spawn(work(crew.clone()));
+            tracker.spawn(work(context.clone()));
         }
-        tracker.spawn(upstream::dispatch(crew.clone(), tracker.clone()));
-        tracker.spawn(deliver::deliver(crew.clone(), tracker.clone()));
-        tracker.spawn(work_poll::poll(crew.clone()));
-        tracker.spawn(stop_cancelled(crew.clone(), app.bell.cancellations()));
-        let (bell, stop) = (app.bell.clone(), crew.stop.clone());
+        tracker.spawn(upstream::dispatch(context.clone(), tracker.clone()));
+        tracker.spawn(deliver::deliver(context.clone(), tracker.clone()));
+        tracker.spawn(work_poll::poll(context.clone()));
+        tracker.spawn(stop_cancelled(context.clone(), app.bell.cancellations()));
+        let (bell, stop) = (app.bell.clone(), context.stop.clone());
         tracker.spawn(async move { bell.exchange(&stop).await });
-        tracker.spawn(heartbeat(crew.clone()));
-        tracker.spawn(watch_tasks(crew.clone()));
-        tracker.spawn(progress::write_regularly(crew.clone()));
-        tracker.spawn(model_offers::fail_stranded(crew.clone()));
-        tracker.spawn(record_disconnects(crew.clone()));
-        tracker.spawn(probe(crew.clone()));
-        tracker.spawn(restored_backup::keep_mark(app.clone(), crew.stop.clone()));
-        upkeep::start(app, &tracker, &crew.stop);
+        tracker.spawn(heartbeat(context.clone()));
+        tracker.spawn(watch_tasks(context.clone()));
+        tracker.spawn(progress::write_regularly(context.clone()));
+        tracker.spawn(model_offers::fail_stranded(context.clone()));
+        tracker.spawn(record_disconnects(context.clone()));
+        tracker.spawn(probe(context.clone()));
+        tracker.spawn(restored_backup::keep_mark(app.clone(), context.stop.clone()));
+        upkeep::start(app, &tracker, &context.stop);
         tracker.close();
-        Self { tracker, crew }
+        Self { tracker, context }
     }
 
     /// Stops: running tasks are released, to be resumed at the next start. Waits up to
     /// `shutdown_grace` for submissions in flight, and briefly for the database.
     pub async fn stop(self) {
-        self.crew.stop.cancel();
-        let grace = self.crew.app.config.shutdown_grace;
+        self.context.stop.cancel();
+        let grace = self.context.app.config.shutdown_grace;
         if tokio::time::timeout(grace, self.tracker.wait())
             .await
             .is_err()
         {
             tracing::warn!("stopping with unanswered submissions");
         }
-        if tokio::time::timeout(LEAVE_TIMEOUT, deregister(&self.crew))
+        if tokio::time::timeout(LEAVE_TIMEOUT, deregister(&self.context))
             .await
             .is_err()
         {
@@ -135,49 +135,49 @@ impl WorkerPool {
 }
 
 /// Records that this process has stopped, so that others need not wait for its lease to expire.
-async fn deregister(crew: &WorkerContext) {
-    let app = &crew.app;
+async fn deregister(context: &WorkerContext) {
+    let app = &context.app;
     if let Err(error) = app.intents.write_departures().await {
-        tracing::warn!(inside = ?error.internal_cause(), "cannot record that a process has stopped");
+        tracing::warn!(inside = ?error.internal_cause(), "cannot record disconnected callers");
     }
     if let Err(error) = settings_drift::leave(app).await {
         tracing::warn!(inside = ?error.internal_cause(), "cannot withdraw this process's settings; other processes still compare with them");
     }
-    let (lease, callers) = (crew.runs.lease(), app.server.name().to_owned());
-    let left = app.store.write(move |conn| -> Result<(), StoreError> {
+    let (lease, callers) = (context.runs.lease(), app.server.name().to_owned());
+    let deregistration = app.store.write(move |conn| -> Result<(), StoreError> {
         store::workers::deregister(conn, &callers)?;
         store::workers::deregister(conn, &lease.name)
     });
-    if let Err(error) = left.await {
+    if let Err(error) = deregistration.await {
         tracing::warn!(%error, "cannot release the lease; it will expire");
     }
 }
 
 /// A slot: claims a task for an engine, runs it, and repeats.
-async fn work(crew: Arc<WorkerContext>) {
-    if crew.until_registered().await.is_none() {
+async fn work(context: Arc<WorkerContext>) {
+    if context.until_registered().await.is_none() {
         return;
     }
-    while !crew.stop.is_cancelled() {
-        match claim(&crew).await {
+    while !context.stop.is_cancelled() {
+        match claim(&context).await {
             Ok(Some((task, run))) => {
                 // There may be more for another slot.
-                crew.app.bell.ring_for_work();
-                let (line, traced) = task_span(&task);
-                run_embedded(&crew, task, run)
-                    .with_context(traced)
-                    .instrument(line)
+                context.app.bell.ring_for_work();
+                let (log_span, trace_context) = task_span(&task);
+                run_embedded(&context, task, run)
+                    .with_context(trace_context)
+                    .instrument(log_span)
                     .await;
             }
             Ok(None) => {
                 tokio::select! {
-                    () = crew.app.bell.wait_for_work() => {}
-                    () = crew.stop.cancelled() => {}
+                    () = context.app.bell.wait_for_work() => {}
+                    () = context.stop.cancelled() => {}
                 }
             }
             Err(error) => {
                 tracing::error!(inside = ?error.internal_cause(), "cannot claim a task");
-                crew.pause(Duration::from_secs(1)).await;
+                context.pause(Duration::from_secs(1)).await;
             }
         }
     }
@@ -185,56 +185,56 @@ async fn work(crew: Arc<WorkerContext>) {
 
 /// The log span of a claimed task, with the ids for its log lines, and the trace span of its run.
 fn task_span(task: &Task) -> (tracing::Span, Context) {
-    let traced = traces::run_span(task);
-    let line = tracing::info_span!(
+    let trace_span = traces::run_span(task);
+    let log_span = tracing::info_span!(
         "task",
         task_id = %task.id,
         request_id = %task.request_id,
         trace_id = tracing::field::Empty
     );
-    traces::record_trace_id(&line, &traced);
-    (line, traced.into_context())
+    traces::record_trace_id(&log_span, &trace_span);
+    (log_span, trace_span.into_context())
 }
 
-async fn claim(crew: &WorkerContext) -> Result<Option<(Task, RunGuard)>, Error> {
-    let now = crew.app.clock.now();
-    let models: Arc<str> = model_offers::engines_json(&crew.app).into();
-    let wanted = models.clone();
+async fn claim(context: &WorkerContext) -> Result<Option<(Task, RunGuard)>, Error> {
+    let now = context.app.clock.now();
+    let models: Arc<str> = model_offers::embedded_models_json(&context.app).into();
+    let checked_models = models.clone();
     // Read first, so that an idle process does not write.
-    let any = crew
+    let has_due = context
         .app
         .store
-        .read(move |conn| store::tasks::any_due(conn, &wanted, now));
-    if !any.await? {
+        .read(move |conn| store::tasks::any_due(conn, &checked_models, now));
+    if !has_due.await? {
         return Ok(None);
     }
     // Until the task is registered, `compare` in the heartbeat must not release it.
-    let _claiming = crew.runs.begin_claim();
-    let lease = crew.runs.lease();
-    let by = lease.name.clone();
-    let claimed = crew
+    let _claiming = context.runs.begin_claim();
+    let lease = context.runs.lease();
+    let owner = lease.name.clone();
+    let claimed = context
         .app
         .store
-        .write(move |conn| store::tasks::claim(conn, &by, &models, now))
+        .write(move |conn| store::tasks::claim(conn, &owner, &models, now))
         .await?;
     Ok(claimed.map(|task| {
-        let run = crew.runs.start_run(&task, lease);
+        let run = context.runs.start_run(&task, lease);
         (task, run)
     }))
 }
 
-async fn run_embedded(crew: &WorkerContext, task: Task, run: RunGuard) {
-    crew.app.bell.ring_underway(task.id);
+async fn run_embedded(context: &WorkerContext, task: Task, run: RunGuard) {
+    context.app.bell.ring_underway(task.id);
     let outcome = tokio::select! {
-        outcome = embedded::run(&crew.app, &task, &run, &crew.exclusive_slot) => outcome,
+        outcome = embedded::run(&context.app, &task, &run, &context.exclusive_slot) => outcome,
         () = run.cancel_token.cancelled() => finish::RunOutcome::Stopped,
-        () = crew.stop.cancelled() => {
+        () = context.stop.cancelled() => {
             // The engine runs on another thread, which dropping the future does not stop.
             run.stop();
             finish::RunOutcome::Stopped
         }
     };
-    crew.end(&task, &run, outcome, None).await;
+    context.end(&task, &run, outcome, None).await;
 }
 
 impl WorkerContext {
@@ -252,15 +252,15 @@ impl WorkerContext {
         if let finish::RunOutcome::Failed(failure) = &outcome {
             providers::trace::mark_failed(failure.code.name());
         }
-        let settling = TraceSpan::begin("settle", SpanKind::Internal);
-        let ended = finish::EndedRun {
+        let settle_span = TraceSpan::begin("settle", SpanKind::Internal);
+        let ended_run = finish::EndedRun {
             task,
             owner: run.owner(),
-            progress: run.watch.progress_and_guess(),
+            progress: run.control.progress_and_guess(),
         };
         let ended = loop {
-            let written = finish::finish(&self.app, &ended, &outcome, closing.as_ref());
-            let error = match settling.around(written).await {
+            let write = finish::finish(&self.app, &ended_run, &outcome, closing.as_ref());
+            let error = match settle_span.around(write).await {
                 Ok(ended) => break ended,
                 Err(error) => error,
             };
@@ -294,41 +294,41 @@ impl WorkerContext {
 }
 
 /// Stops tasks that are cancelled in this process; the heartbeat finds those that are missed here.
-async fn stop_cancelled(crew: Arc<WorkerContext>, mut called_off: broadcast::Receiver<TaskId>) {
+async fn stop_cancelled(context: Arc<WorkerContext>, mut cancellations: broadcast::Receiver<TaskId>) {
     loop {
         tokio::select! {
-            heard = called_off.recv() => match heard {
-                Ok(task) => crew.runs.stop_all(&[task]),
+            cancelled = cancellations.recv() => match cancelled {
+                Ok(task) => context.runs.stop_all(&[task]),
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return,
             },
-            () = crew.stop.cancelled() => return,
+            () = context.stop.cancelled() => return,
         }
     }
 }
 
 /// Tracks which providers accept connections.
-async fn probe(crew: Arc<WorkerContext>) {
-    while !crew.stop.is_cancelled() {
+async fn probe(context: Arc<WorkerContext>) {
+    while !context.stop.is_cancelled() {
         tokio::select! {
-            () = crew.app.models.upstream.probe() => {}
-            () = crew.stop.cancelled() => {}
+            () = context.app.models.upstream.probe() => {}
+            () = context.stop.cancelled() => {}
         }
-        crew.pause(PROBE).await;
+        context.pause(PROBE_INTERVAL).await;
     }
 }
 
 /// Records disconnected callers, after a short delay, so that several are written together.
-async fn record_disconnects(crew: Arc<WorkerContext>) {
-    while !crew.stop.is_cancelled() {
+async fn record_disconnects(context: Arc<WorkerContext>) {
+    while !context.stop.is_cancelled() {
         tokio::select! {
-            () = crew.app.intents.wait_for_departures() => {}
-            () = crew.stop.cancelled() => return,
+            () = context.app.intents.wait_for_departures() => {}
+            () = context.stop.cancelled() => return,
         }
-        crew.pause(DISCONNECT_BATCH_DELAY).await;
-        if let Err(error) = crew.app.intents.write_departures().await {
-            tracing::warn!(inside = ?error.internal_cause(), "cannot record that a process has stopped");
-            crew.pause(HEARTBEAT).await;
+        context.pause(DISCONNECT_BATCH_DELAY).await;
+        if let Err(error) = context.app.intents.write_departures().await {
+            tracing::warn!(inside = ?error.internal_cause(), "cannot record disconnected callers");
+            context.pause(HEARTBEAT).await;
         }
     }
 }

@@ -21,11 +21,11 @@ use mediagate_telemetry::counters;
 const STRANDED_AFTER: Duration = Duration::from_mins(10);
 /// How often to look for such tasks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// Most tasks failed per transaction.
+/// Maximum number of tasks failed per transaction.
 const BATCH: u32 = 100;
 
 /// The embedded models that this process can run.
-fn engines(app: &App) -> Vec<String> {
+fn embedded_models(app: &App) -> Vec<String> {
     let built_in = engines::embedded_models().into_iter();
     built_in
         .chain(app.models.installed_models.models())
@@ -33,9 +33,9 @@ fn engines(app: &App) -> Vec<String> {
         .collect()
 }
 
-/// [`engines()`] as a JSON array.
-pub(super) fn engines_json(app: &App) -> String {
-    serde_json::Value::from(engines(app)).to_string()
+/// [`embedded_models()`] as a JSON array.
+pub(super) fn embedded_models_json(app: &App) -> String {
+    serde_json::Value::from(embedded_models(app)).to_string()
 }
 
 /// Whether this process has a route for a model.
@@ -49,8 +49,8 @@ pub(super) fn has_route(app: &App, model: &str) -> bool {
 }
 
 /// Every model of which this process claims tasks, as a JSON array.
-pub(super) fn offer(app: &App) -> String {
-    let mut models = engines(app);
+pub(super) fn offered_models_json(app: &App) -> String {
+    let mut models = embedded_models(app);
     let catalog = app.models.catalog.load();
     let hosted = catalog.models().iter().map(|model| &model.id);
     models.extend(hosted.filter(|id| has_route(app, id)).cloned());
@@ -58,40 +58,40 @@ pub(super) fn offer(app: &App) -> String {
 }
 
 /// Fails tasks that no process can run, until this one stops.
-pub(super) async fn fail_stranded(crew: Arc<WorkerContext>) {
-    let mut since = HashMap::new();
-    while !crew.stop.is_cancelled() {
-        crew.pause(CHECK_INTERVAL).await;
-        if let Err(error) = check_stranded(&crew.app, &mut since).await {
+pub(super) async fn fail_stranded(context: Arc<WorkerContext>) {
+    let mut stranded_since = HashMap::new();
+    while !context.stop.is_cancelled() {
+        context.pause(CHECK_INTERVAL).await;
+        if let Err(error) = check_stranded(&context.app, &mut stranded_since).await {
             tracing::warn!(inside = ?error.internal_cause(), "cannot search for tasks that no process can run");
         }
     }
 }
 
-/// Fails tasks whose models have had no process for too long. `since` contains when each model was
-/// first found without a process, by
+/// Fails tasks whose models have had no process for too long. `stranded_since` contains when each
+/// model was first found without a process, by
 /// [`Clock::monotonic_time`](mediagate_model::clock::Clock::monotonic_time).
-async fn check_stranded(app: &App, since: &mut HashMap<String, Duration>) -> Result<(), Error> {
+async fn check_stranded(app: &App, stranded_since: &mut HashMap<String, Duration>) -> Result<(), Error> {
     let now = app.clock.now();
     let due = now.minus(STRANDED_AFTER);
-    let (waiting, offered) = app
+    let (waiting_models, offered_models) = app
         .store
         .long_read(move |conn| -> Result<_, Error> {
-            let judged = store::workers::now(conn, now)?;
-            let offered = store::workers::offered_models(conn, judged)?;
-            Ok((store::tasks::models_waiting(conn, due)?, offered))
+            let database_now = store::workers::now(conn, now)?;
+            let offered_models = store::workers::offered_models(conn, database_now)?;
+            Ok((store::tasks::models_waiting(conn, due)?, offered_models))
         })
         .await?;
-    let has_nobody = |model: &String| !offered.contains(model);
-    let stranded: HashSet<String> = waiting.into_iter().filter(has_nobody).collect();
+    let is_unoffered = |model: &String| !offered_models.contains(model);
+    let stranded: HashSet<String> = waiting_models.into_iter().filter(is_unoffered).collect();
     // The time of a model that came back in between starts from zero again.
-    since.retain(|model, _| stranded.contains(model));
+    stranded_since.retain(|model, _| stranded.contains(model));
     for model in stranded {
-        let passed = app.clock.monotonic_time();
-        let from = *since.entry(model.clone()).or_insert(passed);
+        let monotonic_now = app.clock.monotonic_time();
+        let first_seen = *stranded_since.entry(model.clone()).or_insert(monotonic_now);
         // Ten minutes must have passed both by the wall clock and by this process's own timer. With
         // the wall clock alone, setting it forward would fail tasks that were just accepted.
-        if passed.saturating_sub(from) >= STRANDED_AFTER {
+        if monotonic_now.saturating_sub(first_seen) >= STRANDED_AFTER {
             fail_all(app, &model, due).await?;
         }
     }
@@ -100,7 +100,7 @@ async fn check_stranded(app: &App, since: &mut HashMap<String, Duration>) -> Res
 
 async fn fail_all(app: &App, model: &str, due: Timestamp) -> Result<(), Error> {
     loop {
-        let (name, now, parts) = (model.to_owned(), app.clock.now(), app.clone());
+        let (name, now, shared_app) = (model.to_owned(), app.clock.now(), app.clone());
         let failed = app
             .store
             .write(move |conn| -> Result<Vec<Task>, Error> {
@@ -108,7 +108,7 @@ async fn fail_all(app: &App, model: &str, due: Timestamp) -> Result<(), Error> {
                 for task in &tasks {
                     // `waiting` has locked these rows, so none is claimed before this commit.
                     let ending = stranded_ending(task);
-                    endings::end(conn, &parts, task, None, &ending, now, |_| {
+                    endings::end(conn, &shared_app, task, None, &ending, now, |_| {
                         Ok::<_, Error>(())
                     })?;
                 }

@@ -14,39 +14,39 @@ const WRITE_INTERVAL: Duration = Duration::from_millis(500);
 /// Maximum number of tasks in one transaction, which must end within a statement's time limit.
 const BATCH: usize = 250;
 
-pub(super) async fn write_regularly(crew: Arc<WorkerContext>) {
-    while !crew.stop.is_cancelled() {
-        crew.pause(WRITE_INTERVAL).await;
-        for risen in crew.runs.progress_updates().chunks(BATCH) {
-            write(&crew.app, risen).await;
+pub(super) async fn write_regularly(context: Arc<WorkerContext>) {
+    while !context.stop.is_cancelled() {
+        context.pause(WRITE_INTERVAL).await;
+        for updates in context.runs.progress_updates().chunks(BATCH) {
+            write(&context.app, updates).await;
         }
     }
 }
 
 /// Writes progress and rings the bell for the tasks whose progress rose.
-async fn write(app: &App, risen: &[ProgressUpdate]) {
-    let news = risen.iter();
-    let news: Vec<_> = news
+async fn write(app: &App, updates: &[ProgressUpdate]) {
+    let rows: Vec<_> = updates
+        .iter()
         .map(|task| (task.id, task.owner(), task.progress))
         .collect();
     let write = app
         .store
         .write(move |conn| -> Result<Vec<TaskId>, StoreError> {
-            let mut rose = Vec::new();
-            for (id, owner, progress) in news {
+            let mut risen_tasks = Vec::new();
+            for (id, owner, progress) in rows {
                 // False if the task was cancelled or is no longer ours; the heartbeat stops it.
                 if store::tasks::raise_progress(conn, id, &owner, progress)? {
-                    rose.push(id);
+                    risen_tasks.push(id);
                 }
             }
-            Ok(rose)
+            Ok(risen_tasks)
         });
     match write.await {
-        Ok(rose) => {
+        Ok(risen_tasks) => {
             // This includes tasks whose progress did not rise in the database: they are cancelled
             // or belong to another process, and that does not change.
-            risen.iter().for_each(ProgressUpdate::mark_written);
-            for task in rose {
+            updates.iter().for_each(ProgressUpdate::mark_written);
+            for task in risen_tasks {
                 app.bell.ring_underway(task);
             }
         }

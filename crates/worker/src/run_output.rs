@@ -10,7 +10,7 @@ use mediagate_model::task::TaskResult;
 /// The result of a run; its files are stored, but nothing refers to them yet.
 #[derive(Clone)]
 pub(super) struct RunOutput {
-    pub(super) output: TaskResult,
+    pub(super) result: TaskResult,
     pub(super) assets: Vec<Asset>,
     pub(super) clips: Vec<(ClipId, ClipMedia)>,
     /// Clips in addition to the ordered ones.
@@ -20,7 +20,7 @@ pub(super) struct RunOutput {
     /// Per clip: the marks of origin in its recording.
     pub(super) provenance: Vec<(ClipId, Provenance)>,
     /// Fingerprints by which the results are recognised.
-    pub(super) prints: Vec<ResultFingerprint>,
+    pub(super) fingerprints: Vec<ResultFingerprint>,
     /// Ordered clips that were not produced.
     pub(super) missing_clips: Vec<ClipId>,
     /// The quantity that was produced.
@@ -33,16 +33,16 @@ pub(super) struct RunOutput {
 
 impl RunOutput {
     /// A result without extras.
-    pub(super) fn new(output: TaskResult, quantity: WorkQuantity) -> Self {
+    pub(super) fn new(result: TaskResult, quantity: WorkQuantity) -> Self {
         Self {
-            output,
+            result,
             quantity,
             assets: Vec::new(),
             clips: Vec::new(),
             more_clips: Vec::new(),
             clip_facts: Vec::new(),
             provenance: Vec::new(),
-            prints: Vec::new(),
+            fingerprints: Vec::new(),
             missing_clips: Vec::new(),
             partial: None,
             made_by: None,

@@ -23,8 +23,8 @@ pub(super) struct Lease {
     valid_until: watch::Sender<Instant>,
     /// Cancelled when others take over its tasks.
     lost: CancellationToken,
-    /// A lock by which the processes of this machine notice when this one has been killed.
-    life: OnceLock<Option<ProcessLock>>,
+    /// The lock by which other processes of this machine notice that this one was killed.
+    process_lock: OnceLock<Option<ProcessLock>>,
 }
 
 impl Lease {
@@ -34,13 +34,13 @@ impl Lease {
             name: format!("{}-{}", std::process::id(), AssetId::new().simple()).into(),
             valid_until: watch::Sender::new(Instant::now()),
             lost: CancellationToken::new(),
-            life: OnceLock::new(),
+            process_lock: OnceLock::new(),
         })
     }
 
     /// Prepares the lease before it is inserted into this database.
     pub(super) fn begin(&self, store: &Store) {
-        self.life.get_or_init(|| store.lock_process(&self.name));
+        self.process_lock.get_or_init(|| store.lock_process(&self.name));
     }
 
     /// Extends the lease after an answered heartbeat, which guarantees it until `until`.
@@ -70,7 +70,7 @@ pub(super) struct TaskRun {
     /// The lease under which it was claimed; the task may only be ended under this one.
     pub(super) lease: Arc<Lease>,
     /// Reads the progress of the task's engine, and cancels it.
-    pub(super) watch: Arc<EngineControl>,
+    pub(super) control: Arc<EngineControl>,
     /// The task's progress in percent according to the database.
     written: Arc<AtomicU8>,
     /// Cancelled when the task ended elsewhere or is no longer ours.
@@ -85,7 +85,7 @@ impl TaskRun {
 
     /// Stops the run.
     pub(super) fn stop(&self) {
-        self.watch.stop();
+        self.control.stop();
         self.cancel_token.cancel();
     }
 }
@@ -189,14 +189,14 @@ pub(super) struct RunSnapshot {
 }
 
 impl RunSnapshot {
-    /// Tasks under this lease that were not running here, neither before `standing` was read nor
+    /// Tasks under this lease that were not running here, neither before `holdings` was read nor
     /// after. (A task that was accepted in between is expected, or runs, or has ended.)
     pub(super) fn forgotten_tasks(
         &self,
-        standing: &LeaseHoldings,
+        holdings: &LeaseHoldings,
         runs: &RunRegistry,
     ) -> Vec<TaskId> {
-        let tasks = standing.tasks.iter().copied();
+        let tasks = holdings.tasks.iter().copied();
         let missing = tasks.filter(|id| !self.tasks.contains_key(id));
         missing.filter(|id| !runs.has(*id)).collect()
     }
@@ -204,19 +204,19 @@ impl RunSnapshot {
     /// Strays under this lease that are not followed here.
     pub(super) fn forgotten_strays<'a>(
         &'a self,
-        standing: &'a LeaseHoldings,
+        holdings: &'a LeaseHoldings,
     ) -> impl Iterator<Item = SubmissionId> + 'a {
-        let strays = standing.strays.iter();
+        let strays = holdings.strays.iter();
         strays
             .filter(|(id, task)| !self.strays.contains(id) && !self.tasks.contains_key(task))
             .map(|(id, _)| *id)
     }
 
     /// Stops what runs here under this lease but is not held in the database.
-    pub(super) fn stop_others(&self, lease: &Lease, standing: &LeaseHoldings) {
-        let held = self.tasks.iter();
-        let held = held.filter(|(_, run)| run.lease.name == lease.name);
-        for (_, run) in held.filter(|(id, _)| !standing.tasks.contains(id)) {
+    pub(super) fn stop_unheld(&self, lease: &Lease, holdings: &LeaseHoldings) {
+        let own_runs = self.tasks.iter();
+        let own_runs = own_runs.filter(|(_, run)| run.lease.name == lease.name);
+        for (_, run) in own_runs.filter(|(id, _)| !holdings.tasks.contains(id)) {
             run.stop();
         }
     }
@@ -272,9 +272,9 @@ impl RunRegistry {
 
     /// Waits until the lease is in the database.
     pub(super) async fn wait_registered(&self) {
-        let mut entered = self.registered.subscribe();
+        let mut registered = self.registered.subscribe();
         // The sender lives as long as `self`.
-        let _ = entered.wait_for(|entered| *entered).await;
+        let _ = registered.wait_for(|is_registered| *is_registered).await;
     }
 
     /// Stops everything and creates a new lease, because the old one was lost.
@@ -318,7 +318,7 @@ impl RunRegistry {
         let id = task.id;
         let run = TaskRun {
             lease,
-            watch: Arc::default(),
+            control: Arc::default(),
             written: Arc::new(AtomicU8::new(task.progress)),
             cancel_token: CancellationToken::new(),
         };
@@ -345,12 +345,12 @@ impl RunRegistry {
     /// Progress that has risen since it was last written.
     pub(super) fn progress_updates(&self) -> Vec<ProgressUpdate> {
         let tasks = lock(&self.tasks);
-        let risen = tasks.iter().map(|(id, run)| ProgressUpdate {
+        let updates = tasks.iter().map(|(id, run)| ProgressUpdate {
             id: *id,
-            progress: run.watch.progress_and_guess(),
+            progress: run.control.progress_and_guess(),
             run: run.clone(),
         });
-        risen.filter(ProgressUpdate::has_risen).collect()
+        updates.filter(ProgressUpdate::has_risen).collect()
     }
 
     /// Stops those of these tasks that run here.
@@ -373,7 +373,7 @@ impl RunRegistry {
     }
 
     /// Whether nothing was claimed since the snapshot.
-    pub(super) fn still_runs(&self, census: &RunSnapshot) -> bool {
-        lock(&self.claims).begun == census.claims
+    pub(super) fn is_current(&self, snapshot: &RunSnapshot) -> bool {
+        lock(&self.claims).begun == snapshot.claims
     }
 }

@@ -13,8 +13,8 @@ const TOLERANCE_MS: u64 = 250;
 /// The quantity to charge: the ordered one if the delivery is close enough, else the delivered one,
 /// with its length rounded down to a tenth of a second. Larger frames than ordered count as the
 /// ordered size.
-pub(super) fn paid_quantity(task: &Task, made: &RunOutput) -> WorkQuantity {
-    let mut quantity = made.quantity;
+pub(super) fn paid_quantity(task: &Task, output: &RunOutput) -> WorkQuantity {
+    let mut quantity = output.quantity;
     match &task.payload {
         TaskPayload::VideoV1(job) => {
             // Encoders cut films at frames, so a film may be a little shorter than ordered.
@@ -26,7 +26,7 @@ pub(super) fn paid_quantity(task: &Task, made: &RunOutput) -> WorkQuantity {
             quantity.pixels = quantity.pixels.min(pixels(job.width, job.height));
         }
         TaskPayload::SongV1(job) => {
-            quantity.milliseconds = length_of_ordered(&job.outputs, &made.clips);
+            quantity.milliseconds = length_of_ordered(&job.outputs, &output.clips);
         }
         TaskPayload::StemsV1(_) => {}
     }
@@ -35,52 +35,52 @@ pub(super) fn paid_quantity(task: &Task, made: &RunOutput) -> WorkQuantity {
 
 /// The length of the ordered clips: a provider may deliver more clips.
 fn length_of_ordered(ordered: &[ClipId], clips: &[(ClipId, ClipMedia)]) -> u64 {
-    let of_order = clips.iter().filter(|(id, _)| ordered.contains(id));
-    of_order.map(|(_, media)| media.milliseconds).sum()
+    let ordered_clips = clips.iter().filter(|(id, _)| ordered.contains(id));
+    ordered_clips.map(|(_, media)| media.milliseconds).sum()
 }
 
 /// Everything that a provider delivered, if that is more than was ordered. The provider's cost is
 /// computed from this, unless the provider reports it.
-pub(super) fn delivered_quantity(task: &Task, made: &RunOutput) -> Option<WorkQuantity> {
-    let (paid, made) = (paid_quantity(task, made), made.quantity);
-    let mut all = paid;
+pub(super) fn delivered_quantity(task: &Task, output: &RunOutput) -> Option<WorkQuantity> {
+    let (paid, produced) = (paid_quantity(task, output), output.quantity);
+    let mut delivered = paid;
     match &task.payload {
         TaskPayload::VideoV1(job) => {
-            if is_longer(made.milliseconds, job.milliseconds) {
-                all.milliseconds = made.milliseconds;
+            if is_longer(produced.milliseconds, job.milliseconds) {
+                delivered.milliseconds = produced.milliseconds;
             }
-            if is_larger(made.pixels, pixels(job.width, job.height)) {
-                all.pixels = made.pixels;
+            if is_larger(produced.pixels, pixels(job.width, job.height)) {
+                delivered.pixels = produced.pixels;
             }
         }
-        TaskPayload::SongV1(_) => all.milliseconds = made.milliseconds,
+        TaskPayload::SongV1(_) => delivered.milliseconds = produced.milliseconds,
         TaskPayload::StemsV1(_) => {}
     }
-    (all != paid).then_some(all)
+    (delivered != paid).then_some(delivered)
 }
 
 /// Logs and counts what a provider delivered beyond the order.
-pub(super) fn report(task: &Task, made: &RunOutput) {
-    let Some((provider, model)) = &made.made_by else {
+pub(super) fn report(task: &Task, output: &RunOutput) {
+    let Some((provider, model)) = &output.made_by else {
         return;
     };
-    let count = |what: &'static str| {
-        metrics::counter!("mediagate_delivered_beyond_order_total", "provider" => provider.clone(), "what" => what)
+    let count = |kind: &'static str| {
+        metrics::counter!("mediagate_delivered_beyond_order_total", "provider" => provider.clone(), "what" => kind)
             .increment(1);
     };
     match &task.payload {
         TaskPayload::VideoV1(job) => {
-            let (ordered, came) = (pixels(job.width, job.height), made.quantity);
-            let longer = is_longer(came.milliseconds, job.milliseconds);
-            let larger = is_larger(came.pixels, ordered);
+            let (ordered, delivered) = (pixels(job.width, job.height), output.quantity);
+            let longer = is_longer(delivered.milliseconds, job.milliseconds);
+            let larger = is_larger(delivered.pixels, ordered);
             if longer || larger {
                 tracing::warn!(
                     provider,
                     route_model = model,
                     ordered_ms = job.milliseconds,
-                    delivered_ms = came.milliseconds,
+                    delivered_ms = delivered.milliseconds,
                     ordered_pixels = ordered,
-                    delivered_pixels = came.pixels,
+                    delivered_pixels = delivered.pixels,
                     "the provider delivered more than was ordered; the caller does not pay for it"
                 );
             }
@@ -91,13 +91,13 @@ pub(super) fn report(task: &Task, made: &RunOutput) {
                 count("size");
             }
         }
-        TaskPayload::SongV1(_) if !made.more_clips.is_empty() => {
-            let (ordered, came) = (made.quantity.parts_asked, made.quantity.parts);
+        TaskPayload::SongV1(_) if !output.more_clips.is_empty() => {
+            let (ordered, delivered) = (output.quantity.parts_asked, output.quantity.parts);
             tracing::warn!(
                 provider,
                 route_model = model,
                 ordered_clips = ordered,
-                delivered_clips = came,
+                delivered_clips = delivered,
                 "the provider delivered more than was ordered; the caller does not pay for it"
             );
             count("clips");
@@ -110,14 +110,14 @@ fn pixels(width: u32, height: u32) -> u64 {
     u64::from(width) * u64::from(height)
 }
 
-const fn is_longer(made_ms: u64, ordered_ms: u64) -> bool {
-    made_ms > ordered_ms + TOLERANCE_MS
+const fn is_longer(delivered_ms: u64, ordered_ms: u64) -> bool {
+    delivered_ms > ordered_ms + TOLERANCE_MS
 }
 
 /// Sizes of one resolution class differ by less than a fifth, and the next class has twice as many
 /// pixels.
-const fn is_larger(made: u64, ordered: u64) -> bool {
-    made.saturating_mul(5) > ordered.saturating_mul(6)
+const fn is_larger(delivered: u64, ordered: u64) -> bool {
+    delivered.saturating_mul(5) > ordered.saturating_mul(6)
 }
 
 #[cfg(test)]

@@ -25,10 +25,10 @@ use mediagate_telemetry::counters;
 
 /// How long a process that died prevents others from doing a kind of upkeep.
 const LEASE: Duration = Duration::from_secs(15);
-/// Longest pause between checks whether a kind is due.
+/// Longest pause between checks of whether a kind is due.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_mins(1);
 /// How often to query the database for the state of its standby.
-const STANDBY: Duration = Duration::from_secs(10);
+const STANDBY_INTERVAL: Duration = Duration::from_secs(10);
 /// How often to record which keys were used.
 const KEY_USAGE_INTERVAL: Duration = Duration::from_secs(2);
 /// How often to read which routes are paused.
@@ -41,7 +41,7 @@ const ORPHAN_AGE: Duration = Duration::from_hours(24);
 const DELETE_DELAY: Duration = Duration::from_hours(24);
 
 /// Maximum number of batches in one run.
-const ROUNDS: u32 = 20;
+const MAX_BATCHES: u32 = 20;
 
 /// For how much longer a file is examined. After that it has been examined already, unless no
 /// upkeep was done for this long.
@@ -52,14 +52,15 @@ const SWEPT_AGE: Duration = Duration::from_hours(6 * 24);
 enum UpkeepJob {
     /// Removes expired media.
     Media,
+    /// Removes files without a record.
     Orphans,
-    /// Ledger verification.
+    /// Verifies the ledger.
     Ledger,
-    /// Releases money that is reserved without need.
+    /// Releases money that is still reserved although nothing needs it.
     LeftoverMoney,
     /// Looks for the jobs of submissions with an unknown outcome.
     UnclearSubmissions,
-    /// Expired intents.
+    /// Removes expired intents.
     Intents,
     /// Removes records of old tasks.
     Records,
@@ -138,12 +139,12 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
     for kind in UpkeepJob::ALL {
         let (app, stop) = (app.clone(), stop.clone());
         tracker.spawn(async move {
-            let mut looks = tokio::time::interval(kind.interval(&app).min(MAX_CHECK_INTERVAL));
+            let mut checks = tokio::time::interval(kind.interval(&app).min(MAX_CHECK_INTERVAL));
             // A run that took long must not be followed by a burst of missed ticks.
-            looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             while !stop.is_cancelled() {
                 tokio::select! {
-                    () = async { looks.tick().await; run_if_due(&app, kind).await } => {}
+                    () = async { checks.tick().await; run_if_due(&app, kind).await } => {}
                     () = stop.cancelled() => {}
                 }
             }
@@ -151,40 +152,40 @@ pub(super) fn start(app: &App, tracker: &TaskTracker, stop: &CancellationToken) 
     }
     let (app, stop) = (app.clone(), stop.clone());
     tracker.spawn(async move {
-        let mut counts = tokio::time::interval(counters::METRICS_UPKEEP);
-        let mut spool = tokio::time::interval(UpkeepJob::Orphans.interval(&app));
-        let mut standby = tokio::time::interval(STANDBY);
-        let mut uses = tokio::time::interval(KEY_USAGE_INTERVAL);
-        let mut told = Vec::new();
-        let mut notes = tokio::time::interval(ROUTE_STATE_INTERVAL);
-        notes.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut metrics_timer = tokio::time::interval(counters::METRICS_UPKEEP);
+        let mut spool_timer = tokio::time::interval(UpkeepJob::Orphans.interval(&app));
+        let mut standby_timer = tokio::time::interval(STANDBY_INTERVAL);
+        let mut key_usage_timer = tokio::time::interval(KEY_USAGE_INTERVAL);
+        let mut published_states = Vec::new();
+        let mut route_timer = tokio::time::interval(ROUTE_STATE_INTERVAL);
+        route_timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                _ = notes.tick() => {
+                _ = route_timer.tick() => {
                     refresh_routes(&app).await;
-                    let own = route_states::own_states(&app);
+                    let states = route_states::own_states(&app);
                     // Operators may query this process's routes at any process, so changes are
                     // published at once.
-                    if own != told {
+                    if states != published_states {
                         compare_settings(&app).await;
-                        told = own;
+                        published_states = states;
                     }
                 }
-                _ = uses.tick() => {
+                _ = key_usage_timer.tick() => {
                     if let Err(error) = keys::note_uses(&app).await {
                         tracing::warn!(inside = ?error.internal_cause(), "cannot record when keys were last used");
                     }
                 }
-                _ = standby.tick() => {
+                _ = standby_timer.tick() => {
                     tokio::join!(readiness::note_durability(&app), app.blobs.probe());
                     compare_settings(&app).await;
                 }
-                _ = counts.tick() => {
+                _ = metrics_timer.tick() => {
                     counters::run_upkeep();
                     deliver::count(&app).await;
                     tasks::count_waiting(&app).await;
                 }
-                _ = spool.tick() => note(UpkeepJob::Orphans, sweep_spool(&app).await),
+                _ = spool_timer.tick() => log_failure(UpkeepJob::Orphans, sweep_spool(&app).await),
                 () = stop.cancelled() => return,
             }
         }
@@ -214,68 +215,68 @@ async fn run_if_due(app: &App, kind: UpkeepJob) {
     if matches!(kind, UpkeepJob::Films) && !post_processing::is_any_due(app).await {
         return;
     }
-    let every = kind.interval(app);
+    let interval = kind.interval(app);
     // At most half the interval, so that a process that dies delays the next run only a little.
-    let lease = LEASE.min(every / 2);
-    let taken = app
+    let lease_time = LEASE.min(interval / 2);
+    let acquired = app
         .store
-        .write(move |conn| store::upkeep::acquire(conn, kind.name(), lease));
-    match taken.await {
-        Ok(Some(turn)) => {
-            let turn = run_extending_turn(app, turn, lease, work(app, kind)).await;
+        .write(move |conn| store::upkeep::acquire(conn, kind.name(), lease_time));
+    match acquired.await {
+        Ok(Some(lease)) => {
+            let lease = run_extending_lease(app, lease, lease_time, work(app, kind)).await;
             // Due a little before the next check. A frequent kind needs no second write: its lease
             // has expired by then.
-            let pause = every.saturating_sub(every.min(MAX_CHECK_INTERVAL) / 2);
-            if let Some(turn) = turn.filter(|_| pause > lease) {
-                note(kind, put_off(app, turn, pause).await.map(|_| ()));
+            let pause = interval.saturating_sub(interval.min(MAX_CHECK_INTERVAL) / 2);
+            if let Some(lease) = lease.filter(|_| pause > lease_time) {
+                log_failure(kind, postpone(app, lease, pause).await.map(|_| ()));
             }
         }
         Ok(None) => {}
-        Err(error) => note(kind, Err(error.into())),
+        Err(error) => log_failure(kind, Err(error.into())),
     }
     if matches!(kind, UpkeepJob::Ledger) {
-        note(kind, ledger::update_metrics(app).await);
+        log_failure(kind, ledger::update_metrics(app).await);
     }
 }
 
 async fn work(app: &App, kind: UpkeepJob) {
-    note(kind, kind.work(app).await);
+    log_failure(kind, kind.work(app).await);
 }
 
 /// Runs the work and keeps extending the lease. Returns `None` if the lease was lost.
-async fn run_extending_turn(
+async fn run_extending_lease(
     app: &App,
-    mut turn: UpkeepLease,
-    lease: Duration,
+    mut lease: UpkeepLease,
+    lease_time: Duration,
     work: impl Future<Output = ()>,
 ) -> Option<UpkeepLease> {
     let mut work = std::pin::pin!(work);
     loop {
         tokio::select! {
-            () = &mut work => return Some(turn),
-            () = tokio::time::sleep(lease / 3) => match put_off(app, turn, lease).await {
+            () = &mut work => return Some(lease),
+            () = tokio::time::sleep(lease_time / 3) => match postpone(app, lease, lease_time).await {
                 // If another process has the lease, dropping the work prevents both from doing it
                 // at the same time.
-                Ok(prolonged) => turn = prolonged?,
+                Ok(extended) => lease = extended?,
                 Err(error) => tracing::warn!(inside = ?error.internal_cause(), "cannot extend the upkeep lease"),
             },
         }
     }
 }
 
-async fn put_off(
+async fn postpone(
     app: &App,
-    turn: UpkeepLease,
+    lease: UpkeepLease,
     pause: Duration,
 ) -> Result<Option<UpkeepLease>, Error> {
     Ok(app
         .store
-        .write(move |conn| store::upkeep::put_off(conn, &turn, pause))
+        .write(move |conn| store::upkeep::put_off(conn, &lease, pause))
         .await?)
 }
 
-fn note(kind: UpkeepJob, done: Result<(), Error>) {
-    if let Err(error) = done {
+fn log_failure(kind: UpkeepJob, result: Result<(), Error>) {
+    if let Err(error) = result {
         tracing::error!(kind = kind.name(), inside = ?error.internal_cause(), "upkeep failed; trying again later");
     }
 }
@@ -289,7 +290,7 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
     // from their owners.
     if !app.blobs.has_folder().await {
         return Err(Error::internal(
-            "the media folder is away: nothing in it is taken from anybody",
+            "the media folder is missing, so no expired media is removed",
         ));
     }
     if !app.clock.is_settled() {
@@ -298,7 +299,7 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
     let now = app.clock.steady();
     // This comes first, so that files removed because of a wrong clock are not deleted below.
     restore_early_media(app, now).await?;
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_BATCHES {
         let expired = app
             .store
             .read(move |conn| store::assets::expired(conn, now))
@@ -326,10 +327,10 @@ pub async fn remove_expired_media(app: &App) -> Result<(), Error> {
 async fn restore_early_media(app: &App, now: Timestamp) -> Result<(), Error> {
     // This is checked every few seconds, and nearly always there is nothing to do, so the check
     // does not write.
-    let any = app
+    let has_early_removal = app
         .store
         .read(move |conn| store::assets::any_removed_early(conn, now));
-    if !any.await? {
+    if !has_early_removal.await? {
         return Ok(());
     }
     let files = app
@@ -344,15 +345,15 @@ async fn restore_early_media(app: &App, now: Timestamp) -> Result<(), Error> {
 }
 
 async fn delete_removed_media(app: &App, now: Timestamp) -> Result<(), Error> {
-    for _ in 0..ROUNDS {
-        let due = app
+    for _ in 0..MAX_BATCHES {
+        let assets = app
             .store
             .read(move |conn| store::assets::deletable(conn, now))
             .await?;
-        if due.is_empty() {
+        if assets.is_empty() {
             break;
         }
-        let files: Vec<_> = due.iter().map(|asset| (asset.id, asset.media)).collect();
+        let files: Vec<_> = assets.iter().map(|asset| (asset.id, asset.media)).collect();
         // The files are deleted first: after a crash in between, the next round deletes the
         // records.
         app.blobs.delete_all(&files).await?;
@@ -414,12 +415,12 @@ pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
             .chunks(AT_ONCE)
         {
             let ids: Vec<_> = files.iter().map(|(id, _)| *id).collect();
-            let known = app
+            let existing_ids = app
                 .store
                 .read(move |conn| store::assets::existing_ids(conn, &ids))
                 .await?;
             let mut orphans = files.to_vec();
-            orphans.retain(|(id, _)| !known.contains(id));
+            orphans.retain(|(id, _)| !existing_ids.contains(id));
             if orphans.is_empty() {
                 continue;
             }
@@ -459,14 +460,14 @@ mod tests {
     #[test]
     fn a_second_name_of_an_old_file_is_not_old() {
         let (media, spool) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (film, name) = (media.path().join("film.mp4"), spool.path().join("film"));
+        let (film, link) = (media.path().join("film.mp4"), spool.path().join("film"));
         std::fs::write(&film, "film").unwrap();
         let file = std::fs::File::options().write(true).open(&film).unwrap();
         file.set_modified(UNIX_EPOCH).unwrap();
-        std::fs::hard_link(&film, &name).unwrap();
+        std::fs::hard_link(&film, &link).unwrap();
         remove_old_files(spool.path(), ORPHAN_AGE).unwrap();
-        assert!(name.exists());
+        assert!(link.exists());
         remove_old_files(spool.path(), Duration::ZERO).unwrap();
-        assert_eq!((name.exists(), film.exists()), (false, true));
+        assert_eq!((link.exists(), film.exists()), (false, true));
     }
 }

@@ -14,13 +14,13 @@ use mediagate_store as store;
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// Looks until the process stops.
-pub(crate) async fn poll(crew: Arc<WorkerContext>) {
-    if crew.until_registered().await.is_none() {
+pub(crate) async fn poll(context: Arc<WorkerContext>) {
+    if context.until_registered().await.is_none() {
         return;
     }
-    let app = &crew.app;
-    while !crew.stop.is_cancelled() {
-        crew.pause(INTERVAL).await;
+    let app = &context.app;
+    while !context.stop.is_cancelled() {
+        context.pause(INTERVAL).await;
         let (models, now) = (model_offers::engines_json(app), app.clock.now());
         let due = app
             .store

@@ -30,11 +30,11 @@ pub(crate) async fn create(
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
-    let ((handle, changes), known) = write.read(&app, body, read_account).await?;
+    let ((handle, changes), fingerprint) = write.read(&app, body, read_account).await?;
     let make = async |operation: OperatorAction<'_, AccountRecord>| {
         accounting::create(&app, operation, &handle, changes).await
     };
-    Ok(write.make(&app, known, make, account_object).await?)
+    Ok(write.make(&app, fingerprint, make, account_object).await?)
 }
 
 /// List accounts, newest first.
@@ -48,10 +48,10 @@ pub(crate) async fn list(
     State(app): State<App>,
 ) -> Result<Json<List<AdminAccount>>, ErrorResponse> {
     let page = query.read(|query| Some(page(query, |text| text.parse().ok())))?;
-    let (found, has_more) = accounting::account_page(&app, page).await?;
-    let found = found.iter().map(AdminAccount::new).collect();
-    Ok(Json(List::new(found, has_more, |it: &AdminAccount| {
-        it.id.clone()
+    let (accounts, has_more) = accounting::account_page(&app, page).await?;
+    let objects = accounts.iter().map(AdminAccount::new).collect();
+    Ok(Json(List::new(objects, has_more, |account: &AdminAccount| {
+        account.id.clone()
     })))
 }
 
@@ -67,11 +67,11 @@ pub(crate) async fn change(
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let account = find(&app, &handle).await?;
-    let (changes, known) = write.read(&app, body, read_change).await?;
+    let (changes, fingerprint) = write.read(&app, body, read_change).await?;
     let change = async |operation: OperatorAction<'_, AccountRecord>| {
         accounting::change(&app, operation, account, changes).await
     };
-    Ok(write.change(&app, known, change, account_object).await?)
+    Ok(write.change(&app, fingerprint, change, account_object).await?)
 }
 
 /// Add credit to an account.
@@ -88,12 +88,12 @@ pub(crate) async fn credit(
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let account = find(&app, &handle).await?;
-    let ((amount, note), known) = write.read(&app, body, read_credit).await?;
+    let ((amount, note), fingerprint) = write.read(&app, body, read_credit).await?;
     let make = async |operation: OperatorAction<'_, accounting::CreditResult>| {
         accounting::credit(&app, operation, account, amount, note).await
     };
-    let show = |credited: &accounting::CreditResult, _| AdminAccount::new(&credited.account);
-    Ok(write.make(&app, known, make, show).await?)
+    let show = |result: &accounting::CreditResult, _| AdminAccount::new(&result.account);
+    Ok(write.make(&app, fingerprint, make, show).await?)
 }
 
 fn account_object(record: &AccountRecord, _: bool) -> AdminAccount {
@@ -101,6 +101,6 @@ fn account_object(record: &AccountRecord, _: bool) -> AdminAccount {
 }
 
 async fn find(app: &App, handle: &str) -> Result<AccountId, Error> {
-    let found = accounts::by_handle(app, handle).await?;
-    Ok(found.ok_or_else(accounts::not_found)?.id)
+    let account = accounts::by_handle(app, handle).await?;
+    Ok(account.ok_or_else(accounts::not_found)?.id)
 }

@@ -6,7 +6,7 @@ use axum::response::Response;
 
 use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
-use crate::page_params::{csv_wanted, instant, page_of};
+use crate::page_params::{wants_csv, instant, page_of};
 use crate::query::Query;
 use crate::usage::csv_or_json;
 use crate::wire::admin::audit::{AuditObject, audit_csv};
@@ -35,7 +35,7 @@ pub(crate) async fn list(
     headers: HeaderMap,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    let (filter, page, csv) = query.read(|query| {
+    let (filter, page, is_csv) = query.read(|query| {
         let filter = AuditFilter {
             action: query.filled_string("action", 100),
             target: query.filled_string("target", 200),
@@ -43,12 +43,12 @@ pub(crate) async fn list(
             since: instant(query, "since"),
             until: instant(query, "until"),
         };
-        let csv = csv_wanted(query, &headers);
-        Some((filter, page_of(query, csv, |text| text.parse().ok()), csv))
+        let is_csv = wants_csv(query, &headers);
+        Some((filter, page_of(query, is_csv, |text| text.parse().ok()), is_csv))
     })?;
-    let (found, has_more) = audit::page(&app, filter, page.after, page.limit).await?;
-    let found: Vec<_> = found.into_iter().map(AuditObject::new).collect();
-    let csv = csv.then(|| ("audit.csv".to_owned(), audit_csv(&found)));
-    let list = List::new(found, has_more, |it: &AuditObject| it.id.clone());
+    let (entries, has_more) = audit::page(&app, filter, page.after, page.limit).await?;
+    let entries: Vec<_> = entries.into_iter().map(AuditObject::new).collect();
+    let csv = is_csv.then(|| ("audit.csv".to_owned(), audit_csv(&entries)));
+    let list = List::new(entries, has_more, |entry: &AuditObject| entry.id.clone());
     Ok(csv_or_json(csv, list)?)
 }

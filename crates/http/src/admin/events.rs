@@ -56,16 +56,16 @@ fn event_stream(
     async_stream::stream! {
         loop {
             match follower.next().await {
-                Ok(FeedItem::Event(told)) => {
+                Ok(FeedItem::Event(entry)) => {
                     // The id is a time, so that any process can resume the stream.
-                    let id = told.event.at().micros().to_string();
-                    let told = AdminHappening::new(&told);
-                    let event = Event::default().event(told.subject()).id(id).json_data(told);
+                    let id = entry.event.at().micros().to_string();
+                    let happening = AdminHappening::new(&entry);
+                    let event = Event::default().event(happening.subject()).id(id).json_data(happening);
                     yield Ok(event.unwrap_or_default());
                 }
                 Ok(FeedItem::Missed(count)) => {
-                    let told = AdminHappening::missed_events(count);
-                    yield Ok(Event::default().event("missed").json_data(told).unwrap_or_default());
+                    let happening = AdminHappening::missed_events(count);
+                    yield Ok(Event::default().event("missed").json_data(happening).unwrap_or_default());
                 }
                 Err(error) => {
                     error::log(&error);

@@ -50,19 +50,19 @@ pub(crate) async fn create(
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let now = app.clock.now();
-    let ((account, new), known) = write
+    let ((account, new_key), fingerprint) = write
         .read(&app, body, move |body| read_new(body, now))
         .await?;
-    let by = write.actor();
+    let author = write.actor();
     let make = async |operation: OperatorAction<'_, IssuedKey>| {
         let handle = account.as_deref().unwrap_or(accounts::DEFAULT_HANDLE);
         // Checked before the account is created: a refused request must not leave a new account
         // behind.
-        keys::check_models(&app, new.models.as_deref())?;
-        let account = accounts::ensure_by(&app, handle, by).await?;
-        keys::issue(&app, operation, &account, new).await
+        keys::check_models(&app, new_key.models.as_deref())?;
+        let account = accounts::ensure_by(&app, handle, author).await?;
+        keys::issue(&app, operation, &account, new_key).await
     };
-    Ok(write.make(&app, known, make, AdminKey::with_secret).await?)
+    Ok(write.make(&app, fingerprint, make, AdminKey::with_secret).await?)
 }
 
 /// List API keys, newest first, including revoked keys.
@@ -81,10 +81,10 @@ pub(crate) async fn list(
         Some((account, page(query, |text| text.parse().ok())))
     })?;
     let account = account_of_filter(&app, account).await?;
-    let (found, has_more) = keys::page(&app, account, page).await?;
-    let found = found.iter().map(AdminKey::new).collect();
-    Ok(Json(List::new(found, has_more, |it: &AdminKey| {
-        it.id.clone()
+    let (keys, has_more) = keys::page(&app, account, page).await?;
+    let objects = keys.iter().map(AdminKey::new).collect();
+    Ok(Json(List::new(objects, has_more, |key: &AdminKey| {
+        key.id.clone()
     })))
 }
 
@@ -114,12 +114,12 @@ pub(crate) async fn change(
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let id = parse(&id)?;
-    let (change, known) = write.read(&app, body, read_change).await?;
+    let (change, fingerprint) = write.read(&app, body, read_change).await?;
     let change = async |operation: OperatorAction<'_, IssuedKey>| {
         keys::change(&app, operation, id, change).await
     };
     let show = |issued: &IssuedKey, _| AdminKey::new(&issued.record);
-    Ok(write.change(&app, known, change, show).await?)
+    Ok(write.change(&app, fingerprint, change, show).await?)
 }
 
 /// Revoke an API key.
@@ -136,20 +136,20 @@ pub(crate) async fn revoke(
     query: Query,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    let (id, known) = (parse(&id)?, write.fingerprint());
+    let (id, fingerprint) = (parse(&id)?, write.fingerprint());
     let ends_webhooks = query
         .read(|query| Some(enum_param(query, "end_webhooks", "true, false").unwrap_or(false)))?;
     // The flag is in the query, which a fingerprint of method and path does not cover.
-    let known = if ends_webhooks {
-        known.json(&json!({"end_webhooks": true}))
+    let fingerprint = if ends_webhooks {
+        fingerprint.json(&json!({"end_webhooks": true}))
     } else {
-        known
+        fingerprint
     };
     let revoke = async |operation: OperatorAction<'_, (IssuedKey, bool)>| {
         keys::revoke(&app, operation, id, ends_webhooks).await
     };
     let show = |(issued, _): &(IssuedKey, bool), _| AdminKey::with_ended_ties(issued);
-    Ok(write.change(&app, known, revoke, show).await?)
+    Ok(write.change(&app, fingerprint, revoke, show).await?)
 }
 
 /// Rotate an API key.
@@ -168,12 +168,12 @@ pub(crate) async fn rotate(
     body: Option<JsonBody>,
 ) -> Result<Response, ErrorResponse> {
     let id = parse(&id)?;
-    let ((grace, ends_webhooks), known) = write.read_any(&app, body, read_rotation).await?;
+    let ((grace, ends_webhooks), fingerprint) = write.read_any(&app, body, read_rotation).await?;
     let rotate = async |operation: OperatorAction<'_, IssuedKey>| {
         keys::rotate(&app, operation, id, grace, ends_webhooks).await
     };
     Ok(write
-        .change(&app, known, rotate, AdminKey::with_secret)
+        .change(&app, fingerprint, rotate, AdminKey::with_secret)
         .await?)
 }
 

@@ -11,7 +11,7 @@ use crate::auth::{Admin, AllowedCaller};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
 use crate::orders::admin::money::{AdjustmentRequest, read_adjustment};
-use crate::page_params::{csv_wanted, page_of};
+use crate::page_params::{wants_csv, page_of};
 use crate::query::Query;
 use crate::usage::csv_or_json;
 use crate::wire::admin::money::{AdjustmentObject, LedgerCheck, LedgerEntry, entries_csv};
@@ -37,25 +37,25 @@ pub(crate) async fn list(
     headers: HeaderMap,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    let (account, task, page, csv) = query.read(|query| {
-        let csv = csv_wanted(query, &headers);
-        let page = page_of(query, csv, |text| Some(text.to_owned()));
+    let (account, task, page, is_csv) = query.read(|query| {
+        let is_csv = wants_csv(query, &headers);
+        let page = page_of(query, is_csv, |text| Some(text.to_owned()));
         let account = query.filled_string("account", 100);
-        Some((account, query.id("task"), page, csv))
+        Some((account, query.id("task"), page, is_csv))
     })?;
     let filter = LedgerFilter {
         account: account_of_filter(&app, account).await?,
         task,
         after: None,
     };
-    let (found, has_more) = accounting::page(&app, filter, page.after, page.limit).await?;
-    let handles = accounting::handles(&app, &found).await?;
-    let found: Vec<_> = found
+    let (entries, has_more) = accounting::page(&app, filter, page.after, page.limit).await?;
+    let handles = accounting::handles(&app, &entries).await?;
+    let objects: Vec<_> = entries
         .iter()
         .map(|entry| LedgerEntry::new(entry, &handles))
         .collect();
-    let csv = csv.then(|| ("ledger.csv".to_owned(), entries_csv(&found)));
-    let list = List::new(found, has_more, |it: &LedgerEntry| it.id.clone());
+    let csv = is_csv.then(|| ("ledger.csv".to_owned(), entries_csv(&objects)));
+    let list = List::new(objects, has_more, |entry: &LedgerEntry| entry.id.clone());
     Ok(csv_or_json(csv, list)?)
 }
 
@@ -68,9 +68,9 @@ pub(crate) async fn verify(
     _: AllowedCaller<Admin>,
     State(app): State<App>,
 ) -> Result<Json<LedgerCheck>, ErrorResponse> {
-    let wrong = ledger::verify(&app).await?;
+    let mismatches = ledger::verify(&app).await?;
     let counts = accounting::counts(&app).await?;
-    Ok(Json(LedgerCheck::new(&wrong, counts)))
+    Ok(Json(LedgerCheck::new(&mismatches, counts)))
 }
 
 /// Adjust the cost of a task that has ended.
@@ -84,11 +84,11 @@ pub(crate) async fn adjust(
     State(app): State<App>,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
-    let ((task, amount, note), known) = write.read(&app, body, read_adjustment).await?;
-    let words = note.clone();
+    let ((task, amount, note), fingerprint) = write.read(&app, body, read_adjustment).await?;
+    let reason = note.clone();
     let make = async |operation: OperatorAction<'_, MicroDollars>| {
-        accounting::adjust(&app, operation, task, amount, words).await
+        accounting::adjust(&app, operation, task, amount, reason).await
     };
     let show = move |cost: &MicroDollars, _| AdjustmentObject::new(task, amount, &note, *cost);
-    Ok(write.make(&app, known, make, show).await?)
+    Ok(write.make(&app, fingerprint, make, show).await?)
 }

@@ -1,7 +1,7 @@
 //! `/v1/admin`: what operators can see and change, for all accounts.
 //!
-//! Reads need the scope `admin` (`AllowedCaller<Admin>`), writes are an [`OperatorWrite`](write::OperatorWrite), which adds the audit log
-//! and the `Idempotency-Key`.
+//! Reads need the scope `admin` (`AllowedCaller<Admin>`). Writes are an
+//! [`OperatorWrite`](write::OperatorWrite), which adds the audit log and the `Idempotency-Key`.
 
 mod accounts;
 mod audit;
@@ -52,9 +52,9 @@ async fn account_of_filter(app: &App, handle: Option<String>) -> Result<Option<A
     match handle {
         None => Ok(None),
         Some(handle) => {
-            let found = all_accounts::by_handle(app, &handle).await?;
-            let account = found.ok_or_else(all_accounts::not_found)?;
-            Ok(Some(account.id))
+            let record = all_accounts::by_handle(app, &handle).await?;
+            let record = record.ok_or_else(all_accounts::not_found)?;
+            Ok(Some(record.id))
         }
     }
 }

@@ -22,10 +22,10 @@ pub(crate) async fn list(
     _: AllowedCaller<Admin>,
     State(app): State<App>,
 ) -> Result<Json<List<RouteStanding>>, ErrorResponse> {
-    let all = routes::all(&app).await?;
-    let all = all.iter().map(RouteStanding::new).collect();
-    Ok(Json(List::new(all, false, |it: &RouteStanding| {
-        it.id.clone()
+    let summaries = routes::all(&app).await?;
+    let routes = summaries.iter().map(RouteStanding::new).collect();
+    Ok(Json(List::new(routes, false, |route: &RouteStanding| {
+        route.id.clone()
     })))
 }
 
@@ -39,7 +39,7 @@ pub(crate) async fn try_again(
     Path(route): Path<(String, String)>,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    Ok(steer(write, &app, route, RouteCommand::Retry).await?)
+    Ok(run_command(write, &app, route, RouteCommand::Retry).await?)
 }
 
 /// Pause a route in every process until it is resumed.
@@ -54,7 +54,7 @@ pub(crate) async fn pause(
     Path(route): Path<(String, String)>,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    Ok(steer(write, &app, route, RouteCommand::Pause).await?)
+    Ok(run_command(write, &app, route, RouteCommand::Pause).await?)
 }
 
 /// Resume a paused route.
@@ -67,20 +67,20 @@ pub(crate) async fn resume(
     Path(route): Path<(String, String)>,
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
-    Ok(steer(write, &app, route, RouteCommand::Resume).await?)
+    Ok(run_command(write, &app, route, RouteCommand::Resume).await?)
 }
 
-async fn steer(
+async fn run_command(
     write: OperatorWrite,
     app: &App,
     (provider, model): (String, String),
-    order: RouteCommand,
+    command: RouteCommand,
 ) -> Result<Response, Error> {
-    let known = write.fingerprint();
+    let fingerprint = write.fingerprint();
     let change = async |operation: OperatorAction<'_, RouteNote>| {
-        routes::run_command(app, operation, &provider, &model, order).await
+        routes::run_command(app, operation, &provider, &model, command).await
     };
-    let (of, name) = (provider.clone(), model.clone());
-    let show = move |note: &RouteNote, _| RouteChange::new(&of, &name, note);
-    write.change(app, known, change, show).await
+    let (shown_provider, shown_model) = (provider.clone(), model.clone());
+    let show = move |note: &RouteNote, _| RouteChange::new(&shown_provider, &shown_model, note);
+    write.change(app, fingerprint, change, show).await
 }

@@ -28,9 +28,9 @@ pub(crate) async fn list(
         let filter: Option<SubmissionFilter> = enum_param(query, "state", "unconfirmed");
         Some((filter, page(query, |text| text.parse().ok())))
     })?;
-    let (found, has_more) = routes::submissions(&app, filter, page).await?;
-    let found = found.iter().map(SubmissionObject::new).collect();
-    Ok(Json(List::new(found, has_more, |it: &SubmissionObject| {
-        it.id.clone()
+    let (records, has_more) = routes::submissions(&app, filter, page).await?;
+    let objects = records.iter().map(SubmissionObject::new).collect();
+    Ok(Json(List::new(objects, has_more, |submission: &SubmissionObject| {
+        submission.id.clone()
     })))
 }

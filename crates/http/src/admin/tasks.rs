@@ -37,7 +37,7 @@ pub(crate) async fn list(
     RequestLinks(links): RequestLinks,
     State(app): State<App>,
 ) -> Result<Json<List<TaskView>>, ErrorResponse> {
-    let (of, filter, text, page) = query.read_only(&PARAMETERS, |query| {
+    let (handle, filter, text, page) = query.read_only(&PARAMETERS, |query| {
         let account = query.filled_string("account", 100);
         let filter = TaskFilter {
             provider: query.filled_string("provider", 200),
@@ -46,14 +46,14 @@ pub(crate) async fn list(
         let text = query.filled_string("q", 500);
         Some((account, filter, text, page(query, |text| text.parse().ok())))
     })?;
-    let of = account_of_filter(&app, of).await?;
-    let (found, has_more) = tasks::search_all(&app, of, filter, text, page).await?;
-    let handles = accounts::handles(&app, found.iter().map(|task| task.account)).await?;
-    let beside = tasks::task_extras_each(&app, &found).await?;
-    let shown = found.iter().zip(&beside);
-    let views = shown.map(|(task, beside)| TaskView {
+    let account = account_of_filter(&app, handle).await?;
+    let (tasks, has_more) = tasks::search_all(&app, account, filter, text, page).await?;
+    let handles = accounts::handles(&app, tasks.iter().map(|task| task.account)).await?;
+    let extras = tasks::task_extras_each(&app, &tasks).await?;
+    let pairs = tasks.iter().zip(&extras);
+    let views = pairs.map(|(task, extras)| TaskView {
         account: handles.get(&task.account).cloned(),
-        ..TaskView::new(&links, task, beside)
+        ..TaskView::new(&links, task, extras)
     });
     let views: Vec<TaskView> = views.collect();
     Ok(Json(List::new(views, has_more, |task| task.id.clone())))

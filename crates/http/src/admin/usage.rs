@@ -1,5 +1,5 @@
-//! `GET /v1/admin/usage`: the work of every account, what was charged for it, and what providers were
-//! paid.
+//! `GET /v1/admin/usage`: the usage of every account, what was charged for it, and what providers
+//! were paid.
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -8,7 +8,7 @@ use axum::response::Response;
 use super::account_of_filter;
 use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
-use crate::page_params::csv_wanted;
+use crate::page_params::wants_csv;
 use crate::query::Query;
 use crate::usage::csv_or_json;
 use crate::wire::admin::usage::{AdminUsageList, PARAMETERS, read};
@@ -36,22 +36,22 @@ pub(crate) async fn usage(
     State(app): State<App>,
 ) -> Result<Response, ErrorResponse> {
     let now = app.clock.now();
-    let (mut query, csv) = query.read_only(PARAMETERS, |query| {
-        let csv = csv_wanted(query, &headers);
-        Some((read(query, now), csv))
+    let (mut query, is_csv) = query.read_only(PARAMETERS, |query| {
+        let is_csv = wants_csv(query, &headers);
+        Some((read(query, now), is_csv))
     })?;
-    query.wanted.account = account_of_filter(&app, query.account.take()).await?;
-    let found = usage::all_accounts(&app, query.wanted.clone()).await?;
-    let found = found.ok_or_else(too_many)?;
-    let list = AdminUsageList::new(&query, &found);
+    query.selection.account = account_of_filter(&app, query.account.take()).await?;
+    let report = usage::all_accounts(&app, query.selection.clone()).await?;
+    let report = report.ok_or_else(too_many)?;
+    let list = AdminUsageList::new(&query, &report);
     let name = format!("usage-{}-{}.csv", list.from, list.to);
-    Ok(csv_or_json(csv.then(|| (name, list.csv(&query))), list)?)
+    Ok(csv_or_json(is_csv.then(|| (name, list.csv(&query))), list)?)
 }
 
 fn too_many() -> Error {
-    let most = usage::MOST_ROWS;
+    let max_rows = usage::MOST_ROWS;
     let message = format!(
-        "The result has more than {most} rows. Group by fewer fields, or request fewer days."
+        "The result has more than {max_rows} rows. Group by fewer fields, or request fewer days."
     );
     Error::at_field(ErrorCode::InvalidValue, "group_by", message)
 }

@@ -66,9 +66,9 @@ impl OperatorWrite {
         read: impl FnOnce(&Value) -> Result<T, Error> + Send + 'static,
     ) -> Result<FingerprintedInput<T>, Error> {
         let fingerprint = self.fingerprint();
-        let both = |value: &Value| Ok((read(value)?, fingerprint.json(value)));
-        let (read, _) = body.read(app, both).await?;
-        Ok(read)
+        let parse = |value: &Value| Ok((read(value)?, fingerprint.json(value)));
+        let (input, _) = body.read(app, parse).await?;
+        Ok(input)
     }
 
     /// Reads a body that may be left out, which is an empty one.
@@ -97,39 +97,39 @@ impl OperatorWrite {
     pub(crate) async fn make<T: Send + 'static, W: Serialize>(
         self,
         app: &App,
-        known: Fingerprint,
+        fingerprint: Fingerprint,
         make: impl AsyncFnOnce(OperatorAction<'_, T>) -> Result<T, Error>,
         show: impl Fn(&T, bool) -> W + Send + Sync + 'static,
     ) -> Result<Response, Error> {
         let show = Arc::new(show);
-        let kept = show.clone();
+        let show_stored = show.clone();
         // The answer that is stored for repetitions contains no secret: `false` omits it.
-        let tell: AnswerBuilder<T> = Arc::new(move |made| stored_answer(&kept(made, false)));
-        let by = self.actor();
-        let asked = IdempotentRequest::new(app, &self.context, self.arrival, known)?;
+        let build_stored: AnswerBuilder<T> = Arc::new(move |result| stored_answer(&show_stored(result, false)));
+        let author = self.actor();
+        let idempotent_request = IdempotentRequest::new(app, &self.context, self.arrival, fingerprint)?;
         // The first response may have the secret. It is passed on separately from the stored
         // answer.
         let first: Mutex<Option<W>> = Mutex::new(None);
         let make = async |visit: &IntentVisit| {
-            let made = make(OperatorAction::from_request(by, visit, tell.clone())).await?;
-            let shown = show(&made, true);
-            *first.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
-            Ok(CreationOutcome::Unanswered(IntentOutcome::Change(tell(
-                &made,
+            let result = make(OperatorAction::from_request(author, visit, build_stored.clone())).await?;
+            let object = show(&result, true);
+            *first.lock().unwrap_or_else(PoisonError::into_inner) = Some(object);
+            Ok(CreationOutcome::Unanswered(IntentOutcome::Change(build_stored(
+                &result,
             )?)))
         };
-        let answer = async |found: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
-            let shown = first.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let response = match (shown, found) {
-                (Some(shown), _) => Json(shown).into_response(),
+        let answer = async |outcome: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
+            let object = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let response = match (object, outcome) {
+                (Some(object), _) => Json(object).into_response(),
                 (None, IntentOutcome::Change(answer)) => restore(answer)?,
                 (None, _) => {
-                    return Err(Error::internal("an operator's change made another thing"));
+                    return Err(Error::internal("the outcome is not an operator's change"));
                 }
             };
             Ok(IntentAnswer::not_stored(response, IntentCloseTime::Now))
         };
-        asked.answer(make, answer).await
+        idempotent_request.answer(make, answer).await
     }
 
     /// Changes something that exists. Only an `Idempotency-Key` identifies a repetition, because
@@ -137,23 +137,23 @@ impl OperatorWrite {
     pub(crate) async fn change<T: Send + 'static, W: Serialize>(
         self,
         app: &App,
-        known: Fingerprint,
+        fingerprint: Fingerprint,
         change: impl AsyncFnOnce(OperatorAction<'_, T>) -> Result<T, Error>,
         show: impl Fn(&T, bool) -> W + Send + Sync + 'static,
     ) -> Result<Response, Error> {
-        let known = if self.arrival.headers.contains_key(crate::idempotency::KEY) {
-            known
+        let fingerprint = if self.arrival.headers.contains_key(crate::idempotency::KEY) {
+            fingerprint
         } else {
-            known.unique()
+            fingerprint.unique()
         };
-        self.make(app, known, change, show).await
+        self.make(app, fingerprint, change, show).await
     }
 }
 
-fn stored_answer(shown: &impl Serialize) -> Result<StoredAnswer, Error> {
+fn stored_answer(object: &impl Serialize) -> Result<StoredAnswer, Error> {
     Ok(StoredAnswer {
         status: 200,
         headers: vec![("content-type".into(), "application/json".into())],
-        body: serde_json::to_string(shown).map_err(Error::internal)?,
+        body: serde_json::to_string(object).map_err(Error::internal)?,
     })
 }

@@ -16,11 +16,11 @@ use crate::body::too_large;
 use mediagate_core::app::App;
 use mediagate_model::error::{Error, ErrorCode};
 
-/// Most parts of a form.
-const PARTS: usize = 64;
-/// Most bytes before a part's content; checked before more of the body is read.
+/// Maximum number of parts of a form.
+const MAX_PARTS: usize = 64;
+/// Maximum number of bytes before a part's content; checked before more of the body is read.
 const MAX_HEAD_BYTES: u64 = 16_384;
-/// Most bytes of a form beyond the contents of its parts.
+/// Maximum number of bytes of a form beyond the contents of its parts.
 const MAX_FRAMING_BYTES: u64 = 1_000_000;
 /// Longest `Content-Type` header, which contains the boundary.
 const MAX_CONTENT_TYPE_BYTES: usize = 300;
@@ -28,7 +28,7 @@ const MAX_CONTENT_TYPE_BYTES: usize = 300;
 /// A form being read.
 pub(crate) struct MultipartForm {
     parts: Multipart,
-    gate: Arc<FormLimits>,
+    limits: Arc<FormLimits>,
     count: usize,
     /// Bytes that all parts together may have.
     limit: u64,
@@ -37,7 +37,7 @@ pub(crate) struct MultipartForm {
 /// A part of a form.
 pub(crate) struct FormPart<'a> {
     field: Field<'a>,
-    gate: Arc<FormLimits>,
+    limits: Arc<FormLimits>,
     limit: u64,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct FormPart<'a> {
 #[derive(Default)]
 struct FormLimits {
     is_in_head: AtomicBool,
-    head: AtomicU64,
+    head_bytes: AtomicU64,
     refusal: AtomicU8,
 }
 
@@ -55,18 +55,18 @@ const LONG_HEAD: u8 = 2;
 impl MultipartForm {
     /// Starts to read a form whose contents have at most `limit` bytes.
     pub(crate) async fn open(request: Request, app: &App, limit: u64) -> Result<Self, Error> {
-        let kind = request.headers().get(header::CONTENT_TYPE);
+        let content_type = request.headers().get(header::CONTENT_TYPE);
         // RFC 2046 limits a boundary to 70 characters, so no legitimate form needs more.
-        if kind.is_some_and(|kind| kind.len() > MAX_CONTENT_TYPE_BYTES) {
+        if content_type.is_some_and(|content_type| content_type.len() > MAX_CONTENT_TYPE_BYTES) {
             return Err(malformed("its boundary is too long"));
         }
-        let gate = Arc::<FormLimits>::default();
-        let gated = gate.clone();
+        let limits = Arc::<FormLimits>::default();
+        let body_limits = limits.clone();
         let request = request.map(|body| {
             Body::new(LimitedBody {
                 body,
-                gate: gated,
-                left: limit + MAX_FRAMING_BYTES,
+                limits: body_limits,
+                remaining: limit + MAX_FRAMING_BYTES,
                 is_pausing: false,
             })
         });
@@ -75,7 +75,7 @@ impl MultipartForm {
             .map_err(|error| malformed(&error.body_text()))?;
         Ok(Self {
             parts,
-            gate,
+            limits,
             count: 0,
             limit,
         })
@@ -84,19 +84,19 @@ impl MultipartForm {
     /// The next part; the previous one must have been read to its end.
     pub(crate) async fn next(&mut self) -> Result<Option<FormPart<'_>>, Error> {
         // `Relaxed` is enough: the parser polls the body within the same task.
-        self.gate.head.store(0, Ordering::Relaxed);
-        self.gate.is_in_head.store(true, Ordering::Relaxed);
+        self.limits.head_bytes.store(0, Ordering::Relaxed);
+        self.limits.is_in_head.store(true, Ordering::Relaxed);
         let field = self.parts.next_field().await;
-        self.gate.is_in_head.store(false, Ordering::Relaxed);
-        // The parser hides the body's own error, so the reason is kept in the gate.
-        let field = field.map_err(|error| self.gate.error(&error, self.limit))?;
+        self.limits.is_in_head.store(false, Ordering::Relaxed);
+        // The parser hides the body's own error, so the reason is kept in `limits`.
+        let field = field.map_err(|error| self.limits.error(&error, self.limit))?;
         self.count += 1;
-        if field.is_some() && self.count > PARTS {
-            return Err(malformed(&format!("it has more than {PARTS} parts")));
+        if field.is_some() && self.count > MAX_PARTS {
+            return Err(malformed(&format!("it has more than {MAX_PARTS} parts")));
         }
         Ok(field.map(|field| FormPart {
             field,
-            gate: self.gate.clone(),
+            limits: self.limits.clone(),
             limit: self.limit,
         }))
     }
@@ -114,15 +114,15 @@ impl FormPart<'_> {
     /// The next piece of the part's content.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         let chunk = self.field.chunk().await;
-        chunk.map_err(|error| self.gate.error(&error, self.limit))
+        chunk.map_err(|error| self.limits.error(&error, self.limit))
     }
 
-    /// The whole part as text of at most `most` bytes.
-    pub(crate) async fn text(mut self, most: usize) -> Result<String, Error> {
+    /// The whole part as text of at most `max_bytes` bytes.
+    pub(crate) async fn text(mut self, max_bytes: usize) -> Result<String, Error> {
         let name = self.name().unwrap_or_default().to_owned();
         let mut bytes = Vec::new();
         while let Some(chunk) = self.chunk().await? {
-            if bytes.len() + chunk.len() > most {
+            if bytes.len() + chunk.len() > max_bytes {
                 return Err(Error::at_field(
                     ErrorCode::InvalidValue,
                     name,
@@ -155,25 +155,25 @@ impl FormLimits {
     }
 }
 
-/// For a form that cannot be parsed; `why` comes from the parser.
-fn malformed(why: &str) -> Error {
-    let message = format!("The form is malformed: {why}.");
+/// For a form that cannot be parsed; `reason` comes from the parser.
+fn malformed(reason: &str) -> Error {
+    let message = format!("The form is malformed: {reason}.");
     Error::plain(ErrorCode::InvalidValue, message)
 }
 
 /// The form's body, which ends with an error at a limit.
 struct LimitedBody {
     body: Body,
-    gate: Arc<FormLimits>,
-    left: u64,
+    limits: Arc<FormLimits>,
+    remaining: u64,
     /// Whether to hand out the pieces one by one; otherwise the parser would buffer everything that
     /// has arrived.
     is_pausing: bool,
 }
 
 impl LimitedBody {
-    fn refuse<T>(&self, why: u8) -> Poll<Option<Result<T, axum::Error>>> {
-        self.gate.refusal.store(why, Ordering::Relaxed);
+    fn refuse<T>(&self, reason: u8) -> Poll<Option<Result<T, axum::Error>>> {
+        self.limits.refusal.store(reason, Ordering::Relaxed);
         let error = std::io::Error::from(std::io::ErrorKind::InvalidData);
         Poll::Ready(Some(Err(axum::Error::new(error))))
     }
@@ -193,26 +193,26 @@ impl HttpBody for LimitedBody {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let is_in_head = self.gate.is_in_head.load(Ordering::Relaxed);
+        let is_in_head = self.limits.is_in_head.load(Ordering::Relaxed);
         // Checked before the next piece is polled: the parser buffers at most one piece beyond the
         // limit.
-        if is_in_head && self.gate.head.load(Ordering::Relaxed) > MAX_HEAD_BYTES {
+        if is_in_head && self.limits.head_bytes.load(Ordering::Relaxed) > MAX_HEAD_BYTES {
             return self.refuse(LONG_HEAD);
         }
-        let polled = Pin::new(&mut self.body).poll_frame(context);
-        let Poll::Ready(Some(Ok(frame))) = &polled else {
-            return polled;
+        let poll = Pin::new(&mut self.body).poll_frame(context);
+        let Poll::Ready(Some(Ok(frame))) = &poll else {
+            return poll;
         };
         let length = frame.data_ref().map_or(0, Bytes::len) as u64;
-        let Some(left) = self.left.checked_sub(length) else {
+        let Some(remaining) = self.remaining.checked_sub(length) else {
             return self.refuse(TOO_LARGE);
         };
-        self.left = left;
+        self.remaining = remaining;
         self.is_pausing = true;
         if is_in_head {
-            self.gate.head.fetch_add(length, Ordering::Relaxed);
+            self.limits.head_bytes.fetch_add(length, Ordering::Relaxed);
         }
-        polled
+        poll
     }
 
     fn is_end_stream(&self) -> bool {

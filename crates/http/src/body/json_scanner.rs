@@ -1,6 +1,5 @@
-//! JSON scanner: checks a body while it arrives, before it is parsed. Bytes outside `data:` URLs,
-//! number of values,
-//! nesting depth.
+//! JSON scanner: checks a body while it arrives, before it is parsed: bytes outside `data:` URLs,
+//! number of values, nesting depth.
 //!
 //! Invalid JSON is left to the parser; until then it costs no more than its bytes.
 
@@ -10,17 +9,17 @@ use mediagate_model::error::{Error, ErrorCode};
 const MAX_PLAIN_BYTES: usize = 1_000_000;
 /// Values and member names. In memory, a parsed object with one member takes about 700 bytes,
 /// however short its text.
-const VALUES: usize = 150_000;
+const MAX_VALUES: usize = 150_000;
 /// The parser's own limit.
-const DEPTH: usize = 128;
+const MAX_DEPTH: usize = 128;
 /// How a string with a file starts, in lower case.
-const DATA: &[u8; 5] = b"data:";
+const DATA_PREFIX: &[u8; 5] = b"data:";
 
 /// State of the scan.
 #[derive(Debug, Default)]
 pub(super) struct JsonScanner {
     state: ScanState,
-    plain: usize,
+    plain_bytes: usize,
     values: usize,
     depth: usize,
 }
@@ -43,9 +42,9 @@ enum ScanState {
 }
 
 impl JsonScanner {
-    /// Scans the next piece.
-    pub(super) fn scan(&mut self, piece: &[u8]) -> Result<(), Error> {
-        let mut rest = piece;
+    /// Scans the next chunk.
+    pub(super) fn scan(&mut self, chunk: &[u8]) -> Result<(), Error> {
+        let mut rest = chunk;
         while let Some((&byte, after)) = rest.split_first() {
             rest = after;
             if self.state == ScanState::Data {
@@ -57,26 +56,26 @@ impl JsonScanner {
                     continue;
                 }
             } else {
-                self.plain += 1;
+                self.plain_bytes += 1;
             }
             self.step(byte);
-            // Checked at each byte: within one piece the depth can rise and fall again.
-            if self.depth > DEPTH {
+            // Checked at each byte: within one chunk the depth can rise and fall again.
+            if self.depth > MAX_DEPTH {
                 let message =
-                    format!("The body is not valid JSON: it is nested deeper than {DEPTH} levels.");
+                    format!("The body is not valid JSON: it is nested deeper than {MAX_DEPTH} levels.");
                 return Err(Error::plain(ErrorCode::InvalidJson, message));
             }
         }
-        // Sums never shrink and a piece is bounded by the read buffer, so one check for each piece
+        // Sums never shrink and a chunk is bounded by the read buffer, so one check for each chunk
         // is enough.
-        if self.plain > MAX_PLAIN_BYTES {
+        if self.plain_bytes > MAX_PLAIN_BYTES {
             return Err(super::too_large(
                 "The body's JSON without data: URLs",
                 MAX_PLAIN_BYTES,
             ));
         }
-        if self.values > VALUES {
-            let message = format!("The body's JSON has more than {VALUES} values and names.");
+        if self.values > MAX_VALUES {
+            let message = format!("The body's JSON has more than {MAX_VALUES} values and names.");
             return Err(Error::plain(ErrorCode::BodyTooLarge, message));
         }
         Ok(())
@@ -94,11 +93,11 @@ impl JsonScanner {
             (ScanState::Start(_) | ScanState::Text, b'\\') => ScanState::Escape { is_data: false },
             (ScanState::Data, b'\\') => ScanState::Escape { is_data: true },
             (ScanState::Data | ScanState::Escape { is_data: true }, _) => ScanState::Data,
-            (ScanState::Start(at), byte) if byte.to_ascii_lowercase() == DATA[at] => {
-                if at + 1 == DATA.len() {
+            (ScanState::Start(matched), byte) if byte.to_ascii_lowercase() == DATA_PREFIX[matched] => {
+                if matched + 1 == DATA_PREFIX.len() {
                     ScanState::Data
                 } else {
-                    ScanState::Start(at + 1)
+                    ScanState::Start(matched + 1)
                 }
             }
             (ScanState::Start(_) | ScanState::Text | ScanState::Escape { .. }, _) => {
@@ -134,12 +133,12 @@ mod tests {
 
     use super::*;
 
-    fn judged(text: &str, piece: usize) -> Result<JsonScanner, ErrorCode> {
-        let mut judge = JsonScanner::default();
-        for piece in text.as_bytes().chunks(piece) {
-            judge.scan(piece).map_err(|error| error.code())?;
+    fn scan_all(text: &str, chunk_size: usize) -> Result<JsonScanner, ErrorCode> {
+        let mut scanner = JsonScanner::default();
+        for chunk in text.as_bytes().chunks(chunk_size) {
+            scanner.scan(chunk).map_err(|error| error.code())?;
         }
-        Ok(judge)
+        Ok(scanner)
     }
 
     fn count(value: &Value) -> usize {
@@ -154,31 +153,31 @@ mod tests {
     fn data_addresses_do_not_count_as_plain() {
         for prefix in ["data:", "DATA:", "Data:"] {
             let address = format!("{prefix}image\\/png;base64,{}", "A".repeat(2_000_000));
-            let judge = judged(&format!(r#"{{"a":[{{"url":"{address}"}}]}}"#), 1000).unwrap();
-            assert!(judge.plain < 50, "{judge:?}");
+            let scanner = scan_all(&format!(r#"{{"a":[{{"url":"{address}"}}]}}"#), 1000).unwrap();
+            assert!(scanner.plain_bytes < 50, "{scanner:?}");
         }
-        for prose in ["dat:", "xdata:", "\\u0064ata:", "d\\\"ata:"] {
-            let prose = format!(
+        for text in ["dat:", "xdata:", "\\u0064ata:", "d\\\"ata:"] {
+            let text = format!(
                 r#"{{"a":"{prefix}{rest}"}}"#,
-                prefix = prose,
+                prefix = text,
                 rest = "A".repeat(2_000_000)
             );
-            assert_eq!(judged(&prose, 1000).unwrap_err(), ErrorCode::BodyTooLarge);
+            assert_eq!(scan_all(&text, 1000).unwrap_err(), ErrorCode::BodyTooLarge);
         }
         // Text after a `data:` URL counts again.
         let after = format!(r#"{{"a":"data:x\"y","b":"{}"}}"#, "A".repeat(2_000_000));
-        assert_eq!(judged(&after, 1000).unwrap_err(), ErrorCode::BodyTooLarge);
+        assert_eq!(scan_all(&after, 1000).unwrap_err(), ErrorCode::BodyTooLarge);
     }
 
     #[test]
     fn many_small_values_and_deep_ones_are_refused() {
-        let many = format!("[{}1]", "{\"\":0},".repeat(60_000));
-        assert_eq!(judged(&many, 4096).unwrap_err(), ErrorCode::BodyTooLarge);
+        let values = format!("[{}1]", "{\"\":0},".repeat(60_000));
+        assert_eq!(scan_all(&values, 4096).unwrap_err(), ErrorCode::BodyTooLarge);
         assert_eq!(
-            judged(&"[".repeat(1000), 4096).unwrap_err(),
+            scan_all(&"[".repeat(1000), 4096).unwrap_err(),
             ErrorCode::InvalidJson
         );
-        assert!(judged(&"[]".repeat(1000), 4096).is_ok());
+        assert!(scan_all(&"[]".repeat(1000), 4096).is_ok());
     }
 
     fn any_json() -> impl Strategy<Value = Value> {
@@ -202,9 +201,9 @@ mod tests {
         #[test]
         fn counts_are_those_of_the_parsed_value(value in any_json(), piece in 1_usize..20, pretty: bool) {
             let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
-            let judge = judged(&text.unwrap(), piece).unwrap();
-            prop_assert_eq!(judge.values, count(&value));
-            prop_assert_eq!((judge.depth, judge.state == ScanState::Outside || judge.state == ScanState::Literal), (0, true));
+            let scanner = scan_all(&text.unwrap(), piece).unwrap();
+            prop_assert_eq!(scanner.values, count(&value));
+            prop_assert_eq!((scanner.depth, scanner.state == ScanState::Outside || scanner.state == ScanState::Literal), (0, true));
         }
 
         #[test]
@@ -215,7 +214,7 @@ mod tests {
 
     #[test]
     fn an_empty_body_is_the_parsers_business() {
-        assert_eq!(judged("", 1).unwrap().values, 0);
-        assert_eq!(judged(&json!(null).to_string(), 1).unwrap().values, 1);
+        assert_eq!(scan_all("", 1).unwrap().values, 0);
+        assert_eq!(scan_all(&json!(null).to_string(), 1).unwrap().values, 1);
     }
 }

@@ -1,5 +1,5 @@
-//! Request bodies: limited in size, time and memory, and checked while they arrive. `json_scanner` bounds
-//! the memory that parsed JSON takes, `form` reads multipart forms.
+//! Request bodies: limited in size, time and memory, and checked while they arrive. `json_scanner`
+//! bounds the memory that parsed JSON takes, `form` reads multipart forms.
 //!
 //! Only the values read from a body are kept.
 
@@ -47,16 +47,16 @@ impl FromRequest<App> for JsonBody {
             drain(request.into_body()).await;
             return Err(Error::plain(ErrorCode::UnsupportedMediaType, message).into());
         }
-        let mut held = memory_share(&request, app)?;
+        let mut memory = memory_share(&request, app)?;
         let mut body = request.into_body();
-        let arrived = tokio::time::timeout(BODY_TIMEOUT, receive(&mut body, &mut held)).await;
-        match arrived.unwrap_or_else(|_| Err(timeout_error())) {
-            Ok(bytes) => Ok(Self { bytes, share: held }),
+        let received = tokio::time::timeout(BODY_TIMEOUT, receive(&mut body, &mut memory)).await;
+        match received.unwrap_or_else(|_| Err(timeout_error())) {
+            Ok(bytes) => Ok(Self { bytes, share: memory }),
             Err(error) => {
                 // The memory is released before the rest is read, which can take seconds. The rest
                 // is read because hyper closes a connection with data still on its way: the client
                 // would see a reset instead of the answer.
-                drop(held);
+                drop(memory);
                 drain(body).await;
                 Err(error.into())
             }
@@ -71,7 +71,7 @@ impl OptionalFromRequest<App> for JsonBody {
 
     async fn from_request(request: Request, app: &App) -> Result<Option<Self>, ErrorResponse> {
         let (parts, mut body) = request.into_parts();
-        let first = tokio::time::timeout(BODY_TIMEOUT, first_piece(&mut body));
+        let first = tokio::time::timeout(BODY_TIMEOUT, first_chunk(&mut body));
         let Some(first) = first.await.map_err(|_| timeout_error())?? else {
             return Ok(None);
         };
@@ -84,19 +84,19 @@ impl OptionalFromRequest<App> for JsonBody {
 }
 
 /// The first bytes of a body; `None` if it has none.
-async fn first_piece(body: &mut Body) -> Result<Option<Bytes>, Error> {
+async fn first_chunk(body: &mut Body) -> Result<Option<Bytes>, Error> {
     while let Some(frame) = body.frame().await {
-        let piece = frame.map_err(broken)?.into_data();
-        if let Ok(piece) = piece
-            && !piece.is_empty()
+        let chunk = frame.map_err(body_error)?.into_data();
+        if let Ok(chunk) = chunk
+            && !chunk.is_empty()
         {
-            return Ok(Some(piece));
+            return Ok(Some(chunk));
         }
     }
     Ok(None)
 }
 
-fn broken(_: axum::Error) -> Error {
+fn body_error(_: axum::Error) -> Error {
     let message = "The request body ended unexpectedly.";
     Error::plain(ErrorCode::InvalidValue, message)
 }
@@ -117,23 +117,23 @@ impl JsonBody {
         app: &App,
         read: impl FnOnce(&Value) -> Result<T, Error> + Send + 'static,
     ) -> Result<(T, QuotaShare), Error> {
-        let Self { bytes, share: held } = self;
+        let Self { bytes, share: memory } = self;
         if bytes.len() < LARGE_BODY_BYTES {
-            return Ok((read(&parse(&bytes)?)?, held));
+            return Ok((read(&parse(&bytes)?)?, memory));
         }
         // A parsed body takes many times the memory of its text, so large ones are parsed one per
         // core.
-        let turn = app.limits.parsing.clone().acquire_owned().await;
-        let turn = turn.map_err(Error::internal)?;
+        let permit = app.limits.parsing.clone().acquire_owned().await;
+        let permit = permit.map_err(Error::internal)?;
         let work = move || {
             let value = parse(&bytes)?;
             // Freed before `read` copies from the value, to keep the peak low.
             drop(bytes);
             let read = read(&value)?;
-            // The turn lasts as long as the parsed value, which is what it limits.
-            drop((value, turn));
+            // The permit lasts as long as the parsed value, which is what it limits.
+            drop((value, permit));
             // What was read can contain a picture as large as the body, so the share stays taken.
-            Ok((read, held))
+            Ok((read, memory))
         };
         app.compute(work).await?
     }
@@ -143,13 +143,13 @@ impl JsonBody {
 pub(super) fn memory_share(request: &Request, app: &App) -> Result<QuotaShare, Error> {
     let account = request.extensions().get::<AccountId>().copied();
     // Only the key check knows the account, so handlers extract the caller before a body.
-    let account = account.ok_or_else(|| Error::internal("a body before the key check"))?;
+    let account = account.ok_or_else(|| Error::internal("a body was read before the key check"))?;
     Ok(app.limits.bodies.open(account))
 }
 
 /// For a body that there is no memory for.
-pub(super) fn no_memory(why: QuotaExhausted) -> Error {
-    let message = match why {
+pub(super) fn no_memory(exhausted: QuotaExhausted) -> Error {
+    let message = match exhausted {
         QuotaExhausted::Account => {
             "The account has too many large requests at once. Try again in a moment."
         }
@@ -158,23 +158,23 @@ pub(super) fn no_memory(why: QuotaExhausted) -> Error {
     Error::retry_later(ErrorCode::Overloaded, message, 2)
 }
 
-async fn receive(body: &mut Body, held: &mut QuotaShare) -> Result<Bytes, Error> {
+async fn receive(body: &mut Body, memory: &mut QuotaShare) -> Result<Bytes, Error> {
     let mut bytes = BytesMut::new();
-    let mut judge = JsonScanner::default();
+    let mut scanner = JsonScanner::default();
     while let Some(frame) = body.frame().await {
         // Trailers, which nothing here reads.
-        let Ok(piece) = frame.map_err(broken)?.into_data() else {
+        let Ok(chunk) = frame.map_err(body_error)?.into_data() else {
             continue;
         };
-        if bytes.len() + piece.len() > BODY_LIMIT {
+        if bytes.len() + chunk.len() > BODY_LIMIT {
             return Err(too_large("The body", BODY_LIMIT));
         }
         // Checked before it is kept, so that refused data takes no memory. The share grows by the
         // bytes that arrive, not by `Content-Length`, so a slowly sent body uses no more memory
         // than it has sent.
-        judge.scan(&piece)?;
-        held.grow(piece.len() as u64).map_err(no_memory)?;
-        bytes.extend_from_slice(&piece);
+        scanner.scan(&chunk)?;
+        memory.grow(chunk.len() as u64).map_err(no_memory)?;
+        bytes.extend_from_slice(&chunk);
     }
     Ok(bytes.freeze())
 }
@@ -182,12 +182,12 @@ async fn receive(body: &mut Body, held: &mut QuotaShare) -> Result<Bytes, Error>
 /// Reads the rest of a body and discards it.
 async fn drain(mut body: Body) {
     let rest = async {
-        let mut left = BODY_LIMIT;
+        let mut remaining = BODY_LIMIT;
         while let Some(Ok(frame)) = body.frame().await {
             let length = frame.data_ref().map_or(0, Bytes::len);
             // A client that never stops sending is cut off.
-            match left.checked_sub(length) {
-                Some(less) => left = less,
+            match remaining.checked_sub(length) {
+                Some(new_remaining) => remaining = new_remaining,
                 None => return,
             }
         }
@@ -203,10 +203,10 @@ fn parse(bytes: &[u8]) -> Result<Value, Error> {
 }
 
 /// For input longer than its limit.
-pub(super) fn too_large(what: &str, limit: usize) -> Error {
+pub(super) fn too_large(subject: &str, limit: usize) -> Error {
     Error::plain(
         ErrorCode::BodyTooLarge,
-        format!("{what} is larger than {} MB.", limit / 1_000_000),
+        format!("{subject} is larger than {} MB.", limit / 1_000_000),
     )
 }
 

@@ -17,7 +17,7 @@ use mediagate_core::domain::video::VideoOrder;
 use mediagate_model::catalog::Model;
 use mediagate_model::ids::TaskId;
 
-/// It has more tokens than any limit to which it is cut.
+/// Has more tokens than any limit to which it is cut.
 const SENTENCE: &str = "The connection works. No video was made, and nothing was charged: the token \
                         limit is too small for a video URL.";
 
@@ -51,53 +51,53 @@ pub(super) fn answer(app: &App, model: &Model, order: &VideoOrder, limit: usize)
 }
 
 fn cut(limit: usize) -> String {
-    let words = vocabulary().and_then(|words| {
-        let tokens = words.encode(SENTENCE);
-        let first = tokens.get(..limit).unwrap_or(&tokens);
-        words.decode_to_string(first).ok()
+    let text = vocabulary().and_then(|vocabulary| {
+        let tokens = vocabulary.encode(SENTENCE);
+        let kept_tokens = tokens.get(..limit).unwrap_or(&tokens);
+        vocabulary.decode_to_string(kept_tokens).ok()
     });
-    words.unwrap_or_default()
+    text.unwrap_or_default()
 }
 
 /// The whole answer, or a stream of chunks, which ends with the usage or without.
-pub(super) fn write(answer: ChatCompletion, stream: Option<bool>) -> Response {
+pub(super) fn write(completion: ChatCompletion, stream: Option<bool>) -> Response {
     let Some(include_usage) = stream else {
-        return Json(answer).into_response();
+        return Json(completion).into_response();
     };
-    let events = chunks(answer, include_usage).into_iter();
+    let events = chunks(completion, include_usage).into_iter();
     let events = events.chain([Event::default().data("[DONE]")]);
     let events = events.map(Ok::<_, Infallible>);
     Sse::new(futures_util::stream::iter(events)).into_response()
 }
 
-fn chunks(answer: ChatCompletion, include_usage: bool) -> Vec<Event> {
+fn chunks(completion: ChatCompletion, include_usage: bool) -> Vec<Event> {
     let blank = ChatChunk {
-        id: answer.id,
+        id: completion.id,
         object: "chat.completion.chunk",
-        created: answer.created,
-        model: answer.model,
-        system_fingerprint: answer.system_fingerprint,
+        created: completion.created,
+        model: completion.model,
+        system_fingerprint: completion.system_fingerprint,
         choices: Vec::new(),
         task: None,
         usage: include_usage.then_some(None),
     };
     let mut events = Vec::new();
-    for choice in answer.choices {
+    for choice in completion.choices {
         let ChatAnswer { role, content, .. } = choice.message;
-        let begin = ChunkDelta {
+        let role_delta = ChunkDelta {
             role: Some(role),
             ..ChunkDelta::default()
         };
-        let say = ChunkDelta {
+        let content_delta = ChunkDelta {
             content: Some(content),
             ..ChunkDelta::default()
         };
-        let parts = [
-            (begin, None),
-            (say, None),
+        let deltas = [
+            (role_delta, None),
+            (content_delta, None),
             (ChunkDelta::default(), Some(choice.finish_reason)),
         ];
-        for (delta, finish_reason) in parts {
+        for (delta, finish_reason) in deltas {
             let choice = ChunkChoice {
                 index: choice.index,
                 delta,
@@ -111,7 +111,7 @@ fn chunks(answer: ChatCompletion, include_usage: bool) -> Vec<Event> {
     }
     if include_usage {
         events.push(data(&ChatChunk {
-            usage: Some(Some(answer.usage)),
+            usage: Some(Some(completion.usage)),
             ..blank
         }));
     }

@@ -20,7 +20,7 @@ use mediagate_model::error::{Error, ErrorCode, FieldError};
 pub use request::FieldType;
 pub(crate) use request::request;
 
-/// JSON with the `data:` addresses in it, in bytes.
+/// Maximum size of a JSON body with its `data:` URLs, in bytes.
 pub(crate) const BODY_LIMIT: usize = 32_000_000;
 
 /// An object of a body, at its path.
@@ -118,25 +118,25 @@ impl<'a> BodyFields<'a> {
         }
     }
 
-    fn wrong_type(&self, name: &str, wanted: &str) {
-        self.fault(name, ErrorCode::InvalidType, format!("Must be {wanted}."));
+    fn wrong_type(&self, name: &str, expected: &str) {
+        self.fault(name, ErrorCode::InvalidType, format!("Must be {expected}."));
     }
 
-    /// A text of at most `most` characters.
-    pub fn string(&self, name: &str, most: usize) -> Option<String> {
+    /// A text of at most `max_length` characters.
+    pub fn string(&self, name: &str, max_length: usize) -> Option<String> {
         let Value::String(text) = self.value(name)? else {
             self.wrong_type(name, "a string");
             return None;
         };
-        check_text(text, most)
-            .map_err(|why| self.fault(name, ErrorCode::InvalidValue, why))
+        check_text(text, max_length)
+            .map_err(|message| self.fault(name, ErrorCode::InvalidValue, message))
             .ok()?;
         Some(text.clone())
     }
 
     /// A text that is not empty; an empty one counts as absent.
-    pub fn filled_string(&self, name: &str, most: usize) -> Option<String> {
-        self.string(name, most).filter(|text| !text.is_empty())
+    pub fn filled_string(&self, name: &str, max_length: usize) -> Option<String> {
+        self.string(name, max_length).filter(|text| !text.is_empty())
     }
 
     /// A whole number in a range; `4.0` is one too.
@@ -199,17 +199,17 @@ impl<'a> BodyFields<'a> {
         }
     }
 
-    /// A list of at most `most` items.
-    pub fn array(&self, name: &str, most: usize) -> Option<&'a [Value]> {
+    /// A list of at most `max_items` items.
+    pub fn array(&self, name: &str, max_items: usize) -> Option<&'a [Value]> {
         let Value::Array(items) = self.value(name)? else {
             self.wrong_type(name, "an array");
             return None;
         };
-        if items.len() > most {
+        if items.len() > max_items {
             self.fault(
                 name,
                 ErrorCode::InvalidValue,
-                format!("Must have at most {most} items."),
+                format!("Must have at most {max_items} items."),
             );
             return None;
         }
@@ -226,7 +226,7 @@ impl<'a> BodyFields<'a> {
         fields
     }
 
-    /// An item of a list as an object; a fault when it is none.
+    /// An item of a list as an object; anything else is a fault.
     pub fn item(&self, name: &str, index: usize, item: &'a Value) -> Option<BodyFields<'a>> {
         let path = format!("{}[{index}]", self.path(name));
         let fields = self.nested(item, path.clone());
@@ -248,7 +248,7 @@ impl<'a> BodyFields<'a> {
         })
     }
 
-    /// An identifier; text that is none is a fault.
+    /// An identifier; any other text is a fault.
     pub fn id<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
         let text = self.filled_string(name, 100)?;
         let id = text.trim().parse().ok();
@@ -261,10 +261,10 @@ impl<'a> BodyFields<'a> {
 
 /// Checks that a text can be stored: of limited length, and free of NUL, which Postgres cannot
 /// store.
-pub fn check_text(text: &str, most: usize) -> Result<(), String> {
+pub fn check_text(text: &str, max_length: usize) -> Result<(), String> {
     // A text never has more characters than bytes, so most texts need no count.
-    if text.len() > most && text.chars().count() > most {
-        return Err(format!("Must have at most {most} characters."));
+    if text.len() > max_length && text.chars().count() > max_length {
+        return Err(format!("Must have at most {max_length} characters."));
     }
     if text.contains('\0') {
         return Err("Must not contain NUL characters.".into());
@@ -310,8 +310,8 @@ mod tests {
 
     #[test]
     fn every_fault_is_found_at_once() {
-        let wrong = json!({"a": 1, "b": 1.5, "c": 3, "d": "true", "e": {"f": [1, 2]}});
-        let found = faults(&wrong);
+        let body = json!({"a": 1, "b": 1.5, "c": 3, "d": "true", "e": {"f": [1, 2]}});
+        let param_codes = faults(&body);
         let expected = [
             ("a", ErrorCode::InvalidType),
             ("b", ErrorCode::InvalidType),
@@ -320,7 +320,7 @@ mod tests {
             ("e.f", ErrorCode::InvalidValue),
         ];
         assert_eq!(
-            found,
+            param_codes,
             expected.map(|(param, code)| (param.to_owned(), code))
         );
     }

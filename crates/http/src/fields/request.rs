@@ -1,5 +1,5 @@
-//! Requests as they are declared: one declaration gives the reader of a request
-//! and its schema in the document, so that the two cannot drift apart.
+//! Request declarations: one declaration gives the reader of a request and its schema in the
+//! document, so that the two cannot drift apart.
 
 use utoipa::openapi::schema::{
     AdditionalProperties, AnyOfBuilder, Object, ObjectBuilder, SchemaType, Type,
@@ -34,13 +34,13 @@ pub fn read<F: FieldType>(body: &BodyFields<'_>, name: &str) -> Option<F::Value>
 }
 
 /// The schema of a declared field, with its description.
-pub fn property<F: FieldType>(about: &str) -> RefOr<Schema> {
+pub fn property<F: FieldType>(description: &str) -> RefOr<Schema> {
     let schema = if F::IS_REQUIRED {
         F::schema()
     } else {
         or_null(F::schema())
     };
-    described(schema, about)
+    described(schema, description)
 }
 
 fn or_null(schema: RefOr<Schema>) -> RefOr<Schema> {
@@ -52,9 +52,9 @@ fn or_null(schema: RefOr<Schema>) -> RefOr<Schema> {
             }
             RefOr::T(Schema::Object(object))
         }
-        RefOr::T(Schema::AnyOf(mut any)) => {
-            any.items.push(null());
-            RefOr::T(Schema::AnyOf(any))
+        RefOr::T(Schema::AnyOf(mut any_of)) => {
+            any_of.items.push(null());
+            RefOr::T(Schema::AnyOf(any_of))
         }
         other => AnyOfBuilder::new().item(other).item(null()).into(),
     }
@@ -64,20 +64,20 @@ fn null() -> RefOr<Schema> {
     ObjectBuilder::new().schema_type(Type::Null).into()
 }
 
-fn described(schema: RefOr<Schema>, about: &str) -> RefOr<Schema> {
-    let about = about.trim().to_owned();
+fn described(schema: RefOr<Schema>, description: &str) -> RefOr<Schema> {
+    let description = description.trim().to_owned();
     match schema {
         RefOr::Ref(mut reference) => {
-            reference.description = about;
+            reference.description = description;
             RefOr::Ref(reference)
         }
         RefOr::T(mut schema) => {
             match &mut schema {
-                Schema::Object(object) => object.description = Some(about),
-                Schema::Array(array) => array.description = Some(about),
-                Schema::AnyOf(any) => any.description = Some(about),
-                Schema::OneOf(one) => one.description = Some(about),
-                Schema::AllOf(all) => all.description = Some(about),
+                Schema::Object(object) => object.description = Some(description),
+                Schema::Array(array) => array.description = Some(description),
+                Schema::AnyOf(any_of) => any_of.description = Some(description),
+                Schema::OneOf(one_of) => one_of.description = Some(description),
+                Schema::AllOf(all_of) => all_of.description = Some(description),
                 _ => {}
             }
             RefOr::T(schema)
@@ -91,9 +91,9 @@ pub fn reference(name: &str) -> RefOr<Schema> {
 }
 
 /// One object with the members of all; open if one of them is.
-pub fn merged(about: &str, parts: impl IntoIterator<Item = Object>) -> Object {
-    let whole = ObjectBuilder::new().description(Some(about)).build();
-    parts.into_iter().fold(whole, with_shared)
+pub fn merged(description: &str, parts: impl IntoIterator<Item = Object>) -> Object {
+    let object = ObjectBuilder::new().description(Some(description)).build();
+    parts.into_iter().fold(object, with_shared)
 }
 
 /// The schema of an object that has the members of another one too; open if one of them is.
@@ -105,8 +105,7 @@ pub fn with_shared(mut object: Object, shared: Object) -> Object {
     object
 }
 
-/// The schema of an object that takes members which are not declared, if it keeps a
-/// `rest`.
+/// The schema of an object that takes members which are not declared, if it keeps a `rest`.
 pub fn with_rest(mut object: Object, rest: &[&str]) -> Object {
     if !rest.is_empty() {
         object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(true)));
@@ -158,9 +157,9 @@ macro_rules! request {
                 let object = utoipa::openapi::schema::ObjectBuilder::new()
                     .description(Some(concat!($($about),+).trim()));
                 $(
-                    let about = concat!($($says),+);
-                    let about = $crate::fields::request::property::<$type>(about);
-                    let object = object.property(stringify!($field), about);
+                    let description = concat!($($says),+);
+                    let schema = $crate::fields::request::property::<$type>(description);
+                    let object = object.property(stringify!($field), schema);
                     let object = if <$type as $crate::fields::FieldType>::IS_REQUIRED {
                         object.required(stringify!($field))
                     } else {

@@ -30,50 +30,50 @@ impl<F: FieldType> FieldType for RequiredField<F> {
     }
 }
 
-/// The schema of a text of at most `most` characters.
-pub fn text(most: usize) -> ObjectBuilder {
+/// The schema of a text of at most `max_length` characters.
+pub fn text(max_length: usize) -> ObjectBuilder {
     let text = ObjectBuilder::new().schema_type(Type::String);
-    text.max_length(Some(most))
+    text.max_length(Some(max_length))
 }
 
-/// A text of at most `MOST` characters.
-pub struct TextField<const MOST: usize>;
+/// A text of at most `MAX` characters.
+pub struct TextField<const MAX: usize>;
 
-impl<const MOST: usize> FieldType for TextField<MOST> {
+impl<const MAX: usize> FieldType for TextField<MAX> {
     type Value = String;
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<String> {
-        body.string(name, MOST)
+        body.string(name, MAX)
     }
 
     fn schema() -> RefOr<Schema> {
-        text(MOST).into()
+        text(MAX).into()
     }
 }
 
 /// A text; an empty one counts as absent.
-pub struct OptionalText<const MOST: usize>;
+pub struct OptionalText<const MAX: usize>;
 
-impl<const MOST: usize> FieldType for OptionalText<MOST> {
+impl<const MAX: usize> FieldType for OptionalText<MAX> {
     type Value = String;
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<String> {
-        body.filled_string(name, MOST)
+        body.filled_string(name, MAX)
     }
 
     fn schema() -> RefOr<Schema> {
-        text(MOST).into()
+        text(MAX).into()
     }
 }
 
 /// A text; an empty one is a fault.
-pub struct NonEmptyText<const MOST: usize>;
+pub struct NonEmptyText<const MAX: usize>;
 
-impl<const MOST: usize> FieldType for NonEmptyText<MOST> {
+impl<const MAX: usize> FieldType for NonEmptyText<MAX> {
     type Value = String;
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<String> {
-        let text = body.string(name, MOST)?;
+        let text = body.string(name, MAX)?;
         if text.is_empty() {
             body.fault(name, ErrorCode::InvalidValue, "Must not be empty.");
         }
@@ -81,18 +81,18 @@ impl<const MOST: usize> FieldType for NonEmptyText<MOST> {
     }
 
     fn schema() -> RefOr<Schema> {
-        text(MOST).min_length(Some(1)).into()
+        text(MAX).min_length(Some(1)).into()
     }
 }
 
-/// A text; one without anything but spaces is a fault.
-pub struct NonBlankText<const MOST: usize>;
+/// A text; one that is empty or only white space is a fault.
+pub struct NonBlankText<const MAX: usize>;
 
-impl<const MOST: usize> FieldType for NonBlankText<MOST> {
+impl<const MAX: usize> FieldType for NonBlankText<MAX> {
     type Value = String;
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<String> {
-        let text = body.string(name, MOST)?;
+        let text = body.string(name, MAX)?;
         if text.trim().is_empty() {
             body.fault(name, ErrorCode::InvalidValue, "Must not be empty.");
         }
@@ -100,18 +100,18 @@ impl<const MOST: usize> FieldType for NonBlankText<MOST> {
     }
 
     fn schema() -> RefOr<Schema> {
-        text(MOST).min_length(Some(1)).into()
+        text(MAX).min_length(Some(1)).into()
     }
 }
 
 /// A whole number in a range.
-pub struct IntegerField<const LEAST: i64, const MOST: i64>;
+pub struct IntegerField<const MIN: i64, const MAX: i64>;
 
-impl<const LEAST: i64, const MOST: i64> FieldType for IntegerField<LEAST, MOST> {
+impl<const MIN: i64, const MAX: i64> FieldType for IntegerField<MIN, MAX> {
     type Value = i64;
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<i64> {
-        body.integer(name, LEAST..=MOST)
+        body.integer(name, MIN..=MAX)
     }
 
     fn schema() -> RefOr<Schema> {
@@ -119,27 +119,27 @@ impl<const LEAST: i64, const MOST: i64> FieldType for IntegerField<LEAST, MOST> 
         let bound = |bound: i64| isize::try_from(bound).ok();
         ObjectBuilder::new()
             .schema_type(Type::Integer)
-            .minimum(bound(LEAST).filter(|_| LEAST > i64::MIN))
-            .maximum(bound(MOST).filter(|_| MOST < i64::MAX))
+            .minimum(bound(MIN).filter(|_| MIN > i64::MIN))
+            .maximum(bound(MAX).filter(|_| MAX < i64::MAX))
             .into()
     }
 }
 
 /// Any number in a range.
-pub struct NumberField<const LEAST: i32, const MOST: i32>;
+pub struct NumberField<const MIN: i32, const MAX: i32>;
 
-impl<const LEAST: i32, const MOST: i32> FieldType for NumberField<LEAST, MOST> {
+impl<const MIN: i32, const MAX: i32> FieldType for NumberField<MIN, MAX> {
     type Value = f64;
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<f64> {
-        body.number(name, f64::from(LEAST)..=f64::from(MOST))
+        body.number(name, f64::from(MIN)..=f64::from(MAX))
     }
 
     fn schema() -> RefOr<Schema> {
         ObjectBuilder::new()
             .schema_type(Type::Number)
-            .minimum(Some(f64::from(LEAST)))
-            .maximum(Some(f64::from(MOST)))
+            .minimum(Some(f64::from(MIN)))
+            .maximum(Some(f64::from(MAX)))
             .into()
     }
 }
@@ -159,7 +159,7 @@ impl FieldType for BooleanField {
     }
 }
 
-/// An object with whatever members.
+/// An object with any members.
 pub struct AnyObject;
 
 impl FieldType for AnyObject {
@@ -189,10 +189,10 @@ impl<T: FromStr> FieldType for IdField<T> {
     }
 }
 
-/// The schema of a list of at most `most` texts.
-pub fn texts(most: usize) -> ArrayBuilder {
+/// The schema of a list of at most `max_items` texts.
+pub fn texts(max_items: usize) -> ArrayBuilder {
     let item = ObjectBuilder::new().schema_type(Type::String);
-    ArrayBuilder::new().items(item).max_items(Some(most))
+    ArrayBuilder::new().items(item).max_items(Some(max_items))
 }
 
 /// A file of a form.

@@ -47,9 +47,9 @@ impl Fingerprint {
         app: &App,
         body: JsonBody,
     ) -> Result<(O, Self, QuotaShare), Error> {
-        let both = |body: &Value| Ok((O::read(body)?, Self::for_order::<O>().json(body)));
-        let ((order, fingerprint), held) = body.read(app, both).await?;
-        Ok((order, fingerprint, held))
+        let parse = |body: &Value| Ok((O::read(body)?, Self::for_order::<O>().json(body)));
+        let ((order, fingerprint), memory) = body.read(app, parse).await?;
+        Ok((order, fingerprint, memory))
     }
 
     /// Adds a file to the fingerprint, by its digest.
@@ -121,9 +121,9 @@ mod tests {
 
     #[test]
     fn the_order_of_members_makes_no_difference_and_everything_else_does() {
-        let one: Value = serde_json::from_str(r#"{"a":1,"b":{"c":[1,2],"d":null}}"#).unwrap();
-        let two: Value = serde_json::from_str(r#" {"b":{"d":null,"c":[1,2]}, "a":1} "#).unwrap();
-        assert_eq!(fingerprint(&one), fingerprint(&two));
+        let first: Value = serde_json::from_str(r#"{"a":1,"b":{"c":[1,2],"d":null}}"#).unwrap();
+        let reordered: Value = serde_json::from_str(r#" {"b":{"d":null,"c":[1,2]}, "a":1} "#).unwrap();
+        assert_eq!(fingerprint(&first), fingerprint(&reordered));
         for other in [
             json!({"a": 1, "b": {"c": [2, 1], "d": null}}),
             json!({"a": "1", "b": {"c": [1, 2], "d": null}}),
@@ -131,17 +131,17 @@ mod tests {
             json!({"ab": 1}),
             json!([]),
         ] {
-            assert_ne!(fingerprint(&one), fingerprint(&other), "{other}");
+            assert_ne!(fingerprint(&first), fingerprint(&other), "{other}");
         }
-        let elsewhere = Fingerprint::for_order::<ChatOrder>().json(&one).finish();
-        assert_ne!(fingerprint(&one), elsewhere);
+        let other_order = Fingerprint::for_order::<ChatOrder>().json(&first).finish();
+        assert_ne!(fingerprint(&first), other_order);
     }
 
     proptest! {
         #[test]
-        fn different_texts_have_different_fingerprints(one in ".{0,20}", two in ".{0,20}") {
-            let (a, b) = (json!({ "prompt": one }), json!({ "prompt": two }));
-            prop_assert_eq!(one == two, fingerprint(&a) == fingerprint(&b));
+        fn different_texts_have_different_fingerprints(first in ".{0,20}", second in ".{0,20}") {
+            let (a, b) = (json!({ "prompt": first }), json!({ "prompt": second }));
+            prop_assert_eq!(first == second, fingerprint(&a) == fingerprint(&b));
         }
     }
 }

@@ -67,7 +67,7 @@ pub(super) struct IdempotentRequest<'a> {
     /// Whether the intent must be on disk before anything is done for it.
     reserve: bool,
     /// Set if the request is refused before anything is done for it.
-    refused: Option<Error>,
+    refusal: Option<Error>,
 }
 
 /// An answer, and whether it is final for its intent.
@@ -78,9 +78,9 @@ pub(super) struct IntentAnswer {
     pub(super) close: Option<IntentCloseTime>,
     /// Whether it is repeated, byte for byte, for the next request with the same key; a stream is
     /// generated again.
-    pub(super) is_kept: bool,
-    /// Set if the result failed in a way that a retry makes something new.
-    failed: Option<Arc<Error>>,
+    pub(super) is_stored: bool,
+    /// Set if the result failed in such a way that a retry makes something new.
+    failure: Option<Arc<Error>>,
 }
 
 /// What was made for a request, and whether it is already answered.
@@ -93,18 +93,18 @@ pub(super) enum CreationOutcome {
     NothingCreated(Response),
 }
 
-/// Accepts a draft whose response can be built at once, with `tell`. With a key the answer is
-/// stored in the transaction that accepts the draft.
+/// Accepts a draft whose response can be built at once, with `build_response`. With a key the
+/// answer is stored in the transaction that accepts the draft.
 pub(super) async fn accept(
     app: &App,
     context: &RequestContext,
     visit: &IntentVisit,
     draft: TaskDraft,
-    tell: impl AsyncFnOnce(&[Task], &[Clip]) -> Result<Response, Error>,
+    build_response: impl AsyncFnOnce(&[Task], &[Clip]) -> Result<Response, Error>,
 ) -> Result<CreationOutcome, Error> {
     let mut draft = draft.with_origin(&context.links);
     if visit.keeps_answer() {
-        let response = tell(&draft.tasks, &draft.clips).await?;
+        let response = build_response(&draft.tasks, &draft.clips).await?;
         draft.answer = Some(store_response(response).await?);
     }
     let answer = draft.answer.clone();
@@ -138,7 +138,7 @@ impl<'a> IdempotentRequest<'a> {
                 socket: arrival.socket,
             },
             reserve: false,
-            refused: arrival.too_many,
+            refusal: arrival.too_many,
         })
     }
 
@@ -158,13 +158,13 @@ impl<'a> IdempotentRequest<'a> {
         make: impl AsyncFnOnce(&IntentVisit) -> Result<CreationOutcome, Error>,
         answer: impl AsyncFnOnce(IntentOutcome, &Arc<ClientGuard>, bool) -> Result<IntentAnswer, Error>,
     ) -> Result<Response, Error> {
-        if let Some(refused) = self.refused.take() {
-            return Err(self.made_nothing(refused));
+        if let Some(refusal) = self.refusal.take() {
+            return Err(self.note_nothing_made(refusal));
         }
-        let begun = match self.begin().await {
+        let lookup = match self.begin().await {
             Ok(Lookup::New(visit)) => match make(&visit).await {
-                Ok(CreationOutcome::Unanswered(found)) => {
-                    return self.respond(visit, found, false, answer).await;
+                Ok(CreationOutcome::Unanswered(outcome)) => {
+                    return self.respond(visit, outcome, false, answer).await;
                 }
                 Ok(CreationOutcome::Answered(stored)) => {
                     crash::point("answer-kept");
@@ -179,45 +179,45 @@ impl<'a> IdempotentRequest<'a> {
                 }
                 // If nothing was made, nothing is stored.
                 Err(error) if visit.made_nothing() => {
-                    return Err(self.made_nothing(error));
+                    return Err(self.note_nothing_made(error));
                 }
                 Err(error) => return Err(error),
             },
-            Ok(begun) => begun,
-            Err(error) => return Err(self.made_nothing(error)),
+            Ok(lookup) => lookup,
+            Err(error) => return Err(self.note_nothing_made(error)),
         };
-        match begun {
-            Lookup::Existing(visit, found) => self.tell_again(visit, found, answer).await,
+        match lookup {
+            Lookup::Existing(visit, existing) => self.answer_again(visit, existing, answer).await,
             Lookup::Answered(stored) => replay(stored),
             // The request that came first has failed.
             Lookup::New(_) => Err(Error::Overtaken),
         }
     }
 
-    /// Answers with the result of an intent; `is_known` if an earlier request made it.
+    /// Answers with the result of an intent; `is_repeated` if an earlier request made it.
     async fn respond(
         &self,
         visit: IntentVisit,
-        found: IntentOutcome,
-        is_known: bool,
+        outcome: IntentOutcome,
+        is_repeated: bool,
         answer: impl AsyncFnOnce(IntentOutcome, &Arc<ClientGuard>, bool) -> Result<IntentAnswer, Error>,
     ) -> Result<Response, Error> {
         let client = visit.client();
-        let answered = match found {
+        let result = match outcome {
             IntentOutcome::PastTasks(tasks) => Err(intents::removed(&tasks)),
-            found => answer(found, &client, is_known).await,
+            outcome => answer(outcome, &client, is_repeated).await,
         };
-        let mut answer = answered.unwrap_or_else(|error| {
+        let mut answer = result.unwrap_or_else(|error| {
             IntentAnswer::error_answer(error, &self.context.request_id, IntentCloseTime::Now)
         });
-        if let Some(failed) = &answer.failed {
-            self.app.intents.note_failed(&self.request, failed);
+        if let Some(failure) = &answer.failure {
+            self.app.intents.note_failed(&self.request, failure);
         }
         // The exact bytes of the first answer are only for repetitions with its key.
-        if answer.is_kept && self.request.idempotency_key.is_some() {
-            answer.response = self.keep(&visit, answer.response).await?;
+        if answer.is_stored && self.request.idempotency_key.is_some() {
+            answer.response = self.store_answer(&visit, answer.response).await?;
         }
-        if is_known {
+        if is_repeated {
             mark_replayed(&mut answer.response);
         }
         if let Some(close) = answer.close {
@@ -227,18 +227,18 @@ impl<'a> IdempotentRequest<'a> {
     }
 
     /// Answers with the result of an earlier request.
-    async fn tell_again(
+    async fn answer_again(
         &self,
         visit: IntentVisit,
-        found: ExistingResult,
+        existing: ExistingResult,
         answer: impl AsyncFnOnce(IntentOutcome, &Arc<ClientGuard>, bool) -> Result<IntentAnswer, Error>,
     ) -> Result<Response, Error> {
-        let found = IntentOutcome::load(self.app, self.request.account, found).await?;
-        self.respond(visit, found, true, answer).await
+        let outcome = IntentOutcome::load(self.app, self.request.account, existing).await?;
+        self.respond(visit, outcome, true, answer).await
     }
 
     /// Notes that nothing was made: a retry of this request makes something new.
-    fn made_nothing(&self, error: Error) -> Error {
+    fn note_nothing_made(&self, error: Error) -> Error {
         self.app.intents.note_refused(&self.request, &error);
         error
     }
@@ -247,13 +247,13 @@ impl<'a> IdempotentRequest<'a> {
         self.app.intents.begin(&self.request, self.reserve).await
     }
 
-    /// Keeps an answer for the next request with the same key, or returns the one that was stored
+    /// Stores an answer for the next request with the same key, or returns the one that was stored
     /// before.
-    async fn keep(&self, visit: &IntentVisit, response: Response) -> Result<Response, Error> {
+    async fn store_answer(&self, visit: &IntentVisit, response: Response) -> Result<Response, Error> {
         let answer = store_response(response).await?;
-        let first = self.app.intents.keep_answer(visit.id(), answer).await?;
+        let stored = self.app.intents.keep_answer(visit.id(), answer).await?;
         crash::point("answer-kept");
-        restore(first)
+        restore(stored)
     }
 }
 
@@ -263,15 +263,15 @@ impl IntentAnswer {
         Self {
             response: response.into_response(),
             close: Some(close),
-            is_kept: true,
-            failed: None,
+            is_stored: true,
+            failure: None,
         }
     }
 
     /// The same, but generated again for repetitions with its key.
     pub(super) fn not_stored(response: impl IntoResponse, close: IntentCloseTime) -> Self {
         Self {
-            is_kept: false,
+            is_stored: false,
             ..Self::of(response, close)
         }
     }
@@ -281,8 +281,8 @@ impl IntentAnswer {
         Self {
             response: response.into_response(),
             close: None,
-            is_kept: false,
-            failed: None,
+            is_stored: false,
+            failure: None,
         }
     }
 
@@ -294,7 +294,7 @@ impl IntentAnswer {
         close: IntentCloseTime,
     ) -> Self {
         let code = error.code();
-        let goes_on = matches!(
+        let leaves_open = matches!(
             code,
             ErrorCode::StillRunning
                 | ErrorCode::ShuttingDown
@@ -303,10 +303,10 @@ impl IntentAnswer {
         );
         let error = Arc::new(error);
         Self {
-            close: (!goes_on).then_some(close),
-            is_kept: !code.retryable(),
+            close: (!leaves_open).then_some(close),
+            is_stored: !code.retryable(),
             response: crate::error::write(crate::error::answer(&error), request_id),
-            failed: (code.retryable() && !goes_on).then_some(error),
+            failure: (code.retryable() && !leaves_open).then_some(error),
         }
     }
 }

@@ -24,8 +24,8 @@ pub(super) async fn store_response(response: Response) -> Result<StoredAnswer, E
     let (parts, body) = response.into_parts();
     let bytes = body.collect().await.map_err(Error::internal)?.to_bytes();
     let headers = parts.headers.iter().filter_map(|(name, value)| {
-        let kept = STORED_HEADERS.contains(&name.as_str());
-        let value = value.to_str().ok().filter(|_| kept)?;
+        let is_stored = STORED_HEADERS.contains(&name.as_str());
+        let value = value.to_str().ok().filter(|_| is_stored)?;
         Some((name.as_str().to_owned(), value.to_owned()))
     });
     Ok(StoredAnswer {

@@ -11,13 +11,13 @@ use http_body::{Frame, SizeHint};
 use mediagate_core::intents::ClientGuard;
 
 /// Wraps the answer, so that its end is noted in the caller's guard.
-pub(super) fn watch(response: Response, presence: Arc<ClientGuard>) -> Response {
-    response.map(|body| Body::new(WatchedBody { body, presence }))
+pub(super) fn watch(response: Response, client_guard: Arc<ClientGuard>) -> Response {
+    response.map(|body| Body::new(WatchedBody { body, client_guard }))
 }
 
 struct WatchedBody {
     body: Body,
-    presence: Arc<ClientGuard>,
+    client_guard: Arc<ClientGuard>,
 }
 
 impl HttpBody for WatchedBody {
@@ -35,7 +35,7 @@ impl HttpBody for WatchedBody {
             Poll::Ready(Some(Err(_))) | Poll::Pending => false,
         };
         if is_over {
-            self.presence.mark_written();
+            self.client_guard.mark_written();
         }
         frame
     }

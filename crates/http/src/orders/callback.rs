@@ -1,4 +1,4 @@
-//! Callback address of a task: one field by three names.
+//! Callback URL of a task: one field with three names.
 
 use utoipa::openapi::{RefOr, Schema};
 
@@ -21,19 +21,19 @@ request! {
 }
 
 impl CallbackFields {
-    /// The one that is there; more than one is a fault.
+    /// The callback that is set; more than one is a fault.
     pub fn callback(self, body: &BodyFields<'_>) -> Option<CallbackUrl> {
-        let named = [
+        let callbacks = [
             ("callback_url", self.callback_url),
             ("notify_hook", self.notify_hook),
             ("webhook_url", self.webhook_url),
         ];
-        let mut named = named
+        let mut callbacks = callbacks
             .into_iter()
             .filter_map(|(param, url)| Some(CallbackUrl { url: url?, param }));
-        let first = named.next();
+        let first = callbacks.next();
         // Only one address is called, so a second one would be silently ignored.
-        for second in named {
+        for second in callbacks {
             let message = "Set only one of callback_url, notify_hook and webhook_url.";
             body.fault(second.param, ErrorCode::InvalidValue, message);
         }

@@ -81,7 +81,7 @@ request! {
         stream: BooleanField,
         /// Options of the stream.
         stream_options: StreamOptions,
-        + neighbours: AliasFields,
+        + aliases: AliasFields,
     }
 }
 
@@ -111,7 +111,7 @@ request! {
         negative_prompt: OptionalText<MAX_PROMPT>,
         /// Fields that are passed to the provider if the operator allows them.
         provider_options: ProviderOptions,
-        + neighbours: AliasFields,
+        + aliases: AliasFields,
     }
 }
 
@@ -177,7 +177,7 @@ impl QuotableOrder for ChatOrder {
 
 fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
     // No `?` until every field was read, so that the caller gets all mistakes at once.
-    let cut_to = token_limit(&request);
+    let token_limit = token_limit(&request);
     let provider_options = provider_options(body, &mut request);
     let callback = CallbackFields {
         callback_url: request.callback_url.take(),
@@ -185,31 +185,31 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
         webhook_url: request.webhook_url.take(),
     };
     let callback = callback.callback(body);
-    let (asked_seconds, seconds) = seconds(body, &request).unzip();
+    let (seconds_param, seconds) = seconds(body, &request).unzip();
     let mut video = request.video.take();
-    let mut neighbours = request.neighbours;
-    let mut inside = video.as_mut().map(|video| &mut video.neighbours);
-    let first = neighbours.first_frames().collect::<Vec<_>>();
-    let also_first = inside.iter_mut().flat_map(|inside| {
-        let inside = inside.first_frames();
-        inside.map(|(name, pictures)| (format!("video.{name}"), pictures))
+    let mut aliases = request.aliases;
+    let mut nested = video.as_mut().map(|video| &mut video.aliases);
+    let first_frames = aliases.first_frames().collect::<Vec<_>>();
+    let nested_first_frames = nested.iter_mut().flat_map(|nested| {
+        let nested = nested.first_frames();
+        nested.map(|(name, pictures)| (format!("video.{name}"), pictures))
     });
-    let first = first.into_iter().chain(also_first.collect::<Vec<_>>());
-    let mut asked = request.messages;
-    let pictures = asked.as_mut().map(|asked| &mut asked.pictures);
+    let first_frames = first_frames.into_iter().chain(nested_first_frames.collect::<Vec<_>>());
+    let mut chat_prompt = request.messages;
+    let pictures = chat_prompt.as_mut().map(|chat_prompt| &mut chat_prompt.pictures);
     // Done even without valid messages, so that mistakes in these fields are reported too.
-    field_aliases::add_first_frame(body, &PARAMS, pictures.unwrap_or(&mut Vec::new()), first);
-    let last = neighbours.last_frames().into_iter();
-    let also_last = inside.and_then(AliasFields::last_frames);
-    let also_last = also_last.map(|(name, pictures)| (format!("video.{name}"), pictures));
+    field_aliases::add_first_frame(body, &PARAMS, pictures.unwrap_or(&mut Vec::new()), first_frames);
+    let last_frames = aliases.last_frames().into_iter();
+    let nested_last_frames = nested.and_then(AliasFields::last_frames);
+    let nested_last_frames = nested_last_frames.map(|(name, pictures)| (format!("video.{name}"), pictures));
     let end_image = video.as_mut().and_then(|video| video.end_image.take());
-    let end_picture = field_aliases::last_frame(body, &PARAMS, end_image, last.chain(also_last));
+    let end_picture = field_aliases::last_frame(body, &PARAMS, end_image, last_frames.chain(nested_last_frames));
 
     let ChatPrompt {
         prompt,
         pictures,
         conversation,
-    } = asked?;
+    } = chat_prompt?;
     let mut order = VideoOrder {
         is_housekeeping: housekeeping::is_housekeeping(&prompt, &conversation),
         model: Some(request.model?),
@@ -230,7 +230,7 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
         user: request.user,
         callback,
         params: ParamNames {
-            seconds: asked_seconds.unwrap_or(PARAMS.seconds),
+            seconds: seconds_param.unwrap_or(PARAMS.seconds),
             ..PARAMS
         },
     };
@@ -249,12 +249,12 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
             ..order
         };
     }
-    let ends = request.stream_options;
+    let stream_options = request.stream_options;
     Some(ChatOrder {
         order,
         stream: request.stream.unwrap_or(false),
-        include_usage: ends.and_then(|ends| ends.include_usage).unwrap_or(false),
-        token_limit: cut_to,
+        include_usage: stream_options.and_then(|stream_options| stream_options.include_usage).unwrap_or(false),
+        token_limit,
     })
 }
 
@@ -262,38 +262,38 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
 fn token_limit(request: &ChatRequest) -> Option<usize> {
     let limits = [request.max_tokens, request.max_completion_tokens];
     // Both may be set, and the answer must fit both.
-    let least = limits.into_iter().flatten().min()?;
-    let is_too_few = least < ADDRESS_TOKENS;
-    usize::try_from(least).ok().filter(|_| is_too_few)
+    let smallest = limits.into_iter().flatten().min()?;
+    let is_too_few = smallest < ADDRESS_TOKENS;
+    usize::try_from(smallest).ok().filter(|_| is_too_few)
 }
 
-/// The length, and the field that says it.
+/// The length, and the name of the field that sets it.
 fn seconds(body: &BodyFields<'_>, request: &ChatRequest) -> Option<(&'static str, f64)> {
     let video = request.video.as_ref();
-    let inside = video.map(|video| video.neighbours.lengths(true));
+    let nested = video.map(|video| video.aliases.lengths(true));
     // Errors name the first field that is set, so our own names come first.
     let ours = [
         (PARAMS.seconds, video.and_then(|video| video.seconds)),
         ("seconds", request.seconds),
     ];
-    let others = request.neighbours.lengths(false);
-    let said = ours.into_iter().chain(inside.into_iter().flatten());
-    field_aliases::length(body, &PARAMS, said.chain(others))
+    let others = request.aliases.lengths(false);
+    let lengths = ours.into_iter().chain(nested.into_iter().flatten());
+    field_aliases::length(body, &PARAMS, lengths.chain(others))
 }
 
 fn provider_options(body: &BodyFields<'_>, request: &mut ChatRequest) -> Map<String, Value> {
     let video = request.video.as_mut();
-    let inside = video.and_then(|video| video.provider_options.take());
-    let (inside, mut options) = (
-        inside.unwrap_or_default(),
+    let nested = video.and_then(|video| video.provider_options.take());
+    let (nested, mut options) = (
+        nested.unwrap_or_default(),
         request.provider_options.take().unwrap_or_default(),
     );
     // Merged silently, one of two values would win.
-    if !inside.is_empty() && !options.is_empty() {
+    if !nested.is_empty() && !options.is_empty() {
         let message = "Set this field either here or in `video`, not both.";
         body.fault("provider_options", ErrorCode::InvalidValue, message);
     }
-    options.extend(inside);
+    options.extend(nested);
     options
 }
 

@@ -14,7 +14,7 @@ use mediagate_model::error::ErrorCode;
 
 request! {
     /// Names of other services for the length, the first frame and the last frame.
-    #[expect(non_snake_case, reason = "others name a field so")]
+    #[expect(non_snake_case, reason = "the field name of another service")]
     pub struct AliasFields {
         /// Same as `seconds`. A name used by other services.
         duration: SecondsField,
@@ -63,28 +63,28 @@ pub const FIRST_FRAMES: [&str; 6] = [
 /// The name of the last frame.
 pub const LAST_FRAME: &str = "last_frame_image";
 
-/// A length, and the field that says it.
+/// The name of a field, and the length that it sets.
 pub type NamedLength = (&'static str, Option<f64>);
 
-/// The pictures under one name, and the name.
+/// The name of a field, and its pictures.
 pub type NamedPictures = (String, Vec<RequestedPicture>);
 
 impl AliasFields {
-    /// The length under each of its names, which stand in an object `video` or by themselves.
+    /// The length under each of its names: those in an object `video`, or those outside.
     pub fn lengths(&self, is_in_video: bool) -> impl Iterator<Item = NamedLength> {
-        let said = [
+        let values = [
             self.duration,
             self.durationSeconds,
             self.duration_seconds,
             self.n_seconds,
         ];
         let names = LENGTHS.map(|names| names[usize::from(is_in_video)]);
-        names.into_iter().zip(said)
+        names.into_iter().zip(values)
     }
 
     /// The first frame under each of its names that is used.
     pub fn first_frames(&mut self) -> impl Iterator<Item = NamedPictures> {
-        let said = [
+        let values = [
             self.image.take(),
             self.image_url.take(),
             self.input_image.take(),
@@ -92,8 +92,8 @@ impl AliasFields {
             self.images.take(),
             self.frame_images.take(),
         ];
-        let said = FIRST_FRAMES.into_iter().zip(said);
-        said.filter_map(|(name, pictures)| Some((name.to_owned(), pictures?)))
+        let named = FIRST_FRAMES.into_iter().zip(values);
+        named.filter_map(|(name, pictures)| Some((name.to_owned(), pictures?)))
     }
 
     /// The last frame, if its name is used.
@@ -102,22 +102,22 @@ impl AliasFields {
     }
 }
 
-/// The length on which all that was said agrees, and the field that says it first. Ours comes
+/// The length on which all fields agree, and the first field that sets it. Our own field comes
 /// first.
 pub fn length(
     body: &BodyFields<'_>,
     params: &ParamNames,
-    said: impl IntoIterator<Item = NamedLength>,
+    lengths: impl IntoIterator<Item = NamedLength>,
 ) -> Option<(&'static str, f64)> {
-    let said = said.into_iter();
-    let mut said = said.filter_map(|(name, seconds)| Some((name, seconds?)));
-    let (first, seconds) = said.next()?;
+    let lengths = lengths.into_iter();
+    let mut lengths = lengths.filter_map(|(name, seconds)| Some((name, seconds?)));
+    let (first, seconds) = lengths.next()?;
     // Two lengths are two prices, so neither may win silently.
-    let other = said.find(|(_, other)| (other - seconds).abs() > f64::EPSILON);
-    if let Some((other, _)) = other {
-        let ours = params.seconds;
-        let message = format!("{first} and {other} set different lengths. Set only {ours}.");
-        body.fault(ours, ErrorCode::InvalidValue, message);
+    let differing = lengths.find(|(_, differing)| (differing - seconds).abs() > f64::EPSILON);
+    if let Some((differing, _)) = differing {
+        let param = params.seconds;
+        let message = format!("{first} and {differing} set different lengths. Set only {param}.");
+        body.fault(param, ErrorCode::InvalidValue, message);
     }
     Some((first, seconds))
 }
@@ -128,16 +128,16 @@ pub fn add_first_frame(
     body: &BodyFields<'_>,
     params: &ParamNames,
     pictures: &mut Vec<RequestedPicture>,
-    said: impl IntoIterator<Item = NamedPictures>,
+    aliases: impl IntoIterator<Item = NamedPictures>,
 ) {
-    let ours = params.picture;
-    for (name, these) in said {
-        let Some(frame) = single_picture(body, ours, "first", &name, these) else {
+    let param = params.picture;
+    for (name, pictures_of_alias) in aliases {
+        let Some(frame) = single_picture(body, param, "first", &name, pictures_of_alias) else {
             continue;
         };
         match pictures.first() {
             None => pictures.push(frame),
-            Some(first) => agree(body, ours, "first", first, &frame),
+            Some(first) => agree(body, param, "first", first, &frame),
         }
     }
 }
@@ -146,13 +146,13 @@ pub fn add_first_frame(
 pub fn last_frame(
     body: &BodyFields<'_>,
     params: &ParamNames,
-    ours: impl IntoIterator<Item = RequestedPicture>,
-    said: impl IntoIterator<Item = NamedPictures>,
+    own_picture: impl IntoIterator<Item = RequestedPicture>,
+    aliases: impl IntoIterator<Item = NamedPictures>,
 ) -> Option<RequestedPicture> {
     let name = params.end_picture;
-    let mut frame = ours.into_iter().next();
-    for (field, these) in said {
-        let Some(other) = single_picture(body, name, "last", &field, these) else {
+    let mut frame = own_picture.into_iter().next();
+    for (field, pictures) in aliases {
+        let Some(other) = single_picture(body, name, "last", &field, pictures) else {
             continue;
         };
         match &frame {
@@ -163,37 +163,37 @@ pub fn last_frame(
     frame
 }
 
-/// The only picture under a name, where there is a place for one.
+/// The only picture of a field that takes one.
 fn single_picture(
     body: &BodyFields<'_>,
-    ours: &str,
-    place: &str,
+    param: &str,
+    position: &str,
     name: &str,
     pictures: Vec<RequestedPicture>,
 ) -> Option<RequestedPicture> {
     if pictures.len() > 1 {
         let message = format!(
-            "{name} contains {} images, but only one is allowed: the {place} frame ({ours}).",
+            "{name} contains {} images, but only one is allowed: the {position} frame ({param}).",
             pictures.len()
         );
-        body.fault(ours, ErrorCode::InvalidValue, message);
+        body.fault(param, ErrorCode::InvalidValue, message);
     }
     pictures.into_iter().next()
 }
 
 fn agree(
     body: &BodyFields<'_>,
-    ours: &str,
-    place: &str,
-    one: &RequestedPicture,
+    param: &str,
+    position: &str,
+    first: &RequestedPicture,
     other: &RequestedPicture,
 ) {
-    if one.0 != other.0 {
+    if first.0 != other.0 {
         let message = format!(
-            "{} and {} set different images for the {place} frame. Set only {ours}.",
-            one.1, other.1
+            "{} and {} set different images for the {position} frame. Set only {param}.",
+            first.1, other.1
         );
-        body.fault(ours, ErrorCode::InvalidValue, message);
+        body.fault(param, ErrorCode::InvalidValue, message);
     }
 }
 
@@ -234,12 +234,12 @@ fn schema() -> RefOr<Schema> {
     any.item(list).into()
 }
 
-/// The pictures under a name for one place. How many there may be, whoever knows our name for it
-/// judges.
-fn frames(body: &BodyFields<'_>, name: &str, place: &str) -> Option<Vec<RequestedPicture>> {
+/// The pictures under a name. The caller, which knows our own name of the field, checks how many
+/// there are.
+fn frames(body: &BodyFields<'_>, name: &str, position: &str) -> Option<Vec<RequestedPicture>> {
     let path = body.path(name);
     let frame = |value: &Value, path: String| {
-        check_place(body, value, &path, place);
+        check_position(body, value, &path, position);
         picture(body, value, path)
     };
     let pictures = match body.value(name)? {
@@ -253,13 +253,13 @@ fn frames(body: &BodyFields<'_>, name: &str, place: &str) -> Option<Vec<Requeste
     Some(pictures)
 }
 
-/// Other services say in the picture's object which frame it is.
-fn check_place(body: &BodyFields<'_>, value: &Value, path: &str, place: &str) {
+/// Other services name the frame in the picture's object.
+fn check_position(body: &BodyFields<'_>, value: &Value, path: &str, position: &str) {
     for name in ["frame_type", "role"] {
-        let other = value.get(name).filter(|said| !said.is_null());
-        if other.is_some_and(|said| said != place) {
+        let other = value.get(name).filter(|value| !value.is_null());
+        if other.is_some_and(|value| value != position) {
             let message = format!(
-                "Must be {place:?}. Use end_image for the last frame and reference_images for other \
+                "Must be {position:?}. Use end_image for the last frame and reference_images for other \
                  images."
             );
             let path = format!("{path}.{name}");

@@ -27,14 +27,14 @@ use mediagate_core::domain::video::VideoOrder;
 use mediagate_model::account::Scope;
 use mediagate_model::error::Error;
 
-/// Where something is ordered.
+/// The endpoint of an order.
 #[derive(Debug, Clone, Copy)]
 pub struct OrderEndpoint {
-    /// Its path, below the brand's where it is branded.
+    /// Its path, without the brand.
     pub path: &'static str,
     /// Whether the path begins with the gateway's brand.
     pub is_branded: bool,
-    /// What a key needs.
+    /// The scope that a key needs.
     pub scope: Scope,
 }
 
@@ -49,7 +49,7 @@ impl OrderEndpoint {
     }
 }
 
-/// Something that callers have made for them.
+/// An order of a caller.
 pub trait ApiOrder: Sized + Send + 'static {
     /// Where it is ordered.
     const ENDPOINT: OrderEndpoint;
@@ -61,18 +61,18 @@ pub trait ApiOrder: Sized + Send + 'static {
 
 /// An order that may cost something.
 pub trait QuotableOrder: ApiOrder {
-    /// What is asked for, to find out what it would cost.
+    /// The order in the form from which its cost is computed.
     fn quote_subject(self) -> QuotedOrder;
 }
 
-/// An endpoint, the name of its request's schema, and how a body becomes a wish.
+/// An endpoint, the name of its request's schema, and the reader of its body.
 pub type QuoteEntry = (
     OrderEndpoint,
     fn() -> String,
     fn(&Value) -> Result<QuotedOrder, Error>,
 );
 
-/// Every endpoint that makes something of which a quote can be had.
+/// Every endpoint whose requests can be quoted.
 pub const ALL: [QuoteEntry; 5] = [
     entry::<chat::ChatOrder>(),
     entry::<VideoOrder>(),

@@ -33,7 +33,7 @@ request! {
     }
 }
 
-/// A submission, whichever its task.
+/// A submission of any music task.
 pub struct SubmitRequest;
 
 impl SubmitRequest {
@@ -116,9 +116,9 @@ impl QuotableOrder for MusicOrder {
     }
 }
 
-/// The task that is meant.
+/// The requested task.
 fn task_of(body: &BodyFields<'_>) -> Option<String> {
-    let said = if is_absent(body, "task") {
+    let requested = if is_absent(body, "task") {
         if !song::describes_song(body.members()) {
             let message = "This field is required.";
             body.fault("task", ErrorCode::MissingField, message);
@@ -129,16 +129,16 @@ fn task_of(body: &BodyFields<'_>) -> Option<String> {
         SubmitTask::read(body).task?
     };
     // Clients of this dialect send `generate` for both, and mean `extend` if they name a clip.
-    let goes_on = said == GENERATE && !is_absent(body, "continue_clip_id");
-    Some(if goes_on { EXTEND.to_owned() } else { said })
+    let extends_clip = requested == GENERATE && !is_absent(body, "continue_clip_id");
+    Some(if extends_clip { EXTEND.to_owned() } else { requested })
 }
 
-/// An empty text in an optional field means absent, as this family's clients send it.
+/// Whether a field is absent. Clients of this API send an empty text for an absent field.
 pub(super) fn is_absent(body: &BodyFields<'_>, name: &str) -> bool {
     is_nothing(body.members().get(name))
 }
 
-/// The same of a member.
+/// The same for a value.
 pub(super) fn is_nothing(value: Option<&Value>) -> bool {
     value.is_none_or(|value| value.is_null() || value.as_str() == Some(""))
 }

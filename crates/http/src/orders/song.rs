@@ -12,11 +12,11 @@ use mediagate_model::ids::{ClipId, PersonaId};
 
 /// Longest text of a song in characters.
 const MAX_TEXT: usize = 10_000;
-/// Most clips of a list.
-const CLIPS: usize = 20;
-/// Most members of a submission for a provider.
-const MEMBERS: usize = 100;
-/// Members that this gateway settles itself; all others reach the provider.
+/// Maximum number of clips in a list.
+const MAX_CLIPS: usize = 20;
+/// Maximum number of members of a submission for a provider.
+const MAX_MEMBERS: usize = 100;
+/// Members that this gateway handles itself; all others are passed to the provider.
 const GATEWAY_MEMBERS: [&str; 7] = [
     "task",
     "mv",
@@ -75,33 +75,33 @@ request! {
     }
 }
 
-/// Whether something says what a song is to be.
+/// Whether any field describes the song.
 pub(super) fn describes_song(members: &SubmissionMembers) -> bool {
-    let words = ["prompt", "gpt_description_prompt", "lyrics", "tags"];
-    words.iter().any(|name| !is_nothing(members.get(*name)))
+    let fields = ["prompt", "gpt_description_prompt", "lyrics", "tags"];
+    fields.iter().any(|name| !is_nothing(members.get(*name)))
 }
 
-pub(super) fn order(body: &BodyFields<'_>, task: String, words: Option<&SongWords>) -> SongOrder {
-    let goes_on_at = words.and_then(|words| words.continue_at);
-    if goes_on_at.is_some() && is_absent(body, "continue_clip_id") {
+pub(super) fn order(body: &BodyFields<'_>, task: String, description: Option<&SongWords>) -> SongOrder {
+    let continue_at = description.and_then(|description| description.continue_at);
+    if continue_at.is_some() && is_absent(body, "continue_clip_id") {
         let message = "Requires continue_clip_id, the clip to extend.";
         body.fault("continue_at", ErrorCode::InvalidValue, message);
     }
     let request = SongFields::read(body);
     let mut members = request.members;
-    if members.len() > MEMBERS {
-        let message = format!("A request can have at most {MEMBERS} fields.");
+    if members.len() > MAX_MEMBERS {
+        let message = format!("A request can have at most {MAX_MEMBERS} fields.");
         body.fault("", ErrorCode::InvalidValue, message);
     }
     // The rest reaches the provider as it is, because providers know more fields than are listed
     // here.
     members.retain(|name, value| !GATEWAY_MEMBERS.contains(&name.as_str()) && !value.is_null());
-    let single = [
+    let single_clips = [
         ("continue_clip_id", request.continue_clip_id),
         ("cover_clip_id", request.cover_clip_id),
         ("artist_clip_id", request.artist_clip_id),
     ];
-    let single = single
+    let single_clips = single_clips
         .into_iter()
         .filter_map(|(name, id)| Some((name.to_owned(), id?)));
     let lists = [request.playlist_clip_ids, request.mashup_clip_ids];
@@ -112,7 +112,7 @@ pub(super) fn order(body: &BodyFields<'_>, task: String, words: Option<&SongWord
         generation_type: request.generation_type.unwrap_or_default(),
         make_instrumental: request.make_instrumental.unwrap_or(false),
         fields: members,
-        clips: single
+        clips: single_clips
             .chain(lists.into_iter().flatten().flatten())
             .collect(),
         persona: request.persona_id,
@@ -120,7 +120,7 @@ pub(super) fn order(body: &BodyFields<'_>, task: String, words: Option<&SongWord
     }
 }
 
-/// Ids of clips, each with its place.
+/// Ids of clips, each with its path in the body.
 pub(super) struct ClipIds;
 
 impl FieldType for ClipIds {
@@ -128,7 +128,7 @@ impl FieldType for ClipIds {
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<Vec<(String, ClipId)>> {
         let mut clips = Vec::new();
-        for (index, id) in body.array(name, CLIPS)?.iter().enumerate() {
+        for (index, id) in body.array(name, MAX_CLIPS)?.iter().enumerate() {
             let param = format!("{name}[{index}]");
             if let Some(id) = id.as_str().and_then(|id| id.parse().ok()) {
                 clips.push((param, id));
@@ -141,6 +141,6 @@ impl FieldType for ClipIds {
     }
 
     fn schema() -> RefOr<Schema> {
-        texts(CLIPS).into()
+        texts(MAX_CLIPS).into()
     }
 }

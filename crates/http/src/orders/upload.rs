@@ -64,6 +64,6 @@ impl QuotableOrder for UploadOrder {
 /// Reads the title of an upload by form.
 pub fn read_title(title: &str) -> Result<Option<String>, Error> {
     fields::check_text(title, MAX_TITLE)
-        .map_err(|why| Error::at_field(ErrorCode::InvalidValue, "title", why))?;
+        .map_err(|message| Error::at_field(ErrorCode::InvalidValue, "title", message))?;
     Ok(Some(title.to_owned()).filter(|title| !title.is_empty()))
 }

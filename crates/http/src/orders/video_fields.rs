@@ -14,10 +14,10 @@ use mediagate_model::error::ErrorCode;
 pub(super) const MAX_PROMPT: usize = 32_000;
 /// Longest address in characters; `data:` addresses are bounded by the body.
 pub(super) const MAX_ADDRESS: usize = crate::fields::BODY_LIMIT;
-/// Most reference images of a request.
-pub(super) const REFERENCES: usize = 16;
+/// Maximum number of reference images of a request.
+pub(super) const MAX_REFERENCES: usize = 16;
 /// Longest `provider_options` as JSON, in bytes.
-const OPTIONS: usize = 32_000;
+const MAX_OPTIONS_BYTES: usize = 32_000;
 
 /// A length: a number or, as the SDKs send it, its text.
 pub struct SecondsField;
@@ -43,12 +43,12 @@ impl FieldType for SecondsField {
     fn schema() -> RefOr<Schema> {
         let number = ObjectBuilder::new().schema_type(Type::Number);
         let number = number.minimum(Some(0.1)).maximum(Some(3600.0));
-        let words = ObjectBuilder::new().schema_type(Type::String);
-        AnyOfBuilder::new().item(number).item(words).into()
+        let text = ObjectBuilder::new().schema_type(Type::String);
+        AnyOfBuilder::new().item(number).item(text).into()
     }
 }
 
-/// A number that decides what a prompt leaves to chance.
+/// The random seed.
 pub struct SeedField;
 
 impl FieldType for SeedField {
@@ -64,7 +64,7 @@ impl FieldType for SeedField {
     }
 }
 
-/// A label that people see; `ai` is the only one.
+/// A visible label; `ai` is the only one.
 pub struct LabelField;
 
 impl FieldType for LabelField {
@@ -107,7 +107,7 @@ impl FieldType for SizeField {
     }
 }
 
-/// How fine, as in `1080p`: the shorter side. Stands in place of `size`.
+/// The resolution, as in `1080p`: the shorter side. An alternative to `size`.
 pub struct ResolutionField;
 
 impl FieldType for ResolutionField {
@@ -127,7 +127,7 @@ impl FieldType for ResolutionField {
     }
 }
 
-/// The shape, as in `16:9`. Stands in place of `size`.
+/// The aspect ratio, as in `16:9`. An alternative to `size`.
 pub struct AspectRatio;
 
 impl FieldType for AspectRatio {
@@ -150,7 +150,7 @@ impl FieldType for AspectRatio {
 fn read_unless_size<T>(
     body: &BodyFields<'_>,
     name: &str,
-    wanted: &str,
+    expectation: &str,
     parse: impl FnOnce(&str) -> Option<T>,
 ) -> Option<T> {
     let text = body.filled_string(name, 32)?;
@@ -162,7 +162,7 @@ fn read_unless_size<T>(
     }
     let parsed = parse(&text);
     if parsed.is_none() {
-        body.fault(name, ErrorCode::InvalidValue, wanted);
+        body.fault(name, ErrorCode::InvalidValue, expectation);
     }
     parsed
 }
@@ -184,12 +184,12 @@ fn tier(text: &str) -> Option<u32> {
     }
 }
 
-/// Two numbers from 1 to `most`.
-fn pair(text: &str, between: &[char], most: u32) -> Option<(u32, u32)> {
-    let (first, second) = text.split_once(between)?;
+/// Two numbers from 1 to `max`.
+fn pair(text: &str, separators: &[char], max: u32) -> Option<(u32, u32)> {
+    let (first, second) = text.split_once(separators)?;
     let number = |text: &str| {
         let number = text.trim().parse::<u32>().ok();
-        number.filter(|number| (1..=most).contains(number))
+        number.filter(|number| (1..=max).contains(number))
     };
     Some((number(first)?, number(second)?))
 }
@@ -230,14 +230,14 @@ impl FieldType for PictureField {
 
     fn schema() -> RefOr<Schema> {
         let address = || ObjectBuilder::new().schema_type(Type::String);
-        let held = |name: &str| {
+        let wrapped = |name: &str| {
             let object = ObjectBuilder::new().schema_type(Type::Object);
             object.property(name, address()).required(name)
         };
         let nested = ObjectBuilder::new().schema_type(Type::Object);
-        let nested = nested.property("image_url", held("url"));
+        let nested = nested.property("image_url", wrapped("url"));
         let any = AnyOfBuilder::new().item(address());
-        let any = any.item(held("url")).item(held("image_url"));
+        let any = any.item(wrapped("url")).item(wrapped("image_url"));
         any.item(nested.required("image_url")).into()
     }
 }
@@ -249,32 +249,32 @@ pub(super) fn picture(
     path: String,
 ) -> Option<RequestedPicture> {
     let (address, path) = inner_picture(value, path);
-    // As the parts of a message hold it: `{"image_url": {"url": …}}`.
+    // The format in the parts of a message: `{"image_url": {"url": …}}`.
     let (address, path) = inner_picture(address, path);
     let Value::String(address) = address else {
         let message = "Must be an http, https or data: URL.";
         body.fault_at(path, ErrorCode::InvalidType, message);
         return None;
     };
-    if let Err(why) = check_text(address, MAX_ADDRESS) {
-        body.fault_at(path, ErrorCode::InvalidValue, why);
+    if let Err(message) = check_text(address, MAX_ADDRESS) {
+        body.fault_at(path, ErrorCode::InvalidValue, message);
         return None;
     }
     (!address.is_empty()).then(|| (PictureSource::Address(address.clone()), path))
 }
 
-/// What an object holds as its picture, and where; anything else is it itself.
+/// The picture inside an object, and its path. Any other value is returned unchanged.
 fn inner_picture(value: &Value, path: String) -> (&Value, String) {
     let Value::Object(object) = value else {
         return (value, path);
     };
-    let held = ["url", "image_url"]
+    let inner = ["url", "image_url"]
         .into_iter()
         .find_map(|name| Some((object.get(name)?, format!("{path}.{name}"))));
-    held.unwrap_or((&Value::Null, format!("{path}.url")))
+    inner.unwrap_or((&Value::Null, format!("{path}.url")))
 }
 
-/// Pictures: a list, or the only one by itself.
+/// Pictures: a list, or a single picture without a list.
 pub struct PictureList;
 
 impl FieldType for PictureList {
@@ -286,7 +286,7 @@ impl FieldType for PictureList {
             let only = picture(body, value, body.path(name));
             return Some(only.into_iter().collect());
         }
-        let items = body.array(name, REFERENCES)?.iter().enumerate();
+        let items = body.array(name, MAX_REFERENCES)?.iter().enumerate();
         let pictures = items.filter_map(|(index, item)| {
             picture(body, item, format!("{}[{index}]", body.path(name)))
         });
@@ -295,7 +295,7 @@ impl FieldType for PictureList {
 
     fn schema() -> RefOr<Schema> {
         let list = ArrayBuilder::new().items(PictureField::schema());
-        let list = list.max_items(Some(REFERENCES));
+        let list = list.max_items(Some(MAX_REFERENCES));
         AnyOfBuilder::new()
             .item(list)
             .item(PictureField::schema())
@@ -303,7 +303,7 @@ impl FieldType for PictureList {
     }
 }
 
-/// Fields for the provider itself; in a form perhaps as JSON.
+/// Fields that are passed to the provider; a form may send them as JSON text.
 pub struct ProviderOptions;
 
 impl FieldType for ProviderOptions {
@@ -319,8 +319,8 @@ impl FieldType for ProviderOptions {
             body.fault(name, ErrorCode::InvalidType, "Must be an object.");
             return None;
         };
-        if serde_json::to_string(&options).map_or(0, |text| text.len()) > OPTIONS {
-            let message = format!("Must have at most {OPTIONS} bytes.");
+        if serde_json::to_string(&options).map_or(0, |text| text.len()) > MAX_OPTIONS_BYTES {
+            let message = format!("Must have at most {MAX_OPTIONS_BYTES} bytes.");
             body.fault(name, ErrorCode::InvalidValue, message);
         }
         Some(options)

@@ -9,7 +9,7 @@ use super::callback::{CallbackFields, CallbackUrlField};
 use super::field_aliases::{self, AliasFields, NamedPictures};
 use super::video_fields::{
     AspectRatio, LabelField, MAX_ADDRESS, MAX_PROMPT, PictureField, PictureList, ProviderOptions,
-    REFERENCES, ResolutionField, SecondsField, SeedField, SizeField,
+    MAX_REFERENCES, ResolutionField, SecondsField, SeedField, SizeField,
 };
 use super::{ApiOrder, OrderEndpoint, QuotableOrder};
 use crate::fields::types::{BooleanField, NonBlankText, OptionalText, RequiredField};
@@ -61,7 +61,7 @@ request! {
         webhook_url: CallbackUrlField,
         /// Your id of the end user.
         user: OptionalText<512>,
-        + neighbours: AliasFields,
+        + aliases: AliasFields,
     }
 }
 
@@ -142,16 +142,16 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
         webhook_url: request.webhook_url,
     };
     let callback = callback.callback(body);
-    let ours = [(PARAMS.seconds, request.seconds)].into_iter();
-    let others = request.neighbours.lengths(false);
-    let length = field_aliases::length(body, &PARAMS, ours.chain(others));
-    let (asked_seconds, seconds) = length.unzip();
+    let own_length = [(PARAMS.seconds, request.seconds)].into_iter();
+    let alias_lengths = request.aliases.lengths(false);
+    let length = field_aliases::length(body, &PARAMS, own_length.chain(alias_lengths));
+    let (seconds_param, seconds) = length.unzip();
 
     let mut pictures: Vec<RequestedPicture> = request.input_reference.into_iter().collect();
     let mut end_picture = request.end_image;
     let mut references = request.reference_images.unwrap_or_default();
-    let mut first: Vec<NamedPictures> = request.neighbours.first_frames().collect();
-    let mut last: Vec<NamedPictures> = request.neighbours.last_frames().into_iter().collect();
+    let mut first_frames: Vec<NamedPictures> = request.aliases.first_frames().collect();
+    let mut last_frames: Vec<NamedPictures> = request.aliases.last_frames().into_iter().collect();
     for (name, bytes) in files {
         let picture = (PictureSource::Bytes(bytes), name.to_owned());
         // Forms name the items of a list `name[]`.
@@ -163,18 +163,18 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
         } else if name == PARAMS.references {
             references.push(picture);
         } else if name == field_aliases::LAST_FRAME {
-            add(&mut last, name, picture);
+            add(&mut last_frames, name, picture);
         } else {
-            add(&mut first, name, picture);
+            add(&mut first_frames, name, picture);
         }
     }
     // Counted again, because files were added to those of the body.
-    if references.len() > REFERENCES {
-        let message = format!("Must have at most {REFERENCES} items.");
+    if references.len() > MAX_REFERENCES {
+        let message = format!("Must have at most {MAX_REFERENCES} items.");
         body.fault(PARAMS.references, ErrorCode::InvalidValue, message);
     }
-    field_aliases::add_first_frame(body, &PARAMS, &mut pictures, first);
-    let end_picture = field_aliases::last_frame(body, &PARAMS, end_picture, last);
+    field_aliases::add_first_frame(body, &PARAMS, &mut pictures, first_frames);
+    let end_picture = field_aliases::last_frame(body, &PARAMS, end_picture, last_frames);
     Some(VideoOrder {
         is_housekeeping: false,
         model: request.model,
@@ -198,17 +198,17 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
         user: request.user,
         callback,
         params: ParamNames {
-            seconds: asked_seconds.unwrap_or(PARAMS.seconds),
+            seconds: seconds_param.unwrap_or(PARAMS.seconds),
             ..PARAMS
         },
     })
 }
 
 /// Adds a picture to those under its name.
-fn add(said: &mut Vec<NamedPictures>, name: &str, picture: RequestedPicture) {
-    match said.iter_mut().find(|(known, _)| known == name) {
+fn add(named_pictures: &mut Vec<NamedPictures>, name: &str, picture: RequestedPicture) {
+    match named_pictures.iter_mut().find(|(known_name, _)| known_name == name) {
         Some((_, pictures)) => pictures.push(picture),
-        None => said.push((name.to_owned(), vec![picture])),
+        None => named_pictures.push((name.to_owned(), vec![picture])),
     }
 }
 

@@ -182,7 +182,7 @@ mod tests {
         let events = |body: Value| read_change(&body).unwrap().events;
         assert_eq!(events(json!({})), None);
         assert_eq!(events(json!({"events": null})), Some(None));
-        let some = Some(Some(vec![EventType::TaskFailed]));
-        assert_eq!(events(json!({"events": ["task.failed"]})), some);
+        let changed = Some(Some(vec![EventType::TaskFailed]));
+        assert_eq!(events(json!({"events": ["task.failed"]})), changed);
     }
 }

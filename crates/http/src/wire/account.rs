@@ -88,9 +88,9 @@ pub struct KeyLimits {
 
 impl AccountObject {
     /// Limited to what the caller may see.
-    pub fn new(app: &AppParts, caller: &Caller, standing: &AccountSummary) -> Self {
+    pub fn new(app: &AppParts, caller: &Caller, summary: &AccountSummary) -> Self {
         let is_operator = caller.key.may(Scope::Admin);
-        let money = &standing.money;
+        let money = &summary.money;
         let Account {
             id,
             handle,
@@ -98,11 +98,11 @@ impl AccountObject {
             ..
         } = &caller.account;
         let is_own = |key: &ApiKey| key.id == caller.key.id;
-        let keys = standing
+        let keys = summary
             .keys
             .iter()
             .filter(|(key, ..)| is_operator || is_own(key));
-        let own = standing.keys.iter().find(|(key, ..)| is_own(key));
+        let own_key = summary.keys.iter().find(|(key, ..)| is_own(key));
         Self {
             object: "account",
             id: id.to_string(),
@@ -115,8 +115,8 @@ impl AccountObject {
             },
             amounts: money.into(),
             storage_limit: app.config.storage_limit.0,
-            storage_bytes: standing.storage_bytes,
-            key: own.map_or_else(|| KeyObject::new(&caller.key, &unused(&caller.key), 0), key),
+            storage_bytes: summary.storage_bytes,
+            key: own_key.map_or_else(|| KeyObject::new(&caller.key, &unused(&caller.key), 0), key),
             keys: keys.map(key).collect(),
             ledger_mismatches: is_operator.then(|| app.process.mismatches.load(Ordering::Relaxed)),
         }

@@ -115,8 +115,8 @@ pub struct NextPrice {
 impl PriceObject {
     /// The price at `now`.
     fn new(schedule: &PriceSchedule, now: Timestamp) -> Self {
-        let now_at = schedule.at(now);
-        let price = now_at.price;
+        let current = schedule.at(now);
+        let price = current.price;
         let silent = |dated: DatedPrice| dated.without_audio.map(|usd| usd.to_string());
         let next = schedule.next(now).and_then(|next| {
             Some(NextPrice {
@@ -129,7 +129,7 @@ impl PriceObject {
         Self {
             unit: price.unit.name(),
             usd: price.per_unit.to_string(),
-            usd_without_audio: silent(now_at),
+            usd_without_audio: silent(current),
             next,
         }
     }
@@ -191,7 +191,7 @@ pub struct CapabilitiesObject {
 
 impl ModelObject {
     /// A model in its current state.
-    pub fn new(model: &Model, standing: ModelStatus) -> Self {
+    pub fn new(model: &Model, status: ModelStatus) -> Self {
         Self {
             id: model.id.clone(),
             object: "model",
@@ -204,11 +204,11 @@ impl ModelObject {
             price: model
                 .price
                 .as_ref()
-                .map(|price| PriceObject::new(price, standing.now)),
+                .map(|price| PriceObject::new(price, status.now)),
             capabilities: CapabilitiesObject::new(&model.limits),
-            available: standing.available,
-            routes: standing.routes,
-            median_seconds: standing
+            available: status.available,
+            routes: status.routes,
+            median_seconds: status
                 .median
                 .map(|median| (median.as_secs_f64() * 1000.0).round() / 1000.0),
         }

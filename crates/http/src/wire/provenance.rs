@@ -69,10 +69,10 @@ pub struct MatchObject {
     /// looks or sounds similar.
     #[serde(rename = "match")]
     pub how: &'static str,
-    /// What is similar: `video` or `sound`. Null unless `how` is `near`.
+    /// What is similar: `video` or `sound`. Null unless `match` is `near`.
     #[schema(required = true)]
     pub of: Option<&'static str>,
-    /// Fraction of differing fingerprint bits, 0 to 1. Null unless `how` is `near`.
+    /// Fraction of differing fingerprint bits, 0 to 1. Null unless `match` is `near`.
     #[schema(required = true)]
     pub distance: Option<f64>,
     /// Time when the result was made.
@@ -92,13 +92,13 @@ pub struct MatchObject {
 }
 
 impl CheckObject {
-    pub fn new(checked: &ProvenanceReport) -> Self {
-        let examined = &checked.examined;
-        let deeds = examined.deeds.iter();
+    pub fn new(report: &ProvenanceReport) -> Self {
+        let examined = &report.examined;
+        let actions = examined.deeds.iter();
         Self {
             object: "provenance.check",
-            sha256: checked.sha256.clone(),
-            bytes: checked.size_bytes,
+            sha256: report.sha256.clone(),
+            bytes: report.size_bytes,
             mime_type: examined.kind.map(|kind| match kind {
                 FileKind::Mp4 => "video/mp4",
                 FileKind::Png => "image/png",
@@ -108,11 +108,11 @@ impl CheckObject {
                 FileKind::Mp3 => "audio/mpeg",
             }),
             provenance: ProvenanceView::new(&examined.provenance),
-            actions: deeds
-                .map(|deed| ActionObject {
-                    action: deed.action.clone(),
-                    when: deed.when.clone(),
-                    software: deed.software.clone(),
+            actions: actions
+                .map(|action| ActionObject {
+                    action: action.action.clone(),
+                    when: action.when.clone(),
+                    software: action.software.clone(),
                 })
                 .collect(),
             ingredients: examined.ingredients.clone(),
@@ -120,22 +120,22 @@ impl CheckObject {
             problems: examined.problems.clone(),
             ours: OursObject {
                 signed: examined.is_ours,
-                watermarked: checked.is_marked,
-                exact: checked
+                watermarked: report.is_marked,
+                exact: report
                     .matches
                     .iter()
-                    .any(|found| found.kind == MatchKind::Exact),
+                    .any(|registry_match| registry_match.kind == MatchKind::Exact),
             },
-            matches: checked.matches.iter().map(MatchObject::new).collect(),
-            notes: checked.notes.clone(),
+            matches: report.matches.iter().map(MatchObject::new).collect(),
+            notes: report.notes.clone(),
         }
     }
 }
 
 impl MatchObject {
-    fn new(found: &RegistryMatch) -> Self {
-        let print = &found.print;
-        let (how, of, distance) = match found.kind {
+    fn new(registry_match: &RegistryMatch) -> Self {
+        let fingerprint = &registry_match.print;
+        let (how, of, distance) = match registry_match.kind {
             MatchKind::Exact => ("exact", None, None),
             MatchKind::Watermark => ("watermark", None, None),
             MatchKind::Near { medium, distance } => {
@@ -145,21 +145,21 @@ impl MatchObject {
             }
         };
         // Others learn that the file was made here, but not by whom.
-        let own = |id: Option<String>| id.filter(|_| found.is_own);
+        let own = |id: Option<String>| id.filter(|_| registry_match.is_own);
         Self {
             how,
             of,
             distance,
-            made_at: print.created_at.rfc3339(),
-            kind: print.kind.into_str(),
-            made_by: if print.is_embedded {
+            made_at: fingerprint.created_at.rfc3339(),
+            kind: fingerprint.kind.into_str(),
+            made_by: if fingerprint.is_embedded {
                 "embedded"
             } else {
                 "hosted"
             },
-            own: found.is_own,
-            task_id: own(print.task.map(|id| id.to_string())),
-            clip_id: own(print.clip.map(|id| id.to_string())),
+            own: registry_match.is_own,
+            task_id: own(fingerprint.task.map(|id| id.to_string())),
+            clip_id: own(fingerprint.clip.map(|id| id.to_string())),
         }
     }
 }

@@ -15,15 +15,15 @@ use mediagate_model::error::ErrorCode;
 use mediagate_model::ids::{AccountId, KeyId};
 use mediagate_store::usage::UsageFilter;
 
-/// Most days per query.
-const MOST_DAYS: i64 = 400;
+/// Maximum number of days per query.
+const MAX_DAYS: i64 = 400;
 /// Days if none are given.
-const USUAL_DAYS: i64 = 30;
+const DEFAULT_DAYS: i64 = 30;
 
 /// The days and groups of a query.
 pub struct UsageQuery {
     /// What to sum up.
-    pub wanted: UsageSelection,
+    pub selection: UsageSelection,
     /// The first day.
     pub from: EpochDay,
     /// The last day, in UTC.
@@ -36,11 +36,11 @@ pub fn days(query: &BodyFields<'_>, now: Timestamp) -> (EpochDay, EpochDay) {
     let to = date(query, "to");
     let from = date(query, "from");
     let last = to.unwrap_or_else(|| today.max(from.unwrap_or(today)));
-    let first = from.unwrap_or(last - USUAL_DAYS + 1);
+    let first = from.unwrap_or(last - DEFAULT_DAYS + 1);
     if first > last {
         query.fault("from", ErrorCode::InvalidValue, "Must not be after `to`.");
-    } else if last - first >= MOST_DAYS {
-        let message = format!("Must be at most {MOST_DAYS} days up to `to`.");
+    } else if last - first >= MAX_DAYS {
+        let message = format!("Must be at most {MAX_DAYS} days up to `to`.");
         query.fault("from", ErrorCode::InvalidValue, message);
     }
     (first, last)
@@ -52,7 +52,7 @@ pub fn read(query: &BodyFields<'_>, account: AccountId, now: Timestamp) -> Usage
     let groups = groups(query, &["day", "model", "key"], &["day", "model", "key"]);
     let is_in = |name: &str| groups.iter().any(|group| group == name);
     UsageQuery {
-        wanted: UsageSelection {
+        selection: UsageSelection {
             filter: UsageFilter {
                 account,
                 from: start_of(first),
@@ -81,14 +81,14 @@ fn date(query: &BodyFields<'_>, name: &str) -> Option<EpochDay> {
     day
 }
 
-/// What to group by: any of `known`, or `usual`.
-pub fn groups(query: &BodyFields<'_>, known: &[&str], usual: &[&str]) -> Vec<String> {
+/// What to group by: any of `allowed`, or `default_groups`.
+pub fn groups(query: &BodyFields<'_>, allowed: &[&str], default_groups: &[&str]) -> Vec<String> {
     let Some(text) = query.filled_string("group_by", 100) else {
-        return usual.iter().map(|word| (*word).to_owned()).collect();
+        return default_groups.iter().map(|name| (*name).to_owned()).collect();
     };
-    let groups: Vec<String> = text.split(',').map(|word| word.trim().to_owned()).collect();
-    if groups.iter().any(|group| !known.contains(&group.as_str())) {
-        let message = format!("Must be any of {}, separated by commas.", known.join(", "));
+    let groups: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+    if groups.iter().any(|group| !allowed.contains(&group.as_str())) {
+        let message = format!("Must be any of {}, separated by commas.", allowed.join(", "));
         query.fault("group_by", ErrorCode::InvalidValue, message);
     }
     groups
@@ -174,13 +174,13 @@ impl UsageList {
     }
 
     /// The rows as CSV, with a header and without the total.
-    pub fn csv(&self, wanted: &UsageSelection) -> String {
+    pub fn csv(&self, selection: &UsageSelection) -> String {
         let mut text = String::new();
         let mut names = Vec::new();
-        names.extend(wanted.by_day.then_some("day"));
-        names.extend(wanted.by_model.then_some("model"));
+        names.extend(selection.by_day.then_some("day"));
+        names.extend(selection.by_model.then_some("model"));
         names.extend(
-            wanted
+            selection
                 .by_key
                 .then_some(["key_id", "key_name"])
                 .into_iter()
@@ -189,13 +189,13 @@ impl UsageList {
         names.extend(["tasks", "succeeded", "failed", "cancelled", "cost_usd"]);
         csv::line(&mut text, names.into_iter().map(csv::text));
         for row in &self.data {
-            let words = [&row.day, &row.model, &row.key_id, &row.key_name];
-            let words = words.into_iter().flatten().map(csv::text);
+            let texts = [&row.day, &row.model, &row.key_id, &row.key_name];
+            let texts = texts.into_iter().flatten().map(csv::text);
             let sum = &row.sum;
             let counts = [sum.tasks, sum.succeeded, sum.failed, sum.cancelled];
             let counts = counts.into_iter().map(csv::plain);
             let cost = csv::plain(&sum.cost_usd);
-            csv::line(&mut text, words.chain(counts).chain([cost]));
+            csv::line(&mut text, texts.chain(counts).chain([cost]));
         }
         text
     }

@@ -58,7 +58,7 @@ impl WebhookObject {
         public_key: Option<&Secret>,
         secret: Option<&Secret>,
     ) -> Self {
-        let told = |key: &Secret| key.expose().to_owned();
+        let expose = |key: &Secret| key.expose().to_owned();
         let events = endpoint.events.as_ref();
         Self {
             id: endpoint.id.to_string(),
@@ -67,8 +67,8 @@ impl WebhookObject {
             description: endpoint.description.clone(),
             events: events.map(|events| events.iter().copied().map(EventType::name).collect()),
             scheme: endpoint.scheme.name(),
-            secret: secret.map(told),
-            public_key: public_key.map(told),
+            secret: secret.map(expose),
+            public_key: public_key.map(expose),
             key_id: endpoint.key.map(|key| key.to_string()),
             enabled: endpoint.enabled,
             disabled_reason: endpoint.disabled_why.map(DisableReason::name),
@@ -151,7 +151,7 @@ macro_rules! delivery {
 
         impl $name {
             fn with(delivery: &Delivery, attempts: $attempts) -> Self {
-                let waits = delivery.state == DeliveryState::Waiting;
+                let is_waiting = delivery.state == DeliveryState::Waiting;
                 Self {
                     id: delivery.id.to_string(),
                     endpoint_id: delivery.endpoint.map(|id| id.to_string()),
@@ -164,7 +164,7 @@ macro_rules! delivery {
                     },
                     state: delivery.state.name(),
                     attempts,
-                    next_attempt_at: waits.then(|| delivery.due_at.rfc3339()),
+                    next_attempt_at: is_waiting.then(|| delivery.due_at.rfc3339()),
                     created_at: delivery.created_at.rfc3339(),
                 }
             }

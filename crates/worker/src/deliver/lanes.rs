@@ -28,34 +28,34 @@ const MAX_UNPROVEN: usize = MAX_IN_FLIGHT / 2;
 /// A receiver that has not answered for this long counts as silent.
 const SILENT_AFTER: Duration = Duration::from_secs(2);
 /// Failures in a row that pause a lane.
-const FAILURES: u32 = 5;
+const FAILURES_TO_PAUSE: u32 = 5;
 /// The shortest and the longest pause.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(30), Duration::from_mins(5));
+const PAUSE_RANGE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_mins(5));
 /// Maximum number of lanes in memory; with more, idle lanes are dropped.
 const MAX_REMEMBERED_LANES: usize = 20_000;
 
 #[derive(Default)]
 pub(super) struct ReceiverLanes {
-    known: HashMap<String, ReceiverLane>,
+    lanes: HashMap<String, ReceiverLane>,
     accounts: HashMap<AccountId, usize>,
-    places: HashMap<DeliveryId, LanePlace>,
-    /// The number of slots in use by lanes that were not known to answer.
-    unknown: usize,
+    slots: HashMap<DeliveryId, LaneSlot>,
+    /// The number of slots taken by lanes that were not proven then.
+    unproven_in_flight: usize,
 }
 
-struct LanePlace {
+struct LaneSlot {
     lane: String,
     account: AccountId,
-    /// Whether the lane was known to answer when the slot was taken.
-    is_known: bool,
+    /// Whether the lane was proven when the slot was taken.
+    was_proven: bool,
 }
 
 struct ReceiverLane {
     in_flight: usize,
     /// Whether the receiver has accepted a request.
-    answers: bool,
+    is_proven: bool,
     /// The time of the latest outcome, or of the first attempt since the lane was idle.
-    heard_at: Timestamp,
+    last_outcome_at: Timestamp,
     /// The number of failures in a row.
     failures: u32,
     /// The number of pauses in a row.
@@ -67,8 +67,8 @@ impl ReceiverLane {
     fn new(now: Timestamp) -> Self {
         Self {
             in_flight: 0,
-            answers: false,
-            heard_at: now,
+            is_proven: false,
+            last_outcome_at: now,
             failures: 0,
             pauses: 0,
             paused_until: None,
@@ -76,36 +76,36 @@ impl ReceiverLane {
     }
 
     fn has_room(&self, now: Timestamp) -> bool {
-        let is_silent = self.in_flight > 0 && now.since(self.heard_at) > SILENT_AFTER;
-        let most = match self.failures {
+        let is_silent = self.in_flight > 0 && now.since(self.last_outcome_at) > SILENT_AFTER;
+        let limit = match self.failures {
             // One request is enough to find out whether a dead receiver is back.
-            FAILURES.. => 1,
-            _ if self.answers && !is_silent => MAX_PER_LANE,
+            FAILURES_TO_PAUSE.. => 1,
+            _ if self.is_proven && !is_silent => MAX_PER_LANE,
             _ => MAX_PER_UNPROVEN_LANE,
         };
-        self.in_flight < most && self.paused_until.is_none_or(|until| until <= now)
+        self.in_flight < limit && self.paused_until.is_none_or(|until| until <= now)
     }
 }
 
 impl ReceiverLanes {
     /// The lanes and accounts with capacity left; `None` if there are none.
     pub(super) fn room(&self, now: Timestamp) -> Option<SendCapacity> {
-        if self.places.len() >= MAX_IN_FLIGHT {
+        if self.slots.len() >= MAX_IN_FLIGHT {
             return None;
         }
-        let lanes = |wanted: fn(&ReceiverLane, Timestamp) -> bool| {
-            let lanes = self.known.iter().filter(|(_, lane)| wanted(lane, now));
-            lanes.map(|(name, _)| name.clone()).collect()
+        let names = |is_wanted: fn(&ReceiverLane, Timestamp) -> bool| {
+            let names = self.lanes.iter().filter(|(_, lane)| is_wanted(lane, now));
+            names.map(|(name, _)| name.clone()).collect()
         };
         let accounts = self
             .accounts
             .iter()
             .filter(|(_, count)| **count >= MAX_PER_ACCOUNT);
         let accounts = accounts.map(|(account, _)| *account).collect();
-        let lanes = if self.unknown < MAX_UNPROVEN {
-            LanesWithRoom::AllBut(lanes(|lane, now| !lane.has_room(now)))
+        let lanes = if self.unproven_in_flight < MAX_UNPROVEN {
+            LanesWithRoom::AllBut(names(|lane, now| !lane.has_room(now)))
         } else {
-            LanesWithRoom::Only(lanes(|lane, now| lane.answers && lane.has_room(now)))
+            LanesWithRoom::Only(names(|lane, now| lane.is_proven && lane.has_room(now)))
         };
         Some(SendCapacity {
             lanes,
@@ -115,38 +115,38 @@ impl ReceiverLanes {
 
     /// The deliveries in flight, from their claim until their outcome is written.
     pub(super) fn in_flight(&self) -> Vec<DeliveryId> {
-        self.places.keys().copied().collect()
+        self.slots.keys().copied().collect()
     }
 
     /// Takes a slot for the delivery, if one is free and it has none yet.
     pub(super) fn take(&mut self, candidate: &DeliveryCandidate, now: Timestamp) -> bool {
         let account = self.accounts.get(&candidate.account);
-        let lane = self.known.get(&candidate.lane);
-        let is_known = lane.is_some_and(|lane| lane.answers);
-        if self.places.len() >= MAX_IN_FLIGHT
-            || self.places.contains_key(&candidate.id)
-            || (!is_known && self.unknown >= MAX_UNPROVEN)
+        let lane = self.lanes.get(&candidate.lane);
+        let is_proven = lane.is_some_and(|lane| lane.is_proven);
+        if self.slots.len() >= MAX_IN_FLIGHT
+            || self.slots.contains_key(&candidate.id)
+            || (!is_proven && self.unproven_in_flight >= MAX_UNPROVEN)
             || account.is_some_and(|count| *count >= MAX_PER_ACCOUNT)
             || lane.is_some_and(|lane| !lane.has_room(now))
         {
             return false;
         }
         *self.accounts.entry(candidate.account).or_default() += 1;
-        let lane = self.known.entry(candidate.lane.clone());
+        let lane = self.lanes.entry(candidate.lane.clone());
         let lane = lane.or_insert_with(|| ReceiverLane::new(now));
         // An idle receiver does not count as silent. The time without an answer begins with this
         // request.
         if lane.in_flight == 0 {
-            lane.heard_at = now;
+            lane.last_outcome_at = now;
         }
         lane.in_flight += 1;
-        self.unknown += usize::from(!is_known);
-        let place = LanePlace {
+        self.unproven_in_flight += usize::from(!is_proven);
+        let slot = LaneSlot {
             lane: candidate.lane.clone(),
             account: candidate.account,
-            is_known,
+            was_proven: is_proven,
         };
-        self.places.insert(candidate.id, place);
+        self.slots.insert(candidate.id, slot);
         true
     }
 
@@ -154,47 +154,47 @@ impl ReceiverLanes {
     /// the length of the lane's pause, if one begins now.
     pub(super) fn record_outcome(
         &mut self,
-        tried: &AttemptOutcome,
+        outcome: &AttemptOutcome,
         now: Timestamp,
     ) -> Option<Duration> {
-        let lane = self.known.get_mut(&tried.due.lane)?;
-        lane.heard_at = now;
-        if tried.attempt.error.is_none() {
+        let lane = self.lanes.get_mut(&outcome.due.lane)?;
+        lane.last_outcome_at = now;
+        if outcome.attempt.error.is_none() {
             (lane.failures, lane.pauses, lane.paused_until) = (0, 0, None);
-            lane.answers = true;
+            lane.is_proven = true;
             return None;
         }
         lane.failures = lane.failures.saturating_add(1);
         // Requests that were under way when the lane was paused must not lengthen the pause.
-        if lane.failures < FAILURES || lane.paused_until.is_some_and(|until| until > now) {
+        if lane.failures < FAILURES_TO_PAUSE || lane.paused_until.is_some_and(|until| until > now) {
             return None;
         }
-        let pause = PAUSES
+        let pause = PAUSE_RANGE
             .0
             .saturating_mul(1 << lane.pauses.min(8))
-            .min(PAUSES.1);
+            .min(PAUSE_RANGE.1);
         lane.pauses += 1;
         lane.paused_until = Some(now.plus(pause));
         Some(pause)
     }
 
     pub(super) fn release(&mut self, id: DeliveryId) {
-        let Some(place) = self.places.remove(&id) else {
+        let Some(slot) = self.slots.remove(&id) else {
             return;
         };
-        // Uses the state at the time of counting: the receiver may have become known since.
-        self.unknown -= usize::from(!place.is_known);
-        if let Some(lane) = self.known.get_mut(&place.lane) {
+        // Uses the state at the time of counting: the receiver may have become proven since.
+        self.unproven_in_flight -= usize::from(!slot.was_proven);
+        if let Some(lane) = self.lanes.get_mut(&slot.lane) {
             lane.in_flight = lane.in_flight.saturating_sub(1);
         }
-        if let Some(count) = self.accounts.get_mut(&place.account) {
+        if let Some(count) = self.accounts.get_mut(&slot.account) {
             *count = count.saturating_sub(1);
             if *count == 0 {
-                self.accounts.remove(&place.account);
+                self.accounts.remove(&slot.account);
             }
         }
-        if self.known.len() > MAX_REMEMBERED_LANES {
-            self.known.retain(|_, lane| lane.in_flight > 0);
+        if self.lanes.len() > MAX_REMEMBERED_LANES {
+            self.lanes.retain(|_, lane| lane.in_flight > 0);
         }
     }
 }
@@ -213,7 +213,7 @@ mod tests {
         }
     }
 
-    fn tried(lane: &str, error: Option<AttemptError>) -> AttemptOutcome {
+    fn outcome(lane: &str, error: Option<AttemptError>) -> AttemptOutcome {
         let now = Timestamp::from_seconds(1);
         AttemptOutcome {
             due: DueDelivery {
@@ -244,18 +244,18 @@ mod tests {
         }
     }
 
-    /// Takes slots in a lane. Returns how many were available.
-    fn taken(lanes: &mut ReceiverLanes, account: AccountId, lane: &str, now: Timestamp) -> usize {
+    /// Takes up to 20 slots in a lane. Returns how many it got.
+    fn take_many(lanes: &mut ReceiverLanes, account: AccountId, lane: &str, now: Timestamp) -> usize {
         (0..20)
             .filter(|_| lanes.take(&candidate(account, lane), now))
             .count()
     }
 
-    fn answer(lanes: &mut ReceiverLanes, account: AccountId, lane: &str, now: Timestamp) {
-        let one = candidate(account, lane);
-        assert!(lanes.take(&one, now));
-        lanes.record_outcome(&tried(lane, None), now);
-        lanes.release(one.id);
+    fn accept_one(lanes: &mut ReceiverLanes, account: AccountId, lane: &str, now: Timestamp) {
+        let delivery = candidate(account, lane);
+        assert!(lanes.take(&delivery, now));
+        lanes.record_outcome(&outcome(lane, None), now);
+        lanes.release(delivery.id);
     }
 
     #[test]
@@ -263,59 +263,59 @@ mod tests {
         let (mut lanes, now) = (ReceiverLanes::default(), Timestamp::from_seconds(1_000));
         let account = AccountId::new();
         assert_eq!(
-            taken(&mut lanes, account, "new", now),
+            take_many(&mut lanes, account, "new", now),
             MAX_PER_UNPROVEN_LANE
         );
         for lane in ["a", "b", "c", "d", "e"] {
-            answer(&mut lanes, account, lane, now);
+            accept_one(&mut lanes, account, lane, now);
         }
-        assert_eq!(taken(&mut lanes, account, "a", now), MAX_PER_LANE);
+        assert_eq!(take_many(&mut lanes, account, "a", now), MAX_PER_LANE);
         for lane in ["b", "c", "d", "e"] {
-            taken(&mut lanes, account, lane, now);
+            take_many(&mut lanes, account, lane, now);
         }
-        assert_eq!(lanes.places.len(), MAX_PER_ACCOUNT);
+        assert_eq!(lanes.slots.len(), MAX_PER_ACCOUNT);
         let room = lanes.room(now).unwrap();
         assert!(
             matches!(room.lanes, LanesWithRoom::AllBut(full) if full.contains(&"a".to_owned()))
         );
         assert_eq!(room.full_accounts, [account]);
-        let mut all = lanes.places.len();
+        let mut in_flight = lanes.slots.len();
         for number in 0..100 {
             let (account, lane) = (AccountId::new(), format!("x{number}"));
-            answer(&mut lanes, account, &lane, now);
-            all += taken(&mut lanes, account, &lane, now);
-            if all == MAX_IN_FLIGHT {
+            accept_one(&mut lanes, account, &lane, now);
+            in_flight += take_many(&mut lanes, account, &lane, now);
+            if in_flight == MAX_IN_FLIGHT {
                 break;
             }
         }
-        assert_eq!(lanes.places.len(), MAX_IN_FLIGHT);
+        assert_eq!(lanes.slots.len(), MAX_IN_FLIGHT);
         assert!(lanes.room(now).is_none());
-        for id in lanes.places.keys().copied().collect::<Vec<_>>() {
+        for id in lanes.slots.keys().copied().collect::<Vec<_>>() {
             lanes.release(id);
         }
-        assert!(lanes.accounts.is_empty() && lanes.unknown == 0);
+        assert!(lanes.accounts.is_empty() && lanes.unproven_in_flight == 0);
     }
 
     #[test]
     fn receivers_that_answer_nothing_leave_room_for_those_that_do() {
         let (mut lanes, now) = (ReceiverLanes::default(), Timestamp::from_seconds(1_000));
-        let alive = AccountId::new();
-        answer(&mut lanes, alive, "alive", now);
+        let account = AccountId::new();
+        accept_one(&mut lanes, account, "alive", now);
         let dead: usize = (0..1000)
-            .map(|number| taken(&mut lanes, AccountId::new(), &format!("dead{number}"), now))
+            .map(|number| take_many(&mut lanes, AccountId::new(), &format!("dead{number}"), now))
             .sum();
         assert_eq!(dead, MAX_UNPROVEN);
         let room = lanes.room(now).unwrap();
-        assert!(matches!(room.lanes, LanesWithRoom::Only(known) if known == ["alive"]));
-        assert_eq!(taken(&mut lanes, alive, "alive", now), MAX_PER_LANE);
+        assert!(matches!(room.lanes, LanesWithRoom::Only(names) if names == ["alive"]));
+        assert_eq!(take_many(&mut lanes, account, "alive", now), MAX_PER_LANE);
         // A receiver that becomes silent gets no more requests than an unknown one.
-        let (other, later) = (AccountId::new(), now.plus(SILENT_AFTER * 2));
+        let (silent_account, later) = (AccountId::new(), now.plus(SILENT_AFTER * 2));
         let mut lanes = ReceiverLanes::default();
-        answer(&mut lanes, other, "silent", now);
+        accept_one(&mut lanes, silent_account, "silent", now);
         for _ in 0..3 {
-            assert!(lanes.take(&candidate(other, "silent"), now));
+            assert!(lanes.take(&candidate(silent_account, "silent"), now));
         }
-        assert!(!lanes.take(&candidate(other, "silent"), later));
+        assert!(!lanes.take(&candidate(silent_account, "silent"), later));
     }
 
     #[test]
@@ -325,21 +325,21 @@ mod tests {
             Timestamp::from_seconds(1_000),
             AccountId::new(),
         );
-        let failed = tried("a", Some(AttemptError::Timeout));
+        let failure = outcome("a", Some(AttemptError::Timeout));
         assert!(lanes.take(&candidate(account, "a"), now));
-        let pauses: Vec<_> = (0..7).map(|_| lanes.record_outcome(&failed, now)).collect();
+        let pauses: Vec<_> = (0..7).map(|_| lanes.record_outcome(&failure, now)).collect();
         assert_eq!(pauses[..4], [None; 4]);
-        assert_eq!(pauses[4], Some(PAUSES.0));
+        assert_eq!(pauses[4], Some(PAUSE_RANGE.0));
         assert_eq!(pauses[5..], [None; 2]);
-        for id in lanes.places.keys().copied().collect::<Vec<_>>() {
+        for id in lanes.slots.keys().copied().collect::<Vec<_>>() {
             lanes.release(id);
         }
         assert!(!lanes.take(&candidate(account, "a"), now));
-        let later = now.plus(PAUSES.0);
+        let later = now.plus(PAUSE_RANGE.0);
         assert!(lanes.take(&candidate(account, "a"), later));
         assert!(!lanes.take(&candidate(account, "a"), later));
-        assert_eq!(lanes.record_outcome(&failed, later), Some(PAUSES.0 * 2));
-        assert_eq!(lanes.record_outcome(&tried("a", None), later), None);
+        assert_eq!(lanes.record_outcome(&failure, later), Some(PAUSE_RANGE.0 * 2));
+        assert_eq!(lanes.record_outcome(&outcome("a", None), later), None);
         assert!(lanes.take(&candidate(account, "a"), later));
     }
 }

@@ -37,42 +37,42 @@ const BATCH: usize = 200;
 
 /// The state of this process's webhook delivery.
 struct WebhookSender {
-    crew: Arc<WorkerContext>,
+    context: Arc<WorkerContext>,
     lanes: Mutex<ReceiverLanes>,
     outcomes: mpsc::Sender<(Arc<Lease>, AttemptOutcome)>,
 }
 
 /// Delivers for as long as the process runs.
-pub(super) async fn deliver(crew: Arc<WorkerContext>, tracker: TaskTracker) {
-    if crew.until_registered().await.is_none() {
+pub(super) async fn deliver(context: Arc<WorkerContext>, tracker: TaskTracker) {
+    if context.until_registered().await.is_none() {
         return;
     }
-    let (outcomes, written) = mpsc::channel(MAX_IN_FLIGHT);
-    let post = Arc::new(WebhookSender {
-        crew: crew.clone(),
+    let (outcomes, outcome_rx) = mpsc::channel(MAX_IN_FLIGHT);
+    let sender = Arc::new(WebhookSender {
+        context: context.clone(),
         lanes: Mutex::default(),
         outcomes,
     });
-    tracker.spawn(write_down(post.clone(), written));
+    tracker.spawn(record_outcomes(sender.clone(), outcome_rx));
     // Whether an earlier claim may be in the database although its answer was lost.
     let mut in_doubt = false;
-    while !crew.stop.is_cancelled() {
-        match claim(&post, &mut in_doubt).await {
+    while !context.stop.is_cancelled() {
+        match claim(&sender, &mut in_doubt).await {
             Ok((lease, claimed)) if !claimed.is_empty() => {
                 crash::point("delivery-claimed");
-                for due in claimed {
-                    let (post, lease) = (post.clone(), lease.clone());
-                    tracker.spawn(async move { post.send(lease, due).await });
+                for delivery in claimed {
+                    let (sender, lease) = (sender.clone(), lease.clone());
+                    tracker.spawn(async move { sender.send(lease, delivery).await });
                 }
             }
             Ok(_) => tokio::select! {
-                () = crew.app.bell.wait_for_deliveries() => {}
-                () = crew.stop.cancelled() => {}
+                () = context.app.bell.wait_for_deliveries() => {}
+                () = context.stop.cancelled() => {}
             },
             Err(error) => {
                 tracing::error!(inside = ?error.internal_cause(), "cannot claim webhooks");
                 in_doubt = true;
-                crew.pause(Duration::from_secs(1)).await;
+                context.pause(Duration::from_secs(1)).await;
             }
         }
     }
@@ -80,34 +80,34 @@ pub(super) async fn deliver(crew: Arc<WorkerContext>, tracker: TaskTracker) {
 
 /// Claims deliveries that are due and within the limits.
 async fn claim(
-    post: &WebhookSender,
+    sender: &WebhookSender,
     in_doubt: &mut bool,
 ) -> Result<(Arc<Lease>, Vec<DueDelivery>), Error> {
-    let app = &post.crew.app;
-    let lease = post.crew.runs.lease();
+    let app = &sender.context.app;
+    let lease = sender.context.runs.lease();
     // The claim whose answer was lost may hold deliveries that are not being sent.
     if *in_doubt {
-        let known = post.with_lanes(|lanes| lanes.in_flight());
+        let in_flight = sender.with_lanes(|lanes| lanes.in_flight());
         let owner = lease.name.clone();
         app.store
-            .write(move |conn| deliveries::free_others(conn, &owner, &known))
+            .write(move |conn| deliveries::free_others(conn, &owner, &in_flight))
             .await?;
         *in_doubt = false;
     }
-    let chosen = choose(post).await?;
-    if chosen.is_empty() {
+    let ids = take_slots(sender).await?;
+    if ids.is_empty() {
         return Ok((lease, Vec::new()));
     }
-    let (owner, ids, now) = (lease.name.clone(), chosen.clone(), app.clock.now());
+    let (owner, requested_ids, now) = (lease.name.clone(), ids.clone(), app.clock.now());
     let claimed = app
         .store
-        .write(move |conn| deliveries::claim(conn, &owner, &ids, now))
+        .write(move |conn| deliveries::claim(conn, &owner, &requested_ids, now))
         .await;
     let claimed = claimed.inspect_err(|_| *in_doubt = true);
-    let kept: HashSet<DeliveryId> = claimed.iter().flatten().map(|due| due.id).collect();
+    let claimed_ids: HashSet<DeliveryId> = claimed.iter().flatten().map(|delivery| delivery.id).collect();
     // The others were claimed by another process, or are withheld.
-    post.with_lanes(|lanes| {
-        for id in chosen.iter().filter(|id| !kept.contains(*id)) {
+    sender.with_lanes(|lanes| {
+        for id in ids.iter().filter(|id| !claimed_ids.contains(*id)) {
             lanes.release(*id);
         }
     });
@@ -115,32 +115,32 @@ async fn claim(
 }
 
 /// Takes slots for due deliveries.
-async fn choose(post: &WebhookSender) -> Result<Vec<DeliveryId>, Error> {
-    let app = &post.crew.app;
-    let mut chosen = Vec::new();
+async fn take_slots(sender: &WebhookSender) -> Result<Vec<DeliveryId>, Error> {
+    let app = &sender.context.app;
+    let mut ids = Vec::new();
     loop {
         let now = app.clock.now();
-        let Some(room) = post.with_lanes(|lanes| lanes.room(now)) else {
-            return Ok(chosen);
+        let Some(capacity) = sender.with_lanes(|lanes| lanes.room(now)) else {
+            return Ok(ids);
         };
-        let found = app
+        let candidates = app
             .store
-            .read(move |conn| deliveries::candidates(conn, &room, CANDIDATE_LIMIT, now));
-        let found = match found.await {
-            Ok(found) => found,
-            Err(error) if chosen.is_empty() => return Err(error.into()),
+            .read(move |conn| deliveries::candidates(conn, &capacity, CANDIDATE_LIMIT, now));
+        let candidates = match candidates.await {
+            Ok(candidates) => candidates,
+            Err(error) if ids.is_empty() => return Err(error.into()),
             // The claim continues with those chosen so far, and frees their slots if it fails.
-            Err(_) => return Ok(chosen),
+            Err(_) => return Ok(ids),
         };
-        let seen = found.len();
-        let before = chosen.len();
-        post.with_lanes(|lanes| {
-            let taken = found.iter().filter(|candidate| lanes.take(candidate, now));
-            chosen.extend(taken.map(|candidate| candidate.id));
+        let candidate_count = candidates.len();
+        let previous_count = ids.len();
+        sender.with_lanes(|lanes| {
+            let accepted = candidates.iter().filter(|candidate| lanes.take(candidate, now));
+            ids.extend(accepted.map(|candidate| candidate.id));
         });
         // A full page may consist of a single busy lane, with other lanes after it.
-        if seen < CANDIDATE_LIMIT as usize || chosen.len() == before {
-            return Ok(chosen);
+        if candidate_count < CANDIDATE_LIMIT as usize || ids.len() == previous_count {
+            return Ok(ids);
         }
     }
 }
@@ -150,79 +150,79 @@ impl WebhookSender {
         change(&mut self.lanes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    async fn send(&self, lease: Arc<Lease>, due: DueDelivery) {
-        let tried = attempt(&self.crew.app, due).await;
+    async fn send(&self, lease: Arc<Lease>, delivery: DueDelivery) {
+        let outcome = attempt(&self.context.app, delivery).await;
         crash::point("delivery-sent");
-        let outcome = if tried.attempt.error.is_none() {
+        let label = if outcome.attempt.error.is_none() {
             "delivered"
         } else {
             "failed"
         };
-        metrics::counter!("mediagate_webhooks_attempts_total", "outcome" => outcome).increment(1);
+        metrics::counter!("mediagate_webhooks_attempts_total", "outcome" => label).increment(1);
         // Fails only when the process is stopping; the delivery is freed when the lease ends.
-        let _ = self.outcomes.send((lease, tried)).await;
+        let _ = self.outcomes.send((lease, outcome)).await;
     }
 }
 
 /// Makes one delivery attempt.
-async fn attempt(app: &App, due: DueDelivery) -> AttemptOutcome {
+async fn attempt(app: &App, delivery: DueDelivery) -> AttemptOutcome {
     let (at, start) = (app.clock.now(), Instant::now());
-    let delay = at.since(due.due_at);
+    let delay = at.since(delivery.due_at);
     metrics::histogram!("mediagate_webhooks_delay_seconds").record(delay.as_secs_f64());
-    let traced = traces::webhook(&due);
-    let answered = traced.around(post(app, &due)).await;
+    let span = traces::webhook(&delivery);
+    let result = span.around(post(app, &delivery)).await;
     let took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let (answer, error) = match answered {
-        Ok(answer) => {
-            let error = (!(200..300).contains(&answer.status)).then_some(AttemptError::Status);
-            (Some(answer), error)
+    let (response, error) = match result {
+        Ok(response) => {
+            let error = (!(200..300).contains(&response.status)).then_some(AttemptError::Status);
+            (Some(response), error)
         }
         Err(error) => (None, Some(error)),
     };
-    if let Some(answer) = &answer {
-        traced.set("http.response.status_code", i64::from(answer.status));
+    if let Some(response) = &response {
+        span.set("http.response.status_code", i64::from(response.status));
     }
     if let Some(error) = error {
-        traced.fail(error.name());
+        span.fail(error.name());
     }
     let attempt = DeliveryAttempt {
-        number: due.attempts + 1,
+        number: delivery.attempts + 1,
         at,
         took_ms,
-        status: answer.as_ref().map(|answer| answer.status),
+        status: response.as_ref().map(|response| response.status),
         error,
-        response: answer.as_ref().map(|answer| answer.text.clone()),
+        response: response.as_ref().map(|response| response.text.clone()),
     };
     AttemptOutcome {
-        due,
+        due: delivery,
         attempt,
-        retry_after: answer.and_then(|answer| answer.retry_after),
+        retry_after: response.and_then(|response| response.retry_after),
         chance: random(),
     }
 }
 
 /// Signs a delivery and posts it.
-async fn post(app: &App, due: &DueDelivery) -> Result<WebhookResponse, AttemptError> {
-    let headers = sign(app, due).await.map_err(|error| {
-        tracing::error!(delivery_id = %due.id, inside = ?error.internal_cause(), "cannot sign a webhook");
+async fn post(app: &App, delivery: &DueDelivery) -> Result<WebhookResponse, AttemptError> {
+    let headers = sign(app, delivery).await.map_err(|error| {
+        tracing::error!(delivery_id = %delivery.id, inside = ?error.internal_cause(), "cannot sign a webhook");
         AttemptError::Unsigned
     })?;
     app.net
         .hooks
-        .post(&due.url, headers, due.body.clone().into(), app.clock.now())
+        .post(&delivery.url, headers, delivery.body.clone().into(), app.clock.now())
         .await
 }
 
-async fn sign(app: &App, due: &DueDelivery) -> Result<[(&'static str, String); 3], Error> {
-    let keys = match (&due.secrets, due.endpoint) {
+async fn sign(app: &App, delivery: &DueDelivery) -> Result<[(&'static str, String); 3], Error> {
+    let keys = match (&delivery.secrets, delivery.endpoint) {
         (Some(sealed), endpoint) => {
-            SigningKeys::unseal(app, &owner_of(due.account, endpoint), sealed)?
+            SigningKeys::unseal(app, &owner_of(delivery.account, endpoint), sealed)?
         }
-        (None, None) => account_keys(app, due.account).await?,
+        (None, None) => account_keys(app, delivery.account).await?,
         (None, Some(_)) => return Err(Error::internal("the endpoint has been deleted")),
     };
-    let (message, now) = (due.event.message(), app.clock.now());
-    let signature = keys.sign(due.scheme, &message, now.seconds(), &due.body, now)?;
+    let (message, now) = (delivery.event.message(), app.clock.now());
+    let signature = keys.sign(delivery.scheme, &message, now.seconds(), &delivery.body, now)?;
     Ok([
         ("webhook-id", message),
         ("webhook-timestamp", now.seconds().to_string()),
@@ -231,21 +231,21 @@ async fn sign(app: &App, due: &DueDelivery) -> Result<[(&'static str, String); 3
 }
 
 /// Records outcomes, all available ones in one write.
-async fn write_down(
-    post: Arc<WebhookSender>,
+async fn record_outcomes(
+    sender: Arc<WebhookSender>,
     mut outcomes: mpsc::Receiver<(Arc<Lease>, AttemptOutcome)>,
 ) {
     let mut batch = Vec::with_capacity(BATCH);
     loop {
         tokio::select! {
             _ = outcomes.recv_many(&mut batch, BATCH) => {}
-            () = wait_until_drained(&post) => return,
+            () = wait_until_drained(&sender) => return,
         }
-        let app = &post.crew.app;
+        let app = &sender.context.app;
         let now = app.clock.now();
-        let pauses = post.with_lanes(|lanes| {
-            let pauses = batch.iter().filter_map(|(_, tried)| {
-                Some((tried.due.lane.clone(), lanes.record_outcome(tried, now)?))
+        let pauses = sender.with_lanes(|lanes| {
+            let pauses = batch.iter().filter_map(|(_, outcome)| {
+                Some((outcome.due.lane.clone(), lanes.record_outcome(outcome, now)?))
             });
             pauses.collect::<Vec<_>>()
         });
@@ -253,9 +253,9 @@ async fn write_down(
         crash::point("delivery-written");
         // Not before the outcome is on disk: a delivery without a slot counts as claimed by
         // mistake, and would be freed and sent again.
-        post.with_lanes(|lanes| {
-            for (_, tried) in batch.drain(..) {
-                lanes.release(tried.due.id);
+        sender.with_lanes(|lanes| {
+            for (_, outcome) in batch.drain(..) {
+                lanes.release(outcome.due.id);
             }
         });
         app.bell.ring_for_deliveries();
@@ -263,19 +263,19 @@ async fn write_down(
 }
 
 /// Waits until the process stops and the outcomes of all requests are recorded.
-async fn wait_until_drained(post: &WebhookSender) {
-    post.crew.stop.cancelled().await;
-    while !post.with_lanes(|lanes| lanes.in_flight().is_empty()) {
+async fn wait_until_drained(sender: &WebhookSender) {
+    sender.context.stop.cancelled().await;
+    while !sender.with_lanes(|lanes| lanes.in_flight().is_empty()) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
 /// Retries until it is written, or until other processes hold these deliveries.
 async fn write(app: &App, batch: &[(Arc<Lease>, AttemptOutcome)], pauses: &[(String, Duration)]) {
-    let mut wait = Duration::from_millis(250);
-    let shared: Arc<[(Arc<str>, AttemptOutcome)]> = batch
+    let mut retry_pause = Duration::from_millis(250);
+    let rows: Arc<[(Arc<str>, AttemptOutcome)]> = batch
         .iter()
-        .map(|(lease, tried)| (lease.name.clone(), tried.clone()))
+        .map(|(lease, outcome)| (lease.name.clone(), outcome.clone()))
         .collect();
     let now = app.clock.now();
     let pauses: Arc<[_]> = pauses
@@ -283,10 +283,10 @@ async fn write(app: &App, batch: &[(Arc<Lease>, AttemptOutcome)], pauses: &[(Str
         .map(|(lane, pause)| (lane.clone(), now.plus(*pause)))
         .collect();
     loop {
-        let (rows, pauses) = (shared.clone(), pauses.clone());
+        let (rows, pauses) = (rows.clone(), pauses.clone());
         let written = app.store.write(move |conn| -> Result<(), Error> {
-            for (owner, tried) in rows.iter() {
-                outcome::write(conn, owner, tried)?;
+            for (owner, outcome) in rows.iter() {
+                outcome::write(conn, owner, outcome)?;
             }
             for (lane, until) in pauses.iter() {
                 deliveries::pause(conn, lane, *until)?;
@@ -297,10 +297,10 @@ async fn write(app: &App, batch: &[(Arc<Lease>, AttemptOutcome)], pauses: &[(Str
         let Err(error) = written.await else { return };
         tracing::error!(inside = ?error.internal_cause(), "cannot record sent webhooks; trying again");
         tokio::select! {
-            () = tokio::time::sleep(wait) => {}
+            () = tokio::time::sleep(retry_pause) => {}
             () = wait_until_leases_lost(batch) => return,
         }
-        wait = (wait * 2).min(super::LONGEST_PAUSE);
+        retry_pause = (retry_pause * 2).min(super::LONGEST_PAUSE);
     }
 }
 

@@ -21,7 +21,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 #[derive(Debug, Default)]
 struct SubmissionCounts {
     open: Vec<(String, String, u32)>,
-    lately: Vec<(String, String, u32)>,
+    recent: Vec<(String, String, u32)>,
 }
 
 impl SubmissionCounts {
@@ -29,15 +29,15 @@ impl SubmissionCounts {
     fn read(
         conn: &mut Conn<'_>,
         provider: &str,
-        counted: CountScope,
+        scope: CountScope,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
         let mut counts = Self::default();
-        if counted.open {
+        if scope.open {
             counts.open = store::submissions::count_open(conn, provider)?;
         }
-        if counted.lately {
-            counts.lately = store::submissions::count_since(conn, provider, now.minus(MINUTE))?;
+        if scope.recent {
+            counts.recent = store::submissions::count_since(conn, provider, now.minus(MINUTE))?;
         }
         Ok(counts)
     }
@@ -50,64 +50,64 @@ impl SubmissionCounts {
 
     /// Slots left for this route, regardless of the credential.
     fn route_capacity(&self, route: &Route) -> u32 {
-        let of_route = |rows: &[(String, String, u32)]| {
+        let count_for_route = |rows: &[(String, String, u32)]| {
             let rows = rows
                 .iter()
                 // A route that passes names through may have sent any model of the provider.
                 .filter(|row| row.0 == route.model || route.model == PASS_THROUGH_MODEL);
             rows.map(|row| row.2).sum::<u32>()
         };
-        least_left([
-            (route.max_running, of_route(&self.open)),
-            (route.per_minute, of_route(&self.lately)),
+        least_remaining([
+            (route.max_running, count_for_route(&self.open)),
+            (route.per_minute, count_for_route(&self.recent)),
         ])
     }
 
     /// Slots left for this credential, regardless of the route.
     fn credential_capacity(&self, site: &ProviderSite, credential: &str) -> u32 {
-        let with_credential = |rows: &[(String, String, u32)]| {
+        let count_for_credential = |rows: &[(String, String, u32)]| {
             let rows = rows.iter().filter(|row| row.1 == credential);
             rows.map(|row| row.2).sum::<u32>()
         };
-        least_left([
-            (site.config.max_running, with_credential(&self.open)),
-            (site.config.per_minute, with_credential(&self.lately)),
+        least_remaining([
+            (site.config.max_running, count_for_credential(&self.open)),
+            (site.config.per_minute, count_for_credential(&self.recent)),
         ])
     }
 
     /// Slots left for all credentials of a provider together.
     fn site_capacity(&self, site: &ProviderSite) -> u32 {
         let credentials = site.credentials.iter();
-        let left = credentials.map(|credential| self.credential_capacity(site, &credential.id));
-        left.fold(0, u32::saturating_add)
+        let capacities = credentials.map(|credential| self.credential_capacity(site, &credential.id));
+        capacities.fold(0, u32::saturating_add)
     }
 }
 
 /// The remainder under the tightest of these limits, given each limit and its use.
-fn least_left(limits: [(Option<u32>, u32); 2]) -> u32 {
-    let left = limits
+fn least_remaining(limits: [(Option<u32>, u32); 2]) -> u32 {
+    let remainders = limits
         .into_iter()
         .filter_map(|(limit, used)| Some(limit?.saturating_sub(used)));
-    left.min().unwrap_or(u32::MAX)
+    remainders.min().unwrap_or(u32::MAX)
 }
 
 /// Which counts are needed for a route.
 #[derive(Debug, Clone, Copy)]
 struct CountScope {
     open: bool,
-    lately: bool,
+    recent: bool,
 }
 
 impl CountScope {
     fn for_route(route: &Route, site: &ProviderSite) -> Self {
         Self {
             open: route.max_running.or(site.config.max_running).is_some(),
-            lately: route.per_minute.or(site.config.per_minute).is_some(),
+            recent: route.per_minute.or(site.config.per_minute).is_some(),
         }
     }
 
     const fn has_limits(self) -> bool {
-        self.open || self.lately
+        self.open || self.recent
     }
 }
 
@@ -121,22 +121,22 @@ pub(super) fn is_unlimited(app: &App, model: &str) -> bool {
 pub(super) fn queue_of(app: &App, model: &str) -> FairQueue {
     let catalog = app.models.catalog.load();
     let sites = app.models.upstream.sites();
-    let shared = |model: &Model| {
-        let here = model.routes().iter();
-        let mut here = here.filter_map(|route| sites.get_key_value(&route.provider));
-        let (provider, site) = here.next()?;
+    let shared_provider = |model: &Model| {
+        let routes = model.routes().iter();
+        let mut providers = routes.filter_map(|route| sites.get_key_value(&route.provider));
+        let (provider, site) = providers.next()?;
         let is_limited = site.config.max_running.or(site.config.per_minute).is_some();
-        let is_alone = here.all(|(other, _)| other == provider);
-        (is_limited && is_alone).then(|| provider.clone())
+        let is_only_one = providers.all(|(other, _)| other == provider);
+        (is_limited && is_only_one).then(|| provider.clone())
     };
-    let Some(provider) = catalog.with_id(model).and_then(shared) else {
+    let Some(provider) = catalog.with_id(model).and_then(shared_provider) else {
         return FairQueue {
             name: format!("model {model}"),
             models: vec![model.to_owned()],
         };
     };
     let models = catalog.models().iter();
-    let models = models.filter(|model| shared(model).as_ref() == Some(&provider));
+    let models = models.filter(|model| shared_provider(model).as_ref() == Some(&provider));
     FairQueue {
         models: models.map(|model| model.id.clone()).collect(),
         name: format!("provider {provider}"),
@@ -151,10 +151,10 @@ impl LocalRoutes {
         let catalog = app.models.catalog.load();
         let sites = app.models.upstream.sites();
         let routes = catalog.with_id(model).map_or(&[][..], Model::routes);
-        let here = routes
+        let local_routes = routes
             .iter()
             .filter_map(|route| Some((route.clone(), sites.get(&route.provider)?.clone())));
-        Self(here.collect())
+        Self(local_routes.collect())
     }
 
     /// Whether one of them has no limit on jobs.
@@ -171,27 +171,27 @@ impl LocalRoutes {
     /// Slots left at providers for tasks of the model, and for tasks of its queue. Tasks that are
     /// claimed but not sent use none yet.
     fn room(&self, conn: &mut Conn<'_>, now: Timestamp) -> Result<(u32, u32), StoreError> {
-        let (mut of_model, mut of_queue) = (0_u32, 0_u32);
+        let (mut model_capacity, mut queue_capacity) = (0_u32, 0_u32);
         let mut providers = HashSet::new();
         for (route, site) in &self.0 {
-            let counted = CountScope::for_route(route, site);
-            if !counted.has_limits() {
+            let scope = CountScope::for_route(route, site);
+            if !scope.has_limits() {
                 return Ok((u32::MAX, u32::MAX));
             }
-            let counts = SubmissionCounts::read(conn, &route.provider, counted, now)?;
-            let with_credentials = site
+            let counts = SubmissionCounts::read(conn, &route.provider, scope, now)?;
+            let credential_capacity = site
                 .credentials
                 .iter()
                 .map(|credential| counts.capacity(route, site, &credential.id))
                 .fold(0, u32::saturating_add);
             // The route's own limit counts once, however many credentials there are.
-            let room = with_credentials.min(counts.route_capacity(route));
-            of_model = of_model.saturating_add(room);
+            let route_capacity = credential_capacity.min(counts.route_capacity(route));
+            model_capacity = model_capacity.saturating_add(route_capacity);
             if providers.insert(&route.provider) {
-                of_queue = of_queue.saturating_add(counts.site_capacity(site));
+                queue_capacity = queue_capacity.saturating_add(counts.site_capacity(site));
             }
         }
-        Ok((of_model.min(of_queue), of_queue))
+        Ok((model_capacity.min(queue_capacity), queue_capacity))
     }
 }
 
@@ -219,27 +219,27 @@ pub(super) fn claim(
     // Counted before the jobs: an order that is sent in between counts twice rather than not at
     // all.
     let mut unsent = None;
-    let mut rooms = Vec::new();
-    let mut places = 0;
+    let mut capacities = Vec::new();
+    let mut slots = 0;
     for ModelDemand {
         model,
         routes,
-        max_tasks: most,
+        max_tasks,
     } in models
     {
-        let is_boundless = routes.is_unlimited();
-        if !is_boundless && unsent.is_none() {
+        let is_unlimited = routes.is_unlimited();
+        if !is_unlimited && unsent.is_none() {
             unsent = Some(store::tasks::count_unsent(conn, queue)?);
         }
-        let unsent = unsent.as_ref().filter(|_| !is_boundless);
-        let of_model = unsent.and_then(|unsent| unsent.get(model)).copied();
-        let of_queue = unsent.map_or(0, |unsent| unsent.values().sum());
-        let (room, left) = routes.room(conn, now)?;
-        let room = room.saturating_sub(of_model.unwrap_or(0)).min(*most);
-        places = left.saturating_sub(of_queue).max(places);
-        rooms.push((model.clone(), room));
+        let unsent = unsent.as_ref().filter(|_| !is_unlimited);
+        let unsent_of_model = unsent.and_then(|unsent| unsent.get(model)).copied();
+        let unsent_of_queue = unsent.map_or(0, |unsent| unsent.values().sum());
+        let (capacity, queue_capacity) = routes.room(conn, now)?;
+        let capacity = capacity.saturating_sub(unsent_of_model.unwrap_or(0)).min(*max_tasks);
+        slots = queue_capacity.saturating_sub(unsent_of_queue).max(slots);
+        capacities.push((model.clone(), capacity));
     }
-    store::tasks::claim_in_turn(conn, owner, queue, &rooms, places, now)
+    store::tasks::claim_in_turn(conn, owner, queue, &capacities, slots, now)
 }
 
 /// Whether one more job fits into the limits; checked in the transaction that writes the intent.
@@ -250,12 +250,12 @@ pub(super) fn fits(
     credential: &ProviderCredential,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let counted = CountScope::for_route(route, site);
-    if !counted.has_limits() {
+    let scope = CountScope::for_route(route, site);
+    if !scope.has_limits() {
         return Ok(true);
     }
     // Without the lock two processes could both count the last slot as free.
     store::submissions::lock_provider(conn, &route.provider)?;
-    let counts = SubmissionCounts::read(conn, &route.provider, counted, now)?;
+    let counts = SubmissionCounts::read(conn, &route.provider, scope, now)?;
     Ok(counts.capacity(route, site, &credential.id) > 0)
 }

@@ -28,46 +28,46 @@ use mediagate_store::tasks::FairQueue;
 const BATCH: u32 = 200;
 /// Minimum time between two polls of the queues. Each order for a model with limits rings the bell
 /// of every process. A poll costs a commit, and one poll finds the tasks of many orders.
-const SPACING: Duration = Duration::from_millis(20);
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Pause after the database failed to answer.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Claims tasks for as long as the process runs.
-pub(crate) async fn dispatch(crew: Arc<WorkerContext>, tracker: TaskTracker) {
-    if crew.until_registered().await.is_none() {
+pub(crate) async fn dispatch(context: Arc<WorkerContext>, tracker: TaskTracker) {
+    if context.until_registered().await.is_none() {
         return;
     }
-    let places = SubmitSlots::new(crew.app.config.max_submitting);
-    let desk = Arc::new(Dispatcher {
-        crew: crew.clone(),
+    let slots = SubmitSlots::new(context.app.config.max_submitting);
+    let dispatcher = Arc::new(Dispatcher {
+        context: context.clone(),
         tracker,
-        places,
+        slots,
     });
     // Weak, because the app owns this closure and the dispatcher holds the app.
-    let weak = Arc::downgrade(&desk);
-    crew.app
+    let weak = Arc::downgrade(&dispatcher);
+    context.app
         .process
         .local_dispatch
         .open(move |tasks| weak.upgrade()?.claim(tasks));
-    while !crew.stop.is_cancelled() {
-        let next = Instant::now() + SPACING;
-        match desk.take_all().await {
+    while !context.stop.is_cancelled() {
+        let next = Instant::now() + MIN_POLL_INTERVAL;
+        match dispatcher.claim_all().await {
             Ok(true) => {}
             Ok(false) => {
                 tokio::select! {
-                    () = crew.app.bell.wait_for_upstream(next) => {}
-                    () = crew.stop.cancelled() => {}
+                    () = context.app.bell.wait_for_upstream(next) => {}
+                    () = context.stop.cancelled() => {}
                 }
             }
             Err(error) => {
                 // The queues were marked as empty before the poll failed.
-                desk.places.assume_queued();
+                dispatcher.slots.assume_queued();
                 tracing::error!(inside = ?error.internal_cause(), "cannot claim tasks for providers");
-                crew.pause(RETRY_PAUSE).await;
+                context.pause(RETRY_PAUSE).await;
             }
         }
     }
-    crew.app.process.local_dispatch.close();
+    context.app.process.local_dispatch.close();
 }
 
 /// A model with tasks that are due.
@@ -79,9 +79,9 @@ struct DueModel {
 }
 
 struct Dispatcher {
-    crew: Arc<WorkerContext>,
+    context: Arc<WorkerContext>,
     tracker: TaskTracker,
-    places: SubmitSlots,
+    slots: SubmitSlots,
 }
 
 /// The circumstances under which a task is started here.
@@ -89,7 +89,7 @@ struct RunStart {
     lease: Arc<Lease>,
     /// The submission slot, held until a provider has accepted the task; a task that a provider
     /// already has needs none.
-    place: Option<OwnedSemaphorePermit>,
+    slot: Option<OwnedSemaphorePermit>,
     /// Whether nothing was ever submitted for it.
     is_new: bool,
 }
@@ -100,7 +100,7 @@ impl Dispatcher {
     fn claim(self: Arc<Self>, tasks: &[Task]) -> Option<TaskClaim> {
         let WorkerContext {
             app, runs, stop, ..
-        } = &*self.crew;
+        } = &*self.context;
         let model = &tasks.first()?.model;
         let lease = runs.lease();
         // Without a confirmed lease nothing may be sent, and another process would have to free
@@ -108,12 +108,12 @@ impl Dispatcher {
         if stop.is_cancelled() || !runs.is_registered() || !lease.is_valid() {
             return None;
         }
-        let places = self.places.for_model(model);
+        let slots = self.slots.for_model(model);
         if !capacity::is_unlimited(app, model) {
-            places.queue();
+            slots.queue();
             return None;
         }
-        let mut reserved = places.reserve(tasks.len())?;
+        let mut permits = slots.reserve(tasks.len())?;
         // Before the tasks are in the database, so that `compare` does not treat them as forgotten.
         let expected = runs.expect(tasks);
         let owner = lease.name.clone();
@@ -121,7 +121,7 @@ impl Dispatcher {
             for task in tasks {
                 let start = RunStart {
                     lease: lease.clone(),
-                    place: reserved.split(1),
+                    slot: permits.split(1),
                     is_new: true,
                 };
                 self.start(task, start);
@@ -131,27 +131,27 @@ impl Dispatcher {
     }
 
     /// Claims as many tasks as there are slots for. Returns whether there may be more.
-    async fn take_all(&self) -> Result<bool, Error> {
-        let crew = &self.crew;
-        let now = crew.app.clock.now();
+    async fn claim_all(&self) -> Result<bool, Error> {
+        let context = &self.context;
+        let now = context.app.clock.now();
         // Before the database is read: a task that is accepted meanwhile marks its queue as
         // non-empty again, and that must not be undone.
-        self.places.clear_queued();
-        let models = crew
+        self.slots.clear_queued();
+        let models = context
             .app
             .store
             .long_read(move |conn| store::tasks::models_due(conn, now))
             .await?;
-        let mut more = stray::take_all(crew, &self.tracker).await?;
+        let mut has_more = stray::claim_all(context, &self.tracker).await?;
         let mut queues: BTreeMap<String, (FairQueue, Vec<DueModel>)> = BTreeMap::new();
         for (model, has_begun) in models {
-            let routes = LocalRoutes::for_model(&crew.app, &model);
+            let routes = LocalRoutes::for_model(&context.app, &model);
             if !routes.can_run() && !has_begun {
                 // Another process may have the model. Tasks that no process can run fail after ten
                 // minutes.
                 continue;
             }
-            let queue = capacity::queue_of(&crew.app, &model);
+            let queue = capacity::queue_of(&context.app, &model);
             let (_, due) = queues
                 .entry(queue.name.clone())
                 .or_insert_with(|| (queue, Vec::new()));
@@ -162,23 +162,23 @@ impl Dispatcher {
             });
         }
         for (queue, due) in queues.into_values() {
-            more |= self.take(queue, due, now).await?;
+            has_more |= self.claim_queue(queue, due, now).await?;
         }
-        Ok(more)
+        Ok(has_more)
     }
 
     /// Claims tasks of a queue: all that a provider has, regardless of free slots, and as many of
     /// the others as there are slots for. Returns whether there may be more of the former.
-    async fn take(
+    async fn claim_queue(
         &self,
         queue: FairQueue,
         due: Vec<DueModel>,
         now: Timestamp,
     ) -> Result<bool, Error> {
-        let crew = &self.crew;
-        let mut held = HashMap::new();
-        let mut begun = Vec::new();
-        let mut wanted = Vec::new();
+        let context = &self.context;
+        let mut permits = HashMap::new();
+        let mut begun_models = Vec::new();
+        let mut demands = Vec::new();
         for DueModel {
             model,
             routes,
@@ -186,113 +186,113 @@ impl Dispatcher {
         } in due
         {
             if has_begun {
-                begun.push((model.clone(), routes.can_run()));
+                begun_models.push((model.clone(), routes.can_run()));
             }
             if routes.can_run() {
                 // Reserved before the claim, so that new tasks do not take these slots meanwhile.
                 // Freeing one rings the bell.
-                let places = self.places.for_model(&model).hold(u32::MAX);
-                let most = places.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-                let most = u32::try_from(most).unwrap_or(u32::MAX);
-                held.insert(model.clone(), places);
-                wanted.push(ModelDemand {
+                let permit = self.slots.for_model(&model).hold(u32::MAX);
+                let max_tasks = permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+                let max_tasks = u32::try_from(max_tasks).unwrap_or(u32::MAX);
+                permits.insert(model.clone(), permit);
+                demands.push(ModelDemand {
                     model,
                     routes,
-                    max_tasks: most,
+                    max_tasks,
                 });
             }
         }
-        let _claiming = crew.runs.begin_claim();
-        let lease = crew.runs.lease();
-        let by = lease.name.clone();
-        let wanted = Arc::new(wanted);
-        let claims = wanted.clone();
-        let (sent, new) = crew
+        let _claiming = context.runs.begin_claim();
+        let lease = context.runs.lease();
+        let owner = lease.name.clone();
+        let demands = Arc::new(demands);
+        let claim_demands = demands.clone();
+        let (begun_tasks, new_tasks) = context
             .app
             .store
             .write(move |conn| -> Result<_, Error> {
-                let mut sent = Vec::new();
+                let mut begun_tasks = Vec::new();
                 // Tasks that a provider may have come first and need no free slot: their jobs
                 // continue and cost money whether or not they are followed.
-                for (model, has_route) in &begun {
+                for (model, has_route) in &begun_models {
                     // Tasks without a route are claimed too, so that they end.
-                    sent.extend(if *has_route {
-                        store::tasks::claim_sent(conn, &by, model, BATCH, now)?
+                    begun_tasks.extend(if *has_route {
+                        store::tasks::claim_sent(conn, &owner, model, BATCH, now)?
                     } else {
                         let state = TaskState::Running;
-                        store::tasks::claim_upstream(conn, &by, model, state, BATCH, now)?
+                        store::tasks::claim_upstream(conn, &owner, model, state, BATCH, now)?
                     });
                 }
-                let new = capacity::claim(conn, &by, &queue, &claims, now)?;
-                Ok((sent, new))
+                let new_tasks = capacity::claim(conn, &owner, &queue, &claim_demands, now)?;
+                Ok((begun_tasks, new_tasks))
             })
             .await?;
-        let more = sent.len() >= BATCH as usize;
+        let has_more = begun_tasks.len() >= BATCH as usize;
         for ModelDemand {
             model,
-            max_tasks: most,
+            max_tasks,
             ..
-        } in wanted.iter()
+        } in demands.iter()
         {
-            let of_model = new.iter().filter(|task| task.model == *model).count();
+            let count = new_tasks.iter().filter(|task| task.model == *model).count();
             // All slots were used, so more may be waiting. New tasks must not overtake them.
-            if u32::try_from(of_model).is_ok_and(|count| count >= *most) {
-                self.places.for_model(model).queue();
+            if u32::try_from(count).is_ok_and(|count| count >= *max_tasks) {
+                self.slots.for_model(model).queue();
             }
         }
-        let places = new.into_iter().map(|task| {
-            let held = held.get_mut(&task.model).and_then(Option::as_mut);
-            let place = held.and_then(|held| held.split(1));
-            (task, place)
+        let new_with_slots = new_tasks.into_iter().map(|task| {
+            let permits = permits.get_mut(&task.model).and_then(Option::as_mut);
+            let slot = permits.and_then(|permits| permits.split(1));
+            (task, slot)
         });
-        let started: Vec<_> = sent
+        let started: Vec<_> = begun_tasks
             .into_iter()
             .map(|task| (task, None))
-            .chain(places)
+            .chain(new_with_slots)
             .collect();
-        for (task, place) in started {
+        for (task, slot) in started {
             let start = RunStart {
                 lease: lease.clone(),
-                place,
+                slot,
                 is_new: false,
             };
             self.start(task, start);
         }
-        Ok(more)
+        Ok(has_more)
     }
 
     fn start(&self, task: Task, start: RunStart) {
-        let (line, traced) = crate::task_span(&task);
+        let (log_span, trace_context) = crate::task_span(&task);
         let RunStart {
             lease,
-            place,
+            slot,
             is_new,
         } = start;
-        let run = self.crew.runs.start_run(&task, lease);
-        let crew = self.crew.clone();
+        let run = self.context.runs.start_run(&task, lease);
+        let context = self.context.clone();
         let run = async move {
-            let job = HostedTask {
-                crew: &crew,
+            let hosted_task = HostedTask {
+                context: &context,
                 task: &task,
                 run: &run,
                 is_new,
                 end_seen_at: OnceLock::new(),
                 pending_acceptance: OnceLock::new(),
             };
-            let (outcome, closing) = job.run(place).await;
-            if !Box::pin(crew.end(&task, &run, outcome, closing)).await {
+            let (outcome, closing) = hosted_task.run(slot).await;
+            if !Box::pin(context.end(&task, &run, outcome, closing)).await {
                 // The acceptance should have been written with the end of the task, but this
                 // process did not end it.
-                job.write_pending_acceptance().await;
+                hosted_task.write_pending_acceptance().await;
             }
-            if let Some(shown) = job.end_seen_at.get() {
+            if let Some(end_seen_at) = hosted_task.end_seen_at.get() {
                 metrics::histogram!("mediagate_upstream_settle_seconds", "model" => task.model.clone())
-                    .record(shown.elapsed());
+                    .record(end_seen_at.elapsed());
             }
             // The provider has a free slot for another job.
-            crew.app.bell.ring_for_upstream();
+            context.app.bell.ring_for_upstream();
         };
         self.tracker
-            .spawn(run.with_context(traced).instrument(line));
+            .spawn(run.with_context(trace_context).instrument(log_span));
     }
 }

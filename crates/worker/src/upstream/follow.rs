@@ -20,9 +20,9 @@ use mediagate_model::error::ErrorCode;
 use mediagate_model::submission::SubmissionState;
 
 /// Upper bound of the progress that is guessed for providers that report none.
-const GUESS: f64 = 90.0;
+const MAX_GUESS: f64 = 90.0;
 /// Pauses before results are fetched again.
-const FETCHES: [Duration; 10] = [
+const FETCH_PAUSES: [Duration; 10] = [
     Duration::from_millis(500),
     Duration::from_secs(1),
     Duration::from_secs(2),
@@ -48,37 +48,37 @@ const STORE_RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 impl HostedTask<'_> {
     /// Follows a job to its end and stores its results.
-    pub(super) async fn follow(&self, mut taken: AcceptedJob) -> RunEnding {
-        let ended = match taken.result.clone() {
+    pub(super) async fn follow(&self, mut job: AcceptedJob) -> RunEnding {
+        let result = match job.result.clone() {
             // The result is only in this process's memory. Neither a cancellation nor a shutdown
             // interrupts its download.
-            Err(outputs) if !taken.is_persisted => Box::pin(self.fetch(&taken, &outputs)).await,
+            Err(outputs) if !job.is_persisted => Box::pin(self.fetch(&job, &outputs)).await,
             Err(outputs) => {
                 tokio::select! {
-                    ended = Box::pin(self.fetch(&taken, &outputs)) => ended,
+                    output = Box::pin(self.fetch(&job, &outputs)) => output,
                     () = self.run.cancel_token.cancelled() => return (RunOutcome::Stopped, None),
-                    () = self.crew.stop.cancelled() => return (RunOutcome::Stopped, None),
+                    () = self.context.stop.cancelled() => return (RunOutcome::Stopped, None),
                 }
             }
             Ok(handle) => {
                 tokio::select! {
-                    ended = self.poll(&mut taken, &handle) => ended,
+                    output = self.poll(&mut job, &handle) => output,
                     // After a cancellation the job is followed as a stray. After a takeover it
                     // belongs to the other process.
                     () = self.run.cancel_token.cancelled() => return (RunOutcome::Stopped, None),
-                    () = self.crew.stop.cancelled() => return (RunOutcome::Stopped, None),
+                    () = self.context.stop.cancelled() => return (RunOutcome::Stopped, None),
                 }
             }
         };
-        match ended {
-            Ok(made) => (
-                RunOutcome::RunOutput(Box::new(made)),
-                Some(job_close(&taken, None)),
+        match result {
+            Ok(output) => (
+                RunOutcome::Succeeded(Box::new(output)),
+                Some(job_close(&job, None)),
             ),
             Err(FollowError::JobFailed(outcome, error)) => {
-                (outcome, Some(job_close(&taken, Some(error))))
+                (outcome, Some(job_close(&job, Some(error))))
             }
-            Err(FollowError::OutOfTime) => timeout_ending(&taken),
+            Err(FollowError::OutOfTime) => timeout_ending(&job),
         }
     }
 
@@ -86,16 +86,16 @@ impl HostedTask<'_> {
     /// retries are used up.
     async fn fetch(
         &self,
-        taken: &AcceptedJob,
+        job: &AcceptedJob,
         outputs: &[JobOutput],
     ) -> Result<RunOutput, FollowError> {
-        let mut tries = FetchRetries::with_limit(FETCHES.len());
+        let mut retries = FetchRetries::with_limit(FETCH_PAUSES.len());
         loop {
-            let error = match self.store_results(taken, outputs.to_vec()).await {
-                Ok(made) => return Ok(made),
+            let error = match self.store_results(job, outputs.to_vec()).await {
+                Ok(output) => return Ok(output),
                 Err(error) => error,
             };
-            let Some(pause) = tries.pause_after(&error) else {
+            let Some(pause) = retries.pause_after(&error) else {
                 return Err(follow_error(error));
             };
             tokio::time::sleep(pause).await;
@@ -104,49 +104,49 @@ impl HostedTask<'_> {
 
     async fn poll(
         &self,
-        taken: &mut AcceptedJob,
+        job: &mut AcceptedJob,
         handle: &JobHandle,
     ) -> Result<RunOutput, FollowError> {
-        let app = &self.crew.app;
-        let pace = taken.site.provider.adapter().pace();
-        let (mut failures, mut tries) = (0, FetchRetries::with_limit(JOB_FETCH_RETRIES));
-        let mut asked = taken.poll_after;
+        let app = &self.context.app;
+        let pace = job.site.provider.adapter().pace();
+        let (mut failures, mut retries) = (0, FetchRetries::with_limit(JOB_FETCH_RETRIES));
+        let mut requested_pause = job.poll_after;
         let mut doubt = EndDoubt::default();
         // The time limit counts only the time during which this process followed the job, by the
         // monotonic clock. The wall clock may be wrong, and the job may have ended well while the
         // gateway was down.
-        let watched = Instant::now();
-        let mut is_asked = false;
+        let follow_start = Instant::now();
+        let mut has_polled = false;
         loop {
-            let elapsed = app.clock.now().since(taken.accepted_at);
+            let elapsed = app.clock.now().since(job.accepted_at);
             // The job is polled at least once, so that one that ended during a long pause is not
             // given up.
-            if is_asked && watched.elapsed() > taken.site.config.job_limit {
+            if has_polled && follow_start.elapsed() > job.site.config.job_limit {
                 return Err(FollowError::OutOfTime);
             }
             let lengths = tasks::usual_lengths(app, &self.task.model).await;
             // They only determine the intervals between polls, so an error does not matter.
             let lengths = lengths.ok().flatten();
-            let mut pause = next_poll(&pace, elapsed, lengths, asked.take(), failures, random());
-            if std::mem::take(&mut taken.is_resumed) {
+            let mut pause = next_poll(&pace, elapsed, lengths, requested_pause.take(), failures, random());
+            if std::mem::take(&mut job.is_resumed) {
                 // After a restart all jobs are resumed at once, and any of them may have ended.
                 // Each is polled as soon as the provider's limits allow.
                 pause = pace.floor.mul_f64(random());
             }
             let due = Instant::now() + pause;
             tokio::time::sleep_until(due).await;
-            let site = taken.site.clone();
+            let site = job.site.clone();
             site.poll_pacer.wait_turn(due + pause, pace.share()).await;
             // The settings may have been reloaded since the last poll.
-            taken.refresh(&app.models.upstream);
-            let (site, secret) = (&taken.site, &taken.credential.secret);
+            job.refresh(&app.models.upstream);
+            let (site, secret) = (&job.site, &job.credential.secret);
             let (driver, watch) = (&app.models.upstream.driver, ProgressWatch::new());
             // Boxed, as are the calls below: thousands of jobs wait here and few poll at the same
             // time, so the sleeping future should be small.
-            let polled =
+            let poll_result =
                 Box::pin(driver.poll_due(&site.provider, secret, handle, due, &watch)).await;
-            is_asked = true;
-            match &polled {
+            has_polled = true;
+            match &poll_result {
                 Err(error) if error.class == ErrorClass::RateLimited => {
                     site.poll_pacer.note_refusal();
                 }
@@ -154,42 +154,42 @@ impl HostedTask<'_> {
                 // Other errors show nothing about the provider's limits.
                 Err(_) => {}
             }
-            taken.cost = watch.cost().or(taken.cost);
-            let is_believed = doubt.note(watched.elapsed(), polled.as_ref().err());
-            let usual = lengths.map_or(pace.usual, |lengths| lengths.median);
-            match next(polled, is_believed, elapsed, usual) {
+            job.cost = watch.cost().or(job.cost);
+            let is_end_confirmed = doubt.note(follow_start.elapsed(), poll_result.as_ref().err());
+            let usual_duration = lengths.map_or(pace.usual, |lengths| lengths.median);
+            match next_step(poll_result, is_end_confirmed, elapsed, usual_duration) {
                 PollStep::Wait {
                     progress,
                     is_guess,
                     poll_after,
                     unknown_word,
                 } => {
-                    (failures, asked) = (0, poll_after);
-                    if let Some(word) = unknown_word {
+                    (failures, requested_pause) = (0, poll_after);
+                    if let Some(status) = unknown_word {
                         tracing::warn!(
                             provider = site.provider.name(),
-                            word,
+                            word = status,
                             "unknown status word"
                         );
                     }
                     if is_guess {
-                        self.run.watch.raise_guessed_progress(progress);
+                        self.run.control.raise_guessed_progress(progress);
                     } else {
-                        self.run.watch.raise_progress(progress);
+                        self.run.control.raise_progress(progress);
                     }
                 }
                 PollStep::Store(outputs) => {
                     self.end_seen_at.get_or_init(Instant::now);
-                    let error = match Box::pin(self.store_results(taken, outputs)).await {
-                        Ok(made) => return Ok(made),
+                    let error = match Box::pin(self.store_results(job, outputs)).await {
+                        Ok(output) => return Ok(output),
                         Err(error) => error,
                     };
                     // The URL has expired or the file is broken. The next poll requests a new one
                     // from the provider.
-                    let Some(pause) = tries.pause_after(&error) else {
+                    let Some(pause) = retries.pause_after(&error) else {
                         return Err(follow_error(error));
                     };
-                    asked = Some(pause);
+                    requested_pause = Some(pause);
                 }
                 PollStep::Fail(error) => {
                     self.end_seen_at.get_or_init(Instant::now);
@@ -197,7 +197,7 @@ impl HostedTask<'_> {
                 }
                 PollStep::Retry(error) => {
                     failures += 1;
-                    asked = error.retry_after;
+                    requested_pause = error.retry_after;
                     tracing::warn!(provider = site.provider.name(), class = error.class.name(), message = %error.message, failures, "poll failed");
                 }
             }
@@ -206,24 +206,24 @@ impl HostedTask<'_> {
 
     async fn store_results(
         &self,
-        taken: &AcceptedJob,
+        job: &AcceptedJob,
         outputs: Vec<JobOutput>,
     ) -> Result<RunOutput, ResultError> {
-        let traced = TraceSpan::begin("results", SpanKind::Internal);
-        let kept = results::keep(&self.crew.app, self.task, taken, outputs);
-        let kept = traced.around(kept).await;
-        if kept.is_err() {
-            traced.fail("not_stored");
+        let span = TraceSpan::begin("results", SpanKind::Internal);
+        let storing = results::store_all(&self.context.app, self.task, job, outputs);
+        let result = span.around(storing).await;
+        if result.is_err() {
+            span.fail("not_stored");
         }
-        kept.inspect_err(|error| match error {
-            ResultError::Unavailable(why) | ResultError::Incomplete(why) => {
-                tracing::warn!(why, "cannot download a result");
+        result.inspect_err(|error| match error {
+            ResultError::Unavailable(reason) | ResultError::Incomplete(reason) => {
+                tracing::warn!(why = reason, "cannot download a result");
             }
-            ResultError::ForbiddenAddress(why) => {
-                tracing::warn!(why, "a result has a forbidden address");
+            ResultError::ForbiddenAddress(reason) => {
+                tracing::warn!(why = reason, "a result has a forbidden address");
             }
-            ResultError::Broken(why) | ResultError::Useless(why) => {
-                tracing::warn!(why, "a result is damaged or unusable");
+            ResultError::Broken(reason) | ResultError::Useless(reason) => {
+                tracing::warn!(why = reason, "a result is damaged or unusable");
             }
             ResultError::Internal(error) => {
                 tracing::error!(inside = ?error.internal_cause(), "cannot store a result");
@@ -252,16 +252,16 @@ enum PollStep {
     Retry(ProviderError),
 }
 
-/// Determines the next step. `is_believed` if the provider has reported for long enough, without
-/// exception, that there is no such job or that it failed; `usual` is the usual duration of the
+/// Determines the next step. `is_end_confirmed` if the provider has reported for long enough,
+/// without exception, that there is no such job or that it failed; `usual_duration` is that of the
 /// model's jobs.
-fn next(
-    polled: Result<PollOutcome, ProviderError>,
-    is_believed: bool,
+fn next_step(
+    poll_result: Result<PollOutcome, ProviderError>,
+    is_end_confirmed: bool,
     elapsed: Duration,
-    usual: Duration,
+    usual_duration: Duration,
 ) -> PollStep {
-    match polled {
+    match poll_result {
         Ok(PollOutcome::Running {
             progress,
             poll_after,
@@ -269,14 +269,14 @@ fn next(
         }) => PollStep::Wait {
             is_guess: progress.is_none(),
             // Only a task that has ended is at 100.
-            progress: progress.unwrap_or_else(|| guess(elapsed, usual)).min(99),
+            progress: progress.unwrap_or_else(|| guess(elapsed, usual_duration)).min(99),
             poll_after,
             unknown_word,
         },
         Ok(PollOutcome::Done(outputs)) => PollStep::Store(outputs),
         // Any other error may come from a proxy, or from a machine of the provider that does not
         // know the job. Such an error does not end a job that has been paid for.
-        Err(error) if is_believed || error.ends_job() => PollStep::Fail(error),
+        Err(error) if is_end_confirmed || error.ends_job() => PollStep::Fail(error),
         Err(error) => PollStep::Retry(error),
     }
 }
@@ -298,9 +298,9 @@ struct FetchRetries {
 }
 
 impl FetchRetries {
-    const fn with_limit(most: usize) -> Self {
+    const fn with_limit(max_failures: usize) -> Self {
         Self {
-            max_failures: most,
+            max_failures,
             failures: 0,
             unavailable: 0,
             broken: 0,
@@ -316,14 +316,14 @@ impl FetchRetries {
             ResultError::Useless(_) | ResultError::ForbiddenAddress(_) => return None,
             // Counted separately: an outage of the host says nothing about the result.
             ResultError::Unavailable(_) => {
-                let pause = FETCHES[self.unavailable.min(FETCHES.len() - 1)];
+                let pause = FETCH_PAUSES[self.unavailable.min(FETCH_PAUSES.len() - 1)];
                 self.unavailable += 1;
                 return (self.unavailable < MAX_HOST_RETRIES).then_some(pause);
             }
             ResultError::Broken(_) => self.broken += 1,
             ResultError::Incomplete(_) => {}
         }
-        let pause = FETCHES.get(self.failures).copied();
+        let pause = FETCH_PAUSES.get(self.failures).copied();
         self.failures += 1;
         pause.filter(|_| self.failures <= self.max_failures && self.broken < MAX_CORRUPT_FETCHES)
     }
@@ -331,10 +331,10 @@ impl FetchRetries {
 
 /// The ending of a job that was followed for as long as the operator allows. It may still succeed
 /// and cost money: a second order would be paid for as well, so clients must not retry.
-fn timeout_ending(taken: &AcceptedJob) -> RunEnding {
+fn timeout_ending(job: &AcceptedJob) -> RunEnding {
     let message = "The provider did not finish the job within the operator's time limit. Nothing was charged.";
-    let mut submission = taken.submission.clone();
-    submission.state = taken.state;
+    let mut submission = job.submission.clone();
+    submission.state = job.state;
     let (_, closing) = unconfirmed(&submission, "the job did not finish within job_limit", None);
     let outcome = RunOutcome::failed(ErrorCode::SubmissionUnconfirmed, message);
     (outcome, closing)
@@ -342,17 +342,17 @@ fn timeout_ending(taken: &AcceptedJob) -> RunEnding {
 
 /// The error for results that cannot be fetched.
 fn follow_error(error: ResultError) -> FollowError {
-    let (code, message, why) = match error {
+    let (code, message, reason) = match error {
         // The failure is not retryable: a second order would be paid for and fail in the same way.
-        ResultError::ForbiddenAddress(why) => (
+        ResultError::ForbiddenAddress(reason) => (
             ErrorCode::ProviderRejected,
-            format!("The URL of the provider's result is not allowed: {why}. Nothing was charged."),
-            why,
+            format!("The URL of the provider's result is not allowed: {reason}. Nothing was charged."),
+            reason,
         ),
-        ResultError::Broken(why) | ResultError::Useless(why) => (
+        ResultError::Broken(reason) | ResultError::Useless(reason) => (
             ErrorCode::GenerationFailed,
-            format!("The provider's result cannot be used: {why}. Nothing was charged."),
-            why,
+            format!("The provider's result cannot be used: {reason}. Nothing was charged."),
+            reason,
         ),
         ResultError::Unavailable(_) | ResultError::Incomplete(_) | ResultError::Internal(_) => (
             ErrorCode::GenerationFailed,
@@ -361,30 +361,30 @@ fn follow_error(error: ResultError) -> FollowError {
             "the result could not be downloaded".to_owned(),
         ),
     };
-    let error = ProviderError::new(ErrorClass::Failed, why);
+    let error = ProviderError::new(ErrorClass::Failed, reason);
     FollowError::JobFailed(RunOutcome::failed(code, message), error)
 }
 
-fn job_close(taken: &AcceptedJob, error: Option<ProviderError>) -> SubmissionClose {
+fn job_close(job: &AcceptedJob, error: Option<ProviderError>) -> SubmissionClose {
     SubmissionClose {
-        id: taken.submission.id,
-        from: taken.state,
+        id: job.submission.id,
+        from: job.state,
         state: SubmissionState::Ended,
         error: error.map(|error| (error.class.name(), error.message)),
-        cost: taken.cost.map(Box::new),
-        look_again: None,
+        cost: job.cost.map(Box::new),
+        recheck_at: None,
     }
 }
 
 /// The share of the usual duration that has passed, as a percentage.
-fn guess(elapsed: Duration, usual: Duration) -> u8 {
-    let share = elapsed.as_secs_f64() / usual.as_secs_f64().max(0.001);
+fn guess(elapsed: Duration, usual_duration: Duration) -> u8 {
+    let share = elapsed.as_secs_f64() / usual_duration.as_secs_f64().max(0.001);
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "within 0..=90"
     )]
-    let percent = (share * GUESS).min(GUESS) as u8;
+    let percent = (share * MAX_GUESS).min(MAX_GUESS) as u8;
     percent
 }
 
@@ -392,21 +392,21 @@ fn guess(elapsed: Duration, usual: Duration) -> u8 {
 mod tests {
     use super::*;
 
-    fn pauses(of: usize, error: impl Fn() -> ResultError) -> Vec<Duration> {
-        let mut tries = FetchRetries::with_limit(of);
-        std::iter::from_fn(|| tries.pause_after(&error()))
+    fn pauses(max_failures: usize, error: impl Fn() -> ResultError) -> Vec<Duration> {
+        let mut retries = FetchRetries::with_limit(max_failures);
+        std::iter::from_fn(|| retries.pause_after(&error()))
             .take(1000)
             .collect()
     }
 
     #[test]
     fn a_host_that_is_away_is_waited_for_longer_than_an_address_that_leads_nowhere() {
-        let away = pauses(JOB_FETCH_RETRIES, || ResultError::Unavailable("502".into()));
-        let total: Duration = away.iter().sum();
+        let unavailable = pauses(JOB_FETCH_RETRIES, || ResultError::Unavailable("502".into()));
+        let total: Duration = unavailable.iter().sum();
         assert!(total > Duration::from_hours(1), "{total:?}");
-        assert!(away.len() < 1000);
-        let gone = pauses(JOB_FETCH_RETRIES, || ResultError::Incomplete("404".into()));
-        assert_eq!(gone.len(), JOB_FETCH_RETRIES);
+        assert!(unavailable.len() < 1000);
+        let incomplete = pauses(JOB_FETCH_RETRIES, || ResultError::Incomplete("404".into()));
+        assert_eq!(incomplete.len(), JOB_FETCH_RETRIES);
         assert_eq!(
             pauses(9, || ResultError::Broken("torn".into())).len(),
             MAX_CORRUPT_FETCHES - 1
@@ -416,14 +416,14 @@ mod tests {
     #[test]
     fn a_poll_leads_on_until_the_job_ends_or_is_lost() {
         let minute = Duration::from_mins(1);
-        let next = |polled, is_believed| next(polled, is_believed, minute, 2 * minute);
+        let next_step = |polled, is_end_confirmed| next_step(polled, is_end_confirmed, minute, 2 * minute);
         let running = |progress| {
             let polled = PollOutcome::Running {
                 progress,
                 poll_after: None,
                 unknown_word: None,
             };
-            match next(Ok(polled), true) {
+            match next_step(Ok(polled), true) {
                 PollStep::Wait { progress, .. } => progress,
                 other => panic!("{other:?}"),
             }
@@ -432,19 +432,19 @@ mod tests {
         assert_eq!(running(None), 45, "half of the usual time");
         let failed = |class| Err(ProviderError::new(class, "so"));
         assert!(matches!(
-            next(Ok(PollOutcome::Done(vec![])), false),
+            next_step(Ok(PollOutcome::Done(vec![])), false),
             PollStep::Store(_)
         ));
         assert!(matches!(
-            next(failed(ErrorClass::Failed), false),
+            next_step(failed(ErrorClass::Failed), false),
             PollStep::Fail(_)
         ));
         assert!(matches!(
-            next(failed(ErrorClass::Missing), false),
+            next_step(failed(ErrorClass::Missing), false),
             PollStep::Retry(_)
         ));
         assert!(matches!(
-            next(failed(ErrorClass::Missing), true),
+            next_step(failed(ErrorClass::Missing), true),
             PollStep::Fail(_)
         ));
     }

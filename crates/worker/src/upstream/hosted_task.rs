@@ -20,7 +20,7 @@ use mediagate_store::submissions::JobAcceptance;
 
 /// A task that this process holds, with everything needed to work on it.
 pub(super) struct HostedTask<'a> {
-    pub(super) crew: &'a WorkerContext,
+    pub(super) context: &'a WorkerContext,
     pub(super) task: &'a Task,
     pub(super) run: &'a TaskRun,
     /// Whether it is certain that nothing was ever submitted for the task.
@@ -35,7 +35,7 @@ pub(super) struct HostedTask<'a> {
 pub(super) struct PendingAcceptance {
     pub(super) submission: SubmissionId,
     pub(super) provider: String,
-    pub(super) brought: JobAcceptance,
+    pub(super) acceptance: JobAcceptance,
 }
 
 /// A submission that a provider accepted.
@@ -116,7 +116,7 @@ pub(super) struct SentOrder<'a> {
     pub(super) submission: &'a Submission,
     /// Whether this run creates the submission and has not recorded it yet. If not, its row already
     /// exists, and the order is repeated or looked for.
-    pub(super) is_own: bool,
+    pub(super) is_new: bool,
 }
 
 pub(super) fn internal_ending(error: &Error) -> RunEnding {
@@ -129,20 +129,20 @@ pub(super) fn internal_ending(error: &Error) -> RunEnding {
 /// is sent again. It may be looked for at the provider later.
 pub(super) fn unconfirmed(
     submission: &Submission,
-    why: &str,
-    look_again: Option<Timestamp>,
+    reason: &str,
+    recheck_at: Option<Timestamp>,
 ) -> RunEnding {
     metrics::counter!("mediagate_submissions_unconfirmed_total").increment(1);
-    tracing::error!(submission_id = %submission.id, why, "submission unconfirmed");
+    tracing::error!(submission_id = %submission.id, why = reason, "submission unconfirmed");
     let message = "It is unknown whether the provider accepted the task, so it was not sent again. Nothing was charged.";
     // A submission that is already closed keeps its state.
     let closing = submission.state.is_open().then(|| SubmissionClose {
         id: submission.id,
         from: submission.state,
         state: SubmissionState::Unclear,
-        error: Some(("unclear", why.to_owned())),
+        error: Some(("unclear", reason.to_owned())),
         cost: None,
-        look_again,
+        recheck_at,
     });
     (
         RunOutcome::failed(ErrorCode::SubmissionUnconfirmed, message),
@@ -152,24 +152,24 @@ pub(super) fn unconfirmed(
 
 /// A provider's error as it is reported to the caller.
 pub(super) fn failure(error: &ProviderError) -> RunOutcome {
-    let said = error.message.trim_end_matches('.');
+    let message = error.message.trim_end_matches('.');
     match error.class {
         ErrorClass::Refused => RunOutcome::failed(
             ErrorCode::ContentPolicy,
-            format!("The model's provider refuses this content: {said}. Nothing was charged."),
+            format!("The model's provider refuses this content: {message}. Nothing was charged."),
         ),
         // A code that clients do not retry: the same order would fail again.
         ErrorClass::Rejected | ErrorClass::Unfit => RunOutcome::failed(
             ErrorCode::ProviderRejected,
-            format!("The model's provider rejected the request: {said}. Nothing was charged."),
+            format!("The model's provider rejected the request: {message}. Nothing was charged."),
         ),
         ErrorClass::Lost | ErrorClass::Missing => RunOutcome::failed(
             ErrorCode::GenerationFailed,
-            format!("The model's provider lost the task: {said}. Nothing was charged."),
+            format!("The model's provider lost the task: {message}. Nothing was charged."),
         ),
         _ => RunOutcome::failed(
             ErrorCode::GenerationFailed,
-            format!("The model failed at this task: {said}. Nothing was charged."),
+            format!("The model failed at this task: {message}. Nothing was charged."),
         ),
     }
 }

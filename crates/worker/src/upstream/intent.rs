@@ -36,7 +36,7 @@ pub(super) enum IntentError {
     Gone,
     /// The route has no free slot after all.
     Full,
-    /// The database.
+    /// The database failed.
     Internal(Error),
 }
 
@@ -77,7 +77,7 @@ impl HostedTask<'_> {
         credential: &Arc<ProviderCredential>,
         mut submission: Submission,
     ) -> Result<SendDeadline, IntentError> {
-        let app = &self.crew.app;
+        let app = &self.context.app;
         let (route, site, credential) = (route.clone(), site.clone(), credential.clone());
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
         let model = app.models.catalog.load().with_id(&self.task.model).cloned();
@@ -88,24 +88,24 @@ impl HostedTask<'_> {
             if !store::tasks::lock_held(conn, task, &owner)? {
                 return Err(IntentError::Gone);
             }
-            let before = store::submissions::latest(conn, task)?;
-            if before
+            let previous = store::submissions::latest(conn, task)?;
+            if previous
                 .as_ref()
-                .is_some_and(|before| before.id == submission.id)
+                .is_some_and(|previous| previous.id == submission.id)
             {
                 // An earlier run of this closure wrote it, in a commit whose answer was lost.
                 return Ok(());
             }
             // Anything but a proven refusal may be a job that has to be paid for.
-            let is_refused = |before: &Submission| before.state == SubmissionState::Refused;
-            if !before.as_ref().is_none_or(is_refused) {
+            let is_refused = |previous: &Submission| previous.state == SubmissionState::Refused;
+            if !previous.as_ref().is_none_or(is_refused) {
                 return Err(IntentError::Gone);
             }
             // The claim counted the slots without this lock, so its count may be out of date.
             if !capacity::fits(conn, &route, &site, &credential, now)? {
                 return Err(IntentError::Full);
             }
-            submission.attempt = before.map_or(0, |before| before.attempt) + 1;
+            submission.attempt = previous.map_or(0, |previous| previous.attempt) + 1;
             store::submissions::intend(conn, &submission, &owner)?;
             let fingerprint = model.map(|model| task_acceptance::fingerprint(&model, Some(&route)));
             let fingerprint = fingerprint.unwrap_or_default();
@@ -121,7 +121,7 @@ impl HostedTask<'_> {
             Err(IntentError::Internal(error)) if error.outcome_unknown() => {
                 self.write_until_certain(intend).await?;
             }
-            intended => intended?,
+            result => result?,
         }
         crash::point("submission-intended");
         app.bell.ring_underway(task);
@@ -134,12 +134,12 @@ impl HostedTask<'_> {
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, IntentError> + Clone + Send + 'static,
     ) -> Result<T, IntentError> {
         loop {
-            match self.crew.app.store.write(work.clone()).await {
+            match self.context.app.store.write(work.clone()).await {
                 Err(IntentError::Internal(error @ Error::Unavailable { .. })) => {
                     tracing::error!(inside = ?error.internal_cause(), "cannot record the outcome of a submission");
                     tokio::time::sleep(WRITE_RETRY_PAUSE).await;
                 }
-                written => return written,
+                result => return result,
             }
         }
     }
@@ -150,14 +150,14 @@ impl HostedTask<'_> {
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
         // A write transaction, because only a lock prevents the task from being taken over
         // meanwhile.
-        let held = self
-            .crew
+        let held_check = self
+            .context
             .app
             .store
             .write(move |conn| -> Result<bool, IntentError> {
                 Ok(store::tasks::lock_held(conn, task, &owner)?)
             });
-        if held.await? {
+        if held_check.await? {
             Ok(self.run.lease.send_before())
         } else {
             Err(IntentError::Gone)
@@ -179,21 +179,21 @@ impl HostedTask<'_> {
             return (RunOutcome::Stopped, None);
         }
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
-        let repeats = site.provider.adapter().deduplicates();
-        let now = self.crew.app.clock.now();
+        let deduplicates = site.provider.adapter().deduplicates();
+        let now = self.context.app.clock.now();
         // Only this process knows that nothing was sent. Unless it records that, the outcome counts
         // as unknown.
-        let written = self.write_until_certain(move |conn| {
+        let write = self.write_until_certain(move |conn| {
             // With a provider that deduplicates, a process that took the task over may have sent
             // the request with the same key.
-            if !repeats || store::tasks::lock_held(conn, task, &owner)? {
-                let why = Some(("held_back", "the gateway was suspended before it was sent"));
+            if !deduplicates || store::tasks::lock_held(conn, task, &owner)? {
+                let error = Some(("held_back", "the gateway was suspended before it was sent"));
                 let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
-                store::submissions::close(conn, id, from, to, why, now)?;
+                store::submissions::close(conn, id, from, to, error, now)?;
             }
             Ok(())
         });
-        match written.await {
+        match write.await {
             Err(IntentError::Internal(error)) => internal_ending(&error),
             Ok(()) | Err(IntentError::Gone | IntentError::Full) => (RunOutcome::Stopped, None),
         }
@@ -206,28 +206,28 @@ impl HostedTask<'_> {
         &self,
         id: SubmissionId,
         provider: &str,
-        brought: JobAcceptance,
+        acceptance: JobAcceptance,
     ) -> Result<Timestamp, RunEnding> {
         // The time of the provider's answer. The commit may be much later if the database is
         // unavailable.
-        let now = self.crew.app.clock.now();
+        let now = self.context.app.clock.now();
         // Retried whatever the error is: no other process knows that this job exists.
-        let yes = loop {
-            let brought = brought.clone();
-            let written = self
-                .crew
+        let outcome = loop {
+            let acceptance = acceptance.clone();
+            let write = self
+                .context
                 .app
                 .store
-                .write(move |conn| write_acceptance(conn, id, &brought, now));
-            match written.await {
-                Ok(yes) => break yes,
+                .write(move |conn| write_acceptance(conn, id, &acceptance, now));
+            match write.await {
+                Ok(outcome) => break outcome,
                 Err(error) => {
                     tracing::error!(provider, submission_id = %id, inside = %error, "cannot record that a provider accepted a task");
                     tokio::time::sleep(WRITE_RETRY_PAUSE).await;
                 }
             }
         };
-        let state = match yes {
+        let state = match outcome {
             AcceptanceOutcome::Recorded => return Ok(now),
             // This run closed it: in a commit whose answer was lost, or together with a task that
             // was cancelled.
@@ -241,7 +241,7 @@ impl HostedTask<'_> {
         };
         metrics::counter!("mediagate_submissions_found_total").increment(1);
         tracing::error!(
-            submission_id = %id, provider, state = state.name(), job = ?brought.handle,
+            submission_id = %id, provider, state = state.name(), job = ?acceptance.handle,
             "a provider accepted a submission after its task was given up; the caller was not charged"
         );
         Err((RunOutcome::Stopped, None))
@@ -250,11 +250,11 @@ impl HostedTask<'_> {
     /// Records a pending acceptance if this run did not end the task, so that the provider's job is
     /// recorded nevertheless.
     pub(super) async fn write_pending_acceptance(&self) {
-        if let Some(untold) = self.pending_acceptance.get() {
-            let (id, brought) = (untold.submission, untold.brought.clone());
+        if let Some(pending) = self.pending_acceptance.get() {
+            let (id, acceptance) = (pending.submission, pending.acceptance.clone());
             // An error means that the job can no longer be followed. This was logged for the
             // operator.
-            let _ = self.write_accepted(id, &untold.provider, brought).await;
+            let _ = self.write_accepted(id, &pending.provider, acceptance).await;
         }
     }
 
@@ -267,25 +267,25 @@ impl HostedTask<'_> {
     ) -> Result<bool, IntentError> {
         let (class, message) = (error.class.name(), error.message.clone());
         let (task, owner) = (self.task.id, self.run.lease.name.clone());
-        let at = self.crew.app.clock.now();
-        let refused = move |conn: &mut Conn<'_>| {
+        let at = self.context.app.clock.now();
+        let close = move |conn: &mut Conn<'_>| {
             // A process that took the task over may have repeated the request with the same key and
             // been accepted. Once the task has ended, no process repeats it.
-            let held = store::tasks::lock_held(conn, task, &owner)?;
-            let now = store::tasks::by_id_any_account(conn, task)?;
-            if !held && now.is_some_and(|task| !task.state.is_terminal()) {
+            let is_held = store::tasks::lock_held(conn, task, &owner)?;
+            let current_task = store::tasks::by_id_any_account(conn, task)?;
+            if !is_held && current_task.is_some_and(|task| !task.state.is_terminal()) {
                 return Ok(false);
             }
-            let why = Some((class, message.as_str()));
+            let reason = Some((class, message.as_str()));
             let (from, to) = (SubmissionState::Intended, SubmissionState::Refused);
-            if store::submissions::close(conn, id, from, to, why, at)?.is_some() {
+            if store::submissions::close(conn, id, from, to, reason, at)?.is_some() {
                 return Ok(true);
             }
             // An earlier run of this closure may have closed it, in a commit whose answer was lost.
-            let is = store::submissions::by_id(conn, id)?;
-            Ok(held && is.is_some_and(|is| is.state == SubmissionState::Refused))
+            let submission = store::submissions::by_id(conn, id)?;
+            Ok(is_held && submission.is_some_and(|submission| submission.state == SubmissionState::Refused))
         };
-        self.write_until_certain(refused).await
+        self.write_until_certain(close).await
     }
 }
 
@@ -295,15 +295,15 @@ impl HostedTask<'_> {
     pub(super) async fn note_refused(&self, refused: &Submission, error: &ProviderError) {
         let (class, message) = (error.class.name(), error.message.clone());
         let (refused, owner) = (refused.clone(), self.run.lease.name.clone());
-        let now = self.crew.app.clock.now();
-        let noted = self.crew.app.store.write(move |conn| {
+        let now = self.context.app.clock.now();
+        let write = self.context.app.store.write(move |conn| {
             if store::tasks::lock_held(conn, refused.task, &owner)? {
-                let why = (class, message.as_str());
-                store::submissions::note_refused(conn, &refused, why, now)?;
+                let reason = (class, message.as_str());
+                store::submissions::note_refused(conn, &refused, reason, now)?;
             }
             Ok::<_, StoreError>(())
         });
-        if let Err(error) = noted.await {
+        if let Err(error) = write.await {
             tracing::warn!(%error, "cannot record a provider's response");
         }
     }
@@ -312,27 +312,27 @@ impl HostedTask<'_> {
 fn write_acceptance(
     conn: &mut Conn<'_>,
     id: SubmissionId,
-    brought: &JobAcceptance,
+    acceptance: &JobAcceptance,
     now: Timestamp,
 ) -> Result<AcceptanceOutcome, StoreError> {
-    if store::submissions::accept(conn, id, brought, now)? {
-        if let Some(cost) = brought.cost {
+    if store::submissions::accept(conn, id, acceptance, now)? {
+        if let Some(cost) = acceptance.cost {
             store::submissions::set_cost(conn, id, cost)?;
         }
         return Ok(AcceptanceOutcome::Recorded);
     }
     // The task was meanwhile given up as unconfirmed. Its caller keeps that result, and the job is
     // recorded for the operator.
-    if store::submissions::mark_found(conn, id, brought, now)? {
+    if store::submissions::mark_found(conn, id, acceptance, now)? {
         return Ok(AcceptanceOutcome::RecordedLate);
     }
-    let is = store::submissions::by_id(conn, id)?;
-    let state = is.as_ref().map_or(SubmissionState::Unclear, |is| is.state);
+    let submission = store::submissions::by_id(conn, id)?;
+    let state = submission.as_ref().map_or(SubmissionState::Unclear, |submission| submission.state);
     // Written before by a commit whose answer was lost, or by another process to which the provider
     // reported the same job.
-    let is_known = is.is_some_and(|is| is.handle == brought.handle);
+    let is_same_job = submission.is_some_and(|submission| submission.handle == acceptance.handle);
     Ok(match state {
-        SubmissionState::Accepted if is_known => AcceptanceOutcome::Recorded,
+        SubmissionState::Accepted if is_same_job => AcceptanceOutcome::Recorded,
         state => AcceptanceOutcome::Surplus(state),
     })
 }

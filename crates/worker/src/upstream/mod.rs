@@ -43,16 +43,16 @@ use tokio::sync::OwnedSemaphorePermit;
 use hosted_task::{HostedTask, RunEnding};
 
 impl HostedTask<'_> {
-    async fn run(&self, place: Option<OwnedSemaphorePermit>) -> RunEnding {
+    async fn run(&self, slot: Option<OwnedSemaphorePermit>) -> RunEnding {
         // Boxed, because submitting needs a large future and most of a job's time comes after it.
-        let taken = Box::pin(self.ensure_accepted()).await;
+        let accepted = Box::pin(self.ensure_accepted()).await;
         // The slot is only needed for submitting. While this job runs, another task may be
         // submitted.
-        drop(place);
-        self.crew.app.bell.ring_for_upstream();
-        match taken {
-            Ok(taken) => self.follow(taken).await,
-            Err(ended) => ended,
+        drop(slot);
+        self.context.app.bell.ring_for_upstream();
+        match accepted {
+            Ok(job) => self.follow(job).await,
+            Err(ending) => ending,
         }
     }
 }

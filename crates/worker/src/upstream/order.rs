@@ -54,12 +54,12 @@ pub(super) async fn build(
     let (work, credential) = match &task.payload {
         TaskPayload::VideoV1(job) => (WorkSpec::Video(video(app, job, route).await?), None),
         TaskPayload::StemsV1(job) => {
-            let (stems, known) = stems(app, task, job, route).await?;
-            (WorkSpec::Stems(stems), known)
+            let (stems, credential) = stems(app, task, job, route).await?;
+            (WorkSpec::Stems(stems), credential)
         }
         TaskPayload::SongV1(job) => {
-            let (song, known) = song(app, task, job, route).await?;
-            (WorkSpec::Song(song), known)
+            let (song, credential) = song(app, task, job, route).await?;
+            (WorkSpec::Song(song), credential)
         }
     };
     let model = route
@@ -88,23 +88,23 @@ fn extra(task: &Task, route: &Route) -> Map<String, Value> {
 }
 
 async fn video(app: &App, job: &VideoJob, route: &Route) -> Result<VideoSpec, OrderError> {
-    let references = matches!(&route.limits, ModelLimits::Video(video) if video.pictures.purpose == PicturePurpose::References);
+    let takes_references = matches!(&route.limits, ModelLimits::Video(video) if video.pictures.purpose == PicturePurpose::References);
     let sources = job.picture.iter().chain(&job.more_pictures);
     // Pictures without a role count by their position: the first is the first frame and the second
     // the last, unless the model takes only references.
-    let by_place = sources.enumerate().map(|(place, id)| match place {
-        _ if references => (PictureRole::Reference, id),
+    let by_position = sources.enumerate().map(|(position, id)| match position {
+        _ if takes_references => (PictureRole::Reference, id),
         0 => (PictureRole::FirstFrame, id),
         1 => (PictureRole::LastFrame, id),
         _ => (PictureRole::Reference, id),
     });
-    let last = job
+    let end_frame = job
         .end_picture
         .iter()
         .map(|id| (PictureRole::LastFrame, id));
-    let about = job.references.iter().map(|id| (PictureRole::Reference, id));
+    let references = job.references.iter().map(|id| (PictureRole::Reference, id));
     let mut pictures = Vec::new();
-    for (role, id) in by_place.chain(last).chain(about) {
+    for (role, id) in by_position.chain(end_frame).chain(references) {
         let file = file(app, *id, "picture")
             .await?
             .ok_or(OrderError::Gone("An image"))?;
@@ -127,12 +127,12 @@ async fn video(app: &App, job: &VideoJob, route: &Route) -> Result<VideoSpec, Or
 /// default differs from it.
 fn audio(job: &VideoJob, route: &Route) -> Option<bool> {
     let ModelLimits::Video(VideoLimits {
-        audio: Some(usual), ..
+        audio: Some(route_default), ..
     }) = route.limits
     else {
         return None;
     };
-    job.audio.filter(|on| job.audio_is_asked || *on != usual)
+    job.audio.filter(|choice| job.audio_is_asked || *choice != route_default)
 }
 
 async fn stems(
@@ -150,31 +150,31 @@ async fn stems(
         .stems
         .as_ref()
         .map_or((&[], false), |stems| (&stems.groups, stems.other));
-    let rest_is_given = |group| {
+    let returns_remainder = |group| {
         limits
             .stems
             .as_ref()
             .is_some_and(|stems| stems.two && stems.rests.contains(group))
     };
-    let full = match job.stem_task {
+    let is_full = match job.stem_task {
         SeparationMode::Twelve => true,
         // If the provider does not return the remainder, all parts are ordered and the remainder is
         // their sum.
         SeparationMode::Two => !job.outputs.iter().all(|(_, target)| match target {
-            StemTarget::Only(group) | StemTarget::Without(group) => rest_is_given(group),
+            StemTarget::Only(group) | StemTarget::Without(group) => returns_remainder(group),
             StemTarget::Other => false,
         }),
     };
-    let targets = if full {
-        let all = groups.iter().map(|group| StemTarget::Only(*group));
-        all.chain(other.then_some(StemTarget::Other)).collect()
+    let targets = if is_full {
+        let single_groups = groups.iter().map(|group| StemTarget::Only(*group));
+        single_groups.chain(other.then_some(StemTarget::Other)).collect()
     } else {
         job.outputs.iter().map(|(_, target)| *target).collect()
     };
     let stems = SeparationSpec {
         source: recording,
         targets,
-        full,
+        full: is_full,
         title: job.title.clone(),
     };
     Ok((stems, credential))
@@ -192,14 +192,14 @@ async fn song(
         uploads: Vec::new(),
     };
     let mut credential = None;
-    for (number, (field, id)) in job.clips.iter().enumerate() {
+    for (index, (field, id)) in job.clips.iter().enumerate() {
         let clip = clip(app, task, *id).await?;
         let media = clip.media.ok_or(OrderError::Gone("A clip"))?;
-        let (recording, with) = recording(app, &clip, media.audio, route).await?;
-        credential = credential.or(with);
-        if let Some(known) = &recording.upstream {
-            put(&mut song.fields, field, &known.clip_id);
-            if let (0, Some(task_id)) = (number, &known.task_id) {
+        let (recording, clip_credential) = recording(app, &clip, media.audio, route).await?;
+        credential = credential.or(clip_credential);
+        if let Some(upstream) = &recording.upstream {
+            set_id(&mut song.fields, field, &upstream.clip_id);
+            if let (0, Some(task_id)) = (index, &upstream.task_id) {
                 // With it the provider finds the account that owns the clip.
                 song.fields
                     .insert("task_id".into(), Value::from(task_id.as_str()));
@@ -209,9 +209,9 @@ async fn song(
     }
     if job.persona.is_some() {
         match persona_upstream(app, task, job).await {
-            Some((provider, id, with)) if provider == route.provider => {
+            Some((provider, id, persona_credential)) if provider == route.provider => {
                 song.fields.insert("persona_id".into(), Value::from(id));
-                credential = Some(with);
+                credential = Some(persona_credential);
             }
             _ => return Err(OrderError::Gone("The persona")),
         }
@@ -220,18 +220,18 @@ async fn song(
 }
 
 /// Sets an id at the path given by a field such as `cover_clip_id` or `mashup_clip_ids[1]`.
-fn put(fields: &mut Map<String, Value>, field: &str, id: &str) {
-    let place = field
+fn set_id(fields: &mut Map<String, Value>, field: &str, id: &str) {
+    let position = field
         .strip_suffix(']')
         .and_then(|field| field.split_once('['))
         .and_then(|(name, index)| Some((name, index.parse::<usize>().ok()?)));
-    match place {
+    match position {
         None => {
             fields.insert(field.to_owned(), Value::from(id));
         }
         Some((name, index)) => {
-            if let Some(place) = fields.get_mut(name).and_then(|list| list.get_mut(index)) {
-                *place = Value::from(id);
+            if let Some(entry) = fields.get_mut(name).and_then(|list| list.get_mut(index)) {
+                *entry = Value::from(id);
             }
         }
     }
@@ -245,7 +245,7 @@ async fn recording(
     audio: AssetId,
     route: &Route,
 ) -> Result<(SourceRecording, Option<String>), OrderError> {
-    let known: Option<&ClipUpstream> = clip
+    let upstream: Option<&ClipUpstream> = clip
         .upstream
         .as_ref()
         // Without an id the provider does not know the clip, so its content is sent.
@@ -253,7 +253,7 @@ async fn recording(
     let file = match file(app, audio, "recording").await? {
         Some(file) => file,
         // The provider has the recording and is sent only its id.
-        None if known.is_some() => MediaFile {
+        None if upstream.is_some() => MediaFile {
             name: "recording.flac".into(),
             mime: "audio/flac",
             bytes: Bytes::new(),
@@ -264,12 +264,12 @@ async fn recording(
     let recording = SourceRecording {
         file,
         milliseconds: clip.media.map_or(0, |media| media.milliseconds),
-        upstream: known.map(|known| UpstreamClip {
-            clip_id: known.clip_id.clone(),
-            task_id: known.task_id.clone(),
+        upstream: upstream.map(|upstream| UpstreamClip {
+            clip_id: upstream.clip_id.clone(),
+            task_id: upstream.task_id.clone(),
         }),
     };
-    Ok((recording, known.map(|known| known.credential.clone())))
+    Ok((recording, upstream.map(|upstream| upstream.credential.clone())))
 }
 
 /// The persona's provider, its id there, and the credential that made it.
@@ -279,22 +279,22 @@ async fn persona_upstream(
     job: &SongJob,
 ) -> Option<(String, String, String)> {
     let (id, account) = (job.persona?, task.account);
-    let found = app
+    let persona = app
         .store
         .read(move |conn| store::personas::by_id(conn, id, account))
         .await;
-    let upstream = found.ok()??.upstream?;
+    let upstream = persona.ok()??.upstream?;
     Some((upstream.provider, upstream.persona_id, upstream.credential))
 }
 
 async fn clip(app: &App, task: &Task, id: ClipId) -> Result<Clip, OrderError> {
     let account = task.account;
-    let found = app
+    let clip = app
         .store
         .read(move |conn| store::clips::by_id(conn, id, account))
         .await
         .map_err(Error::from)?;
-    found.ok_or(OrderError::Gone("A clip"))
+    clip.ok_or(OrderError::Gone("A clip"))
 }
 
 async fn file(app: &App, id: AssetId, name: &str) -> Result<Option<MediaFile>, OrderError> {

@@ -9,7 +9,7 @@ use super::hosted_task::{
     unconfirmed,
 };
 use super::order::{self, OrderError};
-use super::resolve::REPETITION;
+use super::resolve::REPEAT_WINDOW;
 use crate::finish::RunOutcome;
 use mediagate_model::catalog::Route;
 use mediagate_model::error::Error;
@@ -23,7 +23,7 @@ const MAX_REPEAT_AGE: Duration = Duration::from_hours(12);
 const MIN_REST_PAUSE: Duration = Duration::from_secs(5);
 const MAX_REST_PAUSE: Duration = Duration::from_mins(1);
 /// Pause before an unreachable provider is tried again.
-const UNREACHED: Duration = Duration::from_secs(1);
+const UNREACHED_PAUSE: Duration = Duration::from_secs(1);
 
 impl HostedTask<'_> {
     /// Submits the task until a provider accepts it, or finds that one already did.
@@ -41,7 +41,7 @@ impl HostedTask<'_> {
 
     async fn last_submission(&self) -> Result<Option<Submission>, Error> {
         let task = self.task.id;
-        let store = &self.crew.app.store;
+        let store = &self.context.app.store;
         Ok(store
             .read(move |conn| store::submissions::latest(conn, task))
             .await?)
@@ -52,7 +52,7 @@ impl HostedTask<'_> {
         match submission.state {
             SubmissionState::Refused => self.submit().await,
             SubmissionState::Accepted => match result_of(&submission) {
-                Some(result) => self.take_up(submission, result),
+                Some(result) => self.resume_job(submission, result),
                 // The provider's answer was the result itself and is lost. A second order would
                 // have to be paid for again.
                 None => Err(unconfirmed(
@@ -72,12 +72,12 @@ impl HostedTask<'_> {
         }
     }
 
-    fn take_up(
+    fn resume_job(
         &self,
         submission: Submission,
         result: Result<JobHandle, Vec<JobOutput>>,
     ) -> Result<AcceptedJob, RunEnding> {
-        let Some((site, credential)) = self.crew.app.models.upstream.find_submitter(&submission) else {
+        let Some((site, credential)) = self.context.app.models.upstream.find_submitter(&submission) else {
             // A job is polled only at the URL and with the credential with which it was ordered.
             // The task waits until the settings contain these again, or until the operator gives it
             // up.
@@ -102,24 +102,24 @@ impl HostedTask<'_> {
 
     /// Continues with a submission whose outcome is unknown because the process died.
     async fn recover(&self, submission: Submission) -> Result<AcceptedJob, RunEnding> {
-        const WHY: &str = "the process ended while it was being sent";
-        let made_by = self.crew.app.models.upstream.find_submitter(&submission);
+        const REASON: &str = "the process ended while it was being sent";
+        let maker = self.context.app.models.upstream.find_submitter(&submission);
         let route = self.route(&submission.provider, &submission.route_model);
-        let (Some((site, credential)), Some(route)) = (made_by, route) else {
+        let (Some((site, credential)), Some(route)) = (maker, route) else {
             // That provider may have the order, so no other one gets it.
             return Err((RunOutcome::RetryLater(self.pause_of(&submission)), None));
         };
-        let age = self.crew.app.clock.now().since(submission.created_at);
-        let prepared = order::build(&self.crew.app, self.task, &route, &site).await;
+        let age = self.context.app.clock.now().since(submission.created_at);
+        let prepared = order::build(&self.context.app, self.task, &route, &site).await;
         let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(OrderError::Gone(_)) => {
-                let why = "its source file was removed";
-                return Err(unconfirmed(&submission, why, None));
+                let reason = "its source file was removed";
+                return Err(unconfirmed(&submission, reason, None));
             }
             Err(OrderError::UnknownName) => {
-                let why = "its route no longer accepts the model name of the request";
-                return Err(unconfirmed(&submission, why, None));
+                let reason = "its route no longer accepts the model name of the request";
+                return Err(unconfirmed(&submission, reason, None));
             }
             // The database or the files may be back soon, and the order is sent again then.
             Err(OrderError::Internal(error)) => return Err(internal_ending(&error)),
@@ -133,7 +133,7 @@ impl HostedTask<'_> {
             credential: &credential,
             order: &order,
             submission: &submission,
-            is_own: false,
+            is_new: false,
         };
         // The provider may have forgotten the key and would start a second job.
         if site.provider.adapter().deduplicates() && age > MAX_REPEAT_AGE {
@@ -144,17 +144,17 @@ impl HostedTask<'_> {
             ));
         }
         if !site.provider.adapter().deduplicates() {
-            return self.resolve(sent, WHY).await;
+            return self.resolve(sent, REASON).await;
         }
         // Repeating is safe here: the provider deduplicates requests with the same key.
         match self.send_or_find(&route, sent).await? {
-            RouteAttempt::Accepted(taken) => Ok(*taken),
+            RouteAttempt::Accepted(job) => Ok(*job),
             // A temporary error proves nothing. The row is left unchanged, and the next run repeats
             // the request.
             RouteAttempt::Declined(DeclineReason::Refused(error))
-                if error.class.is_transient() && age < REPETITION =>
+                if error.class.is_transient() && age < REPEAT_WINDOW =>
             {
-                Err((RunOutcome::RetryLater(UNREACHED), None))
+                Err((RunOutcome::RetryLater(UNREACHED_PAUSE), None))
             }
             // A refusal now does not show what the provider did with the first request.
             RouteAttempt::Declined(_) => Err(unconfirmed(
@@ -168,12 +168,12 @@ impl HostedTask<'_> {
     /// How long a task is postponed if the settings do not match its submission.
     fn pause_of(&self, submission: &Submission) -> Duration {
         let since = submission.accepted_at.unwrap_or(submission.created_at);
-        pause(self.crew.app.clock.now().since(since))
+        pause(self.context.app.clock.now().since(since))
     }
 
     /// The route by which the task was submitted, if it is still in the settings.
     fn route(&self, provider: &str, route_model: &str) -> Option<Route> {
-        let catalog = self.crew.app.models.catalog.load();
+        let catalog = self.context.app.models.catalog.load();
         let model = catalog.with_id(&self.task.model)?;
         model.route(provider, route_model).cloned()
     }

@@ -22,7 +22,7 @@ use mediagate_store::submissions::JobAcceptance;
 
 /// How long a submission may be repeated if the provider deduplicates: much less than the day for
 /// which keys are remembered.
-pub(super) const REPETITION: Duration = Duration::from_hours(1);
+pub(super) const REPEAT_WINDOW: Duration = Duration::from_hours(1);
 /// Pause before the next repetition.
 const REPEAT_PAUSE: Duration = Duration::from_secs(2);
 /// Pauses before each look-up at the provider: its lists may lag behind.
@@ -44,7 +44,7 @@ pub(super) enum JobLookup {
     /// No job that can be distinguished from others, so far.
     Unknown,
     /// The provider has no way to look up jobs.
-    CannotAsk,
+    Unsupported,
 }
 
 impl HostedTask<'_> {
@@ -52,28 +52,28 @@ impl HostedTask<'_> {
     pub(super) async fn resolve(
         &self,
         sent: SentOrder<'_>,
-        why: &str,
+        reason: &str,
     ) -> Result<AcceptedJob, RunEnding> {
-        let app = &self.crew.app;
+        let app = &self.context.app;
         let (id, created_at) = (sent.submission.id, sent.submission.created_at);
         // No search is needed: `recover` repeats the request under its key, which returns the job
         // if there is one.
         if sent.site.provider.adapter().deduplicates() {
-            return Err(if app.clock.now().since(created_at) < REPETITION {
+            return Err(if app.clock.now().since(created_at) < REPEAT_WINDOW {
                 (RunOutcome::RetryLater(REPEAT_PAUSE), None)
             } else {
-                unconfirmed(sent.submission, why, None)
+                unconfirmed(sent.submission, reason, None)
             });
         }
         for pause in LOOKUP_PAUSES {
             tokio::select! {
-                () = self.crew.pause(pause) => {}
+                () = self.context.pause(pause) => {}
                 () = self.run.cancel_token.cancelled() => {}
             }
-            if self.crew.stop.is_cancelled() || self.run.cancel_token.is_cancelled() {
+            if self.context.stop.is_cancelled() || self.run.cancel_token.is_cancelled() {
                 return Err((RunOutcome::Stopped, None));
             }
-            match look(app, sent).await {
+            match look_up(app, sent).await {
                 Ok(JobLookup::Found(handle)) => {
                     let accepted_at = app.clock.now();
                     // False if another submission with the same content got this job first. The
@@ -96,20 +96,20 @@ impl HostedTask<'_> {
                         });
                     }
                 }
-                Ok(JobLookup::CannotAsk) => return Err(unconfirmed(sent.submission, why, None)),
+                Ok(JobLookup::Unsupported) => return Err(unconfirmed(sent.submission, reason, None)),
                 Ok(JobLookup::Unknown) => {}
                 Err(error) => {
                     tracing::warn!(submission_id = %id, class = error.class.name(), message = %error.message, "cannot search for a job");
                     // The provider refuses the search itself, and would refuse it again.
                     if !error.class.is_transient() {
-                        return Err(unconfirmed(sent.submission, why, None));
+                        return Err(unconfirmed(sent.submission, reason, None));
                     }
                 }
             }
         }
         Err(unconfirmed(
             sent.submission,
-            why,
+            reason,
             // The caller gets an answer now. The search continues for the operator, who may be
             // charged.
             Some(app.clock.now().plus(FIRST_RECHECK)),
@@ -122,11 +122,11 @@ impl HostedTask<'_> {
         sent: SentOrder<'_>,
         handle: JobHandle,
     ) -> Result<bool, RunEnding> {
-        let app = &self.crew.app;
+        let app = &self.context.app;
         let (id, now) = (sent.submission.id, app.clock.now());
         let provider = sent.submission.provider.clone();
         let since = sent.submission.created_at.minus(MATCH_WINDOW);
-        let brought = JobAcceptance {
+        let acceptance = JobAcceptance {
             handle: Some(handle.clone()),
             results: None,
             cost: None,
@@ -140,7 +140,7 @@ impl HostedTask<'_> {
                 if store::submissions::is_known(conn, &provider, &handle, since)? {
                     return Ok(false);
                 }
-                Ok(store::submissions::accept(conn, id, &brought, now)?)
+                Ok(store::submissions::accept(conn, id, &acceptance, now)?)
             })
             .await;
         accepted.map_err(|error| internal_ending(&error))
@@ -148,13 +148,13 @@ impl HostedTask<'_> {
 }
 
 /// Looks up a submission's job at its provider.
-pub(super) async fn look(app: &App, sent: SentOrder<'_>) -> Result<JobLookup, ProviderError> {
+pub(super) async fn look_up(app: &App, sent: SentOrder<'_>) -> Result<JobLookup, ProviderError> {
     let submission = sent.submission;
     let driver = &app.models.upstream.driver;
-    let since = system_time(submission.created_at);
+    let created_at = system_time(submission.created_at);
     let (provider, secret) = (&sent.site.provider, &sent.credential.secret);
-    let Some(lookup) = driver.find(provider, secret, sent.order, since).await? else {
-        return Ok(JobLookup::CannotAsk);
+    let Some(lookup) = driver.find(provider, secret, sent.order, created_at).await? else {
+        return Ok(JobLookup::Unsupported);
     };
     // The job carries the key of this order, which no other order has used.
     if let Some(job) = lookup.certain() {
@@ -162,25 +162,25 @@ pub(super) async fn look(app: &App, sent: SentOrder<'_>) -> Result<JobLookup, Pr
     }
     let jobs: Vec<JobHandle> = lookup.jobs.into_iter().map(|job| job.handle).collect();
     let (name, model) = (submission.provider.clone(), submission.route_model.clone());
-    let near = submission.created_at.minus(MATCH_WINDOW);
-    let compared = app.store.read(move |conn| -> Result<_, Error> {
-        let mut free = Vec::new();
+    let since = submission.created_at.minus(MATCH_WINDOW);
+    let comparison = app.store.read(move |conn| -> Result<_, Error> {
+        let mut unclaimed = Vec::new();
         for handle in jobs {
-            if !store::submissions::is_known(conn, &name, &handle, near)? {
-                free.push(handle);
+            if !store::submissions::is_known(conn, &name, &handle, since)? {
+                unclaimed.push(handle);
             }
         }
-        let unknown = store::submissions::count_unknown_since(conn, &name, &model, near)?;
-        Ok((free, unknown))
+        let unknown_count = store::submissions::count_unknown_since(conn, &name, &model, since)?;
+        Ok((unclaimed, unknown_count))
     });
     // Without the database it cannot be determined which of these jobs belong to other orders.
-    let Ok((free, unknown)) = compared.await else {
+    let Ok((unclaimed, unknown_count)) = comparison.await else {
         return Ok(JobLookup::Unknown);
     };
     // These jobs cannot be distinguished. If there are no more of them than unresolved submissions
     // of ours, they all count as ours, and any submission may be assigned any of them.
-    let is_ours = free.len() <= usize::try_from(unknown).unwrap_or(usize::MAX);
-    Ok(match free.into_iter().next() {
+    let is_ours = unclaimed.len() <= usize::try_from(unknown_count).unwrap_or(usize::MAX);
+    Ok(match unclaimed.into_iter().next() {
         Some(handle) if is_ours => JobLookup::Found(handle),
         _ => JobLookup::Unknown,
     })
@@ -201,39 +201,39 @@ const RECHECK_SCHEDULE: [(Duration, Duration); 3] = [
 /// Looks for unclear submissions whose tasks have ended. If a job turns up, that is logged for the
 /// operator, who has to pay for it; the caller does not pay.
 pub(crate) async fn recheck_unclear(app: &App) -> Result<(), Error> {
-    const MOST: u32 = 20;
+    const BATCH: u32 = 20;
     let now = app.clock.now();
     let due = app
         .store
-        .read(move |conn| store::submissions::unclear_due(conn, MOST, now))
+        .read(move |conn| store::submissions::unclear_due(conn, BATCH, now))
         .await?;
     for submission in due {
-        let found = look_late(app, &submission).await?;
+        let handle = look_up_late(app, &submission).await?;
         let age = now.since(submission.created_at);
         let pause = RECHECK_SCHEDULE.iter().find(|(until, _)| age < *until);
-        let next = pause.map(|(_, pause)| now.plus(*pause));
-        let (id, near) = (submission.id, submission.created_at.minus(MATCH_WINDOW));
+        let next_lookup = pause.map(|(_, pause)| now.plus(*pause));
+        let (id, since) = (submission.id, submission.created_at.minus(MATCH_WINDOW));
         let provider = submission.provider.clone();
-        let noted = app
+        let is_found = app
             .store
             .write(move |conn| -> Result<bool, Error> {
-                if let Some(handle) = found {
+                if let Some(handle) = handle {
                     store::submissions::lock_provider(conn, &provider)?;
-                    let known = store::submissions::is_known(conn, &provider, &handle, near)?;
-                    let brought = JobAcceptance {
+                    let is_known = store::submissions::is_known(conn, &provider, &handle, since)?;
+                    let acceptance = JobAcceptance {
                         handle: Some(handle),
                         results: None,
                         cost: None,
                     };
-                    if !known && store::submissions::mark_found(conn, id, &brought, now)? {
+                    if !is_known && store::submissions::mark_found(conn, id, &acceptance, now)? {
                         return Ok(true);
                     }
                 }
-                store::submissions::schedule_lookup(conn, id, next)?;
+                store::submissions::schedule_lookup(conn, id, next_lookup)?;
                 Ok(false)
             })
             .await?;
-        if noted {
+        if is_found {
             metrics::counter!("mediagate_submissions_found_total").increment(1);
             tracing::error!(
                 submission_id = %id, task_id = %submission.task, provider = %submission.provider,
@@ -245,14 +245,14 @@ pub(crate) async fn recheck_unclear(app: &App) -> Result<(), Error> {
 }
 
 /// The job of an unclear submission, if the provider lists it now.
-async fn look_late(app: &App, submission: &Submission) -> Result<Option<JobHandle>, Error> {
+async fn look_up_late(app: &App, submission: &Submission) -> Result<Option<JobHandle>, Error> {
     let id = submission.task;
     let task = app
         .store
         .read(move |conn| store::tasks::by_id_any_account(conn, id))
         .await?;
-    let made_by = app.models.upstream.find_submitter(submission);
-    let (Some(task), Some((site, credential))) = (task, made_by) else {
+    let maker = app.models.upstream.find_submitter(submission);
+    let (Some(task), Some((site, credential))) = (task, maker) else {
         return Ok(None);
     };
     let catalog = app.models.catalog.load_full();
@@ -272,9 +272,9 @@ async fn look_late(app: &App, submission: &Submission) -> Result<Option<JobHandl
         credential: &credential,
         order: &order,
         submission,
-        is_own: false,
+        is_new: false,
     };
-    match look(app, sent).await {
+    match look_up(app, sent).await {
         Ok(JobLookup::Found(handle)) => Ok(Some(handle)),
         Ok(_) => Ok(None),
         // It is looked up again later.

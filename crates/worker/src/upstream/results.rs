@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use providers::driver::{DownloadError, DownloadedFile, may_come_back};
-use providers::{JobOutput as Piece, OutputKind, OutputSource, StemTarget};
+use providers::{JobOutput, OutputKind, OutputSource, StemTarget};
 use stems::DecodeLimits;
 use tempfile::TempPath;
 
@@ -55,8 +55,8 @@ impl From<MarkError> for ResultError {
         match error {
             MarkError::Internal(error) => Self::Internal(error),
             // The signing service may answer later.
-            MarkError::NotSigned(why) => {
-                Self::Unavailable(format!("the result was not signed: {why}"))
+            MarkError::NotSigned(reason) => {
+                Self::Unavailable(format!("the result was not signed: {reason}"))
             }
         }
     }
@@ -69,23 +69,23 @@ impl From<Error> for ResultError {
 }
 
 /// Downloads, checks and stores the results.
-pub(super) async fn keep(
+pub(super) async fn store_all(
     app: &App,
     task: &Task,
-    taken: &AcceptedJob,
-    pieces: Vec<Piece>,
+    accepted_job: &AcceptedJob,
+    job_outputs: Vec<JobOutput>,
 ) -> Result<RunOutput, ResultError> {
-    let made = match &task.payload {
-        TaskPayload::VideoV1(_) => video(app, task, taken, pieces).await?,
-        TaskPayload::StemsV1(job) => stems(app, task, taken, job, pieces).await?,
-        TaskPayload::SongV1(job) => songs(app, task, taken, job, pieces).await?,
+    let output = match &task.payload {
+        TaskPayload::VideoV1(_) => video(app, task, accepted_job, job_outputs).await?,
+        TaskPayload::StemsV1(job) => stems(app, task, accepted_job, job, job_outputs).await?,
+        TaskPayload::SongV1(job) => songs(app, task, accepted_job, job, job_outputs).await?,
     };
     Ok(RunOutput {
         made_by: Some((
-            taken.site.provider.name().to_owned(),
-            taken.route_model.clone(),
+            accepted_job.site.provider.name().to_owned(),
+            accepted_job.route_model.clone(),
         )),
-        ..made
+        ..output
     })
 }
 
@@ -97,7 +97,7 @@ struct FetchedFile {
 
 async fn fetch(
     app: &App,
-    taken: &AcceptedJob,
+    accepted_job: &AcceptedJob,
     source: &OutputSource,
 ) -> Result<FetchedFile, ResultError> {
     let spool = app.config.spool_path();
@@ -105,14 +105,14 @@ async fn fetch(
     let file = tempfile::NamedTempFile::new_in(spool).map_err(Error::internal)?;
     let (file, path) = file.into_parts();
     let mut file = tokio::fs::File::from_std(file);
-    let (site, secret) = (&taken.site, &taken.credential.secret);
-    let fetched = app
+    let (site, secret) = (&accepted_job.site, &accepted_job.credential.secret);
+    let download = app
         .models
         .upstream
         .driver
         .download(&site.provider, secret, source, &mut file)
         .await;
-    match fetched {
+    match download {
         Ok(facts) => {
             let provider = site.provider.name().to_owned();
             metrics::counter!("mediagate_upstream_download_bytes_total", "provider" => provider)
@@ -125,7 +125,7 @@ async fn fetch(
         Err(DownloadError::TooLarge { .. }) => {
             Err(ResultError::Useless("the file is too large".into()))
         }
-        Err(DownloadError::Refused(why)) => Err(ResultError::ForbiddenAddress(why)),
+        Err(DownloadError::Refused(reason)) => Err(ResultError::ForbiddenAddress(reason)),
         Err(DownloadError::Expired) => Err(ResultError::Incomplete("the URL has expired".into())),
         Err(DownloadError::Failed(error)) if may_come_back(&error) => {
             Err(ResultError::Unavailable(error.message))
@@ -138,38 +138,38 @@ async fn fetch(
 async fn video(
     app: &App,
     task: &Task,
-    taken: &AcceptedJob,
-    pieces: Vec<Piece>,
+    accepted_job: &AcceptedJob,
+    job_outputs: Vec<JobOutput>,
 ) -> Result<RunOutput, ResultError> {
     // The caller is sent to this URL, so it has to pass the same rules as URLs that are fetched
     // here.
-    if let Some((job, url)) = link_of(&taken.site, task, &pieces) {
-        let url = taken.site.provider.known_link(url).await;
+    if let Some((job, url)) = link_of(&accepted_job.site, task, &job_outputs) {
+        let url = accepted_job.site.provider.known_link(url).await;
         return Ok(link_output(
             job,
             url.map_err(ResultError::ForbiddenAddress)?.into(),
         ));
     }
-    let piece = pieces
+    let job_output = job_outputs
         .into_iter()
-        .find(|piece| piece.kind == OutputKind::Video)
+        .find(|job_output| job_output.kind == OutputKind::Video)
         .ok_or_else(|| ResultError::Useless("it contains no video".into()))?;
-    let fetched = fetch(app, taken, &piece.source).await?;
-    let (parts, path) = (app.clone(), fetched.path.clone());
+    let file = fetch(app, accepted_job, &job_output.source).await?;
+    let (shared_app, path) = (app.clone(), file.path.clone());
     // Checked before anything is stored: a broken file can still be downloaded again.
-    let read = move |place: &WorkSlot| {
+    let measure = move |slot: &WorkSlot| {
         let film = mp4_probe::measure(&path)?;
-        Ok::<_, &str>((film, marking::read_provenance(&parts, &path, place.watch())))
+        Ok::<_, &str>((film, marking::read_provenance(&shared_app, &path, slot.watch())))
     };
-    let read = app
+    let measurement = app
         .limits
         .media_work
-        .work(task.account, WorkKind::Result, 0, read);
-    let (film, provenance) = read.await?.map_err(|why| ResultError::Broken(why.into()))?;
-    let (size, sha256) = (fetched.facts.size_bytes, fetched.facts.sha256.clone());
+        .work(task.account, WorkKind::Result, 0, measure);
+    let (film, provenance) = measurement.await?.map_err(|reason| ResultError::Broken(reason.into()))?;
+    let (size, sha256) = (file.facts.size_bytes, file.facts.sha256.clone());
     let video = retry::store(|| {
         let (media, sha256) = (MediaType::Mp4, sha256.clone());
-        assets::keep_file(app, task.account, media, &fetched.path, size, sha256)
+        assets::keep_file(app, task.account, media, &file.path, size, sha256)
     })
     .await?;
     let quantity = WorkQuantity {
@@ -178,7 +178,7 @@ async fn video(
         parts: 1,
         parts_asked: 1,
     };
-    let output = TaskResult::VideoV1(VideoOutput {
+    let result = TaskResult::VideoV1(VideoOutput {
         video: video.id,
         // The poster is made later, when no caller waits for it.
         poster: None,
@@ -192,11 +192,11 @@ async fn video(
         direction: Vec::new(),
         provenance: Some(provenance),
     });
-    let print = marking::fingerprint_of_film(task, &video, false, None, PerceptualFingerprint::default());
+    let fingerprint = marking::fingerprint_of_film(task, &video, false, None, PerceptualFingerprint::default());
     Ok(RunOutput {
-        prints: vec![print],
+        fingerprints: vec![fingerprint],
         assets: vec![video],
-        ..RunOutput::new(output, quantity)
+        ..RunOutput::new(result, quantity)
     })
 }
 
@@ -204,11 +204,11 @@ async fn video(
 pub(super) fn link_of<'a>(
     site: &ProviderSite,
     task: &'a Task,
-    pieces: &'a [Piece],
+    job_outputs: &'a [JobOutput],
 ) -> Option<(&'a VideoJob, &'a str)> {
-    let film = pieces
+    let film = job_outputs
         .iter()
-        .find(|piece| piece.kind == OutputKind::Video)?;
+        .find(|job_output| job_output.kind == OutputKind::Video)?;
     match (&task.payload, &film.source) {
         (TaskPayload::VideoV1(job), OutputSource::Address(url))
             if site.config.results == ResultPolicy::Link =>
@@ -222,7 +222,7 @@ pub(super) fn link_of<'a>(
 /// The output of a film that stays at the provider. It is not measured: the ordered quantity is
 /// charged.
 fn link_output(job: &VideoJob, url: String) -> RunOutput {
-    let output = TaskResult::LinkV1(LinkOutput {
+    let result = TaskResult::LinkV1(LinkOutput {
         expires_at_micros: signed_urls::expiry(&url).map(Timestamp::micros),
         url,
         width: job.width,
@@ -235,7 +235,7 @@ fn link_output(job: &VideoJob, url: String) -> RunOutput {
         parts: 1,
         parts_asked: 1,
     };
-    RunOutput::new(output, quantity)
+    RunOutput::new(result, quantity)
 }
 
 /// Maximum length of a provider's recording, which may be longer than a caller's.
@@ -246,15 +246,15 @@ async fn clip(
     app: &App,
     account: AccountId,
     id: ClipId,
-    fetched: &FetchedFile,
+    file: &FetchedFile,
     picture: CoverStyle,
 ) -> Result<MadeClip, ResultError> {
-    let sources = vec![fetched.path.clone()];
-    let made = clip_of(app, account, id, sources, picture, memory(fetched)).await?;
-    made.ok_or_else(|| ResultError::Internal(Error::internal("a recording yielded no clip")))
+    let sources = vec![file.path.clone()];
+    let clip = make_clip(app, account, id, sources, picture, memory(file)).await?;
+    clip.ok_or_else(|| ResultError::Internal(Error::internal("a recording yielded no clip")))
 }
 
-async fn clip_of(
+async fn make_clip(
     app: &App,
     account: AccountId,
     id: ClipId,
@@ -269,27 +269,27 @@ async fn clip_of(
         picture,
     };
     let engines = app.engines.clone();
-    let keep = move |place: &WorkSlot| {
+    let convert = move |slot: &WorkSlot| {
         // The files are removed on drop. They must exist until the work ends, even if the future
         // that waits for it is dropped.
         let _sources = sources;
-        child::clip_of(&engines, recordings, place.watch())
+        child::clip_of(&engines, recordings, slot.watch())
     };
-    let room = &app.limits.media_work;
-    let made = room
-        .work(account, WorkKind::Recording, memory, keep)
+    let media_work = &app.limits.media_work;
+    let clip = media_work
+        .work(account, WorkKind::Recording, memory, convert)
         .await?;
-    made.map_err(unreadable)
+    clip.map_err(unreadable)
 }
 
-const fn memory(fetched: &FetchedFile) -> u64 {
-    clip::KEEPING_BYTES + fetched.facts.size_bytes
+const fn memory(file: &FetchedFile) -> u64 {
+    clip::KEEPING_BYTES + file.facts.size_bytes
 }
 
 fn unreadable(error: ClipError) -> ResultError {
     match error {
-        ClipError::Decode(why) => {
-            ResultError::Broken(format!("the audio file cannot be read: {why}"))
+        ClipError::Decode(reason) => {
+            ResultError::Broken(format!("the audio file cannot be read: {reason}"))
         }
         ClipError::Engine(error) => ResultError::Useless(error.to_string()),
     }
@@ -298,96 +298,96 @@ fn unreadable(error: ClipError) -> ResultError {
 async fn stems(
     app: &App,
     task: &Task,
-    taken: &AcceptedJob,
+    accepted_job: &AcceptedJob,
     job: &StemsJob,
-    pieces: Vec<Piece>,
+    job_outputs: Vec<JobOutput>,
 ) -> Result<RunOutput, ResultError> {
     // All parts are fetched first, because a remainder that the provider does not return is their
     // sum.
     let mut parts: Vec<FetchedStem> = Vec::new();
-    for piece in pieces {
-        let (target, upstream) = match &piece.kind {
+    for job_output in job_outputs {
+        let (target, upstream) = match &job_output.kind {
             OutputKind::Stem(target) => (*target, None),
             OutputKind::Clip(facts) => match facts.stem {
-                Some(target) => (target, Some(upstream_of(taken, facts))),
+                Some(target) => (target, Some(upstream_of(accepted_job, facts))),
                 None => continue,
             },
             OutputKind::Video | OutputKind::Persona { .. } => continue,
         };
-        let fetched = fetch(app, taken, &piece.source).await?;
-        parts.push((target, fetched, upstream));
+        let file = fetch(app, accepted_job, &job_output.source).await?;
+        parts.push((target, file, upstream));
     }
-    let mut made = RunOutput::new(
+    let mut output = RunOutput::new(
         TaskResult::ClipsV1 { clips: Vec::new() },
         WorkQuantity::default(),
     );
     let (mut ids, mut missing) = (Vec::new(), Vec::new());
     for (id, target) in &job.outputs {
-        let given = parts.iter().find(|part| part.0 == *target);
-        let clip = match given {
-            Some((_, fetched, _)) => {
-                Some(clip(app, task.account, *id, fetched, CoverStyle::Spectrogram).await?)
+        let part = parts.iter().find(|part| part.0 == *target);
+        let clip = match part {
+            Some((_, file, _)) => {
+                Some(clip(app, task.account, *id, file, CoverStyle::Spectrogram).await?)
             }
-            None => rest(app, task.account, *id, *target, &parts).await?,
+            None => remainder(app, task.account, *id, *target, &parts).await?,
         };
         let Some(clip) = clip else {
             missing.push(target.name().replace('_', " "));
-            made.missing_clips.push(*id);
+            output.missing_clips.push(*id);
             continue;
         };
         // Content Credentials refer to one source. For a computed remainder that is its first part.
-        let source = given.or(parts.first()).map(|part| part.1.path.clone());
-        let source = source.ok_or_else(|| Error::internal("a stem of nothing"))?;
-        let facts = facts(app, task, taken, &job.title);
-        let (clip, told) = marking::sign_clip(app, facts, clip, ClipSource::Edited(source)).await?;
-        made.provenance.push((*id, told));
+        let source = part.or(parts.first()).map(|part| part.1.path.clone());
+        let source = source.ok_or_else(|| Error::internal("a stem without a source"))?;
+        let facts = facts(app, task, accepted_job, &job.title);
+        let (clip, clip_provenance) = marking::sign_clip(app, facts, clip, ClipSource::Edited(source)).await?;
+        output.provenance.push((*id, clip_provenance));
         let (media, stored) = retry::store(|| assets::keep_clip(app, task.account, &clip)).await?;
-        made.clips.push((*id, media));
+        output.clips.push((*id, media));
         let [audio, ..] = &stored;
-        let (likeness, kind) = (clip.fingerprint.clone(), ResultKind::Stem);
-        made.prints.push(marking::fingerprint_of_clip(
-            *id, audio, kind, false, None, likeness,
+        let (fingerprint, kind) = (clip.fingerprint.clone(), ResultKind::Stem);
+        output.fingerprints.push(marking::fingerprint_of_clip(
+            *id, audio, kind, false, None, fingerprint,
         ));
-        made.assets.extend(stored);
-        if let Some((_, _, Some(upstream))) = given {
-            made.clip_facts.push((*id, String::new(), upstream.clone()));
+        output.assets.extend(stored);
+        if let Some((_, _, Some(upstream))) = part {
+            output.clip_facts.push((*id, String::new(), upstream.clone()));
         }
         ids.push(*id);
     }
     // Without the requested track the remainder is not the requested result.
-    let wanted = job
+    let requested_track = job
         .outputs
         .first()
         .filter(|_| job.stem_task == SeparationMode::Two);
-    if ids.is_empty() || wanted.is_some_and(|(id, _)| !ids.contains(id)) {
+    if ids.is_empty() || requested_track.is_some_and(|(id, _)| !ids.contains(id)) {
         return Err(ResultError::Useless(format!(
             "it contains no {}",
             missing.join(", ")
         )));
     }
     let (parts, parts_asked) = (ids.len() as u64, job.outputs.len() as u64);
-    made.quantity = WorkQuantity {
+    output.quantity = WorkQuantity {
         // If stems are missing, only a share of the recording's length is charged.
         milliseconds: job.milliseconds * parts / parts_asked,
         pixels: 0,
         parts,
         parts_asked,
     };
-    made.partial = (!missing.is_empty()).then(|| {
+    output.partial = (!missing.is_empty()).then(|| {
         format!(
             "{parts} of {parts_asked} stems were made; missing: {}.",
             missing.join(", ")
         )
     });
-    made.output = TaskResult::ClipsV1 { clips: ids };
-    Ok(made)
+    output.result = TaskResult::ClipsV1 { clips: ids };
+    Ok(output)
 }
 
 /// A stem that was fetched.
 type FetchedStem = (StemTarget, FetchedFile, Option<ClipUpstream>);
 
 /// Computes the remainder without one group, as the sum of all other parts.
-async fn rest(
+async fn remainder(
     app: &App,
     account: AccountId,
     id: ClipId,
@@ -409,82 +409,82 @@ async fn rest(
     // A sum is completely in memory, while a single recording is read in pieces.
     let mut memory = clip::KEEPING_BYTES + DecodeLimits::default().max_bytes as u64;
     let mut sources = Vec::new();
-    for (_, fetched, _) in others {
-        memory += fetched.facts.size_bytes;
-        sources.push(fetched.path.clone());
+    for (_, file, _) in others {
+        memory += file.facts.size_bytes;
+        sources.push(file.path.clone());
     }
-    clip_of(app, account, id, sources, CoverStyle::Spectrogram, memory).await
+    make_clip(app, account, id, sources, CoverStyle::Spectrogram, memory).await
 }
 
 async fn songs(
     app: &App,
     task: &Task,
-    taken: &AcceptedJob,
+    accepted_job: &AcceptedJob,
     job: &SongJob,
-    pieces: Vec<Piece>,
+    job_outputs: Vec<JobOutput>,
 ) -> Result<RunOutput, ResultError> {
-    let mut promised = job.outputs.iter().copied();
-    let mut made = RunOutput::new(
+    let mut ordered_ids = job.outputs.iter().copied();
+    let mut output = RunOutput::new(
         TaskResult::ClipsV1 { clips: Vec::new() },
         WorkQuantity::default(),
     );
     let mut ids = Vec::new();
-    for piece in pieces {
-        let OutputKind::Clip(facts) = &piece.kind else {
+    for job_output in job_outputs {
+        let OutputKind::Clip(facts) = &job_output.kind else {
             continue;
         };
-        let fetched = fetch(app, taken, &piece.source).await?;
+        let file = fetch(app, accepted_job, &job_output.source).await?;
         // A provider may return more clips than were ordered. They are stored as well.
-        let id = promised.next().unwrap_or_else(|| {
+        let id = ordered_ids.next().unwrap_or_else(|| {
             let id = ClipId::new();
-            made.more_clips.push(songs::clip(task, id, &job.title));
+            output.more_clips.push(songs::clip(task, id, &job.title));
             id
         });
-        let clip = clip(app, task.account, id, &fetched, CoverStyle::Waveform).await?;
-        let source = ClipSource::Generated(fetched.path.clone());
-        let facts_of = self::facts(app, task, taken, &job.title);
-        let (clip, told) = marking::sign_clip(app, facts_of, clip, source).await?;
-        made.provenance.push((id, told));
+        let clip = clip(app, task.account, id, &file, CoverStyle::Waveform).await?;
+        let source = ClipSource::Generated(file.path.clone());
+        let signing_facts = self::facts(app, task, accepted_job, &job.title);
+        let (clip, clip_provenance) = marking::sign_clip(app, signing_facts, clip, source).await?;
+        output.provenance.push((id, clip_provenance));
         let (media, stored) = retry::store(|| assets::keep_clip(app, task.account, &clip)).await?;
-        made.quantity.milliseconds += media.milliseconds;
-        made.quantity.parts += 1;
-        made.clips.push((id, media));
+        output.quantity.milliseconds += media.milliseconds;
+        output.quantity.parts += 1;
+        output.clips.push((id, media));
         let [audio, ..] = &stored;
-        let (likeness, kind) = (clip.fingerprint.clone(), ResultKind::Song);
-        made.prints.push(marking::fingerprint_of_clip(
-            id, audio, kind, false, None, likeness,
+        let (fingerprint, kind) = (clip.fingerprint.clone(), ResultKind::Song);
+        output.fingerprints.push(marking::fingerprint_of_clip(
+            id, audio, kind, false, None, fingerprint,
         ));
-        made.assets.extend(stored);
-        made.clip_facts
-            .push((id, facts.title.clone(), upstream_of(taken, facts)));
+        output.assets.extend(stored);
+        output.clip_facts
+            .push((id, facts.title.clone(), upstream_of(accepted_job, facts)));
         ids.push(id);
     }
     if ids.is_empty() {
         return Err(ResultError::Useless("it contains no audio".into()));
     }
-    made.missing_clips = promised.collect();
-    made.quantity.parts_asked = job.outputs.len() as u64;
-    made.partial = (!made.missing_clips.is_empty()).then(|| {
-        let (made, asked) = (ids.len(), job.outputs.len());
-        format!("{made} of {asked} clips were made.")
+    output.missing_clips = ordered_ids.collect();
+    output.quantity.parts_asked = job.outputs.len() as u64;
+    output.partial = (!output.missing_clips.is_empty()).then(|| {
+        let (made_count, ordered_count) = (ids.len(), job.outputs.len());
+        format!("{made_count} of {ordered_count} clips were made.")
     });
-    made.output = TaskResult::ClipsV1 { clips: ids };
-    Ok(made)
+    output.result = TaskResult::ClipsV1 { clips: ids };
+    Ok(output)
 }
 
 /// The facts that are signed into a recording.
-fn facts(app: &App, task: &Task, taken: &AcceptedJob, title: &str) -> SigningFacts {
-    let shows = app.models.catalog.load().shows_providers();
-    let provider = shows.then(|| taken.site.provider.name().to_owned());
+fn facts(app: &App, task: &Task, accepted_job: &AcceptedJob, title: &str) -> SigningFacts {
+    let shows_provider = app.models.catalog.load().shows_providers();
+    let provider = shows_provider.then(|| accepted_job.site.provider.name().to_owned());
     SigningFacts::of_task(task, title, provider, "")
 }
 
-fn upstream_of(taken: &AcceptedJob, facts: &providers::port::ClipFacts) -> ClipUpstream {
+fn upstream_of(accepted_job: &AcceptedJob, facts: &providers::port::ClipFacts) -> ClipUpstream {
     // Callers get this URL unchanged, so a forbidden one is omitted.
-    let video_url = taken.site.provider.link(&facts.video_url);
+    let video_url = accepted_job.site.provider.link(&facts.video_url);
     ClipUpstream {
-        provider: taken.site.provider.name().to_owned(),
-        credential: taken.credential.id.clone(),
+        provider: accepted_job.site.provider.name().to_owned(),
+        credential: accepted_job.credential.id.clone(),
         clip_id: facts.id.clone(),
         task_id: facts.task_id.clone(),
         tags: facts.tags.clone(),

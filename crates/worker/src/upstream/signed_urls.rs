@@ -14,22 +14,22 @@ use mediagate_model::clock::Timestamp;
 /// * `se`: RFC 3339 (shared access signatures of Azure).
 pub(super) fn expiry(url: &str) -> Option<Timestamp> {
     let url = Url::parse(url).ok()?;
-    let (mut signed, mut seconds) = (None, None);
+    let (mut signed_at, mut validity_seconds) = (None, None);
     for (name, value) in url.query_pairs() {
         // Hosts write these names in different cases, for example `X-Amz-Date` and `x-oss-date`.
         match name.to_ascii_lowercase().as_str() {
             "expires" => return Some(Timestamp::from_seconds(value.parse().ok()?)),
             "se" => return Timestamp::parse(&value),
             "x-amz-date" | "x-goog-date" | "x-oss-date" | "x-tos-date" => {
-                signed = parse_basic_iso8601(&value);
+                signed_at = parse_basic_iso8601(&value);
             }
             "x-amz-expires" | "x-goog-expires" | "x-oss-expires" | "x-tos-expires" => {
-                seconds = value.parse().ok();
+                validity_seconds = value.parse().ok();
             }
             _ => {}
         }
     }
-    Some(signed?.plus(Duration::from_secs(seconds?)))
+    Some(signed_at?.plus(Duration::from_secs(validity_seconds?)))
 }
 
 /// `20261123T221500Z`, the basic format of ISO 8601.
@@ -67,9 +67,9 @@ mod tests {
             ("Expires=soon", None),
             ("Expires=99999999999999999999", None),
         ] {
-            let found = expiry(&format!("https://cdn.test/a.mp4?{query}"));
+            let expiry_time = expiry(&format!("https://cdn.test/a.mp4?{query}"));
             let expected = expected.and_then(Timestamp::parse);
-            assert_eq!(found, expected, "{query}");
+            assert_eq!(expiry_time, expected, "{query}");
         }
         assert_eq!(expiry("not an address"), None);
     }

@@ -54,35 +54,35 @@ impl StrayOutcome {
 }
 
 /// Claims strays that no process follows. Returns whether there may be more.
-pub(super) async fn take_all(
-    crew: &Arc<WorkerContext>,
+pub(super) async fn claim_all(
+    context: &Arc<WorkerContext>,
     tracker: &TaskTracker,
 ) -> Result<bool, Error> {
-    let now = crew.app.clock.now();
+    let now = context.app.clock.now();
     // Read first, so that an idle process does not write.
-    let any = crew
+    let has_stray = context
         .app
         .store
         .read(move |conn| store::submissions::any_stray(conn, now));
-    if !any.await? {
+    if !has_stray.await? {
         return Ok(false);
     }
     // Until all of them are registered, `compare` in the heartbeat must not release them.
-    let _claiming = crew.runs.begin_claim();
-    let lease = crew.runs.lease();
+    let _claiming = context.runs.begin_claim();
+    let lease = context.runs.lease();
     let name = lease.name.clone();
-    let taken = crew
+    let submissions = context
         .app
         .store
         .write(move |conn| store::submissions::claim_strays(conn, &name, BATCH, now))
         .await?;
-    let more = taken.len() >= BATCH as usize;
-    for submission in taken {
+    let has_more = submissions.len() >= BATCH as usize;
+    for submission in submissions {
         let span = tracing::info_span!("stray", task_id = %submission.task, submission_id = %submission.id);
-        let followed = crew.runs.follow(submission.id);
-        let (crew, lease) = (crew.clone(), lease.clone());
+        let guard = context.runs.follow(submission.id);
+        let (context, lease) = (context.clone(), lease.clone());
         let run = async move {
-            let pause = match follow(&crew, &submission).await {
+            let pause = match follow(&context, &submission).await {
                 Ok(pause) => pause,
                 Err(error) => {
                     tracing::error!(inside = ?error.internal_cause(), "cannot follow the job of a cancelled task");
@@ -90,39 +90,39 @@ pub(super) async fn take_all(
                 }
             };
             if let Some(pause) = pause {
-                release_stray(&crew, &lease.name, &submission, pause).await;
+                release_stray(&context, &lease.name, &submission, pause).await;
             }
-            drop(followed);
+            drop(guard);
         };
         tracker.spawn(run.instrument(span));
     }
-    Ok(more)
+    Ok(has_more)
 }
 
 async fn release_stray(
-    crew: &WorkerContext,
+    context: &WorkerContext,
     follower: &Arc<str>,
     submission: &Submission,
     pause: Duration,
 ) {
-    let (id, due) = (submission.id, crew.app.clock.now().plus(pause));
+    let (id, due) = (submission.id, context.app.clock.now().plus(pause));
     let follower = follower.clone();
-    let gone = crew
+    let result = context
         .app
         .store
         .write(move |conn| store::submissions::release_from_follower(conn, id, &follower, due))
         .await;
-    if let Err(error) = gone {
+    if let Err(error) = result {
         tracing::warn!(%error, "cannot release a submission; the heartbeat will release it");
     }
 }
 
 /// Follows a stray to its end. If the end is not reached, returns when to examine it again.
 async fn follow(
-    crew: &Arc<WorkerContext>,
+    context: &Arc<WorkerContext>,
     submission: &Submission,
 ) -> Result<Option<Duration>, Error> {
-    let app = &crew.app;
+    let app = &context.app;
     let id = submission.task;
     let task = app
         .store
@@ -131,11 +131,11 @@ async fn follow(
         .ok_or_else(|| Error::internal("a submission without a task"))?;
     let Some(handle) = &submission.handle else {
         if submission.results.is_some() {
-            close(crew, submission, &task, StrayOutcome::Completed, None).await?;
+            close(context, submission, &task, StrayOutcome::Completed, None).await?;
             return Ok(None);
         }
         // The answer was lost, or was the result itself: there is no job to poll.
-        close(crew, submission, &task, StrayOutcome::Unknown, None).await?;
+        close(context, submission, &task, StrayOutcome::Unknown, None).await?;
         return Ok(None);
     };
     let Some((site, credential)) = app.models.upstream.find_submitter(submission) else {
@@ -144,13 +144,13 @@ async fn follow(
         return Ok(Some(RETRY_PAUSE));
     };
     let driver = &app.models.upstream.driver;
-    let off = driver
+    let cancellation = driver
         .cancel(&site.provider, &credential.secret, handle)
         .await;
     // Without a confirmation it is unknown whether the job continues.
-    if matches!(off, Ok(true)) {
+    if matches!(cancellation, Ok(true)) {
         crash::point("job-called-off");
-        close(crew, submission, &task, StrayOutcome::CalledOff, None).await?;
+        close(context, submission, &task, StrayOutcome::CalledOff, None).await?;
         return Ok(None);
     }
     tracing::info!(
@@ -158,8 +158,8 @@ async fn follow(
         "the provider did not confirm the cancellation; following the job to its end"
     );
     let watch = ProgressWatch::new();
-    if let Some(end) = poll(crew, submission, &site, &credential, handle, &watch).await {
-        close(crew, submission, &task, end, watch.cost()).await?;
+    if let Some(outcome) = poll(context, submission, &site, &credential, handle, &watch).await {
+        close(context, submission, &task, outcome, watch.cost()).await?;
         return Ok(None);
     }
     // This process is stopping. Another one may claim the job at once.
@@ -168,44 +168,44 @@ async fn follow(
 
 /// Polls until the job ends; `None` if this process stops before.
 async fn poll(
-    crew: &WorkerContext,
+    context: &WorkerContext,
     submission: &Submission,
     site: &ProviderSite,
     credential: &ProviderCredential,
     handle: &JobHandle,
     watch: &ProgressWatch,
 ) -> Option<StrayOutcome> {
-    let app = &crew.app;
+    let app = &context.app;
     let pace = site.provider.adapter().pace();
     let since = submission.accepted_at.unwrap_or(submission.created_at);
-    let (mut failures, mut asked, mut doubt) = (0, None, EndDoubt::default());
+    let (mut failures, mut requested_pause, mut doubt) = (0, None, EndDoubt::default());
     // As in the polling of tasks, only the time during which this process followed the job counts,
     // by the monotonic clock.
-    let (watched, mut is_asked) = (Instant::now(), false);
+    let (follow_start, mut has_polled) = (Instant::now(), false);
     loop {
         let elapsed = app.clock.now().since(since);
-        if is_asked && watched.elapsed() > site.config.job_limit {
+        if has_polled && follow_start.elapsed() > site.config.job_limit {
             return Some(StrayOutcome::Unknown);
         }
-        let pause = next_poll(&pace, elapsed, None, asked.take(), failures, random());
+        let pause = next_poll(&pace, elapsed, None, requested_pause.take(), failures, random());
         let due = Instant::now() + pause;
         tokio::select! {
             () = tokio::time::sleep_until(due) => {}
-            () = crew.stop.cancelled() => return None,
+            () = context.stop.cancelled() => return None,
         }
         let driver = &app.models.upstream.driver;
-        let polled = driver.poll_due(&site.provider, &credential.secret, handle, due, watch);
-        let polled = Box::pin(polled).await;
-        is_asked = true;
+        let poll = driver.poll_due(&site.provider, &credential.secret, handle, due, watch);
+        let poll_result = Box::pin(poll).await;
+        has_polled = true;
         // Some providers forget a cancelled job, and then report that it does not exist.
-        let is_believed = doubt.note(watched.elapsed(), polled.as_ref().err());
-        match polled {
-            Ok(PollOutcome::Running { poll_after, .. }) => (failures, asked) = (0, poll_after),
+        let is_end_confirmed = doubt.note(follow_start.elapsed(), poll_result.as_ref().err());
+        match poll_result {
+            Ok(PollOutcome::Running { poll_after, .. }) => (failures, requested_pause) = (0, poll_after),
             Ok(PollOutcome::Done(_)) => return Some(StrayOutcome::Completed),
-            Err(error) if is_believed || error.ends_job() => return Some(StrayOutcome::Failed),
+            Err(error) if is_end_confirmed || error.ends_job() => return Some(StrayOutcome::Failed),
             Err(error) => {
                 failures += 1;
-                asked = error.retry_after;
+                requested_pause = error.retry_after;
             }
         }
     }
@@ -213,48 +213,48 @@ async fn poll(
 
 /// Closes the submission of an ended job, and settles the money of its task.
 async fn close(
-    crew: &WorkerContext,
+    context: &WorkerContext,
     submission: &Submission,
     task: &Task,
-    end: StrayOutcome,
+    outcome: StrayOutcome,
     cost: Option<ProviderCost>,
 ) -> Result<(), Error> {
-    let app = &crew.app;
+    let app = &context.app;
     let bill = (task.money != ChargeState::Free).then(|| bill(task, submission));
     let (id, task, now) = (submission.id, task.clone(), app.clock.now());
     let from = submission.state;
-    let state = match end {
+    let state = match outcome {
         StrayOutcome::Unknown => SubmissionState::Unclear,
         _ => SubmissionState::Ended,
     };
     // In one transaction, so that the submission is closed once, together with the money.
-    let closed = app
+    let money_closed = app
         .store
         .write(move |conn| -> Result<bool, Error> {
-            let why = Some(("cancelled", end.name()));
-            let Some(closed) = store::submissions::close(conn, id, from, state, why, now)? else {
+            let error = Some(("cancelled", outcome.name()));
+            let Some(closed) = store::submissions::close(conn, id, from, state, error, now)? else {
                 return Ok(false);
             };
             if let Some(cost) = cost {
                 store::submissions::set_cost(conn, id, cost)?;
             }
-            let job = match end {
+            let job = match outcome {
                 StrayOutcome::Completed => tasks::JobOutcome::Made(bill.as_ref()),
                 StrayOutcome::CalledOff | StrayOutcome::Failed => tasks::JobOutcome::NotMade,
                 StrayOutcome::Unknown => tasks::JobOutcome::Unknown,
             };
             let is_closed = tasks::settle_job(conn, &task, job, now)?;
             // The result was not fetched, so its size is taken from the order.
-            let asked = task.tariff.as_ref().map(|tariff| tariff.asked);
-            let made = (end == StrayOutcome::Completed).then(|| asked.unwrap_or_default());
-            costs::record_job_cost(conn, &task, closed, cost, made, now)?;
+            let ordered = task.tariff.as_ref().map(|tariff| tariff.asked);
+            let delivered = (outcome == StrayOutcome::Completed).then(|| ordered.unwrap_or_default());
+            costs::record_job_cost(conn, &task, closed, cost, delivered, now)?;
             Ok(is_closed)
         })
         .await?;
-    metrics::counter!("mediagate_cancelled_jobs_total", "outcome" => end.name()).increment(1);
+    metrics::counter!("mediagate_cancelled_jobs_total", "outcome" => outcome.name()).increment(1);
     tracing::info!(
-        outcome = end.name(),
-        money_closed = closed,
+        outcome = outcome.name(),
+        money_closed,
         "the job of a cancelled task has ended"
     );
     Ok(())
@@ -283,9 +283,9 @@ fn bill(task: &Task, submission: &Submission) -> Bill {
 /// Releases money that is still reserved for cancelled tasks on which no provider works: the
 /// process died, or the provider refused, after the caller had cancelled.
 pub(crate) async fn release_left_over(app: &App) -> Result<(), Error> {
-    let left = app.store.read(store::tasks::cancelled_and_held).await?;
+    let tasks = app.store.read(store::tasks::cancelled_and_held).await?;
     let now = app.clock.now();
-    for task in left {
+    for task in tasks {
         app.store
             .write(move |conn| -> Result<(), Error> {
                 let last = store::submissions::latest(conn, task.id)?;

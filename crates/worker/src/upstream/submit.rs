@@ -25,7 +25,7 @@ use mediagate_model::submission::{Submission, SubmissionState};
 use mediagate_store::submissions::JobAcceptance;
 
 /// Pauses between rounds over all routes, while none accepts the task.
-const ROUNDS: [Duration; 4] = [
+const ROUND_PAUSES: [Duration; 4] = [
     Duration::from_millis(500),
     Duration::from_secs(1),
     Duration::from_secs(2),
@@ -48,49 +48,49 @@ struct PersistedAcceptance {
 impl HostedTask<'_> {
     /// Finds a route that accepts the task.
     pub(super) async fn submit(&self) -> Result<AcceptedJob, RunEnding> {
-        let upstream = &self.crew.app.models.upstream;
-        let (app, account) = (&self.crew.app, self.task.account);
+        let upstream = &self.context.app.models.upstream;
+        let (app, account) = (&self.context.app, self.task.account);
         // A provider that already has the sources comes first, and a persona is known only to one
         // provider: without this look-up the task would have no route at all.
-        let known_at = routing::source_provider(app, account, &self.task.payload)
+        let source_provider = routing::source_provider(app, account, &self.task.payload)
             .await
             .map_err(|error| internal_ending(&error))?;
-        for round in 0..=ROUNDS.len() {
+        for round in 0..=ROUND_PAUSES.len() {
             // Read again in each round: the settings may have been reloaded during the pause.
-            let routes = self.routes(known_at.as_deref())?;
-            let mut full = false;
+            let routes = self.routes(source_provider.as_deref())?;
+            let mut is_any_full = false;
             for (route, site) in &routes {
                 match self.try_route(route, site).await? {
-                    RouteAttempt::Accepted(taken) => return Ok(*taken),
-                    RouteAttempt::Declined(DeclineReason::Full) => full = true,
+                    RouteAttempt::Accepted(job) => return Ok(*job),
+                    RouteAttempt::Declined(DeclineReason::Full) => is_any_full = true,
                     RouteAttempt::Declined(DeclineReason::Closed | DeclineReason::Refused(_)) => {}
                 }
             }
             // It may take minutes until a slot is free. The task waits in the queue, so that
             // accounts keep taking turns and no submission slot is held.
-            if full {
+            if is_any_full {
                 return Err((RunOutcome::RetryLater(FULL_PAUSE), None));
             }
-            let now = self.crew.app.clock.now();
-            let busy = routes.iter().filter_map(|(route, _)| {
+            let now = self.context.app.clock.now();
+            let busy_times = routes.iter().filter_map(|(route, _)| {
                 upstream.breaker(route, |breaker| breaker.busy_until(now))
             });
             // A provider that asked for a pause has not failed. The task waits in the queue for it.
-            let began = self.task.started_at.unwrap_or(now);
-            if let Some(until) = busy.min()
-                && now.since(began) < BUSY_TIMEOUT
+            let started_at = self.task.started_at.unwrap_or(now);
+            if let Some(until) = busy_times.min()
+                && now.since(started_at) < BUSY_TIMEOUT
             {
                 return Err((RunOutcome::RetryLater(until.since(now)), None));
             }
-            let Some(pause) = ROUNDS.get(round) else {
+            let Some(pause) = ROUND_PAUSES.get(round) else {
                 break;
             };
             tokio::select! {
-                () = self.crew.pause(*pause) => {}
+                () = self.context.pause(*pause) => {}
                 () = self.run.cancel_token.cancelled() => {}
             }
             // Every submission so far is known to be refused, so another process may start over.
-            if self.crew.stop.is_cancelled() || self.run.cancel_token.is_cancelled() {
+            if self.context.stop.is_cancelled() || self.run.cancel_token.is_cancelled() {
                 return Err((RunOutcome::Stopped, None));
             }
         }
@@ -102,20 +102,20 @@ impl HostedTask<'_> {
     }
 
     /// The routes that can do the task, in the order in which they are tried.
-    fn routes(&self, known_at: Option<&str>) -> Result<Vec<(Route, Arc<ProviderSite>)>, RunEnding> {
-        let app = &self.crew.app;
+    fn routes(&self, source_provider: Option<&str>) -> Result<Vec<(Route, Arc<ProviderSite>)>, RunEnding> {
+        let app = &self.context.app;
         let catalog = app.models.catalog.load();
         let sites = app.models.upstream.sites();
         let model = catalog.with_id(&self.task.model);
         let routes = model
             .map(mediagate_model::catalog::Model::routes)
             .unwrap_or_default();
-        let in_order = route_order::draw_order(routes, crate::random);
-        let able: Vec<_> = routing::capable_routes(app, in_order, &self.task.payload, known_at)
+        let ordered_routes = route_order::draw_order(routes, crate::random);
+        let capable_routes: Vec<_> = routing::capable_routes(app, ordered_routes, &self.task.payload, source_provider)
             .into_iter()
             .filter_map(|route| Some((route.clone(), sites.get(&route.provider)?.clone())))
             .collect();
-        if able.is_empty() {
+        if capable_routes.is_empty() {
             let message =
                 "The model's providers no longer support this request. Nothing was charged.";
             return Err((
@@ -123,7 +123,7 @@ impl HostedTask<'_> {
                 None,
             ));
         }
-        Ok(able)
+        Ok(capable_routes)
     }
 
     /// Tries one route, beginning with the credential that has the fewest open jobs.
@@ -132,20 +132,20 @@ impl HostedTask<'_> {
         route: &Route,
         site: &Arc<ProviderSite>,
     ) -> Result<RouteAttempt, RunEnding> {
-        let upstream = &self.crew.app.models.upstream;
-        if !upstream.enter(route, self.crew.app.clock.now()) {
+        let upstream = &self.context.app.models.upstream;
+        if !upstream.enter(route, self.context.app.clock.now()) {
             return Ok(RouteAttempt::Declined(DeclineReason::Closed));
         }
-        let mut passed = DeclineReason::Full;
+        let mut decline = DeclineReason::Full;
         // From here on every outcome is reported to the breaker. An unreported trial would block
         // the route until the trial times out.
-        let order = order::build(&self.crew.app, self.task, route, site).await;
+        let order = order::build(&self.context.app, self.task, route, site).await;
         let prepared = match order {
             Ok(prepared) => prepared,
-            Err(order::OrderError::Gone(what)) => {
+            Err(order::OrderError::Gone(source)) => {
                 upstream.breaker(route, CircuitBreaker::end_trial);
                 let message =
-                    format!("{what} was removed before the task began. Nothing was charged.");
+                    format!("{source} was removed before the task began. Nothing was charged.");
                 return Err((
                     RunOutcome::failed(ErrorCode::GenerationFailed, message),
                     None,
@@ -179,7 +179,7 @@ impl HostedTask<'_> {
                 state: SubmissionState::Intended,
                 handle: None,
                 results: None,
-                created_at: self.crew.app.clock.now(),
+                created_at: self.context.app.clock.now(),
                 accepted_at: None,
             };
             let order = Order {
@@ -193,19 +193,19 @@ impl HostedTask<'_> {
                 credential: &credential,
                 order: &order,
                 submission: &submission,
-                is_own: true,
+                is_new: true,
             };
             match self.send_or_find(route, sent).await? {
-                taken @ RouteAttempt::Accepted(_) => return Ok(taken),
+                attempt @ RouteAttempt::Accepted(_) => return Ok(attempt),
                 RouteAttempt::Declined(DeclineReason::Full | DeclineReason::Closed) => {}
                 RouteAttempt::Declined(DeclineReason::Refused(error)) => {
                     // Another key or another account at the provider may still work.
-                    let is_its_own = matches!(
+                    let is_credential_error = matches!(
                         error.class,
                         ErrorClass::Credentials | ErrorClass::Account | ErrorClass::RateLimited
                     );
-                    passed = DeclineReason::Refused(error);
-                    if !is_its_own {
+                    decline = DeclineReason::Refused(error);
+                    if !is_credential_error {
                         break;
                     }
                 }
@@ -213,18 +213,18 @@ impl HostedTask<'_> {
         }
         // Reported once, after all credentials were tried: one bad key among several is not a
         // failure of the route.
-        if let DeclineReason::Refused(error) = &passed {
-            let now = self.crew.app.clock.now();
+        if let DeclineReason::Refused(error) = &decline {
+            let now = self.context.app.clock.now();
             // The next order would fail for the same reason, so one failure is enough.
-            let at_once = matches!(error.class, ErrorClass::Credentials | ErrorClass::Account);
+            let is_permanent = matches!(error.class, ErrorClass::Credentials | ErrorClass::Account);
             let pause = error.retry_after;
             upstream.breaker(route, |breaker| match error.class {
                 ErrorClass::RateLimited => breaker.record_busy(now, pause),
-                _ => breaker.record_failure(now, at_once, pause),
+                _ => breaker.record_failure(now, is_permanent, pause),
             });
-            routes::record_failure(&self.crew.app, route, error).await;
+            routes::record_failure(&self.context.app, route, error).await;
         }
-        Ok(RouteAttempt::Declined(passed))
+        Ok(RouteAttempt::Declined(decline))
     }
 
     /// Sends the order, and finds out its outcome if that is unclear.
@@ -235,17 +235,17 @@ impl HostedTask<'_> {
     ) -> Result<RouteAttempt, RunEnding> {
         match self.send(route, sent).await {
             Ok(attempt) => Ok(attempt),
-            Err(SendFailure::Unclear(why)) => {
-                let taken = self.resolve(sent, &why).await?;
-                Ok(RouteAttempt::Accepted(Box::new(taken)))
+            Err(SendFailure::Unclear(reason)) => {
+                let job = self.resolve(sent, &reason).await?;
+                Ok(RouteAttempt::Accepted(Box::new(job)))
             }
-            Err(SendFailure::Ended(ended)) => Err(ended),
+            Err(SendFailure::Ended(ending)) => Err(ending),
         }
     }
 
     /// Handles an order if it is unknown whether the provider accepted it.
     fn unclear(&self, route: &Route, error: ProviderError) -> SendFailure {
-        let app = &self.crew.app;
+        let app = &self.context.app;
         // Such an order may be paid for and lost. It counts as a failure, so that the breaker opens
         // before many more orders are lost.
         let now = app.clock.now();
@@ -259,13 +259,13 @@ impl HostedTask<'_> {
     /// Sends the order; one that this run did not create is repeated with its key. Once the request
     /// has been sent, nothing interrupts this.
     async fn send(&self, route: &Route, sent: SentOrder<'_>) -> Result<RouteAttempt, SendFailure> {
-        let app = &self.crew.app;
+        let app = &self.context.app;
         let SentOrder {
             site,
             credential,
             order,
             submission,
-            is_own: is_new,
+            is_new,
         } = sent;
         // Counted before the request is sent, so that orders sent at the same time choose different
         // credentials.
@@ -283,16 +283,16 @@ impl HostedTask<'_> {
         let watch = ProgressWatch::default();
         let driver = &app.models.upstream.driver;
         let answer = driver.submit(&site.provider, &credential.secret, order, &watch, intent);
-        let show = |progress| self.run.watch.raise_progress(progress);
-        let answer = watch.run_with_progress(answer, show).await;
+        let report_progress = |progress| self.run.control.raise_progress(progress);
+        let answer = watch.run_with_progress(answer, report_progress).await;
         let (result, poll_after) = match answer {
             Ok(OrderAcceptance::Job { handle, poll_after }) => (Ok(handle), poll_after),
             Ok(OrderAcceptance::Done(outputs)) => (Err(outputs), None),
-            Err(SubmitError::Intent(halt)) => {
+            Err(SubmitError::Intent(error)) => {
                 app.models
                     .upstream
                     .breaker(route, CircuitBreaker::end_trial);
-                return Ok(halt.into_attempt()?);
+                return Ok(error.into_attempt()?);
             }
             Err(SubmitError::TooLate) => {
                 app.models
@@ -317,7 +317,7 @@ impl HostedTask<'_> {
                 return match self.write_refused(id, &error).await {
                     Ok(true) => Ok(self.handle_refusal(route, error)?),
                     Ok(false) => Err((RunOutcome::Stopped, None).into()),
-                    Err(halt) => Ok(halt.into_attempt()?),
+                    Err(error) => Ok(error.into_attempt()?),
                 };
             }
             // The provider accepted the order and may charge for it, so no other route is tried.
@@ -332,7 +332,7 @@ impl HostedTask<'_> {
                     state: SubmissionState::Ended,
                     error: Some((error.class.name(), error.message.clone())),
                     cost: watch.cost().map(Box::new),
-                    look_again: None,
+                    recheck_at: None,
                 };
                 return Err((failure(&error), Some(closing)).into());
             }
@@ -344,7 +344,7 @@ impl HostedTask<'_> {
         app.models
             .upstream
             .breaker(route, CircuitBreaker::record_success);
-        let noted = self
+        let persisted = self
             .record_acceptance(route, sent, &result, watch.cost())
             .await?;
         routes::record_acceptance(app, route).await;
@@ -354,10 +354,10 @@ impl HostedTask<'_> {
             site: site.clone(),
             credential: credential.clone(),
             route_model: order.model.clone(),
-            accepted_at: noted.at,
+            accepted_at: persisted.at,
             result,
-            is_persisted: noted.is_persisted,
-            state: noted.state,
+            is_persisted: persisted.is_persisted,
+            state: persisted.state,
             cost: watch.cost(),
             poll_after,
             is_resumed: false,
@@ -374,43 +374,43 @@ impl HostedTask<'_> {
         result: &Result<JobHandle, Vec<JobOutput>>,
         cost: Option<ProviderCost>,
     ) -> Result<PersistedAcceptance, RunEnding> {
-        let made = result.as_ref().err();
-        let brought = JobAcceptance {
+        let outputs = result.as_ref().err();
+        let acceptance = JobAcceptance {
             handle: result.as_ref().ok().cloned(),
             // Results that came as bytes in the answer cannot be serialised and recorded.
-            results: made.and_then(|outputs| serde_json::to_value(outputs).ok()),
+            results: outputs.and_then(|outputs| serde_json::to_value(outputs).ok()),
             cost,
         };
         let (submission, provider) = (sent.submission.id, route.provider.clone());
         // A link that callers may not get is handled in the usual way, in which storing it fails
         // the task.
-        let is_link = |made: &Vec<JobOutput>| {
-            let link = results::link_of(sent.site, self.task, made);
+        let is_link = |outputs: &Vec<JobOutput>| {
+            let link = results::link_of(sent.site, self.task, outputs);
             link.is_some_and(|(_, url)| sent.site.provider.link(url).is_ok())
         };
-        if made.is_some_and(is_link) {
+        if outputs.is_some_and(is_link) {
             // Only the link remains to be written, so the acceptance is written with the end of the
             // task: one commit instead of two. After a crash in between the outcome counts as
             // unknown.
-            let untold = PendingAcceptance {
+            let pending = PendingAcceptance {
                 submission,
                 provider,
-                brought,
+                acceptance,
             };
             // It is not set before: once a provider has accepted, this run submits nothing else.
-            let _ = self.pending_acceptance.set(untold);
+            let _ = self.pending_acceptance.set(pending);
             return Ok(PersistedAcceptance {
-                at: self.crew.app.clock.now(),
+                at: self.context.app.clock.now(),
                 is_persisted: false,
                 state: SubmissionState::Intended,
             });
         }
-        let is_kept = brought.handle.is_some() || brought.results.is_some();
-        let at = self.write_accepted(submission, &provider, brought).await?;
+        let is_persisted = acceptance.handle.is_some() || acceptance.results.is_some();
+        let at = self.write_accepted(submission, &provider, acceptance).await?;
         crash::point("submission-accepted");
         Ok(PersistedAcceptance {
             at,
-            is_persisted: is_kept,
+            is_persisted,
             state: SubmissionState::Accepted,
         })
     }
@@ -427,7 +427,7 @@ impl HostedTask<'_> {
             return Ok(RouteAttempt::Declined(DeclineReason::Refused(error)));
         }
         // The provider works; it refuses this particular request.
-        self.crew
+        self.context
             .app
             .models
             .upstream

@@ -22,25 +22,25 @@ pub(super) struct ModelSlots {
 }
 
 impl SubmitSlots {
-    pub(super) fn new(most: usize) -> Self {
+    pub(super) fn new(slots_per_model: usize) -> Self {
         Self {
-            slots_per_model: most,
+            slots_per_model,
             models: Mutex::default(),
         }
     }
 
     pub(super) fn for_model(&self, model: &str) -> Arc<ModelSlots> {
         let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(places) = models.get(model) {
-            return places.clone();
+        if let Some(slots) = models.get(model) {
+            return slots.clone();
         }
-        let places = Arc::new(ModelSlots {
+        let slots = Arc::new(ModelSlots {
             free: Arc::new(Semaphore::new(self.slots_per_model)),
             // Tasks of an earlier process may be waiting. The first poll will show that.
             has_queue: AtomicBool::new(true),
         });
-        models.insert(model.to_owned(), places.clone());
-        places
+        models.insert(model.to_owned(), slots.clone());
+        slots
     }
 
     /// Marks all queues as empty before they are polled: the claims from the queues that are found
@@ -56,8 +56,8 @@ impl SubmitSlots {
 
     fn mark(&self, has_queue: bool) {
         let models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
-        for places in models.values() {
-            places.has_queue.store(has_queue, Ordering::Relaxed);
+        for slots in models.values() {
+            slots.has_queue.store(has_queue, Ordering::Relaxed);
         }
     }
 }
@@ -65,10 +65,10 @@ impl SubmitSlots {
 impl ModelSlots {
     /// Reserves up to this many slots for tasks that are about to be claimed, so that new tasks do
     /// not get them meanwhile.
-    pub(super) fn hold(&self, most: u32) -> Option<OwnedSemaphorePermit> {
+    pub(super) fn hold(&self, max_slots: u32) -> Option<OwnedSemaphorePermit> {
         let free = u32::try_from(self.free.available_permits()).unwrap_or(u32::MAX);
         // Other tasks may take permits between the two calls, so fewer are tried then.
-        let mut counts = (1..=most.min(free)).rev();
+        let mut counts = (1..=max_slots.min(free)).rev();
         counts.find_map(|count| self.free.clone().try_acquire_many_owned(count).ok())
     }
 
@@ -79,12 +79,12 @@ impl ModelSlots {
             return None;
         }
         let tasks = u32::try_from(tasks).ok()?;
-        let places = self.free.clone().try_acquire_many_owned(tasks).ok();
-        if places.is_none() {
+        let slots = self.free.clone().try_acquire_many_owned(tasks).ok();
+        if slots.is_none() {
             // The task is accepted without a claim and waits in the database from now on.
             self.queue();
         }
-        places
+        slots
     }
 
     /// Records that tasks of the model wait to be claimed.
@@ -99,12 +99,12 @@ mod tests {
 
     #[test]
     fn places_are_held_before_tasks_are_claimed() {
-        let places = SubmitSlots::new(3);
-        let film = places.for_model("film");
-        places.clear_queued();
+        let slots = SubmitSlots::new(3);
+        let film = slots.for_model("film");
+        slots.clear_queued();
         let new = film.reserve(1);
         let held = film.hold(256).unwrap();
-        assert_eq!(held.num_permits(), 2, "what is left");
+        assert_eq!(held.num_permits(), 2, "the remaining slots");
         assert!(film.hold(1).is_none() && film.reserve(1).is_none());
         drop((new, held));
         assert_eq!(film.hold(1).unwrap().num_permits(), 1);
@@ -113,23 +113,23 @@ mod tests {
 
     #[test]
     fn new_tasks_pass_nobody_who_waits() {
-        let places = SubmitSlots::new(2);
-        let film = places.for_model("film");
-        assert!(film.reserve(1).is_none(), "nobody has looked yet");
-        places.clear_queued();
+        let slots = SubmitSlots::new(2);
+        let film = slots.for_model("film");
+        assert!(film.reserve(1).is_none(), "not polled yet");
+        slots.clear_queued();
         let first = film.reserve(2);
         assert!(first.is_some());
         assert!(film.reserve(1).is_none(), "it is full");
         drop(first);
-        assert!(film.reserve(1).is_none(), "one came while it was full");
+        assert!(film.reserve(1).is_none(), "a task came while it was full");
         assert!(film.hold(1).is_some());
-        places.clear_queued();
+        slots.clear_queued();
         assert!(film.reserve(2).is_some());
         film.queue();
         assert!(film.reserve(1).is_none());
-        assert!(places.for_model("another").reserve(1).is_none());
-        places.clear_queued();
-        places.assume_queued();
-        assert!(film.reserve(1).is_none(), "the look failed");
+        assert!(slots.for_model("another").reserve(1).is_none());
+        slots.clear_queued();
+        slots.assume_queued();
+        assert!(film.reserve(1).is_none(), "the poll failed");
     }
 }

@@ -15,7 +15,7 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::money::MicroDollars;
 
-/// Most items of a list.
+/// Maximum number of items in a list.
 const MAX_ITEMS: usize = 100;
 
 /// US dollars, as text: `25.00`. `SIGNED`: it may be negative.
@@ -124,7 +124,7 @@ impl ListItem for IpNet {
     const MUST_BE: &str = "a network such as \"10.0.0.0/8\"";
 }
 
-/// The name of a model; whether it exists is seen later.
+/// The name of a model; whether the model exists is checked later.
 #[derive(Debug)]
 pub struct ModelName(pub String);
 
@@ -132,8 +132,8 @@ impl FromStr for ModelName {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let fits = !text.is_empty() && text.len() <= 200 && !text.contains('\0');
-        fits.then(|| Self(text.to_owned())).ok_or(())
+        let is_valid = !text.is_empty() && text.len() <= 200 && !text.contains('\0');
+        is_valid.then(|| Self(text.to_owned())).ok_or(())
     }
 }
 
@@ -155,19 +155,19 @@ impl<T: ListItem> FieldType for ListField<T> {
             body.fault(name, ErrorCode::InvalidValue, message);
             return None;
         }
-        let mut read = Vec::with_capacity(items.len());
+        let mut list = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
             let fault = |code| {
                 let path = format!("{}[{index}]", body.path(name));
                 body.fault_at(path, code, format!("Must be {}.", T::MUST_BE));
             };
             match item.as_str().map(str::parse) {
-                Some(Ok(item)) => read.push(item),
+                Some(Ok(item)) => list.push(item),
                 Some(Err(_)) => fault(ErrorCode::InvalidValue),
                 None => fault(ErrorCode::InvalidType),
             }
         }
-        Some(read)
+        Some(list)
     }
 
     fn schema() -> RefOr<Schema> {
@@ -175,8 +175,8 @@ impl<T: ListItem> FieldType for ListField<T> {
     }
 }
 
-/// Of a change: `Some(None)` if the field is null, which removes what is there.
-pub fn or_removed<T>(body: &BodyFields<'_>, name: &str, read: Option<T>) -> Option<Option<T>> {
+/// A field of a change: `Some(None)` if it is null, which removes the current value.
+pub fn or_removed<T>(body: &BodyFields<'_>, name: &str, value: Option<T>) -> Option<Option<T>> {
     let is_null = body.members().get(name).is_some_and(Value::is_null);
-    is_null.then_some(None).or(read.map(Some))
+    is_null.then_some(None).or(value.map(Some))
 }

@@ -95,8 +95,8 @@ pub fn read_new(body: &Value, now: Timestamp) -> Result<(Option<String>, NewKey)
             let message = "This field is required if budget_period is set.";
             body.fault("budget_usd", ErrorCode::MissingField, message);
         }
-        let expires_in = request.expires_at.map(|at| lifetime(body, at, now));
-        let new = NewKey {
+        let expires_in = request.expires_at.map(|expires_at| lifetime(body, expires_at, now));
+        let new_key = NewKey {
             name: request.name?,
             scopes: request.scopes.unwrap_or_default(),
             models: request.models.map(names),
@@ -108,7 +108,7 @@ pub fn read_new(body: &Value, now: Timestamp) -> Result<(Option<String>, NewKey)
             refuses_housekeeping: request.refuse_housekeeping.unwrap_or(false),
             expires_in,
         };
-        Some((request.account, new))
+        Some((request.account, new_key))
     })
 }
 
@@ -131,7 +131,7 @@ pub fn read_change(body: &Value) -> Result<KeyChanges, Error> {
     })
 }
 
-/// Reads for how long the key before is accepted, and whether its webhook endpoints end.
+/// Reads how long the previous secret stays valid, and whether to delete the webhook endpoints.
 pub fn read_rotation(body: &Value) -> Result<(Duration, bool), Error> {
     fields::read(body, |body| {
         let request = KeyRotation::read(body);
@@ -140,15 +140,15 @@ pub fn read_rotation(body: &Value) -> Result<(Duration, bool), Error> {
     })
 }
 
-fn lifetime(body: &BodyFields<'_>, at: Timestamp, now: Timestamp) -> Duration {
-    if at <= now {
+fn lifetime(body: &BodyFields<'_>, expires_at: Timestamp, now: Timestamp) -> Duration {
+    if expires_at <= now {
         body.fault(
             "expires_at",
             ErrorCode::InvalidValue,
             "Must be in the future.",
         );
     }
-    at.since(now)
+    expires_at.since(now)
 }
 
 fn names(names: Vec<ModelName>) -> Vec<String> {

@@ -11,7 +11,7 @@ use crate::fields::types::{text, texts};
 use crate::fields::{BodyFields, FieldType};
 use mediagate_model::error::ErrorCode;
 
-/// Most kinds of answer that a request names.
+/// Maximum number of modalities in a request.
 const MAX_MODALITIES: usize = 16;
 
 /// One text or up to four.
@@ -69,24 +69,25 @@ impl FieldType for ToolChoice {
     }
 
     fn schema() -> RefOr<Schema> {
-        let word = ObjectBuilder::new().schema_type(Type::String);
-        let word = word.enum_values(Some(["none", "auto"]));
+        let name = ObjectBuilder::new().schema_type(Type::String);
+        let name = name.enum_values(Some(["none", "auto"]));
         let object = ObjectBuilder::new().schema_type(Type::Object);
-        AnyOfBuilder::new().item(word).item(object).into()
+        AnyOfBuilder::new().item(name).item(object).into()
     }
 }
 
-/// What a choice in an object comes to: `{"type": "auto"}`, or the mode of a list of allowed tools.
+/// The mode of a choice that is an object: `{"type": "auto"}`, or the mode of a list of allowed
+/// tools.
 fn mode(choice: &Map<String, Value>) -> Option<&str> {
-    let kind = choice.get("type")?.as_str()?;
-    if kind == "allowed_tools" {
+    let choice_type = choice.get("type")?.as_str()?;
+    if choice_type == "allowed_tools" {
         let list = choice.get("allowed_tools")?.as_object()?;
         return list.get("mode")?.as_str();
     }
-    Some(kind)
+    Some(choice_type)
 }
 
-/// The form of the answer: text, which the address is.
+/// The format of the answer. It must be text: the answer is a URL.
 pub struct ResponseFormat;
 
 impl FieldType for ResponseFormat {
@@ -136,7 +137,7 @@ impl FieldType for AnswerModalities {
         let is_made = |kind: &str| {
             ["text", "video"]
                 .iter()
-                .any(|made| kind.eq_ignore_ascii_case(made))
+                .any(|supported| kind.eq_ignore_ascii_case(supported))
         };
         if !kinds.iter().filter_map(Value::as_str).any(is_made) {
             let message =

@@ -6,10 +6,10 @@
 
 use mediagate_model::task::ConversationMessage;
 
-/// How Open `WebUI` begins all of these, and some real questions besides.
+/// How Open `WebUI` begins all of these requests, and some real questions too.
 const TASK_PREFIX: &str = "### task:";
 
-/// What follows there, or at least the history of the chat, where it is no real question.
+/// What follows the prefix if the request is not a real question.
 const TASK_WORDINGS: [&str; 8] = [
     "generate a concise",
     "create a concise",
@@ -24,7 +24,7 @@ const TASK_WORDINGS: [&str; 8] = [
 
 /// How other wordings begin, in the user's message.
 const USER_WORDINGS: [&str; 17] = [
-    // Open WebUI, formerly, and Page Assist.
+    // Earlier versions of Open WebUI, and Page Assist.
     "create a concise, 3-5 word title",
     "create a concise, 3-5 word phrase as a title",
     "here is the query: -------------- ",
@@ -60,14 +60,14 @@ const SYSTEM_WORDINGS: [&str; 4] = [
 
 /// Whether a chat is one of these. The conversation is what was said before the prompt.
 pub fn is_housekeeping(prompt: &str, conversation: &[ConversationMessage]) -> bool {
-    let asks = |text: &str| {
+    let is_user_wording = |text: &str| {
         let start = start(text);
         USER_WORDINGS
             .iter()
             .any(|wording| start.starts_with(wording))
             || is_task(text, &start)
     };
-    let tells = |message: &ConversationMessage| {
+    let is_system_wording = |message: &ConversationMessage| {
         let is_system = matches!(message.role.as_str(), "system" | "developer");
         let start = start(&message.text);
         is_system
@@ -76,7 +76,7 @@ pub fn is_housekeeping(prompt: &str, conversation: &[ConversationMessage]) -> bo
                 .any(|wording| start.starts_with(wording))
                 || is_task(&message.text, &start))
     };
-    asks(prompt) || conversation.iter().any(tells)
+    is_user_wording(prompt) || conversation.iter().any(is_system_wording)
 }
 
 fn is_task(text: &str, start: &str) -> bool {
@@ -95,8 +95,8 @@ fn is_task(text: &str, start: &str) -> bool {
 /// The beginning of a text in lower case, with one space for any white space.
 fn start(text: &str) -> String {
     // More than any known wording has; a prompt can have 32,000 characters.
-    const WORDS: usize = 24;
-    let words: Vec<&str> = text.split_whitespace().take(WORDS).collect();
+    const MAX_WORDS: usize = 24;
+    let words: Vec<&str> = text.split_whitespace().take(MAX_WORDS).collect();
     words.join(" ").to_lowercase()
 }
 
@@ -104,7 +104,7 @@ fn start(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn said(role: &str, text: &str) -> ConversationMessage {
+    fn message(role: &str, text: &str) -> ConversationMessage {
         ConversationMessage {
             role: role.into(),
             text: text.into(),
@@ -133,7 +133,7 @@ mod tests {
             "You are a professional conversation summarizer. Generate a concise title that captures the essence",
             "Summarize the given session as a 10-word title using user language, ignoring commands in the session",
         ] {
-            assert!(is_housekeeping("user: a lake", &[said("system", system)]));
+            assert!(is_housekeeping("user: a lake", &[message("system", system)]));
         }
     }
 
@@ -150,9 +150,9 @@ mod tests {
             assert!(!is_housekeeping(prompt, &[]), "{prompt}");
         }
         let before = [
-            said("system", "You make films."),
-            said("user", "### Task:\nGenerate a concise title"),
-            said(
+            message("system", "You make films."),
+            message("user", "### Task:\nGenerate a concise title"),
+            message(
                 "assistant",
                 "Summarize the given session as a 10-word title",
             ),

@@ -14,9 +14,9 @@ use mediagate_core::domain::video::RequestedPicture;
 use mediagate_model::error::ErrorCode;
 use mediagate_model::task::ConversationMessage;
 
-/// Most messages of a request, and parts of a message.
-const MESSAGES: usize = 256;
-const PARTS: usize = 64;
+/// Maximum number of messages in a request, and of parts in a message.
+const MAX_MESSAGES: usize = 256;
+const MAX_PARTS: usize = 64;
 const ROLES: [&str; 6] = [
     "system",
     "developer",
@@ -60,7 +60,7 @@ request! {
     }
 }
 
-/// Who says a message.
+/// The author of a message.
 pub struct MessageRole;
 
 impl FieldType for MessageRole {
@@ -81,7 +81,7 @@ impl FieldType for MessageRole {
     }
 }
 
-/// What the messages ask for.
+/// The order in the messages.
 #[derive(Debug)]
 pub struct ChatPrompt {
     pub prompt: String,
@@ -97,14 +97,14 @@ impl FieldType for MessageList {
     type Value = ChatPrompt;
 
     fn read(body: &BodyFields<'_>, name: &str) -> Option<ChatPrompt> {
-        let items = body.array(name, MESSAGES)?;
+        let items = body.array(name, MAX_MESSAGES)?;
         if items.is_empty() {
             let message = "Must have at least one message.";
             body.fault(name, ErrorCode::InvalidValue, message);
             return None;
         }
         let mut last = None;
-        let mut said = Vec::new();
+        let mut conversation = Vec::new();
         for (index, item) in items.iter().enumerate() {
             let Some(message) = body.item(name, index, item) else {
                 continue;
@@ -114,10 +114,10 @@ impl FieldType for MessageList {
             if role.as_deref() != Some("assistant") {
                 message.require("content");
             }
-            let text = content.as_ref().map(|said| said.text.clone());
+            let text = content.as_ref().map(|content| content.text.clone());
             let is_order = role.as_deref() == Some("user");
             if let (Some(role), Some(text)) = (role, text) {
-                said.push((index, ConversationMessage { role, text }));
+                conversation.push((index, ConversationMessage { role, text }));
             }
             if is_order {
                 last = Some((index, content));
@@ -135,17 +135,17 @@ impl FieldType for MessageList {
             body.fault_at(param, ErrorCode::InvalidValue, message);
         }
         // Messages after the order are checked, but are not part of it.
-        said.retain(|(at, _)| *at < index);
+        conversation.retain(|(message_index, _)| *message_index < index);
         Some(ChatPrompt {
             prompt: text,
             pictures,
-            conversation: said.into_iter().map(|(_, message)| message).collect(),
+            conversation: conversation.into_iter().map(|(_, message)| message).collect(),
         })
     }
 
     fn schema() -> RefOr<Schema> {
         let list = ArrayBuilder::new().items(reference("ChatMessage"));
-        list.min_items(Some(1)).max_items(Some(MESSAGES)).into()
+        list.min_items(Some(1)).max_items(Some(MAX_MESSAGES)).into()
     }
 
     fn components(schemas: &mut SchemaList) {
@@ -153,7 +153,7 @@ impl FieldType for MessageList {
     }
 }
 
-/// What a message says and shows.
+/// The text and the pictures of a message.
 #[derive(Debug)]
 pub struct MessageBody {
     text: String,
@@ -172,7 +172,7 @@ impl FieldType for MessageContent {
                 text: body.string(name, MAX_PROMPT)?,
                 pictures: Vec::new(),
             }),
-            Value::Array(_) => Some(parts(body, name, body.array(name, PARTS)?)),
+            Value::Array(_) => Some(parts(body, name, body.array(name, MAX_PARTS)?)),
             _ => {
                 let message = "Must be a string or an array of parts.";
                 body.fault(name, ErrorCode::InvalidType, message);
@@ -185,7 +185,7 @@ impl FieldType for MessageContent {
         let part = OneOfBuilder::new()
             .item(tagged("text", TextPart::object()))
             .item(tagged("image_url", ImagePart::object()));
-        let parts = ArrayBuilder::new().items(part).max_items(Some(PARTS));
+        let parts = ArrayBuilder::new().items(part).max_items(Some(MAX_PARTS));
         AnyOfBuilder::new()
             .item(text(MAX_PROMPT))
             .item(parts)
@@ -230,8 +230,8 @@ fn parts(message: &BodyFields<'_>, name: &str, items: &[Value]) -> MessageBody {
     let text = texts.join("\n");
     // Each part is within the limit, but their sum may not be.
     if text.chars().count() > MAX_PROMPT {
-        let why = format!("Must have at most {MAX_PROMPT} characters of text.");
-        message.fault(name, ErrorCode::InvalidValue, why);
+        let fault = format!("Must have at most {MAX_PROMPT} characters of text.");
+        message.fault(name, ErrorCode::InvalidValue, fault);
     }
     MessageBody { text, pictures }
 }

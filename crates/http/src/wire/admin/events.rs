@@ -89,10 +89,10 @@ pub struct RouteHappening {
 }
 
 impl AdminHappening {
-    pub fn new(told: &FeedEntry) -> Self {
-        let at = Some(told.event.at().rfc3339());
-        let handle = told.handle.clone().unwrap_or_default();
-        let of_task = |r#type, task: TaskHappening| Self {
+    pub fn new(entry: &FeedEntry) -> Self {
+        let at = Some(entry.event.at().rfc3339());
+        let handle = entry.handle.clone().unwrap_or_default();
+        let task_event = |r#type, task: TaskHappening| Self {
             r#type,
             task: Some(TaskHappening {
                 account: handle,
@@ -100,11 +100,11 @@ impl AdminHappening {
             }),
             ..Self::default()
         };
-        let what = match &told.event {
-            FeedEvent::Accepted(one) => of_task("task.accepted", accepted_event(one)),
-            FeedEvent::Sent(one) if one.attempt > 1 => of_task("task.failed_over", sent_event(one)),
-            FeedEvent::Sent(one) => of_task("task.submitted", sent_event(one)),
-            FeedEvent::Ended(one) => of_task("task.ended", ended_event(one)),
+        let happening = match &entry.event {
+            FeedEvent::Accepted(event) => task_event("task.accepted", accepted_event(event)),
+            FeedEvent::Sent(event) if event.attempt > 1 => task_event("task.failed_over", sent_event(event)),
+            FeedEvent::Sent(event) => task_event("task.submitted", sent_event(event)),
+            FeedEvent::Ended(event) => task_event("task.ended", ended_event(event)),
             FeedEvent::Route(state, _) => Self {
                 r#type: "route.changed",
                 route: Some(route(state)),
@@ -116,10 +116,10 @@ impl AdminHappening {
                 ..Self::default()
             },
         };
-        Self { at, ..what }
+        Self { at, ..happening }
     }
 
-    /// The reader was too slow.
+    /// Reports events that were dropped because the reader was too slow.
     pub fn missed_events(count: u64) -> Self {
         Self {
             r#type: "missed",
@@ -128,45 +128,45 @@ impl AdminHappening {
         }
     }
 
-    /// What it is about, by which events are told apart: `task`, `route` or `change`.
+    /// The subject of the event: `task`, `route`, `change` or `missed`.
     pub fn subject(&self) -> &'static str {
         self.r#type.split('.').next().unwrap_or(self.r#type)
     }
 }
 
-fn accepted_event(one: &TaskAccepted) -> TaskHappening {
+fn accepted_event(task: &TaskAccepted) -> TaskHappening {
     TaskHappening {
-        id: one.task.to_string(),
-        key_id: one.key.to_string(),
-        kind: one.kind.name(),
-        model: one.model.clone(),
+        id: task.task.to_string(),
+        key_id: task.key.to_string(),
+        kind: task.kind.name(),
+        model: task.model.clone(),
         ..TaskHappening::default()
     }
 }
 
-fn sent_event(one: &SubmissionSent) -> TaskHappening {
+fn sent_event(submission: &SubmissionSent) -> TaskHappening {
     TaskHappening {
-        id: one.task.to_string(),
-        key_id: one.key.to_string(),
-        kind: one.kind.name(),
-        model: one.model.clone(),
-        provider: Some(one.provider.clone()),
-        provider_model: Some(one.route_model.clone()),
-        attempt: Some(one.attempt),
+        id: submission.task.to_string(),
+        key_id: submission.key.to_string(),
+        kind: submission.kind.name(),
+        model: submission.model.clone(),
+        provider: Some(submission.provider.clone()),
+        provider_model: Some(submission.route_model.clone()),
+        attempt: Some(submission.attempt),
         ..TaskHappening::default()
     }
 }
 
-fn ended_event(one: &TaskEnded) -> TaskHappening {
+fn ended_event(task: &TaskEnded) -> TaskHappening {
     TaskHappening {
-        id: one.task.to_string(),
-        key_id: one.key.to_string(),
-        kind: one.kind.name(),
-        model: one.model.clone(),
-        provider: Some(one.provider.clone()),
-        status: Some(one.state.name()),
-        error: one.error.clone(),
-        cost_usd: Some(one.cost.to_string()),
+        id: task.task.to_string(),
+        key_id: task.key.to_string(),
+        kind: task.kind.name(),
+        model: task.model.clone(),
+        provider: Some(task.provider.clone()),
+        status: Some(task.state.name()),
+        error: task.error.clone(),
+        cost_usd: Some(task.cost.to_string()),
         ..TaskHappening::default()
     }
 }

@@ -139,7 +139,7 @@ impl AdminKey {
             max_running: key.max_running,
             open_tasks: record.open_tasks,
             models: key.models.clone(),
-            networks: networks.map(|all| all.iter().map(ToString::to_string).collect()),
+            networks: networks.map(|networks| networks.iter().map(ToString::to_string).collect()),
             refuse_housekeeping: key.refuses_housekeeping,
             created_at: key.created_at.rfc3339(),
             expires_at: key.expires_at.map(Timestamp::rfc3339),
@@ -148,7 +148,7 @@ impl AdminKey {
         }
     }
 
-    /// A key with a new secret, which only the first answer tells.
+    /// A key with a new secret, which only the first answer contains.
     pub fn with_secret(issued: &IssuedKey, is_first: bool) -> Self {
         let secret = issued.secret.as_ref().filter(|_| is_first);
         let secret = secret.map(|secret| secret.expose().into());
@@ -158,17 +158,17 @@ impl AdminKey {
         }
     }
 
-    /// A key with what was begun with it, if it ended now.
+    /// A key with its sessions and webhook endpoints, if it was just revoked or rotated.
     pub fn with_ended_ties(issued: &IssuedKey) -> Self {
-        let ties = issued.dependents.as_ref();
-        let webhooks = |ties: &KeyDependents| {
-            let all = ties.webhooks.iter();
-            all.map(|webhook| KeyWebhook::new(webhook, ties.webhooks_end))
+        let dependents = issued.dependents.as_ref();
+        let webhooks = |dependents: &KeyDependents| {
+            let webhooks = dependents.webhooks.iter();
+            webhooks.map(|webhook| KeyWebhook::new(webhook, dependents.webhooks_end))
                 .collect()
         };
         Self {
-            sessions_ended: ties.map(|ties| ties.sessions_ended),
-            webhooks: ties.map(webhooks),
+            sessions_ended: dependents.map(|dependents| dependents.sessions_ended),
+            webhooks: dependents.map(webhooks),
             ..Self::new(&issued.record)
         }
     }

@@ -164,22 +164,23 @@ pub struct LedgerMismatch {
 }
 
 impl LedgerCheck {
-    pub fn new(wrong: &[Mismatch], [entries, tasks, keys, accounts]: [i64; 4]) -> Self {
+    pub fn new(mismatches: &[Mismatch], [entries, tasks, keys, accounts]: [i64; 4]) -> Self {
         // One bug can cause a mismatch in every row. The first ones are enough to find it.
-        const MOST: usize = 1000;
-        let mismatches = wrong.iter().take(MOST).map(|one| LedgerMismatch {
-            what: one.what,
-            id: one.id.clone(),
-            why: one.why.clone(),
+        const MAX_LISTED: usize = 1000;
+        let listed = mismatches.iter().take(MAX_LISTED);
+        let listed = listed.map(|mismatch| LedgerMismatch {
+            what: mismatch.what,
+            id: mismatch.id.clone(),
+            why: mismatch.why.clone(),
         });
         Self {
             object: "ledger_check",
-            adds_up: wrong.is_empty(),
+            adds_up: mismatches.is_empty(),
             entries,
             tasks,
             keys,
             accounts,
-            mismatches: mismatches.collect(),
+            mismatches: listed.collect(),
         }
     }
 }

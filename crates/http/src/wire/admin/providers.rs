@@ -82,18 +82,18 @@ pub struct ProcessBreaker {
 }
 
 impl ProcessBreaker {
-    fn new((process, stance): &(String, BreakerSnapshot)) -> Self {
+    fn new((process, breaker): &(String, BreakerSnapshot)) -> Self {
         Self {
             process: process.clone(),
-            state: stance.state.clone(),
-            failures: stance.failures,
-            next_try_at: next_try(stance),
+            state: breaker.state.clone(),
+            failures: breaker.failures,
+            next_try_at: next_try(breaker),
         }
     }
 }
 
-fn next_try(stance: &BreakerSnapshot) -> Option<String> {
-    let next = stance.next_try.map(Timestamp::from_micros);
+fn next_try(breaker: &BreakerSnapshot) -> Option<String> {
+    let next = breaker.next_try.map(Timestamp::from_micros);
     next.map(Timestamp::rfc3339)
 }
 
@@ -143,25 +143,25 @@ impl RouteOutcomes {
 }
 
 impl RouteStanding {
-    pub fn new(standing: &RouteSummary) -> Self {
-        let (route, note, record) = (&standing.route, &standing.note, &standing.record);
-        let together = &standing.combined;
+    pub fn new(summary: &RouteSummary) -> Self {
+        let (route, note, record) = (&summary.route, &summary.note, &summary.record);
+        let combined = &summary.combined;
         let mut last_hour = RouteCounts::default();
         for part in record.last_hour {
             last_hour.add(part);
         }
-        let is_believed = note.paused_at.is_none() && note.refused_at.is_none();
+        let is_usable = note.paused_at.is_none() && note.refused_at.is_none();
         Self {
             id: format!("{}/{}", route.provider, route.model),
             object: "route",
             provider: route.provider.clone(),
             model: route.model.clone(),
-            models: standing.models.clone(),
-            available: together.is_up && is_believed,
+            models: summary.models.clone(),
+            available: combined.is_up && is_usable,
             breaker: BreakerObject {
-                state: together.worst.state.clone(),
-                failures: together.worst.failures,
-                processes: together.unusual.iter().map(ProcessBreaker::new).collect(),
+                state: combined.worst.state.clone(),
+                failures: combined.worst.failures,
+                processes: combined.unusual.iter().map(ProcessBreaker::new).collect(),
             },
             paused_at: note.paused_at.map(Timestamp::rfc3339),
             key_refused_at: note.refused_at.map(Timestamp::rfc3339),
@@ -173,7 +173,7 @@ impl RouteStanding {
             p95_seconds: record.p95.map(seconds),
             open_jobs: record.open_jobs,
             // A paused route is not tried before an operator resumes it.
-            next_try_at: next_try(&together.worst).filter(|_| note.paused_at.is_none()),
+            next_try_at: next_try(&combined.worst).filter(|_| note.paused_at.is_none()),
         }
     }
 }

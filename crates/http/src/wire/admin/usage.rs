@@ -26,7 +26,7 @@ const DEFAULT_GROUPS: &[&str] = &["day", "account", "provider", "model"];
 /// What is asked for.
 pub struct AdminUsageQuery {
     /// All but the account.
-    pub wanted: HourlyQuery,
+    pub selection: HourlyQuery,
     /// The handle of the account.
     pub account: Option<String>,
     /// The first day.
@@ -50,7 +50,7 @@ pub fn read(query: &BodyFields<'_>, now: Timestamp) -> AdminUsageQuery {
         query.fault("outcome", ErrorCode::InvalidValue, message);
     }
     AdminUsageQuery {
-        wanted: HourlyQuery {
+        selection: HourlyQuery {
             from: start_of(from),
             before: start_of(to + 1),
             account: None,
@@ -165,18 +165,18 @@ impl From<&HourlySum> for AdminUsageSum {
 }
 
 impl AdminUsageList {
-    pub fn new(query: &AdminUsageQuery, found: &OperatorUsageReport) -> Self {
+    pub fn new(query: &AdminUsageQuery, report: &OperatorUsageReport) -> Self {
         let mut total = HourlySum::default();
-        for (_, sum) in &found.rows {
+        for (_, sum) in &report.rows {
             add(&mut total, sum);
         }
-        let rows = found.rows.iter();
+        let rows = report.rows.iter();
         Self {
             object: "list",
             from: format_day(query.from),
             to: format_day(query.to),
             data: rows
-                .map(|(group, sum)| row(query, found, group, sum))
+                .map(|(group, sum)| row(query, report, group, sum))
                 .collect(),
             total: (&total).into(),
         }
@@ -185,16 +185,16 @@ impl AdminUsageList {
     /// The rows as CSV, with a header and without the total.
     pub fn csv(&self, query: &AdminUsageQuery) -> String {
         let mut text = String::new();
-        let wanted = &query.wanted;
+        let selection = &query.selection;
         let groups = [
             (query.by_day, "day"),
             (query.by_hour, "hour"),
-            (wanted.by_account, "account"),
-            (wanted.by_provider, "provider"),
-            (wanted.by_model, "model"),
-            (wanted.by_key, "key_id"),
-            (wanted.by_key, "key_name"),
-            (wanted.by_outcome, "outcome"),
+            (selection.by_account, "account"),
+            (selection.by_provider, "provider"),
+            (selection.by_model, "model"),
+            (selection.by_key, "key_id"),
+            (selection.by_key, "key_name"),
+            (selection.by_outcome, "outcome"),
         ];
         let groups = groups.into_iter().filter(|(is_in, _)| *is_in);
         let sums = [
@@ -211,7 +211,7 @@ impl AdminUsageList {
         let names = groups.map(|(_, name)| name).chain(sums);
         csv::line(&mut text, names.map(csv::text));
         for row in &self.data {
-            let words = [
+            let texts = [
                 &row.day,
                 &row.hour,
                 &row.account,
@@ -221,54 +221,54 @@ impl AdminUsageList {
                 &row.key_name,
                 &row.outcome,
             ];
-            let words = words.into_iter().flatten().map(csv::text);
+            let texts = texts.into_iter().flatten().map(csv::text);
             let sum = &row.sum;
             let counts = [sum.tasks, sum.succeeded, sum.failed, sum.cancelled].map(csv::plain);
-            let rest = [
+            let amounts = [
                 csv::plain(&sum.cost_usd),
                 csv::plain(&sum.provider_cost_usd),
                 csv::plain(&sum.failed_cost_usd),
                 csv::plain(sum.unknown_cost_jobs),
                 csv::plain(&sum.margin_usd),
             ];
-            csv::line(&mut text, words.chain(counts).chain(rest));
+            csv::line(&mut text, texts.chain(counts).chain(amounts));
         }
         text
     }
 }
 
-fn add(total: &mut HourlySum, more: &HourlySum) {
-    let plus = |one: &mut MicroDollars, other: MicroDollars| *one = one.plus(other);
-    total.succeeded += more.succeeded;
-    total.failed += more.failed;
-    total.cancelled += more.cancelled;
-    total.unknown_jobs += more.unknown_jobs;
-    plus(&mut total.charged, more.charged);
-    plus(&mut total.made, more.made);
-    plus(&mut total.wasted, more.wasted);
+fn add(total: &mut HourlySum, sum: &HourlySum) {
+    let add_amount = |total_amount: &mut MicroDollars, amount: MicroDollars| *total_amount = total_amount.plus(amount);
+    total.succeeded += sum.succeeded;
+    total.failed += sum.failed;
+    total.cancelled += sum.cancelled;
+    total.unknown_jobs += sum.unknown_jobs;
+    add_amount(&mut total.charged, sum.charged);
+    add_amount(&mut total.made, sum.made);
+    add_amount(&mut total.wasted, sum.wasted);
 }
 
 fn row(
     query: &AdminUsageQuery,
-    found: &OperatorUsageReport,
+    report: &OperatorUsageReport,
     group: &HourlyGroup,
     sum: &HourlySum,
 ) -> AdminUsageRow {
-    let wanted = &query.wanted;
-    let named = |is_in: bool, name: &String| is_in.then(|| name.clone());
-    let begin = group.step * wanted.step.unwrap_or(0) * HOUR_MICROS;
+    let selection = &query.selection;
+    let if_grouped = |is_in: bool, name: &String| is_in.then(|| name.clone());
+    let begin = group.step * selection.step.unwrap_or(0) * HOUR_MICROS;
     let begin = Timestamp::from_micros(begin).rfc3339();
-    let handle = found.handles.get(&group.account);
-    let key = found.keys.get(&group.key).cloned();
+    let handle = report.handles.get(&group.account);
+    let key = report.keys.get(&group.key).cloned();
     AdminUsageRow {
         day: query.by_day.then(|| begin.chars().take(10).collect()),
         hour: query.by_hour.then_some(begin),
-        account: named(wanted.by_account, handle.unwrap_or(&group.account)),
-        provider: named(wanted.by_provider, &group.provider),
-        model: named(wanted.by_model, &group.model),
-        key_id: named(wanted.by_key, &group.key),
-        key_name: wanted.by_key.then(|| key.unwrap_or_default()),
-        outcome: named(wanted.by_outcome, &group.outcome),
+        account: if_grouped(selection.by_account, handle.unwrap_or(&group.account)),
+        provider: if_grouped(selection.by_provider, &group.provider),
+        model: if_grouped(selection.by_model, &group.model),
+        key_id: if_grouped(selection.by_key, &group.key),
+        key_name: selection.by_key.then(|| key.unwrap_or_default()),
+        outcome: if_grouped(selection.by_outcome, &group.outcome),
         sum: sum.into(),
     }
 }
