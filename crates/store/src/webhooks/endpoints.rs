@@ -32,10 +32,10 @@ record! {
 impl FromColumn for Vec<EventType> {
     fn from_column(
         row: &Row<'_>,
-        at: usize,
+        index: usize,
         column: &'static str,
     ) -> Result<Option<Self>, StoreError> {
-        let names: Option<Vec<String>> = row.json_or_null(at, column)?;
+        let names: Option<Vec<String>> = row.json_or_null(index, column)?;
         // Names that this version does not know are ignored: it never sends such events.
         let known = |name: &String| name.parse().ok();
         Ok(names.map(|names| names.iter().filter_map(known).collect()))
