@@ -194,7 +194,7 @@ pub fn set_result(
     Ok(changed == 1)
 }
 
-/// Records the next visit to an intent that was read as `intent`. Returns false if another visit was
+/// Records the next visit to an intent that was read before. Returns false if another visit was
 /// first, or if something was made or sent for it since.
 pub fn visit(conn: &mut Conn<'_>, intent: &Intent, holder: &str) -> Result<bool, StoreError> {
     let changed = conn.execute(

@@ -315,8 +315,8 @@ pub fn revoke_key(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<bool
     Ok(changed == 1)
 }
 
-/// Reserves `count` open tasks, unless the key would then have more than `limit`. Returns whether it
-/// did; two concurrent requests never both get the last one.
+/// Reserves `count` open tasks, unless the key would then have more than `limit`. Returns whether
+/// they were reserved; two concurrent requests never both get the last one.
 pub fn reserve_open_tasks(
     conn: &mut Conn<'_>,
     id: KeyId,

@@ -115,7 +115,8 @@ pub fn lock(conn: &mut Conn<'_>, subject: EntrySubject<'_>) -> Result<(), StoreE
     Ok(())
 }
 
-/// Ends a task for which no entry is written now: updates the key's count of open tasks and the day's sums.
+/// Ends a task for which no entry is written now: updates the key's count of open tasks and the
+/// day's sums.
 pub fn end_without_entry(
     conn: &mut Conn<'_>,
     subject: EntrySubject<'_>,

@@ -335,7 +335,7 @@ impl Store {
                 let result = tokio::task::spawn_blocking(read).await;
                 result.unwrap_or_else(|_| Err(StoreError::Closed.into()))
             }
-            StoreBackend::Postgres(postgres) => postgres.read(ReadKind::Examine, work).await,
+            StoreBackend::Postgres(postgres) => postgres.read(ReadKind::LongRead, work).await,
         }
     }
 

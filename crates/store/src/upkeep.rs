@@ -50,15 +50,15 @@ pub fn acquire(
 /// Returns the lease unless another process has acquired it.
 pub fn put_off(
     conn: &mut Conn<'_>,
-    turn: &UpkeepLease,
+    lease: &UpkeepLease,
     pause: Duration,
 ) -> Result<Option<UpkeepLease>, StoreError> {
     let until = now(conn)?.saturating_add(micros(pause));
     let changed = conn.execute(
         "UPDATE upkeep SET due_at = ?3 WHERE kind = ?1 AND due_at = ?2",
-        &[turn.kind.into(), turn.until.into(), until.into()],
+        &[lease.kind.into(), lease.until.into(), until.into()],
     )?;
-    let kind = turn.kind;
+    let kind = lease.kind;
     Ok((changed == 1).then_some(UpkeepLease { kind, until }))
 }
 

@@ -195,9 +195,9 @@ fn a_statement_is_run_where_its_insert_is() {
         "state": "queued",
     })
     .unwrap();
-    let record = crate::statement_log::end();
-    let places: Vec<_> = record.places.iter().collect();
-    assert!(places.contains(&&(file!(), line)), "{places:?}");
+    let log = crate::statement_log::end();
+    let locations: Vec<_> = log.places.iter().collect();
+    assert!(locations.contains(&&(file!(), line)), "{locations:?}");
     let sql = "INSERT INTO parcels (name, state) VALUES (?1, ?2)";
-    assert!(record.statements.contains_key(sql), "{record:?}");
+    assert!(log.statements.contains_key(sql), "{log:?}");
 }

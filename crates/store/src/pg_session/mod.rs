@@ -204,9 +204,9 @@ impl PgSession {
     }
 
     /// Begins a transaction together with its first statement. It sets its own timeouts, so that
-    /// they also apply behind a pooler. `writer_lock` is an advisory lock shared by writers of the
-    /// same rows.
-    pub(crate) fn begin(&mut self, writer_lock: Option<i32>) {
+    /// they also apply behind a pooler. `account_lock` is the number of an advisory lock that
+    /// writers of the same rows share.
+    pub(crate) fn begin(&mut self, account_lock: Option<i32>) {
         self.transaction = None;
         // A role or a database may be set to commit before the data is on disk, so that is raised.
         // The id of the transaction is read because only it allows the outcome of a COMMIT with a
@@ -218,8 +218,8 @@ impl PgSession {
              CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') \
              THEN set_config('synchronous_commit', 'on', true) END, pg_current_xact_id()::text;"
         ));
-        if let Some(writer_lock) = writer_lock {
-            self.send_ahead(&format!("SELECT pg_advisory_xact_lock(1, {writer_lock});"));
+        if let Some(account_lock) = account_lock {
+            self.send_ahead(&format!("SELECT pg_advisory_xact_lock(1, {account_lock});"));
         }
     }
 

@@ -119,12 +119,12 @@ fn decide(
             let of = ledger::entry_subject(task);
             // Two cancellations that read the same sum would exceed the allowance together.
             store::ledger::lock(conn, of)?;
-            let forgiven = store::usage::forgiven_on(conn, task.account, now)?;
+            let refunded = store::usage::refunded_on(conn, task.account, now)?;
             // Counted with its whole reservation until it is known what the job costs.
-            if forgiven.plus(task.reserved) > rules.allowance {
+            if refunded.plus(task.reserved) > rules.allowance {
                 return Ok(HoldDecision::KeptBeyondAllowance);
             }
-            store::usage::forgive(conn, of, task.reserved, now)?;
+            store::usage::add_refund(conn, of, task.reserved, now)?;
             Ok(HoldDecision::Forgiven)
         }
     }
@@ -205,7 +205,7 @@ pub fn settle_job(
         // On the day that it was counted on, which may be yesterday.
         let cancelled_at = task.finished_at.unwrap_or(now);
         let less = cost.minus(task.reserved);
-        store::usage::forgive(conn, ledger::entry_subject(task), less, cancelled_at)?;
+        store::usage::add_refund(conn, ledger::entry_subject(task), less, cancelled_at)?;
     }
     Ok(false)
 }
