@@ -374,7 +374,7 @@ async fn verify(app: &App, json: bool) -> Result<(), CliError> {
     for mismatch in &wrong {
         say(&format!(
             "{} {}: {}",
-            mismatch.what, mismatch.id, mismatch.why
+            mismatch.kind, mismatch.id, mismatch.detail
         ))?;
     }
     Err(CliError::failed(format!(

@@ -304,7 +304,7 @@ async fn what_does_not_add_up_is_found(db: Fixture) {
     let found = db.read(mismatches).await;
     let what: Vec<_> = found
         .iter()
-        .map(|mismatch| (mismatch.what, mismatch.id.clone()))
+        .map(|mismatch| (mismatch.kind, mismatch.id.clone()))
         .collect();
     assert!(what.contains(&("key", key.id.to_string())), "{found:?}");
     assert!(

@@ -168,9 +168,9 @@ impl LedgerCheck {
         // One bug can cause a mismatch in every row. The first ones are enough to find it.
         const MOST: usize = 1000;
         let mismatches = wrong.iter().take(MOST).map(|one| LedgerMismatch {
-            what: one.what,
+            what: one.kind,
             id: one.id.clone(),
-            why: one.why.clone(),
+            why: one.detail.clone(),
         });
         Self {
             object: "ledger_check",
