@@ -48,7 +48,7 @@ pub struct ProviderTable {
         serialize_with = "values::time_if_set"
     )]
     pub job_limit: Option<Duration>,
-    /// Most polls per second.
+    /// Maximum number of polls per second.
     pub max_polls: Option<u32>,
     #[serde(default)]
     pub results: ResultPolicy,
@@ -72,17 +72,17 @@ pub struct ProviderConfig {
     pub per_minute: Option<u32>,
     /// How long a job may take.
     pub job_limit: Duration,
-    /// Most polls per second that this process sends.
+    /// Maximum number of polls per second that this process sends.
     pub max_polls: u32,
     pub results: ResultPolicy,
     pub options: ExtraFields,
 }
 
-/// What becomes of the films that a provider delivers.
+/// What happens to the films that a provider delivers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ResultPolicy {
-    /// They are fetched, checked and kept.
+    /// Films are fetched, checked and kept.
     #[default]
     Keep,
     /// The provider's address is passed on where it needs no credential, and nothing is fetched.
@@ -123,8 +123,8 @@ impl ProviderTable {
             return Err(wrong("base_url", message.into()));
         }
         let mut options = self.options;
-        let read = options.read_variables();
-        read.map_err(|(option, error)| wrong(&option, error.to_string()))?;
+        let result = options.read_variables();
+        result.map_err(|(option, error)| wrong(&option, error.to_string()))?;
         if self.max_running == Some(0) || self.per_minute == Some(0) {
             let message = "0 would block the provider; remove the provider instead";
             let key = if self.max_running == Some(0) {
@@ -163,8 +163,8 @@ pub(super) fn hosted_catalogue(
         return Ok(embedded);
     };
     // The operator's files override the built-in ones, which are as old as this program.
-    let laid_over = embedded.with_folder(folder, fault_of_entry).map(Arc::new);
-    laid_over.map_err(|error| {
+    let catalogue = embedded.with_folder(folder, fault_of_entry).map(Arc::new);
+    catalogue.map_err(|error| {
         let error = ConfigError::Value {
             key: "catalog".into(),
             message: error.to_string(),
@@ -199,7 +199,7 @@ pub struct ModelSettings {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pass: Vec<String>,
     /// What every route offers, if the adapters' tables are wrong or incomplete.
-    #[serde(skip_serializing_if = "LimitSettings::is_silent")]
+    #[serde(skip_serializing_if = "LimitSettings::is_empty")]
     pub limits: LimitSettings,
 }
 
@@ -222,7 +222,7 @@ pub struct RouteSettings {
     /// Limit of submissions per minute.
     pub per_minute: Option<u32>,
     /// What this route offers.
-    #[serde(default, skip_serializing_if = "LimitSettings::is_silent")]
+    #[serde(default, skip_serializing_if = "LimitSettings::is_empty")]
     pub limits: LimitSettings,
     /// Merged into the provider's request body.
     #[serde(default, skip_serializing_if = "ExtraFields::is_empty")]
@@ -258,7 +258,7 @@ pub struct LimitSettings {
 
 impl LimitSettings {
     /// Whether nothing is set.
-    fn is_silent(&self) -> bool {
+    fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -299,11 +299,11 @@ pub struct PriceEntry {
 }
 
 impl Serialize for PriceSettings {
-    /// One as it is, several as a list.
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+    /// A single price as it is, several as a list.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0.as_slice() {
-            [one] => one.serialize(to),
-            several => several.serialize(to),
+            [one] => one.serialize(serializer),
+            several => several.serialize(serializer),
         }
     }
 }
@@ -349,13 +349,13 @@ impl PriceSettings {
                 continue;
             };
             if until != next {
-                let what = if until < next {
+                let problem = if until < next {
                     "no price"
                 } else {
                     "two prices"
                 };
                 let (first, last) = (until.min(next).rfc3339(), until.max(next).rfc3339());
-                return Err(format!("there would be {what} from {first} to {last}"));
+                return Err(format!("there would be {problem} from {first} to {last}"));
             }
         }
         if let Some(end) = entries.last().and_then(|last| last.until) {
@@ -364,7 +364,7 @@ impl PriceSettings {
                 end.rfc3339()
             ));
         }
-        let dated = entries.iter().map(|entry| DatedPrice {
+        let prices = entries.iter().map(|entry| DatedPrice {
             from: entry.from,
             price: Price {
                 unit: entry.unit,
@@ -372,7 +372,7 @@ impl PriceSettings {
             },
             without_audio: entry.usd_without_audio,
         });
-        let schedule = PriceSchedule::new(dated.collect()).map_err(|error| error.to_string())?;
+        let schedule = PriceSchedule::new(prices.collect()).map_err(|error| error.to_string())?;
         match schedule.begins() {
             Some(begin) if begin > now => Err(format!(
                 "there would be no price before {}; add one without `from`",
@@ -387,7 +387,7 @@ impl PriceSettings {
 fn instant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     let text = match toml::Value::deserialize(deserializer)? {
         toml::Value::String(text) => text,
-        toml::Value::Datetime(when) => when.to_string(),
+        toml::Value::Datetime(datetime) => datetime.to_string(),
         other => {
             let message = format!("{} is not a date", other.type_str());
             return Err(de::Error::custom(message));
