@@ -58,11 +58,11 @@ pub fn scan_recording(
             frames < max_frames && is_running()
         },
     ));
-    let likeness = Some(recorder.query_fingerprint()).filter(|likeness| likeness.sound.is_some())?;
+    let fingerprint = Some(recorder.query_fingerprint()).filter(|print| print.sound.is_some())?;
     let mut keys = keys.iter().filter_map(WatermarkKey::key);
     let detected = detector.and_then(|detector| keys.find_map(|key| detector.read(&key)));
     Some(RecordingScan {
-        likeness,
+        likeness: fingerprint,
         mark: detected.map(|detected| (detected.key_id, detected.media_id)),
     })
 }

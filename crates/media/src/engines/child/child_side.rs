@@ -332,7 +332,7 @@ fn write_video(
         height: video.height,
         milliseconds: video.milliseconds,
         direction: video.direction,
-        likeness: video.fingerprint,
+        fingerprint: video.fingerprint,
         is_marked: video.is_marked,
     })
 }
@@ -347,7 +347,7 @@ fn write_clip(folder: &Path, index: usize, clip: MadeClip) -> Result<ClipFiles, 
         size_bytes: clip.size_bytes,
         sha256: clip.sha256,
         milliseconds: clip.milliseconds,
-        likeness: clip.fingerprint,
+        fingerprint: clip.fingerprint,
         is_marked: clip.is_marked,
     })
 }

@@ -179,7 +179,7 @@ enum ChildMessage {
         height: u32,
         milliseconds: u64,
         direction: Vec<String>,
-        likeness: PerceptualFingerprint,
+        fingerprint: PerceptualFingerprint,
         is_marked: bool,
     },
     /// The findings about the next film, and the size of its poster, which is the next one in
@@ -217,7 +217,7 @@ struct ClipFiles {
     size_bytes: u64,
     sha256: String,
     milliseconds: u64,
-    likeness: PerceptualFingerprint,
+    fingerprint: PerceptualFingerprint,
     is_marked: bool,
 }
 

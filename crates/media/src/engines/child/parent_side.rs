@@ -53,7 +53,7 @@ pub fn make_video(
         height,
         milliseconds,
         direction,
-        likeness,
+        fingerprint,
         is_marked,
     } = message
     else {
@@ -68,7 +68,7 @@ pub fn make_video(
         height,
         milliseconds,
         direction,
-        fingerprint: likeness,
+        fingerprint,
         is_marked,
     })
 }
@@ -184,7 +184,7 @@ pub(super) fn collect_clip(
         cover: std::fs::read(folder.join(cover(index)))?.into(),
         cover_large: std::fs::read(folder.join(cover_large(index)))?.into(),
         milliseconds: clip.milliseconds,
-        fingerprint: clip.likeness,
+        fingerprint: clip.fingerprint,
         is_marked: clip.is_marked,
     })
 }
