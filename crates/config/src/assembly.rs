@@ -103,7 +103,8 @@ impl Config {
 
     fn build(settings: Settings) -> Result<Self, ConfigError> {
         let defaults = FetchRules::default();
-        let signing_secrets = read_signing_secrets(settings.signing_secret, settings.signing_secrets)?;
+        let signing_secrets =
+            read_signing_secrets(settings.signing_secret, settings.signing_secrets)?;
         let provenance = ProvenanceRules::of(settings.provenance)?;
         let media = MediaConfig::of(settings.media)?;
         let data = settings
@@ -114,7 +115,9 @@ impl Config {
             listen: settings
                 .listen
                 .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
-            models_folder: settings.models_folder.unwrap_or_else(|| data.join("models")),
+            models_folder: settings
+                .models_folder
+                .unwrap_or_else(|| data.join("models")),
             onnx_library: settings.onnx_library,
             data,
             public_url: settings
@@ -156,7 +159,10 @@ impl Config {
             max_connections_per_peer: settings.max_connections_per_peer.unwrap_or(1024),
             max_submitting: settings.max_submitting.unwrap_or(256),
             fetch: FetchRules {
-                allow_networks: settings.fetch.allow_networks.unwrap_or(defaults.allow_networks),
+                allow_networks: settings
+                    .fetch
+                    .allow_networks
+                    .unwrap_or(defaults.allow_networks),
                 allow_ports: settings.fetch.allow_ports.unwrap_or(defaults.allow_ports),
             },
             personas: PersonaRules {
@@ -168,7 +174,9 @@ impl Config {
             log: settings.log.unwrap_or_else(|| "info".into()),
             program: process::this_program(),
             models: ModelConfig {
-                default_model: settings.default_model.unwrap_or_else(|| "animatic-1".into()),
+                default_model: settings
+                    .default_model
+                    .unwrap_or_else(|| "animatic-1".into()),
                 default_music_model: settings
                     .default_music_model
                     .unwrap_or_else(|| "stems-dsp-1".into()),

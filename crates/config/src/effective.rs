@@ -41,11 +41,17 @@ impl EffectiveSettings {
 
     /// Records the outcome of a reload.
     pub fn note_reload(&self, reload: ReloadOutcome) {
-        *self.last_reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(reload);
+        *self
+            .last_reload
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(reload);
     }
 
     pub fn last_reload(&self) -> Option<ReloadOutcome> {
-        let last_reload = self.last_reload.lock().unwrap_or_else(PoisonError::into_inner);
+        let last_reload = self
+            .last_reload
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         last_reload.clone()
     }
 
@@ -55,7 +61,10 @@ impl EffectiveSettings {
             .differing
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        differing.iter().map(|(name, since)| (*name, *since)).collect()
+        differing
+            .iter()
+            .map(|(name, since)| (*name, *since))
+            .collect()
     }
 
     /// Notes whether this setting differs in another process. Returns whether that has changed.

@@ -10,17 +10,17 @@ use crate::{ConfigError, Settings};
 /// The dotted key at a position, which is that of the innermost entry whose name or value is there.
 fn key_of(table: &DeTable<'_>, position: usize) -> Option<String> {
     table.iter().find_map(|(name, value)| {
-        let inner = match value.get_ref() {
-            DeValue::Table(inner) => key_of(inner, position),
+        let inner_key = match value.get_ref() {
+            DeValue::Table(inner_key) => key_of(inner_key, position),
             DeValue::Array(items) => items.iter().find_map(|item| match item.get_ref() {
-                DeValue::Table(inner) => key_of(inner, position),
+                DeValue::Table(inner_key) => key_of(inner_key, position),
                 _ => None,
             }),
             _ => None,
         };
         let name_text = name.get_ref();
-        match inner {
-            Some(inner) => Some(format!("{name_text}.{inner}")),
+        match inner_key {
+            Some(inner_key) => Some(format!("{name_text}.{inner_key}")),
             None if name.span().contains(&position) || value.span().contains(&position) => {
                 Some(name_text.to_string())
             }

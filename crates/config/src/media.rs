@@ -46,7 +46,10 @@ pub struct BucketKey {
 
 impl MediaConfig {
     pub(super) fn of(settings: MediaSettings) -> Result<Self, ConfigError> {
-        let store = settings.store.as_deref().map_or(Ok(MediaStore::Folder), read)?;
+        let store = settings
+            .store
+            .as_deref()
+            .map_or(Ok(MediaStore::Folder), read)?;
         Ok(Self {
             store,
             // AWS wants the bucket in the host. Other stores rarely have a host name for each

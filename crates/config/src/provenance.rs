@@ -174,7 +174,8 @@ impl SigningIdentity {
         let invalid_key = |error: provenance::credentials::CredentialsError| {
             wrong("provenance.key", &error.to_string())
         };
-        let signer = PemSigner::new(&self.certificates, key.expose(), algorithm).map_err(invalid_key)?;
+        let signer =
+            PemSigner::new(&self.certificates, key.expose(), algorithm).map_err(invalid_key)?;
         // Signs once, so that a key that does not match the certificate is noticed at startup and
         // not at the first result.
         try_out(&signer).map_err(invalid_key)

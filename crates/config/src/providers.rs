@@ -107,7 +107,7 @@ impl ProviderTable {
             ));
         }
         let (key, sources) = match self.api_key {
-            Some(one) => ("api_key", vec![one]),
+            Some(source) => ("api_key", vec![source]),
             None => ("api_keys", self.api_keys),
         };
         let secrets = sources
@@ -322,8 +322,8 @@ impl<'de> Deserialize<'de> for PriceSettings {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PriceSettings, A::Error> {
-                let one = PriceEntry::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(PriceSettings(vec![one]))
+                let entry = PriceEntry::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(PriceSettings(vec![entry]))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<PriceSettings, A::Error> {

@@ -62,7 +62,8 @@ fn key_span(text: &str, key: &str) -> Option<usize> {
             Some((name, value, after))
         });
         // The longest name that fits: for `veo-3.1.price` the model `veo-3.1`, and not `veo-3`.
-        let Some((name, value, after)) = matching.max_by_key(|(name, ..)| name.get_ref().len()) else {
+        let Some((name, value, after)) = matching.max_by_key(|(name, ..)| name.get_ref().len())
+        else {
             break;
         };
         start = Some(name.span().start);

@@ -29,8 +29,12 @@ pub(super) fn time<S: Serializer>(time: &Duration, serializer: S) -> Result<S::O
 }
 
 #[expect(clippy::ref_option, reason = "serde passes a field as it is")]
-pub(super) fn time_if_set<S: Serializer>(value: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
-    value.map(|time| humantime::format_duration(time).to_string())
+pub(super) fn time_if_set<S: Serializer>(
+    value: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    value
+        .map(|time| humantime::format_duration(time).to_string())
         .serialize(serializer)
 }
 
@@ -38,7 +42,10 @@ pub(super) fn time_if_set<S: Serializer>(value: &Option<Duration>, serializer: S
     clippy::trivially_copy_pass_by_ref,
     reason = "serde passes a field as it is"
 )]
-pub(super) fn dollars<S: Serializer>(amount: &MicroDollars, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn dollars<S: Serializer>(
+    amount: &MicroDollars,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_str(amount)
 }
 
@@ -47,10 +54,15 @@ pub(super) fn masked<S: Serializer>(secrets: &[Secret], serializer: S) -> Result
     serializer.collect_seq(secrets.iter().map(|secret| secret.to_string().repeat(4)))
 }
 
-pub(super) fn database<S: Serializer>(database: &DatabaseTarget, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn database<S: Serializer>(
+    database: &DatabaseTarget,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     match database {
         DatabaseTarget::Sqlite => serializer.serialize_str("sqlite"),
-        DatabaseTarget::Postgres(url) => serializer.serialize_str(&without_credentials(url.expose())),
+        DatabaseTarget::Postgres(url) => {
+            serializer.serialize_str(&without_credentials(url.expose()))
+        }
     }
 }
 
@@ -69,7 +81,10 @@ pub(super) fn address_if_set<S: Serializer>(
 }
 
 /// A protocol's options: only numbers and the words that a protocol accepts are not masked.
-pub(super) fn options<S: Serializer>(options: &ExtraFields, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn options<S: Serializer>(
+    options: &ExtraFields,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_map(options.fields().iter().map(|(name, value)| {
         let is_plain = match value {
             Json::Bool(_) | Json::Number(_) => true,
@@ -86,7 +101,9 @@ pub(super) fn dollars_if_set<S: Serializer>(
     amount: &Option<MicroDollars>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    amount.map(|amount| amount.to_string()).serialize(serializer)
+    amount
+        .map(|amount| amount.to_string())
+        .serialize(serializer)
 }
 
 #[expect(clippy::ref_option, reason = "serde passes a field as it is")]

@@ -43,7 +43,9 @@ impl WebhookRules {
             allow_http: settings.allow_http.unwrap_or(defaults.allow_http),
             timeout: settings.timeout.unwrap_or(defaults.timeout),
             log_ttl: settings.log_ttl.unwrap_or(defaults.log_ttl),
-            notify_hook_body: settings.notify_hook_body.unwrap_or(defaults.notify_hook_body),
+            notify_hook_body: settings
+                .notify_hook_body
+                .unwrap_or(defaults.notify_hook_body),
             proxy: MaskedUrl::read_if_set("webhooks.proxy", settings.proxy.as_ref())?,
         })
     }

@@ -75,7 +75,8 @@ impl UrlFetcher {
         folder: &Path,
     ) -> Result<TempPath, FetchError> {
         let overflow = OverflowPolicy::Reject;
-        self.fetch_limited(address, limit_bytes, overflow, folder).await
+        self.fetch_limited(address, limit_bytes, overflow, folder)
+            .await
     }
 
     /// Downloads no more of `address` than its first `bytes`.

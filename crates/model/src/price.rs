@@ -88,19 +88,20 @@ impl Price {
 
     /// Number of units, as a fraction.
     fn count(self, quantity: WorkQuantity) -> (u128, u128) {
-        let time = u128::from(quantity.milliseconds);
+        let milliseconds = u128::from(quantity.milliseconds);
         // Anything beyond the order is not charged.
-        let made = u128::from(quantity.parts.min(quantity.parts_asked));
+        let charged_parts = u128::from(quantity.parts.min(quantity.parts_asked));
         // Never zero, as it is divided by.
-        let ordered = u128::from(quantity.parts_asked.max(1));
+        let ordered_parts = u128::from(quantity.parts_asked.max(1));
         match self.unit {
-            PriceUnit::Second => (time, 1000),
-            PriceUnit::MegapixelSecond => {
-                (time.saturating_mul(quantity.pixels.into()), 1_000_000_000)
-            }
-            PriceUnit::AudioMinute => (time, 60_000),
-            PriceUnit::Stem => (made, 1),
-            PriceUnit::Video | PriceUnit::Task => (made, ordered),
+            PriceUnit::Second => (milliseconds, 1000),
+            PriceUnit::MegapixelSecond => (
+                milliseconds.saturating_mul(quantity.pixels.into()),
+                1_000_000_000,
+            ),
+            PriceUnit::AudioMinute => (milliseconds, 60_000),
+            PriceUnit::Stem => (charged_parts, 1),
+            PriceUnit::Video | PriceUnit::Task => (charged_parts, ordered_parts),
         }
     }
 

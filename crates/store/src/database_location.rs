@@ -66,7 +66,8 @@ mod tests {
     #[test]
     fn a_copy_lies_elsewhere_and_a_file_that_was_moved_does_not() {
         let folder = tempfile::tempdir().unwrap();
-        let [original, copy, moved] = ["original", "copy", "moved"].map(|name| folder.path().join(name));
+        let [original, copy, moved] =
+            ["original", "copy", "moved"].map(|name| folder.path().join(name));
         std::fs::write(&original, "a database").unwrap();
         let location = DatabaseLocation::of_file(&original);
         assert!(location.is_some());

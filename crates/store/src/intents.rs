@@ -310,7 +310,11 @@ pub fn free_key(conn: &mut Conn<'_>, id: IntentId) -> Result<(), StoreError> {
 }
 
 /// Forgets intents from before an instant, at most `limit`. Returns how many.
-pub fn forget_before(conn: &mut Conn<'_>, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+pub fn forget_before(
+    conn: &mut Conn<'_>,
+    before: Timestamp,
+    limit: u32,
+) -> Result<u64, StoreError> {
     // Ids sort by creation: the oldest come first without a separate index. For an IN, Postgres may
     // choose a join that reads the whole table; the ids of an array are looked up one by one.
     let sql = conn.dialect(

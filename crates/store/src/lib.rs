@@ -217,20 +217,14 @@ impl Store {
     pub fn sqlite(path: &Path, migrate: MigrationMode) -> Result<Self, StoreError> {
         let health = Arc::new(DatabaseHealth::new());
         let backend = StoreBackend::Sqlite(sqlite::SqliteBackend::open(path, migrate, &health)?);
-        Ok(Self(Arc::new(StoreInner {
-            backend,
-            health,
-        })))
+        Ok(Self(Arc::new(StoreInner { backend, health })))
     }
 
     pub fn postgres(url: &str, options: DatabaseOptions) -> Result<Self, StoreError> {
         let health = Arc::new(DatabaseHealth::new());
         let backend =
             StoreBackend::Postgres(postgres::PostgresBackend::connect(url, options, &health)?);
-        Ok(Self(Arc::new(StoreInner {
-            backend,
-            health,
-        })))
+        Ok(Self(Arc::new(StoreInner { backend, health })))
     }
 
     /// Runs `work` in a transaction and returns once it is on disk. If `work` fails it is rolled

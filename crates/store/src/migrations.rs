@@ -85,11 +85,11 @@ fn apply(conn: &mut Conn<'_>, migrations: &[Migration]) -> Result<(), StoreError
 /// disk. On `SQLite` a table marked WITHOUT ROWID is stored in the tree of its primary key;
 /// otherwise rows and key are two trees.
 fn sql_for(conn: &Conn<'_>, migration: &Migration) -> String {
-    let mark = match conn {
+    let keyword = match conn {
         Conn::Sqlite(_) => "WITHOUT ROWID",
         Conn::Postgres(_) => "UNLOGGED",
     };
-    migration.sql.replace(&format!("/* {mark} */"), mark)
+    migration.sql.replace(&format!("/* {keyword} */"), keyword)
 }
 
 /// `meta` key of the oldest version that may use the database, given by the newest migration it

@@ -74,14 +74,14 @@ pub fn grant(
             "LEAST"
         ),
     );
-    let most = i64::from(rule.most.clamp(1, rule.rpm));
+    let max_grant = i64::from(rule.most.clamp(1, rule.rpm));
     // Rounded up, so that the limit is never exceeded.
     let interval = (MINUTE_NANOS + i64::from(rule.rpm) - 1) / i64::from(rule.rpm);
     let window = interval * i64::from(rule.rpm);
     let key = key.to_string();
     let values = [
         (&key).into(),
-        most.into(),
+        max_grant.into(),
         interval.into(),
         window.into(),
         now.into(),
@@ -90,11 +90,15 @@ pub fn grant(
     let (granted, reserved_ahead) = row.unwrap_or((0, window));
     // `reserved_ahead` is how far the granted requests reach into the future if they are spread
     // evenly. They may reach a minute ahead, which is `window`.
-    let left = (window - reserved_ahead).max(0) / interval;
-    let wait = if left > 0 { 0 } else { reserved_ahead + interval - window };
+    let requests_left = (window - reserved_ahead).max(0) / interval;
+    let wait = if requests_left > 0 {
+        0
+    } else {
+        reserved_ahead + interval - window
+    };
     Ok(RateGrant {
         granted: u32::try_from(granted).unwrap_or(0),
-        left: u32::try_from(left).unwrap_or(0),
+        left: u32::try_from(requests_left).unwrap_or(0),
         wait: Duration::from_nanos(u64::try_from(wait).unwrap_or(0)),
     })
 }

@@ -96,6 +96,9 @@ pub fn note_unmatched_retry(
 pub fn forget(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
     conn.execute(
         "DELETE FROM refused_orders WHERE until_at <= ?1 AND made_up_at <= ?2",
-        &[now.micros().into(), now.minus(MAX_REPORT_DELAY).micros().into()],
+        &[
+            now.micros().into(),
+            now.minus(MAX_REPORT_DELAY).micros().into(),
+        ],
     )
 }

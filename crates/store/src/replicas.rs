@@ -23,7 +23,10 @@ pub fn check_in(
 ) -> Result<Vec<ReplicaMarks>, StoreError> {
     upsert(conn, name, marks, now)?;
     let oldest_alive = now.minus(REPLICA_TIMEOUT).micros();
-    conn.execute("DELETE FROM replicas WHERE seen_at < ?1", &[oldest_alive.into()])?;
+    conn.execute(
+        "DELETE FROM replicas WHERE seen_at < ?1",
+        &[oldest_alive.into()],
+    )?;
     conn.all(
         "SELECT marks FROM replicas WHERE name <> ?1",
         &[name.into()],

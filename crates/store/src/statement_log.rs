@@ -37,7 +37,11 @@ pub fn end() -> StatementLog {
     log.take().unwrap_or_default()
 }
 
-pub(super) fn note(location: &'static Location<'static>, sql: &'static str, values: &[SqlValue<'_>]) {
+pub(super) fn note(
+    location: &'static Location<'static>,
+    sql: &'static str,
+    values: &[SqlValue<'_>],
+) {
     let mut log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
     // Ignore a test's own statements.
     let Some(log) = log.as_mut().filter(|_| location.file().contains("src")) else {

@@ -378,7 +378,11 @@ pub fn claim_strays(
              RETURNING ", columns!()
         ),
     );
-    let values = [follower.into(), now.micros().into(), i64::from(limit).into()];
+    let values = [
+        follower.into(),
+        now.micros().into(),
+        i64::from(limit).into(),
+    ];
     conn.all(sql, &values, Submission::from_row)
 }
 

@@ -409,7 +409,10 @@ pub fn duration_samples(
         |row| Ok((row.int_or_null(0)?, now.micros(), false)),
     )?;
     let is_truncated = i64::try_from(ended.len()) == Ok(MAX_DURATION_SAMPLES);
-    let first = ended.last().filter(|_| is_truncated).map(|(_, end, _)| *end);
+    let first = ended
+        .last()
+        .filter(|_| is_truncated)
+        .map(|(_, end, _)| *end);
     let observed_from = first.unwrap_or(since.micros());
     let duration = |from: i64, to: i64| {
         Duration::from_micros(u64::try_from(to.saturating_sub(from)).unwrap_or(0))

@@ -181,7 +181,8 @@ impl LedgerAudit {
         let Some(last) = page.into_iter().last() else {
             return Ok(CheckStep::IntentsAfter(String::new()));
         };
-        self.mismatches.extend(tasks::between_ids(conn, after, &last)?);
+        self.mismatches
+            .extend(tasks::between_ids(conn, after, &last)?);
         Ok(CheckStep::TasksAfter(last))
     }
 

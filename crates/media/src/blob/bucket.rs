@@ -100,7 +100,8 @@ impl S3Bucket {
             builder = builder.with_region(region);
         }
         if let Some(endpoint) = &media.endpoint {
-            builder = builder.with_endpoint(bucket_endpoint(endpoint.url(), bucket, media.path_style));
+            builder =
+                builder.with_endpoint(bucket_endpoint(endpoint.url(), bucket, media.path_style));
         }
         builder = match (media.sse, &media.kms_key) {
             (Some(BucketEncryption::Kms), Some(key)) => builder.with_sse_kms_encryption(key),
@@ -213,7 +214,9 @@ impl S3Bucket {
     pub(super) async fn get(&self, name: BlobName) -> Result<Bytes, BlobError> {
         let path = self.path(name);
         // Most files fit into this request, which also returns the size of larger ones.
-        let (first, size) = self.read_range(&path, 0..PART_SIZE as u64, LONG_TIMEOUT).await?;
+        let (first, size) = self
+            .read_range(&path, 0..PART_SIZE as u64, LONG_TIMEOUT)
+            .await?;
         if first.len() as u64 == size {
             return Ok(first);
         }

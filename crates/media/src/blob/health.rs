@@ -32,12 +32,16 @@ impl StoreHealth {
 
     /// Whether it has failed within the backoff.
     pub(super) fn is_paused(&self) -> bool {
-        self.state().failed_at.is_some_and(|at| at.elapsed() < BACKOFF)
+        self.state()
+            .failed_at
+            .is_some_and(|at| at.elapsed() < BACKOFF)
     }
 
     /// Whether it answered within this time.
     pub(super) fn answered_within(&self, time: Duration) -> bool {
-        self.state().answered_at.is_some_and(|at| at.elapsed() < time)
+        self.state()
+            .answered_at
+            .is_some_and(|at| at.elapsed() < time)
     }
 
     pub(super) fn note_answer(&self) {
@@ -57,7 +61,11 @@ impl StoreHealth {
             .increment(1);
         let mut state = self.state();
         if state.answered_at.is_some_and(|at| at > started) {
-            tracing::warn!(operation, why = reason, "a request to the media store failed");
+            tracing::warn!(
+                operation,
+                why = reason,
+                "a request to the media store failed"
+            );
             return;
         }
         // It was unavailable from the time the request was made, not only from its failure.

@@ -72,7 +72,10 @@ pub struct CallerOptions {
 }
 
 /// Decides every option from the order, the prompt's words and the picture.
-pub fn resolve_options(prompt: &str, requested: CallerOptions) -> Result<RenderOptions, OptionsError> {
+pub fn resolve_options(
+    prompt: &str,
+    requested: CallerOptions,
+) -> Result<RenderOptions, OptionsError> {
     let requested = animatic::RequestedOptions {
         size: requested.size,
         seconds: requested.seconds,

@@ -140,7 +140,10 @@ pub fn sum(
         let mut offset = 0;
         replay(&recording, limits, &scan, &mut |samples| {
             for (sum, channel) in sum.iter_mut().zip(samples) {
-                sum[offset..].iter_mut().zip(channel).for_each(|(x, y)| *x += y);
+                sum[offset..]
+                    .iter_mut()
+                    .zip(channel)
+                    .for_each(|(x, y)| *x += y);
             }
             offset += samples.first().map_or(0, Vec::len);
             is_running()

@@ -254,7 +254,11 @@ impl Mp4Reader {
             sample_size => u64::from(sample_size) * count,
         };
         // A count is accepted only if the file has room for that many samples.
-        if sum > self.size { Err(TRUNCATED) } else { Ok(count) }
+        if sum > self.size {
+            Err(TRUNCATED)
+        } else {
+            Ok(count)
+        }
     }
 
     /// Checks that the offsets in a table lie in the file.
@@ -270,7 +274,11 @@ impl Mp4Reader {
         if are_inside { Ok(()) } else { Err(TRUNCATED) }
     }
 
-    fn fragment(&mut self, parent: Mp4Box, totals: &mut FragmentTotals) -> Result<(), &'static str> {
+    fn fragment(
+        &mut self,
+        parent: Mp4Box,
+        totals: &mut FragmentTotals,
+    ) -> Result<(), &'static str> {
         self.for_each_box(parent, &mut |reader, next| {
             if &next.kind != b"traf" {
                 return Ok(());
@@ -298,7 +306,10 @@ impl Mp4Reader {
         // Flag 0x8 means that there is a default duration, 0x1 and 0x2 which fields come before it.
         let flags = self.number(head, 0)?;
         if flags & 0x8 == 0 {
-            let default = totals.defaults.iter().find(|(track, _)| *track == totals.track);
+            let default = totals
+                .defaults
+                .iter()
+                .find(|(track, _)| *track == totals.track);
             return Ok(default.map_or(0, |(_, duration)| *duration));
         }
         let base = if flags & 0x1 == 0 { 0 } else { 8 };
@@ -306,7 +317,12 @@ impl Mp4Reader {
         self.number(head, 8 + base + description)
     }
 
-    fn run(&self, run: Mp4Box, default: u32, totals: &mut FragmentTotals) -> Result<(), &'static str> {
+    fn run(
+        &self,
+        run: Mp4Box,
+        default: u32,
+        totals: &mut FragmentTotals,
+    ) -> Result<(), &'static str> {
         const DURATION: u32 = 0x100;
         // Flags 0x1 and 0x4 add a field to the head, those from 0x100 to 0x800 one to each sample.
         let flags = self.number(run, 0)?;
@@ -409,7 +425,10 @@ mod tests {
                 ],
             ),
         ];
-        let extends = mp4_box("mvex", &[&mp4_box("trex", &[&numbers(&[0, 1, 1, 40, 0, 0])])]);
+        let extends = mp4_box(
+            "mvex",
+            &[&mp4_box("trex", &[&numbers(&[0, 1, 1, 40, 0, 0])])],
+        );
         let movie = mp4_box("moov", &[&mp4_box("trak", &[&track.concat()]), &extends]);
         let start = mp4_box("ftyp", &[b"isom\0\0\0\0"]);
         [
@@ -446,7 +465,10 @@ mod tests {
         let head = mp4_box("tfhd", &[&numbers(&[0, 1])]);
         let by_default = mp4_box("trun", &[&numbers(&[0, 25])]);
         let own_durations = mp4_box("trun", &[&numbers(&[0x301, 2, 0, 400, 9, 600, 9])]);
-        let fragment = mp4_box("moof", &[&mp4_box("traf", &[&head, &by_default, &own_durations])]);
+        let fragment = mp4_box(
+            "moof",
+            &[&mp4_box("traf", &[&head, &by_default, &own_durations])],
+        );
         assert_eq!(measured(&film(0, &[&no_samples], &[&fragment])), Ok(FILM));
         assert_eq!(measured(&film(0, &[&no_samples], &[])), Err(TRUNCATED));
     }

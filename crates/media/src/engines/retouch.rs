@@ -33,7 +33,8 @@ impl FrameRetoucher {
                 height as usize,
             );
             // Not expected: every size that is offered can be marked.
-            embedder.inspect_err(|error| tracing::error!(%error, "cannot add a watermark to a video"))
+            embedder
+                .inspect_err(|error| tracing::error!(%error, "cannot add a watermark to a video"))
                 .ok()
         });
         Self {

@@ -121,7 +121,9 @@ pub fn separate(
     let read = replay(&recording, &limits, &scan, &mut push);
     read.map_err(|error| EngineError::Source(error.to_string()))?;
     if result.is_ok() {
-        result = engine.finish(&mut control, &mut |stem, samples| writer.push_stem(stem, samples));
+        result = engine.finish(&mut control, &mut |stem, samples| {
+            writer.push_stem(stem, samples)
+        });
     }
     // The engine only knows that it was stopped. This is the reason.
     if let Some(error) = writer.failed.take() {
@@ -208,7 +210,11 @@ impl StemClipWriter {
         append(&mut self.stems[stem], samples);
         // Samples of the stems arrive at different times. A rest is the mix without a stem, so both
         // are needed.
-        let lengths = self.stems.iter().chain([&self.mix]).map(|channels| length(channels));
+        let lengths = self
+            .stems
+            .iter()
+            .chain([&self.mix])
+            .map(|channels| length(channels));
         let ready = lengths.min().unwrap_or(0);
         if ready > 0
             && let Err(error) = self.write(ready)

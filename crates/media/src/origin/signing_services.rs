@@ -44,7 +44,8 @@ impl ServiceClient {
         algorithm: Option<&'static str>,
         body: &[u8],
     ) -> Result<Vec<u8>, SignFailure> {
-        let failed = |reason: &str| SignFailure(format!("{} {reason}", url.host_str().unwrap_or("it")));
+        let failed =
+            |reason: &str| SignFailure(format!("{} {reason}", url.host_str().unwrap_or("it")));
         let request = self.client.request(Method::POST, url);
         let request = request.map_err(|_| failed("cannot be called"))?;
         let mut request = request.header(CONTENT_TYPE, kind).body(body.to_vec());
@@ -115,7 +116,10 @@ impl KeySigner {
                 Ok(Self::Remote {
                     url: url.url().clone(),
                     algorithm,
-                    certificates: certificates.iter().map(|certificate| certificate.to_vec()).collect(),
+                    certificates: certificates
+                        .iter()
+                        .map(|certificate| certificate.to_vec())
+                        .collect(),
                 })
             }
         }

@@ -400,7 +400,10 @@ impl PgSession {
             SqlState::READ_ONLY_SQL_TRANSACTION,
         ];
         // A process whose database accepts no writes is not ready.
-        if error.code().is_some_and(|code| unwritable_codes.contains(code)) {
+        if error
+            .code()
+            .is_some_and(|code| unwritable_codes.contains(code))
+        {
             self.write_accepted = Some(false);
         }
         if !self.is_broken() {

@@ -36,7 +36,8 @@ impl NotifyChannel {
             messages,
             received: VecDeque::new(),
         };
-        inbox.read_until_answered(client.batch_execute("LISTEN mediagate"))
+        inbox
+            .read_until_answered(client.batch_execute("LISTEN mediagate"))
             .await?;
         Ok(Self { client, inbox })
     }

@@ -68,7 +68,8 @@ impl PostgresServer {
     pub(crate) async fn open_channel(&self) -> Result<NotifyChannel, StoreError> {
         let mut last_error = StoreError::TimedOut;
         for host in &self.0.hosts {
-            let connecting = tokio::time::timeout(CONNECT_TIMEOUT, host.connect(self.0.tls.clone()));
+            let connecting =
+                tokio::time::timeout(CONNECT_TIMEOUT, host.connect(self.0.tls.clone()));
             match connecting.await {
                 Ok(Ok((client, mut connection))) => {
                     let messages = poll_fn(move |context| connection.poll_message(context));
@@ -93,7 +94,12 @@ impl PostgresServer {
         let (client, connection) = runtime
             .block_on(connect)
             .map_err(|_| StoreError::TimedOut)??;
-        let mut session = PgSession::new(runtime, client, connection, Instant::now() + CONNECT_TIMEOUT);
+        let mut session = PgSession::new(
+            runtime,
+            client,
+            connection,
+            Instant::now() + CONNECT_TIMEOUT,
+        );
         // For statements outside a transaction; transactions set their own.
         session.script(&format!(
             "SET statement_timeout = {STATEMENT_MS}; SET lock_timeout = {LOCK_MS}"
@@ -141,10 +147,16 @@ fn host_config(config: &Config, index: usize) -> Config {
         .ssl_negotiation(config.get_ssl_negotiation())
         .target_session_attrs(config.get_target_session_attrs())
         .channel_binding(config.get_channel_binding())
-        .connect_timeout(config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT))
+        .connect_timeout(
+            config
+                .get_connect_timeout()
+                .copied()
+                .unwrap_or(CONNECT_TIMEOUT),
+        )
         // By default a connection to a host that has vanished is kept for many minutes.
         .tcp_user_timeout(
-            config.get_tcp_user_timeout()
+            config
+                .get_tcp_user_timeout()
                 .copied()
                 .unwrap_or(TCP_USER_TIMEOUT),
         )

@@ -28,7 +28,9 @@ pub(super) fn run(server: &PostgresServer, migrate: MigrationMode) -> Result<(),
     }
     for tries_left in (0..MAX_TRIES).rev() {
         match run_once(&mut session) {
-            Err(error) if tries_left == 0 || session.trouble() != Some(SessionTrouble::LockConflict) => {
+            Err(error)
+                if tries_left == 0 || session.trouble() != Some(SessionTrouble::LockConflict) =>
+            {
                 return Err(error);
             }
             Err(error) => tracing::warn!(%error, "a migration is waiting"),

@@ -94,8 +94,10 @@ impl PostgresBackend {
         // A session blocks on its own runtime, which is not possible on a thread that drives
         // another.
         let startup_server = server.clone();
-        let startup =
-            move || pooler::check(&startup_server).and_then(|()| migrate::run(&startup_server, options.migrate));
+        let startup = move || {
+            pooler::check(&startup_server)
+                .and_then(|()| migrate::run(&startup_server, options.migrate))
+        };
         std::thread::spawn(startup)
             .join()
             .map_err(|_| StoreError::Closed)??;

@@ -55,9 +55,11 @@ pub fn count_waiting(conn: &mut Conn<'_>, now: Timestamp, limit: u32) -> Result<
     let sql = "SELECT COUNT(*) FROM (
         SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND due_at <= ?1 LIMIT ?2
     ) AS waiting";
-    let count = conn.one(sql, &[now.micros().into(), i64::from(limit).into()], |row| {
-        row.int(0)
-    })?;
+    let count = conn.one(
+        sql,
+        &[now.micros().into(), i64::from(limit).into()],
+        |row| row.int(0),
+    )?;
     Ok(count
         .and_then(|count| u32::try_from(count).ok())
         .unwrap_or(0))

@@ -285,7 +285,12 @@ fn choose_index(
     if conditions.len() + filter.terms.len() < 2 {
         let condition_index = conditions.first().map(|(index, _, _)| *index);
         let term_index = filter.terms.first().map(|_| IndexChoice::Words);
-        return Ok((condition_index.or(term_index).unwrap_or(IndexChoice::Nothing), 0));
+        return Ok((
+            condition_index
+                .or(term_index)
+                .unwrap_or(IndexChoice::Nothing),
+            0,
+        ));
     }
     let mut choice = (IndexChoice::Nothing, 0);
     for (pass, limit) in COUNT_LIMITS.into_iter().enumerate() {

@@ -212,18 +212,18 @@ impl EntryRecord {
                 task.reserved
             ));
         }
-        let is_late = task.state == "cancelled";
-        let due = match kind {
+        let is_cancelled = task.state == "cancelled";
+        let expected_at = match kind {
             EntryKind::Reserve => Some(task.created_at),
             // The money of a cancelled task may move when its provider's job has ended.
-            EntryKind::Settle | EntryKind::Release if !is_late => task.finished_at,
+            EntryKind::Settle | EntryKind::Release if !is_cancelled => task.finished_at,
             _ => None,
         };
-        if let Some(due) = due.filter(|due| *due != self.created_at) {
+        if let Some(expected_at) = expected_at.filter(|instant| *instant != self.created_at) {
             faults.push(format!(
                 "it was written at {}; its task did that at {}",
                 instant(self.created_at),
-                instant(due)
+                instant(expected_at)
             ));
         }
         let settled_at = match kind {

@@ -157,7 +157,11 @@ fn check(
     Ok(all_mismatches)
 }
 
-fn task_mismatches(task: &TaskRow, entries: &EntrySums, submissions: &[SubmissionRow]) -> Vec<Mismatch> {
+fn task_mismatches(
+    task: &TaskRow,
+    entries: &EntrySums,
+    submissions: &[SubmissionRow],
+) -> Vec<Mismatch> {
     let faults = task.faults(entries, submissions);
     let task_mismatches = faults.into_iter().map(|detail| Mismatch {
         kind: "task",
@@ -340,7 +344,10 @@ impl TaskRow {
             ));
         }
         // The price is that of the route that accepted the task.
-        let accepted = submissions.iter().rev().find(|submission| submission.state != "refused");
+        let accepted = submissions
+            .iter()
+            .rev()
+            .find(|submission| submission.state != "refused");
         let price = tariff.as_ref().map(|tariff| {
             accepted.map_or(tariff.price, |accepted| {
                 tariff.price_by(&accepted.provider, &accepted.route_model)

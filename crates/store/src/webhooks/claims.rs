@@ -98,7 +98,12 @@ pub fn free_others(
     owner: &str,
     deliveries: &[DeliveryId],
 ) -> Result<u64, StoreError> {
-    let ids = to_json(&deliveries.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let ids = to_json(
+        &deliveries
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>(),
+    )?;
     let sql = conn.dialect(
         "UPDATE webhook_deliveries SET lease_owner = NULL
          WHERE lease_owner = ?1 AND id NOT IN (SELECT value FROM json_each(?2))",
@@ -172,7 +177,12 @@ pub fn claim(
     deliveries: &[DeliveryId],
     now: Timestamp,
 ) -> Result<Vec<DueDelivery>, StoreError> {
-    let ids = to_json(&deliveries.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let ids = to_json(
+        &deliveries
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>(),
+    )?;
     let claim_sql = conn.dialect(
         "UPDATE webhook_deliveries SET lease_owner = ?1
          WHERE id IN (SELECT value FROM json_each(?2)) AND state = 'waiting' AND lease_owner IS NULL RETURNING id",

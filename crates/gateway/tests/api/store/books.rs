@@ -173,7 +173,11 @@ async fn the_sums_of_hours_are_those_of_their_day(db: Fixture) {
         let found = db.read(mismatches).await;
         assert_eq!(found.len(), 1, "{change}: {found:?}");
         assert_eq!(found[0].kind, "hours", "{change}");
-        assert!(found[0].detail.contains(why), "{change}: {}", found[0].detail);
+        assert!(
+            found[0].detail.contains(why),
+            "{change}: {}",
+            found[0].detail
+        );
         db.write(|conn| conn.execute(back, &[])).await;
     }
     // A sum of a day on which nothing happened.

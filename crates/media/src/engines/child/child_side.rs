@@ -166,8 +166,7 @@ impl ChildJob {
             Self::ScanFilms { films } => {
                 let mut stills = File::create(folder.join(STILLS)).map_err(engine_failure)?;
                 for film in &films {
-                    let (scan, poster) =
-                        film_scan::scan_film(film, ScanPurpose::Keep, &[], watch);
+                    let (scan, poster) = film_scan::scan_film(film, ScanPurpose::Keep, &[], watch);
                     let poster = poster.unwrap_or_default();
                     stills.write_all(&poster).map_err(engine_failure)?;
                     let length = (!poster.is_empty()).then_some(poster.len() as u64);
@@ -268,9 +267,23 @@ fn clip_of(
     };
     let (name, is_running) = (recordings.clip.to_string(), || !watch.is_stopped());
     let result = match &recordings.sources[..] {
-        [file] => clip::convert_recording(&name, file, &limits, recordings.picture, folder, &is_running)
-            .map(Some),
-        files => clip::sum(&name, files, &limits, recordings.picture, folder, &is_running),
+        [file] => clip::convert_recording(
+            &name,
+            file,
+            &limits,
+            recordings.picture,
+            folder,
+            &is_running,
+        )
+        .map(Some),
+        files => clip::sum(
+            &name,
+            files,
+            &limits,
+            recordings.picture,
+            folder,
+            &is_running,
+        ),
     };
     match result {
         Ok(clip) => {
@@ -302,8 +315,8 @@ fn check(
         },
         _ => FilmScan::default(),
     };
-    let is_picture = film.asked.video.is_some()
-        || matches!(examined.kind, Some(FileKind::Png | FileKind::Jpeg));
+    let is_picture =
+        film.asked.video.is_some() || matches!(examined.kind, Some(FileKind::Png | FileKind::Jpeg));
     let recording = if is_picture {
         None
     } else {

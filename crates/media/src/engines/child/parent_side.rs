@@ -87,7 +87,8 @@ pub fn scan_films(
     let checks = films
         .iter()
         .map(|film| film_scan::can_be_scanned(film).err());
-    let mut scans: Vec<Option<ScannedFilm>> = checks.map(|reason| reason.map(failed_scan)).collect();
+    let mut scans: Vec<Option<ScannedFilm>> =
+        checks.map(|reason| reason.map(failed_scan)).collect();
     loop {
         let remaining = (0..films.len()).filter(|index| scans[*index].is_none());
         let remaining: Vec<usize> = remaining.collect();
@@ -99,9 +100,12 @@ pub fn scan_films(
         };
         let (mut scanned, mut stills) = (0, None);
         let mut handler = |folder: &Path, message| {
-            let (ChildMessage::FilmScanned(scan, length), Some(index)) = (message, remaining.get(scanned))
+            let (ChildMessage::FilmScanned(scan, length), Some(index)) =
+                (message, remaining.get(scanned))
             else {
-                return Err(EngineError::Broken("a child reported too many films".into()));
+                return Err(EngineError::Broken(
+                    "a child reported too many films".into(),
+                ));
             };
             let poster = length.map(|length| next_poster(folder, &mut stills, length));
             scans[*index] = Some((scan, poster.transpose().map_err(engine_failure)?));
@@ -110,7 +114,9 @@ pub fn scan_films(
         };
         match run_job_with(launcher, job, ChildLimits::FILM_SCANS, watch, &mut handler) {
             Ok((_, ChildMessage::AllScanned)) if scanned == remaining.len() => {}
-            Ok((_, message)) => return Err(EngineError::Broken(format!("a child sent {message:?}"))),
+            Ok((_, message)) => {
+                return Err(EngineError::Broken(format!("a child sent {message:?}")));
+            }
             // If it crashed at a later film, that film is the first of the next child and has all
             // of that child's time and memory.
             Err(EngineError::Died(reason)) => {
@@ -133,7 +139,8 @@ fn next_poster(folder: &Path, stills: &mut Option<File>, length: u64) -> io::Res
         None => stills.insert(File::open(folder.join(STILLS))?),
     };
     let mut poster = Vec::new();
-    file.take(length.min(MAX_POSTER_BYTES)).read_to_end(&mut poster)?;
+    file.take(length.min(MAX_POSTER_BYTES))
+        .read_to_end(&mut poster)?;
     Ok(poster)
 }
 
@@ -161,9 +168,8 @@ pub fn separate(
         return Err(EngineError::Broken(format!("a child sent {message:?}")));
     };
     let clips = clips.into_iter().enumerate();
-    let collect = |(index, clip)| {
-        collect_clip(launcher, folder.path(), index, clip).map_err(engine_failure)
-    };
+    let collect =
+        |(index, clip)| collect_clip(launcher, folder.path(), index, clip).map_err(engine_failure);
     clips.map(collect).collect()
 }
 
@@ -196,7 +202,8 @@ pub(super) fn run_job(
     limits: ChildLimits,
     watch: &EngineControl,
 ) -> Result<(TempDir, ChildMessage), EngineError> {
-    let handler = &mut |_: &Path, message| Err(EngineError::Broken(format!("a child sent {message:?}")));
+    let handler =
+        &mut |_: &Path, message| Err(EngineError::Broken(format!("a child sent {message:?}")));
     run_job_with(launcher, job, limits, watch, handler)
 }
 

@@ -35,10 +35,7 @@ fn a_film_that_kills_the_child_does_not_prevent_the_scan_of_others() {
     std::fs::write(&files[1], "no film").unwrap();
     let films: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     let scans = scan_films(&launcher, &films, &EngineControl::default()).unwrap();
-    let reasons: Vec<String> = scans
-        .into_iter()
-        .filter_map(|(scan, _)| scan.why)
-        .collect();
+    let reasons: Vec<String> = scans.into_iter().filter_map(|(scan, _)| scan.why).collect();
     assert_eq!(reasons.len(), names.len());
     for (name, reason) in names.iter().zip(&reasons) {
         let expected = match *name {

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::parent_side::{run_job, run_job_with, collect_clip};
+use super::parent_side::{collect_clip, run_job, run_job_with};
 use super::{
     BadPicture, ChildJob, ChildLauncher, ChildLimits, ChildMessage, ClipSources, FileCheck,
     PictureFacts, UnreadableRecording, VerifiedCredentials,

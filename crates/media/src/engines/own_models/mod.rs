@@ -28,7 +28,9 @@ fn folder_listing(folder: &Path) -> FolderListing {
         let metadata = std::fs::metadata(entry.path()).ok()?;
         Some((entry.file_name(), metadata.len(), metadata.modified().ok()))
     };
-    let mut listing: FolderListing = entries.filter_map(|entry| file_entry(entry.ok()?)).collect();
+    let mut listing: FolderListing = entries
+        .filter_map(|entry| file_entry(entry.ok()?))
+        .collect();
     listing.sort();
     listing
 }

@@ -118,11 +118,17 @@ pub(super) fn mismatches(task: &TaskRow, submissions: &[SubmissionRow]) -> Vec<M
         let id = id.to_owned();
         mismatches.push(Mismatch { kind, id, detail });
     };
-    let maybe_paid: Vec<&SubmissionRow> = submissions.iter().filter(|submission| submission.may_be_paid()).collect();
+    let maybe_paid: Vec<&SubmissionRow> = submissions
+        .iter()
+        .filter(|submission| submission.may_be_paid())
+        .collect();
     // An index forbids a second submission. It is checked nevertheless, because it may have been
     // paid for.
     if maybe_paid.len() > 1 {
-        let ids: Vec<&str> = maybe_paid.iter().map(|submission| submission.id.as_str()).collect();
+        let ids: Vec<&str> = maybe_paid
+            .iter()
+            .map(|submission| submission.id.as_str())
+            .collect();
         let detail = format!(
             "it was submitted {} times without a provider's refusal in between: more than one may have been paid \
              (submissions {})",
@@ -167,13 +173,19 @@ pub(super) fn mismatches(task: &TaskRow, submissions: &[SubmissionRow]) -> Vec<M
 }
 
 /// The submission that a hosted task must have and does not.
-fn missing_submission(task: &TaskRow, submissions: &[SubmissionRow], maybe_paid: &[&SubmissionRow]) -> Option<String> {
+fn missing_submission(
+    task: &TaskRow,
+    submissions: &[SubmissionRow],
+    maybe_paid: &[&SubmissionRow],
+) -> Option<String> {
     if !task.is_hosted() {
         return None;
     }
     if task.state == "succeeded" {
         return match maybe_paid {
-            [submission] if submission.state == "ended" && submission.provider == task.provider => None,
+            [submission] if submission.state == "ended" && submission.provider == task.provider => {
+                None
+            }
             [] => Some(format!(
                 "{} made it, and no submission says so",
                 task.provider
@@ -187,7 +199,9 @@ fn missing_submission(task: &TaskRow, submissions: &[SubmissionRow], maybe_paid:
     if task.started_at.is_some() && submissions.is_empty() {
         return Some("it was begun, and nothing says that it was sent".to_owned());
     }
-    let last = maybe_paid.last().filter(|submission| submission.provider != task.provider);
+    let last = maybe_paid
+        .last()
+        .filter(|submission| submission.provider != task.provider);
     last.map(|submission| {
         format!(
             "it was sent to {}; its submission {} says {}",
