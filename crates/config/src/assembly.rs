@@ -23,8 +23,8 @@ use mediagate_model::secret::{Secret, SecretSource};
 
 /// A dollar a day.
 const CANCEL_ALLOWANCE: MicroDollars = MicroDollars::new(1_000_000);
-/// Placeholder for an address that a command does not need and cannot read.
-const NOWHERE: &str = "http://unread.invalid/";
+/// Placeholder for an address that the command cannot read and does not need.
+const UNREAD_URL: &str = "http://unread.invalid/";
 
 impl Settings {
     /// These settings; for those that are not set, the file that they name.
@@ -52,8 +52,8 @@ impl Settings {
         for route in routes.flatten() {
             route.extra.retain_readable();
         }
-        let bases = self.providers.values_mut();
-        let addresses = bases.filter_map(|table| table.base_url.as_mut());
+        let tables = self.providers.values_mut();
+        let addresses = tables.filter_map(|table| table.base_url.as_mut());
         let addresses = addresses
             .chain(&mut self.webhooks.proxy)
             .chain(&mut self.provenance.signer)
@@ -62,14 +62,14 @@ impl Settings {
         // Only those that cannot be read. The placeholder is under `.invalid`, which never resolves
         // (RFC 2606), in case a command calls it after all.
         for source in addresses.filter(|source| source.read().is_err()) {
-            *source = SecretSource::from(NOWHERE.to_owned());
+            *source = SecretSource::from(UNREAD_URL.to_owned());
         }
         self
     }
 }
 
 impl Config {
-    /// Reads the file that the flags name, if they do.
+    /// Reads the file that the flags name, if they name one.
     pub fn load(flags: &Settings) -> Result<Self, ConfigError> {
         Self::of(flags.clone().with_file()?)
     }
@@ -82,105 +82,113 @@ impl Config {
 
     /// Reads only the settings that can be reloaded.
     pub fn reload(flags: &Settings) -> Result<ModelConfig, ConfigError> {
-        // Everything is read and checked, although only the models are taken: a file with a fault
+        // Everything is read and checked, although only the models are used: a file with a fault
         // is refused as a whole, and the old settings stay.
         Self::load(flags).map(|config| config.models)
     }
 
     /// Known hosted models, without reading any other setting.
     pub fn catalogue(flags: &Settings) -> Result<Arc<Catalogue>, ConfigError> {
-        let set = flags.clone().with_file()?;
-        providers::hosted_catalogue(set.catalog.as_deref(), set.source.as_ref())
+        let settings = flags.clone().with_file()?;
+        providers::hosted_catalogue(settings.catalog.as_deref(), settings.source.as_ref())
     }
 
-    pub(super) fn of(set: Settings) -> Result<Self, ConfigError> {
-        let source = set.source.clone();
-        Self::build(set).map_err(|error| match &source {
+    pub(super) fn of(settings: Settings) -> Result<Self, ConfigError> {
+        let source = settings.source.clone();
+        Self::build(settings).map_err(|error| match &source {
             Some(source) => source.locate(error),
             None => error,
         })
     }
 
-    fn build(set: Settings) -> Result<Self, ConfigError> {
-        let usual = FetchRules::default();
-        let signing_secrets = read_signing_secrets(set.signing_secret, set.signing_secrets)?;
-        let provenance = ProvenanceRules::of(set.provenance)?;
-        let media = MediaConfig::of(set.media)?;
-        let data = set
+    fn build(settings: Settings) -> Result<Self, ConfigError> {
+        let defaults = FetchRules::default();
+        let signing_secrets =
+            read_signing_secrets(settings.signing_secret, settings.signing_secrets)?;
+        let provenance = ProvenanceRules::of(settings.provenance)?;
+        let media = MediaConfig::of(settings.media)?;
+        let data = settings
             .data
             .unwrap_or_else(|| PathBuf::from("./mediagate-data"));
         let config = Self {
-            path: set.config,
-            listen: set
+            path: settings.config,
+            listen: settings
                 .listen
                 .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
-            models_folder: set.models_folder.unwrap_or_else(|| data.join("models")),
-            onnx_library: set.onnx_library,
+            models_folder: settings
+                .models_folder
+                .unwrap_or_else(|| data.join("models")),
+            onnx_library: settings.onnx_library,
             data,
-            public_url: set
+            public_url: settings
                 .public_url
                 .map(|url| check_public_url(&url))
                 .transpose()?,
-            database: set
+            database: settings
                 .database
                 .map_or(Ok(DatabaseTarget::Sqlite), |source| read_database(&source))?,
-            database_connections: set
+            database_connections: settings
                 .database_connections
                 .unwrap_or(DatabaseOptions::default().connections),
-            durability: set.durability.unwrap_or_default(),
-            migrate: set.migrate.unwrap_or_default(),
-            wait_limit: set.wait_limit.unwrap_or(Duration::from_mins(15)),
-            media_ttl: set.media_ttl.unwrap_or(Duration::from_hours(30 * 24)),
-            storage_limit: set.storage_limit.unwrap_or(ByteSize(20_000_000_000)),
-            disk_floor: set.disk_floor.unwrap_or(ByteSize(500_000_000)),
-            record_ttl: set.record_ttl,
-            drain_delay: set.drain_delay.unwrap_or_default(),
-            shutdown_grace: set.shutdown_grace.unwrap_or(Duration::from_secs(30)),
-            brand: set.brand.unwrap_or_else(|| "musicgen".into()),
-            persona_brand_field: set
+            durability: settings.durability.unwrap_or_default(),
+            migrate: settings.migrate.unwrap_or_default(),
+            wait_limit: settings.wait_limit.unwrap_or(Duration::from_mins(15)),
+            media_ttl: settings.media_ttl.unwrap_or(Duration::from_hours(30 * 24)),
+            storage_limit: settings.storage_limit.unwrap_or(ByteSize(20_000_000_000)),
+            disk_floor: settings.disk_floor.unwrap_or(ByteSize(500_000_000)),
+            record_ttl: settings.record_ttl,
+            drain_delay: settings.drain_delay.unwrap_or_default(),
+            shutdown_grace: settings.shutdown_grace.unwrap_or(Duration::from_secs(30)),
+            brand: settings.brand.unwrap_or_else(|| "musicgen".into()),
+            persona_brand_field: settings
                 .persona_brand_field
                 .unwrap_or_else(|| "is_service_persona".into()),
-            workers: set.workers.unwrap_or_else(cores),
-            decoding_memory_mb: set.decoding_memory_mb.unwrap_or(1024),
+            workers: settings.workers.unwrap_or_else(cores),
+            decoding_memory_mb: settings.decoding_memory_mb.unwrap_or(1024),
             signing_secrets,
-            webhooks: WebhookRules::of(&set.webhooks)?,
+            webhooks: WebhookRules::of(&settings.webhooks)?,
             provenance,
             media,
-            telemetry: TelemetryConfig::of(&set.telemetry)?,
-            metrics_listen: set.metrics_listen,
-            first_key: set.first_key,
-            bell: BellConfig::of(set.bell),
-            cors_origins: set.cors_origins.unwrap_or_default(),
-            trusted_proxies: set.trusted_proxies.unwrap_or_default(),
-            max_connections: set.max_connections.unwrap_or(8192),
-            max_connections_per_peer: set.max_connections_per_peer.unwrap_or(1024),
-            max_submitting: set.max_submitting.unwrap_or(256),
+            telemetry: TelemetryConfig::of(&settings.telemetry)?,
+            metrics_listen: settings.metrics_listen,
+            first_key: settings.first_key,
+            bell: BellConfig::of(settings.bell),
+            cors_origins: settings.cors_origins.unwrap_or_default(),
+            trusted_proxies: settings.trusted_proxies.unwrap_or_default(),
+            max_connections: settings.max_connections.unwrap_or(8192),
+            max_connections_per_peer: settings.max_connections_per_peer.unwrap_or(1024),
+            max_submitting: settings.max_submitting.unwrap_or(256),
             fetch: FetchRules {
-                allow_networks: set.fetch.allow_networks.unwrap_or(usual.allow_networks),
-                allow_ports: set.fetch.allow_ports.unwrap_or(usual.allow_ports),
+                allow_networks: settings
+                    .fetch
+                    .allow_networks
+                    .unwrap_or(defaults.allow_networks),
+                allow_ports: settings.fetch.allow_ports.unwrap_or(defaults.allow_ports),
             },
             personas: PersonaRules {
-                auto_approve: set.personas.auto_approve.unwrap_or(false),
+                auto_approve: settings.personas.auto_approve.unwrap_or(false),
             },
-            cancel_policy: set.cancel_policy.unwrap_or_default(),
-            cancel_allowance: set.cancel_allowance.unwrap_or(CANCEL_ALLOWANCE),
-            log_format: set.log_format.unwrap_or(LogFormat::Auto),
-            log: set.log.unwrap_or_else(|| "info".into()),
+            cancel_policy: settings.cancel_policy.unwrap_or_default(),
+            cancel_allowance: settings.cancel_allowance.unwrap_or(CANCEL_ALLOWANCE),
+            log_format: settings.log_format.unwrap_or(LogFormat::Auto),
+            log: settings.log.unwrap_or_else(|| "info".into()),
             program: process::this_program(),
             models: ModelConfig {
-                default_model: set.default_model.unwrap_or_else(|| "animatic-1".into()),
-                default_music_model: set
+                default_model: settings
+                    .default_model
+                    .unwrap_or_else(|| "animatic-1".into()),
+                default_music_model: settings
                     .default_music_model
                     .unwrap_or_else(|| "stems-dsp-1".into()),
-                show_providers: set.show_providers.unwrap_or(false),
+                show_providers: settings.show_providers.unwrap_or(false),
                 catalogue: providers::hosted_catalogue(
-                    set.catalog.as_deref(),
-                    set.source.as_ref(),
+                    settings.catalog.as_deref(),
+                    settings.source.as_ref(),
                 )?,
-                catalog: set.catalog,
-                providers: complete(set.providers)?,
-                models: with_extras(set.models)?,
-                source: set.source,
+                catalog: settings.catalog,
+                providers: complete_providers(settings.providers)?,
+                models: with_extras(settings.models)?,
+                source: settings.source,
             },
         };
         config.check()?;
@@ -246,7 +254,7 @@ impl Config {
     }
 }
 
-fn complete(
+fn complete_providers(
     tables: BTreeMap<String, providers::ProviderTable>,
 ) -> Result<BTreeMap<String, ProviderConfig>, ConfigError> {
     let complete = |(name, table): (String, providers::ProviderTable)| {
@@ -262,8 +270,8 @@ fn with_extras(
 ) -> Result<BTreeMap<String, ModelSettings>, ConfigError> {
     for (name, model) in &mut models {
         for route in model.routes.iter_mut().flatten() {
-            let read = route.extra.read();
-            read.map_err(|error| {
+            let result = route.extra.read();
+            result.map_err(|error| {
                 wrong(&format!("models.{name}.routes"), &format!("extra: {error}"))
             })?;
         }

@@ -10,14 +10,14 @@ use mediagate_model::secret::{Secret, SecretSource};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct BellConfig {
-    /// Direct address of the database for rings; `database` if `None`.
+    /// Direct address of the database for notifications; `database` if `None`.
     database: Option<SecretSource>,
 }
 
 impl BellConfig {
-    pub(super) fn of(set: BellSettings) -> Self {
+    pub(super) fn of(settings: BellSettings) -> Self {
         Self {
-            database: set.database,
+            database: settings.database,
         }
     }
 
@@ -41,7 +41,7 @@ impl BellConfig {
 }
 
 impl Config {
-    /// The first API key that was given.
+    /// The first API key, if it is set.
     pub fn given_key(&self) -> Result<Option<Secret>, ConfigError> {
         read("first_key", self.first_key.as_ref())
     }
@@ -64,14 +64,14 @@ mod tests {
 
     #[test]
     fn the_address_is_checked_and_masked() {
-        let wrong = bell("sqlite").check();
+        let result = bell("sqlite").check();
         assert_eq!(
-            wrong.unwrap_err().to_string(),
+            result.unwrap_err().to_string(),
             "bell.database: must be a postgres:// URL"
         );
-        let wrong = bell("file:/no/such").check();
+        let result = bell("file:/no/such").check();
         assert!(
-            wrong
+            result
                 .unwrap_err()
                 .to_string()
                 .starts_with("bell.database: ")

@@ -8,16 +8,16 @@ use arc_swap::ArcSwap;
 use crate::{Config, ModelConfig};
 use mediagate_model::clock::Timestamp;
 
-/// What is in effect, and how the last reload went.
+/// The settings in effect, and the outcome of the last reload.
 #[derive(Debug)]
 pub struct EffectiveSettings {
     models: ArcSwap<ModelConfig>,
-    last: Mutex<Option<ReloadOutcome>>,
+    last_reload: Mutex<Option<ReloadOutcome>>,
     /// Settings that differ in another process, and since when.
     differing: Mutex<BTreeMap<&'static str, Timestamp>>,
 }
 
-/// How a reload went.
+/// The outcome of a reload.
 #[derive(Debug, Clone)]
 pub struct ReloadOutcome {
     pub at: Timestamp,
@@ -29,49 +29,58 @@ impl EffectiveSettings {
     pub fn new(models: &ModelConfig) -> Self {
         Self {
             models: ArcSwap::from_pointee(models.clone()),
-            last: Mutex::default(),
+            last_reload: Mutex::default(),
             differing: Mutex::default(),
         }
     }
 
-    /// These were read and are in effect.
+    /// Puts these settings into effect.
     pub fn apply_models(&self, models: ModelConfig) {
         self.models.store(models.into());
     }
 
-    /// A reload was tried.
+    /// Records the outcome of a reload.
     pub fn note_reload(&self, reload: ReloadOutcome) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(reload);
+        *self
+            .last_reload
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(reload);
     }
 
     pub fn last_reload(&self) -> Option<ReloadOutcome> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.clone()
+        let last_reload = self
+            .last_reload
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        last_reload.clone()
     }
 
     /// The settings that differ in another process on the database, and since when.
     pub fn differing(&self) -> Vec<(&'static str, Timestamp)> {
-        let known = self
+        let differing = self
             .differing
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        known.iter().map(|(name, since)| (*name, *since)).collect()
+        differing
+            .iter()
+            .map(|(name, since)| (*name, *since))
+            .collect()
     }
 
     /// Notes whether this setting differs in another process. Returns whether that has changed.
     pub fn note_difference(&self, name: &'static str, differs: bool, now: Timestamp) -> bool {
-        let mut known = self
+        let mut differing = self
             .differing
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let before = known.contains_key(name);
+        let differed = differing.contains_key(name);
         // The time of the first difference is kept until the settings agree again.
         if !differs {
-            known.remove(name);
-        } else if !before {
-            known.insert(name, now);
+            differing.remove(name);
+        } else if !differed {
+            differing.insert(name, now);
         }
-        before != differs
+        differed != differs
     }
 
     /// The names of providers and of models with settings.

@@ -25,13 +25,13 @@ impl ExtraFields {
         self.0.is_empty()
     }
 
-    /// Leaves out what refers to anything that cannot be read.
+    /// Removes the fields with references that cannot be read.
     pub(super) fn retain_readable(&mut self) {
         self.0.retain(|_, value| can_be_read(value));
     }
 
-    /// Puts variables' values in place of `env:NAME`; a protocol reads `file:PATH` itself where it takes
-    /// one. Names what cannot be read.
+    /// Replaces each `env:NAME` by the variable's value; a protocol that accepts `file:PATH` reads
+    /// the file itself. An error comes with the name of the field.
     pub(super) fn read_variables(&mut self) -> Result<(), (String, SecretError)> {
         let is_variable = |value: &Value| {
             let text = value.as_str();
@@ -68,7 +68,7 @@ fn resolve_references(value: &mut Value) -> Result<(), SecretError> {
     }
 }
 
-/// A text that says where the value is.
+/// The source that a text refers to; `None` if the text is the value itself.
 fn reference(text: &str) -> Option<SecretSource> {
     match SecretSource::from(text.to_owned()) {
         SecretSource::Value(_) => None,
@@ -83,8 +83,8 @@ pub(super) fn masked(value: &Value) -> String {
 }
 
 impl Serialize for ExtraFields {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_map(self.0.iter().map(|(name, value)| (name, masked(value))))
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, masked(value))))
     }
 }
 

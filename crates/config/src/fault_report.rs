@@ -11,10 +11,10 @@ use crate::file;
 use crate::settings_file::{self, SettingsFile};
 use crate::{Config, ConfigError, Settings};
 
-/// Most faults that are reported.
+/// Maximum number of faults that are reported.
 const MAX_FAULTS: usize = 100;
 /// Without these an entry of `[providers]` or `[models]` would have other faults.
-const NEEDED: [&str; 6] = [
+const REQUIRED_KEYS: [&str; 6] = [
     "protocol", "api_key", "api_keys", "base_url", "kind", "routes",
 ];
 
@@ -35,21 +35,21 @@ pub fn check(
     if let Some(source) = flags.config.as_deref().and_then(read_file) {
         // A file that is no TOML has nothing that could be removed, and its one fault is reported.
         let mut table: Table = toml::from_str(&source.text).unwrap_or_default();
-        let all = table.clone();
-        let mut new = faults.clone();
+        let original = table.clone();
+        let mut latest = faults.clone();
         // Ends in any case: a round either removes something from the table or is the last.
-        while faults.len() < MAX_FAULTS && take_out(&mut table, &all, &new) {
-            new = match checked(load_without(flags, &source, &table)) {
+        while faults.len() < MAX_FAULTS && remove_faulty(&mut table, &original, &latest) {
+            latest = match checked(load_without(flags, &source, &table)) {
                 Ok(_) => break,
-                Err(found) => found
+                Err(remaining) => remaining
                     .into_iter()
-                    .map(|one| source.locate_again(one))
+                    .map(|fault| source.locate_again(fault))
                     .collect(),
             };
             // The same faults again: the removed settings were not their cause.
-            let is_known = new.iter().all(|one| faults.contains(one));
-            faults.extend(new.iter().cloned());
-            if is_known {
+            let is_repeated = latest.iter().all(|fault| faults.contains(fault));
+            faults.extend(latest.iter().cloned());
+            if is_repeated {
                 break;
             }
         }
@@ -73,34 +73,34 @@ fn load_without(
     table: &Table,
 ) -> Result<Config, ConfigError> {
     let text = toml::to_string(table).unwrap_or_default();
-    let mut set = flags.clone();
-    let mut rest = file::parse(&source.path, &text)?;
-    rest.source = Some(source.clone());
-    set.merge(rest);
-    Config::of(set)
+    let mut settings = flags.clone();
+    let mut reduced = file::parse(&source.path, &text)?;
+    reduced.source = Some(source.clone());
+    settings.merge(reduced);
+    Config::of(settings)
 }
 
 /// Removes the settings that the faults name; false if none of them is in the file.
-fn take_out(table: &mut Table, all: &Table, faults: &[ConfigError]) -> bool {
+fn remove_faulty(table: &mut Table, original: &Table, faults: &[ConfigError]) -> bool {
     let before = table.clone();
     for fault in faults {
         let key = fault.key().unwrap_or_default();
         let path = settings_file::path_of(table, key);
         // An unknown key is removed alone, unless it is in a list.
-        let is_alone = fault.is_unknown_key() && path.join(".") == key;
+        let is_removed_alone = fault.is_unknown_key() && path.join(".") == key;
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        // A wrong limit leaves the rest of its model to be checked. Without a provider or routes,
-        // the rest would only show faults that follow from the first.
-        let whole = match path.as_slice() {
+        // After a wrong limit is removed, the rest of its model is still checked. Without a
+        // provider or routes, the rest would only show faults that follow from the first.
+        let depth = match path.as_slice() {
             [] => continue,
-            _ if is_alone => path.len(),
-            ["providers" | "models", _, leaf, ..] if !NEEDED.contains(leaf) => 3,
+            _ if is_removed_alone => path.len(),
+            ["providers" | "models", _, leaf, ..] if !REQUIRED_KEYS.contains(leaf) => 3,
             ["providers" | "models", _, ..] => 2,
             _ => 1,
         };
-        remove(table, &path[..whole]);
+        remove(table, &path[..depth]);
     }
-    remove_followers(table, all);
+    remove_dependents(table, original);
     *table != before
 }
 
@@ -117,31 +117,31 @@ fn remove(table: &mut Table, path: &[&str]) {
 }
 
 /// Removes the models whose provider was removed, and the defaults whose model was removed.
-fn remove_followers(table: &mut Table, all: &Table) {
-    let names = |of: &Table, kind: &str| -> Vec<String> {
-        let entries = of.get(kind).and_then(Value::as_table);
+fn remove_dependents(table: &mut Table, original: &Table) {
+    let names = |table: &Table, kind: &str| -> Vec<String> {
+        let entries = table.get(kind).and_then(Value::as_table);
         entries.into_iter().flat_map(Table::keys).cloned().collect()
     };
-    let gone = |table: &Table, kind: &str| -> Vec<String> {
-        let left = names(table, kind);
-        let mut gone = names(all, kind);
-        gone.retain(|name| !left.contains(name));
-        gone
+    let removed = |table: &Table, kind: &str| -> Vec<String> {
+        let remaining = names(table, kind);
+        let mut removed = names(original, kind);
+        removed.retain(|name| !remaining.contains(name));
+        removed
     };
-    let providers = gone(table, "providers");
+    let providers = removed(table, "providers");
     if let Some(Value::Table(models)) = table.get_mut("models") {
         models.retain(|_, model| {
             let routes = model.get("routes").and_then(Value::as_array);
             !routes.into_iter().flatten().any(|route| {
                 let provider = route.get("provider").and_then(Value::as_str);
-                provider.is_some_and(|name| providers.iter().any(|gone| gone == name))
+                provider.is_some_and(|name| providers.iter().any(|removed| removed == name))
             })
         });
     }
-    let models = gone(table, "models");
+    let models = removed(table, "models");
     for key in ["default_model", "default_music_model"] {
-        let is_gone = table.get(key).and_then(Value::as_str);
-        if is_gone.is_some_and(|name| models.iter().any(|gone| gone == name)) {
+        let default = table.get(key).and_then(Value::as_str);
+        if default.is_some_and(|name| models.iter().any(|removed| removed == name)) {
             table.remove(key);
         }
     }

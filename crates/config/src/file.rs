@@ -8,20 +8,20 @@ use crate::settings_file::{SettingsFile, line_of};
 use crate::{ConfigError, Settings};
 
 /// The dotted key at a position, which is that of the innermost entry whose name or value is there.
-fn key_of(table: &DeTable<'_>, at: usize) -> Option<String> {
+fn key_of(table: &DeTable<'_>, position: usize) -> Option<String> {
     table.iter().find_map(|(name, value)| {
-        let inner = match value.get_ref() {
-            DeValue::Table(inner) => key_of(inner, at),
+        let inner_key = match value.get_ref() {
+            DeValue::Table(inner_key) => key_of(inner_key, position),
             DeValue::Array(items) => items.iter().find_map(|item| match item.get_ref() {
-                DeValue::Table(inner) => key_of(inner, at),
+                DeValue::Table(inner_key) => key_of(inner_key, position),
                 _ => None,
             }),
             _ => None,
         };
         let name_text = name.get_ref();
-        match inner {
-            Some(inner) => Some(format!("{name_text}.{inner}")),
-            None if name.span().contains(&at) || value.span().contains(&at) => {
+        match inner_key {
+            Some(inner_key) => Some(format!("{name_text}.{inner_key}")),
+            None if name.span().contains(&position) || value.span().contains(&position) => {
                 Some(name_text.to_string())
             }
             None => None,
@@ -41,15 +41,15 @@ pub fn read(path: &Path) -> Result<Settings, ConfigError> {
 /// `path` is for the errors.
 pub fn parse(path: &str, text: &str) -> Result<Settings, ConfigError> {
     let mut file: Settings = toml::from_str(text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
+        let position = error.span().map_or(0, |span| span.start);
         ConfigError::InFile {
             path: path.to_owned(),
-            line: line_of(text, at),
+            line: line_of(text, position),
             key: DeTable::parse(text)
                 .ok()
-                .and_then(|parsed| key_of(parsed.get_ref(), at))
+                .and_then(|parsed| key_of(parsed.get_ref(), position))
                 .unwrap_or_default(),
-            message: explain(text, at, error.message()),
+            message: explain(text, position, error.message()),
         }
     })?;
     file.source = Some(SettingsFile {
@@ -60,9 +60,9 @@ pub fn parse(path: &str, text: &str) -> Result<Settings, ConfigError> {
 }
 
 /// The TOML reader's message, with the key and a suggestion.
-fn explain(text: &str, at: usize, message: &str) -> String {
+fn explain(text: &str, position: usize, message: &str) -> String {
     // The reader's message has the unknown key first and the known ones after it, all in
-    // backquotes. Every second piece is a name.
+    // backquotes. Every second part is a name.
     let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     if let (true, Some((unknown, known))) =
         (message.starts_with("unknown field"), names.split_first())
@@ -70,7 +70,7 @@ fn explain(text: &str, at: usize, message: &str) -> String {
         return unknown_key(unknown, known);
     }
     let message = without_value(message);
-    match key_at(text, at) {
+    match key_at(text, position) {
         Some(key) => format!("`{key}`: {message}"),
         None => message.replace('\n', " "),
     }
@@ -80,8 +80,8 @@ fn explain(text: &str, at: usize, message: &str) -> String {
 fn without_value(message: &str) -> String {
     // From the end, because the value itself may contain these words.
     match message.rsplit_once(", expected ") {
-        Some((found, expected)) => {
-            let kind = found.split(['"', '`']).next().unwrap_or_default();
+        Some((actual, expected)) => {
+            let kind = actual.split(['"', '`']).next().unwrap_or_default();
             format!("{}, expected {expected}", kind.trim_end())
         }
         // For an invalid URL the value comes last.
@@ -96,21 +96,21 @@ pub fn unknown_key(unknown: &str, known: &[&str]) -> String {
 
 /// A suggestion for an unknown word.
 pub fn suggestion(unknown: &str, known: &[&str]) -> String {
-    let near = known
+    let nearest = known
         .iter()
         .map(|name| (strsim::damerau_levenshtein(unknown, name), *name))
         .min()
         // With more than half of the letters wrong, a suggestion would only mislead.
         .filter(|(distance, _)| *distance <= unknown.len().div_ceil(2));
-    near.map_or_else(
+    nearest.map_or_else(
         || format!("the known names are {}", known.join(", ")),
         |(_, name)| format!("did you mean `{name}`?"),
     )
 }
 
-/// The key, with its table, of the line at byte `at`.
-fn key_at(text: &str, at: usize) -> Option<String> {
-    let before = text.get(..at)?;
+/// The key, with its table, of the line at byte `position`.
+fn key_at(text: &str, position: usize) -> Option<String> {
+    let before = text.get(..position)?;
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let line = text.get(line_start..)?.lines().next()?;
     let key = line.split_once('=')?.0.trim();

@@ -54,7 +54,7 @@ use mediagate_model::database::MigrationMode;
 use mediagate_model::money::MicroDollars;
 use mediagate_model::secret::{Secret, SecretError, SecretSource};
 
-/// What is wrong with the settings.
+/// A fault of the settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     #[error("{path}: {reason}")]

@@ -8,7 +8,7 @@ use url::Url;
 use crate::{ConfigError, wrong};
 use mediagate_model::secret::SecretSource;
 
-/// Shown instead of what may be secret.
+/// Shown instead of values that may be secret.
 pub(super) const MASK: &str = "********";
 
 /// An address, given as itself, as `env:NAME` or as `file:PATH`. It is shown without user,
@@ -74,15 +74,15 @@ impl fmt::Debug for MaskedUrl {
 
 impl Serialize for MaskedUrl {
     /// As it is displayed.
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
 /// An address without user, password, query and fragment; for text that does not parse as expected
 /// (several hosts, a password with a slash), only the scheme.
 pub(super) fn without_credentials(address: &str) -> String {
-    stripped(address).unwrap_or_else(|| {
+    strip_credentials(address).unwrap_or_else(|| {
         let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
         // What precedes `://` in malformed text may be part of a secret, unless it looks like a
         // scheme.
@@ -92,7 +92,7 @@ pub(super) fn without_credentials(address: &str) -> String {
     })
 }
 
-fn stripped(address: &str) -> Option<String> {
+fn strip_credentials(address: &str) -> Option<String> {
     let mut url = Url::parse(address).ok()?;
     url.set_query(None);
     url.set_fragment(None);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_read_in_another_way_shows_nothing() {
+    fn text_that_does_not_parse_as_expected_shows_no_secret() {
         for text in [
             "postgres://u:hunter2@a:1,b:2/db?password=hunter2",
             "postgres://u:hunter2/x@a/db",
@@ -148,19 +148,19 @@ mod tests {
     }
 
     #[test]
-    fn one_from_elsewhere_shows_where_it_is_and_a_fault_does_not_tell_it() {
+    fn a_reference_is_shown_as_written_and_no_error_reveals_the_address() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "https://u:hunter2@a.example/\n").unwrap();
         let text = format!("file:{}", file.path().display());
-        let read = address(&text);
-        assert_eq!(read.to_string(), text);
-        assert_eq!(read.url().host_str(), Some("a.example"));
+        let url = address(&text);
+        assert_eq!(url.to_string(), text);
+        assert_eq!(url.url().host_str(), Some("a.example"));
         std::fs::write(file.path(), "u:hunter2@a.example:x").unwrap();
         for text in [text.as_str(), "//u:hunter2@a.example"] {
-            let wrong = MaskedUrl::read("a.b", &SecretSource::from(text.to_owned()));
-            let wrong = wrong.map(|address| address.to_string());
-            let said = wrong.unwrap_or_else(|error| error.to_string());
-            assert!(!said.contains("hunter2"), "{said}");
+            let result = MaskedUrl::read("a.b", &SecretSource::from(text.to_owned()));
+            let result = result.map(|address| address.to_string());
+            let message = result.unwrap_or_else(|error| error.to_string());
+            assert!(!message.contains("hunter2"), "{message}");
         }
     }
 }

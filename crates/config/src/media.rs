@@ -45,21 +45,24 @@ pub struct BucketKey {
 }
 
 impl MediaConfig {
-    pub(super) fn of(set: MediaSettings) -> Result<Self, ConfigError> {
-        let store = set.store.as_deref().map_or(Ok(MediaStore::Folder), read)?;
+    pub(super) fn of(settings: MediaSettings) -> Result<Self, ConfigError> {
+        let store = settings
+            .store
+            .as_deref()
+            .map_or(Ok(MediaStore::Folder), read)?;
         Ok(Self {
             store,
             // AWS wants the bucket in the host. Other stores rarely have a host name for each
             // bucket.
-            path_style: set.path_style.unwrap_or(set.endpoint.is_some()),
-            endpoint: MaskedUrl::read_if_set("media.endpoint", set.endpoint.as_ref())?,
-            region: set.region,
-            access_key: set.access_key,
-            secret_key: set.secret_key,
-            sse: set.sse,
-            kms_key: set.kms_key,
-            delivery: set.delivery.unwrap_or_default(),
-            host: set.host,
+            path_style: settings.path_style.unwrap_or(settings.endpoint.is_some()),
+            endpoint: MaskedUrl::read_if_set("media.endpoint", settings.endpoint.as_ref())?,
+            region: settings.region,
+            access_key: settings.access_key,
+            secret_key: settings.secret_key,
+            sse: settings.sse,
+            kms_key: settings.kms_key,
+            delivery: settings.delivery.unwrap_or_default(),
+            host: settings.host,
         })
     }
 
@@ -173,11 +176,11 @@ fn read(store: &str) -> Result<MediaStore, ConfigError> {
     if store == "folder" {
         return Ok(MediaStore::Folder);
     }
-    let Some(place) = store.strip_prefix("s3://") else {
+    let Some(location) = store.strip_prefix("s3://") else {
         let message = "must be \"folder\" or s3://bucket/prefix";
         return Err(wrong("media.store", message));
     };
-    let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+    let (bucket, prefix) = location.split_once('/').unwrap_or((location, ""));
     let prefix = prefix.trim_end_matches('/');
     // S3's own rules for names of buckets.
     let is_bucket = (3..=63).contains(&bucket.len())
@@ -220,8 +223,8 @@ impl std::fmt::Display for MediaStore {
 }
 
 impl Serialize for MediaStore {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -229,13 +232,13 @@ impl Serialize for MediaStore {
 mod tests {
     use super::*;
 
-    fn of(set: MediaSettings) -> Result<MediaConfig, ConfigError> {
-        let config = MediaConfig::of(set)?;
+    fn checked(settings: MediaSettings) -> Result<MediaConfig, ConfigError> {
+        let config = MediaConfig::of(settings)?;
         config.check()?;
         Ok(config)
     }
 
-    fn at(store: &str) -> MediaSettings {
+    fn in_store(store: &str) -> MediaSettings {
         MediaSettings {
             store: Some(store.into()),
             ..MediaSettings::default()
@@ -250,7 +253,7 @@ mod tests {
             ("s3://films/", "s3://films"),
             ("s3://films.example/a/b-c_d/", "s3://films.example/a/b-c_d"),
         ] {
-            assert_eq!(of(at(text)).unwrap().store.to_string(), shown);
+            assert_eq!(checked(in_store(text)).unwrap().store.to_string(), shown);
         }
         for text in [
             "",
@@ -264,7 +267,7 @@ mod tests {
             "s3://films/a?b",
             "gs://films",
         ] {
-            let message = of(at(text)).unwrap_err().to_string();
+            let message = checked(in_store(text)).unwrap_err().to_string();
             assert!(
                 message.starts_with("media.store: must "),
                 "{text}: {message}"
@@ -273,11 +276,11 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_named() {
+    fn conflicting_and_invalid_settings_are_named() {
         let url = |text: &str| Some(text.parse().unwrap());
         let secret = || Some(SecretSource::from("hunter2".to_owned()));
-        let bucket = || at("s3://films");
-        for (set, key) in [
+        let bucket = || in_store("s3://films");
+        for (settings, key) in [
             (
                 MediaSettings {
                     delivery: Some(MediaDelivery::Redirect),
@@ -349,52 +352,52 @@ mod tests {
                 "media.host",
             ),
         ] {
-            let message = of(set).unwrap_err().to_string();
+            let message = checked(settings).unwrap_err().to_string();
             assert!(message.starts_with(&format!("{key}: ")), "{key}: {message}");
             assert!(!message.contains("hunter2"), "{message}");
         }
-        let right = of(MediaSettings {
+        let config = checked(MediaSettings {
             access_key: secret(),
             secret_key: secret(),
             ..bucket()
         });
-        let shown = toml::to_string(&right.unwrap()).unwrap();
+        let shown = toml::to_string(&config.unwrap()).unwrap();
         assert!(!shown.contains("hunter2"), "{shown}");
     }
 
     #[test]
     fn the_bucket_is_in_the_path_unless_it_is_at_aws() {
-        assert!(!of(at("s3://films")).unwrap().path_style);
-        let elsewhere = MediaSettings {
+        assert!(!checked(in_store("s3://films")).unwrap().path_style);
+        let with_endpoint = MediaSettings {
             endpoint: Some("http://a".parse().unwrap()),
-            ..at("s3://films")
+            ..in_store("s3://films")
         };
-        assert!(of(elsewhere.clone()).unwrap().path_style);
-        let named = MediaSettings {
+        assert!(checked(with_endpoint.clone()).unwrap().path_style);
+        let virtual_hosted = MediaSettings {
             path_style: Some(false),
-            ..elsewhere
+            ..with_endpoint
         };
-        assert!(!of(named).unwrap().path_style);
+        assert!(!checked(virtual_hosted).unwrap().path_style);
     }
 
     #[test]
     fn media_has_another_host_where_one_is_set() {
-        let with = |host: Option<&str>| MediaConfig {
+        let with_host = |host: Option<&str>| MediaConfig {
             host: host.map(Into::into),
             ..MediaConfig::default()
         };
         let gateway = "https://gateway.example/base";
-        assert_eq!(with(None).origin(gateway), gateway);
+        assert_eq!(with_host(None).origin(gateway), gateway);
         assert_eq!(
-            with(Some("media.example:81")).origin(gateway),
+            with_host(Some("media.example:81")).origin(gateway),
             "https://media.example:81/base"
         );
         assert_eq!(
-            with(Some("media.example")).origin("http://a:1"),
+            with_host(Some("media.example")).origin("http://a:1"),
             "http://media.example"
         );
         assert_eq!(
-            with(Some("https://media.example/")).origin("http://a:1"),
+            with_host(Some("https://media.example/")).origin("http://a:1"),
             "https://media.example"
         );
     }

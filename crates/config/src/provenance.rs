@@ -58,15 +58,15 @@ impl Default for ProvenanceRules {
 }
 
 impl ProvenanceRules {
-    pub(super) fn of(set: ProvenanceSettings) -> Result<Self, ConfigError> {
-        let usual = Self::default();
+    pub(super) fn of(settings: ProvenanceSettings) -> Result<Self, ConfigError> {
+        let defaults = Self::default();
         Ok(Self {
-            identity: SigningIdentity::read(set.certificate, set.key, set.signer)?,
-            timestamp: MaskedUrl::read_if_set("provenance.timestamp", set.timestamp.as_ref())?,
-            watermark: set.watermark.unwrap_or(usual.watermark),
-            watermark_audio: set.watermark_audio.unwrap_or(usual.watermark_audio),
-            public: set.public.unwrap_or(usual.public),
-            prompt: set.prompt.unwrap_or(usual.prompt),
+            identity: SigningIdentity::read(settings.certificate, settings.key, settings.signer)?,
+            timestamp: MaskedUrl::read_if_set("provenance.timestamp", settings.timestamp.as_ref())?,
+            watermark: settings.watermark.unwrap_or(defaults.watermark),
+            watermark_audio: settings.watermark_audio.unwrap_or(defaults.watermark_audio),
+            public: settings.public.unwrap_or(defaults.public),
+            prompt: settings.prompt.unwrap_or(defaults.prompt),
         })
     }
 
@@ -119,8 +119,8 @@ impl ProvenanceRules {
 }
 
 impl Serialize for ProvenanceRules {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_map(self.shown())
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.shown())
     }
 }
 
@@ -171,17 +171,18 @@ impl SigningIdentity {
         let KeyHolder::Local(key) = &self.holder else {
             return Ok(());
         };
-        let unfit = |error: provenance::credentials::CredentialsError| {
+        let invalid_key = |error: provenance::credentials::CredentialsError| {
             wrong("provenance.key", &error.to_string())
         };
-        let signer = PemSigner::new(&self.certificates, key.expose(), algorithm).map_err(unfit)?;
+        let signer =
+            PemSigner::new(&self.certificates, key.expose(), algorithm).map_err(invalid_key)?;
         // Signs once, so that a key that does not match the certificate is noticed at startup and
         // not at the first result.
-        try_out(&signer).map_err(unfit)
+        try_out(&signer).map_err(invalid_key)
     }
 
     #[cfg(not(feature = "c2pa"))]
-    #[expect(clippy::unused_self, reason = "the other build looks at it")]
+    #[expect(clippy::unused_self, reason = "the build with the feature uses it")]
     fn check(&self) -> Result<(), ConfigError> {
         let message = "this program cannot sign: it was built without the feature `c2pa`. Use a \
                        packaged build, or build with `cargo build --release --features c2pa`";
@@ -205,9 +206,9 @@ impl SigningIdentity {
         let leaf = CertificateDer::from_pem_slice(self.certificates.as_bytes()).ok()?;
         // A curve's identifier occurs only in the certificate's own key. Ed25519's also occurs if
         // the issuer signed with it, so it is looked for last.
-        let names = |kind: &[u8]| leaf.windows(kind.len()).any(|window| window == kind);
-        let found = KINDS.iter().find(|(kind, _)| names(kind));
-        found.map(|(_, algorithm)| *algorithm)
+        let has_oid = |kind: &[u8]| leaf.windows(kind.len()).any(|window| window == kind);
+        let kind = KINDS.iter().find(|(kind, _)| has_oid(kind));
+        kind.map(|(_, algorithm)| *algorithm)
     }
 }
 
@@ -259,7 +260,7 @@ mod tests {
     #[test]
     fn every_fault_is_named() {
         let pem = "-----BEGIN CERTIFICATE-----\\nAA==\\n-----END CERTIFICATE-----";
-        for (toml, said) in [
+        for (toml, expected) in [
             (
                 "key = \"k.pem\"".to_owned(),
                 "provenance.key: requires a certificate",
@@ -294,7 +295,7 @@ mod tests {
             ),
         ] {
             let error = layered(&toml).unwrap_err();
-            assert!(error.contains(said), "{toml}: {error}");
+            assert!(error.contains(expected), "{toml}: {error}");
         }
     }
 
@@ -306,7 +307,7 @@ timestamp = "https://hunter1:hunter2@stamp.example/?hunter3"
 "#;
         let rules = ProvenanceRules::of(toml::from_str(toml).unwrap()).unwrap();
         let shown = toml::to_string(&rules).unwrap();
-        for (text, places) in [
+        for (text, urls) in [
             (
                 &shown,
                 ["https://signer.example/sign", "https://stamp.example/"],
@@ -314,7 +315,7 @@ timestamp = "https://hunter1:hunter2@stamp.example/?hunter3"
             (&format!("{rules:?}"), ["signer.example", "stamp.example"]),
         ] {
             assert!(!text.contains("hunter"), "{text}");
-            assert!(places.iter().all(|place| text.contains(place)), "{text}");
+            assert!(urls.iter().all(|url| text.contains(url)), "{text}");
         }
     }
 

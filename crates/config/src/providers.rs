@@ -78,11 +78,11 @@ pub struct ProviderConfig {
     pub options: ExtraFields,
 }
 
-/// What becomes of the films that a provider delivers.
+/// What happens to the films that a provider delivers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ResultPolicy {
-    /// They are fetched, checked and kept.
+    /// Films are fetched, checked and kept.
     #[default]
     Keep,
     /// The provider's address is passed on where it needs no credential, and nothing is fetched.
@@ -105,7 +105,7 @@ impl ProviderTable {
             ));
         }
         let (key, sources) = match self.api_key {
-            Some(one) => ("api_key", vec![one]),
+            Some(source) => ("api_key", vec![source]),
             None => ("api_keys", self.api_keys),
         };
         let secrets = sources
@@ -121,8 +121,8 @@ impl ProviderTable {
             return Err(wrong("base_url", message.into()));
         }
         let mut options = self.options;
-        let read = options.read_variables();
-        read.map_err(|(option, error)| wrong(&option, error.to_string()))?;
+        let result = options.read_variables();
+        result.map_err(|(option, error)| wrong(&option, error.to_string()))?;
         if self.max_running == Some(0) || self.per_minute == Some(0) {
             let message = "0 would block the provider; remove the provider instead";
             let key = if self.max_running == Some(0) {
@@ -161,8 +161,8 @@ pub(super) fn hosted_catalogue(
         return Ok(embedded);
     };
     // The operator's files override the built-in ones, which are as old as this program.
-    let laid_over = embedded.with_folder(folder, fault_of_entry).map(Arc::new);
-    laid_over.map_err(|error| {
+    let catalogue = embedded.with_folder(folder, fault_of_entry).map(Arc::new);
+    catalogue.map_err(|error| {
         let error = ConfigError::Value {
             key: "catalog".into(),
             message: error.to_string(),
@@ -197,7 +197,7 @@ pub struct ModelSettings {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pass: Vec<String>,
     /// What every route offers, if the adapters' tables are wrong or incomplete.
-    #[serde(skip_serializing_if = "LimitSettings::is_silent")]
+    #[serde(skip_serializing_if = "LimitSettings::is_empty")]
     pub limits: LimitSettings,
 }
 
@@ -220,7 +220,7 @@ pub struct RouteSettings {
     /// Limit of submissions per minute.
     pub per_minute: Option<u32>,
     /// What this route offers.
-    #[serde(default, skip_serializing_if = "LimitSettings::is_silent")]
+    #[serde(default, skip_serializing_if = "LimitSettings::is_empty")]
     pub limits: LimitSettings,
     /// Merged into the provider's request body.
     #[serde(default, skip_serializing_if = "ExtraFields::is_empty")]
@@ -256,7 +256,7 @@ pub struct LimitSettings {
 
 impl LimitSettings {
     /// Whether nothing is set.
-    fn is_silent(&self) -> bool {
+    fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -297,11 +297,11 @@ pub struct PriceEntry {
 }
 
 impl Serialize for PriceSettings {
-    /// One as it is, several as a list.
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+    /// A single price as it is, several as a list.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0.as_slice() {
-            [one] => one.serialize(to),
-            several => several.serialize(to),
+            [one] => one.serialize(serializer),
+            several => several.serialize(serializer),
         }
     }
 }
@@ -320,8 +320,8 @@ impl<'de> Deserialize<'de> for PriceSettings {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PriceSettings, A::Error> {
-                let one = PriceEntry::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(PriceSettings(vec![one]))
+                let entry = PriceEntry::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(PriceSettings(vec![entry]))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<PriceSettings, A::Error> {
@@ -347,13 +347,13 @@ impl PriceSettings {
                 continue;
             };
             if until != next {
-                let what = if until < next {
+                let problem = if until < next {
                     "no price"
                 } else {
                     "two prices"
                 };
                 let (first, last) = (until.min(next).rfc3339(), until.max(next).rfc3339());
-                return Err(format!("there would be {what} from {first} to {last}"));
+                return Err(format!("there would be {problem} from {first} to {last}"));
             }
         }
         if let Some(end) = entries.last().and_then(|last| last.until) {
@@ -362,7 +362,7 @@ impl PriceSettings {
                 end.rfc3339()
             ));
         }
-        let dated = entries.iter().map(|entry| DatedPrice {
+        let prices = entries.iter().map(|entry| DatedPrice {
             from: entry.from,
             price: Price {
                 unit: entry.unit,
@@ -370,7 +370,7 @@ impl PriceSettings {
             },
             without_audio: entry.usd_without_audio,
         });
-        let schedule = PriceSchedule::new(dated.collect()).map_err(|error| error.to_string())?;
+        let schedule = PriceSchedule::new(prices.collect()).map_err(|error| error.to_string())?;
         match schedule.begins() {
             Some(begin) if begin > now => Err(format!(
                 "there would be no price before {}; add one without `from`",
@@ -385,7 +385,7 @@ impl PriceSettings {
 fn instant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     let text = match toml::Value::deserialize(deserializer)? {
         toml::Value::String(text) => text,
-        toml::Value::Datetime(when) => when.to_string(),
+        toml::Value::Datetime(datetime) => datetime.to_string(),
         other => {
             let message = format!("{} is not a date", other.type_str());
             return Err(de::Error::custom(message));

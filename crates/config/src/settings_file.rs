@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::ConfigError;
 
-/// The file as it was read. Its text may have secrets in it, so that it is not printed.
+/// The file as it was read. Its text may contain secrets, so it is not printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SettingsFile {
     pub path: String,
@@ -22,12 +22,12 @@ impl SettingsFile {
             ConfigError::Secret { key, error } => (*key, error.to_string()),
             ConfigError::InFile { .. } | ConfigError::Unreadable { .. } => return error,
         };
-        let Some(at) = key_span(&self.text, key) else {
+        let Some(position) = key_span(&self.text, key) else {
             return error;
         };
         ConfigError::InFile {
             path: self.path.clone(),
-            line: line_of(&self.text, at),
+            line: line_of(&self.text, position),
             key: key.to_owned(),
             message: format!("`{key}`: {message}"),
         }
@@ -36,9 +36,9 @@ impl SettingsFile {
     /// An error in a copy of the file without some of its keys, with the line of the file itself.
     pub(super) fn locate_again(&self, mut error: ConfigError) -> ConfigError {
         if let ConfigError::InFile { line, key, .. } = &mut error
-            && let Some(at) = key_span(&self.text, key)
+            && let Some(position) = key_span(&self.text, key)
         {
-            *line = line_of(&self.text, at);
+            *line = line_of(&self.text, position);
         }
         error
     }
@@ -55,35 +55,36 @@ impl fmt::Debug for SettingsFile {
 fn key_span(text: &str, key: &str) -> Option<usize> {
     let parsed = DeTable::parse(text).ok()?;
     let mut table = parsed.get_ref();
-    let (mut found, mut rest) = (None, key);
+    let (mut start, mut rest) = (None, key);
     while !rest.is_empty() {
-        let named = table.iter().filter_map(|(name, value)| {
+        let matching = table.iter().filter_map(|(name, value)| {
             let after = after_name(rest, name.get_ref())?;
             Some((name, value, after))
         });
         // The longest name that fits: for `veo-3.1.price` the model `veo-3.1`, and not `veo-3`.
-        let Some((name, value, after)) = named.max_by_key(|(name, ..)| name.get_ref().len()) else {
+        let Some((name, value, after)) = matching.max_by_key(|(name, ..)| name.get_ref().len())
+        else {
             break;
         };
-        found = Some(name.span().start);
+        start = Some(name.span().start);
         rest = after;
         match value.get_ref() {
             DeValue::Table(inner) => table = inner,
             _ => break,
         }
     }
-    found
+    start
 }
 
 /// The names of a dotted key in a table, as far as they exist.
 pub(super) fn path_of(table: &toml::Table, key: &str) -> Vec<String> {
     let (mut table, mut rest) = (Some(table), key);
     let mut path = Vec::new();
-    while let Some(within) = table.filter(|_| !rest.is_empty()) {
-        let named = within
+    while let Some(current) = table.filter(|_| !rest.is_empty()) {
+        let matching = current
             .iter()
             .filter_map(|(name, value)| Some((name, value, after_name(rest, name)?)));
-        let Some((name, value, after)) = named.max_by_key(|(name, ..)| name.len()) else {
+        let Some((name, value, after)) = matching.max_by_key(|(name, ..)| name.len()) else {
             break;
         };
         path.push(name.clone());
@@ -93,7 +94,7 @@ pub(super) fn path_of(table: &toml::Table, key: &str) -> Vec<String> {
     path
 }
 
-/// What a dotted key has behind its first name, if that is `name`.
+/// The part of a dotted key after its first name, if that name is `name`.
 fn after_name<'a>(key: &'a str, name: &str) -> Option<&'a str> {
     let after = key.strip_prefix(name)?;
     if after.is_empty() {
@@ -102,10 +103,10 @@ fn after_name<'a>(key: &'a str, name: &str) -> Option<&'a str> {
     after.strip_prefix('.')
 }
 
-pub(super) fn line_of(text: &str, at: usize) -> usize {
+pub(super) fn line_of(text: &str, position: usize) -> usize {
     text.as_bytes()
         .iter()
-        .take(at)
+        .take(position)
         .filter(|byte| **byte == b'\n')
         .count()
         + 1

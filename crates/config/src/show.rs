@@ -81,12 +81,12 @@ mod tests {
                 continue;
             }
             for planted in PLANTED {
-                let words = ["mediagate".to_owned(), format!("--{flag}={planted}")];
-                let Ok(matches) = command.clone().try_get_matches_from(words) else {
+                let arguments = ["mediagate".to_owned(), format!("--{flag}={planted}")];
+                let Ok(matches) = command.clone().try_get_matches_from(arguments) else {
                     continue; // The setting's type does not accept such a text.
                 };
-                let set = Settings::from_arg_matches(&matches).unwrap();
-                let shown = everything_shown(Config::of(set));
+                let settings = Settings::from_arg_matches(&matches).unwrap();
+                let shown = everything_shown(Config::of(settings));
                 assert!(!shown.contains("hunter"), "--{flag}={planted}: {shown}");
                 tried += 1;
             }
@@ -140,7 +140,7 @@ limits = { sizes = ["1280x720"], seconds = { min = 1, max = 5 } }
         );
         let printed = format!("{config:?}");
         assert!(!printed.contains("hunter"), "{printed}");
-        for told in [
+        for expected in [
             "proxy = \"http://proxy.example:3128/\"",
             "timestamp = \"https://stamp.example/tsa\"",
             "otlp = \"https://collector.example/v1/traces\"",
@@ -153,28 +153,28 @@ limits = { sizes = ["1280x720"], seconds = { min = 1, max = 5 } }
             "usd_without_audio = \"0.05\"",
             "sizes = [\"1280x720\"]",
         ] {
-            assert!(shown.contains(told), "{told}: {shown}");
+            assert!(shown.contains(expected), "{expected}: {shown}");
         }
-        let again = Config::of(file::parse("m.toml", &shown).unwrap()).unwrap();
-        assert_eq!(again.show(), shown, "what is shown reads back");
+        let reread = Config::of(file::parse("m.toml", &shown).unwrap()).unwrap();
+        assert_eq!(reread.show(), shown, "the shown settings can be read back");
     }
 
     #[test]
-    fn what_is_kept_elsewhere_is_shown_as_where_it_is() {
+    fn references_are_shown_instead_of_the_values() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = |name: &str, text: &str| {
+        let write_file = |name: &str, text: &str| {
             let path = folder.path().join(name);
             std::fs::write(&path, text).unwrap();
             format!("file:{}", path.display())
         };
-        let proxy = kept("proxy", "http://u:hunter1@proxy.example\n");
-        let token = kept("token", "hunter2");
+        let proxy = write_file("proxy", "http://u:hunter1@proxy.example\n");
+        let token = write_file("token", "hunter2");
         let text = format!(
             "[webhooks]\nproxy = '{proxy}'\n[providers.a]\nprotocol = \"fal\"\napi_key = \"k\"\n[models.film]\nkind = \"video\"\nroutes = [{{ provider = \"a\", model = \"m\", extra = {{ auth = {{ token = '{token}' }}, secret = '{token}' }} }}]\n"
         );
         let config = Config::of(file::parse("m.toml", &text).unwrap()).unwrap();
-        let proxied = config.webhooks.proxy.as_ref().unwrap().url();
-        assert_eq!(proxied.password(), Some("hunter1"));
+        let proxy_url = config.webhooks.proxy.as_ref().unwrap().url();
+        assert_eq!(proxy_url.password(), Some("hunter1"));
         let routes = config.models.models["film"].routes.as_ref().unwrap();
         let fields = routes[0].extra.fields();
         assert_eq!(fields["secret"], "hunter2");
@@ -184,8 +184,8 @@ limits = { sizes = ["1280x720"], seconds = { min = 1, max = 5 } }
         assert!(shown.contains(&proxy) && shown.contains(&token), "{shown}");
 
         let missing = text.replace(&token, "env:MEDIAGATE_NO_SUCH");
-        let set = || file::parse("m.toml", &missing).unwrap();
-        let error = Config::of(set()).unwrap_err().to_string();
+        let settings = || file::parse("m.toml", &missing).unwrap();
+        let error = Config::of(settings()).unwrap_err().to_string();
         assert!(
             error.contains("`models.film.routes`") && error.contains("MEDIAGATE_NO_SUCH"),
             "{error}"

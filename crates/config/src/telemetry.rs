@@ -7,7 +7,7 @@ use crate::masked_url::MaskedUrl;
 use crate::settings::TelemetrySettings;
 use crate::{ConfigError, wrong};
 
-/// Where OTLP wants traces, below a collector's address.
+/// The path for traces below a collector's address (OTLP).
 const TRACES: &str = "v1/traces";
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -19,10 +19,10 @@ pub struct TelemetryConfig {
 }
 
 impl TelemetryConfig {
-    pub(super) fn of(set: &TelemetrySettings) -> Result<Self, ConfigError> {
+    pub(super) fn of(settings: &TelemetrySettings) -> Result<Self, ConfigError> {
         Ok(Self {
-            otlp: MaskedUrl::read_if_set("telemetry.otlp", set.otlp.as_ref())?,
-            sample: set.sample.unwrap_or(1.0),
+            otlp: MaskedUrl::read_if_set("telemetry.otlp", settings.otlp.as_ref())?,
+            sample: settings.sample.unwrap_or(1.0),
         })
     }
 
@@ -59,7 +59,7 @@ impl TelemetryConfig {
 mod tests {
     use super::*;
 
-    fn set(otlp: &str, sample: f64) -> TelemetryConfig {
+    fn settings(otlp: &str, sample: f64) -> TelemetryConfig {
         TelemetryConfig::of(&TelemetrySettings {
             otlp: Some(otlp.parse().unwrap()),
             sample: Some(sample),
@@ -77,24 +77,24 @@ mod tests {
             ),
             ("http://c:4318/v1/traces", "http://c:4318/v1/traces"),
         ] {
-            let set = set(otlp, 1.0);
-            set.check().unwrap();
-            assert_eq!(set.traces().unwrap().as_str(), url);
+            let settings = settings(otlp, 1.0);
+            settings.check().unwrap();
+            assert_eq!(settings.traces().unwrap().as_str(), url);
         }
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
+    fn invalid_settings_are_named() {
         for (otlp, sample, key) in [
             ("grpc://c:4317", 1.0, "telemetry.otlp"),
             ("http://user:hunter2@c", 1.0, "telemetry.otlp"),
             ("http://c", 1.5, "telemetry.sample"),
             ("http://c", f64::NAN, "telemetry.sample"),
         ] {
-            let wrong = set(otlp, sample).check().unwrap_err().to_string();
+            let message = settings(otlp, sample).check().unwrap_err().to_string();
             assert!(
-                wrong.starts_with(key) && !wrong.contains("hunter2"),
-                "{wrong}"
+                message.starts_with(key) && !message.contains("hunter2"),
+                "{message}"
             );
         }
     }

@@ -24,33 +24,45 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(
     })
 }
 
-pub(super) fn time<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(&humantime::format_duration(*time))
+pub(super) fn time<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&humantime::format_duration(*time))
 }
 
 #[expect(clippy::ref_option, reason = "serde passes a field as it is")]
-pub(super) fn time_if_set<S: Serializer>(set: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
-    set.map(|time| humantime::format_duration(time).to_string())
-        .serialize(to)
+pub(super) fn time_if_set<S: Serializer>(
+    value: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    value
+        .map(|time| humantime::format_duration(time).to_string())
+        .serialize(serializer)
 }
 
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "serde passes a field as it is"
 )]
-pub(super) fn dollars<S: Serializer>(amount: &MicroDollars, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(amount)
+pub(super) fn dollars<S: Serializer>(
+    amount: &MicroDollars,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(amount)
 }
 
-/// Long enough to be read back as secrets.
-pub(super) fn masked<S: Serializer>(secrets: &[Secret], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(secrets.iter().map(|secret| secret.to_string().repeat(4)))
+/// Masks that are long enough to be read back as secrets.
+pub(super) fn masked<S: Serializer>(secrets: &[Secret], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(secrets.iter().map(|secret| secret.to_string().repeat(4)))
 }
 
-pub(super) fn database<S: Serializer>(database: &DatabaseTarget, to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn database<S: Serializer>(
+    database: &DatabaseTarget,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     match database {
-        DatabaseTarget::Sqlite => to.serialize_str("sqlite"),
-        DatabaseTarget::Postgres(url) => to.serialize_str(&without_credentials(url.expose())),
+        DatabaseTarget::Sqlite => serializer.serialize_str("sqlite"),
+        DatabaseTarget::Postgres(url) => {
+            serializer.serialize_str(&without_credentials(url.expose()))
+        }
     }
 }
 
@@ -58,19 +70,22 @@ pub(super) fn database<S: Serializer>(database: &DatabaseTarget, to: S) -> Resul
 /// is.
 #[expect(clippy::ref_option, reason = "serde passes a field as it is")]
 pub(super) fn address_if_set<S: Serializer>(
-    set: &Option<SecretSource>,
-    to: S,
+    value: &Option<SecretSource>,
+    serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    let shown = set.as_ref().map(|source| match source {
+    let shown = value.as_ref().map(|source| match source {
         SecretSource::Value(address) => without_credentials(address.expose()),
         SecretSource::Env(_) | SecretSource::File(_) => source.to_string(),
     });
-    shown.serialize(to)
+    shown.serialize(serializer)
 }
 
-/// A protocol's options: numbers, and the words that a protocol takes.
-pub(super) fn options<S: Serializer>(options: &ExtraFields, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_map(options.fields().iter().map(|(name, value)| {
+/// A protocol's options: only numbers and the words that a protocol accepts are not masked.
+pub(super) fn options<S: Serializer>(
+    options: &ExtraFields,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(options.fields().iter().map(|(name, value)| {
         let is_plain = match value {
             Json::Bool(_) | Json::Number(_) => true,
             Json::String(_) => adapters::WORD_OPTIONS.contains(&name.as_str()),
@@ -84,25 +99,27 @@ pub(super) fn options<S: Serializer>(options: &ExtraFields, to: S) -> Result<S::
 #[expect(clippy::ref_option, reason = "serde passes a field as it is")]
 pub(super) fn dollars_if_set<S: Serializer>(
     amount: &Option<MicroDollars>,
-    to: S,
+    serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    amount.map(|amount| amount.to_string()).serialize(to)
+    amount
+        .map(|amount| amount.to_string())
+        .serialize(serializer)
 }
 
 #[expect(clippy::ref_option, reason = "serde passes a field as it is")]
 pub(super) fn instant_if_set<S: Serializer>(
-    at: &Option<Timestamp>,
-    to: S,
+    instant: &Option<Timestamp>,
+    serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    at.map(Timestamp::rfc3339).serialize(to)
+    instant.map(Timestamp::rfc3339).serialize(serializer)
 }
 
 #[expect(clippy::ref_option, reason = "serde passes a field as it is")]
 pub(super) fn sizes_if_set<S: Serializer>(
     sizes: &Option<Vec<(u32, u32)>>,
-    to: S,
+    serializer: S,
 ) -> Result<S::Ok, S::Error> {
     let text = |(width, height): &(u32, u32)| format!("{width}x{height}");
     let texts = sizes.as_ref().map(|sizes| sizes.iter().map(text));
-    texts.map(Iterator::collect::<Vec<_>>).serialize(to)
+    texts.map(Iterator::collect::<Vec<_>>).serialize(serializer)
 }

@@ -37,14 +37,16 @@ impl Default for WebhookRules {
 }
 
 impl WebhookRules {
-    pub(super) fn of(set: &WebhooksSettings) -> Result<Self, ConfigError> {
-        let usual = Self::default();
+    pub(super) fn of(settings: &WebhooksSettings) -> Result<Self, ConfigError> {
+        let defaults = Self::default();
         Ok(Self {
-            allow_http: set.allow_http.unwrap_or(usual.allow_http),
-            timeout: set.timeout.unwrap_or(usual.timeout),
-            log_ttl: set.log_ttl.unwrap_or(usual.log_ttl),
-            notify_hook_body: set.notify_hook_body.unwrap_or(usual.notify_hook_body),
-            proxy: MaskedUrl::read_if_set("webhooks.proxy", set.proxy.as_ref())?,
+            allow_http: settings.allow_http.unwrap_or(defaults.allow_http),
+            timeout: settings.timeout.unwrap_or(defaults.timeout),
+            log_ttl: settings.log_ttl.unwrap_or(defaults.log_ttl),
+            notify_hook_body: settings
+                .notify_hook_body
+                .unwrap_or(defaults.notify_hook_body),
+            proxy: MaskedUrl::read_if_set("webhooks.proxy", settings.proxy.as_ref())?,
         })
     }
 

@@ -1,7 +1,7 @@
 //! The console: a frame with the navigation, which scripts fill through the public API.
 //!
 //! The server puts no account data into the page. Every view has its own URL and gets the same
-//! frame; which view it is, the scripts read from the address.
+//! frame; the scripts read from the address which view to show.
 
 use maud::{DOCTYPE, Markup, html};
 
@@ -25,9 +25,9 @@ const VIEWS: [(&str, &str); 10] = [
 /// Entries that are shown before the key's scopes are known.
 const INITIAL_VIEWS: usize = 4;
 
-/// Whether the console has a view at this address, below `/console/`.
-pub fn is_view(place: &str) -> bool {
-    let first = place.split('/').next();
+/// Whether the console has a view at this path below `/console/`.
+pub fn is_view(path: &str) -> bool {
+    let first = path.split('/').next();
     // The rest of the address is an id, which the scripts look up.
     VIEWS.iter().any(|(name, _)| first == Some(name))
 }
@@ -58,16 +58,16 @@ pub fn console(page: &ConsolePage) -> String {
     .into_string()
 }
 
-/// What is seen until the scripts run.
-fn first_paint(here: &str, title: &str) -> Markup {
+/// The page until the scripts run.
+fn first_paint(current: &str, title: &str) -> Markup {
     html! {
         div.shell {
-            // Only the usual entries. The scripts show what the key may use, once they know its
-            // scopes.
+            // Only the usual entries. Once the scripts know the key's scopes, they show the entries
+            // that it can use.
             nav.rail aria-label="Console" {
                 a.brand href="/" { span { "Mediagate" } }
                 ul { @for (name, title) in &VIEWS[..INITIAL_VIEWS] {
-                    li { a href={ "/console/" (name) } aria-current=[(here == *name).then_some("page")] { span { (title) } } }
+                    li { a href={ "/console/" (name) } aria-current=[(current == *name).then_some("page")] { span { (title) } } }
                 } }
             }
             main #main {

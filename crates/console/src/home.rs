@@ -52,7 +52,7 @@ fn count(models: usize) -> String {
     match models {
         0 => "no model is available right now".to_owned(),
         1 => "1 model available now".to_owned(),
-        more => format!("{more} models available now"),
+        count => format!("{count} models available now"),
     }
 }
 
@@ -62,7 +62,7 @@ fn cards(page: &HomePage) -> [Markup; 3] {
         card(&EndpointCard {
             title: "Generate a video",
             path: "/v1/chat/completions",
-            what: "A chat completion that returns the URL of an MP4. Add an image part to start from a picture.",
+            description: "A chat completion that returns the URL of an MP4. Add an image part to start from a picture.",
             json: format!(
                 r#"{{"model": "{}",
  "messages": [{{"role": "user",
@@ -74,7 +74,7 @@ fn cards(page: &HomePage) -> [Markup; 3] {
         card(&EndpointCard {
             title: "Separate a song",
             path: &format!("/{brand}/submit/music"),
-            what: "Voice and instruments as lossless stems. Upload a song first; its id is the clip to continue.",
+            description: "Voice and instruments as lossless stems. Upload a song first; its id is the clip to continue.",
             json: format!(
                 r#"{{"task": "gen_stem", "mv": "{}",
  "continue_clip_id": "CLIP_ID",
@@ -87,7 +87,7 @@ fn cards(page: &HomePage) -> [Markup; 3] {
         card(&EndpointCard {
             title: "Create a persona",
             path: &format!("/{brand}/persona/create"),
-            what: "A named voice based on your clips, with its own picture.",
+            description: "A named voice based on your clips, with its own picture.",
             json: r#"{"root_clip_id": "CLIP_ID",
  "name": "Night Ferry",
  "description": "Close, warm, a little tired"}"#
@@ -101,7 +101,7 @@ fn cards(page: &HomePage) -> [Markup; 3] {
 struct EndpointCard<'a> {
     title: &'a str,
     path: &'a str,
-    what: &'a str,
+    description: &'a str,
     json: String,
     base_url: &'a str,
 }
@@ -116,7 +116,7 @@ fn card(endpoint: &EndpointCard) -> Markup {
             div {
                 h3 { (endpoint.title) }
                 p.route { span.verb { "POST" } " " code { (endpoint.path) } }
-                p { (endpoint.what) }
+                p { (endpoint.description) }
             }
             div.code {
                 pre tabindex="0" aria-label={ "Example call: " (endpoint.title) } { code { (call) } }

@@ -1,8 +1,8 @@
 //! The web pages: markup, and the scripts and styles that they load.
 //!
 //! Each page is a pure function from a view to HTML; begin with [`HomePage`] and [`home()`]. The console is one
-//! page whose scripts, in `assets/console`, call the public API and nothing else. This crate depends on no
-//! other: it must not know a router, a database or a type of the domain.
+//! page whose scripts, in `assets/console`, call the public API and nothing else. This crate must not depend on a
+//! router, a database or a type of the domain.
 //!
 //! The pages have no inline script or style and load nothing from other hosts, so that a strict content security
 //! policy holds: `default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:`.
@@ -24,7 +24,7 @@ pub use pricing::pricing;
 pub use provenance::provenance;
 pub use view::{ConsolePage, HomePage, ModelRow, PricingPage, ProvenancePage, SiteContext};
 
-/// What differs between pages apart from the body.
+/// The parts that differ between pages.
 struct PageFrame<'a> {
     title: &'a str,
     /// The page's own path, to mark it in the navigation.
@@ -51,7 +51,7 @@ fn layout(site: &SiteContext, frame: &PageFrame) -> String {
     .into_string()
 }
 
-/// What browsers read before the page.
+/// The `head` element.
 fn head(frame: &PageFrame) -> Markup {
     html! {
         head {
@@ -80,7 +80,7 @@ fn asset_url(name: &str) -> String {
 }
 
 fn header(here: &str) -> Markup {
-    let places = [
+    let pages = [
         ("/pricing", "Models"),
         ("/docs", "Docs"),
         ("/console", "Console"),
@@ -93,7 +93,7 @@ fn header(here: &str) -> Markup {
                     span { "Mediagate" }
                 }
                 nav aria-label="Main" {
-                    @for (address, name) in places {
+                    @for (address, name) in pages {
                         a href=(address) aria-current=[(here == address).then_some("page")] { (name) }
                     }
                 }

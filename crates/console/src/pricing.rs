@@ -8,16 +8,16 @@ use super::view::{ModelRow, PricingPage};
 use super::{PageFrame, layout};
 
 pub fn pricing(page: &PricingPage) -> String {
-    let up = page.models.iter().filter(|model| model.available).count();
+    let available = page.models.iter().filter(|model| model.available).count();
     let body = html! {
         section.hero.low {
             p.eyebrow { "Models and prices" }
             h1 { "Available models and their prices" }
             p.lead {
-                span #up-count { (up) } " of " (page.models.len()) " models available. "
+                span #up-count { (available) } " of " (page.models.len()) " models available. "
                 span.muted { "As of " time #as-of datetime=(page.generated_at) { (page.generated_at) } "." }
             }
-            // Hidden until the script runs, which does the filtering.
+            // The script does the filtering, so the box is hidden until the script runs.
             p.filter #filter-box hidden {
                 label for="filter" { "Filter" }
                 input #filter type="search" placeholder="name, size, stem, free …" autocomplete="off" spellcheck="false";
@@ -70,7 +70,7 @@ fn card(model: &ModelRow) -> Markup {
                     span.word { @if model.available { "available" } @else { "unavailable" } }
                 }
                 span.price data-price { (model.price) }
-                // Always in the page, because the script fills it when a price is announced later.
+                // Always in the page: the script fills it if a price is announced later.
                 span.next-price data-next-price hidden[model.next_price.is_none()] { @if let Some(next) = &model.next_price { (next) } }
             }
             p { (model.summary) }
@@ -92,7 +92,7 @@ fn card(model: &ModelRow) -> Markup {
     }
 }
 
-/// A line of facts; nothing if there are none.
+/// A row with its values; nothing if there are none.
 fn row(name: &str, values: &[String]) -> Markup {
     html! {
         @if !values.is_empty() {

@@ -22,49 +22,49 @@ fn site() -> SiteContext {
 }
 
 fn model(id: &str, kind: MediaKind) -> ModelRow {
-    let one = || vec![id.to_owned()];
+    let list = || vec![id.to_owned()];
     ModelRow {
         id: id.to_owned(),
         summary: id.to_owned(),
         kind,
-        takes: one(),
-        makes: one(),
+        takes: list(),
+        makes: list(),
         durations: Some(id.to_owned()),
-        sizes: one(),
-        stems: one(),
+        sizes: list(),
+        stems: list(),
         price: id.to_owned(),
         next_price: Some(id.to_owned()),
         available: true,
         median: Some(id.to_owned()),
-        notes: one(),
-        aliases: one(),
-        providers: one(),
+        notes: list(),
+        aliases: list(),
+        providers: list(),
     }
 }
 
-fn pages(word: &str) -> Vec<String> {
-    let (site, word_owned) = (site(), word.to_owned());
+fn pages(text: &str) -> Vec<String> {
+    let (site, owned_text) = (site(), text.to_owned());
     let hostile_site = SiteContext {
-        brand: word_owned.clone(),
-        version: word_owned.clone(),
+        brand: owned_text.clone(),
+        version: owned_text.clone(),
         ..site.clone()
     };
     vec![
         home(&HomePage {
             site: hostile_site.clone(),
-            video_model: word_owned.clone(),
-            music_model: word_owned.clone(),
+            video_model: owned_text.clone(),
+            music_model: owned_text.clone(),
             available_models: 2,
         }),
         provenance(&ProvenancePage {
             site: hostile_site.clone(),
             is_public: false,
-            most_megabytes: 200,
+            max_megabytes: 200,
         }),
         pricing(&PricingPage {
             site: hostile_site.clone(),
-            models: vec![model(word, MediaKind::Video), model(word, MediaKind::Music)],
-            generated_at: word_owned.clone(),
+            models: vec![model(text, MediaKind::Video), model(text, MediaKind::Music)],
+            generated_at: owned_text.clone(),
         }),
         pricing(&PricingPage {
             site,
@@ -73,9 +73,9 @@ fn pages(word: &str) -> Vec<String> {
         }),
         console(&ConsolePage {
             site: hostile_site.clone(),
-            view_path: word_owned.clone(),
-            video_model: word_owned.clone(),
-            music_model: word_owned,
+            view_path: owned_text.clone(),
+            video_model: owned_text.clone(),
+            music_model: owned_text,
             picture_bytes: 20_000_000,
             song_bytes: 200_000_000,
         }),
@@ -92,7 +92,7 @@ fn are_whole_pages() {
 }
 
 #[test]
-fn escape_what_they_are_given() {
+fn escape_their_input() {
     for page in pages(HOSTILE) {
         assert!(!page.contains("<script>"));
         assert!(!page.contains("\"' onclick"));
@@ -100,7 +100,7 @@ fn escape_what_they_are_given() {
 }
 
 #[test]
-fn hold_no_inline_script_or_style() {
+fn contain_no_inline_script_or_style() {
     for page in pages("animatic-1") {
         assert!(!page.contains("<style") && !page.contains(" style="));
         for tag in page.split("<script").skip(1) {
@@ -116,7 +116,7 @@ fn hold_no_inline_script_or_style() {
 }
 
 #[test]
-fn ask_for_nothing_from_another_address() {
+fn load_nothing_from_other_hosts() {
     for page in pages("animatic-1") {
         let rest = page.replace(BASE, "");
         assert!(!rest.contains("http://") && !rest.contains("https://"));
@@ -153,7 +153,7 @@ fn is_ours(asset: &StaticAsset) -> bool {
 /// Third-party files are unchanged copies; the `LICENSE` next to them lists their versions.
 #[test]
 fn foreign_files_are_unchanged() {
-    let known = [
+    let expected = [
         (
             "vendor/preact.js",
             "6d0f985e125436de8f49af4dd51272533fb34b890aecf799619eb8fa89eca5c0",
@@ -168,10 +168,10 @@ fn foreign_files_are_unchanged() {
         ),
     ];
     let foreign = ASSETS.iter().filter(|asset| !is_ours(asset));
-    let found: Vec<_> = foreign
+    let hashes: Vec<_> = foreign
         .map(|asset| (asset.name, hex(&Sha256::digest(asset.body))))
         .collect();
-    assert_eq!(found, known.map(|(name, sum)| (name, sum.to_owned())));
+    assert_eq!(hashes, expected.map(|(name, hash)| (name, hash.to_owned())));
 }
 
 #[test]
@@ -190,9 +190,9 @@ fn link_only_assets_that_exist() {
 #[test]
 fn scripts_import_only_versioned_assets_that_exist() {
     let mut imports = 0;
-    for written in &ASSETS {
-        let served = asset(written.name).unwrap();
-        let folder = written
+    for source in &ASSETS {
+        let served = asset(source.name).unwrap();
+        let folder = source
             .name
             .rsplit_once('/')
             .map_or("", |(folder, _)| folder);
@@ -216,7 +216,7 @@ fn scripts_import_only_versioned_assets_that_exist() {
     assert!(imports > 40, "{imports}");
 }
 
-/// A view that nothing imports would be dead weight in every binary.
+/// Every script is part of the binary, so a script that nothing imports would only waste space.
 #[test]
 fn every_script_is_used() {
     let bodies: Vec<&str> = ASSETS.iter().map(|asset| asset.body).collect();

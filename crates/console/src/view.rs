@@ -38,17 +38,17 @@ pub struct PricingPage {
     pub generated_at: String,
 }
 
-/// The check of a file.
+/// The page that checks a file.
 #[derive(Debug, Clone)]
 pub struct ProvenancePage {
     pub site: SiteContext,
     /// Whether files can be checked without a key.
     pub is_public: bool,
-    /// Largest file.
-    pub most_megabytes: u64,
+    /// Maximum file size.
+    pub max_megabytes: u64,
 }
 
-/// One model on the list. Empty lists and absent values leave their line out.
+/// One model on the list. Empty lists and absent values are not shown.
 #[derive(Debug, Clone)]
 pub struct ModelRow {
     /// For `model` or `mv`.
@@ -93,8 +93,8 @@ pub struct ConsolePage {
     pub video_model: String,
     /// The music model that is shown first.
     pub music_model: String,
-    /// The largest picture that a caller may hand in, in bytes.
+    /// The largest picture that a caller can upload, in bytes.
     pub picture_bytes: u64,
-    /// The largest song that a caller may hand in, in bytes.
+    /// The largest song that a caller can upload, in bytes.
     pub song_bytes: u64,
 }

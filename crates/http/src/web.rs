@@ -96,7 +96,7 @@ async fn provenance(RequestLinks(links): RequestLinks, State(app): State<App>) -
     page(mediagate_console::provenance(&ProvenancePage {
         site: site(&links, &app),
         is_public: app.config.provenance.public,
-        most_megabytes: LIMIT_BYTES / 1_000_000,
+        max_megabytes: LIMIT_BYTES / 1_000_000,
     }))
 }
 

@@ -39,21 +39,21 @@ pub enum FetchError {
 }
 
 impl From<AddressRefusal> for FetchError {
-    fn from(why: AddressRefusal) -> Self {
-        Self::Blocked(why.to_string())
+    fn from(refusal: AddressRefusal) -> Self {
+        Self::Blocked(refusal.to_string())
     }
 }
 
 impl From<BadRedirect> for FetchError {
-    fn from(why: BadRedirect) -> Self {
-        Self::Failed(why.to_string())
+    fn from(error: BadRedirect) -> Self {
+        Self::Failed(error.to_string())
     }
 }
 
 /// Fetches for callers, by the operator's rules. Cheap to clone.
 #[derive(Clone)]
 pub struct UrlFetcher {
-    out: OutboundClient,
+    client: OutboundClient,
 }
 
 impl UrlFetcher {
@@ -63,8 +63,8 @@ impl UrlFetcher {
             allow_networks: rules.allow_networks.clone(),
             allow_ports: Some(rules.allow_ports.clone()),
         };
-        let out = OutboundClient::new(rules, FIRST_BYTE)?;
-        Ok(Self { out })
+        let client = OutboundClient::new(rules, FIRST_BYTE)?;
+        Ok(Self { client })
     }
 
     /// Downloads `address` to a file in `folder`, at most `limit_bytes`.
@@ -74,8 +74,9 @@ impl UrlFetcher {
         limit_bytes: u64,
         folder: &Path,
     ) -> Result<TempPath, FetchError> {
-        let beyond = OverflowPolicy::Reject;
-        self.fetch_some(address, limit_bytes, beyond, folder).await
+        let overflow = OverflowPolicy::Reject;
+        self.fetch_limited(address, limit_bytes, overflow, folder)
+            .await
     }
 
     /// Downloads no more of `address` than its first `bytes`.
@@ -85,27 +86,27 @@ impl UrlFetcher {
         bytes: u64,
         folder: &Path,
     ) -> Result<TempPath, FetchError> {
-        let beyond = OverflowPolicy::Truncate;
-        self.fetch_some(address, bytes, beyond, folder).await
+        let overflow = OverflowPolicy::Truncate;
+        self.fetch_limited(address, bytes, overflow, folder).await
     }
 
-    async fn fetch_some(
+    async fn fetch_limited(
         &self,
         address: &str,
         bytes: u64,
-        beyond: OverflowPolicy,
+        overflow: OverflowPolicy,
         folder: &Path,
     ) -> Result<TempPath, FetchError> {
         let url = Url::parse(address)
             .map_err(|_| FetchError::Blocked("it is not an absolute URL".into()))?;
-        let fetched = async {
-            let answer = self.follow(url).await?;
-            keep(answer, bytes, beyond, folder).await
+        let download = async {
+            let response = self.follow(url).await?;
+            store_response(response, bytes, overflow, folder).await
         };
-        let slow = "the file did not arrive within 30 seconds";
-        tokio::time::timeout(TOTAL_TIMEOUT, fetched)
+        let message = "the file did not arrive within 30 seconds";
+        tokio::time::timeout(TOTAL_TIMEOUT, download)
             .await
-            .unwrap_or_else(|_| Err(FetchError::Failed(slow.into())))
+            .unwrap_or_else(|_| Err(FetchError::Failed(message.into())))
     }
 
     /// The response after all redirects.
@@ -114,18 +115,18 @@ impl UrlFetcher {
             // Checked for each redirect, because a public server may redirect into a private
             // network. The client checks names when it resolves them, so that they cannot change in
             // between.
-            let request = self.out.request(Method::GET, &url)?;
-            let answer = tokio::time::timeout(FIRST_BYTE, request.send()).await;
-            let slow = "the server did not respond within 10 seconds";
-            let answer = answer.map_err(|_| FetchError::Failed(slow.into()))?;
-            let answer = answer.map_err(|error| describe_failure(&error))?;
-            match next_hop(&url, &answer)? {
-                None => return Ok(answer),
+            let request = self.client.request(Method::GET, &url)?;
+            let response = tokio::time::timeout(FIRST_BYTE, request.send()).await;
+            let message = "the server did not respond within 10 seconds";
+            let response = response.map_err(|_| FetchError::Failed(message.into()))?;
+            let response = response.map_err(|error| describe_failure(&error))?;
+            match next_hop(&url, &response)? {
+                None => return Ok(response),
                 Some(next) => url = next,
             }
         }
-        let many = format!("the server redirected more than {REDIRECTS} times");
-        Err(FetchError::Failed(many))
+        let message = format!("the server redirected more than {REDIRECTS} times");
+        Err(FetchError::Failed(message))
     }
 }
 
@@ -137,38 +138,38 @@ enum OverflowPolicy {
     Truncate,
 }
 
-async fn keep(
-    mut answer: Response,
+async fn store_response(
+    mut response: Response,
     limit_bytes: u64,
-    beyond: OverflowPolicy,
+    overflow: OverflowPolicy,
     folder: &Path,
 ) -> Result<TempPath, FetchError> {
-    if !answer.status().is_success() {
+    if !response.status().is_success() {
         return Err(FetchError::Failed(format!(
             "the server responded with status {}",
-            answer.status().as_u16()
+            response.status().as_u16()
         )));
     }
     let is_longer = |length| length > limit_bytes;
     // Saves a useless download. The length may be missing or wrong, so bytes are counted too.
-    if beyond == OverflowPolicy::Reject && answer.content_length().is_some_and(is_longer) {
+    if overflow == OverflowPolicy::Reject && response.content_length().is_some_and(is_longer) {
         return Err(FetchError::TooLarge { limit_bytes });
     }
     let file = NamedTempFile::new_in(folder).map_err(FetchError::Local)?;
     let (file, path) = file.into_parts();
     let mut file = tokio::fs::File::from_std(file);
     let mut size = 0;
-    while let Some(chunk) = answer
+    while let Some(chunk) = response
         .chunk()
         .await
         .map_err(|error| describe_failure(&error))?
     {
         size += chunk.len() as u64;
-        if size > limit_bytes && beyond == OverflowPolicy::Reject {
+        if size > limit_bytes && overflow == OverflowPolicy::Reject {
             return Err(FetchError::TooLarge { limit_bytes });
         }
         file.write_all(&chunk).await.map_err(FetchError::Local)?;
-        if size >= limit_bytes && beyond == OverflowPolicy::Truncate {
+        if size >= limit_bytes && overflow == OverflowPolicy::Truncate {
             break;
         }
     }
@@ -176,12 +177,12 @@ async fn keep(
     Ok(path)
 }
 
-/// What a caller may know about a client error: its kind, no addresses.
+/// The part of a client error that a caller may know: its kind, no addresses.
 fn describe_failure(error: &reqwest::Error) -> FetchError {
-    if let Some(why) = AddressRefusal::cause_of(error) {
-        return why.into();
+    if let Some(refusal) = AddressRefusal::cause_of(error) {
+        return refusal.into();
     }
-    let what = if error.is_connect() {
+    let message = if error.is_connect() {
         "the server cannot be reached"
     } else if error.is_timeout() {
         "the server took too long"
@@ -190,5 +191,5 @@ fn describe_failure(error: &reqwest::Error) -> FetchError {
     } else {
         "the request failed"
     };
-    FetchError::Failed(what.to_owned())
+    FetchError::Failed(message.to_owned())
 }

@@ -45,8 +45,8 @@ impl SecretSeal {
         getrandom::fill(&mut nonce).map_err(|_| SealError::NoRandom)?;
         let mut sealed = plain.as_bytes().to_vec();
         // Bound to its owner, so that it cannot be used in another owner's row.
-        let of = Aad::from(owner.as_bytes());
-        key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), of, &mut sealed)
+        let aad = Aad::from(owner.as_bytes());
+        key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut sealed)
             .map_err(|_| SealError::Unreadable)?;
         Ok(BASE64.encode([&nonce[..], &sealed].concat()))
     }
@@ -58,14 +58,14 @@ impl SecretSeal {
             .split_first_chunk::<NONCE_LEN>()
             .ok_or(SealError::Unreadable)?;
         // It may have been sealed before the signing secret was replaced.
-        let opened = self.0.iter().find_map(|key| {
+        let plain_text = self.0.iter().find_map(|key| {
             let mut sealed = sealed.to_vec();
-            let of = Aad::from(owner.as_bytes());
+            let aad = Aad::from(owner.as_bytes());
             let nonce = Nonce::assume_unique_for_key(*nonce);
-            let plain = key.open_in_place(nonce, of, &mut sealed).ok()?;
+            let plain = key.open_in_place(nonce, aad, &mut sealed).ok()?;
             String::from_utf8(plain.to_vec()).ok()
         });
-        opened.ok_or(SealError::Unreadable)
+        plain_text.ok_or(SealError::Unreadable)
     }
 }
 
@@ -83,19 +83,19 @@ mod tests {
     }
 
     #[test]
-    fn only_its_owner_opens_it_and_only_unchanged() {
+    fn only_the_owner_can_decrypt_it_and_only_unchanged() {
         let seal = seal(&[b"one"]);
-        let closed = seal.encrypt("a", "whsec_x").unwrap();
-        assert_eq!(seal.decrypt("a", &closed).unwrap(), "whsec_x");
-        assert!(!closed.contains("whsec"));
-        assert_ne!(closed, seal.encrypt("a", "whsec_x").unwrap());
-        assert_eq!(seal.decrypt("b", &closed), Err(SealError::Unreadable));
+        let sealed = seal.encrypt("a", "whsec_x").unwrap();
+        assert_eq!(seal.decrypt("a", &sealed).unwrap(), "whsec_x");
+        assert!(!sealed.contains("whsec"));
+        assert_ne!(sealed, seal.encrypt("a", "whsec_x").unwrap());
+        assert_eq!(seal.decrypt("b", &sealed), Err(SealError::Unreadable));
         for broken in [
             "",
             "AA",
             "!",
-            &closed[..closed.len() - 2],
-            &format!("A{closed}"),
+            &sealed[..sealed.len() - 2],
+            &format!("A{sealed}"),
         ] {
             assert_eq!(seal.decrypt("a", broken), Err(SealError::Unreadable));
         }
@@ -104,10 +104,10 @@ mod tests {
     #[test]
     fn a_new_signing_secret_reads_what_the_old_one_wrote() {
         let (old, new) = (seal(&[b"old"]), seal(&[b"new"]));
-        let closed = old.encrypt("a", "x").unwrap();
-        assert_eq!(new.decrypt("a", &closed), Err(SealError::Unreadable));
-        assert_eq!(seal(&[b"new", b"old"]).decrypt("a", &closed).unwrap(), "x");
-        let closed = seal(&[b"new", b"old"]).encrypt("a", "x").unwrap();
-        assert_eq!(new.decrypt("a", &closed).unwrap(), "x");
+        let sealed = old.encrypt("a", "x").unwrap();
+        assert_eq!(new.decrypt("a", &sealed), Err(SealError::Unreadable));
+        assert_eq!(seal(&[b"new", b"old"]).decrypt("a", &sealed).unwrap(), "x");
+        let sealed = seal(&[b"new", b"old"]).encrypt("a", "x").unwrap();
+        assert_eq!(new.decrypt("a", &sealed).unwrap(), "x");
     }
 }

@@ -32,12 +32,12 @@ impl UrlSigner {
     pub fn new(secrets: &[Vec<u8>]) -> Self {
         // HMAC's own rule for long keys (RFC 2104), applied to all: hash, then pad the block with
         // zeros.
-        let keyed = secrets.iter().map(|secret| {
+        let keys = secrets.iter().map(|secret| {
             let mut block = [0; 64];
             block[..32].copy_from_slice(&<Sha256 as sha2::Digest>::digest(secret));
             Hmac::new(&block.into())
         });
-        Self(keyed.collect())
+        Self(keys.collect())
     }
 
     /// A fingerprint that distinguishes signing secrets and reveals nothing about them.
@@ -52,8 +52,8 @@ impl UrlSigner {
     pub fn path(&self, id: AssetId, media: MediaType, expires_at: Timestamp) -> String {
         let name = format!("{id}.{}", media.extension());
         let expiry = expires_at.seconds();
-        let signed = self.0.first().map(|key| mac(key, expiry, &name));
-        let signature = signed.map_or_else(String::new, |mac| {
+        let mac_of_name = self.0.first().map(|key| mac(key, expiry, &name));
+        let signature = mac_of_name.map_or_else(String::new, |mac| {
             BASE64.encode(mac.finalize().into_bytes())
         });
         format!("/media/{expiry}-{signature}/{name}")

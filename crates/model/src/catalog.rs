@@ -77,11 +77,11 @@ pub struct Route {
 }
 
 impl Route {
-    /// The model name to send to the provider when the caller asked for `asked`; `None` if this
+    /// The model name to send to the provider when the caller asked for `requested`; `None` if this
     /// route cannot send it.
-    pub fn sent_name<'a>(&'a self, asked: &'a str) -> Option<&'a str> {
+    pub fn sent_name<'a>(&'a self, requested: &'a str) -> Option<&'a str> {
         if self.model == PASS_THROUGH_MODEL {
-            self.names.takes(asked).then_some(asked)
+            self.names.takes(requested).then_some(requested)
         } else {
             Some(&self.model)
         }
@@ -105,9 +105,9 @@ impl Model {
         }
     }
 
-    /// The prices of `asked` at `now`, with or without sound.
-    pub fn tariff(&self, asked: WorkQuantity, is_silent: bool, now: Timestamp) -> Tariff {
-        let of_routes = |pick: fn(&Route) -> Option<&PriceSchedule>| {
+    /// The prices of `quantity` at `now`, with or without sound.
+    pub fn tariff(&self, quantity: WorkQuantity, is_silent: bool, now: Timestamp) -> Tariff {
+        let route_prices = |pick: fn(&Route) -> Option<&PriceSchedule>| {
             let routes = self.routes().iter().filter_map(|route| {
                 Some(RoutePrice {
                     provider: route.provider.clone(),
@@ -122,17 +122,17 @@ impl Model {
                 .price
                 .as_ref()
                 .map(|price| price.at(now).price_for(is_silent)),
-            routes: of_routes(|route| route.price.as_ref()),
-            costs: of_routes(|route| route.cost.as_ref()),
-            asked,
+            routes: route_prices(|route| route.price.as_ref()),
+            costs: route_prices(|route| route.cost.as_ref()),
+            asked: quantity,
         }
     }
 
-    /// Whether every route can send `asked`; one that cannot would run a different model.
-    pub fn can_be_named(&self, asked: &str) -> bool {
+    /// Whether every route can send `requested`; one that cannot would run a different model.
+    pub fn can_be_named(&self, requested: &str) -> bool {
         let mut routes = self.routes().iter();
         // All, not any: which route takes the order is not known yet.
-        routes.all(|route| route.sent_name(asked).is_some())
+        routes.all(|route| route.sent_name(requested).is_some())
     }
 
     /// The route with this provider and model; a `*` route matches any model.
@@ -167,7 +167,7 @@ pub fn matches_pattern(pattern: &str, text: &str) -> bool {
     for part in parts {
         match text.find(part) {
             // The first match is enough: a later match would only leave less text for the rest.
-            Some(at) => text = &text[at + part.len()..],
+            Some(index) => text = &text[index + part.len()..],
             None => return false,
         }
     }
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn stars_stand_for_any_characters() {
-        for (pattern, text, fits) in [
+        for (pattern, text, expected) in [
             ("chirp-*", "chirp-auk", true),
             ("chirp-*", "chirp-", true),
             ("chirp-*", "achirp-v4", false),
@@ -192,7 +192,7 @@ mod tests {
             ("plain", "plain", true),
             ("plain", "plainer", false),
         ] {
-            assert_eq!(matches_pattern(pattern, text), fits, "{pattern} {text}");
+            assert_eq!(matches_pattern(pattern, text), expected, "{pattern} {text}");
         }
     }
 }

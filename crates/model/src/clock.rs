@@ -115,20 +115,20 @@ struct SteadyTime {
 }
 
 /// How many times faster than real time the steady time may catch up.
-const CATCH_UP: i64 = 10;
+const MAX_CATCH_UP: i64 = 10;
 /// How far the clock may differ from the steady time while old data is still deleted.
 const MAX_SETTLED_DRIFT: i64 = 5 * 60 * 1_000_000;
 /// A smaller difference between this machine's clock and the database's is not worth correcting.
-const NEGLIGIBLE: i64 = 1_000_000;
+const NEGLIGIBLE_OFFSET: i64 = 1_000_000;
 
 impl SteadyTime {
     fn follow(&mut self, clock: i64, now: Instant) {
-        let passed = now.saturating_duration_since(self.observed_at);
-        let most = micros_of(passed).saturating_mul(CATCH_UP);
+        let elapsed = now.saturating_duration_since(self.observed_at);
+        let max_step = micros_of(elapsed).saturating_mul(MAX_CATCH_UP);
         // Never backwards, so that nothing gets younger. Forwards by a limited step, so that a
         // clock that jumps ten days ahead must stay there for more than one day before it is
         // trusted.
-        self.at = self.at.saturating_add((clock - self.at).clamp(0, most));
+        self.at = self.at.saturating_add((clock - self.at).clamp(0, max_step));
         self.observed_at = now;
     }
 }
@@ -155,10 +155,10 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         let micros = match &self.source {
             ClockSource::System => {
-                let shared = self.database_offset.load(Ordering::Relaxed);
+                let offset = self.database_offset.load(Ordering::Relaxed);
                 jiff::Timestamp::now()
                     .as_microsecond()
-                    .saturating_add(shared)
+                    .saturating_add(offset)
             }
             ClockSource::Manual(micros, ahead) => {
                 micros.load(Ordering::SeqCst) + ahead.load(Ordering::SeqCst)
@@ -193,12 +193,12 @@ impl Clock {
         }
     }
 
-    /// Corrects the clock by that of the database, which all machines share: the database reported
-    /// `shared` when [`Clock::now`] returned `own`.
-    pub fn sync_to_database(&self, own: Timestamp, shared: Timestamp) {
-        let difference = shared.0.saturating_sub(own.0);
-        if difference.abs() > NEGLIGIBLE {
-            // Added, because `own` already contains the difference that was already known.
+    /// Corrects the clock by that of the database, which all machines share: the time there was
+    /// `database` when [`Clock::now`] returned `local`.
+    pub fn sync_to_database(&self, local: Timestamp, database: Timestamp) {
+        let difference = database.0.saturating_sub(local.0);
+        if difference.abs() > NEGLIGIBLE_OFFSET {
+            // Added, because `local` already contains the difference that was already known.
             self.database_offset
                 .fetch_add(difference, Ordering::Relaxed);
         }
@@ -206,10 +206,10 @@ impl Clock {
 
     /// Continues from the steady time that was last recorded; called once, at startup.
     pub fn continue_from(&self, steady: Timestamp) {
-        let seen = Instant::now();
+        let now = Instant::now();
         *self.lock_steady() = Some(SteadyTime {
             at: steady.0,
-            observed_at: seen,
+            observed_at: now,
         });
     }
 
@@ -291,15 +291,14 @@ mod tests {
         );
     }
 
-    /// The steady time after the clock was at `ahead` for the time `passed`, both from the same
-    /// start.
-    fn steady_after(ahead: Duration, passed: Duration) -> Duration {
+    /// The steady time after the clock was ahead by `ahead` for the time `elapsed`.
+    fn steady_after(ahead: Duration, elapsed: Duration) -> Duration {
         let start = Instant::now();
         let mut steady = SteadyTime {
             at: 0,
             observed_at: start,
         };
-        let seconds = passed.as_secs();
+        let seconds = elapsed.as_secs();
         for second in 1..=seconds {
             let now = Duration::from_secs(second);
             steady.follow(micros_of(now + ahead), start + now);
@@ -331,16 +330,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_while_the_clock_is_behind_is_no_older_than_time_has_come() {
+    fn records_made_while_the_clock_is_behind_are_not_too_old_later() {
         let clock = Clock::system();
-        let right = clock.now();
-        clock.continue_from(right);
-        clock.sync_to_database(right, right.minus(Duration::from_hours(24 * 40)));
-        assert!(clock.now() < right);
+        let true_time = clock.now();
+        clock.continue_from(true_time);
+        clock.sync_to_database(true_time, true_time.minus(Duration::from_hours(24 * 40)));
+        assert!(clock.now() < true_time);
         let made_at = clock.record_time();
-        assert!(made_at >= right);
-        let own = clock.now();
-        clock.sync_to_database(own, right);
+        assert!(made_at >= true_time);
+        let local = clock.now();
+        clock.sync_to_database(local, true_time);
         assert!(made_at > clock.cutoff(Duration::from_hours(24)));
     }
 
@@ -356,18 +355,18 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_of_the_database_is_taken_over() {
+    fn the_clock_follows_that_of_the_database() {
         let clock = Clock::system();
-        let own = clock.now();
-        clock.sync_to_database(own, own.plus(Duration::from_hours(7)));
-        assert!(clock.now().since(own) >= Duration::from_hours(7));
-        let own = clock.now();
-        clock.sync_to_database(own, own.minus(Duration::from_hours(7)));
-        assert!(clock.now().since(own) == Duration::ZERO);
+        let local = clock.now();
+        clock.sync_to_database(local, local.plus(Duration::from_hours(7)));
+        assert!(clock.now().since(local) >= Duration::from_hours(7));
+        let local = clock.now();
+        clock.sync_to_database(local, local.minus(Duration::from_hours(7)));
+        assert!(clock.now().since(local) == Duration::ZERO);
     }
 
     #[test]
-    fn a_manual_clock_moves_only_when_told() {
+    fn a_manual_clock_moves_only_when_it_is_advanced() {
         let clock = Clock::manual();
         let start = clock.now();
         assert_eq!(clock.now(), start);

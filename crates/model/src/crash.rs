@@ -5,7 +5,7 @@
 //! `task-accepted:3` the third time. `MEDIAGATE_STOP_AT` stops the whole process there instead, as
 //! `SIGSTOP` does, until it gets `SIGCONT`.
 
-/// Every point, with what is on disk there and what is not yet.
+/// Every point, with a description of what is on disk there and what is not yet.
 pub const POINTS: [(&str, &str); 18] = [
     (
         "intent-reserved",
@@ -13,19 +13,19 @@ pub const POINTS: [(&str, &str); 18] = [
     ),
     (
         "about-to-accept",
-        "an order was looked up; nothing of it is on disk",
+        "an order was checked; nothing of it is on disk",
     ),
     (
         "task-accepted",
-        "a task and its reservation are on disk; its caller knows nothing",
+        "a task and its reservation are on disk; its caller has no answer yet",
     ),
     (
         "answer-kept",
-        "an answer is kept for its key; nothing of it is sent",
+        "an answer is stored for its key; nothing of it is sent",
     ),
     (
         "clip-uploaded",
-        "an uploaded clip is on disk; its caller knows nothing",
+        "an uploaded clip is on disk; its caller has no answer yet",
     ),
     (
         "persona-intended",
@@ -33,11 +33,11 @@ pub const POINTS: [(&str, &str); 18] = [
     ),
     (
         "persona-sent",
-        "the provider made a persona; nothing here says so",
+        "the provider made a persona; that is not on disk yet",
     ),
     (
         "persona-made",
-        "a persona is on disk; its caller knows nothing",
+        "a persona is on disk; its caller has no answer yet",
     ),
     (
         "submission-intended",
@@ -45,11 +45,11 @@ pub const POINTS: [(&str, &str); 18] = [
     ),
     (
         "submission-sent",
-        "the provider answered; nothing here says so",
+        "the provider answered; that is not on disk yet",
     ),
     (
         "submission-accepted",
-        "the provider's job is on disk; nobody asks for it yet",
+        "the provider's job is on disk; nobody polls it yet",
     ),
     (
         "results-stored",
@@ -57,22 +57,22 @@ pub const POINTS: [(&str, &str); 18] = [
     ),
     (
         "task-ended",
-        "a task has ended and its money with it; nobody was told",
+        "a task has ended and its money with it; nobody was notified",
     ),
     (
         "task-cancelled",
-        "a task is cancelled; its provider was not told",
+        "a task is cancelled; its provider was not notified",
     ),
     (
         "job-called-off",
-        "a provider called a job off; nothing here says so",
+        "a provider called a job off; that is not on disk yet",
     ),
     ("delivery-claimed", "a webhook is about to be sent"),
     (
         "delivery-sent",
-        "a webhook was answered; nothing here says so",
+        "a webhook was answered; that is not on disk yet",
     ),
-    ("delivery-written", "what became of a webhook is on disk"),
+    ("delivery-written", "the outcome of a webhook is on disk"),
 ];
 
 /// Dies or stops here if the environment variables name this point.
@@ -97,7 +97,7 @@ mod armed {
     pub(super) static CRASH: CrashPoint = CrashPoint::new("MEDIAGATE_CRASH_AT");
     pub(super) static STOP: CrashPoint = CrashPoint::new("MEDIAGATE_STOP_AT");
 
-    /// A point named by a variable, and which visit to it counts.
+    /// A point named by an environment variable, and the visit at which it acts.
     pub(super) struct CrashPoint {
         variable: &'static str,
         armed: OnceLock<Option<(String, u32)>>,

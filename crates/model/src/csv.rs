@@ -8,15 +8,15 @@ pub fn text(value: impl AsRef<str>) -> String {
     let value = value.as_ref();
     // Spreadsheets evaluate a cell that begins with one of these, also if it is quoted.
     let is_formula = value.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']);
-    let shown = if is_formula {
+    let escaped = if is_formula {
         format!("'{value}")
     } else {
         value.to_owned()
     };
-    if shown.contains([',', '"', '\r', '\n']) {
-        format!("\"{}\"", shown.replace('"', "\"\""))
+    if escaped.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", escaped.replace('"', "\"\""))
     } else {
-        shown
+        escaped
     }
 }
 
@@ -26,10 +26,10 @@ pub fn plain(value: impl Display) -> String {
 }
 
 /// Appends a line.
-pub fn line(to: &mut String, fields: impl IntoIterator<Item = String>) {
+pub fn line(output: &mut String, fields: impl IntoIterator<Item = String>) {
     let fields: Vec<String> = fields.into_iter().collect();
-    to.push_str(&fields.join(","));
-    to.push_str("\r\n");
+    output.push_str(&fields.join(","));
+    output.push_str("\r\n");
 }
 
 #[cfg(test)]

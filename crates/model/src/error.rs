@@ -262,7 +262,7 @@ pub enum Error {
     /// The database does not answer, or cannot be written to.
     Unavailable {
         /// For the log.
-        inside: Box<dyn StdError + Send + Sync>,
+        cause: Box<dyn StdError + Send + Sync>,
         /// Whether something may have been written anyway.
         outcome_unknown: bool,
     },
@@ -270,7 +270,7 @@ pub enum Error {
     /// stored.
     MediaUnavailable {
         /// For the log.
-        inside: Box<dyn StdError + Send + Sync>,
+        cause: Box<dyn StdError + Send + Sync>,
     },
     /// Another request with the same intent came first; nothing was made for this one.
     Overtaken,
@@ -319,22 +319,25 @@ impl Error {
     }
 
     /// An unexpected error, with details for the log.
-    pub fn internal(inside: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self::Internal(inside.into())
+    pub fn internal(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::Internal(cause.into())
     }
 
-    /// The database is unavailable; `is_open` if something may have been written.
-    pub fn unavailable(inside: impl Into<Box<dyn StdError + Send + Sync>>, is_open: bool) -> Self {
+    /// The database is unavailable; `outcome_unknown` if something may have been written.
+    pub fn unavailable(
+        cause: impl Into<Box<dyn StdError + Send + Sync>>,
+        outcome_unknown: bool,
+    ) -> Self {
         Self::Unavailable {
-            inside: inside.into(),
-            outcome_unknown: is_open,
+            cause: cause.into(),
+            outcome_unknown,
         }
     }
 
     /// The media store is unavailable.
-    pub fn media_unavailable(inside: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+    pub fn media_unavailable(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::MediaUnavailable {
-            inside: inside.into(),
+            cause: cause.into(),
         }
     }
 
@@ -344,9 +347,8 @@ impl Error {
             // Unexpected: something may have been written.
             Self::Internal(_) => true,
             Self::Unavailable {
-                outcome_unknown: is_open,
-                ..
-            } => *is_open,
+                outcome_unknown, ..
+            } => *outcome_unknown,
             Self::WithTask { error, .. } => error.outcome_unknown(),
             Self::Invalid(_)
             | Self::Plain { .. }
@@ -445,9 +447,9 @@ impl Error {
     /// Details for the log only.
     pub fn internal_cause(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
         match self {
-            Self::Unavailable { inside, .. }
-            | Self::MediaUnavailable { inside }
-            | Self::Internal(inside) => Some(inside.as_ref()),
+            Self::Unavailable { cause, .. }
+            | Self::MediaUnavailable { cause }
+            | Self::Internal(cause) => Some(cause.as_ref()),
             Self::WithTask { error, .. } => error.internal_cause(),
             _ => None,
         }
@@ -458,18 +460,18 @@ impl Error {
 fn summarize_errors(faults: &[FieldError]) -> String {
     // A body can have thousands of faults. An answer must not grow with them.
     const MAX_LISTED: usize = 20;
-    let told = faults.iter().take(MAX_LISTED).map(|fault| {
+    let messages = faults.iter().take(MAX_LISTED).map(|fault| {
         if fault.param.is_empty() {
             fault.message.clone()
         } else {
             format!("{}: {}", fault.param, fault.message)
         }
     });
-    let mut told: Vec<String> = told.collect();
+    let mut messages: Vec<String> = messages.collect();
     if faults.len() > MAX_LISTED {
-        told.push(format!("And {} more.", faults.len() - MAX_LISTED));
+        messages.push(format!("And {} more.", faults.len() - MAX_LISTED));
     }
-    told.join(" ")
+    messages.join(" ")
 }
 
 impl fmt::Display for Error {
@@ -528,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn the_inside_of_an_error_stays_inside() {
+    fn the_cause_of_an_error_is_not_shown() {
         let error = Error::internal("password=hunter2").with_task(TaskId::new());
         assert!(!error.to_string().contains("hunter2"));
         assert!(error.internal_cause().is_some());

@@ -80,9 +80,9 @@ pub enum FeedEvent {
 impl FeedEvent {
     pub const fn at(&self) -> Timestamp {
         match self {
-            Self::Accepted(one) => one.at,
-            Self::Sent(one) => one.at,
-            Self::Ended(one) => one.at,
+            Self::Accepted(accepted) => accepted.at,
+            Self::Sent(sent) => sent.at,
+            Self::Ended(ended) => ended.at,
             Self::Route(_, at) => *at,
             Self::AuditLogged(entry) => entry.at,
         }
@@ -91,9 +91,9 @@ impl FeedEvent {
     /// The account that it is about.
     pub const fn account(&self) -> Option<AccountId> {
         match self {
-            Self::Accepted(one) => Some(one.account),
-            Self::Sent(one) => Some(one.account),
-            Self::Ended(one) => Some(one.account),
+            Self::Accepted(accepted) => Some(accepted.account),
+            Self::Sent(sent) => Some(sent.account),
+            Self::Ended(ended) => Some(ended.account),
             Self::Route(..) | Self::AuditLogged(_) => None,
         }
     }

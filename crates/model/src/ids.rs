@@ -24,7 +24,7 @@ macro_rules! id {
 
         impl $name {
             /// Later ids sort after earlier ones.
-            #[expect(clippy::new_without_default, reason = "every id is another one")]
+            #[expect(clippy::new_without_default, reason = "every id is different")]
             pub fn new() -> Self {
                 Self(Uuid::now_v7())
             }

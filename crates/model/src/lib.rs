@@ -41,7 +41,7 @@ mod tests {
     use crate::submission::SubmissionState;
     use crate::task::TaskState;
 
-    fn reads<T: FromStr + Debug>(words: &str, name: impl Fn(T) -> &'static str) {
+    fn round_trips<T: FromStr + Debug>(words: &str, name: impl Fn(T) -> &'static str) {
         for word in words.split(' ') {
             let Ok(value) = word.parse::<T>() else {
                 panic!("{word} is no {}", std::any::type_name::<T>());
@@ -54,14 +54,14 @@ mod tests {
     /// Databases of all versions contain these words.
     #[test]
     fn stored_words_stay() {
-        reads("queued running succeeded failed cancelled", TaskState::name);
-        reads("free held settled released", ChargeState::name);
-        reads("reserve settle release adjust credit", EntryKind::name);
+        round_trips("queued running succeeded failed cancelled", TaskState::name);
+        round_trips("free held settled released", ChargeState::name);
+        round_trips("reserve settle release adjust credit", EntryKind::name);
         let states = "intended accepted refused unclear found ended";
-        reads(states, SubmissionState::name);
+        round_trips(states, SubmissionState::name);
         let extensions = "mp4 flac png jpg webp gif bmp tiff";
-        reads(extensions, MediaType::extension);
+        round_trips(extensions, MediaType::extension);
         let scopes = "video:create music:create persona:create media:upload tasks:read tasks:cancel webhooks:manage admin";
-        reads(scopes, Scope::name);
+        round_trips(scopes, Scope::name);
     }
 }

@@ -59,8 +59,8 @@ impl fmt::Display for MicroDollars {
         // `abs` would overflow for the smallest number.
         let micros = self.0.unsigned_abs();
         let fraction = format!("{:06}", micros % 1_000_000);
-        let kept = fraction.trim_end_matches('0').len().max(2);
-        write!(f, "{sign}{}.{}", micros / 1_000_000, &fraction[..kept])
+        let decimals = fraction.trim_end_matches('0').len().max(2);
+        write!(f, "{sign}{}.{}", micros / 1_000_000, &fraction[..decimals])
     }
 }
 
@@ -70,8 +70,8 @@ impl FromStr for MicroDollars {
     fn from_str(text: &str) -> Result<Self, InvalidAmount> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
         // Checked here, because the parser of integers would accept a sign, also after the point.
-        let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-        if !digits(whole) || !digits(fraction) || fraction.len() > 6 {
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        if !is_number(whole) || !is_number(fraction) || fraction.len() > 6 {
             return Err(InvalidAmount);
         }
         let whole: i64 = whole.parse().map_err(|_| InvalidAmount)?;

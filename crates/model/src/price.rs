@@ -79,37 +79,38 @@ pub struct WorkQuantity {
 impl Price {
     /// The cost of `quantity`, rounded half up to a micro-dollar.
     pub fn cost_of(self, quantity: WorkQuantity) -> MicroDollars {
-        let (units, of) = self.count(quantity);
+        let (units, divisor) = self.count(quantity);
         // In 128 bits, because pixels times time times price overflow 64.
         let product = u128::from(self.per_unit.get().unsigned_abs()).saturating_mul(units);
-        let rounded = product.saturating_add(of / 2) / of;
+        let rounded = product.saturating_add(divisor / 2) / divisor;
         MicroDollars::new(i64::try_from(rounded).unwrap_or(i64::MAX))
     }
 
     /// Number of units, as a fraction.
     fn count(self, quantity: WorkQuantity) -> (u128, u128) {
-        let time = u128::from(quantity.milliseconds);
+        let milliseconds = u128::from(quantity.milliseconds);
         // Anything beyond the order is not charged.
-        let made = u128::from(quantity.parts.min(quantity.parts_asked));
+        let charged_parts = u128::from(quantity.parts.min(quantity.parts_asked));
         // Never zero, as it is divided by.
-        let asked = u128::from(quantity.parts_asked.max(1));
+        let ordered_parts = u128::from(quantity.parts_asked.max(1));
         match self.unit {
-            PriceUnit::Second => (time, 1000),
-            PriceUnit::MegapixelSecond => {
-                (time.saturating_mul(quantity.pixels.into()), 1_000_000_000)
-            }
-            PriceUnit::AudioMinute => (time, 60_000),
-            PriceUnit::Stem => (made, 1),
-            PriceUnit::Video | PriceUnit::Task => (made, asked),
+            PriceUnit::Second => (milliseconds, 1000),
+            PriceUnit::MegapixelSecond => (
+                milliseconds.saturating_mul(quantity.pixels.into()),
+                1_000_000_000,
+            ),
+            PriceUnit::AudioMinute => (milliseconds, 60_000),
+            PriceUnit::Stem => (charged_parts, 1),
+            PriceUnit::Video | PriceUnit::Task => (charged_parts, ordered_parts),
         }
     }
 
     /// Number of units in `tasks` such tasks, in decimal (`4.9`, `5`), rounded half up to a
     /// millionth.
     pub fn units(self, quantity: WorkQuantity, tasks: u64) -> String {
-        let (units, of) = self.count(quantity);
+        let (units, divisor) = self.count(quantity);
         let units = units.saturating_mul(tasks.into());
-        let millionths = units.saturating_mul(1_000_000).saturating_add(of / 2) / of;
+        let millionths = units.saturating_mul(1_000_000).saturating_add(divisor / 2) / divisor;
         let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
         // There is always a point, so no zero of the whole part is lost.
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -338,14 +339,14 @@ mod tests {
             unit: PriceUnit::Second,
             per_unit: MicroDollars::new(1),
         };
-        let of = |milliseconds| {
+        let cost = |milliseconds| {
             let quantity = WorkQuantity {
                 milliseconds,
                 ..WorkQuantity::default()
             };
             price.cost_of(quantity).get()
         };
-        assert_eq!((of(499), of(500), of(1499), of(1500)), (0, 1, 1, 2));
+        assert_eq!((cost(499), cost(500), cost(1499), cost(1500)), (0, 1, 1, 2));
     }
 
     #[test]

@@ -25,14 +25,14 @@ pub fn folder(path: &Path) -> io::Result<()> {
 pub fn file(path: &Path) -> io::Result<()> {
     match restrict_mode(path, 0o600) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
+        result => result,
     }
 }
 
 fn restrict_mode(path: &Path, mode: u32) -> io::Result<()> {
-    let others = std::fs::metadata(path)?.permissions().mode() & 0o077;
+    let other_bits = std::fs::metadata(path)?.permissions().mode() & 0o077;
     // Nothing to change, so the owner's own choice of bits stays.
-    if others == 0 {
+    if other_bits == 0 {
         return Ok(());
     }
     match std::fs::set_permissions(path, Permissions::from_mode(mode)) {
@@ -43,6 +43,6 @@ fn restrict_mode(path: &Path, mode: u32) -> io::Result<()> {
             );
             Ok(())
         }
-        done => done,
+        result => result,
     }
 }

@@ -36,22 +36,22 @@ where
     let start = Instant::now();
     let mut pause = PAUSES.0;
     loop {
-        let done = work().await;
+        let result = work().await;
         // An unavailable media store comes back with all its files. Waiting loses nothing, and
         // failing would lose the task.
-        let limit = match &done {
+        let limit = match &result {
             Err(Error::MediaUnavailable { .. }) => STORE_LIMIT,
             _ => limit,
         };
         // Counted from the first try, whatever the errors in between were.
-        let until = start + limit;
-        match done {
+        let deadline = start + limit;
+        match result {
             // An error with an internal cause comes from the disk, the database or the media store,
             // and may be temporary. Any other error is about the request and would occur again.
-            Err(error) if error.internal_cause().is_some() && Instant::now() + pause < until => {
+            Err(error) if error.internal_cause().is_some() && Instant::now() + pause < deadline => {
                 tracing::warn!(inside = ?error.internal_cause(), "storage operation failed; trying again");
             }
-            done => return done,
+            result => return result,
         }
         tokio::time::sleep(pause).await;
         // Doubled up to a limit: a brief failure costs little time, and an outage gets few tries,

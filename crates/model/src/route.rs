@@ -102,8 +102,8 @@ impl BreakerSnapshot {
     /// A rank that is higher the less the route is used.
     pub fn rank(&self) -> (usize, u32) {
         let states = ["closed", "busy", "trial", "open", "unreachable"];
-        let place = states.iter().position(|state| *state == self.state);
+        let index = states.iter().position(|state| *state == self.state);
         // An unknown state, from another version, counts as in use.
-        (place.unwrap_or_default(), self.failures)
+        (index.unwrap_or_default(), self.failures)
     }
 }

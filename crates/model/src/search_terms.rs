@@ -17,7 +17,7 @@ const MAX_TASK_TERMS: usize = 48;
 /// Words of a search.
 pub const MAX_QUERY_TERMS: usize = 8;
 /// Characters of a word that are used.
-const LONGEST: usize = 40;
+const MAX_WORD_CHARS: usize = 40;
 
 /// The terms of a task.
 pub fn task_terms(account: AccountId, payload: &TaskPayload) -> BTreeSet<i64> {
@@ -44,7 +44,7 @@ pub fn task_terms(account: AccountId, payload: &TaskPayload) -> BTreeSet<i64> {
 }
 
 /// The beginning of the prompt, or of the title of the music.
-pub fn excerpt(payload: &TaskPayload, longest: usize) -> String {
+pub fn excerpt(payload: &TaskPayload, max_chars: usize) -> String {
     let text = match payload {
         TaskPayload::VideoV1(job) => job.prompt.as_str(),
         TaskPayload::StemsV1(job) => &job.title,
@@ -62,18 +62,18 @@ pub fn excerpt(payload: &TaskPayload, longest: usize) -> String {
     };
     let text: Vec<&str> = text.split_whitespace().collect();
     let text = text.join(" ");
-    if text.chars().count() <= longest {
+    if text.chars().count() <= max_chars {
         return text;
     }
-    let begin: String = text.chars().take(longest.saturating_sub(1)).collect();
-    format!("{}…", begin.trim_end())
+    let beginning: String = text.chars().take(max_chars.saturating_sub(1)).collect();
+    format!("{}…", beginning.trim_end())
 }
 
 /// The terms of a search; empty if there is no word in it.
 pub fn query_terms(account: AccountId, text: &str) -> Vec<i64> {
     let terms: BTreeSet<i64> = words(text)
         .take(MAX_QUERY_TERMS)
-        .map(|w| term(account, &w))
+        .map(|word| term(account, &word))
         .collect();
     terms.into_iter().collect()
 }
@@ -92,7 +92,7 @@ fn words(text: &str) -> impl Iterator<Item = String> {
         let mut word: String = first.to_lowercase().collect();
         while let Some(next) = rest.next_if(|c| c.is_alphanumeric() && !is_unspaced_script(*c)) {
             // The rest is skipped and does not begin a new word.
-            if word.chars().count() < LONGEST {
+            if word.chars().count() < MAX_WORD_CHARS {
                 word.extend(next.to_lowercase());
             }
         }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn another_account_has_other_terms_and_a_case_has_none() {
+    fn terms_differ_by_account_and_not_by_case() {
         let (one, other) = (AccountId::new(), AccountId::new());
         assert_eq!(query_terms(one, "Boat"), query_terms(one, "boat"));
         assert_ne!(query_terms(one, "boat"), query_terms(other, "boat"));

@@ -85,8 +85,8 @@ impl fmt::Display for SecretSource {
 
 impl Serialize for SecretSource {
     /// As it is displayed.
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -91,18 +91,18 @@ pub enum JobCost {
     Unknown,
 }
 
-/// The cost of a job: the one `told` by the provider, in millionths of a unit, or the one that the
-/// operator `declared` for the result.
+/// The cost of a job: the one `reported` by the provider, in millionths of a unit, or the one that
+/// the operator `declared` for the result.
 pub fn classify_job_cost(
-    told: Option<(i64, String)>,
+    reported: Option<(i64, String)>,
     declared: Option<MicroDollars>,
     is_made: bool,
 ) -> JobCost {
     // Only dollars can be summed up, but zero is zero in every unit.
-    let told = told.filter(|(amount, unit)| unit == CostUnit::Usd.name() || *amount == 0);
+    let reported = reported.filter(|(amount, unit)| unit == CostUnit::Usd.name() || *amount == 0);
     // Millionths of a dollar are micro-dollars, so nothing is converted.
-    let told = told.map(|(amount, _)| MicroDollars::new(amount));
-    match (told, declared) {
+    let reported = reported.map(|(amount, _)| MicroDollars::new(amount));
+    match (reported, declared) {
         (Some(cost), _) if is_made => JobCost::Made(cost),
         (Some(cost), _) => JobCost::Wasted(cost),
         (None, Some(cost)) => JobCost::Made(cost),
@@ -156,7 +156,7 @@ mod tests {
         let usd = |millionths| Some((millionths, "usd".to_owned()));
         let credits = |millionths| Some((millionths, "credits".to_owned()));
         let declared = Some(MicroDollars::new(7));
-        for (told, declared, is_made, expected) in [
+        for (reported, declared, is_made, expected) in [
             (usd(5), declared, true, JobCost::Made(MicroDollars::new(5))),
             (
                 credits(5),
@@ -171,7 +171,7 @@ mod tests {
             (credits(5), None, false, JobCost::Unknown),
             (None, None, false, JobCost::Unknown),
         ] {
-            assert_eq!(classify_job_cost(told, declared, is_made), expected);
+            assert_eq!(classify_job_cost(reported, declared, is_made), expected);
         }
     }
 }

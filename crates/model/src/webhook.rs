@@ -119,14 +119,14 @@ pub enum DeliveryClearance {
 }
 
 impl DeliveryClearance {
-    /// `key` is the endpoint's, `None` for the operator's own; with `of_task` the event is about a
-    /// task, which requires the scope to read tasks.
-    pub fn for_key(key: Option<&ApiKey>, of_task: bool, now: Timestamp) -> Self {
-        let may = |key: &ApiKey| {
-            let may_see = !of_task || key.may(Scope::TasksRead);
+    /// `key` is the endpoint's, `None` for the operator's own; with `is_about_task` the event is
+    /// about a task, which requires the scope to read tasks.
+    pub fn for_key(key: Option<&ApiKey>, is_about_task: bool, now: Timestamp) -> Self {
+        let is_cleared = |key: &ApiKey| {
+            let may_see = !is_about_task || key.may(Scope::TasksRead);
             key.is_valid_at(now) && may_see
         };
-        if key.is_none_or(may) {
+        if key.is_none_or(is_cleared) {
             Self::Granted
         } else {
             Self::Withheld
@@ -277,26 +277,26 @@ pub struct DeliveryAttempt {
 
 /// Attempts per delivery.
 pub const TRIES: u32 = 8;
-/// The longest wait that a receiver may ask for.
+/// The longest pause that a receiver may ask for.
 const LONGEST_WAIT: Duration = Duration::from_hours(6);
 
 /// The pause after `tries` failed attempts; `None` if there are no more. `chance` is between 0 and
 /// 1 and varies the pause by up to a fifth in both directions. A pause that the receiver asked for
 /// replaces the schedule, and is only lengthened.
-pub fn pause_after(tries: u32, asked: Option<Duration>, chance: f64) -> Option<Duration> {
+pub fn pause_after(tries: u32, requested: Option<Duration>, chance: f64) -> Option<Duration> {
     // Eight attempts in just under a day: close together at first, for a receiver that only
     // restarts, then further and further apart.
     const PAUSES: [u64; TRIES as usize - 1] = [5, 60, 600, 3_600, 10_800, 25_200, 45_000];
     let index = usize::try_from(tries).ok()?.checked_sub(1)?;
     let pause = Duration::from_secs(*PAUSES.get(index)?);
     let chance = chance.clamp(0.0, 1.0);
-    Some(match asked {
+    Some(match requested {
         // Spread in both directions, so that deliveries that failed together are not all retried
         // together.
         None => pause.mul_f64(0.8 + 0.4 * chance),
-        Some(asked) => {
-            let asked = asked.min(LONGEST_WAIT);
-            asked.mul_f64(1.0 + 0.2 * chance).min(LONGEST_WAIT)
+        Some(requested) => {
+            let requested = requested.min(LONGEST_WAIT);
+            requested.mul_f64(1.0 + 0.2 * chance).min(LONGEST_WAIT)
         }
     })
 }
@@ -308,9 +308,9 @@ mod tests {
     #[test]
     fn a_delivery_is_tried_eight_times_in_a_day() {
         let middle = |tries| pause_after(tries, None, 0.5);
-        let all: Duration = (1..TRIES).map(|tries| middle(tries).unwrap()).sum();
+        let total: Duration = (1..TRIES).map(|tries| middle(tries).unwrap()).sum();
         assert_eq!(middle(1), Some(Duration::from_secs(5)));
-        assert_eq!(all, Duration::from_secs(23 * 3600 + 41 * 60 + 5));
+        assert_eq!(total, Duration::from_secs(23 * 3600 + 41 * 60 + 5));
         assert_eq!(middle(TRIES), None);
         assert_eq!(pause_after(1, None, 0.0), Some(Duration::from_secs(4)));
         assert_eq!(pause_after(1, None, 1.0), Some(Duration::from_secs(6)));
@@ -318,12 +318,12 @@ mod tests {
 
     #[test]
     fn a_receiver_may_shorten_a_pause_and_lengthen_it_to_six_hours() {
-        let asked =
+        let requested =
             |seconds, chance| pause_after(2, Some(Duration::from_secs(seconds)), chance).unwrap();
-        assert_eq!(asked(10, 0.0), Duration::from_secs(10), "never before");
-        assert_eq!(asked(10, 1.0), Duration::from_secs(12));
+        assert_eq!(requested(10, 0.0), Duration::from_secs(10), "never before");
+        assert_eq!(requested(10, 1.0), Duration::from_secs(12));
         for chance in [0.0, 1.0] {
-            assert_eq!(asked(1_000_000, chance), Duration::from_hours(6));
+            assert_eq!(requested(1_000_000, chance), Duration::from_hours(6));
         }
         assert_eq!(pause_after(TRIES, Some(Duration::ZERO), 0.5), None);
     }

@@ -121,7 +121,7 @@ pub fn set_budget(
     Ok(())
 }
 
-/// Whether an account can spend only its credit.
+/// Sets whether an account can spend only its credit.
 pub fn set_prepaid(
     conn: &mut Conn<'_>,
     account: AccountId,

@@ -43,12 +43,12 @@ pub fn insert(conn: &mut Conn<'_>, asset: &Asset) -> Result<(), StoreError> {
 
 /// Bytes of files stored for an account.
 pub fn stored_bytes(conn: &mut Conn<'_>, account: AccountId) -> Result<u64, StoreError> {
-    let kept = conn.one(
+    let stored = conn.one(
         "SELECT size_bytes FROM account_storage WHERE account_id = ?1",
         &[(&account.to_string()).into()],
         |row| row.int(0),
     )?;
-    Ok(kept.map_or(0, |kept| u64::try_from(kept).unwrap_or(0)))
+    Ok(stored.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0)))
 }
 
 /// The file with this id, regardless of its owner: its signed URL is permission enough.
@@ -106,8 +106,8 @@ fn select_ids(
     conn.all(sql, &[(&ids).into()], |row| row.parse(0, "assets.id"))
 }
 
-/// Records that the file was removed. It is deleted at `delete_at`, which may be earlier if its
-/// owner asked for that.
+/// Records that the file was removed. It is deleted at `delete_at`, or earlier if its owner asked
+/// for that.
 pub fn mark_removed(
     conn: &mut Conn<'_>,
     id: AssetId,
@@ -133,7 +133,7 @@ pub fn mark_removed(
     Ok(())
 }
 
-/// At most 100 removed files that are to be deleted at `now`, the longest due first.
+/// At most 100 removed files that are due to be deleted at `now`, the longest due first.
 pub fn deletable(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<Asset>, StoreError> {
     conn.all(
         concat!(

@@ -65,7 +65,7 @@ macro_rules! entries {
     };
 }
 
-/// At most `limit` entries before this one, its time and id, newest first.
+/// At most `limit` entries before the one with this time and id, newest first.
 pub fn newest(
     conn: &mut Conn<'_>,
     filter: &AuditFilter,

@@ -11,7 +11,7 @@ use mediagate_model::music::{Clip, ClipMedia, ClipOrigin, ClipState, ClipUpstrea
 use mediagate_model::provenance::Provenance;
 use mediagate_model::task::{StemTarget, TaskPayload, TaskState};
 
-/// A clip with what is read of its task and of its file.
+/// A clip with columns of its task and of its file.
 struct ClipRow {
     id: ClipId,
     account: AccountId,
@@ -170,7 +170,7 @@ pub fn by_id(
     conn.one(
         select!("WHERE c.id = ?1 AND c.account_id = ?2"),
         &[(&id.to_string()).into(), (&account.to_string()).into()],
-        clip,
+        read_clip,
     )
 }
 
@@ -183,7 +183,7 @@ pub fn of_task(
     conn.all(
         select!("WHERE c.task_id = ?1 AND c.account_id = ?2 ORDER BY c.position"),
         &[(&task.to_string()).into(), (&account.to_string()).into()],
-        clip,
+        read_clip,
     )
 }
 
@@ -221,7 +221,7 @@ pub fn recording_name(
     )
 }
 
-/// The newest task that separated this clip, and of which at least one stem exists.
+/// The newest task that separated this clip and has at least one complete stem.
 pub fn newest_separation(
     conn: &mut Conn<'_>,
     source: ClipId,
@@ -255,11 +255,11 @@ pub fn stems_of(
         |row| Ok((row.int(0)?, row.parse::<ClipId>(1, "clips.id")?)),
     )?;
     stems.sort_unstable();
-    let mut found = Vec::with_capacity(stems.len());
+    let mut clips = Vec::with_capacity(stems.len());
     for (_, id) in stems {
-        found.extend(by_id(conn, id, account)?);
+        clips.extend(by_id(conn, id, account)?);
     }
-    Ok(found)
+    Ok(clips)
 }
 
 /// A page of the account's clips: either the trashed ones or the others.
@@ -277,7 +277,7 @@ pub fn page(
             is_trashed.into(),
             i64::from(page.limit).into(),
         ],
-        clip,
+        read_clip,
     )
 }
 
@@ -299,7 +299,7 @@ pub fn set_trashed(
     Ok(())
 }
 
-fn clip(row: &Row<'_>) -> Result<Clip, StoreError> {
+fn read_clip(row: &Row<'_>) -> Result<Clip, StoreError> {
     ClipRow::from_row(row).map(Clip::from)
 }
 
@@ -307,7 +307,7 @@ impl From<ClipRow> for Clip {
     fn from(row: ClipRow) -> Self {
         let media = row.media();
         let state = match row.task_state {
-            // First, because a clip that was made outlives the record of its task.
+            // Checked first, because a clip that was made outlives the record of its task.
             _ if media.is_some() => ClipState::Complete,
             Some(TaskState::Queued) => ClipState::Queued,
             Some(TaskState::Running) => ClipState::Running,

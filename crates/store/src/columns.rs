@@ -16,10 +16,10 @@ use crate::{Conn, Row, SqlValue, StoreError};
 
 /// A type that a column is read as.
 pub(crate) trait FromColumn: Sized {
-    /// The value at this position, or `None` for NULL; `column` is for the error message.
+    /// The value at this index, or `None` for NULL; `column` is for the error message.
     fn from_column(
         row: &Row<'_>,
-        at: usize,
+        index: usize,
         column: &'static str,
     ) -> Result<Option<Self>, StoreError>;
 }
@@ -71,10 +71,10 @@ impl<'r, 'a> FieldReader<'r, 'a> {
 
     /// Reads the next column; `column` is for the error message.
     pub(crate) fn field<T: FromColumn>(&mut self, column: &'static str) -> Result<T, StoreError> {
-        let at = self.next;
+        let index = self.next;
         self.next += 1;
-        let read = T::from_column(self.row, at, column)?;
-        read.ok_or_else(|| StoreError::Unreadable {
+        let field = T::from_column(self.row, index, column)?;
+        field.ok_or_else(|| StoreError::Unreadable {
             column,
             value: "NULL".to_owned(),
         })
@@ -118,14 +118,14 @@ pub(crate) fn run_insert<const N: usize>(
 /// SELECT, `columns!("t")` the same of the table `t`, and `columns!(insert task into conn)` adds a
 /// row with all of these columns, for which each field must be one; a final literal is appended.
 macro_rules! record {
-    ($(#[$about:meta])* $list:ident for $($declared:tt)+) => {
-        $crate::columns::record! { @ ($) $(#[$about])* $list for $($declared)+ }
+    ($(#[$attribute:meta])* $list:ident for $($declared:tt)+) => {
+        $crate::columns::record! { @ ($) $(#[$attribute])* $list for $($declared)+ }
     };
     (@ read $fields:ident as in $inner:ident) => {
         $fields.record()?
     };
-    (@ ($d:tt) $(#[$about:meta])* $list:ident for $record:ident of $table:literal {
-        $($field:ident: $($column:literal)? $($($make:ident)::+ ($($of:literal),+))? $(..$inner:ident!$inside:tt)?),+ $(,)?
+    (@ ($d:tt) $(#[$attribute:meta])* $list:ident for $record:ident of $table:literal {
+        $($field:ident: $($column:literal)? $($($make:ident)::+ ($($argument:literal),+))? $(..$inner:ident!$arguments:tt)?),+ $(,)?
     }) => {
         impl $crate::columns::TableRecord for $record {
             fn read(
@@ -135,26 +135,26 @@ macro_rules! record {
                 Ok(Self {
                     $($field:
                         $(fields.field(concat!($table, ".", $column))?)?
-                        $($($make)::+ ($(fields.field(concat!($table, ".", $of))?),+))?
+                        $($($make)::+ ($(fields.field(concat!($table, ".", $argument))?),+))?
                         $($crate::columns::record!(@ read fields as in $inner))?
                     ),+
                 })
             }
         }
 
-        $(#[$about])*
+        $(#[$attribute])*
         macro_rules! $list {
             () => {
-                $crate::columns::list!(() $($($column)? $($($of)+)? $(($inner!$inside))?)+)
+                $crate::columns::list!(() $($($column)? $($($argument)+)? $(($inner!$arguments))?)+)
             };
             ($d table:literal) => {
-                $crate::columns::list!(($d table, ".") $($($column)? $($($of)+)? $(($inner!$inside))?)+)
+                $crate::columns::list!(($d table, ".") $($($column)? $($($argument)+)? $(($inner!$arguments))?)+)
             };
             (insert $d record:ident into $d conn:ident $d ($d rest:literal)?) => {
                 $crate::columns::insert!($d conn, $table {
                     $(
                         $($column: $d record.$field,)?
-                        $($($of: compile_error!("made of columns: name them in insert!"),)+)?
+                        $($($argument: compile_error!("made of columns: name them in insert!"),)+)?
                         $("": compile_error!(concat!("of ", stringify!($inner), ": name them in insert!")),)?
                     )+
                 } $d ($d rest)?)
@@ -170,8 +170,8 @@ macro_rules! list {
     (@ ($($prefix:literal),*) $column:literal) => {
         concat!($($prefix,)* $column)
     };
-    (@ $prefix:tt ($inner:ident!$inside:tt)) => {
-        $inner!$inside
+    (@ $prefix:tt ($inner:ident!$arguments:tt)) => {
+        $inner!$arguments
     };
     ($prefix:tt $first:tt $($rest:tt)*) => {
         concat!($crate::columns::list!(@ $prefix $first) $(, ", ", $crate::columns::list!(@ $prefix $rest))*)
@@ -198,23 +198,23 @@ macro_rules! insert {
              "17" "18" "19" "20" "21" "22" "23" "24" "25" "26" "27" "28" "29" "30" "31" "32")
             $($columns)+)
     };
-    (@ $into:tt ($($names:tt)*) ($($places:tt)*) ($($values:tt)*) $numbers:tt
+    (@ $target:tt ($($names:tt)*) ($($placeholders:tt)*) ($($values:tt)*) $numbers:tt
         $column:literal: sql($sql:literal) $(, $($columns:tt)*)?) => {
-        $crate::columns::insert!(@ $into ($($names)* $column) ($($places)* ($sql)) ($($values)*)
+        $crate::columns::insert!(@ $target ($($names)* $column) ($($placeholders)* ($sql)) ($($values)*)
             $numbers $($($columns)*)?)
     };
-    (@ $into:tt ($($names:tt)*) ($($places:tt)*) ($($values:tt)*) ($number:literal $($numbers:literal)*)
+    (@ $target:tt ($($names:tt)*) ($($placeholders:tt)*) ($($values:tt)*) ($number:literal $($numbers:literal)*)
         $column:literal: $value:expr $(, $($columns:tt)*)?) => {
-        $crate::columns::insert!(@ $into ($($names)* $column) ($($places)* ("?", $number))
+        $crate::columns::insert!(@ $target ($($names)* $column) ($($placeholders)* ("?", $number))
             ($($values)* ($value)) ($($numbers)*) $($($columns)*)?)
     };
     (@ ($conn:expr, $table:literal, ($($rest:literal)?)) ($($names:literal)+)
-        ($place:tt $($places:tt)*) ($(($value:expr))*) $numbers:tt) => {
+        ($placeholder:tt $($placeholders:tt)*) ($(($value:expr))*) $numbers:tt) => {
         $crate::columns::run_insert(
             $conn,
             concat!(
                 "INSERT INTO ", $table, " (", $crate::columns::list!(() $($names)+), ") VALUES (",
-                concat! $place $(, ", ", concat! $places)*, ")" $(, " ", $rest)?
+                concat! $placeholder $(, ", ", concat! $placeholders)*, ")" $(, " ", $rest)?
             ),
             [$($crate::columns::ToColumn::to_column(&$value)),*],
         )
@@ -222,7 +222,7 @@ macro_rules! insert {
 }
 pub(crate) use insert;
 
-/// A count, or the maximum if the column has none.
+/// A count as `u32`, or the nearest maximum if the column holds no such number.
 pub(crate) fn saturated(stored: i64) -> u32 {
     u32::try_from(stored).unwrap_or(u32::MAX)
 }

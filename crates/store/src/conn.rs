@@ -49,11 +49,11 @@ impl Conn<'_> {
             Self::Sqlite(conn) => {
                 let mut statement = conn.prepare_cached(sql)?;
                 let mut rows = statement.query(rusqlite::params_from_iter(values))?;
-                let mut found = Vec::new();
+                let mut records = Vec::new();
                 while let Some(row) = rows.next()? {
-                    found.push(read(&Row::Sqlite(row))?);
+                    records.push(read(&Row::Sqlite(row))?);
                 }
-                Ok(found)
+                Ok(records)
             }
             Self::Postgres(session) => {
                 let rows = session.query(sql, &params(values))?;
@@ -117,53 +117,53 @@ fn params<'a>(values: &'a [SqlValue<'_>]) -> Vec<&'a (dyn PgToSql + Sync)> {
         .collect()
 }
 
-/// A result row, read by position.
+/// A result row, read by column index.
 pub enum Row<'a> {
     Sqlite(&'a rusqlite::Row<'a>),
     Postgres(&'a tokio_postgres::Row),
 }
 
 impl Row<'_> {
-    pub fn int(&self, at: usize) -> Result<i64, StoreError> {
+    pub fn int(&self, index: usize) -> Result<i64, StoreError> {
         match self {
-            Self::Sqlite(row) => Ok(row.get(at)?),
-            Self::Postgres(row) => Ok(row.try_get(at)?),
+            Self::Sqlite(row) => Ok(row.get(index)?),
+            Self::Postgres(row) => Ok(row.try_get(index)?),
         }
     }
 
-    pub fn int_or_null(&self, at: usize) -> Result<Option<i64>, StoreError> {
+    pub fn int_or_null(&self, index: usize) -> Result<Option<i64>, StoreError> {
         match self {
-            Self::Sqlite(row) => Ok(row.get(at)?),
-            Self::Postgres(row) => Ok(row.try_get(at)?),
+            Self::Sqlite(row) => Ok(row.get(index)?),
+            Self::Postgres(row) => Ok(row.try_get(index)?),
         }
     }
 
-    pub fn text(&self, at: usize) -> Result<String, StoreError> {
+    pub fn text(&self, index: usize) -> Result<String, StoreError> {
         match self {
-            Self::Sqlite(row) => Ok(row.get(at)?),
-            Self::Postgres(row) => Ok(row.try_get(at)?),
+            Self::Sqlite(row) => Ok(row.get(index)?),
+            Self::Postgres(row) => Ok(row.try_get(index)?),
         }
     }
 
-    pub fn text_or_null(&self, at: usize) -> Result<Option<String>, StoreError> {
+    pub fn text_or_null(&self, index: usize) -> Result<Option<String>, StoreError> {
         match self {
-            Self::Sqlite(row) => Ok(row.get(at)?),
-            Self::Postgres(row) => Ok(row.try_get(at)?),
+            Self::Sqlite(row) => Ok(row.get(index)?),
+            Self::Postgres(row) => Ok(row.try_get(index)?),
         }
     }
 
     /// A BIGINT that is 0 or 1.
-    pub fn flag(&self, at: usize) -> Result<bool, StoreError> {
-        Ok(self.int(at)? != 0)
+    pub fn flag(&self, index: usize) -> Result<bool, StoreError> {
+        Ok(self.int(index)? != 0)
     }
 
     /// A TEXT parsed as `T`; `column` is for the error message.
     pub fn parse<T: std::str::FromStr>(
         &self,
-        at: usize,
+        index: usize,
         column: &'static str,
     ) -> Result<T, StoreError> {
-        let value = self.text(at)?;
+        let value = self.text(index)?;
         value
             .parse()
             .map_err(|_| StoreError::Unreadable { column, value })
@@ -172,10 +172,10 @@ impl Row<'_> {
     /// A TEXT parsed as `T`, or NULL.
     pub fn parse_or_null<T: std::str::FromStr>(
         &self,
-        at: usize,
+        index: usize,
         column: &'static str,
     ) -> Result<Option<T>, StoreError> {
-        self.text_or_null(at)?
+        self.text_or_null(index)?
             .map(|value| {
                 value
                     .parse()
@@ -187,20 +187,20 @@ impl Row<'_> {
     /// A TEXT parsed as JSON.
     pub fn json<T: serde::de::DeserializeOwned>(
         &self,
-        at: usize,
+        index: usize,
         column: &'static str,
     ) -> Result<T, StoreError> {
-        let value = self.text(at)?;
+        let value = self.text(index)?;
         serde_json::from_str(&value).map_err(|_| StoreError::Unreadable { column, value })
     }
 
     /// A TEXT parsed as JSON, or NULL.
     pub fn json_or_null<T: serde::de::DeserializeOwned>(
         &self,
-        at: usize,
+        index: usize,
         column: &'static str,
     ) -> Result<Option<T>, StoreError> {
-        self.text_or_null(at)?
+        self.text_or_null(index)?
             .map(|value| {
                 serde_json::from_str(&value).map_err(|_| StoreError::Unreadable { column, value })
             })

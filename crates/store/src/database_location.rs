@@ -24,7 +24,7 @@ pub struct DatabaseLocation {
 impl DatabaseLocation {
     /// The location of a database in a file; `None` if there is no such file.
     pub(super) fn of_file(path: &Path) -> Option<Self> {
-        let file = id(&std::fs::metadata(path).ok()?);
+        let file = file_id(&std::fs::metadata(path).ok()?);
         let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
         Some(Self {
             id: format!("file {file} {}", machine.trim()),
@@ -51,12 +51,12 @@ impl DatabaseLocation {
 }
 
 /// The properties of a file that a copy does not share.
-pub(super) fn id(file: &Metadata) -> String {
+pub(super) fn file_id(file: &Metadata) -> String {
     // Some file systems have no creation time. There the number has to suffice.
-    let born = file.created().ok();
-    let born = born.and_then(|born| born.duration_since(UNIX_EPOCH).ok());
-    let born = born.map_or_else(String::new, |born| born.as_nanos().to_string());
-    format!("{}:{born}", file.ino())
+    let created = file.created().ok();
+    let created = created.and_then(|created| created.duration_since(UNIX_EPOCH).ok());
+    let created = created.map_or_else(String::new, |created| created.as_nanos().to_string());
+    format!("{}:{created}", file.ino())
 }
 
 #[cfg(test)]
@@ -66,14 +66,15 @@ mod tests {
     #[test]
     fn a_copy_lies_elsewhere_and_a_file_that_was_moved_does_not() {
         let folder = tempfile::tempdir().unwrap();
-        let [one, two, three] = ["one", "two", "three"].map(|name| folder.path().join(name));
-        std::fs::write(&one, "a database").unwrap();
-        let place = DatabaseLocation::of_file(&one);
-        assert!(place.is_some());
-        std::fs::copy(&one, &two).unwrap();
-        assert_ne!(DatabaseLocation::of_file(&two), place);
-        std::fs::rename(&one, &three).unwrap();
-        assert_eq!(DatabaseLocation::of_file(&three), place);
-        assert_eq!(DatabaseLocation::of_file(&one), None);
+        let [original, copy, moved] =
+            ["original", "copy", "moved"].map(|name| folder.path().join(name));
+        std::fs::write(&original, "a database").unwrap();
+        let location = DatabaseLocation::of_file(&original);
+        assert!(location.is_some());
+        std::fs::copy(&original, &copy).unwrap();
+        assert_ne!(DatabaseLocation::of_file(&copy), location);
+        std::fs::rename(&original, &moved).unwrap();
+        assert_eq!(DatabaseLocation::of_file(&moved), location);
+        assert_eq!(DatabaseLocation::of_file(&original), None);
     }
 }

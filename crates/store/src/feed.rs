@@ -53,7 +53,7 @@ record! {
 pub fn accepted_tasks(
     conn: &mut Conn<'_>,
     since: Timestamp,
-    most: u32,
+    limit: u32,
 ) -> Result<Vec<TaskAccepted>, StoreError> {
     conn.all(
         concat!(
@@ -61,7 +61,7 @@ pub fn accepted_tasks(
             accepted_columns!(),
             " FROM tasks WHERE id > ?1 ORDER BY id LIMIT ?2"
         ),
-        &[(&first_id(since)).into(), i64::from(most).into()],
+        &[(&first_id(since)).into(), i64::from(limit).into()],
         TaskAccepted::from_row,
     )
 }
@@ -70,7 +70,7 @@ pub fn accepted_tasks(
 pub fn sent_submissions(
     conn: &mut Conn<'_>,
     since: Timestamp,
-    most: u32,
+    limit: u32,
 ) -> Result<Vec<SubmissionSent>, StoreError> {
     conn.all(
         concat!(
@@ -78,7 +78,7 @@ pub fn sent_submissions(
             sent_columns!(),
             " FROM submissions s JOIN tasks t ON t.id = s.task_id WHERE s.id > ?1 ORDER BY s.id LIMIT ?2"
         ),
-        &[(&first_id(since)).into(), i64::from(most).into()],
+        &[(&first_id(since)).into(), i64::from(limit).into()],
         SubmissionSent::from_row,
     )
 }
@@ -87,7 +87,7 @@ pub fn sent_submissions(
 pub fn ended_tasks(
     conn: &mut Conn<'_>,
     since: Timestamp,
-    most: u32,
+    limit: u32,
 ) -> Result<Vec<TaskEnded>, StoreError> {
     conn.all(
         concat!(
@@ -95,7 +95,7 @@ pub fn ended_tasks(
             ended_columns!(),
             " FROM tasks WHERE finished_at IS NOT NULL AND finished_at >= ?1 ORDER BY finished_at, id LIMIT ?2"
         ),
-        &[since.micros().into(), i64::from(most).into()],
+        &[since.micros().into(), i64::from(limit).into()],
         TaskEnded::from_row,
     )
 }
@@ -104,9 +104,9 @@ pub fn ended_tasks(
 pub fn audit_entries(
     conn: &mut Conn<'_>,
     since: Timestamp,
-    most: u32,
+    limit: u32,
 ) -> Result<Vec<AuditEntry>, StoreError> {
-    audit::oldest(conn, since, most)
+    audit::oldest(conn, since, limit)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ record! {
         clip: "clip_id",
         sha256: "sha256",
         watermark: watermark("watermark"),
-        fingerprint: likeness("video", "sound"),
+        fingerprint: perceptual_fingerprint("video", "sound"),
         created_at: "created_at",
     }
 }
@@ -28,7 +28,7 @@ fn watermark(stored: Option<i64>) -> Option<u64> {
     stored.map(i64::cast_unsigned)
 }
 
-fn likeness(video: Option<String>, sound: Option<String>) -> PerceptualFingerprint {
+fn perceptual_fingerprint(video: Option<String>, sound: Option<String>) -> PerceptualFingerprint {
     PerceptualFingerprint {
         // An empty text means that nothing was found, NULL that it was not examined yet.
         video: video.filter(|text| !text.is_empty()),
@@ -75,19 +75,19 @@ fn insert_keys(conn: &mut Conn<'_>, id: &String, keys: &[i64]) -> Result<(), Sto
 pub fn without_fingerprint(
     conn: &mut Conn<'_>,
     before: Option<AssetId>,
-    most: u32,
+    limit: u32,
 ) -> Result<Vec<ResultFingerprint>, StoreError> {
-    let most = i64::from(most);
+    let limit = i64::from(limit);
     let Some(before) = before else {
         return conn.all(
             select!("WHERE kind = 'video' AND video IS NULL ORDER BY id DESC LIMIT ?1"),
-            &[most.into()],
+            &[limit.into()],
             ResultFingerprint::from_row,
         );
     };
     conn.all(
         select!("WHERE kind = 'video' AND video IS NULL AND id < ?1 ORDER BY id DESC LIMIT ?2"),
-        &[(&before.to_string()).into(), most.into()],
+        &[(&before.to_string()).into(), limit.into()],
         ResultFingerprint::from_row,
     )
 }
@@ -96,29 +96,29 @@ pub fn without_fingerprint(
 pub fn set_fingerprint(
     conn: &mut Conn<'_>,
     id: AssetId,
-    likeness: &PerceptualFingerprint,
+    fingerprint: &PerceptualFingerprint,
 ) -> Result<bool, StoreError> {
     let id = id.to_string();
-    let video = likeness.video.clone().unwrap_or_default();
-    let written = conn.execute(
+    let video = fingerprint.video.clone().unwrap_or_default();
+    let changed = conn.execute(
         "UPDATE prints SET video = ?2, sound = ?3 WHERE id = ?1 AND kind = 'video' AND video IS NULL",
-        &[(&id).into(), (&video).into(), likeness.sound.as_ref().into()],
+        &[(&id).into(), (&video).into(), fingerprint.sound.as_ref().into()],
     )?;
-    if written == 1 {
-        insert_keys(conn, &id, &likeness.keys)?;
+    if changed == 1 {
+        insert_keys(conn, &id, &fingerprint.keys)?;
     }
-    Ok(written == 1)
+    Ok(changed == 1)
 }
 
 /// The latest results with this digest.
 pub fn by_digest(
     conn: &mut Conn<'_>,
     sha256: &str,
-    most: u32,
+    limit: u32,
 ) -> Result<Vec<ResultFingerprint>, StoreError> {
     conn.all(
         select!("WHERE sha256 = ?1 ORDER BY id DESC LIMIT ?2"),
-        &[sha256.into(), i64::from(most).into()],
+        &[sha256.into(), i64::from(limit).into()],
         ResultFingerprint::from_row,
     )
 }
@@ -127,20 +127,20 @@ pub fn by_digest(
 pub fn by_watermark(
     conn: &mut Conn<'_>,
     id: u64,
-    most: u32,
+    limit: u32,
 ) -> Result<Vec<ResultFingerprint>, StoreError> {
     conn.all(
         select!("WHERE watermark = ?1 ORDER BY id DESC LIMIT ?2"),
-        &[id.cast_signed().into(), i64::from(most).into()],
+        &[id.cast_signed().into(), i64::from(limit).into()],
         ResultFingerprint::from_row,
     )
 }
 
 /// Ids of the latest results whose fingerprints have this part.
-pub fn ids_with_key(conn: &mut Conn<'_>, part: i64, most: u32) -> Result<Vec<String>, StoreError> {
+pub fn ids_with_key(conn: &mut Conn<'_>, part: i64, limit: u32) -> Result<Vec<String>, StoreError> {
     conn.all(
         "SELECT print_id FROM print_keys WHERE part = ?1 ORDER BY print_id DESC LIMIT ?2",
-        &[part.into(), i64::from(most).into()],
+        &[part.into(), i64::from(limit).into()],
         |row| row.text(0),
     )
 }

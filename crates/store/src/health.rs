@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::StoreError;
 
-/// Derived from the results of its work.
+/// Derived from the results of the database's work.
 pub(super) struct DatabaseHealth(Mutex<HealthState>);
 
 #[derive(Clone, Copy)]
@@ -26,9 +26,9 @@ impl DatabaseHealth {
     }
 
     pub(super) fn note_answer(&self) {
-        let before = self.change(|known| {
-            known.answered_at = Instant::now();
-            known.is_unavailable = false;
+        let before = self.change(|state| {
+            state.answered_at = Instant::now();
+            state.is_unavailable = false;
         });
         if before.is_unavailable {
             tracing::info!("the database is available again");
@@ -37,7 +37,7 @@ impl DatabaseHealth {
 
     /// Notes that the database did not answer.
     pub(super) fn note_failure(&self, error: &StoreError) {
-        let before = self.change(|known| known.is_unavailable = true);
+        let before = self.change(|state| state.is_unavailable = true);
         // Logged once, however many calls fail.
         if !before.is_unavailable {
             tracing::error!(%error, "the database is unavailable");
@@ -45,9 +45,9 @@ impl DatabaseHealth {
     }
 
     /// Notes whether a write succeeded.
-    pub(super) fn note_write(&self, is_taken: bool) {
-        let before = self.change(|known| known.takes_writes = is_taken);
-        if before.takes_writes && !is_taken {
+    pub(super) fn note_write(&self, is_accepted: bool) {
+        let before = self.change(|state| state.takes_writes = is_accepted);
+        if before.takes_writes && !is_accepted {
             tracing::error!("the database accepts no writes");
         }
     }
@@ -64,9 +64,9 @@ impl DatabaseHealth {
 
     /// Returns the value before the change.
     fn change(&self, change: impl FnOnce(&mut HealthState)) -> HealthState {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = *known;
-        change(&mut known);
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *state;
+        change(&mut state);
         before
     }
 }

@@ -85,11 +85,11 @@ record! {
     }
 }
 
-/// At most `most` sums, in no order.
+/// At most `limit` sums, in no order.
 pub fn sums(
     conn: &mut Conn<'_>,
-    wanted: &HourlyQuery,
-    most: i64,
+    query: &HourlyQuery,
+    limit: i64,
 ) -> Result<Vec<(HourlyGroup, HourlySum)>, StoreError> {
     conn.all(
         concat!("SELECT ", group_columns!(), ", ", sum_columns!(), "
@@ -99,20 +99,20 @@ pub fn sums(
          AND (CAST(?7 AS TEXT) IS NULL OR outcome = ?7)
          GROUP BY 1, 2, 3, 4, 5, 6 LIMIT ?14"),
         &[
-            hour_of(wanted.from).into(),
-            hour_of(wanted.before).into(),
-            wanted.account.map(|id| id.to_string()).as_ref().into(),
-            wanted.provider.as_ref().into(),
-            wanted.model.as_ref().into(),
-            wanted.key.map(|id| id.to_string()).as_ref().into(),
-            wanted.outcome.map(TaskState::name).into(),
-            wanted.step.unwrap_or(0).into(),
-            wanted.by_account.into(),
-            wanted.by_provider.into(),
-            wanted.by_model.into(),
-            wanted.by_key.into(),
-            wanted.by_outcome.into(),
-            most.into(),
+            hour_of(query.from).into(),
+            hour_of(query.before).into(),
+            query.account.map(|id| id.to_string()).as_ref().into(),
+            query.provider.as_ref().into(),
+            query.model.as_ref().into(),
+            query.key.map(|id| id.to_string()).as_ref().into(),
+            query.outcome.map(TaskState::name).into(),
+            query.step.unwrap_or(0).into(),
+            query.by_account.into(),
+            query.by_provider.into(),
+            query.by_model.into(),
+            query.by_key.into(),
+            query.by_outcome.into(),
+            limit.into(),
         ],
         |row| {
             let mut fields = FieldReader::new(row);

@@ -47,7 +47,7 @@ pub(super) fn fingerprint_hash(body: &RequestFingerprint) -> i64 {
     i64::from_le_bytes(start)
 }
 
-/// The value of the column `state`: whether something was made.
+/// The value of the column `state`: whether the intent has a result.
 const fn state(intent: &Intent) -> &'static str {
     if intent.result.is_some() {
         "made"
@@ -56,8 +56,7 @@ const fn state(intent: &Intent) -> &'static str {
     }
 }
 
-/// Adds an intent. Returns whether its `Idempotency-Key` was free, without which
-/// nothing is added.
+/// Adds an intent. Returns false, and adds nothing, if its `Idempotency-Key` is taken.
 pub fn insert(conn: &mut Conn<'_>, new: &Intent) -> Result<bool, StoreError> {
     let changed = insert!(conn, "intents" {
         "id": new.id,
@@ -112,12 +111,12 @@ pub fn open_elsewhere(
     now: Timestamp,
 ) -> Result<Vec<Intent>, StoreError> {
     macro_rules! joinable {
-        ($until:literal) => {
+        ($condition:literal) => {
             concat!(
                 "SELECT ",
                 columns!(),
                 " FROM intents WHERE body = ?5 AND joinable_until ",
-                $until,
+                $condition,
                 " AND (holder IS NULL OR holder <> ?3) AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?4
                  LIMIT 100"
             )
@@ -134,27 +133,27 @@ pub fn open_elsewhere(
     ];
     // Almost every request runs this and finds nothing. One statement for both would sort, and take
     // twice as long.
-    let mut found = conn.all(joinable!("IS NULL"), &values[..5], Intent::from_row)?;
-    found.extend(conn.all(joinable!("> ?6"), &values, Intent::from_row)?);
-    found.sort_by_key(|intent| intent.id);
-    found.truncate(100);
-    Ok(found)
+    let mut intents = conn.all(joinable!("IS NULL"), &values[..5], Intent::from_row)?;
+    intents.extend(conn.all(joinable!("> ?6"), &values, Intent::from_row)?);
+    intents.sort_by_key(|intent| intent.id);
+    intents.truncate(100);
+    Ok(intents)
 }
 
-/// The intents with this body begun after `since`, delivered ones too; of those at
-/// most 100, closed last.
+/// The intents with this body begun after `since`: at most 100 open ones, and at most 100 delivered
+/// ones, of which the last closed come first.
 pub fn all_with(
     conn: &mut Conn<'_>,
     body: &RequestFingerprint,
     since: Timestamp,
 ) -> Result<Vec<Intent>, StoreError> {
-    macro_rules! which {
-        ($which:literal) => {
+    macro_rules! with_body {
+        ($condition:literal) => {
             concat!(
                 "SELECT ",
                 columns!(),
                 " FROM intents WHERE body = ?4 AND joinable_until IS ",
-                $which,
+                $condition,
                 " LIMIT 100"
             )
         };
@@ -166,14 +165,14 @@ pub fn all_with(
         since.micros().into(),
         fingerprint_hash(body).into(),
     ];
-    let open = which!("NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3");
-    let mut found = conn.all(open, &values, Intent::from_row)?;
-    found.extend(conn.all(
-        which!("NOT NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3 ORDER BY joinable_until DESC"),
+    let open = with_body!("NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3");
+    let mut intents = conn.all(open, &values, Intent::from_row)?;
+    intents.extend(conn.all(
+        with_body!("NOT NULL AND key_id = ?1 AND fingerprint = ?2 AND created_at > ?3 ORDER BY joinable_until DESC"),
         &values,
         Intent::from_row,
     )?);
-    Ok(found)
+    Ok(intents)
 }
 
 /// Records the result of visit number `visit` of an intent in progress. Returns whether that visit
@@ -182,31 +181,31 @@ pub fn set_result(
     conn: &mut Conn<'_>,
     id: IntentId,
     visit: u32,
-    made: &IntentResult,
+    result: &IntentResult,
 ) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE intents SET state = 'made', made = ?3 WHERE id = ?1 AND visits = ?2 AND state = 'working'",
         &[
             (&id.to_string()).into(),
             i64::from(visit).into(),
-            (&to_json(made)?).into(),
+            (&to_json(result)?).into(),
         ],
     )?;
     Ok(changed == 1)
 }
 
-/// Records the next visit to an intent that was read as `seen`. Returns false if another visit was
+/// Records the next visit to an intent that was read before. Returns false if another visit was
 /// first, or if something was made or sent for it since.
-pub fn visit(conn: &mut Conn<'_>, seen: &Intent, holder: &str) -> Result<bool, StoreError> {
+pub fn visit(conn: &mut Conn<'_>, intent: &Intent, holder: &str) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE intents SET visits = visits + 1, holder = ?3, joinable_until = NULL
          WHERE id = ?1 AND visits = ?2 AND state = ?4 AND sent_at IS NOT DISTINCT FROM ?5",
         &[
-            (&seen.id.to_string()).into(),
-            i64::from(seen.visits).into(),
+            (&intent.id.to_string()).into(),
+            i64::from(intent.visits).into(),
             holder.into(),
-            state(seen).into(),
-            seen.sent_at.map(Timestamp::micros).into(),
+            state(intent).into(),
+            intent.sent_at.map(Timestamp::micros).into(),
         ],
     )?;
     Ok(changed == 1)
@@ -242,15 +241,15 @@ pub fn answer(conn: &mut Conn<'_>, id: IntentId, answer: &str) -> Result<(), Sto
 
 /// Lets requests with the body for which a task was made join its intent again until `until`,
 /// although their answer was written completely. The intent is searched among those that were begun
-/// at most `before` ahead of the task.
+/// at most `window` before the task.
 pub fn extend_joinable(
     conn: &mut Conn<'_>,
     task: &Task,
-    before: Duration,
+    window: Duration,
     until: Timestamp,
 ) -> Result<(), StoreError> {
     // Ids begin with the time at which they were made.
-    let from = task.created_at.minus(before).micros() / 1000;
+    let from = task.created_at.minus(window).micros() / 1000;
     let from = format!("{:08x}-{:04x}", from >> 16, from & 0xffff);
     conn.execute(
         "UPDATE intents SET joinable_until = ?5 WHERE id >= ?1 AND id <= ?2 AND key_id = ?3
@@ -269,11 +268,11 @@ pub fn extend_joinable(
 /// Forgets an intent for which the visit number `visit` has made nothing and sent nothing. Returns
 /// false if there is something, or a later visit.
 pub fn abandon(conn: &mut Conn<'_>, id: IntentId, visit: u32) -> Result<bool, StoreError> {
-    let forgotten = conn.execute(
+    let deleted = conn.execute(
         "DELETE FROM intents WHERE id = ?1 AND visits = ?2 AND state = 'working' AND sent_at IS NULL",
         &[(&id.to_string()).into(), i64::from(visit).into()],
     )?;
-    Ok(forgotten == 1)
+    Ok(deleted == 1)
 }
 
 /// Records the end of visit number `visit`. An intent that made nothing, which is in the database
@@ -310,8 +309,12 @@ pub fn free_key(conn: &mut Conn<'_>, id: IntentId) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Forgets intents from before an instant, at most `most`. Returns how many.
-pub fn forget_before(conn: &mut Conn<'_>, before: Timestamp, most: u32) -> Result<u64, StoreError> {
+/// Forgets intents from before an instant, at most `limit`. Returns how many.
+pub fn forget_before(
+    conn: &mut Conn<'_>,
+    before: Timestamp,
+    limit: u32,
+) -> Result<u64, StoreError> {
     // Ids sort by creation: the oldest come first without a separate index. For an IN, Postgres may
     // choose a join that reads the whole table; the ids of an array are looked up one by one.
     let sql = conn.dialect(
@@ -320,5 +323,5 @@ pub fn forget_before(conn: &mut Conn<'_>, before: Timestamp, most: u32) -> Resul
         "DELETE FROM intents WHERE id = ANY (ARRAY(SELECT id FROM (SELECT id, created_at FROM intents ORDER BY id LIMIT ?2) AS oldest
          WHERE created_at < ?1))",
     );
-    conn.execute(sql, &[before.micros().into(), i64::from(most).into()])
+    conn.execute(sql, &[before.micros().into(), i64::from(limit).into()])
 }

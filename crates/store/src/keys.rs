@@ -2,7 +2,7 @@
 
 use crate::columns::{FieldReader, FieldValue, FromColumn, TableRecord as _, ToColumn, record};
 use crate::conn::to_json;
-use crate::money_columns::starts;
+use crate::money_columns::period_starts;
 use crate::page::PageQuery;
 use crate::{Conn, Row, SqlValue, StoreError};
 use mediagate_model::account::{
@@ -47,10 +47,10 @@ record! {
 impl FromColumn for Vec<Scope> {
     fn from_column(
         row: &Row<'_>,
-        at: usize,
+        index: usize,
         column: &'static str,
     ) -> Result<Option<Self>, StoreError> {
-        let names: Option<Vec<String>> = row.json_or_null(at, column)?;
+        let names: Option<Vec<String>> = row.json_or_null(index, column)?;
         let scope = |value: String| {
             let scope = value.parse();
             scope.map_err(|_| StoreError::Unreadable { column, value })
@@ -130,7 +130,7 @@ pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Call
         &[sha256.into()],
         |row| Ok((ApiKey::from_row(row)?, CallerCredential::Secret)),
     )?;
-    let found = match current {
+    let key_and_credential = match current {
         Some(current) => Some(current),
         None => conn.one(
             concat!(
@@ -147,7 +147,7 @@ pub fn caller_by_sha256(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Call
             },
         )?,
     };
-    let Some((key, credential)) = found else {
+    let Some((key, credential)) = key_and_credential else {
         return Ok(None);
     };
     let account = conn.one(
@@ -174,7 +174,7 @@ pub fn key_by_id(conn: &mut Conn<'_>, id: KeyId) -> Result<Option<ApiKey>, Store
     )
 }
 
-/// Those of these hashes that belong to a key, to a key's former secret or to a session: one
+/// The hashes among these that belong to a key, to a key's former secret or to a session: one
 /// statement, however many there are.
 pub fn known_hashes(conn: &mut Conn<'_>, hashes: &[String]) -> Result<Vec<String>, StoreError> {
     let sql = conn.dialect(
@@ -241,7 +241,7 @@ pub fn key_page(
     };
     let after = page.after.map(|id| id.to_string());
     let account = account.map(|id| id.to_string());
-    let mut values = Vec::from(starts(now));
+    let mut values = Vec::from(period_starts(now));
     values.push(after.as_ref().into());
     values.push(i64::from(page.limit).into());
     values.extend(account.as_ref().map(SqlValue::from));
@@ -255,7 +255,7 @@ pub fn key_record(
     now: Timestamp,
 ) -> Result<Option<KeyRecord>, StoreError> {
     let id = id.to_string();
-    let mut values = Vec::from(starts(now));
+    let mut values = Vec::from(period_starts(now));
     values.push((&id).into());
     conn.one(records!("WHERE k.id = ?4"), &values, KeyRecord::from_row)
 }
@@ -268,7 +268,7 @@ pub fn keys_of(
     now: Timestamp,
 ) -> Result<Vec<(ApiKey, KeyMoney, u32)>, StoreError> {
     let account = account.to_string();
-    let mut values = Vec::from(starts(now));
+    let mut values = Vec::from(period_starts(now));
     values.push((&account).into());
     conn.all(
         concat!(
@@ -315,20 +315,20 @@ pub fn revoke_key(conn: &mut Conn<'_>, id: KeyId, now: Timestamp) -> Result<bool
     Ok(changed == 1)
 }
 
-/// Reserves `count` open tasks, unless the key would then have more than `most`. Returns whether it
-/// did; two concurrent requests never both get the last one.
+/// Reserves `count` open tasks, unless the key would then have more than `limit`. Returns whether
+/// they were reserved; two concurrent requests never both get the last one.
 pub fn reserve_open_tasks(
     conn: &mut Conn<'_>,
     id: KeyId,
     count: u32,
-    most: u32,
+    limit: u32,
 ) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE api_keys SET open_tasks = open_tasks + ?2 WHERE id = ?1 AND open_tasks + ?2 <= ?3",
         &[
             (&id.to_string()).into(),
             i64::from(count).into(),
-            i64::from(most).into(),
+            i64::from(limit).into(),
         ],
     )?;
     Ok(changed == 1)
@@ -336,12 +336,12 @@ pub fn reserve_open_tasks(
 
 /// The number of a key's open tasks.
 pub fn open_tasks(conn: &mut Conn<'_>, id: KeyId) -> Result<u32, StoreError> {
-    let open = conn.one(
+    let stored = conn.one(
         "SELECT open_tasks FROM api_keys WHERE id = ?1",
         &[(&id.to_string()).into()],
         |row| row.int(0),
     )?;
-    Ok(count(open.unwrap_or(0)))
+    Ok(count(stored.unwrap_or(0)))
 }
 
 /// Records that one of this key's tasks has ended.
@@ -360,6 +360,6 @@ fn count(stored: i64) -> u32 {
 
 /// Serialises processes that create the first key.
 pub fn lock_first_key(conn: &mut Conn<'_>) {
-    // An arbitrary number that no other lock uses. The previous number is the migration's.
+    // An arbitrary number that no other lock uses. The number before it locks migrations.
     conn.advisory_lock(7_304_283_111);
 }

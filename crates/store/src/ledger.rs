@@ -5,7 +5,7 @@
 //! `verify` checks the sums.
 
 use crate::columns::{FieldReader, TableRecord as _, insert, record};
-use crate::money_columns::starts;
+use crate::money_columns::period_starts;
 use crate::{Conn, Row, SqlValue, StoreError, keys, usage};
 
 pub use crate::ledger_change::{EntrySubject, LedgerChange};
@@ -27,16 +27,16 @@ pub struct LedgerSums {
 /// cannot deadlock.
 pub fn add(
     conn: &mut Conn<'_>,
-    of: EntrySubject<'_>,
+    subject: EntrySubject<'_>,
     kind: EntryKind,
     change: LedgerChange,
     note: Option<&str>,
     now: Timestamp,
 ) -> Result<LedgerSums, StoreError> {
     let (held, spent, credit) = (change.held, change.spent, change.credit);
-    let key_id = of.key.map(|key| key.to_string());
-    let account_id = of.account.to_string();
-    let task_id = of.task.map(|task| task.to_string());
+    let key_id = subject.key.map(|key| key.to_string());
+    let account_id = subject.account.to_string();
+    let task_id = subject.task.map(|task| task.to_string());
     // A task has at most one entry of each kind: a second one would have the same id.
     let id = match &task_id {
         Some(task) => format!("{task}:{}", kind.name()),
@@ -44,9 +44,9 @@ pub fn add(
     };
     insert!(conn, "ledger" {
         "id": id,
-        "account_id": of.account,
-        "key_id": of.key,
-        "task_id": of.task,
+        "account_id": subject.account,
+        "key_id": subject.key,
+        "task_id": subject.task,
         "kind": kind,
         "held_micros": held,
         "spent_micros": spent,
@@ -55,8 +55,8 @@ pub fn add(
         "created_at": now,
         "counted_at": change.counted_at,
     })?;
-    // The update returns the sums. From here on the row is locked, so a limit that is checked
-    // against them cannot be overtaken.
+    // The update returns the sums. From here on the row is locked, so no other transaction changes
+    // them between this and the caller's check of a limit.
     let mut key = match &key_id {
         None => None,
         Some(id) => conn.one(
@@ -89,20 +89,20 @@ pub fn add(
         column: "ledger.account_id",
         value: account_id,
     })?;
-    usage::add(conn, of, change, change.counted_at.unwrap_or(now))?;
+    usage::add(conn, subject, change, change.counted_at.unwrap_or(now))?;
     // Other spenders with this key wait for its row, so the sum cannot grow meanwhile.
-    if let (Some(money), Some(key)) = (&mut key, of.key)
+    if let (Some(money), Some(key)) = (&mut key, subject.key)
         && let (Some(_), Some(period)) = (money.budget, money.period)
     {
-        money.counted = usage::spent_since(conn, of.account, key, period.start(now))?;
+        money.counted = usage::spent_since(conn, subject.account, key, period.start(now))?;
     }
     Ok(LedgerSums { key, account })
 }
 
 /// Makes other transactions that move money of this key or account wait until this one ends.
-pub fn lock(conn: &mut Conn<'_>, of: EntrySubject<'_>) -> Result<(), StoreError> {
+pub fn lock(conn: &mut Conn<'_>, subject: EntrySubject<'_>) -> Result<(), StoreError> {
     // An update that changes nothing locks the row. The order is that of `add`.
-    if let Some(key) = of.key {
+    if let Some(key) = subject.key {
         conn.execute(
             "UPDATE api_keys SET held_micros = held_micros WHERE id = ?1",
             &[(&key.to_string()).into()],
@@ -110,26 +110,27 @@ pub fn lock(conn: &mut Conn<'_>, of: EntrySubject<'_>) -> Result<(), StoreError>
     }
     conn.execute(
         "UPDATE accounts SET held_micros = held_micros WHERE id = ?1",
-        &[(&of.account.to_string()).into()],
+        &[(&subject.account.to_string()).into()],
     )?;
     Ok(())
 }
 
-/// Ends a task without an entry now: updates the key's count of open tasks and the day's sums.
+/// Ends a task for which no entry is written now: updates the key's count of open tasks and the
+/// day's sums.
 pub fn end_without_entry(
     conn: &mut Conn<'_>,
-    of: EntrySubject<'_>,
+    subject: EntrySubject<'_>,
     state: TaskState,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    if let Some(key) = of.key {
+    if let Some(key) = subject.key {
         keys::release_open_task(conn, key)?;
     }
     let change = LedgerChange {
         final_state: Some(state),
         ..LedgerChange::default()
     };
-    usage::add(conn, of, change, now)
+    usage::add(conn, subject, change, now)
 }
 
 pub fn of_account(
@@ -152,7 +153,7 @@ pub fn of_key(
     key: KeyId,
     now: Timestamp,
 ) -> Result<Option<KeyMoney>, StoreError> {
-    let [day, week, month] = starts(now);
+    let [day, week, month] = period_starts(now);
     conn.one(
         concat!(
             "SELECT ",
@@ -208,7 +209,7 @@ pub fn list(
         None => (i64::MIN, ""),
     };
     // A text for each case, because planners use no index for a condition that may be NULL.
-    let (sql, of) = match (filter.task, filter.account) {
+    let (sql, owner_id) = match (filter.task, filter.account) {
         (Some(task), _) => (
             entries!(
                 "WHERE task_id = ?4 AND (created_at, id) > (?1, ?2) ORDER BY created_at, id LIMIT ?3"
@@ -227,7 +228,7 @@ pub fn list(
         ),
     };
     let mut values = vec![at.into(), id.into(), i64::from(limit).into()];
-    values.extend(of.as_ref().map(SqlValue::from));
+    values.extend(owner_id.as_ref().map(SqlValue::from));
     conn.all(sql, &values, MoneyEntry::from_row)
 }
 
@@ -237,7 +238,7 @@ pub fn newest(
     filter: &LedgerFilter,
     limit: u32,
 ) -> Result<Vec<MoneyEntry>, StoreError> {
-    let (sql, of) = match (filter.task, filter.account) {
+    let (sql, owner_id) = match (filter.task, filter.account) {
         (Some(task), _) => (
             entries!("WHERE task_id = ?2 ORDER BY created_at DESC, id DESC LIMIT ?1"),
             Some(task.to_string()),
@@ -249,11 +250,12 @@ pub fn newest(
         (None, None) => (entries!("ORDER BY created_at DESC, id DESC LIMIT ?1"), None),
     };
     let mut values = vec![i64::from(limit).into()];
-    values.extend(of.as_ref().map(SqlValue::from));
+    values.extend(owner_id.as_ref().map(SqlValue::from));
     conn.all(sql, &values, MoneyEntry::from_row)
 }
 
-/// At most `limit` entries before this one, its time and id, newest first; `filter.after` is ignored.
+/// At most `limit` entries before the one with this time and id, newest first; `filter.after` is
+/// ignored.
 pub fn newest_before(
     conn: &mut Conn<'_>,
     filter: &LedgerFilter,
@@ -261,7 +263,7 @@ pub fn newest_before(
     limit: u32,
 ) -> Result<Vec<MoneyEntry>, StoreError> {
     let (at, id) = before.map_or((i64::MAX, ""), |(at, id)| (at.micros(), id));
-    let (sql, of) = match (filter.task, filter.account) {
+    let (sql, owner_id) = match (filter.task, filter.account) {
         (Some(task), _) => (
             entries!(
                 "WHERE task_id = ?4 AND (created_at, id) < (?1, ?2) ORDER BY created_at DESC, id DESC LIMIT ?3"
@@ -282,7 +284,7 @@ pub fn newest_before(
         ),
     };
     let mut values = vec![at.into(), id.into(), i64::from(limit).into()];
-    values.extend(of.as_ref().map(SqlValue::from));
+    values.extend(owner_id.as_ref().map(SqlValue::from));
     conn.all(sql, &values, MoneyEntry::from_row)
 }
 

@@ -94,7 +94,7 @@ pub enum StoreError {
     /// connection.
     #[error(
         "the address of the database leads to a pooler in transaction mode (PgBouncer: pool_mode), which loses \
-         prepared statements: set it to session mode, or name Postgres' own address; PgBouncer from 1.21 on keeps \
+         prepared statements: set it to session mode, or use Postgres' own address; PgBouncer from 1.21 on keeps \
          them with max_prepared_statements = 200"
     )]
     Pooler,
@@ -173,8 +173,8 @@ impl From<StoreError> for mediagate_model::error::Error {
     fn from(error: StoreError) -> Self {
         if error.is_unavailable() {
             // After any other error nothing was written.
-            let is_open = matches!(error, StoreError::InDoubt);
-            return Self::unavailable(error, is_open);
+            let outcome_unknown = matches!(error, StoreError::InDoubt);
+            return Self::unavailable(error, outcome_unknown);
         }
         Self::internal(error)
     }
@@ -195,7 +195,7 @@ pub async fn await_commit<T, E: From<StoreError>>(
     }
 }
 
-/// Identifies the database's content at one moment.
+/// Identifies the content of the database at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangeStamp(std::time::SystemTime, u64);
 
@@ -215,22 +215,16 @@ enum StoreBackend {
 
 impl Store {
     pub fn sqlite(path: &Path, migrate: MigrationMode) -> Result<Self, StoreError> {
-        let pulse = Arc::new(DatabaseHealth::new());
-        let backend = StoreBackend::Sqlite(sqlite::SqliteBackend::open(path, migrate, &pulse)?);
-        Ok(Self(Arc::new(StoreInner {
-            backend,
-            health: pulse,
-        })))
+        let health = Arc::new(DatabaseHealth::new());
+        let backend = StoreBackend::Sqlite(sqlite::SqliteBackend::open(path, migrate, &health)?);
+        Ok(Self(Arc::new(StoreInner { backend, health })))
     }
 
     pub fn postgres(url: &str, options: DatabaseOptions) -> Result<Self, StoreError> {
-        let pulse = Arc::new(DatabaseHealth::new());
+        let health = Arc::new(DatabaseHealth::new());
         let backend =
-            StoreBackend::Postgres(postgres::PostgresBackend::connect(url, options, &pulse)?);
-        Ok(Self(Arc::new(StoreInner {
-            backend,
-            health: pulse,
-        })))
+            StoreBackend::Postgres(postgres::PostgresBackend::connect(url, options, &health)?);
+        Ok(Self(Arc::new(StoreInner { backend, health })))
     }
 
     /// Runs `work` in a transaction and returns once it is on disk. If `work` fails it is rolled
@@ -344,10 +338,10 @@ impl Store {
                     StoreBackend::Sqlite(sqlite) => sqlite.read(work),
                     StoreBackend::Postgres(_) => Err(StoreError::Closed.into()),
                 };
-                let done = tokio::task::spawn_blocking(read).await;
-                done.unwrap_or_else(|_| Err(StoreError::Closed.into()))
+                let result = tokio::task::spawn_blocking(read).await;
+                result.unwrap_or_else(|_| Err(StoreError::Closed.into()))
             }
-            StoreBackend::Postgres(postgres) => postgres.read(ReadKind::Examine, work).await,
+            StoreBackend::Postgres(postgres) => postgres.read(ReadKind::LongRead, work).await,
         }
     }
 
@@ -385,12 +379,12 @@ impl Store {
     ) -> Result<T, StoreError> {
         let store = self.clone();
         // On its own thread and runtime, because this thread may already be inside a runtime.
-        let done = std::thread::spawn(move || {
+        let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().build();
             let runtime = runtime.map_err(|_| StoreError::Closed)?;
             runtime.block_on(work(store))
         });
-        done.join().map_err(|_| StoreError::Closed)?
+        thread.join().map_err(|_| StoreError::Closed)?
     }
 
     /// The database's location; `None` if that cannot be determined.
@@ -398,7 +392,7 @@ impl Store {
         match &self.0.backend {
             StoreBackend::Sqlite(sqlite) => DatabaseLocation::of_file(&sqlite.path),
             StoreBackend::Postgres(_) => match self.read(DatabaseLocation::of_server).await {
-                Ok(place) => place,
+                Ok(location) => location,
                 Err(error) => {
                     tracing::warn!(%error, "cannot identify the database server; a copy of the database will not be detected");
                     None
@@ -461,13 +455,13 @@ impl Store {
 
     /// Checks that the database answers, ahead of all waiting work.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        let ask = |conn: &mut Conn<'_>| {
+        let query = |conn: &mut Conn<'_>| {
             let sql = "SELECT CAST(1 AS BIGINT)";
             conn.one(sql, &[], |row| row.int(0)).map(drop)
         };
         match &self.0.backend {
-            StoreBackend::Sqlite(sqlite) => sqlite.read(ask),
-            StoreBackend::Postgres(postgres) => postgres.read(ReadKind::Ping, ask).await,
+            StoreBackend::Sqlite(sqlite) => sqlite.read(query),
+            StoreBackend::Postgres(postgres) => postgres.read(ReadKind::Ping, query).await,
         }
     }
 
@@ -490,7 +484,7 @@ impl Store {
     }
 }
 
-/// The queue for an account's writes.
+/// The number of the queue for an account's writes.
 fn account_lock(account: AccountId) -> i32 {
     // An advisory lock with a class has 32 bits. Two accounts with the same number share a queue,
     // which is harmless.

@@ -2,13 +2,13 @@
 
 use crate::{Conn, StoreError, meta};
 
-/// Prefix of the names of their values.
+/// Prefix of the names of these values in `meta`.
 const NAME: &str = "media_folder ";
 
 /// The media folders that the database knows.
 #[derive(Debug, Clone, Default)]
 pub struct KnownFolders {
-    /// The mark of the folder at the given place.
+    /// The mark of the folder at the given location.
     pub here: Option<String>,
     /// The marks of all folders.
     pub marks: Vec<String>,
@@ -16,26 +16,26 @@ pub struct KnownFolders {
     pub has_media: bool,
 }
 
-/// The known marks of the folder at this place, and of others.
-pub fn lookup(conn: &mut Conn<'_>, place: &str) -> Result<KnownFolders, StoreError> {
+/// The known marks of the folder at this location, and of all folders.
+pub fn lookup(conn: &mut Conn<'_>, location: &str) -> Result<KnownFolders, StoreError> {
     let marks = conn.all(
         "SELECT value FROM meta WHERE name LIKE 'media_folder %' ORDER BY name",
         &[],
         |row| row.text(0),
     )?;
-    let kept = conn.one(
+    let stored = conn.one(
         "SELECT size_bytes FROM account_storage WHERE size_bytes > 0 LIMIT 1",
         &[],
         |row| row.int(0),
     )?;
     Ok(KnownFolders {
-        here: meta::get(conn, &format!("{NAME}{place}"))?,
+        here: meta::get(conn, &format!("{NAME}{location}"))?,
         marks,
-        has_media: kept.is_some(),
+        has_media: stored.is_some(),
     })
 }
 
-/// Notes the mark of the folder at this place.
-pub fn note(conn: &mut Conn<'_>, place: &str, mark: &str) -> Result<(), StoreError> {
-    meta::set(conn, &format!("{NAME}{place}"), mark)
+/// Notes the mark of the folder at this location.
+pub fn note(conn: &mut Conn<'_>, location: &str, mark: &str) -> Result<(), StoreError> {
+    meta::set(conn, &format!("{NAME}{location}"), mark)
 }

@@ -30,9 +30,9 @@ pub fn steady(conn: &mut Conn<'_>) -> Result<Option<Timestamp>, StoreError> {
 
 /// Records the steady time.
 pub fn advance_steady(conn: &mut Conn<'_>, steady: Timestamp) -> Result<(), StoreError> {
-    let known = self::steady(conn)?;
+    let recorded = self::steady(conn)?;
     // Only forward: a process whose clock is behind must not set it back.
-    if known.is_none_or(|known| known < steady) {
+    if recorded.is_none_or(|recorded| recorded < steady) {
         set(conn, STEADY, steady.micros())?;
     }
     Ok(())

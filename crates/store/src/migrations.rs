@@ -71,7 +71,7 @@ fn apply(conn: &mut Conn<'_>, migrations: &[Migration]) -> Result<(), StoreError
         return check_compatible(conn, found, known);
     }
     for migration in migrations.iter().filter(|step| step.version > found) {
-        conn.script(&text(conn, migration))?;
+        conn.script(&sql_for(conn, migration))?;
         meta::set(conn, "schema", migration.version)?;
         // Older programs can no longer use the database from here on.
         if !migration.only_adds() {
@@ -84,12 +84,12 @@ fn apply(conn: &mut Conn<'_>, migrations: &[Migration]) -> Result<(), StoreError
 /// On Postgres a table marked UNLOGGED is emptied by a crash, and its writes do not wait for the
 /// disk. On `SQLite` a table marked WITHOUT ROWID is stored in the tree of its primary key;
 /// otherwise rows and key are two trees.
-fn text(conn: &Conn<'_>, migration: &Migration) -> String {
-    let mark = match conn {
+fn sql_for(conn: &Conn<'_>, migration: &Migration) -> String {
+    let keyword = match conn {
         Conn::Sqlite(_) => "WITHOUT ROWID",
         Conn::Postgres(_) => "UNLOGGED",
     };
-    migration.sql.replace(&format!("/* {mark} */"), mark)
+    migration.sql.replace(&format!("/* {keyword} */"), keyword)
 }
 
 /// `meta` key of the oldest version that may use the database, given by the newest migration it
@@ -151,13 +151,13 @@ mod tests {
         step(3, "ALTER TABLE things DROP COLUMN size"),
     ];
 
-    fn opened() -> rusqlite::Connection {
+    fn database() -> rusqlite::Connection {
         rusqlite::Connection::open_in_memory().unwrap()
     }
 
     #[test]
     fn each_missing_step_runs_once_over_what_is_there() {
-        let connection = opened();
+        let connection = database();
         let mut conn = Conn::Sqlite(&connection);
         apply(&mut conn, &STEPS[..1]).unwrap();
         conn.script("INSERT INTO things (id) VALUES ('old')")
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn an_older_program_uses_what_was_only_added_to() {
-        let connection = opened();
+        let connection = database();
         let mut conn = Conn::Sqlite(&connection);
         apply(&mut conn, &STEPS[..2]).unwrap();
         apply(&mut conn, &STEPS[..1]).unwrap();

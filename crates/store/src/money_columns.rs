@@ -31,7 +31,7 @@ record! {
 }
 
 /// Days on which the current periods began, for [`key_money_columns!`].
-pub(super) fn starts(now: Timestamp) -> [SqlValue<'static>; 3] {
+pub(super) fn period_starts(now: Timestamp) -> [SqlValue<'static>; 3] {
     [BudgetPeriod::Day, BudgetPeriod::Week, BudgetPeriod::Month]
         .map(|period| usage::day_of(period.start(now)).into())
 }

@@ -36,7 +36,7 @@ impl ProcessLocks {
         file.try_lock().ok()?;
         // The id is written under the lock. A file without its own id proves nothing: it is new, or
         // a copy that was never locked.
-        file.write_all(database_location::id(&file.metadata().ok()?).as_bytes())
+        file.write_all(database_location::file_id(&file.metadata().ok()?).as_bytes())
             .ok()?;
         Some(ProcessLock {
             path,
@@ -54,7 +54,7 @@ impl ProcessLocks {
         let is_own = file.read_to_string(&mut id).is_ok()
             && file
                 .metadata()
-                .is_ok_and(|own| database_location::id(&own) == id);
+                .is_ok_and(|metadata| database_location::file_id(&metadata) == id);
         if !is_own {
             return false;
         }
@@ -79,39 +79,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_life_is_over_when_its_lock_is_gone() {
+    fn a_process_is_dead_when_its_lock_is_gone() {
         let folder = tempfile::tempdir().unwrap();
-        let lives = ProcessLocks::for_database(&folder.path().join("db"));
-        assert!(!lives.is_dead("nobody"));
-        let mut life = lives.acquire("a").unwrap();
-        assert!(lives.acquire("a").is_none());
-        assert!(!lives.is_dead("a"));
+        let locks = ProcessLocks::for_database(&folder.path().join("db"));
+        assert!(!locks.is_dead("nobody"));
+        let mut lock = locks.acquire("a").unwrap();
+        assert!(locks.acquire("a").is_none());
+        assert!(!locks.is_dead("a"));
         // As if its process had been killed: the file is not removed.
-        life.path = folder.path().join("elsewhere");
-        drop(life);
-        assert!(lives.is_dead("a"));
-        assert!(!lives.is_dead("a"), "it is said once");
+        lock.path = folder.path().join("elsewhere");
+        drop(lock);
+        assert!(locks.is_dead("a"));
+        assert!(!locks.is_dead("a"), "the death is reported once");
     }
 
     #[test]
     fn a_copied_lock_proves_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let lives = ProcessLocks::for_database(&folder.path().join("db"));
-        let life = lives.acquire("a").unwrap();
-        let copied = ProcessLocks::for_database(&folder.path().join("copy"));
-        std::fs::create_dir(&copied.0).unwrap();
-        std::fs::copy(&life.path, copied.0.join("a")).unwrap();
-        assert!(!copied.is_dead("a"));
-        drop(life);
-        assert!(!copied.is_dead("a"));
+        let locks = ProcessLocks::for_database(&folder.path().join("db"));
+        let lock = locks.acquire("a").unwrap();
+        let copies = ProcessLocks::for_database(&folder.path().join("copy"));
+        std::fs::create_dir(&copies.0).unwrap();
+        std::fs::copy(&lock.path, copies.0.join("a")).unwrap();
+        assert!(!copies.is_dead("a"));
+        drop(lock);
+        assert!(!copies.is_dead("a"));
     }
 
     #[test]
-    fn who_leaves_leaves_nothing() {
+    fn a_process_that_stops_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
-        let lives = ProcessLocks::for_database(&folder.path().join("db"));
-        drop(lives.acquire("a").unwrap());
-        assert!(!lives.is_dead("a"));
-        assert_eq!(std::fs::read_dir(&lives.0).unwrap().count(), 0);
+        let locks = ProcessLocks::for_database(&folder.path().join("db"));
+        drop(locks.acquire("a").unwrap());
+        assert!(!locks.is_dead("a"));
+        assert_eq!(std::fs::read_dir(&locks.0).unwrap().count(), 0);
     }
 }

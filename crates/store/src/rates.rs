@@ -16,7 +16,7 @@ const MINUTE_NANOS: i64 = 60_000_000_000;
 pub struct RateRule {
     /// Requests a minute, all of which may be sent at once. At least 1.
     pub rpm: u32,
-    /// Most requests to grant.
+    /// Maximum number of requests to grant.
     pub most: u32,
 }
 
@@ -32,7 +32,7 @@ pub struct RateGrant {
 }
 
 /// The grant as one SQL text; `now` is the time in nanoseconds, `max` and `min` name functions of
-/// two arguments. What is inserted is `now` plus the whole grant, so `now` can be recovered from
+/// two arguments. The inserted value is `now` plus the whole grant, so `now` can be recovered from
 /// it. When little is left, grants get smaller, so that no process keeps requests that another
 /// needs.
 macro_rules! grant {
@@ -74,27 +74,31 @@ pub fn grant(
             "LEAST"
         ),
     );
-    let most = i64::from(rule.most.clamp(1, rule.rpm));
+    let max_grant = i64::from(rule.most.clamp(1, rule.rpm));
     // Rounded up, so that the limit is never exceeded.
-    let each = (MINUTE_NANOS + i64::from(rule.rpm) - 1) / i64::from(rule.rpm);
-    let all = each * i64::from(rule.rpm);
+    let interval = (MINUTE_NANOS + i64::from(rule.rpm) - 1) / i64::from(rule.rpm);
+    let window = interval * i64::from(rule.rpm);
     let key = key.to_string();
     let values = [
         (&key).into(),
-        most.into(),
-        each.into(),
-        all.into(),
+        max_grant.into(),
+        interval.into(),
+        window.into(),
         now.into(),
     ];
-    let found = conn.one(sql, &values, |row| Ok((row.int(0)?, row.int(1)?)))?;
-    let (granted, ahead) = found.unwrap_or((0, all));
-    // `ahead` is how far the granted requests reach into the future if they are spread evenly. They
-    // may reach a minute ahead, which is `all`.
-    let left = (all - ahead).max(0) / each;
-    let wait = if left > 0 { 0 } else { ahead + each - all };
+    let row = conn.one(sql, &values, |row| Ok((row.int(0)?, row.int(1)?)))?;
+    let (granted, reserved_ahead) = row.unwrap_or((0, window));
+    // `reserved_ahead` is how far the granted requests reach into the future if they are spread
+    // evenly. They may reach a minute ahead, which is `window`.
+    let requests_left = (window - reserved_ahead).max(0) / interval;
+    let wait = if requests_left > 0 {
+        0
+    } else {
+        reserved_ahead + interval - window
+    };
     Ok(RateGrant {
         granted: u32::try_from(granted).unwrap_or(0),
-        left: u32::try_from(left).unwrap_or(0),
+        left: u32::try_from(requests_left).unwrap_or(0),
         wait: Duration::from_nanos(u64::try_from(wait).unwrap_or(0)),
     })
 }

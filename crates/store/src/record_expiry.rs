@@ -19,11 +19,11 @@ use mediagate_model::task::TaskState;
 /// `meta` key of the latest end of a task that was removed.
 const REMOVED_UNTIL: &str = "records_removed_until";
 
-/// At most `most` tasks that ended before `before` and need no more work, the longest ended first.
+/// At most `limit` tasks that ended before `before` and need no more work, the longest ended first.
 pub fn expired_tasks(
     conn: &mut Conn<'_>,
     before: Timestamp,
-    most: u32,
+    limit: u32,
 ) -> Result<Vec<TaskId>, StoreError> {
     // A task is kept while its money is held or its job may still be found at a provider.
     conn.all(
@@ -31,13 +31,13 @@ pub fn expired_tasks(
          AND NOT EXISTS (SELECT 1 FROM submissions s WHERE s.task_id = tasks.id
                          AND (s.state IN ('intended', 'accepted') OR (s.state = 'unclear' AND s.due_at IS NOT NULL)))
          ORDER BY finished_at, id LIMIT ?2",
-        &[before.micros().into(), i64::from(most).into()],
+        &[before.micros().into(), i64::from(limit).into()],
         |row| row.parse(0, "tasks.id"),
     )
 }
 
-/// Tasks in `?1`, a JSON list of ids.
-macro_rules! of_these {
+/// A statement about the rows whose column is in `?1`, a JSON list of ids.
+macro_rules! in_ids {
     ($conn:expr, $before:literal, $after:literal) => {
         $conn.dialect(
             concat!($before, " IN (SELECT value FROM json_each(?1))", $after),
@@ -54,39 +54,39 @@ macro_rules! of_these {
 /// kept as long as their orders may be repeated.
 pub fn remove(conn: &mut Conn<'_>, tasks: &[TaskId], now: Timestamp) -> Result<(), StoreError> {
     let ids = to_json(&tasks.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    let these = [(&ids).into()];
+    let values = [(&ids).into()];
     // First, because it reads the entries that are deleted below.
     subtract_from_daily_sums(conn, &ids)?;
     keep_costs(conn, &ids, now)?;
     crate::tasks::remove_words(conn, tasks)?;
     // Rows that refer to a task are deleted before the task itself.
     let statements = [
-        of_these!(conn, "DELETE FROM ledger WHERE task_id", ""),
-        of_these!(conn, "DELETE FROM submissions WHERE task_id", ""),
-        of_these!(conn, "DELETE FROM task_events WHERE task_id", ""),
+        in_ids!(conn, "DELETE FROM ledger WHERE task_id", ""),
+        in_ids!(conn, "DELETE FROM submissions WHERE task_id", ""),
+        in_ids!(conn, "DELETE FROM task_events WHERE task_id", ""),
         // Clips that were never made.
-        of_these!(
+        in_ids!(
             conn,
             "DELETE FROM clips WHERE task_id",
             " AND audio IS NULL"
         ),
-        of_these!(
+        in_ids!(
             conn,
             "UPDATE clips SET past_task_id = task_id, task_id = NULL,
                     past_payload = (SELECT payload FROM tasks WHERE tasks.id = clips.task_id)
              WHERE task_id",
             ""
         ),
-        of_these!(
+        in_ids!(
             conn,
             "DELETE FROM print_keys WHERE print_id IN (SELECT id FROM prints WHERE task_id",
             ")"
         ),
-        of_these!(conn, "DELETE FROM prints WHERE task_id", ""),
-        of_these!(conn, "DELETE FROM tasks WHERE id", ""),
+        in_ids!(conn, "DELETE FROM prints WHERE task_id", ""),
+        in_ids!(conn, "DELETE FROM tasks WHERE id", ""),
     ];
     for sql in statements {
-        conn.execute(sql, &these)?;
+        conn.execute(sql, &values)?;
     }
     Ok(())
 }
@@ -104,7 +104,7 @@ pub struct PastTask {
 
 /// Stores the cost of these tasks, and until when tasks were removed.
 fn keep_costs(conn: &mut Conn<'_>, ids: &str, now: Timestamp) -> Result<(), StoreError> {
-    let sql = of_these!(
+    let sql = in_ids!(
         conn,
         "INSERT INTO past_tasks (id, state, error_code, cost_micros, removed_at)
          SELECT t.id, t.state, t.error_code, t.cost_micros + COALESCE((SELECT l.spent_micros FROM ledger l
@@ -113,15 +113,15 @@ fn keep_costs(conn: &mut Conn<'_>, ids: &str, now: Timestamp) -> Result<(), Stor
         " ON CONFLICT (id) DO NOTHING"
     );
     conn.execute(sql, &[ids.into(), now.micros().into()])?;
-    let sql = of_these!(
+    let sql = in_ids!(
         conn,
         "SELECT CAST(MAX(finished_at) AS BIGINT) FROM tasks WHERE id",
         ""
     );
     let latest = conn.one(sql, &[ids.into()], |row| row.int_or_null(0))?;
-    let known = removed_until(conn)?;
+    let recorded = removed_until(conn)?;
     // `verify` expects no records that ended before this.
-    match latest.flatten().filter(|latest| *latest > known) {
+    match latest.flatten().filter(|latest| *latest > recorded) {
         Some(latest) => meta::set(conn, REMOVED_UNTIL, latest),
         None => Ok(()),
     }
@@ -152,12 +152,12 @@ pub fn past_task(conn: &mut Conn<'_>, id: TaskId) -> Result<Option<PastTask>, St
     )
 }
 
-/// Deletes the stored costs of tasks that were removed before an instant, at most `most`. Returns
+/// Deletes the stored costs of tasks that were removed before an instant, at most `limit`. Returns
 /// how many.
 pub fn forget_past_tasks(
     conn: &mut Conn<'_>,
     before: Timestamp,
-    most: u32,
+    limit: u32,
 ) -> Result<u64, StoreError> {
     // For an IN, Postgres may choose a join that reads the whole table. The ids of an array are
     // looked up one by one.
@@ -167,12 +167,12 @@ pub fn forget_past_tasks(
         "DELETE FROM past_tasks WHERE id = ANY (ARRAY
          (SELECT id FROM past_tasks WHERE removed_at < ?1 ORDER BY removed_at LIMIT ?2))",
     );
-    conn.execute(sql, &[before.micros().into(), i64::from(most).into()])
+    conn.execute(sql, &[before.micros().into(), i64::from(limit).into()])
 }
 
 /// Records in the daily sums which part of them no longer has entries.
 fn subtract_from_daily_sums(conn: &mut Conn<'_>, ids: &str) -> Result<(), StoreError> {
-    let sql = of_these!(
+    let sql = in_ids!(
         conn,
         "SELECT l.account_id, COALESCE(l.counted_at, l.created_at), l.key_id, t.model, l.spent_micros
          FROM ledger l JOIN tasks t ON t.id = l.task_id WHERE l.spent_micros <> 0 AND l.task_id",
@@ -191,8 +191,8 @@ fn subtract_from_daily_sums(conn: &mut Conn<'_>, ids: &str) -> Result<(), StoreE
         ))
     })?;
     let mut sums: BTreeMap<_, i64> = BTreeMap::new();
-    for (of, spent) in entries {
-        *sums.entry(of).or_default() += spent;
+    for (group, spent) in entries {
+        *sums.entry(group).or_default() += spent;
     }
     for ((account, day, key, model), spent) in sums {
         conn.execute(

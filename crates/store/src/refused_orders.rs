@@ -12,13 +12,13 @@ use mediagate_model::intent::{RefusedOrders, RequestFingerprint};
 
 /// How long a retry without an order to join is remembered: as long as another process may take to
 /// report the refusal that caused this retry.
-const LATE_REPORTS: Duration = Duration::from_mins(10);
+const MAX_REPORT_DELAY: Duration = Duration::from_mins(10);
 
 /// Adds refused orders. Refusals from before the last retry without an order to join belong to that
 /// retry and were reported late; they are not counted.
 pub fn add(conn: &mut Conn<'_>, new: &RefusedOrders, now: Timestamp) -> Result<(), StoreError> {
     if new.count == 0 {
-        return expect_longer(conn, new);
+        return extend_expectation(conn, new);
     }
     conn.execute(
         "INSERT INTO refused_orders (body, owed, until_at, made_up_at) VALUES (?1, ?2, ?3, 0)
@@ -39,7 +39,7 @@ pub fn add(conn: &mut Conn<'_>, new: &RefusedOrders, now: Timestamp) -> Result<(
 }
 
 /// Records that a retry was refused again: the retry of its order is expected for longer.
-fn expect_longer(conn: &mut Conn<'_>, refused: &RefusedOrders) -> Result<(), StoreError> {
+fn extend_expectation(conn: &mut Conn<'_>, refused: &RefusedOrders) -> Result<(), StoreError> {
     conn.execute(
         "UPDATE refused_orders SET until_at = ?2 WHERE body = ?1 AND owed > 0 AND until_at < ?2",
         &[
@@ -79,7 +79,7 @@ pub fn take(
 
 /// Records a retry that makes something although no refusal is known and there is nothing to join:
 /// a refusal from before this time belongs to it.
-pub fn make_up(
+pub fn note_unmatched_retry(
     conn: &mut Conn<'_>,
     body: &RequestFingerprint,
     now: Timestamp,
@@ -96,6 +96,9 @@ pub fn make_up(
 pub fn forget(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
     conn.execute(
         "DELETE FROM refused_orders WHERE until_at <= ?1 AND made_up_at <= ?2",
-        &[now.micros().into(), now.minus(LATE_REPORTS).micros().into()],
+        &[
+            now.micros().into(),
+            now.minus(MAX_REPORT_DELAY).micros().into(),
+        ],
     )
 }

@@ -21,9 +21,12 @@ pub fn check_in(
     marks: &ReplicaMarks,
     now: Timestamp,
 ) -> Result<Vec<ReplicaMarks>, StoreError> {
-    note(conn, name, marks, now)?;
-    let gone = now.minus(REPLICA_TIMEOUT).micros();
-    conn.execute("DELETE FROM replicas WHERE seen_at < ?1", &[gone.into()])?;
+    upsert(conn, name, marks, now)?;
+    let oldest_alive = now.minus(REPLICA_TIMEOUT).micros();
+    conn.execute(
+        "DELETE FROM replicas WHERE seen_at < ?1",
+        &[oldest_alive.into()],
+    )?;
     conn.all(
         "SELECT marks FROM replicas WHERE name <> ?1",
         &[name.into()],
@@ -39,7 +42,7 @@ pub fn check_in_alone(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     conn.execute("DELETE FROM replicas WHERE name <> ?1", &[name.into()])?;
-    note(conn, name, marks, now)
+    upsert(conn, name, marks, now)
 }
 
 /// The data of the other running processes, by their names.
@@ -55,7 +58,7 @@ pub fn other_replicas(
     )
 }
 
-fn note(
+fn upsert(
     conn: &mut Conn<'_>,
     name: &str,
     marks: &ReplicaMarks,
@@ -70,7 +73,7 @@ fn note(
     Ok(())
 }
 
-/// This process is stopping.
+/// Removes the row of this process, which is stopping.
 pub fn leave(conn: &mut Conn<'_>, name: &str) -> Result<(), StoreError> {
     conn.execute("DELETE FROM replicas WHERE name = ?1", &[name.into()])?;
     Ok(())

@@ -10,7 +10,7 @@ use mediagate_model::ids::TaskId;
 /// The name of the worker that holds tasks of a restored backup.
 pub const HOLDER: &str = "restored";
 /// The year 9999.
-const FOR_EVER: Timestamp = Timestamp::from_seconds(253_370_764_800);
+const NEVER_EXPIRES: Timestamp = Timestamp::from_seconds(253_370_764_800);
 
 /// The database's identity, and how many marks were written to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,9 +39,9 @@ pub fn place(conn: &mut Conn<'_>) -> Result<Option<DatabaseLocation>, StoreError
     Ok(Some(DatabaseLocation { id, timeline }))
 }
 
-pub fn set_place(conn: &mut Conn<'_>, place: &DatabaseLocation) -> Result<(), StoreError> {
-    meta::set(conn, "place", &place.id)?;
-    match &place.timeline {
+pub fn set_place(conn: &mut Conn<'_>, location: &DatabaseLocation) -> Result<(), StoreError> {
+    meta::set(conn, "place", &location.id)?;
+    match &location.timeline {
         Some(timeline) => meta::set(conn, "timeline", timeline),
         None => Ok(()),
     }
@@ -71,7 +71,7 @@ pub fn newest_submission(conn: &mut Conn<'_>) -> Result<Option<String>, StoreErr
 /// how many.
 pub fn hold(conn: &mut Conn<'_>) -> Result<u64, StoreError> {
     // Without an unexpired row any process would free these tasks as those of a dead worker.
-    workers::register(conn, HOLDER, FOR_EVER)?;
+    workers::register(conn, HOLDER, NEVER_EXPIRES)?;
     conn.execute(
         "UPDATE tasks SET lease_owner = ?1 WHERE state IN ('queued', 'running') AND provider <> 'embedded'
          AND NOT EXISTS (SELECT 1 FROM submissions WHERE task_id = tasks.id AND submissions.state <> 'refused')",
@@ -85,8 +85,8 @@ pub fn held_tasks(conn: &mut Conn<'_>) -> Result<Vec<(TaskId, String, Timestamp)
         "SELECT id, model, created_at FROM tasks WHERE lease_owner = ?1 AND state IN ('queued', 'running') ORDER BY id",
         &[HOLDER.into()],
         |row| {
-            let at = Timestamp::from_micros(row.int(2)?);
-            Ok((row.parse(0, "tasks.id")?, row.text(1)?, at))
+            let accepted_at = Timestamp::from_micros(row.int(2)?);
+            Ok((row.parse(0, "tasks.id")?, row.text(1)?, accepted_at))
         },
     )
 }

@@ -49,7 +49,7 @@ pub fn notes(conn: &mut Conn<'_>) -> Result<Vec<(RouteKey, RouteNote)>, StoreErr
 }
 
 pub fn note_of(conn: &mut Conn<'_>, key: &RouteKey) -> Result<RouteNote, StoreError> {
-    let found = conn.one(
+    let row = conn.one(
         concat!(
             "SELECT ",
             columns!(),
@@ -58,7 +58,7 @@ pub fn note_of(conn: &mut Conn<'_>, key: &RouteKey) -> Result<RouteNote, StoreEr
         &[(&key.0).into(), (&key.1).into()],
         RouteNote::from_row,
     )?;
-    Ok(found.unwrap_or_default())
+    Ok(row.unwrap_or_default())
 }
 
 /// Pauses a route for an operator, or resumes it.
@@ -123,27 +123,27 @@ pub fn clear_refusal(conn: &mut Conn<'_>, key: &RouteKey) -> Result<(), StoreErr
 }
 
 /// How a provider's submissions since `since` ended, by its name for the model and by time
-/// intervals of length `part`.
+/// intervals of length `interval`.
 pub fn outcomes(
     conn: &mut Conn<'_>,
     provider: &str,
     since: Timestamp,
-    part: Duration,
+    interval: Duration,
 ) -> Result<Vec<(String, usize, RouteCounts)>, StoreError> {
-    let part = i64::try_from(part.as_micros()).unwrap_or(i64::MAX);
+    let interval = i64::try_from(interval.as_micros()).unwrap_or(i64::MAX);
     conn.all(
         "SELECT route_model, state, CAST(CASE WHEN error_class IS NULL THEN 0 ELSE 1 END AS BIGINT), COUNT(*),
                 (created_at - ?2) / ?3
          FROM submissions WHERE provider = ?1 AND created_at > ?2 AND state NOT IN ('intended', 'accepted')
          GROUP BY route_model, state, CAST(CASE WHEN error_class IS NULL THEN 0 ELSE 1 END AS BIGINT), (created_at - ?2) / ?3",
-        &[provider.into(), since.micros().into(), part.into()],
+        &[provider.into(), since.micros().into(), interval.into()],
         |row| {
             let mut fields = FieldReader::new(row);
             let model = fields.field("submissions.route_model")?;
             let state = fields.field("submissions.state")?;
             let has_failed = fields.field("submissions.error_class")?;
             let count = u64::try_from(fields.field::<i64>("count")?).unwrap_or(0);
-            let place = usize::try_from(fields.field::<i64>("part")?).unwrap_or(0);
+            let index = usize::try_from(fields.field::<i64>("part")?).unwrap_or(0);
             let mut counts = RouteCounts::default();
             match state {
                 SubmissionState::Ended if has_failed => counts.failed = count,
@@ -152,7 +152,7 @@ pub fn outcomes(
                 SubmissionState::Unclear | SubmissionState::Found => counts.unconfirmed = count,
                 SubmissionState::Intended | SubmissionState::Accepted => {}
             }
-            Ok((model, place, counts))
+            Ok((model, index, counts))
         },
     )
 }

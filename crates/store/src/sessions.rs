@@ -36,7 +36,7 @@ pub fn count(conn: &mut Conn<'_>, key: KeyId, now: Timestamp) -> Result<i64, Sto
 
 /// The caller with this session, which is valid only as long as the secret that it began with.
 pub fn caller(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, StoreError> {
-    let found = conn.one(
+    let session = conn.one(
         "SELECT key_id, expires_at, secret_sha256 FROM sessions WHERE sha256 = ?1",
         &[sha256.into()],
         |row| {
@@ -45,7 +45,7 @@ pub fn caller(conn: &mut Conn<'_>, sha256: &str) -> Result<Option<Caller>, Store
             Ok((key, until, row.text(2)?))
         },
     )?;
-    let Some((key, until, secret)) = found else {
+    let Some((key, until, secret)) = session else {
         return Ok(None);
     };
     let Some(key) = keys::key_by_id(conn, key)? else {

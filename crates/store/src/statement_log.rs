@@ -24,39 +24,43 @@ pub struct StatementLog {
     pub on_postgres: BTreeMap<&'static str, &'static str>,
 }
 
-static RECORD: Mutex<Option<StatementLog>> = Mutex::new(None);
+static LOG: Mutex<Option<StatementLog>> = Mutex::new(None);
 
 /// Starts recording the statements of this process.
 pub fn begin() {
-    *RECORD.lock().unwrap_or_else(PoisonError::into_inner) = Some(StatementLog::default());
+    *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(StatementLog::default());
 }
 
 /// Stops recording.
 pub fn end() -> StatementLog {
-    let mut record = RECORD.lock().unwrap_or_else(PoisonError::into_inner);
-    record.take().unwrap_or_default()
+    let mut log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    log.take().unwrap_or_default()
 }
 
-pub(super) fn note(at: &'static Location<'static>, sql: &'static str, values: &[SqlValue<'_>]) {
-    let mut record = RECORD.lock().unwrap_or_else(PoisonError::into_inner);
+pub(super) fn note(
+    location: &'static Location<'static>,
+    sql: &'static str,
+    values: &[SqlValue<'_>],
+) {
+    let mut log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
     // Ignore a test's own statements.
-    let Some(record) = record.as_mut().filter(|_| at.file().contains("src")) else {
+    let Some(log) = log.as_mut().filter(|_| location.file().contains("src")) else {
         return;
     };
-    record.places.insert((at.file(), at.line()));
-    record.statements.entry(sql).or_insert_with(|| {
-        let given = values.iter().map(|value| match value {
+    log.places.insert((location.file(), location.line()));
+    log.statements.entry(sql).or_insert_with(|| {
+        let parameters = values.iter().map(|value| match value {
             SqlValue::Null => StatementParameter::Null,
             SqlValue::Int(value) => StatementParameter::Int(*value),
             SqlValue::Text(value) => StatementParameter::Text((*value).to_owned()),
         });
-        given.collect()
+        parameters.collect()
     });
 }
 
 pub(super) fn note_dialect(sqlite: &'static str, postgres: &'static str) {
-    let mut record = RECORD.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(record) = &mut *record {
-        record.on_postgres.insert(sqlite, postgres);
+    let mut log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(log) = &mut *log {
+        log.on_postgres.insert(sqlite, postgres);
     }
 }

@@ -78,7 +78,7 @@ pub fn intend(conn: &mut Conn<'_>, new: &Submission, follower: &str) -> Result<(
     Ok(())
 }
 
-/// What a provider's acceptance contains.
+/// The content of a provider's acceptance.
 #[derive(Debug, Clone, Default)]
 pub struct JobAcceptance {
     /// Identifies the job.
@@ -94,11 +94,11 @@ pub struct JobAcceptance {
 pub fn accept(
     conn: &mut Conn<'_>,
     id: SubmissionId,
-    brought: &JobAcceptance,
+    acceptance: &JobAcceptance,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let handle = brought.handle.as_ref().map(to_json).transpose()?;
-    let results = brought.results.as_ref().map(to_json).transpose()?;
+    let handle = acceptance.handle.as_ref().map(to_json).transpose()?;
+    let results = acceptance.results.as_ref().map(to_json).transpose()?;
     let changed = conn.execute(
         "UPDATE submissions SET state = 'accepted', handle = ?2, results = ?4, accepted_at = ?3, answered_at = ?3
          WHERE id = ?1 AND state = 'intended'",
@@ -175,7 +175,7 @@ pub fn costs_between(
     first: (Timestamp, &str),
     last: (Timestamp, &str),
 ) -> Result<Vec<(TaskId, ReportedCost)>, StoreError> {
-    let mut found = conn.all(
+    let mut costs = conn.all(
         concat!(
             "SELECT submissions.id, submissions.task_id, ",
             cost_columns!(),
@@ -197,23 +197,23 @@ pub fn costs_between(
         },
     )?;
     // Ids sort by time, so this is the order of the jobs.
-    found.sort_by(|(one, _), (other, _)| one.cmp(other));
-    Ok(found.into_iter().map(|(_, told)| told).collect())
+    costs.sort_by(|(id, _), (other_id, _)| id.cmp(other_id));
+    Ok(costs.into_iter().map(|(_, cost)| cost).collect())
 }
 
 macro_rules! records {
-    ($ascending:expr, $narrowed:literal) => {
+    ($ascending:expr, $condition:literal) => {
         if $ascending {
-            records!(@ "s.id > ?1", $narrowed, "s.id")
+            records!(@ "s.id > ?1", $condition, "s.id")
         } else {
-            records!(@ "s.id < ?1", $narrowed, "s.id DESC")
+            records!(@ "s.id < ?1", $condition, "s.id DESC")
         }
     };
-    (@ $behind:literal, $narrowed:literal, $order:literal) => {
+    (@ $position:literal, $condition:literal, $order:literal) => {
         concat!(
             "SELECT ", record_columns!(), "
              FROM submissions s JOIN tasks t ON t.id = s.task_id JOIN accounts a ON a.id = t.account_id WHERE ",
-            $behind, $narrowed, " ORDER BY ", $order, " LIMIT ?2"
+            $position, $condition, " ORDER BY ", $order, " LIMIT ?2"
         )
     };
 }
@@ -286,13 +286,13 @@ pub fn note_refused(
     Ok(())
 }
 
-/// The latest `most` submissions of a task with their outcomes, in order.
+/// The latest `limit` submissions of a task with their outcomes, in order.
 pub fn of_task(
     conn: &mut Conn<'_>,
     task: TaskId,
-    most: u32,
+    limit: u32,
 ) -> Result<Vec<(Submission, SubmissionEnd)>, StoreError> {
-    let mut found = conn.all(
+    let mut submissions = conn.all(
         concat!(
             "SELECT ",
             columns!(),
@@ -300,14 +300,14 @@ pub fn of_task(
             end_columns!(),
             " FROM submissions WHERE task_id = ?1 ORDER BY attempt DESC LIMIT ?2"
         ),
-        &[(&task.to_string()).into(), i64::from(most).into()],
+        &[(&task.to_string()).into(), i64::from(limit).into()],
         |row| {
             let mut fields = FieldReader::new(row);
             Ok((fields.record()?, fields.record()?))
         },
     )?;
-    found.reverse();
-    Ok(found)
+    submissions.reverse();
+    Ok(submissions)
 }
 
 /// Marks the open submissions of an ended task as strays.
@@ -355,11 +355,11 @@ pub fn release_strays_of_task(
     Ok(())
 }
 
-/// Claims up to `most` strays that no live process follows.
+/// Claims up to `limit` strays that no live process follows.
 pub fn claim_strays(
     conn: &mut Conn<'_>,
     follower: &str,
-    most: u32,
+    limit: u32,
     now: Timestamp,
 ) -> Result<Vec<Submission>, StoreError> {
     // Strays are not freed when their follower dies, so the claiming process checks whether it is
@@ -378,7 +378,11 @@ pub fn claim_strays(
              RETURNING ", columns!()
         ),
     );
-    let values = [follower.into(), now.micros().into(), i64::from(most).into()];
+    let values = [
+        follower.into(),
+        now.micros().into(),
+        i64::from(limit).into(),
+    ];
     conn.all(sql, &values, Submission::from_row)
 }
 
@@ -410,25 +414,25 @@ pub fn strays_of(
     )
 }
 
-/// Whether a stray is postponed until after `far`.
-pub fn any_stray_due_after(conn: &mut Conn<'_>, far: Timestamp) -> Result<bool, StoreError> {
+/// Whether a stray is postponed until after `horizon`.
+pub fn any_stray_due_after(conn: &mut Conn<'_>, horizon: Timestamp) -> Result<bool, StoreError> {
     let found = conn.one(
         "SELECT CAST(1 AS BIGINT) FROM submissions WHERE stray = 1 AND due_at > ?1 LIMIT 1",
-        &[far.micros().into()],
+        &[horizon.micros().into()],
         |row| row.int(0),
     )?;
     Ok(found.is_some())
 }
 
-/// Makes strays that are postponed until after `far` due now. Returns how many.
+/// Makes strays that are postponed until after `horizon` due now. Returns how many.
 pub fn pull_strays_forward(
     conn: &mut Conn<'_>,
-    far: Timestamp,
+    horizon: Timestamp,
     now: Timestamp,
 ) -> Result<u64, StoreError> {
     conn.execute(
         "UPDATE submissions SET due_at = ?2 WHERE stray = 1 AND due_at > ?1",
-        &[far.micros().into(), now.micros().into()],
+        &[horizon.micros().into(), now.micros().into()],
     )
 }
 
@@ -445,10 +449,10 @@ pub fn schedule_lookup(
     Ok(())
 }
 
-/// At most `most` unclear submissions that are due to be looked for.
+/// At most `limit` unclear submissions that are due to be looked for.
 pub fn unclear_due(
     conn: &mut Conn<'_>,
-    most: u32,
+    limit: u32,
     now: Timestamp,
 ) -> Result<Vec<Submission>, StoreError> {
     conn.all(
@@ -457,7 +461,7 @@ pub fn unclear_due(
             columns!(),
             " FROM submissions WHERE state = 'unclear' AND due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT ?2"
         ),
-        &[now.micros().into(), i64::from(most).into()],
+        &[now.micros().into(), i64::from(limit).into()],
         Submission::from_row,
     )
 }
@@ -466,11 +470,11 @@ pub fn unclear_due(
 pub fn mark_found(
     conn: &mut Conn<'_>,
     id: SubmissionId,
-    brought: &JobAcceptance,
+    acceptance: &JobAcceptance,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let handle = brought.handle.as_ref().map(to_json).transpose()?;
-    let results = brought.results.as_ref().map(to_json).transpose()?;
+    let handle = acceptance.handle.as_ref().map(to_json).transpose()?;
+    let results = acceptance.results.as_ref().map(to_json).transpose()?;
     let changed = conn.execute(
         "UPDATE submissions SET state = 'found', handle = ?2, results = ?4, accepted_at = ?3, due_at = NULL
          WHERE id = ?1 AND state = 'unclear'",

@@ -16,14 +16,14 @@ pub fn newest_events(
         "SELECT id, event_seq FROM tasks
          WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB))))",
     );
-    let mut found = Vec::with_capacity(tasks.len());
-    for some in tasks.chunks(CHUNK_TASKS) {
-        let ids: Vec<String> = some.iter().map(ToString::to_string).collect();
+    let mut events = Vec::with_capacity(tasks.len());
+    for chunk in tasks.chunks(CHUNK_TASKS) {
+        let ids: Vec<String> = chunk.iter().map(ToString::to_string).collect();
         let ids = to_json(&ids)?;
-        found.extend(conn.all(sql, &[(&ids).into()], |row| {
+        events.extend(conn.all(sql, &[(&ids).into()], |row| {
             let newest = u32::try_from(row.int(1)?).unwrap_or(u32::MAX);
             Ok((row.parse(0, "tasks.id")?, newest))
         })?);
     }
-    Ok(found)
+    Ok(events)
 }

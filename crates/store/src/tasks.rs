@@ -126,7 +126,7 @@ pub fn insert_held(
         "state": TaskState::Queued,
         "progress": 0_i64,
     })?;
-    list::keep_words(conn, task.id, task.account, &task.payload)
+    list::insert_words(conn, task.id, task.account, &task.payload)
 }
 
 pub fn by_id(
@@ -385,13 +385,12 @@ pub fn events_after(
     )
 }
 
-/// Maximum number of tasks, ended and running ones each, from which a model's duration is
-/// estimated.
+/// Maximum number of ended tasks, and of running ones, from which a model's duration is estimated.
 const MAX_DURATION_SAMPLES: i64 = 10_000;
 
-/// Durations of a model's tasks since `since`: of the latest that succeeded, and until `now` of the
-/// oldest that run. If more succeeded than are read, the observed time begins with the first of
-/// those that are read.
+/// Durations of a model's tasks: of the latest that succeeded since `since`, and until `now` of
+/// those that have run longest. If more succeeded than are read, the observed time begins with the
+/// first of those that are read.
 pub fn duration_samples(
     conn: &mut Conn<'_>,
     model: &str,
@@ -409,19 +408,22 @@ pub fn duration_samples(
         &[model.into(), MAX_DURATION_SAMPLES.into()],
         |row| Ok((row.int_or_null(0)?, now.micros(), false)),
     )?;
-    let is_cut = i64::try_from(ended.len()) == Ok(MAX_DURATION_SAMPLES);
-    let first = ended.last().filter(|_| is_cut).map(|(_, end, _)| *end);
-    let watched_from = first.unwrap_or(since.micros());
-    let between = |from: i64, to: i64| {
+    let is_truncated = i64::try_from(ended.len()) == Ok(MAX_DURATION_SAMPLES);
+    let first = ended
+        .last()
+        .filter(|_| is_truncated)
+        .map(|(_, end, _)| *end);
+    let observed_from = first.unwrap_or(since.micros());
+    let duration = |from: i64, to: i64| {
         Duration::from_micros(u64::try_from(to.saturating_sub(from)).unwrap_or(0))
     };
-    let seen = ended.into_iter().chain(running);
-    Ok(seen
+    let samples = ended.into_iter().chain(running);
+    Ok(samples
         .filter_map(|(start, until, has_ended)| {
             let start = start?;
             Some(DurationSample {
-                from: between(start, watched_from),
-                until: between(start, until),
+                from: duration(start, observed_from),
+                until: duration(start, until),
                 has_ended,
             })
         })

@@ -25,18 +25,18 @@ pub fn acquire(
 ) -> Result<Option<UpkeepLease>, StoreError> {
     let now = now(conn)?;
     let until = now.saturating_add(micros(lease));
-    let due = conn.one(
+    let due_at = conn.one(
         "SELECT due_at FROM upkeep WHERE kind = ?1",
         &[kind.into()],
         |row| row.int(0),
     )?;
-    let changed = match due {
+    let changed = match due_at {
         // Read first, so that idle processes do not write.
-        Some(due) if due > now && due < now.saturating_add(MAX_LEAD_MICROS) => 0,
+        Some(due_at) if due_at > now && due_at < now.saturating_add(MAX_LEAD_MICROS) => 0,
         // Compare-and-set: if several processes find it due, only one gets the lease.
-        Some(due) => conn.execute(
+        Some(due_at) => conn.execute(
             "UPDATE upkeep SET due_at = ?3 WHERE kind = ?1 AND due_at = ?2",
-            &[kind.into(), due.into(), until.into()],
+            &[kind.into(), due_at.into(), until.into()],
         )?,
         None => conn.execute(
             "INSERT INTO upkeep (kind, due_at) VALUES (?1, ?2) ON CONFLICT (kind) DO NOTHING",
@@ -50,15 +50,15 @@ pub fn acquire(
 /// Returns the lease unless another process has acquired it.
 pub fn put_off(
     conn: &mut Conn<'_>,
-    turn: &UpkeepLease,
+    lease: &UpkeepLease,
     pause: Duration,
 ) -> Result<Option<UpkeepLease>, StoreError> {
     let until = now(conn)?.saturating_add(micros(pause));
     let changed = conn.execute(
         "UPDATE upkeep SET due_at = ?3 WHERE kind = ?1 AND due_at = ?2",
-        &[turn.kind.into(), turn.until.into(), until.into()],
+        &[lease.kind.into(), lease.until.into(), until.into()],
     )?;
-    let kind = turn.kind;
+    let kind = lease.kind;
     Ok((changed == 1).then_some(UpkeepLease { kind, until }))
 }
 

@@ -73,7 +73,7 @@ pub fn rows(conn: &mut Conn<'_>, filter: &UsageFilter) -> Result<Vec<DailyUsage>
     )
 }
 
-/// What a key spent since the day of `since`.
+/// The amount that a key spent since the day of `since`.
 pub(super) fn spent_since(
     conn: &mut Conn<'_>,
     account: AccountId,
@@ -96,24 +96,24 @@ pub(super) fn spent_since(
 
 /// The amount refunded to an account on the day of `now` for tasks that were cancelled although
 /// their jobs were not cancelled at the provider.
-pub fn forgiven_on(
+pub fn refunded_on(
     conn: &mut Conn<'_>,
     account: AccountId,
     now: Timestamp,
 ) -> Result<MicroDollars, StoreError> {
-    let forgiven = conn.one(
+    let refunded = conn.one(
         "SELECT CAST(COALESCE(SUM(forgiven_micros), 0) AS BIGINT) FROM daily_sums WHERE account_id = ?1 AND day = ?2",
         &[(&account.to_string()).into(), day_of(now).into()],
         |row| row.int(0),
     )?;
-    Ok(MicroDollars::new(forgiven.unwrap_or(0)))
+    Ok(MicroDollars::new(refunded.unwrap_or(0)))
 }
 
 /// Adds to the amount refunded on the day of `at` for such jobs. The amount never falls below zero:
 /// nothing was counted for a task that was released before any job was known.
-pub fn forgive(
+pub fn add_refund(
     conn: &mut Conn<'_>,
-    of: EntrySubject<'_>,
+    subject: EntrySubject<'_>,
     amount: MicroDollars,
     at: Timestamp,
 ) -> Result<(), StoreError> {
@@ -123,10 +123,10 @@ pub fn forgive(
              forgiven_micros = CASE WHEN daily_sums.forgiven_micros + CAST(?5 AS BIGINT) > 0
                                    THEN daily_sums.forgiven_micros + CAST(?5 AS BIGINT) ELSE 0 END",
         &[
-            (&of.account.to_string()).into(),
+            (&subject.account.to_string()).into(),
             day_of(at).into(),
-            of.key.map(|key| key.to_string()).unwrap_or_default().as_str().into(),
-            of.model.unwrap_or_default().into(),
+            subject.key.map(|key| key.to_string()).unwrap_or_default().as_str().into(),
+            subject.model.unwrap_or_default().into(),
             amount.get().into(),
         ],
     )?;
@@ -136,23 +136,23 @@ pub fn forgive(
 /// Adds a change to the sums of its day and, if it belongs to a task, to those of its hour.
 pub(super) fn add(
     conn: &mut Conn<'_>,
-    of: EntrySubject<'_>,
+    subject: EntrySubject<'_>,
     change: LedgerChange,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let is_nothing =
+    let has_no_effect =
         [change.spent, change.credit] == [MicroDollars::ZERO; 2] && change.final_state.is_none();
     // Money that is only reserved is not in these sums.
-    if is_nothing {
+    if has_no_effect {
         return Ok(());
     }
     let has_ended = |state| change.final_state == Some(state);
     // Empty texts instead of NULL, because these columns are the key of the table.
     insert!(conn, "daily_sums" {
-        "account_id": of.account,
+        "account_id": subject.account,
         "day": day_of(now),
-        "key_id": of.key.map(|key| key.to_string()).unwrap_or_default(),
-        "model": of.model.unwrap_or_default(),
+        "key_id": subject.key.map(|key| key.to_string()).unwrap_or_default(),
+        "model": subject.model.unwrap_or_default(),
         "spent_micros": change.spent,
         "credit_micros": change.credit,
         "succeeded": has_ended(TaskState::Succeeded),
@@ -163,7 +163,7 @@ pub(super) fn add(
            credit_micros = daily_sums.credit_micros + excluded.credit_micros,
            succeeded = daily_sums.succeeded + excluded.succeeded, failed = daily_sums.failed + excluded.failed,
            cancelled = daily_sums.cancelled + excluded.cancelled")?;
-    match of.task {
+    match subject.task {
         Some(task) => hourly_sums::add(conn, task, change, now),
         None => Ok(()),
     }

@@ -26,11 +26,11 @@ const PAGE: i64 = 1000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
     /// `key`, `account`, `day`, `hours`, `entry`, `task`, `submission` or `intent`.
-    pub what: &'static str,
+    pub kind: &'static str,
     /// The id of the row.
     pub id: String,
     /// The problem, with the figures.
-    pub why: String,
+    pub detail: String,
 }
 
 /// The times from which rows must exist.
@@ -60,7 +60,7 @@ pub struct LedgerAudit {
     since: Option<Timestamp>,
     next: CheckStep,
     /// Mismatches so far.
-    pub found: Vec<Mismatch>,
+    pub mismatches: Vec<Mismatch>,
 }
 
 /// What to check next.
@@ -81,7 +81,7 @@ impl LedgerAudit {
         Self {
             since: None,
             next: CheckStep::AccountsAfter(String::new()),
-            found: Vec::new(),
+            mismatches: Vec::new(),
         }
     }
 
@@ -90,7 +90,7 @@ impl LedgerAudit {
         Self {
             since: Some(since),
             next: CheckStep::AccountsAfter(String::new()),
-            found: Vec::new(),
+            mismatches: Vec::new(),
         }
     }
 
@@ -117,8 +117,8 @@ impl LedgerAudit {
             |row| row.text(0),
         )?;
         for id in &ids {
-            self.found.extend(sums::of_account(conn, id)?);
-            self.found.extend(sums::of_keys(conn, id)?);
+            self.mismatches.extend(sums::of_account(conn, id)?);
+            self.mismatches.extend(sums::of_keys(conn, id)?);
         }
         Ok(match ids.into_iter().last() {
             Some(last) => CheckStep::AccountsAfter(last),
@@ -133,8 +133,8 @@ impl LedgerAudit {
         bounds: RetentionBounds,
     ) -> Result<CheckStep, StoreError> {
         let first_instant = after.saturating_add(1).saturating_mul(DAY_MICROS);
-        let first_hour = after.saturating_add(1).saturating_mul(hours::HOURS);
-        // From all tables, so that a day whose sums are missing is found as well.
+        let first_hour = after.saturating_add(1).saturating_mul(hours::HOURS_PER_DAY);
+        // Looked up in all tables, so that a day whose sums are missing is found as well.
         let next = conn.one(
             "SELECT CAST(MIN(day) AS BIGINT) FROM (SELECT MIN(day) AS day FROM daily_sums WHERE day > ?1
              UNION ALL SELECT MIN(created_at) / 86400000000 FROM ledger WHERE created_at >= ?2
@@ -146,11 +146,11 @@ impl LedgerAudit {
             |row| row.int_or_null(0),
         )?;
         if let Some(day) = next.flatten() {
-            self.found.extend(sums::of_day(conn, day, bounds)?);
-            self.found.extend(hours::of_day(conn, day, bounds)?);
+            self.mismatches.extend(sums::of_day(conn, day, bounds)?);
+            self.mismatches.extend(hours::of_day(conn, day, bounds)?);
             // If records of the day were removed, some of its jobs are missing.
             if bounds.is_exact_day(day) {
-                self.found.extend(jobs::of_day(conn, day)?);
+                self.mismatches.extend(jobs::of_day(conn, day)?);
             }
             return Ok(CheckStep::DaysAfter(day));
         }
@@ -163,8 +163,8 @@ impl LedgerAudit {
         conn: &mut Conn<'_>,
         after: (i64, &str),
     ) -> Result<CheckStep, StoreError> {
-        let (last, found) = entries::page(conn, after)?;
-        self.found.extend(found);
+        let (last, mismatches) = entries::page(conn, after)?;
+        self.mismatches.extend(mismatches);
         Ok(match (last, self.since) {
             (Some((at, id)), _) => CheckStep::EntriesAfter(at, id),
             (None, Some(since)) => CheckStep::EndedAfter(since.micros(), String::new()),
@@ -181,7 +181,8 @@ impl LedgerAudit {
         let Some(last) = page.into_iter().last() else {
             return Ok(CheckStep::IntentsAfter(String::new()));
         };
-        self.found.extend(tasks::between_ids(conn, after, &last)?);
+        self.mismatches
+            .extend(tasks::between_ids(conn, after, &last)?);
         Ok(CheckStep::TasksAfter(last))
     }
 
@@ -200,13 +201,13 @@ impl LedgerAudit {
             return Ok(CheckStep::IntentsAfter(String::new()));
         };
         let range = ((at, id), (last_at, last.as_str()));
-        self.found.extend(tasks::between_ends(conn, range)?);
+        self.mismatches.extend(tasks::between_ends(conn, range)?);
         Ok(CheckStep::EndedAfter(last_at, last))
     }
 
     fn intents(&mut self, conn: &mut Conn<'_>, after: &str) -> Result<CheckStep, StoreError> {
-        let (last, found) = intents::page(conn, after)?;
-        self.found.extend(found);
+        let (last, mismatches) = intents::page(conn, after)?;
+        self.mismatches.extend(mismatches);
         Ok(last.map_or(CheckStep::Finished, CheckStep::IntentsAfter))
     }
 }

@@ -14,17 +14,17 @@ use mediagate_model::clock::Timestamp;
 const DEAD_ROW_TTL: Duration = Duration::from_mins(1);
 
 /// The clock for leases: the database's if several machines may use it, else this machine's.
-pub fn now(conn: &mut Conn<'_>, clock: Timestamp) -> Result<Timestamp, StoreError> {
+pub fn now(conn: &mut Conn<'_>, local_now: Timestamp) -> Result<Timestamp, StoreError> {
     // Processes on one file share a machine and its clock.
     if matches!(conn, Conn::Sqlite(_)) {
-        return Ok(clock);
+        return Ok(local_now);
     }
     let now = conn.one(
         "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
         &[],
         |row| row.int(0),
     )?;
-    Ok(now.map_or(clock, Timestamp::from_micros))
+    Ok(now.map_or(local_now, Timestamp::from_micros))
 }
 
 /// Registers a worker, which claims no tasks before [`set_models`].
@@ -83,7 +83,7 @@ pub fn any_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreErro
         "SELECT CAST(1 AS BIGINT) FROM workers WHERE held_until <= ?1
          AND (held_until > 0 OR held_until > ?2 OR EXISTS (SELECT 1 FROM tasks WHERE lease_owner = workers.name)
               OR EXISTS (SELECT 1 FROM webhook_deliveries WHERE lease_owner = workers.name)) LIMIT 1",
-        &[now.micros().into(), kept_until(now).into()],
+        &[now.micros().into(), dead_row_limit(now).into()],
         |row| row.int(0),
     )?;
     Ok(found.is_some())
@@ -91,8 +91,8 @@ pub fn any_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<bool, StoreErro
 
 /// Frees the tasks of dead workers.
 macro_rules! free {
-    ($those:literal) => {
-        concat!("UPDATE tasks SET lease_owner = NULL WHERE ", $those)
+    ($condition:literal) => {
+        concat!("UPDATE tasks SET lease_owner = NULL WHERE ", $condition)
     };
 }
 
@@ -100,12 +100,12 @@ macro_rules! free {
 /// stalled transaction are freed later. Returns the number of tasks freed.
 pub fn free_lapsed(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
     // Negative, so that the time of the declaration is preserved.
-    let judge = conn.dialect(
+    let declare_dead = conn.dialect(
         "UPDATE workers SET held_until = 0 - ?1 WHERE held_until > 0 AND held_until <= ?1",
         "UPDATE workers SET held_until = 0 - ?1 WHERE name IN
          (SELECT name FROM workers WHERE held_until > 0 AND held_until <= ?1 FOR UPDATE SKIP LOCKED)",
     );
-    conn.execute(judge, &[now.micros().into()])?;
+    conn.execute(declare_dead, &[now.micros().into()])?;
     free_dead_rows(conn, now)
 }
 
@@ -129,33 +129,34 @@ pub fn free_dead(conn: &mut Conn<'_>, name: &str, now: Timestamp) -> Result<u64,
 }
 
 fn free_dead_rows(conn: &mut Conn<'_>, now: Timestamp) -> Result<u64, StoreError> {
-    let free = conn.dialect(
+    let free_tasks = conn.dialect(
         free!("lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)"),
         free!(
             "id IN (SELECT id FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)
                     FOR UPDATE SKIP LOCKED)"
         ),
     );
-    let freed = conn.execute(free, &[])?;
-    let unsent = conn.dialect(
+    let freed = conn.execute(free_tasks, &[])?;
+    let free_deliveries = conn.dialect(
         "UPDATE webhook_deliveries SET lease_owner = NULL
          WHERE lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)",
         "UPDATE webhook_deliveries SET lease_owner = NULL WHERE id IN
          (SELECT id FROM webhook_deliveries WHERE lease_owner IN (SELECT name FROM workers WHERE held_until <= 0)
           FOR UPDATE SKIP LOCKED)",
     );
-    conn.execute(unsent, &[])?;
+    conn.execute(free_deliveries, &[])?;
     conn.execute(
         "DELETE FROM workers WHERE held_until <= 0 AND held_until > ?1
          AND NOT EXISTS (SELECT 1 FROM tasks WHERE lease_owner = workers.name)
          AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE lease_owner = workers.name)",
-        &[kept_until(now).into()],
+        &[dead_row_limit(now).into()],
     )?;
     Ok(freed)
 }
 
-/// Rows of workers declared dead before this are no longer needed.
-fn kept_until(now: Timestamp) -> i64 {
+/// The limit for rows of dead workers: those of workers that were declared dead earlier are no
+/// longer needed.
+fn dead_row_limit(now: Timestamp) -> i64 {
     // The time of the declaration is stored as a negative number, so a greater number is an earlier
     // time.
     now.minus(DEAD_ROW_TTL).micros().saturating_neg().min(0)

@@ -33,12 +33,12 @@ impl WriterLock {
         let Some(file) = &self.0 else {
             return WriterLockGuard(None);
         };
-        let until = Instant::now() + MAX_LOCK_WAIT;
+        let deadline = Instant::now() + MAX_LOCK_WAIT;
         loop {
             // Tried repeatedly, because a file lock cannot be waited for with a time limit.
             match file.try_lock() {
                 Ok(()) => return WriterLockGuard(Some(file)),
-                Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
                     std::thread::sleep(POLL_INTERVAL);
                 }
                 // The file system does not support locks, or another process is stuck.

@@ -331,10 +331,10 @@ pub struct Settings {
     #[merge(strategy = Merge::merge)]
     pub telemetry: TelemetrySettings,
     #[arg(skip)]
-    #[merge(strategy = of_file)]
+    #[merge(strategy = file_only)]
     pub providers: BTreeMap<String, ProviderTable>,
     #[arg(skip)]
-    #[merge(strategy = of_file)]
+    #[merge(strategy = file_only)]
     pub models: BTreeMap<String, ModelSettings>,
     /// The file itself, for errors found later.
     #[arg(skip)]
@@ -343,6 +343,6 @@ pub struct Settings {
 }
 
 /// Only the file has these.
-fn of_file<T>(flags: &mut T, file: T) {
+fn file_only<T>(flags: &mut T, file: T) {
     *flags = file;
 }

@@ -1,7 +1,7 @@
 // Buttons that copy the text beside them.
 
 for (const button of document.querySelectorAll("button[data-copy]")) {
-  // The clipboard exists on secure pages only; elsewhere the text can still be marked and copied by hand.
+  // The clipboard exists on secure pages only; elsewhere the text can still be selected and copied by hand.
   if (!navigator.clipboard) continue;
   button.hidden = false;
   button.addEventListener("click", async () => {

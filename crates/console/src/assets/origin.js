@@ -1,4 +1,4 @@
-// What a file says of its origin, in words. Knows no view.
+// The provenance of a file as text. Knows no view.
 
 /** @type {Record<string, string>} */
 const STATUS = {
@@ -13,15 +13,15 @@ const MARKS = {
 };
 
 /**
- * As lines of names and values.
- * @param {any} told
+ * The provenance of a file as lines of names and values.
+ * @param {any} provenance
  * @returns {[string, any][]}
  */
-export function provenanceLines(told) {
-  const last = (/** @type {string} */ uri) => uri && uri.split("/").pop();
+export function provenanceLines(provenance) {
+  const lastSegment = (/** @type {string} */ uri) => uri && uri.split("/").pop();
   const lines = /** @type {[string, any][]} */ ([
-    ["Origin", `The file ${STATUS[told.status] || told.status}.`], ["Signed by", told.signer], ["Program", told.generator],
-    ["Source type", last(told.digital_source_type)], ["Marks", told.marks.map((/** @type {string} */ mark) => MARKS[mark] || mark).join(", ")],
+    ["Origin", `The file ${STATUS[provenance.status] || provenance.status}.`], ["Signed by", provenance.signer], ["Program", provenance.generator],
+    ["Source type", lastSegment(provenance.digital_source_type)], ["Marks", provenance.marks.map((/** @type {string} */ mark) => MARKS[mark] || mark).join(", ")],
   ]);
   return lines.filter(([, value]) => value);
 }

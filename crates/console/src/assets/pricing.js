@@ -21,8 +21,8 @@ function show() {
     const members = [...group.querySelectorAll("[data-model]")];
     group.hidden = words.length > 0 && members.every((card) => card.hidden);
   }
-  const left = cards.filter((card) => !card.hidden).length;
-  document.getElementById("filter-count").textContent = words.length ? `${left} of ${cards.length}` : "";
+  const visible = cards.filter((card) => !card.hidden).length;
+  document.getElementById("filter-count").textContent = words.length ? `${visible} of ${cards.length}` : "";
 }
 
 async function refresh() {
@@ -32,41 +32,41 @@ async function refresh() {
     const response = await fetch("/pricing.json", { headers: { Accept: "application/json" }, cache: "no-store" });
     if (response.ok) update(await response.json());
   } catch {
-    // The page keeps what it last knew, with its time beside it.
+    // The page keeps the last data, with its time beside it.
   }
   timer = setTimeout(refresh, INTERVAL_MS);
 }
 
 function update(answer) {
-  // Something else answered, a proxy perhaps: better an old page than a wrong one.
+  // Something else answered, for example a proxy. The old data is better than wrong data.
   if (!Array.isArray(answer.data)) return;
   const models = new Map(answer.data.map((model) => [model.id, model]));
-  let up = 0;
+  let availableCount = 0;
   for (const card of cards) {
     const model = models.get(card.dataset.model);
     const available = Boolean(model && model.available);
-    if (available) up += 1;
+    if (available) availableCount += 1;
     card.querySelector(".state").dataset.up = String(available);
     card.querySelector(".word").textContent = available ? "available" : "unavailable";
     if (model) showPrice(card, model.price);
     const median = model && model.median_seconds;
     if (median) card.querySelector("[data-median]").textContent = `${median.toFixed(1)} s over the last 24 h`;
   }
-  document.getElementById("up-count").textContent = String(up);
+  document.getElementById("up-count").textContent = String(availableCount);
   const time = document.getElementById("as-of");
   const moment = answer.generated_at ? new Date(answer.generated_at) : new Date();
   time.dateTime = moment.toISOString();
   time.textContent = moment.toLocaleTimeString();
 }
 
-// Prices have dates: a page that is left open must not go on showing yesterday's.
+// Prices have dates: a page that stays open must not continue to show an old price.
 function showPrice(card, price) {
-  const words = (one) => `${one.usd} USD per ${one.unit.replaceAll("_", " ")}`;
+  const text = (value) => `${value.usd} USD per ${value.unit.replaceAll("_", " ")}`;
   const next = price && price.next;
-  write(card.querySelector("[data-price]"), price ? words(price) : "free");
+  write(card.querySelector("[data-price]"), price ? text(price) : "free");
   const following = card.querySelector("[data-next-price]");
   following.hidden = !next;
-  if (next) write(following, `${words(next)} from ${next.from.replace("T00:00:00.000Z", "")}`);
+  if (next) write(following, `${text(next)} from ${next.from.replace("T00:00:00.000Z", "")}`);
 }
 
 function write(element, text) {

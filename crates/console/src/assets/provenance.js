@@ -1,25 +1,25 @@
-// The page that checks a file: sends it and tells what was found.
+// The page that checks a file: sends it and shows the result.
 
 import { provenanceLines } from "./origin.js";
 
-// Where the console keeps the key of this tab.
+// Where the console stores the key of this tab.
 const KEY = "mediagate.key";
-const at = (id) => document.getElementById(id);
+const byId = (id) => document.getElementById(id);
 
 const KINDS = { video: "video", song: "song", stem: "stem" };
 
 const form = document.getElementById("check");
 if (form) {
-  at("key").value = sessionStorage.getItem(KEY) || "";
+  byId("key").value = sessionStorage.getItem(KEY) || "";
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    check(at("file").files[0]);
+    check(byId("file").files[0]);
   });
   for (const name of ["dragenter", "dragover"]) form.addEventListener(name, (event) => mark(event, true));
   for (const name of ["dragleave", "drop"]) form.addEventListener(name, (event) => mark(event, false));
   form.addEventListener("drop", (event) => {
-    if (event.dataTransfer.files.length) at("file").files = event.dataTransfer.files;
-    check(at("file").files[0]);
+    if (event.dataTransfer.files.length) byId("file").files = event.dataTransfer.files;
+    check(byId("file").files[0]);
   });
 }
 
@@ -30,25 +30,25 @@ function mark(event, over) {
 
 async function check(file) {
   if (!file) return;
-  at("found").replaceChildren();
-  at("said").textContent = `Checking ${file.name} …`;
+  byId("found").replaceChildren();
+  byId("said").textContent = `Checking ${file.name} …`;
   const body = new FormData();
   body.append("file", file);
-  const used = at("key").value.trim();
-  const headers = used ? { Authorization: `Bearer ${used}` } : {};
+  const enteredKey = byId("key").value.trim();
+  const headers = enteredKey ? { Authorization: `Bearer ${enteredKey}` } : {};
   try {
     const response = await fetch("/v1/provenance/check", { method: "POST", headers, body, cache: "no-store" });
     const answer = await response.json().catch(() => ({}));
     if (!response.ok) {
-      at("said").textContent = (answer.error && answer.error.message) || `The gateway returned ${response.status}.`;
-      // Whoever may not ask without a key can give one.
-      if (response.status === 401) at("key-box").hidden = false;
+      byId("said").textContent = (answer.error && answer.error.message) || `The gateway returned ${response.status}.`;
+      // This installation requires a key; now one can be entered.
+      if (response.status === 401) byId("key-box").hidden = false;
       return;
     }
-    at("said").textContent = verdict(answer);
-    at("found").replaceChildren(facts(answer));
+    byId("said").textContent = verdict(answer);
+    byId("found").replaceChildren(facts(answer));
   } catch {
-    at("said").textContent = "The gateway cannot be reached.";
+    byId("said").textContent = "The gateway cannot be reached.";
   }
 }
 
@@ -66,7 +66,7 @@ function facts(answer) {
     ...answer.actions.map((step) => ["Action", [step.action, step.software, step.when].filter(Boolean).join(", ")]),
     ...(answer.prompt ? [["Prompt", answer.prompt]] : []),
     ...answer.ingredients.map((title) => ["Ingredient", title]),
-    ...answer.matches.map((found) => ["Match", match(found)]),
+    ...answer.matches.map((match) => ["Match", matchText(match)]),
     ...answer.notes.map((note) => ["Note", note]),
     ["SHA-256", answer.sha256],
   ];
@@ -76,15 +76,15 @@ function facts(answer) {
   return list;
 }
 
-function match(found) {
-  const how = { exact: "identical file", watermark: "matched by its watermark", near: `similar ${found.of}` }[found.match];
-  const what = `a ${KINDS[found.kind] || found.kind} of ${found.made_by === "hosted" ? "a hosted" : "an embedded"} model`;
-  const own = found.own ? `, yours: ${found.clip_id || found.task_id}` : "";
-  return `${what}, ${new Date(found.made_at).toLocaleString()}, ${how}${own}`;
+function matchText(match) {
+  const method = { exact: "identical file", watermark: "matched by its watermark", near: `similar ${match.of}` }[match.match];
+  const result = `a ${KINDS[match.kind] || match.kind} of ${match.made_by === "hosted" ? "a hosted" : "an embedded"} model`;
+  const owner = match.own ? `, yours: ${match.clip_id || match.task_id}` : "";
+  return `${result}, ${new Date(match.made_at).toLocaleString()}, ${method}${owner}`;
 }
 
 function element(name, text) {
-  const made = document.createElement(name);
-  made.textContent = text;
-  return made;
+  const node = document.createElement(name);
+  node.textContent = text;
+  return node;
 }

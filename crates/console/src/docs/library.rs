@@ -1,4 +1,4 @@
-//! The documents that the program carries, and the search in them.
+//! The documents that are built into the program, and the search in them.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ pub(super) struct Guide {
     text: &'static str,
 }
 
-/// How documents are put together in the list.
+/// The group of a document in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GuideGroup {
     Start,
@@ -66,16 +66,16 @@ guides! {
         "providers/vidu" "providers/wavespeed" "providers/xai";
 }
 
-/// All documents, read once.
+/// All documents, parsed once.
 pub(super) fn all() -> &'static [(&'static Guide, MarkdownDocument)] {
-    static READ: LazyLock<Vec<(&Guide, MarkdownDocument)>> = LazyLock::new(|| {
-        let read = |guide: &'static Guide| {
+    static DOCUMENTS: LazyLock<Vec<(&Guide, MarkdownDocument)>> = LazyLock::new(|| {
+        let parse = |guide: &'static Guide| {
             let link = |target: &str| address(guide.slug, target);
             (guide, markdown::read(guide.text, link))
         };
-        GUIDES.iter().map(read).collect()
+        GUIDES.iter().map(parse).collect()
     });
-    &READ
+    &DOCUMENTS
 }
 
 pub(super) fn find(slug: &str) -> Option<&'static (&'static Guide, MarkdownDocument)> {
@@ -84,13 +84,13 @@ pub(super) fn find(slug: &str) -> Option<&'static (&'static Guide, MarkdownDocum
 
 /// The address of a link's target, as a document writes it: another document, or another site.
 /// Other files of the project are not served.
-fn address(from: &str, target: &str) -> Option<String> {
+fn address(source: &str, target: &str) -> Option<String> {
     if target.starts_with('#') || target.contains("://") || target.starts_with("mailto:") {
         return Some(target.to_owned());
     }
     let (path, part) = target.split_once('#').unwrap_or((target, ""));
     // Targets are relative to the file, so that they work on GitHub too.
-    let mut names: Vec<&str> = from.split('/').collect();
+    let mut names: Vec<&str> = source.split('/').collect();
     names.pop();
     for name in path.strip_suffix(".md")?.split('/') {
         match name {
@@ -110,7 +110,7 @@ fn address(from: &str, target: &str) -> Option<String> {
     Some(format!("/docs/{slug}{part}"))
 }
 
-/// Where words were found.
+/// A section that contains the words of a search.
 pub(super) struct SearchHit {
     pub address: String,
     pub title: String,
@@ -120,12 +120,12 @@ pub(super) struct SearchHit {
     pub excerpt: String,
 }
 
-/// Most hits of one search.
+/// Maximum number of hits of one search.
 const MAX_HITS: usize = 30;
-/// Characters of an excerpt.
-const EXCERPT: usize = 180;
+/// Length of an excerpt in characters.
+const EXCERPT_CHARS: usize = 180;
 
-/// Sections that contain every word, those that have them in their titles first.
+/// Sections that contain every word; those with more of the words in their titles come first.
 pub(super) fn search(query: &str) -> Vec<SearchHit> {
     let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
     let mut hits = Vec::new();
@@ -166,17 +166,17 @@ fn excerpt(text: &str, word: &str) -> String {
     // By characters: lower case may have another length in bytes.
     let lower: Vec<char> = characters.iter().map(char::to_ascii_lowercase).collect();
     let word: Vec<char> = word.chars().collect();
-    let at = lower.windows(word.len()).position(|window| window == word);
-    let from = at.unwrap_or(0).saturating_sub(EXCERPT / 3);
-    let piece: String = characters.iter().skip(from).take(EXCERPT).collect();
-    let piece = piece.split_whitespace().collect::<Vec<_>>().join(" ");
-    let before = if from > 0 { "… " } else { "" };
-    let after = if from + EXCERPT < characters.len() {
+    let position = lower.windows(word.len()).position(|window| window == word);
+    let start = position.unwrap_or(0).saturating_sub(EXCERPT_CHARS / 3);
+    let excerpt: String = characters.iter().skip(start).take(EXCERPT_CHARS).collect();
+    let excerpt = excerpt.split_whitespace().collect::<Vec<_>>().join(" ");
+    let before = if start > 0 { "… " } else { "" };
+    let after = if start + EXCERPT_CHARS < characters.len() {
         " …"
     } else {
         ""
     };
-    format!("{before}{piece}{after}")
+    format!("{before}{excerpt}{after}")
 }
 
 #[cfg(test)]
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_document_of_the_folder_is_carried() {
+    fn every_document_of_the_folder_is_included() {
         let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
         for folder in ["", "models", "providers"] {
             for entry in std::fs::read_dir(docs.join(folder)).unwrap() {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn links_within_the_documents_meet_a_heading() {
+    fn links_within_the_documents_lead_to_a_heading() {
         for (guide, document) in all() {
             let html = document.body.clone().into_string();
             for link in html.split("href=\"").skip(1) {
@@ -230,15 +230,16 @@ mod tests {
                     None if slug.is_empty() => guide.slug,
                     None => continue,
                 };
-                let (_, there) = find(slug).unwrap_or_else(|| panic!("{}: {link}", guide.slug));
-                let is_there = part.is_empty() || there.sections.iter().any(|it| it.id == part);
-                assert!(is_there, "{}: {link}", guide.slug);
+                let (_, target) = find(slug).unwrap_or_else(|| panic!("{}: {link}", guide.slug));
+                let exists =
+                    part.is_empty() || target.sections.iter().any(|section| section.id == part);
+                assert!(exists, "{}: {link}", guide.slug);
             }
         }
     }
 
     #[test]
-    fn words_are_found_where_they_stand() {
+    fn a_search_ignores_case_and_shows_the_words_in_excerpts() {
         let hits = search("IDEMPOTENCY-key");
         assert!(!hits.is_empty());
         assert!(

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html as writer};
 
-/// A document that has been read.
+/// A parsed document.
 pub(super) struct MarkdownDocument {
     pub title: String,
     pub body: Markup,
@@ -15,7 +15,7 @@ pub(super) struct MarkdownDocument {
 
 /// The content under one heading.
 pub(super) struct DocumentSection {
-    /// The part of its address behind `#`.
+    /// The part of its address after `#`.
     pub id: String,
     pub title: String,
     /// 1 for the document's own title.
@@ -30,17 +30,17 @@ pub(super) fn read(text: &str, link: impl Fn(&str) -> Option<String>) -> Markdow
     let parser = Parser::new_ext(text, Options::ENABLE_TABLES);
     let mut reader = MarkdownReader {
         link,
-        out: Vec::new(),
+        output: Vec::new(),
         sections: Vec::new(),
         ids: HashSet::new(),
         dropped_links: Vec::new(),
     };
     let mut events = parser.into_iter();
     while let Some(event) = events.next() {
-        reader.take(event, &mut events);
+        reader.handle(event, &mut events);
     }
     let mut body = String::new();
-    writer::push_html(&mut body, reader.out.into_iter());
+    writer::push_html(&mut body, reader.output.into_iter());
     let title = reader.sections.first().map(|first| first.title.clone());
     MarkdownDocument {
         title: title.unwrap_or_default(),
@@ -51,51 +51,51 @@ pub(super) fn read(text: &str, link: impl Fn(&str) -> Option<String>) -> Markdow
 
 struct MarkdownReader<'a, L> {
     link: L,
-    out: Vec<Event<'a>>,
+    output: Vec<Event<'a>>,
     sections: Vec<DocumentSection>,
     ids: HashSet<String>,
-    /// For each link that is open, whether it became plain text.
+    /// For each open link, whether it became plain text.
     dropped_links: Vec<bool>,
 }
 
 impl<'a, L: Fn(&str) -> Option<String>> MarkdownReader<'a, L> {
-    fn take(&mut self, event: Event<'a>, rest: &mut impl Iterator<Item = Event<'a>>) {
+    fn handle(&mut self, event: Event<'a>, rest: &mut impl Iterator<Item = Event<'a>>) {
         match event {
             Event::Start(Tag::Heading { level, .. }) => self.heading(level as u8, rest),
             Event::Start(Tag::CodeBlock(_)) => self.code_block(rest),
             Event::Start(Tag::Link { dest_url, .. }) => self.open_link(&dest_url),
             Event::End(TagEnd::Link) => {
                 if !self.dropped_links.pop().unwrap_or(false) {
-                    self.out.push(Event::End(TagEnd::Link));
+                    self.output.push(Event::End(TagEnd::Link));
                 }
             }
             Event::Start(Tag::Table(columns)) => {
-                // Keyboards must be able to scroll what is wider than the page.
+                // A table can be wider than the page; keyboard users must be able to scroll it.
                 self.html(
                     "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Table\">",
                 );
-                self.out.push(Event::Start(Tag::Table(columns)));
+                self.output.push(Event::Start(Tag::Table(columns)));
             }
             Event::End(TagEnd::Table) => {
-                self.out.push(Event::End(TagEnd::Table));
+                self.output.push(Event::End(TagEnd::Table));
                 self.html("</div>");
             }
             // HTML in a document is shown as text: nothing in it may become markup of the page.
             Event::Html(text) | Event::InlineHtml(text) | Event::Text(text) => self.text(text),
             Event::Code(text) => {
-                self.note(&text);
-                self.out.push(Event::Code(text));
+                self.add_search_text(&text);
+                self.output.push(Event::Code(text));
             }
             Event::SoftBreak | Event::HardBreak => {
-                self.note(" ");
-                self.out.push(event);
+                self.add_search_text(" ");
+                self.output.push(event);
             }
             Event::End(end) => {
                 // Words of neighbouring elements must not run together in the text for the search.
-                self.note(" ");
-                self.out.push(Event::End(end));
+                self.add_search_text(" ");
+                self.output.push(Event::End(end));
             }
-            other => self.out.push(other),
+            other => self.output.push(other),
         }
     }
 
@@ -138,8 +138,8 @@ impl<'a, L: Fn(&str) -> Option<String>> MarkdownReader<'a, L> {
             }
         }
         let code = code.trim_end();
-        self.note(code);
-        // The button stays hidden until a script runs, without which it would do nothing.
+        self.add_search_text(code);
+        // The button does nothing without the script, so it is hidden until the script runs.
         let block = html! {
             div.code {
                 pre tabindex="0" { code { (code) } }
@@ -153,7 +153,7 @@ impl<'a, L: Fn(&str) -> Option<String>> MarkdownReader<'a, L> {
         let address = (self.link)(target);
         self.dropped_links.push(address.is_none());
         if let Some(address) = address {
-            self.out.push(Event::Start(Tag::Link {
+            self.output.push(Event::Start(Tag::Link {
                 link_type: pulldown_cmark::LinkType::Inline,
                 dest_url: address.into(),
                 title: CowStr::Borrowed(""),
@@ -163,16 +163,16 @@ impl<'a, L: Fn(&str) -> Option<String>> MarkdownReader<'a, L> {
     }
 
     fn text(&mut self, text: CowStr<'a>) {
-        self.note(&text);
-        self.out.push(Event::Text(text));
+        self.add_search_text(&text);
+        self.output.push(Event::Text(text));
     }
 
     fn html(&mut self, text: &str) {
-        self.out.push(Event::Html(text.to_owned().into()));
+        self.output.push(Event::Html(text.to_owned().into()));
     }
 
-    /// Adds to the text of the section, for the search.
-    fn note(&mut self, text: &str) {
+    /// Adds text to the current section, for the search.
+    fn add_search_text(&mut self, text: &str) {
         if let Some(section) = self.sections.last_mut() {
             section.text.push_str(text);
         }
@@ -181,12 +181,12 @@ impl<'a, L: Fn(&str) -> Option<String>> MarkdownReader<'a, L> {
 
 /// A heading's id as GitHub makes it, so that links between the files work in both places.
 fn slug(title: &str) -> String {
-    let kept = |c: char| match c {
+    let slug_char = |c: char| match c {
         ' ' => Some('-'),
         '-' | '_' => Some(c),
         _ => c.is_alphanumeric().then(|| c.to_ascii_lowercase()),
     };
-    title.trim().chars().filter_map(kept).collect()
+    title.trim().chars().filter_map(slug_char).collect()
 }
 
 #[cfg(test)]
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn two_headings_of_a_name_have_two_ids() {
+    fn headings_with_the_same_title_have_different_ids() {
         let html = rendered("# T\n\n## Same\n\n## Same\n");
         assert!(html.contains("id=\"same\"") && html.contains("id=\"same-2\""));
     }

@@ -11,7 +11,7 @@ use self::library::{GuideGroup, SearchHit};
 use super::view::SiteContext;
 use super::{PageFrame, layout};
 
-/// The list of all documents, or what a search found.
+/// The list of all documents, or the results of a search.
 pub fn index(site: &SiteContext, query: &str) -> String {
     let body = html! {
         section.hero.low {
@@ -23,14 +23,14 @@ pub fn index(site: &SiteContext, query: &str) -> String {
     page(site, "Documentation", &body)
 }
 
-/// One document; `None` if there is no such.
+/// One document; `None` if there is no document with this slug.
 pub fn guide(site: &SiteContext, slug: &str) -> Option<String> {
     let (_, document) = library::find(slug)?;
-    let parts = document
+    let sections = document
         .sections
         .iter()
         .filter(|section| section.level == 2);
-    let parts: Vec<_> = parts.collect();
+    let sections: Vec<_> = sections.collect();
     let body = html! {
         div.doc {
             nav.side aria-label="Documentation" {
@@ -38,10 +38,10 @@ pub fn guide(site: &SiteContext, slug: &str) -> Option<String> {
                 (list(Some(slug)))
             }
             article.prose {
-                @if parts.len() > 2 {
+                @if sections.len() > 2 {
                     details.parts {
                         summary { "On this page" }
-                        ul { @for part in &parts { li { a href={ "#" (part.id) } { (part.title) } } } }
+                        ul { @for section in &sections { li { a href={ "#" (section.id) } { (section.title) } } } }
                     }
                 }
                 (document.body)
@@ -51,7 +51,7 @@ pub fn guide(site: &SiteContext, slug: &str) -> Option<String> {
     Some(page(site, &document.title, &body))
 }
 
-/// The API reference, whose parts are the same for every request.
+/// The API reference, which is rendered once for all requests.
 pub struct ApiReference {
     side: Markup,
     body: Markup,
@@ -121,8 +121,8 @@ fn list(here: Option<&str>) -> Markup {
     html! {
         p { a href="/docs/api" { "API reference" } }
         @for group in GuideGroup::ALL {
-            @let holds = library::all().iter().any(|(guide, _)| guide.group == group && Some(guide.slug) == here);
-            details open[holds || group == GuideGroup::Start] {
+            @let is_current = library::all().iter().any(|(guide, _)| guide.group == group && Some(guide.slug) == here);
+            details open[is_current || group == GuideGroup::Start] {
                 summary { (group.title()) }
                 (group_list(group, here))
             }

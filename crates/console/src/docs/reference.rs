@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 /// Fields of fields are shown to this depth; below it, only their type is named.
-const DEPTH: usize = 4;
+const MAX_DEPTH: usize = 4;
 
 /// The endpoints of one tag.
 struct EndpointFamily<'a> {
@@ -28,11 +28,11 @@ impl EndpointEntry<'_> {
 
 /// A row of a table of fields.
 struct FieldRow {
-    /// With the names of what it is in: `video.seconds`, `messages[].content`.
+    /// With the names of the fields that contain it: `video.seconds`, `messages[].content`.
     name: String,
     kind: String,
     is_required: bool,
-    what: String,
+    description: String,
 }
 
 /// The list of endpoints for the side, and their descriptions.
@@ -97,7 +97,7 @@ fn endpoint_section(document: &Value, endpoint: &EndpointEntry) -> Markup {
                 span.verb { (endpoint.method) } " " code { (endpoint.path) }
             }
             @if !summary.is_empty() { p { (inline(summary)) } }
-            @for paragraph in description.split("\n\n").filter(|it| !it.is_empty()) { p.muted { (inline(paragraph)) } }
+            @for paragraph in description.split("\n\n").filter(|paragraph| !paragraph.is_empty()) { p.muted { (inline(paragraph)) } }
             @if !parameters.is_empty() { (table("Parameters", &parameters)) }
             @if let Some(body) = operation.get("requestBody") {
                 @for (media, schema) in contents(body) {
@@ -116,12 +116,12 @@ fn response_section(document: &Value, status: &str, answer: &Value) -> Markup {
     if status == "default" {
         return html! {};
     }
-    let what = text(answer.get("description"));
-    let mut shown = contents(answer).peekable();
+    let description = text(answer.get("description"));
+    let mut schemas = contents(answer).peekable();
     html! {
-        @if shown.peek().is_none() { p { strong { (status) } " " (what) } }
-        @for (media, schema) in shown {
-            (table(&format!("{status} {what}: {media}"), &fields(document, schema)))
+        @if schemas.peek().is_none() { p { strong { (status) } " " (description) } }
+        @for (media, schema) in schemas {
+            (table(&format!("{status} {description}: {media}"), &fields(document, schema)))
         }
     }
 }
@@ -141,7 +141,7 @@ fn table(title: &str, fields: &[FieldRow]) -> Markup {
                             tr {
                                 td { code { (field.name) } @if field.is_required { " " span.badge { "required" } } }
                                 td { (field.kind) }
-                                td { (inline(&field.what)) }
+                                td { (inline(&field.description)) }
                             }
                         }
                     }
@@ -151,7 +151,7 @@ fn table(title: &str, fields: &[FieldRow]) -> Markup {
     }
 }
 
-/// Text whose names stand between backticks.
+/// Text with names between backticks, which become code.
 fn inline(text: &str) -> Markup {
     html! {
         @for (number, part) in text.split('`').enumerate() {
@@ -161,22 +161,22 @@ fn inline(text: &str) -> Markup {
 }
 
 fn parameters(document: &Value, operation: &Map<String, Value>) -> Vec<FieldRow> {
-    let list = operation.get("parameters").and_then(Value::as_array);
-    let field = |parameter: &Value| {
+    let parameters = operation.get("parameters").and_then(Value::as_array);
+    let row = |parameter: &Value| {
         let schema = parameter.get("schema").unwrap_or(&Value::Null);
-        let place = text(parameter.get("in"));
+        let location = text(parameter.get("in"));
         FieldRow {
             name: text(parameter.get("name")).to_owned(),
-            kind: format!("{} in {place}", kind(document, schema)),
+            kind: format!("{} in {location}", kind(document, schema)),
             is_required: parameter["required"] == true,
-            what: text(parameter.get("description")).to_owned(),
+            description: text(parameter.get("description")).to_owned(),
         }
     };
-    list.into_iter().flatten().map(field).collect()
+    parameters.into_iter().flatten().map(row).collect()
 }
 
-fn contents(of: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    let content = of.get("content").and_then(Value::as_object);
+fn contents(parent: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let content = parent.get("content").and_then(Value::as_object);
     content
         .into_iter()
         .flatten()
@@ -185,17 +185,17 @@ fn contents(of: &Value) -> impl Iterator<Item = (&str, &Value)> {
 
 /// The fields of a schema and of the schemas inside it.
 fn fields(document: &Value, schema: &Value) -> Vec<FieldRow> {
-    let mut found = BTreeMap::new();
+    let mut rows = BTreeMap::new();
     // The map alone would lose the order of the document.
     let mut order = Vec::new();
-    collect(document, schema, "", 0, &mut |field: FieldRow| {
+    collect(document, schema, "", 0, &mut |row: FieldRow| {
         // Variants of a union often have fields in common; the first one is shown.
-        if !found.contains_key(&field.name) {
-            order.push(field.name.clone());
-            found.insert(field.name.clone(), field);
+        if !rows.contains_key(&row.name) {
+            order.push(row.name.clone());
+            rows.insert(row.name.clone(), row);
         }
     });
-    order.iter().filter_map(|name| found.remove(name)).collect()
+    order.iter().filter_map(|name| rows.remove(name)).collect()
 }
 
 fn collect(
@@ -219,27 +219,27 @@ fn collect(
         .into_iter()
         .flatten()
     {
-        let joined = if prefix.is_empty() {
+        let full_name = if prefix.is_empty() {
             name.clone()
         } else {
             format!("{prefix}.{name}")
         };
-        let described = |schema: &Value| text(schema.get("description")).to_owned();
-        let own = described(inner);
+        let description = |schema: &Value| text(schema.get("description")).to_owned();
+        let own_description = description(inner);
         add(FieldRow {
-            name: joined.clone(),
+            name: full_name.clone(),
             kind: kind(document, inner),
-            is_required: required.is_some_and(|list| list.iter().any(|it| it == name)),
-            // A reference often has no description; then that of the referenced schema is used.
-            what: if own.is_empty() {
-                described(resolved(document, inner))
+            is_required: required.is_some_and(|list| list.iter().any(|entry| entry == name)),
+            // A reference often has no description; then the one of the referenced schema is used.
+            description: if own_description.is_empty() {
+                description(resolved(document, inner))
             } else {
-                own
+                own_description
             },
         });
         // Schemas can contain each other without end.
-        if depth + 1 < DEPTH {
-            collect(document, inner, &joined, depth + 1, add);
+        if depth + 1 < MAX_DEPTH {
+            collect(document, inner, &full_name, depth + 1, add);
         }
     }
 }
@@ -258,8 +258,10 @@ fn kind(document: &Value, schema: &Value) -> String {
     if let Some(words) = schema.get("enum").and_then(Value::as_array) {
         return joined(words.iter().map(ToString::to_string).collect());
     }
-    let mut kinds: Vec<String> = variants(schema).map(|it| kind(document, it)).collect();
-    let named = |name: &str| match name {
+    let mut kinds: Vec<String> = variants(schema)
+        .map(|variant| kind(document, variant))
+        .collect();
+    let type_name = |name: &str| match name {
         "array" => match schema.get("items") {
             Some(items) => format!("list of {}", kind(document, items)),
             None => "list".to_owned(),
@@ -267,9 +269,9 @@ fn kind(document: &Value, schema: &Value) -> String {
         name => name.to_owned(),
     };
     match schema.get("type") {
-        Some(Value::String(name)) => kinds.push(named(name)),
+        Some(Value::String(name)) => kinds.push(type_name(name)),
         Some(Value::Array(names)) => {
-            kinds.extend(names.iter().filter_map(Value::as_str).map(named));
+            kinds.extend(names.iter().filter_map(Value::as_str).map(type_name));
         }
         _ => {}
     }
@@ -335,7 +337,7 @@ mod tests {
             assert!(body.contains(part), "{part}\n{body}");
         }
         assert!(!body.contains("An error"));
-        // A thing of things of things ends somewhere.
+        // A schema that contains itself is shown only to the maximum depth.
         assert!(body.contains("parts[].parts[].parts[].size"));
         assert!(!body.contains("parts[].parts[].parts[].parts[].size"));
     }

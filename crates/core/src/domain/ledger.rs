@@ -260,7 +260,7 @@ async fn run(app: &Ctx, mut check: LedgerAudit) -> Result<Vec<Mismatch>, Error> 
         let has_more;
         (check, has_more) = app.store.long_read(step).await?;
         if !has_more {
-            return Ok(check.found);
+            return Ok(check.mismatches);
         }
     }
 }

@@ -305,7 +305,9 @@ impl IntentRecord {
                     return Err(Error::Overtaken.into());
                 }
             }
-            OrderKind::RetryOfUnknown => store::refused_orders::make_up(conn, body, now)?,
+            OrderKind::RetryOfUnknown => {
+                store::refused_orders::note_unmatched_retry(conn, body, now)?;
+            }
         }
         Ok(())
     }

@@ -376,7 +376,7 @@ async fn verify(app: &App, json: bool) -> Result<(), CliError> {
     for mismatch in &mismatches {
         say(&format!(
             "{} {}: {}",
-            mismatch.what, mismatch.id, mismatch.why
+            mismatch.kind, mismatch.id, mismatch.detail
         ))?;
     }
     Err(CliError::failed(format!(

@@ -32,8 +32,8 @@ use mediagate_config::{BucketEncryption, MediaConfig};
 use mediagate_model::ids::AssetId;
 use mediagate_model::media::MediaType;
 
-/// Files from this size are stored in parts of it.
-pub(super) const PART: usize = 8 * 1024 * 1024;
+/// Files of at least this size are stored in parts of this size.
+pub(super) const PART_SIZE: usize = 8 * 1024 * 1024;
 /// Requests at once.
 const MAX_REQUESTS: usize = 64;
 /// How long a request waits for a free slot.
@@ -43,13 +43,13 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 /// Timeout of a request that no caller waits for, including retries.
 const LONG_TIMEOUT: Duration = Duration::from_mins(1);
 /// Timeout of connecting.
-const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout of one attempt of a request.
-const TRY: Duration = Duration::from_secs(30);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a request is retried.
-const RETRY: Duration = Duration::from_secs(20);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(20);
 /// Size of the first piece of a file, and of the others.
-const PIECES: (u64, u64) = (256 * 1024, 1024 * 1024);
+const PIECE_SIZES: (u64, u64) = (256 * 1024, 1024 * 1024);
 /// Bytes that are sent without first checking whether the store is available.
 const MAX_UNPROBED_BYTES: usize = 256 * 1024;
 
@@ -74,8 +74,8 @@ impl S3Bucket {
             None => AmazonS3Builder::from_env(),
         };
         let client = ClientOptions::new()
-            .with_connect_timeout(CONNECT)
-            .with_timeout(TRY)
+            .with_connect_timeout(CONNECT_TIMEOUT)
+            .with_timeout(ATTEMPT_TIMEOUT)
             .with_allow_http(
                 media
                     .endpoint
@@ -88,7 +88,7 @@ impl S3Bucket {
                 max_backoff: Duration::from_secs(2),
                 ..BackoffConfig::default()
             },
-            retry_timeout: RETRY,
+            retry_timeout: RETRY_TIMEOUT,
             ..RetryConfig::default()
         };
         builder = builder
@@ -100,7 +100,8 @@ impl S3Bucket {
             builder = builder.with_region(region);
         }
         if let Some(endpoint) = &media.endpoint {
-            builder = builder.with_endpoint(address(endpoint.url(), bucket, media.path_style));
+            builder =
+                builder.with_endpoint(bucket_endpoint(endpoint.url(), bucket, media.path_style));
         }
         builder = match (media.sse, &media.kms_key) {
             (Some(BucketEncryption::Kms), Some(key)) => builder.with_sse_kms_encryption(key),
@@ -119,7 +120,7 @@ impl S3Bucket {
     }
 
     pub(super) async fn put(&self, name: BlobName, bytes: Bytes) -> Result<(), BlobError> {
-        if bytes.len() < PART {
+        if bytes.len() < PART_SIZE {
             return self.put_whole(name, bytes).await;
         }
         self.put_stream(name, stream::iter([Ok(bytes)]).boxed())
@@ -128,26 +129,26 @@ impl S3Bucket {
 
     pub(super) async fn put_file(&self, name: BlobName, file: &FsPath) -> Result<(), BlobError> {
         let source = tokio::fs::File::open(file).await?;
-        let pieces = ReaderStream::with_capacity(source, 256 * 1024);
-        let pieces = pieces.map_err(BlobError::from).boxed();
-        self.put_stream(name, pieces).await
+        let chunks = ReaderStream::with_capacity(source, 256 * 1024);
+        let chunks = chunks.map_err(BlobError::from).boxed();
+        self.put_stream(name, chunks).await
     }
 
     pub(super) async fn put_stream(
         &self,
         name: BlobName,
-        mut pieces: ByteStream,
+        mut chunks: ByteStream,
     ) -> Result<(), BlobError> {
         let mut upload = self.upload(name);
-        let copied: Result<(), BlobError> = async {
-            while let Some(piece) = pieces.try_next().await? {
-                upload.write(&piece).await?;
+        let result: Result<(), BlobError> = async {
+            while let Some(chunk) = chunks.try_next().await? {
+                upload.write(&chunk).await?;
             }
             Ok(())
         }
         .await;
         // Leftover parts cost money until the bucket's own rules remove them.
-        if let Err(error) = copied {
+        if let Err(error) = result {
             upload.abort().await;
             return Err(error);
         }
@@ -168,7 +169,7 @@ impl S3Bucket {
             attributes: attributes(name),
             ..PutOptions::default()
         };
-        let (path, limit) = (self.path(name), limit(bytes.len() as u64));
+        let (path, limit) = (self.path(name), caller_timeout(bytes.len() as u64));
         let put = self.0.s3.put_opts(&path, bytes.into(), options);
         self.request("write", limit, put).await?;
         Ok(())
@@ -213,15 +214,17 @@ impl S3Bucket {
     pub(super) async fn get(&self, name: BlobName) -> Result<Bytes, BlobError> {
         let path = self.path(name);
         // Most files fit into this request, which also returns the size of larger ones.
-        let (first, size) = self.piece(&path, 0..PART as u64, LONG_TIMEOUT).await?;
+        let (first, size) = self
+            .read_range(&path, 0..PART_SIZE as u64, LONG_TIMEOUT)
+            .await?;
         if first.len() as u64 == size {
             return Ok(first);
         }
         let mut whole = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
         whole.extend_from_slice(&first);
         while (whole.len() as u64) < size {
-            let at = whole.len() as u64;
-            let range = at..size.min(at + PART as u64);
+            let offset = whole.len() as u64;
+            let range = offset..size.min(offset + PART_SIZE as u64);
             whole.extend_from_slice(&self.read_exact(&path, range, LONG_TIMEOUT).await?);
         }
         Ok(whole.into())
@@ -233,10 +236,10 @@ impl S3Bucket {
         Range { start, end }: Range<u64>,
     ) -> Result<Option<ByteStream>, BlobError> {
         let path = self.path(name);
-        let next = end.min(start + PIECES.0);
+        let next = end.min(start + PIECE_SIZES.0);
         // Read before the response begins, because it shows whether the file exists.
         let first = match self
-            .read_exact(&path, start..next, limit(next - start))
+            .read_exact(&path, start..next, caller_timeout(next - start))
             .await
         {
             Ok(first) => first,
@@ -248,7 +251,7 @@ impl S3Bucket {
             if start == end {
                 return Ok(None);
             }
-            let next = end.min(start + PIECES.1);
+            let next = end.min(start + PIECE_SIZES.1);
             let piece = bucket.read_exact(&path, start..next, LONG_TIMEOUT).await?;
             Ok(Some((piece, (bucket, path, next..end))))
         });
@@ -262,13 +265,13 @@ impl S3Bucket {
         range: Range<u64>,
         limit: Duration,
     ) -> Result<Bytes, BlobError> {
-        let wanted = range.end - range.start;
-        if wanted == 0 {
+        let length = range.end - range.start;
+        if length == 0 {
             return Ok(Bytes::new());
         }
-        let (piece, _) = self.piece(path, range, limit).await?;
+        let (piece, _) = self.read_range(path, range, limit).await?;
         // The announced bytes must be complete: a truncated answer must not look complete.
-        if piece.len() as u64 == wanted {
+        if piece.len() as u64 == length {
             Ok(piece)
         } else {
             Err(BlobError::Unavailable(
@@ -278,7 +281,7 @@ impl S3Bucket {
     }
 
     /// A part of a file, shorter if the file ends in it, and the file's size.
-    async fn piece(
+    async fn read_range(
         &self,
         path: &Path,
         range: Range<u64>,
@@ -289,9 +292,9 @@ impl S3Bucket {
             ..GetOptions::default()
         };
         let read = async {
-            let found = self.0.s3.get_opts(path, options).await?;
-            let size = found.meta.size;
-            Ok((found.bytes().await?, size))
+            let response = self.0.s3.get_opts(path, options).await?;
+            let size = response.meta.size;
+            Ok((response.bytes().await?, size))
         };
         self.request("read", limit, read).await
     }
@@ -326,7 +329,7 @@ impl S3Bucket {
         let deleted = self.0.s3.delete_stream(stream::iter(paths).boxed());
         let deleted = deleted.try_for_each(async |_| Ok(()));
         match self.request("delete", REQUEST_TIMEOUT, deleted).await {
-            // A missing file is what a deletion wants.
+            // A missing file needs no deletion.
             Ok(()) | Err(BlobError::Missing) => Ok(()),
             Err(error) => Err(error),
         }
@@ -341,8 +344,8 @@ impl S3Bucket {
         let folder = self.folder(&folder_name(folder));
         // The list begins after this name, which no file has.
         let after = folder.clone().join(from.to_string());
-        let later = self.0.s3.list_with_offset(Some(&folder), &after);
-        let names = later.try_filter_map(async |file| Ok(blob_name(&file)));
+        let files = self.0.s3.list_with_offset(Some(&folder), &after);
+        let names = files.try_filter_map(async |file| Ok(blob_name(&file)));
         // Names are sorted by time, so the list ends at the first one that is too late.
         let names = names.try_take_while(|name| {
             let is_before = name.id < to;
@@ -397,8 +400,8 @@ impl S3Bucket {
 
     /// Lists a folder that is empty: that works only if the bucket exists and may be listed.
     async fn ping(&self) -> Result<(), BlobError> {
-        let nowhere = self.folder("nowhere");
-        let mut files = self.0.s3.list(Some(&nowhere));
+        let empty_folder = self.folder("nowhere");
+        let mut files = self.0.s3.list(Some(&empty_folder));
         let first = async { files.next().await.transpose() };
         self.request("look", REQUEST_TIMEOUT, first).await?;
         Ok(())
@@ -421,7 +424,7 @@ impl S3Bucket {
             .await
     }
 
-    /// The same, even if the store has just failed.
+    /// Like [`Self::request`], even if the store has just failed.
     async fn request_ignoring_backoff<T>(
         &self,
         operation: &'static str,
@@ -433,22 +436,22 @@ impl S3Bucket {
             return Err(BlobError::Busy);
         };
         let health = &self.0.health;
-        let asked = Instant::now();
-        let why = match tokio::time::timeout(limit, request).await {
+        let started = Instant::now();
+        let reason = match tokio::time::timeout(limit, request).await {
             Ok(Ok(answer)) => {
                 health.note_answer();
                 return Ok(answer);
             }
             // A missing file is a valid answer: the store works.
-            Ok(Err(error)) if is_no_file(&error) => {
+            Ok(Err(error)) if is_missing_file(&error) => {
                 health.note_answer();
                 return Err(BlobError::Missing);
             }
             Ok(Err(error)) => redact(&error),
             Err(_) => "it did not respond in time".into(),
         };
-        health.note_failure(asked, operation, &why);
-        Err(BlobError::Unavailable(why))
+        health.note_failure(started, operation, &reason);
+        Err(BlobError::Unavailable(reason))
     }
 
     fn folder(&self, name: &str) -> Path {
@@ -463,9 +466,9 @@ impl S3Bucket {
     }
 }
 
-/// The bucket's address.
-fn address(endpoint: &Url, bucket: &str, path_style: bool) -> String {
-    // For requests by virtual host, `object_store` takes the endpoint with the bucket's name in it.
+/// The endpoint for requests to the bucket.
+fn bucket_endpoint(endpoint: &Url, bucket: &str, path_style: bool) -> String {
+    // For virtual-hosted requests, `object_store` expects the bucket's name in the endpoint.
     let endpoint = endpoint.as_str().trim_end_matches('/');
     match endpoint.split_once("://") {
         Some((scheme, host)) if !path_style => format!("{scheme}://{bucket}.{host}"),
@@ -492,7 +495,7 @@ fn attributes(name: BlobName) -> Attributes {
 }
 
 /// Timeout for a request with this many bytes for which a caller waits.
-fn limit(bytes: u64) -> Duration {
+fn caller_timeout(bytes: u64) -> Duration {
     const BYTES_PER_SECOND: u64 = 1024 * 1024;
     REQUEST_TIMEOUT + Duration::from_millis(1000 * bytes / BYTES_PER_SECOND)
 }
@@ -502,7 +505,7 @@ fn blob_name(file: &ObjectMeta) -> Option<BlobName> {
 }
 
 /// Whether the store reports a missing file, rather than a missing bucket.
-fn is_no_file(error: &object_store::Error) -> bool {
+fn is_missing_file(error: &object_store::Error) -> bool {
     // A missing bucket is a wrong setting. It must not make files look removed.
     matches!(error, object_store::Error::NotFound { .. })
         && !root_cause(error).contains("NoSuchBucket")
@@ -520,14 +523,14 @@ fn redact(error: &object_store::Error) -> String {
             }
             code => format!("({code})"),
         });
-    let mut told = cause
+    let mut message = cause
         .split('<')
         .next()
         .unwrap_or_default()
         .trim()
         .to_owned();
-    told.truncate(told.floor_char_boundary(200));
-    [Some(told), code]
+    message.truncate(message.floor_char_boundary(200));
+    [Some(message), code]
         .into_iter()
         .flatten()
         .collect::<Vec<_>>()
@@ -539,8 +542,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_store_says_is_told_by_its_code() {
-        let said = |code: &str| {
+    fn errors_of_the_store_are_reduced_to_their_codes() {
+        let redacted = |code: &str| {
             let body =
                 format!("403 Forbidden: <Error><Code>{code}</Code><Key>secret</Key></Error>");
             redact(&object_store::Error::Generic {
@@ -548,9 +551,9 @@ mod tests {
                 source: body.into(),
             })
         };
-        assert_eq!(said("AccessDenied"), "403 Forbidden: (AccessDenied)");
+        assert_eq!(redacted("AccessDenied"), "403 Forbidden: (AccessDenied)");
         assert_eq!(
-            said("RequestTimeTooSkewed"),
+            redacted("RequestTimeTooSkewed"),
             "403 Forbidden: (RequestTimeTooSkewed): this machine's clock and the store's differ too much"
         );
     }

@@ -10,16 +10,16 @@ use uuid::Uuid;
 
 use crate::url_signer::write_private;
 
-/// Its name in the folder.
+/// The name of the mark's file in the folder.
 pub const FILE: &str = "folder-id";
-/// No mark is longer.
-const LONGEST: u64 = 64;
+/// Maximum length of a mark.
+const MAX_MARK_BYTES: u64 = 64;
 
 /// The mark in this folder, if it has one.
 pub fn read(folder: &FsPath) -> Option<String> {
     let file = std::fs::File::open(folder.join(FILE)).ok()?;
     let mut text = String::new();
-    file.take(LONGEST).read_to_string(&mut text).ok()?;
+    file.take(MAX_MARK_BYTES).read_to_string(&mut text).ok()?;
     let mark = text.trim();
     (!mark.is_empty()).then(|| mark.to_owned())
 }

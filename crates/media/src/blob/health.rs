@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 
 /// How long no requests are sent to a bucket that failed, so that callers do not each wait for the
 /// same timeout.
-const PAUSE: Duration = Duration::from_secs(1);
+const BACKOFF: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct StoreHealth(Mutex<HealthState>);
 
 #[derive(Default)]
 struct HealthState {
-    answered: Option<Instant>,
+    answered_at: Option<Instant>,
     /// The start of the latest failed request, if no later request was answered.
-    failed: Option<Instant>,
+    failed_at: Option<Instant>,
     /// The first failure since then.
     unavailable_since: Option<Instant>,
 }
@@ -22,7 +22,7 @@ struct HealthState {
 impl StoreHealth {
     /// Whether the latest request failed.
     pub(super) fn is_unavailable(&self) -> bool {
-        self.state().failed.is_some()
+        self.state().failed_at.is_some()
     }
 
     /// Since when requests have failed, if the latest one did.
@@ -30,40 +30,48 @@ impl StoreHealth {
         self.state().unavailable_since
     }
 
-    /// Whether it has failed within the pause.
+    /// Whether it has failed within the backoff.
     pub(super) fn is_paused(&self) -> bool {
-        self.state().failed.is_some_and(|at| at.elapsed() < PAUSE)
+        self.state()
+            .failed_at
+            .is_some_and(|at| at.elapsed() < BACKOFF)
     }
 
     /// Whether it answered within this time.
     pub(super) fn answered_within(&self, time: Duration) -> bool {
-        self.state().answered.is_some_and(|at| at.elapsed() < time)
+        self.state()
+            .answered_at
+            .is_some_and(|at| at.elapsed() < time)
     }
 
     pub(super) fn note_answer(&self) {
         let mut state = self.state();
-        state.answered = Some(Instant::now());
+        state.answered_at = Some(Instant::now());
         state.unavailable_since = None;
-        if state.failed.take().is_some() {
+        if state.failed_at.take().is_some() {
             tracing::info!("the media store is available again");
         }
         set_reachable(true);
     }
 
-    /// Notes that a request made at `asked` failed. If another request was answered meanwhile, the
-    /// failure only concerns this request.
-    pub(super) fn note_failure(&self, asked: Instant, operation: &'static str, why: &str) {
+    /// Notes that a request made at `started` failed. If another request was answered meanwhile,
+    /// the failure only concerns this request.
+    pub(super) fn note_failure(&self, started: Instant, operation: &'static str, reason: &str) {
         metrics::counter!("mediagate_media_store_failures_total", "operation" => operation)
             .increment(1);
         let mut state = self.state();
-        if state.answered.is_some_and(|at| at > asked) {
-            tracing::warn!(operation, why, "a request to the media store failed");
+        if state.answered_at.is_some_and(|at| at > started) {
+            tracing::warn!(
+                operation,
+                why = reason,
+                "a request to the media store failed"
+            );
             return;
         }
         // It was unavailable from the time the request was made, not only from its failure.
-        state.unavailable_since.get_or_insert(asked);
-        if state.failed.replace(Instant::now()).is_none() {
-            tracing::warn!(operation, why, "the media store is unavailable");
+        state.unavailable_since.get_or_insert(started);
+        if state.failed_at.replace(Instant::now()).is_none() {
+            tracing::warn!(operation, why = reason, "the media store is unavailable");
         }
         set_reachable(false);
     }
@@ -73,6 +81,6 @@ impl StoreHealth {
     }
 }
 
-fn set_reachable(is: bool) {
-    metrics::gauge!("mediagate_media_store_reachable").set(f64::from(u8::from(is)));
+fn set_reachable(is_reachable: bool) {
+    metrics::gauge!("mediagate_media_store_reachable").set(f64::from(u8::from(is_reachable)));
 }

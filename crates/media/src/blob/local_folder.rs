@@ -25,7 +25,7 @@ use mediagate_model::media::MediaType;
 pub(super) struct LocalFolder(Arc<FolderInner>);
 
 struct FolderInner {
-    /// Once the folder has been seen.
+    /// Opened at the first use.
     files: OnceLock<Arc<dyn ObjectStore>>,
     folder: Arc<FsPath>,
     /// The mark that it must have; `None` if any folder is accepted.
@@ -43,23 +43,23 @@ impl LocalFolder {
         }))
     }
 
-    pub(super) fn away_since(&self) -> Option<Instant> {
+    pub(super) fn missing_since(&self) -> Option<Instant> {
         self.0.health.unavailable_since()
     }
 
     /// Fails if the folder is missing or is another one. In that case nothing may be created in its
     /// place, and missing files do not count as lost.
     pub(super) async fn probe(&self) -> Result<(), BlobError> {
-        let parts = self.clone();
+        let folder = self.clone();
         // On a network file system this may take long.
-        let looked = tokio::task::spawn_blocking(move || parts.check());
-        looked
+        let check = tokio::task::spawn_blocking(move || folder.check());
+        check
             .await
             .unwrap_or_else(|error| Err(BlobError::Unavailable(error.to_string())))
     }
 
     fn check(&self) -> Result<(), BlobError> {
-        const WHY: &str = "the media folder is missing or was replaced by another one";
+        const REASON: &str = "the media folder is missing or was replaced by another one";
         let FolderInner {
             folder,
             mark,
@@ -69,13 +69,13 @@ impl LocalFolder {
         let Some(mark) = mark else {
             return Ok(());
         };
-        let asked = Instant::now();
+        let started = Instant::now();
         if folder_mark::read(folder).as_ref() == Some(mark) {
             health.note_answer();
             return Ok(());
         }
-        health.note_failure(asked, "folder", WHY);
-        Err(BlobError::Unavailable(WHY.into()))
+        health.note_failure(started, "folder", REASON);
+        Err(BlobError::Unavailable(REASON.into()))
     }
 
     fn files(&self) -> Result<Arc<dyn ObjectStore>, BlobError> {
@@ -97,11 +97,11 @@ impl LocalFolder {
         work: impl Future<Output = Result<T, BlobError>>,
     ) -> Result<T, BlobError> {
         self.probe().await?;
-        let done = work.await;
+        let result = work.await;
         // If the folder was unmounted meanwhile, the work affected the directory below the mount
         // point.
         self.probe().await?;
-        done
+        result
     }
 
     pub(super) async fn put(&self, name: BlobName, bytes: Bytes) -> Result<(), BlobError> {
@@ -114,11 +114,11 @@ impl LocalFolder {
 
     pub(super) async fn put_file(&self, name: BlobName, file: &FsPath) -> Result<(), BlobError> {
         let (from, to) = (file.to_owned(), self.path_of(name));
-        let parts = self.clone();
+        let folder = self.clone();
         let linked = tokio::task::spawn_blocking(move || {
-            parts.check()?;
+            folder.check()?;
             let linked = link(&from, &to);
-            parts.check()?;
+            folder.check()?;
             Ok::<_, BlobError>(linked.is_ok())
         });
         // If no link can be made, for example from another disk, the file is copied.
@@ -145,27 +145,27 @@ impl LocalFolder {
 
     async fn copy_file(&self, name: BlobName, file: &FsPath) -> Result<(), BlobError> {
         let source = tokio::fs::File::open(file).await?;
-        let pieces = tokio_util::io::ReaderStream::with_capacity(source, 256 * 1024);
-        let pieces = pieces.map_err(BlobError::from).boxed();
-        self.put_stream(name, pieces).await
+        let chunks = tokio_util::io::ReaderStream::with_capacity(source, 256 * 1024);
+        let chunks = chunks.map_err(BlobError::from).boxed();
+        self.put_stream(name, chunks).await
     }
 
     pub(super) async fn put_stream(
         &self,
         name: BlobName,
-        mut pieces: ByteStream,
+        mut chunks: ByteStream,
     ) -> Result<(), BlobError> {
-        const PIECE: usize = 8 * 1024 * 1024;
+        const CHUNK: usize = 8 * 1024 * 1024;
         self.with_folder_checked(async {
-            let mut target = BufWriter::with_capacity(self.files()?, path(name), PIECE);
-            let copied: Result<(), BlobError> = async {
-                while let Some(piece) = pieces.try_next().await? {
-                    target.put(piece).await?;
+            let mut target = BufWriter::with_capacity(self.files()?, path(name), CHUNK);
+            let result: Result<(), BlobError> = async {
+                while let Some(chunk) = chunks.try_next().await? {
+                    target.put(chunk).await?;
                 }
                 Ok(())
             }
             .await;
-            match copied {
+            match result {
                 Ok(()) => Ok(target.shutdown().await?),
                 Err(error) => {
                     target.abort().await?;
@@ -177,11 +177,11 @@ impl LocalFolder {
     }
 
     pub(super) async fn get(&self, name: BlobName) -> Result<Bytes, BlobError> {
-        let got = async {
-            let found = self.files()?.get(&path(name)).await?;
-            Ok::<_, BlobError>(found.bytes().await?)
+        let read = async {
+            let file = self.files()?.get(&path(name)).await?;
+            Ok::<_, BlobError>(file.bytes().await?)
         };
-        match got.await {
+        match read.await {
             Ok(bytes) => Ok(bytes),
             Err(error) => {
                 // A file is only missing if the folder is there.
@@ -209,7 +209,7 @@ impl LocalFolder {
         };
         Ok(Some(match read_cached(&file, &range) {
             Some(bytes) => futures_util::stream::iter([Ok(bytes)]).boxed(),
-            None => pieces(file, range).boxed(),
+            None => chunks(file, range).boxed(),
         }))
     }
 
@@ -238,8 +238,8 @@ impl LocalFolder {
         to: AssetId,
     ) -> Result<Vec<BlobName>, BlobError> {
         self.with_folder_checked(async {
-            let all = self.files()?.list(Some(&Path::from(folder_name(folder))));
-            let names = all.try_filter_map(async |file| {
+            let listing = self.files()?.list(Some(&Path::from(folder_name(folder))));
+            let names = listing.try_filter_map(async |file| {
                 let name = file.location.filename().and_then(BlobName::parse);
                 Ok(name.filter(|name| from <= name.id && name.id < to))
             });
@@ -256,8 +256,8 @@ impl LocalFolder {
             Ok(files) => files,
             Err(error) => return futures_util::stream::iter([Err(error)]).boxed(),
         };
-        let all = files.list(Some(&Path::from(folder_name(folder))));
-        let names = all.try_filter_map(async |file| {
+        let listing = files.list(Some(&Path::from(folder_name(folder))));
+        let names = listing.try_filter_map(async |file| {
             let name = file.location.filename().and_then(BlobName::parse);
             Ok(name.map(|name| (name.id, name.media, file.size)))
         });
@@ -279,7 +279,7 @@ fn link(from: &FsPath, to: &FsPath) -> std::io::Result<()> {
             match std::fs::create_dir(folder) {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 // A new folder is durable once its parent is.
-                made => made.and_then(|()| folder.parent().map_or(Ok(()), sync))?,
+                created => created.and_then(|()| folder.parent().map_or(Ok(()), sync))?,
             }
             std::fs::hard_link(from, to)?;
         }
@@ -304,8 +304,8 @@ fn read_cached(file: &File, range: &Range<u64>) -> Option<Bytes> {
         return None;
     }
     let mut bytes = vec![0; usize::try_from(length).ok()?];
-    let mut into = [std::io::IoSliceMut::new(&mut bytes)];
-    let read = preadv2(file, &mut into, range.start, ReadWriteFlags::NOWAIT);
+    let mut buffers = [std::io::IoSliceMut::new(&mut bytes)];
+    let read = preadv2(file, &mut buffers, range.start, ReadWriteFlags::NOWAIT);
     (read.ok()? as u64 == length).then(|| bytes.into())
 }
 
@@ -314,20 +314,20 @@ fn read_cached(_: &File, _: &Range<u64>) -> Option<Bytes> {
     None
 }
 
-/// Part of a file on this disk. Each piece is a change of threads, and is in memory until
-/// the other side has taken it.
-fn pieces(file: File, range: Range<u64>) -> impl Stream<Item = Result<Bytes, BlobError>> {
-    const PIECE: u64 = 256 * 1024;
+/// Part of a file on this disk. Each chunk is a change of threads, and is in memory until
+/// the receiver has taken it.
+fn chunks(file: File, range: Range<u64>) -> impl Stream<Item = Result<Bytes, BlobError>> {
+    const CHUNK: u64 = 256 * 1024;
     let unread = (Arc::new(file), range);
     futures_util::stream::try_unfold(unread, async |(file, Range { start, end })| {
-        let wanted = (end - start).min(PIECE);
-        if wanted == 0 {
+        let length = (end - start).min(CHUNK);
+        if length == 0 {
             return Ok(None);
         }
         let source = file.clone();
-        let piece = tokio::task::spawn_blocking(move || read_at(&source, start, wanted));
-        let piece = piece.await.map_err(std::io::Error::other)??;
-        Ok(Some((piece, (file, start + wanted..end))))
+        let chunk = tokio::task::spawn_blocking(move || read_at(&source, start, length));
+        let chunk = chunk.await.map_err(std::io::Error::other)??;
+        Ok(Some((chunk, (file, start + length..end))))
     })
 }
 

@@ -212,12 +212,12 @@ impl BlobStore {
         &self,
         id: AssetId,
         media: MediaType,
-        pieces: ByteStream,
+        chunks: ByteStream,
     ) -> Result<(), BlobError> {
         let name = BlobName { id, media };
         match &self.0 {
-            BlobBackend::Folder(folder) => folder.put_stream(name, pieces).await,
-            BlobBackend::Bucket(bucket) => bucket.put_stream(name, pieces).await,
+            BlobBackend::Folder(folder) => folder.put_stream(name, chunks).await,
+            BlobBackend::Bucket(bucket) => bucket.put_stream(name, chunks).await,
         }
     }
 
@@ -283,11 +283,11 @@ impl BlobStore {
         to: Timestamp,
     ) -> Result<Vec<(AssetId, MediaType)>, BlobError> {
         let (from, to) = (AssetId::first_of(from), AssetId::first_of(to));
-        let found = match &self.0 {
-            BlobBackend::Folder(place) => place.list(folder, from, to).await?,
+        let names = match &self.0 {
+            BlobBackend::Folder(local) => local.list(folder, from, to).await?,
             BlobBackend::Bucket(bucket) => bucket.list(folder, from, to).await?,
         };
-        Ok(found
+        Ok(names
             .into_iter()
             .map(|name| (name.id, name.media))
             .collect())
@@ -299,7 +299,7 @@ impl BlobStore {
         folder: u8,
     ) -> BoxStream<'static, Result<(AssetId, MediaType, u64), BlobError>> {
         match &self.0 {
-            BlobBackend::Folder(place) => place.all_of(folder),
+            BlobBackend::Folder(local) => local.all_of(folder),
             BlobBackend::Bucket(bucket) => bucket.all_of(folder),
         }
     }
@@ -307,7 +307,7 @@ impl BlobStore {
     /// Whether, at the last request, the bucket failed or the folder was missing.
     pub fn is_unavailable(&self) -> bool {
         match &self.0 {
-            BlobBackend::Folder(folder) => folder.away_since().is_some(),
+            BlobBackend::Folder(folder) => folder.missing_since().is_some(),
             BlobBackend::Bucket(bucket) => bucket.is_unavailable(),
         }
     }
@@ -316,7 +316,7 @@ impl BlobStore {
     /// request.
     pub fn unavailable_since(&self) -> Option<Instant> {
         match &self.0 {
-            BlobBackend::Folder(folder) => folder.away_since(),
+            BlobBackend::Folder(folder) => folder.missing_since(),
             BlobBackend::Bucket(bucket) => bucket.unavailable_since(),
         }
     }

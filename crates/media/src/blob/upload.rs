@@ -5,11 +5,11 @@ use bytes::{Bytes, BytesMut};
 use object_store::MultipartUpload;
 use tokio::task::JoinSet;
 
-use crate::blob::bucket::{PART, S3Bucket};
+use crate::blob::bucket::{PART_SIZE, S3Bucket};
 use crate::blob::{BlobError, BlobName};
 
 /// Parts that are uploaded at once; each is in memory.
-const PARTS: usize = 2;
+const MAX_PARTS_IN_FLIGHT: usize = 2;
 
 /// An upload. Nothing is stored before [`BucketUpload::finish`] returns; one that is dropped leaves parts
 /// behind, which only the bucket's own rules remove.
@@ -35,15 +35,15 @@ impl BucketUpload {
     /// Adds bytes; waits while the limit of simultaneous parts is reached.
     pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), BlobError> {
         self.buffer.extend_from_slice(bytes);
-        while self.buffer.len() >= PART {
-            let part = self.buffer.split_to(PART).freeze();
+        while self.buffer.len() >= PART_SIZE {
+            let part = self.buffer.split_to(PART_SIZE).freeze();
             self.send(part).await?;
         }
         Ok(())
     }
 
     async fn send(&mut self, part: Bytes) -> Result<(), BlobError> {
-        while self.in_flight.len() >= PARTS {
+        while self.in_flight.len() >= MAX_PARTS_IN_FLIGHT {
             self.join_part().await?;
         }
         let parts = match &mut self.parts {
@@ -62,7 +62,7 @@ impl BucketUpload {
     /// Waits for one of the parts in flight, if there is one.
     async fn join_part(&mut self) -> Result<(), BlobError> {
         match self.in_flight.join_next().await {
-            Some(Ok(sent)) => sent,
+            Some(Ok(result)) => result,
             Some(Err(error)) => Err(BlobError::Folder(std::io::Error::other(error))),
             None => Ok(()),
         }
@@ -70,11 +70,11 @@ impl BucketUpload {
 
     /// Completes the file; an upload that cannot be completed is aborted.
     pub(super) async fn finish(mut self) -> Result<(), BlobError> {
-        let finished = self.complete().await;
-        if finished.is_err() {
+        let result = self.complete().await;
+        if result.is_err() {
             self.abort().await;
         }
-        finished
+        result
     }
 
     async fn complete(&mut self) -> Result<(), BlobError> {

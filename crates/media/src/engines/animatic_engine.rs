@@ -48,9 +48,9 @@ pub fn model() -> Model {
 
 /// Supported sizes, the default first.
 fn sizes() -> Vec<(u32, u32)> {
-    let usual = (1280, 720);
-    let others = animatic::SIZES.iter().filter(|size| **size != usual);
-    std::iter::once(usual).chain(others.copied()).collect()
+    let default = (1280, 720);
+    let others = animatic::SIZES.iter().filter(|size| **size != default);
+    std::iter::once(default).chain(others.copied()).collect()
 }
 
 #[expect(
@@ -62,7 +62,7 @@ fn whole_seconds(seconds: f64) -> u32 {
     seconds as u32
 }
 
-/// What a caller set explicitly.
+/// The options that a caller set explicitly.
 #[derive(Debug, Clone, Copy)]
 pub struct CallerOptions {
     pub size: Option<(u32, u32)>,
@@ -72,15 +72,18 @@ pub struct CallerOptions {
 }
 
 /// Decides every option from the order, the prompt's words and the picture.
-pub fn resolve_options(prompt: &str, asked: CallerOptions) -> Result<RenderOptions, OptionsError> {
-    let asked = animatic::RequestedOptions {
-        size: asked.size,
-        seconds: asked.seconds,
+pub fn resolve_options(
+    prompt: &str,
+    requested: CallerOptions,
+) -> Result<RenderOptions, OptionsError> {
+    let requested = animatic::RequestedOptions {
+        size: requested.size,
+        seconds: requested.seconds,
         fps: None,
-        seed: asked.seed,
-        picture: asked.picture_size,
+        seed: requested.seed,
+        picture: requested.picture_size,
     };
-    RenderOptions::resolve(&asked, &Direction::parse(prompt))
+    RenderOptions::resolve(&requested, &Direction::parse(prompt))
 }
 
 /// Seconds as whole milliseconds.
@@ -110,7 +113,7 @@ pub struct MadeVideo {
     pub direction: Vec<String>,
     /// The fingerprint by which it is recognised.
     pub fingerprint: PerceptualFingerprint,
-    /// Whether it has the watermark that was asked for.
+    /// Whether it has the requested watermark.
     pub is_marked: bool,
 }
 
@@ -124,7 +127,7 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, EngineError> {
 pub fn make(
     job: &VideoJob,
     picture: Option<&Picture>,
-    touch: RetouchOptions,
+    retouch_options: RetouchOptions,
     watch: &EngineControl,
 ) -> Result<MadeVideo, EngineError> {
     #[expect(clippy::cast_precision_loss, reason = "a video's length is small")]
@@ -144,8 +147,8 @@ pub fn make(
         progress: &mut |share| watch.report(share),
         cancelled: &|| watch.is_stopped(),
     };
-    let mut retoucher = FrameRetoucher::new(touch, job.width, job.height, job.fps);
-    let mut retouch = |frame: u32, planes: &mut FramePlanes<'_>| retoucher.touch(frame, planes);
+    let mut retoucher = FrameRetoucher::new(retouch_options, job.width, job.height, job.fps);
+    let mut retouch = |frame: u32, planes: &mut FramePlanes<'_>| retoucher.retouch(frame, planes);
     let video = animatic::make_retouched(&request, &[], &mut control, &mut retouch);
     let video = video.map_err(|error| match error {
         MakeError::Cancelled => EngineError::Stopped,
@@ -154,7 +157,7 @@ pub fn make(
     let broken = |error: animatic::picture::WriteError| EngineError::Broken(error.to_string());
     // The label is on the poster too, which is often what people see first.
     let jpeg = |picture: &Picture| {
-        if touch.label {
+        if retouch_options.label {
             AiLabel::draw_on(picture).to_jpeg(JPEG_QUALITY)
         } else {
             picture.to_jpeg(JPEG_QUALITY)

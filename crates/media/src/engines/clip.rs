@@ -1,6 +1,6 @@
 //! Conversion of recordings to clips: 24-bit FLAC in a file, and two covers.
 //!
-//! Works piece by piece, so that memory does not grow with the recording's length.
+//! Works block by block, so that memory does not grow with the recording's length.
 
 use std::fs::File;
 use std::io::{BufWriter, Read as _};
@@ -22,7 +22,7 @@ use mediagate_model::provenance::PerceptualFingerprint;
 /// Cover sizes in pixels: `image_url` and `image_large_url`.
 pub const COVER_SIDES: (u32, u32) = (512, 1024);
 
-/// Most memory needed to decode and encode a recording, besides its own bytes, which are kept in
+/// Maximum memory needed to decode and encode a recording, besides its own bytes, which are kept in
 /// memory for formats whose tables are searched.
 pub const KEEPING_BYTES: u64 = 48 << 20;
 
@@ -42,11 +42,11 @@ pub struct MadeClip {
     pub milliseconds: u64,
     /// The fingerprint by which it is recognised.
     pub fingerprint: PerceptualFingerprint,
-    /// Whether it has the watermark that was asked for.
+    /// Whether it has the requested watermark.
     pub is_marked: bool,
 }
 
-/// What a clip's cover shows.
+/// The picture on a clip's cover.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub enum CoverStyle {
     /// Loudness, for songs.
@@ -91,25 +91,25 @@ pub enum ClipError {
 }
 
 /// Converts a recording to a clip, with its file in `folder`. Blocks until it is done or until
-/// `go_on` returns false.
+/// `is_running` returns false.
 pub fn convert_recording(
     id: &str,
     file: &Path,
     limits: &DecodeLimits,
-    picture: CoverStyle,
+    cover_style: CoverStyle,
     folder: &Path,
-    go_on: &dyn Fn() -> bool,
+    is_running: &dyn Fn() -> bool,
 ) -> Result<MadeClip, ClipError> {
-    let (recording, scan) = open(file, limits, go_on)?;
-    let mut writer = ClipWriter::new(folder, id, &scan.shape, picture)?;
+    let (recording, scan) = open(file, limits, is_running)?;
+    let mut writer = ClipWriter::new(folder, id, &scan.shape, cover_style)?;
     // The callback can only ask to stop, so the error is kept here.
     let mut written = Ok(());
-    replay(&recording, limits, &scan, &mut |piece| {
-        written = writer.push(piece);
-        written.is_ok() && go_on()
+    replay(&recording, limits, &scan, &mut |samples| {
+        written = writer.push(samples);
+        written.is_ok() && is_running()
     })?;
     written?;
-    if !go_on() {
+    if !is_running() {
         return Err(EngineError::Stopped.into());
     }
     Ok(writer.finish()?)
@@ -121,15 +121,15 @@ pub fn sum(
     id: &str,
     files: &[PathBuf],
     limits: &DecodeLimits,
-    picture: CoverStyle,
+    cover_style: CoverStyle,
     folder: &Path,
-    go_on: &dyn Fn() -> bool,
+    is_running: &dyn Fn() -> bool,
 ) -> Result<Option<MadeClip>, ClipError> {
-    let mut whole: Option<(ClipShape, Vec<Vec<f32>>)> = None;
+    let mut total: Option<(ClipShape, Vec<Vec<f32>>)> = None;
     for file in files {
-        let (recording, scan) = open(file, limits, go_on)?;
+        let (recording, scan) = open(file, limits, is_running)?;
         let shape = scan.shape;
-        let (first, sum) = whole.get_or_insert((shape, vec![Vec::new(); shape.channels]));
+        let (first, sum) = total.get_or_insert((shape, vec![Vec::new(); shape.channels]));
         if (first.rate, first.channels) != (shape.rate, shape.channels) {
             return Ok(None);
         }
@@ -137,19 +137,22 @@ pub fn sum(
         for channel in &mut *sum {
             channel.resize(longest, 0.0);
         }
-        let mut at = 0;
-        replay(&recording, limits, &scan, &mut |piece| {
-            for (sum, piece) in sum.iter_mut().zip(piece) {
-                sum[at..].iter_mut().zip(piece).for_each(|(x, y)| *x += y);
+        let mut offset = 0;
+        replay(&recording, limits, &scan, &mut |samples| {
+            for (sum, channel) in sum.iter_mut().zip(samples) {
+                sum[offset..]
+                    .iter_mut()
+                    .zip(channel)
+                    .for_each(|(x, y)| *x += y);
             }
-            at += piece.first().map_or(0, Vec::len);
-            go_on()
+            offset += samples.first().map_or(0, Vec::len);
+            is_running()
         })?;
     }
-    let Some((shape, mut sum)) = whole else {
+    let Some((shape, mut sum)) = total else {
         return Ok(None);
     };
-    if !go_on() {
+    if !is_running() {
         return Err(EngineError::Stopped.into());
     }
     // A sum may exceed full scale, which FLAC cannot represent.
@@ -157,7 +160,7 @@ pub fn sum(
         *sample = sample.clamp(-1.0, 1.0);
     }
     let frames = sum[0].len();
-    let mut writer = ClipWriter::new(folder, id, &ClipShape { frames, ..shape }, picture)?;
+    let mut writer = ClipWriter::new(folder, id, &ClipShape { frames, ..shape }, cover_style)?;
     writer.push(&sum)?;
     Ok(Some(writer.finish()?))
 }
@@ -166,10 +169,10 @@ pub fn sum(
 pub fn open(
     file: &Path,
     limits: &DecodeLimits,
-    go_on: &dyn Fn() -> bool,
+    is_running: &dyn Fn() -> bool,
 ) -> Result<(Recording, AudioScan), ClipError> {
     let recording = Recording::open(file).map_err(engine_failure)?;
-    let scan = scan_while(&recording, limits, go_on)?;
+    let scan = scan_while(&recording, limits, is_running)?;
     let scan = scan.ok_or(EngineError::Stopped)?;
     Ok((recording, scan))
 }
@@ -194,7 +197,7 @@ impl ClipWriter {
         folder: &Path,
         id: &str,
         shape: &ClipShape,
-        picture: CoverStyle,
+        cover_style: CoverStyle,
     ) -> Result<Self, EngineError> {
         let (file, path) = NamedTempFile::new_in(folder)
             .map_err(engine_failure)?
@@ -203,7 +206,7 @@ impl ClipWriter {
         Ok(Self {
             flac: FlacWriter::new(file, shape.rate, shape.channels).map_err(engine_failure)?,
             path,
-            sketch: match picture {
+            sketch: match cover_style {
                 CoverStyle::Waveform => {
                     CoverSketch::Waveform(WaveformSketch::new(id, shape.frames))
                 }
@@ -218,13 +221,13 @@ impl ClipWriter {
     }
 
     /// Adds the next samples of every channel.
-    pub fn push(&mut self, piece: &[Vec<f32>]) -> Result<(), EngineError> {
-        self.fingerprint_recorder.push(piece);
+    pub fn push(&mut self, samples: &[Vec<f32>]) -> Result<(), EngineError> {
+        self.fingerprint_recorder.push(samples);
         match &mut self.sketch {
-            CoverSketch::Waveform(sketch) => sketch.push(piece),
-            CoverSketch::Spectrogram(sketch) => sketch.push(piece),
+            CoverSketch::Waveform(sketch) => sketch.push(samples),
+            CoverSketch::Spectrogram(sketch) => sketch.push(samples),
         }
-        self.flac.push(piece).map_err(engine_failure)
+        self.flac.push(samples).map_err(engine_failure)
     }
 
     /// Finishes the file and draws the covers.
@@ -259,12 +262,12 @@ fn milliseconds(shape: &ClipShape) -> u64 {
 pub fn digest(path: &Path) -> std::io::Result<(u64, String)> {
     let mut file = File::open(path)?;
     let (mut size, mut digest) = (0, Sha256::new());
-    let mut piece = vec![0; 256 * 1024];
+    let mut buffer = vec![0; 256 * 1024];
     loop {
-        match file.read(&mut piece)? {
+        match file.read(&mut buffer)? {
             0 => return Ok((size, hex(&digest.finalize()))),
             read => {
-                digest.update(&piece[..read]);
+                digest.update(&buffer[..read]);
                 size += read as u64;
             }
         }

@@ -79,7 +79,7 @@ pub fn can_be_scanned(file: &Path) -> Result<(), String> {
 /// Decodes the film. Blocks until it is done or stopped. The poster is a JPEG file.
 pub fn scan_film(
     file: &Path,
-    glance: ScanPurpose,
+    purpose: ScanPurpose,
     keys: &[WatermarkKey],
     watch: &EngineControl,
 ) -> (FilmScan, Option<Vec<u8>>) {
@@ -92,7 +92,7 @@ pub fn scan_film(
     let mut seconds = 0.0;
     let mut visit = |frame: playback::DecodedFrame<'_>| {
         if frame.number == 0 {
-            match glance {
+            match purpose {
                 ScanPurpose::Check => detector = VideoDetector::new(frame.width, frame.height).ok(),
                 ScanPurpose::Keep => poster = frame.picture(),
             }
@@ -109,22 +109,22 @@ pub fn scan_film(
             // A frame that is too small is ignored.
             let _ = print.add(frame.luma, frame.width, frame.height, frame.stride);
         }
-        print.seconds() < glance.seconds() && !watch.is_stopped()
+        print.seconds() < purpose.seconds() && !watch.is_stopped()
     };
-    let played = playback::play(file, glance.frames(), &mut visit);
+    let result = playback::play(file, purpose.frames(), &mut visit);
     let mark = detector.and_then(|detector: VideoDetector| {
         let keys = keys.iter().filter_map(WatermarkKey::key);
-        let mut found = keys.filter_map(|key| detector.read(&key));
-        found.next().map(|found| (found.key_id, found.media_id))
+        let mut marks = keys.filter_map(|key| detector.read(&key));
+        marks.next().map(|mark| (mark.key_id, mark.media_id))
     });
-    let looked = FilmScan {
+    let scan = FilmScan {
         kept: fingerprints::stored_video(&print),
         asked: fingerprints::query_video(&print),
         mark,
-        why: played.err().map(|error| error.to_string()),
+        why: result.err().map(|error| error.to_string()),
     };
     let poster = poster.and_then(|picture| picture.to_jpeg(POSTER_QUALITY).ok());
-    (looked, poster)
+    (scan, poster)
 }
 
 #[cfg(test)]
@@ -137,12 +137,12 @@ mod tests {
 
     fn film() -> Vec<u8> {
         let prompt = "a lake";
-        let asked = RequestedOptions {
+        let requested = RequestedOptions {
             size: Some((480, 480)),
             seconds: Some(1.0),
             ..RequestedOptions::default()
         };
-        let options = RenderOptions::resolve(&asked, &Direction::parse(prompt)).unwrap();
+        let options = RenderOptions::resolve(&requested, &Direction::parse(prompt)).unwrap();
         let request = RenderRequest {
             picture: None,
             prompt,
@@ -153,7 +153,7 @@ mod tests {
             .mp4
     }
 
-    fn seen(file: &[u8]) -> (FilmScan, Option<Vec<u8>>) {
+    fn scanned(file: &[u8]) -> (FilmScan, Option<Vec<u8>>) {
         let mut on_disk = tempfile::NamedTempFile::new().unwrap();
         on_disk.write_all(file).unwrap();
         scan_film(
@@ -165,19 +165,19 @@ mod tests {
     }
 
     #[test]
-    fn a_film_that_is_kept_has_a_print_and_a_poster_and_a_broken_one_neither() {
+    fn a_stored_film_has_a_fingerprint_and_a_poster_and_a_broken_one_has_neither() {
         let film = film();
-        let (looked, poster) = seen(&film);
+        let (scan, poster) = scanned(&film);
         assert_eq!(poster.unwrap()[..2], [0xff, 0xd8]);
-        assert!(looked.why.is_none() && !looked.kept.keys.is_empty());
-        let (looked, poster) = seen(b"no film");
-        assert!(looked.why.is_some() && looked.kept.video.is_none() && poster.is_none());
+        assert!(scan.why.is_none() && !scan.kept.keys.is_empty());
+        let (scan, poster) = scanned(b"no film");
+        assert!(scan.why.is_some() && scan.kept.video.is_none() && poster.is_none());
         // Whatever byte is damaged, the worst result is that nothing is found.
-        for at in (0..film.len()).step_by(film.len() / 100) {
+        for offset in (0..film.len()).step_by(film.len() / 100) {
             let mut broken = film.clone();
-            broken[at] ^= 0xff;
-            drop(seen(&broken));
-            drop(seen(&film[..at]));
+            broken[offset] ^= 0xff;
+            drop(scanned(&broken));
+            drop(scanned(&film[..offset]));
         }
     }
 }

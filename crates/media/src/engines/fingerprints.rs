@@ -11,17 +11,17 @@ use mediagate_model::provenance::PerceptualFingerprint;
 /// Seconds of a recording that its print covers.
 pub const FINGERPRINT_SECONDS: usize = 60;
 /// Frames of a film that are in the index, and keys of a recording.
-const FRAMES: usize = 12;
-const WORDS: usize = 64;
+const INDEX_FRAMES: usize = 12;
+const INDEX_WORDS: usize = 64;
 /// The same for a film or recording that is looked up.
 const QUERY_FRAMES: usize = 24;
 const QUERY_WORDS: usize = 128;
 /// Keys of recordings are greater than those of films.
-const SOUND: i64 = 1 << 40;
+const SOUND_KEY_FLAG: i64 = 1 << 40;
 
 /// The fingerprint of a stored film.
 pub fn stored_video(print: &VideoPrint) -> PerceptualFingerprint {
-    video(print, FRAMES)
+    video(print, INDEX_FRAMES)
 }
 
 /// The fingerprint of a film that is looked up.
@@ -43,19 +43,19 @@ fn video(print: &VideoPrint, frames: usize) -> PerceptualFingerprint {
 
 /// Compares a stored film or recording with one that is looked up; `None` if they are not similar.
 pub fn compare(
-    kept: &PerceptualFingerprint,
-    asked: &PerceptualFingerprint,
+    stored: &PerceptualFingerprint,
+    query: &PerceptualFingerprint,
 ) -> Option<(&'static str, PrintMatch)> {
     let bytes = |text: &Option<String>| BASE64.decode(text.as_deref()?).ok();
     let video = |text| VideoPrint::from_bytes(&bytes(text)?).ok();
     let sound = |text| SoundPrint::from_bytes(&bytes(text)?).ok();
-    if let (Some(kept), Some(asked)) = (video(&kept.video), video(&asked.video))
-        && let Some(found) = kept.match_within_threshold(&asked)
+    if let (Some(stored), Some(query)) = (video(&stored.video), video(&query.video))
+        && let Some(matched) = stored.match_within_threshold(&query)
     {
-        return Some(("video", found));
+        return Some(("video", matched));
     }
-    let (kept, asked) = (sound(&kept.sound)?, sound(&asked.sound)?);
-    Some(("sound", kept.match_within_threshold(&asked)?))
+    let (stored, query) = (sound(&stored.sound)?, sound(&query.sound)?);
+    Some(("sound", stored.match_within_threshold(&query)?))
 }
 
 /// Fingerprints the beginning of a recording.
@@ -73,12 +73,12 @@ impl FingerprintRecorder {
     }
 
     /// Adds the next samples of every channel.
-    pub fn push(&mut self, piece: &[Vec<f32>]) {
-        let room = (self.rate as usize * FINGERPRINT_SECONDS).saturating_sub(self.mono.len());
-        let count = piece.first().map_or(0, Vec::len).min(room);
+    pub fn push(&mut self, samples: &[Vec<f32>]) {
+        let remaining = (self.rate as usize * FINGERPRINT_SECONDS).saturating_sub(self.mono.len());
+        let count = samples.first().map_or(0, Vec::len).min(remaining);
         let from = self.mono.len();
         self.mono.resize(from + count, 0.0);
-        for channel in piece {
+        for channel in samples {
             for (sum, sample) in self.mono.iter_mut().skip(from).zip(channel) {
                 *sum += sample;
             }
@@ -87,7 +87,7 @@ impl FingerprintRecorder {
 
     /// The fingerprint of a stored recording.
     pub fn stored_fingerprint(&self) -> PerceptualFingerprint {
-        self.fingerprint_with(WORDS)
+        self.fingerprint_with(INDEX_WORDS)
     }
 
     /// The fingerprint of a recording that is looked up.
@@ -106,7 +106,7 @@ impl FingerprintRecorder {
         PerceptualFingerprint {
             video: None,
             sound: Some(BASE64.encode(print.to_bytes())),
-            keys: keys.map(|word| SOUND | i64::from(word)).collect(),
+            keys: keys.map(|word| SOUND_KEY_FLAG | i64::from(word)).collect(),
         }
     }
 }

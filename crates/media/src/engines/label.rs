@@ -51,7 +51,7 @@ impl AiLabel {
         let side = (width.min(height) / 9) & !1;
         let margin = (side / 4) & !1;
         let left = width.checked_sub(side + margin)? & !1;
-        let cover = (0..side * side).map(|at| pixel_coverage(at % side, at / side, side));
+        let cover = (0..side * side).map(|index| pixel_coverage(index % side, index / side, side));
         (side >= 8).then(|| Self {
             left,
             top: margin,
@@ -100,9 +100,9 @@ impl AiLabel {
 }
 
 fn mix(under: u8, dark: u8, light: u8, (disk, letters): (u8, u8)) -> u8 {
-    let all = i32::from(SAMPLES * SAMPLES);
+    let samples = i32::from(SAMPLES * SAMPLES);
     let blend = |from: u8, to: u8, part: u8| {
-        let step = (i32::from(to) - i32::from(from)) * i32::from(part) / all;
+        let step = (i32::from(to) - i32::from(from)) * i32::from(part) / samples;
         u8::try_from(i32::from(from) + step).unwrap_or(to)
     };
     blend(blend(under, dark, disk), light, letters)
@@ -114,11 +114,11 @@ fn pixel_coverage(x: usize, y: usize, side: usize) -> (u8, u8) {
     let unit = SIDE / side as f32;
     let (mut disk, mut letters) = (0, 0);
     for sample in 0..SAMPLES * SAMPLES {
-        let within = |at: u8| (f32::from(at) + 0.5) / f32::from(SAMPLES);
-        let x = (x as f32 + within(sample % SAMPLES)) * unit;
-        let y = (y as f32 + within(sample / SAMPLES)) * unit;
-        let (to_left, to_top) = (x - SIDE / 2.0, y - SIDE / 2.0);
-        disk += u8::from(to_left * to_left + to_top * to_top < SIDE * SIDE / 4.0);
+        let offset = |index: u8| (f32::from(index) + 0.5) / f32::from(SAMPLES);
+        let x = (x as f32 + offset(sample % SAMPLES)) * unit;
+        let y = (y as f32 + offset(sample / SAMPLES)) * unit;
+        let (dx, dy) = (x - SIDE / 2.0, y - SIDE / 2.0);
+        disk += u8::from(dx * dx + dy * dy < SIDE * SIDE / 4.0);
         let inside = OUTLINES.iter().filter(|outline| contains(outline, x, y));
         letters += u8::from(inside.count() % 2 == 1);
     }
@@ -169,17 +169,17 @@ mod tests {
         let grey = Picture::from_rgb(900, 900, vec![100; 900 * 900 * 3]).unwrap();
         let label = AiLabel::new(900, 900).unwrap();
         let drawn = AiLabel::draw_on(&grey);
-        let at = |x: f32, y: f32| {
+        let value_at = |x: f32, y: f32| {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
                 reason = "small"
             )]
-            let pixel = |at: f32| (at / 2.0) as usize;
+            let pixel = |coordinate: f32| (coordinate / 2.0) as usize;
             drawn.rgb()[((label.top + pixel(y)) * 900 + label.left + pixel(x)) * 3]
         };
         // The I; a foot, the hole and the gap of the A; the disk next to it; what is outside.
-        let found = [
+        let points = [
             (138.0, 100.0),
             (50.0, 134.0),
             (80.0, 100.0),
@@ -187,7 +187,7 @@ mod tests {
             (20.0, 100.0),
             (3.0, 3.0),
         ];
-        let found = found.map(|(x, y)| at(x, y));
-        assert_eq!(found, [255, 255, 0, 0, 0, 100]);
+        let values = points.map(|(x, y)| value_at(x, y));
+        assert_eq!(values, [255, 255, 0, 0, 0, 100]);
     }
 }

@@ -29,8 +29,8 @@ pub fn embedded_models() -> Vec<Model> {
 /// The engine of an embedded model.
 pub fn engine(model: &str) -> Option<EmbeddedEngine> {
     let models = embedded_models().into_iter();
-    let mut named = models.filter(|known| known.id == model);
-    named.find_map(|model| match model.backend {
+    let mut matching = models.filter(|embedded| embedded.id == model);
+    matching.find_map(|model| match model.backend {
         ModelBackend::Embedded { engine, .. } => Some(engine),
         ModelBackend::Routes(_) => None,
     })

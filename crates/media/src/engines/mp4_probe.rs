@@ -7,13 +7,13 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// Boxes per file: an hour in fragments of a second has a quarter of this.
-const BOXES: u32 = 200_000;
+/// Maximum number of boxes per file: an hour in fragments of a second has a quarter of this.
+const MAX_BOXES: u32 = 200_000;
 
 /// Nesting depth from a track to its tables.
-const TABLES: u8 = 3;
-/// Tracks whose fragment defaults are remembered.
-const TRACKS: usize = 64;
+const TABLE_DEPTH: u8 = 3;
+/// Maximum number of tracks whose fragment defaults are remembered.
+const MAX_TRACKS: usize = 64;
 
 /// The properties of the video according to its container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub fn measure(path: &Path) -> Result<VideoProperties, &'static str> {
         return Err("the file is not an MP4 video");
     }
     let (mut video, mut fragments) = (None, FragmentTotals::default());
-    let mut at = 0;
-    while let Some(next) = reader.next(at, size)? {
+    let mut offset = 0;
+    while let Some(next) = reader.next(offset, size)? {
         match &next.kind {
             b"moov" => {
                 reader.movie(next, &mut video, &mut fragments.defaults)?;
@@ -42,15 +42,15 @@ pub fn measure(path: &Path) -> Result<VideoProperties, &'static str> {
             b"moof" => reader.fragment(next, &mut fragments)?,
             _ => {}
         }
-        at = next.end;
+        offset = next.end;
     }
     let video = video.ok_or("the file has no video track")?;
     if video.samples == 0 && fragments.samples == 0 {
-        return Err(CUT);
+        return Err(TRUNCATED);
     }
     let duration = match video.duration {
         0 => fragments.duration,
-        told => told,
+        duration => duration,
     };
     match duration.saturating_mul(1000) / video.timescale.max(1) {
         0 => Err("the video has no duration"),
@@ -64,7 +64,7 @@ pub fn measure(path: &Path) -> Result<VideoProperties, &'static str> {
 
 const UNREADABLE: &str = "the file cannot be read";
 const BROKEN: &str = "the file's container is broken";
-const CUT: &str = "the file is truncated";
+const TRUNCATED: &str = "the file is truncated";
 
 #[derive(Debug, Clone, Copy)]
 struct Mp4Box {
@@ -122,60 +122,60 @@ impl Mp4Reader {
         })
     }
 
-    /// The box at `at`, in a box that ends at `end`.
-    fn next(&mut self, at: u64, end: u64) -> Result<Option<Mp4Box>, &'static str> {
+    /// The box at `offset`, in a box that ends at `end`.
+    fn next(&mut self, offset: u64, end: u64) -> Result<Option<Mp4Box>, &'static str> {
         // Too short for a box, or zeros: padding.
-        if end.saturating_sub(at) < 8 {
+        if end.saturating_sub(offset) < 8 {
             return Ok(None);
         }
         self.boxes += 1;
-        if self.boxes > BOXES {
+        if self.boxes > MAX_BOXES {
             return Err(BROKEN);
         }
-        let [a, b, c, d, kind @ ..] = self.bytes::<8>(at)?;
+        let [a, b, c, d, kind @ ..] = self.bytes::<8>(offset)?;
         // ISO/IEC 14496-12: with a length of 0 a box goes to the end of the file, with 1 its real
         // length follows in 64 bits.
         let (head, length) = match u32::from_be_bytes([a, b, c, d]) {
-            0 if &kind == b"mdat" => (8, end - at),
+            0 if &kind == b"mdat" => (8, end - offset),
             0 => return Ok(None),
-            1 if end - at >= 16 => (16, u64::from_be_bytes(self.bytes(at + 8)?)),
+            1 if end - offset >= 16 => (16, u64::from_be_bytes(self.bytes(offset + 8)?)),
             length => (8, u64::from(length)),
         };
         if length < head {
             return Err(BROKEN);
         }
-        if length > end - at {
+        if length > end - offset {
             // Only the file itself can have been cut short. A box inside another one is wrong.
-            return Err(if end == self.size { CUT } else { BROKEN });
+            return Err(if end == self.size { TRUNCATED } else { BROKEN });
         }
-        let (start, end) = (at + head, at + length);
+        let (start, end) = (offset + head, offset + length);
         Ok(Some(Mp4Box { kind, start, end }))
     }
 
-    fn bytes<const N: usize>(&self, at: u64) -> Result<[u8; N], &'static str> {
+    fn bytes<const N: usize>(&self, offset: u64) -> Result<[u8; N], &'static str> {
         let mut bytes = [0; N];
-        let read = self.file.read_exact_at(&mut bytes, at);
+        let read = self.file.read_exact_at(&mut bytes, offset);
         read.map(|()| bytes).map_err(|_| UNREADABLE)
     }
 
-    /// The 32-bit number at `at` in a box.
-    fn number(&self, from: Mp4Box, at: u64) -> Result<u32, &'static str> {
-        if from.length() < at + 4 {
+    /// The 32-bit number at `offset` in a box.
+    fn number(&self, from: Mp4Box, offset: u64) -> Result<u32, &'static str> {
+        if from.length() < offset + 4 {
             return Err(BROKEN);
         }
-        Ok(u32::from_be_bytes(self.bytes(from.start + at)?))
+        Ok(u32::from_be_bytes(self.bytes(from.start + offset)?))
     }
 
     /// Calls `visit` for each child box.
-    fn each(
+    fn for_each_box(
         &mut self,
-        within: Mp4Box,
+        parent: Mp4Box,
         visit: &mut dyn FnMut(&mut Self, Mp4Box) -> Result<(), &'static str>,
     ) -> Result<(), &'static str> {
-        let mut at = within.start;
-        while let Some(next) = self.next(at, within.end)? {
+        let mut offset = parent.start;
+        while let Some(next) = self.next(offset, parent.end)? {
             visit(self, next)?;
-            at = next.end;
+            offset = next.end;
         }
         Ok(())
     }
@@ -187,18 +187,18 @@ impl Mp4Reader {
         video: &mut Option<Mp4Track>,
         defaults: &mut Vec<(u32, u32)>,
     ) -> Result<(), &'static str> {
-        self.each(movie, &mut |reader, next| match &next.kind {
+        self.for_each_box(movie, &mut |reader, next| match &next.kind {
             b"trak" => {
                 let mut track = Mp4Track::default();
-                reader.track(next, &mut track, TABLES)?;
+                reader.track(next, &mut track, TABLE_DEPTH)?;
                 if track.is_video && video.is_none() {
                     *video = Some(track);
                 }
                 Ok(())
             }
-            b"mvex" => reader.each(next, &mut |reader, next| {
+            b"mvex" => reader.for_each_box(next, &mut |reader, next| {
                 if &next.kind == b"trex" {
-                    defaults.truncate(TRACKS - 1);
+                    defaults.truncate(MAX_TRACKS - 1);
                     defaults.push((reader.number(next, 4)?, reader.number(next, 12)?));
                 }
                 Ok(())
@@ -209,11 +209,11 @@ impl Mp4Reader {
 
     fn track(
         &mut self,
-        within: Mp4Box,
+        parent: Mp4Box,
         track: &mut Mp4Track,
         depth: u8,
     ) -> Result<(), &'static str> {
-        self.each(within, &mut |reader, next| {
+        self.for_each_box(parent, &mut |reader, next| {
             // In version 1 of these boxes times take 64 bits, which moves what follows.
             let is_long = |reader: &Self| reader.number(next, 0).map(|word| word >> 24 == 1);
             match &next.kind {
@@ -248,42 +248,50 @@ impl Mp4Reader {
 
     /// Number of samples in a table; all of them must fit into the file.
     fn samples(&self, table: Mp4Box) -> Result<u64, &'static str> {
-        let (each, count) = (self.number(table, 4)?, self.number(table, 8)?.into());
-        let sum = match each {
+        let (sample_size, count) = (self.number(table, 4)?, self.number(table, 8)?.into());
+        let sum = match sample_size {
             0 => self.sum(table, 12, count, 4)?,
-            each => u64::from(each) * count,
+            sample_size => u64::from(sample_size) * count,
         };
         // A count is accepted only if the file has room for that many samples.
-        if sum > self.size { Err(CUT) } else { Ok(count) }
+        if sum > self.size {
+            Err(TRUNCATED)
+        } else {
+            Ok(count)
+        }
     }
 
     /// Checks that the offsets in a table lie in the file.
     fn chunks(&self, table: Mp4Box, width: u64) -> Result<(), &'static str> {
-        let mut lie_in = true;
+        let mut are_inside = true;
         let count = self.number(table, 4)?.into();
         self.entries(table, 8, count, width, &mut |entry| {
-            let place = entry
+            let offset = entry
                 .iter()
                 .fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-            lie_in &= place < self.size;
+            are_inside &= offset < self.size;
         })?;
-        if lie_in { Ok(()) } else { Err(CUT) }
+        if are_inside { Ok(()) } else { Err(TRUNCATED) }
     }
 
-    fn fragment(&mut self, within: Mp4Box, all: &mut FragmentTotals) -> Result<(), &'static str> {
-        self.each(within, &mut |reader, next| {
+    fn fragment(
+        &mut self,
+        parent: Mp4Box,
+        totals: &mut FragmentTotals,
+    ) -> Result<(), &'static str> {
+        self.for_each_box(parent, &mut |reader, next| {
             if &next.kind != b"traf" {
                 return Ok(());
             }
             let mut default = None;
-            reader.each(next, &mut |reader, next| {
+            reader.for_each_box(next, &mut |reader, next| {
                 match &next.kind {
-                    b"tfhd" if reader.number(next, 4)? == all.track => {
-                        default = Some(reader.default(next, all)?);
+                    b"tfhd" if reader.number(next, 4)? == totals.track => {
+                        default = Some(reader.default(next, totals)?);
                     }
                     b"trun" => {
                         if let Some(default) = default {
-                            reader.run(next, default, all)?;
+                            reader.run(next, default, totals)?;
                         }
                     }
                     _ => {}
@@ -294,19 +302,27 @@ impl Mp4Reader {
     }
 
     /// The default sample duration of a fragment.
-    fn default(&self, head: Mp4Box, all: &FragmentTotals) -> Result<u32, &'static str> {
+    fn default(&self, head: Mp4Box, totals: &FragmentTotals) -> Result<u32, &'static str> {
         // Flag 0x8 means that there is a default duration, 0x1 and 0x2 which fields come before it.
         let flags = self.number(head, 0)?;
         if flags & 0x8 == 0 {
-            let told = all.defaults.iter().find(|(track, _)| *track == all.track);
-            return Ok(told.map_or(0, |(_, duration)| *duration));
+            let default = totals
+                .defaults
+                .iter()
+                .find(|(track, _)| *track == totals.track);
+            return Ok(default.map_or(0, |(_, duration)| *duration));
         }
         let base = if flags & 0x1 == 0 { 0 } else { 8 };
         let description = if flags & 0x2 == 0 { 0 } else { 4 };
         self.number(head, 8 + base + description)
     }
 
-    fn run(&self, run: Mp4Box, default: u32, all: &mut FragmentTotals) -> Result<(), &'static str> {
+    fn run(
+        &self,
+        run: Mp4Box,
+        default: u32,
+        totals: &mut FragmentTotals,
+    ) -> Result<(), &'static str> {
         const DURATION: u32 = 0x100;
         // Flags 0x1 and 0x4 add a field to the head, those from 0x100 to 0x800 one to each sample.
         let flags = self.number(run, 0)?;
@@ -320,15 +336,15 @@ impl Mp4Reader {
             // The duration is the first field of a sample.
             self.sum(run, head, count, width)?
         };
-        all.samples = all.samples.saturating_add(count);
-        all.duration = all.duration.saturating_add(duration);
+        totals.samples = totals.samples.saturating_add(count);
+        totals.duration = totals.duration.saturating_add(duration);
         Ok(())
     }
 
     /// The sum of the first 32 bits of each entry of a table.
-    fn sum(&self, of: Mp4Box, head: u64, count: u64, width: u64) -> Result<u64, &'static str> {
+    fn sum(&self, table: Mp4Box, head: u64, count: u64, width: u64) -> Result<u64, &'static str> {
         let mut sum = 0_u64;
-        self.entries(of, head, count, width, &mut |entry| {
+        self.entries(table, head, count, width, &mut |entry| {
             if let [a, b, c, d, ..] = *entry {
                 sum = sum.saturating_add(u32::from_be_bytes([a, b, c, d]).into());
             }
@@ -339,29 +355,29 @@ impl Mp4Reader {
     /// Calls `visit` for each entry of a table after a box's first `head` bytes.
     fn entries(
         &self,
-        of: Mp4Box,
+        table: Mp4Box,
         head: u64,
         count: u64,
         width: u64,
         visit: &mut dyn FnMut(&[u8]),
     ) -> Result<(), &'static str> {
-        const PIECE: u64 = 4096;
+        const MAX_BATCH: u64 = 4096;
         // Checked before anything is read, because the count comes from the untrusted file.
-        if of.length().saturating_sub(head) < count.saturating_mul(width) {
+        if table.length().saturating_sub(head) < count.saturating_mul(width) {
             return Err(BROKEN);
         }
-        let (Ok(each), true) = (usize::try_from(width), width > 0) else {
+        let (Ok(entry_size), true) = (usize::try_from(width), width > 0) else {
             return Ok(());
         };
-        let (mut left, mut at) = (count, of.start + head);
-        let mut piece = Vec::new();
-        while left > 0 {
-            let now = left.min(PIECE);
-            piece.resize(each * usize::try_from(now).unwrap_or(0), 0);
-            let read = self.file.read_exact_at(&mut piece, at);
+        let (mut remaining, mut offset) = (count, table.start + head);
+        let mut buffer = Vec::new();
+        while remaining > 0 {
+            let batch = remaining.min(MAX_BATCH);
+            buffer.resize(entry_size * usize::try_from(batch).unwrap_or(0), 0);
+            let read = self.file.read_exact_at(&mut buffer, offset);
             read.map_err(|_| UNREADABLE)?;
-            piece.chunks_exact(each).for_each(&mut *visit);
-            (left, at) = (left - now, at + now * width);
+            buffer.chunks_exact(entry_size).for_each(&mut *visit);
+            (remaining, offset) = (remaining - batch, offset + batch * width);
         }
         Ok(())
     }
@@ -378,7 +394,7 @@ mod tests {
 
     use super::*;
 
-    fn of(kind: &str, content: &[&[u8]]) -> Vec<u8> {
+    fn mp4_box(kind: &str, content: &[&[u8]]) -> Vec<u8> {
         let content = content.concat();
         let length = u32::try_from(content.len() + 8).unwrap();
         [&length.to_be_bytes()[..], kind.as_bytes(), &content].concat()
@@ -395,28 +411,31 @@ mod tests {
     }
 
     /// A film with these boxes in its sample table, or in fragments.
-    fn film(duration: u32, tables: &[&[u8]], more: &[&[u8]]) -> Vec<u8> {
+    fn film(duration: u32, tables: &[&[u8]], other_boxes: &[&[u8]]) -> Vec<u8> {
         let mut head = [0; 21];
         (head[3], head[19], head[20]) = (1, 640 << 16, 360 << 16);
         let track = [
-            of("tkhd", &[&numbers(&head)]),
-            of(
+            mp4_box("tkhd", &[&numbers(&head)]),
+            mp4_box(
                 "mdia",
                 &[
-                    &of("mdhd", &[&numbers(&[0, 0, 0, 1000, duration])]),
-                    &of("hdlr", &[&numbers(&[0, 0]), b"vide"]),
-                    &of("minf", &[&of("stbl", tables)]),
+                    &mp4_box("mdhd", &[&numbers(&[0, 0, 0, 1000, duration])]),
+                    &mp4_box("hdlr", &[&numbers(&[0, 0]), b"vide"]),
+                    &mp4_box("minf", &[&mp4_box("stbl", tables)]),
                 ],
             ),
         ];
-        let extends = of("mvex", &[&of("trex", &[&numbers(&[0, 1, 1, 40, 0, 0])])]);
-        let movie = of("moov", &[&of("trak", &[&track.concat()]), &extends]);
-        let start = of("ftyp", &[b"isom\0\0\0\0"]);
+        let extends = mp4_box(
+            "mvex",
+            &[&mp4_box("trex", &[&numbers(&[0, 1, 1, 40, 0, 0])])],
+        );
+        let movie = mp4_box("moov", &[&mp4_box("trak", &[&track.concat()]), &extends]);
+        let start = mp4_box("ftyp", &[b"isom\0\0\0\0"]);
         [
             &start[..],
             &movie,
-            &more.concat(),
-            &of("mdat", &[&[0; 100]]),
+            &other_boxes.concat(),
+            &mp4_box("mdat", &[&[0; 100]]),
         ]
         .concat()
     }
@@ -428,51 +447,54 @@ mod tests {
     };
 
     #[test]
-    fn tables_say_what_there_is() {
-        let sizes = of("stsz", &[&numbers(&[0, 0, 2, 30, 40])]);
-        let chunks = of("stco", &[&numbers(&[0, 1, 100])]);
+    fn sample_tables_are_checked_against_the_file() {
+        let sizes = mp4_box("stsz", &[&numbers(&[0, 0, 2, 30, 40])]);
+        let chunks = mp4_box("stco", &[&numbers(&[0, 1, 100])]);
         assert_eq!(measured(&film(2000, &[&sizes, &chunks], &[])), Ok(FILM));
-        let far = of("stco", &[&numbers(&[0, 1, 1 << 20])]);
-        assert_eq!(measured(&film(2000, &[&sizes, &far], &[])), Err(CUT));
+        let far = mp4_box("stco", &[&numbers(&[0, 1, 1 << 20])]);
+        assert_eq!(measured(&film(2000, &[&sizes, &far], &[])), Err(TRUNCATED));
         let whole = film(2000, &[&sizes, &chunks], &[]);
-        assert_eq!(measured(&whole[..whole.len() - 1]), Err(CUT));
+        assert_eq!(measured(&whole[..whole.len() - 1]), Err(TRUNCATED));
         let padded = [&whole[..], &[0; 13]].concat();
         assert_eq!(measured(&padded), Ok(FILM));
     }
 
     #[test]
-    fn fragments_say_their_lengths_or_take_the_defaults() {
-        let none = of("stsz", &[&numbers(&[0, 0, 0])]);
-        let head = of("tfhd", &[&numbers(&[0, 1])]);
-        let by_default = of("trun", &[&numbers(&[0, 25])]);
-        let each = of("trun", &[&numbers(&[0x301, 2, 0, 400, 9, 600, 9])]);
-        let fragment = of("moof", &[&of("traf", &[&head, &by_default, &each])]);
-        assert_eq!(measured(&film(0, &[&none], &[&fragment])), Ok(FILM));
-        assert_eq!(measured(&film(0, &[&none], &[])), Err(CUT));
+    fn fragments_have_their_own_durations_or_the_defaults() {
+        let no_samples = mp4_box("stsz", &[&numbers(&[0, 0, 0])]);
+        let head = mp4_box("tfhd", &[&numbers(&[0, 1])]);
+        let by_default = mp4_box("trun", &[&numbers(&[0, 25])]);
+        let own_durations = mp4_box("trun", &[&numbers(&[0x301, 2, 0, 400, 9, 600, 9])]);
+        let fragment = mp4_box(
+            "moof",
+            &[&mp4_box("traf", &[&head, &by_default, &own_durations])],
+        );
+        assert_eq!(measured(&film(0, &[&no_samples], &[&fragment])), Ok(FILM));
+        assert_eq!(measured(&film(0, &[&no_samples], &[])), Err(TRUNCATED));
     }
 
     /// A reader that keeps a record of each sample takes 300 GB for this.
     #[test]
-    fn samples_that_take_no_room_in_the_file_are_not_believed() {
-        let sizes = of("stsz", &[&numbers(&[0, 1, u32::MAX])]);
-        assert_eq!(measured(&film(2000, &[&sizes], &[])), Err(CUT));
-        let sizes = of("stsz", &[&numbers(&[0, 0, u32::MAX])]);
+    fn samples_that_do_not_fit_into_the_file_are_refused() {
+        let sizes = mp4_box("stsz", &[&numbers(&[0, 1, u32::MAX])]);
+        assert_eq!(measured(&film(2000, &[&sizes], &[])), Err(TRUNCATED));
+        let sizes = mp4_box("stsz", &[&numbers(&[0, 0, u32::MAX])]);
         assert_eq!(measured(&film(2000, &[&sizes], &[])), Err(BROKEN));
-        let head = of("tfhd", &[&numbers(&[0, 1])]);
-        let run = of("trun", &[&numbers(&[0, u32::MAX])]);
-        let fragment = of("moof", &[&of("traf", &[&head, &run])]);
-        // Counted, not held.
+        let head = mp4_box("tfhd", &[&numbers(&[0, 1])]);
+        let run = mp4_box("trun", &[&numbers(&[0, u32::MAX])]);
+        let fragment = mp4_box("moof", &[&mp4_box("traf", &[&head, &run])]);
+        // Counted, not stored.
         measured(&film(2000, &[], &[&fragment])).unwrap();
     }
 
     #[test]
-    fn boxes_in_boxes_come_to_an_end() {
+    fn the_depth_and_number_of_boxes_are_limited() {
         let mut deep = Vec::new();
         for _ in 0..4000 {
-            deep = of("mdia", &[&deep]);
+            deep = mp4_box("mdia", &[&deep]);
         }
-        assert_eq!(measured(&film(2000, &[&deep], &[])), Err(CUT));
-        let many: Vec<u8> = of("free", &[]).repeat(200_001);
+        assert_eq!(measured(&film(2000, &[&deep], &[])), Err(TRUNCATED));
+        let many: Vec<u8> = mp4_box("free", &[]).repeat(200_001);
         assert_eq!(measured(&film(2000, &[], &[&many])), Err(BROKEN));
     }
 }

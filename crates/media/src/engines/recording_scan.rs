@@ -14,8 +14,8 @@ use mediagate_model::provenance::PerceptualFingerprint;
 
 /// Seconds of a recording in which the watermark is looked for.
 const SEARCHED_SECONDS: usize = 180;
-/// Longest recording.
-const LONGEST_SECONDS: u32 = 3600;
+/// Maximum length of a recording.
+const MAX_SECONDS: u32 = 3600;
 
 /// The fingerprint and watermark of a recording.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,40 +29,40 @@ pub struct RecordingScan {
 pub fn scan_recording(
     file: &Path,
     keys: &[WatermarkKey],
-    go_on: &dyn Fn() -> bool,
+    is_running: &dyn Fn() -> bool,
 ) -> Option<RecordingScan> {
     let limits = DecodeLimits {
-        max_seconds: LONGEST_SECONDS,
+        max_seconds: MAX_SECONDS,
         ..DecodeLimits::default()
     };
-    let (recording, scan) = clip::open(file, &limits, go_on).ok()?;
-    let mut ear = FingerprintRecorder::new(scan.shape.rate);
+    let (recording, scan) = clip::open(file, &limits, is_running).ok()?;
+    let mut recorder = FingerprintRecorder::new(scan.shape.rate);
     // Sound with another sample rate cannot have a watermark.
     let mut detector = SoundDetector::new(scan.shape.rate).ok();
     let seconds = detector
         .as_ref()
         .map_or(FINGERPRINT_SECONDS, |_| SEARCHED_SECONDS);
-    let most = scan.shape.rate as usize * seconds;
-    let mut heard = 0;
+    let max_frames = scan.shape.rate as usize * seconds;
+    let mut frames = 0;
     // An error after the scanned part does not matter.
     drop(stems::decode::replay(
         &recording,
         &limits,
         &scan,
-        &mut |piece| {
-            ear.push(piece);
+        &mut |samples| {
+            recorder.push(samples);
             if let Some(detector) = &mut detector {
-                detector.push_samples(piece);
+                detector.push_samples(samples);
             }
-            heard += piece.first().map_or(0, Vec::len);
-            heard < most && go_on()
+            frames += samples.first().map_or(0, Vec::len);
+            frames < max_frames && is_running()
         },
     ));
-    let likeness = Some(ear.query_fingerprint()).filter(|likeness| likeness.sound.is_some())?;
+    let fingerprint = Some(recorder.query_fingerprint()).filter(|print| print.sound.is_some())?;
     let mut keys = keys.iter().filter_map(WatermarkKey::key);
-    let found = detector.and_then(|detector| keys.find_map(|key| detector.read(&key)));
+    let detected = detector.and_then(|detector| keys.find_map(|key| detector.read(&key)));
     Some(RecordingScan {
-        likeness,
-        mark: found.map(|found| (found.key_id, found.media_id)),
+        likeness: fingerprint,
+        mark: detected.map(|detected| (detected.key_id, detected.media_id)),
     })
 }

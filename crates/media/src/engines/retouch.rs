@@ -24,21 +24,22 @@ pub(super) struct FrameRetoucher {
 }
 
 impl FrameRetoucher {
-    pub(super) fn new(touch: RetouchOptions, width: u32, height: u32, fps: u32) -> Self {
-        let embedder = touch.mark.and_then(|mark| {
-            let made = VideoEmbedder::new(
+    pub(super) fn new(options: RetouchOptions, width: u32, height: u32, fps: u32) -> Self {
+        let embedder = options.mark.and_then(|mark| {
+            let embedder = VideoEmbedder::new(
                 &mark.key.key()?,
                 mark.media_id,
                 width as usize,
                 height as usize,
             );
             // Not expected: every size that is offered can be marked.
-            made.inspect_err(|error| tracing::error!(%error, "cannot add a watermark to a video"))
+            embedder
+                .inspect_err(|error| tracing::error!(%error, "cannot add a watermark to a video"))
                 .ok()
         });
         Self {
             embedder,
-            label: touch
+            label: options
                 .label
                 .then(|| AiLabel::new(width as usize, height as usize))
                 .flatten(),
@@ -47,7 +48,7 @@ impl FrameRetoucher {
         }
     }
 
-    pub(super) fn touch(&mut self, frame: u32, planes: &mut FramePlanes<'_>) {
+    pub(super) fn retouch(&mut self, frame: u32, planes: &mut FramePlanes<'_>) {
         if frame == 0 {
             // The film may be encoded a second time, from its first frame on.
             self.print = VideoPrint::default();

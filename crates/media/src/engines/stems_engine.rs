@@ -92,47 +92,49 @@ pub fn separate(
         fold_down: true,
         ..DecodeLimits::default()
     };
-    let go_on = || !watch.is_stopped();
+    let is_running = || !watch.is_stopped();
     let source_error = |error: ClipError| match error {
         ClipError::Engine(error) => error,
         ClipError::Decode(error) => EngineError::Source(error.to_string()),
     };
-    let (recording, scan) = clip::open(source, &limits, &go_on).map_err(source_error)?;
-    let wanted = needed_stems(job);
+    let (recording, scan) = clip::open(source, &limits, &is_running).map_err(source_error)?;
+    let stems = needed_stems(job);
     let engine = match graphs {
-        Some(graphs) => graphs.separator(scan.shape, &wanted),
-        None => BlockSeparator::new(scan.shape, &wanted).map(|engine| Box::new(engine) as Box<_>),
+        Some(graphs) => graphs.separator(scan.shape, &stems),
+        None => BlockSeparator::new(scan.shape, &stems).map(|engine| Box::new(engine) as Box<_>),
     };
     let mut engine: Box<dyn SeparationEngine> = engine.map_err(engine_error)?;
-    let mut desk = StemClipWriter::new(job, wanted, &scan.shape, mark, folder)?;
+    let mut writer = StemClipWriter::new(job, stems, &scan.shape, mark, folder)?;
     let mut control = SeparationControl {
-        progress: &mut |share| watch.report(share * SEPARATION),
+        progress: &mut |share| watch.report(share * SEPARATION_SHARE),
         cancelled: &|| watch.is_stopped(),
     };
     // The callback can only ask to stop, so the error is kept here.
-    let mut ended = Ok(());
-    let mut take = |piece: &[Vec<f32>]| {
-        desk.push_mix(piece);
-        ended = engine.push(piece, &mut control, &mut |stem, piece| {
-            desk.push_stem(stem, piece)
+    let mut result = Ok(());
+    let mut push = |samples: &[Vec<f32>]| {
+        writer.push_mix(samples);
+        result = engine.push(samples, &mut control, &mut |stem, samples| {
+            writer.push_stem(stem, samples)
         });
-        ended.is_ok()
+        result.is_ok()
     };
-    let read = replay(&recording, &limits, &scan, &mut take);
+    let read = replay(&recording, &limits, &scan, &mut push);
     read.map_err(|error| EngineError::Source(error.to_string()))?;
-    if ended.is_ok() {
-        ended = engine.finish(&mut control, &mut |stem, piece| desk.push_stem(stem, piece));
+    if result.is_ok() {
+        result = engine.finish(&mut control, &mut |stem, samples| {
+            writer.push_stem(stem, samples)
+        });
     }
     // The engine only knows that it was stopped. This is the reason.
-    if let Some(error) = desk.failed.take() {
+    if let Some(error) = writer.failed.take() {
         return Err(error);
     }
-    ended.map_err(engine_error)?;
-    desk.finish(watch)
+    result.map_err(engine_error)?;
+    writer.finish(watch)
 }
 
 /// Share of the progress that is separation; the rest is drawing covers.
-const SEPARATION: f32 = 0.97;
+const SEPARATION_SHARE: f32 = 0.97;
 
 fn engine_error(error: SeparateError) -> EngineError {
     match error {
@@ -144,14 +146,14 @@ fn engine_error(error: SeparateError) -> EngineError {
 
 /// The stems that the engine must make for a job, each once.
 fn needed_stems(job: &StemsJob) -> Vec<Stem> {
-    let mut wanted = Vec::new();
+    let mut stems = Vec::new();
     for (_, target) in &job.outputs {
         let stem = target_stem(*target);
-        if !wanted.contains(&stem) {
-            wanted.push(stem);
+        if !stems.contains(&stem) {
+            stems.push(stem);
         }
     }
-    wanted
+    stems
 }
 
 /// The stem that a target consists of, or leaves out of the mix.
@@ -164,9 +166,9 @@ const fn target_stem(target: StemTarget) -> Stem {
 
 /// Buffers stems until all of them and the mix have arrived, and writes the job's clips.
 struct StemClipWriter {
-    wanted: Vec<Stem>,
+    separated: Vec<Stem>,
     targets: Vec<StemTarget>,
-    /// Per wanted stem: its channels from the first unwritten sample on.
+    /// For each separated stem: its channels from the first unwritten sample on.
     stems: Vec<Vec<Vec<f32>>>,
     /// The mix, likewise.
     mix: Vec<Vec<f32>>,
@@ -179,7 +181,7 @@ struct StemClipWriter {
 impl StemClipWriter {
     fn new(
         job: &StemsJob,
-        wanted: Vec<Stem>,
+        separated: Vec<Stem>,
         shape: &ClipShape,
         mark: Option<WatermarkPayload>,
         folder: &Path,
@@ -189,8 +191,8 @@ impl StemClipWriter {
         });
         Ok(Self {
             targets: job.outputs.iter().map(|(_, target)| *target).collect(),
-            stems: vec![vec![Vec::new(); shape.channels]; wanted.len()],
-            wanted,
+            stems: vec![vec![Vec::new(); shape.channels]; separated.len()],
+            separated,
             mix: vec![Vec::new(); shape.channels],
             clips: clips.collect::<Result<_, _>>()?,
             markers: mark.map_or_else(Vec::new, |mark| markers(mark, shape, job.outputs.len())),
@@ -199,16 +201,20 @@ impl StemClipWriter {
     }
 
     /// Adds samples of the mix.
-    fn push_mix(&mut self, piece: &[Vec<f32>]) {
-        append(&mut self.mix, piece);
+    fn push_mix(&mut self, samples: &[Vec<f32>]) {
+        append(&mut self.mix, samples);
     }
 
     /// Adds samples of a stem and writes what is complete. Returns whether to continue.
-    fn push_stem(&mut self, stem: usize, piece: &[Vec<f32>]) -> bool {
-        append(&mut self.stems[stem], piece);
+    fn push_stem(&mut self, stem: usize, samples: &[Vec<f32>]) -> bool {
+        append(&mut self.stems[stem], samples);
         // Samples of the stems arrive at different times. A rest is the mix without a stem, so both
         // are needed.
-        let lengths = self.stems.iter().chain([&self.mix]).map(|one| length(one));
+        let lengths = self
+            .stems
+            .iter()
+            .chain([&self.mix])
+            .map(|channels| length(channels));
         let ready = lengths.min().unwrap_or(0);
         if ready > 0
             && let Err(error) = self.write(ready)
@@ -220,33 +226,35 @@ impl StemClipWriter {
 
     /// Writes the next `count` samples of every clip.
     fn write(&mut self, count: usize) -> Result<(), EngineError> {
-        let cut = |from: &mut Vec<Vec<f32>>| -> Vec<Vec<f32>> {
-            let channels = from.iter_mut();
-            channels.map(|one| one.drain(..count).collect()).collect()
+        let take = |channels: &mut Vec<Vec<f32>>| -> Vec<Vec<f32>> {
+            let channels = channels.iter_mut();
+            channels
+                .map(|channel| channel.drain(..count).collect())
+                .collect()
         };
-        let mix = cut(&mut self.mix);
-        let stems: Vec<Vec<Vec<f32>>> = self.stems.iter_mut().map(cut).collect();
+        let mix = take(&mut self.mix);
+        let stems: Vec<Vec<Vec<f32>>> = self.stems.iter_mut().map(take).collect();
         let mut parts = Vec::with_capacity(self.targets.len());
         for target in &self.targets {
-            let made = target_stem(*target);
-            let at = self.wanted.iter().position(|stem| *stem == made);
-            let stem = at
-                .and_then(|at| stems.get(at))
-                .ok_or_else(|| EngineError::Broken(format!("{made} was not made")))?;
+            let needed = target_stem(*target);
+            let index = self.separated.iter().position(|stem| *stem == needed);
+            let stem = index
+                .and_then(|index| stems.get(index))
+                .ok_or_else(|| EngineError::Broken(format!("{needed} was not separated")))?;
             parts.push(match target {
                 StemTarget::Without(_) => without(&mix, stem),
                 StemTarget::Only(_) | StemTarget::Other => stem.clone(),
             });
         }
-        // Done last, with the same mark in each: so the sum of the parts has it too.
+        // Marked last, each with the same mark, so that the sum of the parts has it too.
         for (marker, part) in self.markers.iter_mut().zip(&mut parts) {
             *part = marker.push(part);
         }
-        self.keep(parts)
+        self.write_parts(parts)
     }
 
     /// Writes these samples of every clip.
-    fn keep(&mut self, mut parts: Vec<Vec<Vec<f32>>>) -> Result<(), EngineError> {
+    fn write_parts(&mut self, mut parts: Vec<Vec<Vec<f32>>>) -> Result<(), EngineError> {
         limit_to_full_scale(&mut parts);
         for (clip, part) in self.clips.iter_mut().zip(&parts) {
             clip.push(part)?;
@@ -257,21 +265,21 @@ impl StemClipWriter {
     fn finish(mut self, watch: &EngineControl) -> Result<Vec<MadeClip>, EngineError> {
         // A marker holds the last samples back until it has seen what follows them.
         let last = self.markers.iter_mut().map(SoundEmbedder::finish).collect();
-        self.keep(last)?;
+        self.write_parts(last)?;
         let is_marked = !self.markers.is_empty();
         let total = self.clips.len();
-        let mut made = Vec::with_capacity(total);
-        for (number, clip) in self.clips.into_iter().enumerate() {
+        let mut clips = Vec::with_capacity(total);
+        for (index, clip) in self.clips.into_iter().enumerate() {
             if watch.is_stopped() {
                 return Err(EngineError::Stopped);
             }
-            made.push(MadeClip {
+            clips.push(MadeClip {
                 is_marked,
                 ..clip.finish()?
             });
-            watch.report(SEPARATION + (1.0 - SEPARATION) * share(number + 1, total));
+            watch.report(SEPARATION_SHARE + (1.0 - SEPARATION_SHARE) * share(index + 1, total));
         }
-        Ok(made)
+        Ok(clips)
     }
 }
 
@@ -281,8 +289,8 @@ fn markers(mark: WatermarkPayload, shape: &ClipShape, clips: usize) -> Vec<Sound
         return Vec::new();
     };
     let marker = || SoundEmbedder::new(&key, mark.media_id, shape.rate, shape.channels);
-    let made: Result<Vec<_>, _> = (0..clips).map(|_| marker()).collect();
-    made.unwrap_or_else(|error| {
+    let markers: Result<Vec<_>, _> = (0..clips).map(|_| marker()).collect();
+    markers.unwrap_or_else(|error| {
         tracing::info!(%error, "cannot add a watermark to the stems");
         Vec::new()
     })
@@ -293,9 +301,9 @@ fn share(done: usize, total: usize) -> f32 {
     done as f32 / total as f32
 }
 
-fn append(to: &mut [Vec<f32>], piece: &[Vec<f32>]) {
-    for (to, piece) in to.iter_mut().zip(piece) {
-        to.extend_from_slice(piece);
+fn append(channels: &mut [Vec<f32>], samples: &[Vec<f32>]) {
+    for (channel, samples) in channels.iter_mut().zip(samples) {
+        channel.extend_from_slice(samples);
     }
 }
 
@@ -326,15 +334,15 @@ fn limit_to_full_scale(parts: &mut [Vec<Vec<f32>>]) {
             let mut excess = 0.0;
             for part in &mut *parts {
                 let sample = &mut part[channel][frame];
-                let kept = sample.clamp(-1.0, 1.0);
-                excess += *sample - kept;
-                *sample = kept;
+                let clamped = sample.clamp(-1.0, 1.0);
+                excess += *sample - clamped;
+                *sample = clamped;
             }
             for part in &mut *parts {
                 let sample = &mut part[channel][frame];
-                let kept = (*sample + excess).clamp(-1.0, 1.0);
-                excess -= kept - *sample;
-                *sample = kept;
+                let clamped = (*sample + excess).clamp(-1.0, 1.0);
+                excess -= clamped - *sample;
+                *sample = clamped;
             }
         }
     }
@@ -352,14 +360,14 @@ mod tests {
             part(&[-0.6, 0.3, -1.2]),
             part(&[0.1, 0.1, 0.9]),
         ];
-        let mut kept = parts.clone();
-        limit_to_full_scale(&mut kept);
+        let mut limited = parts.clone();
+        limit_to_full_scale(&mut limited);
         for frame in 0..3 {
             let sum =
                 |parts: &[Vec<Vec<f32>>]| parts.iter().map(|part| part[0][frame]).sum::<f32>();
-            assert!((sum(&parts) - sum(&kept)).abs() < 1e-6);
+            assert!((sum(&parts) - sum(&limited)).abs() < 1e-6);
         }
-        assert!(kept.iter().flatten().flatten().all(|x| x.abs() <= 1.0));
-        assert!((kept[2][0][1] - 0.1).abs() < 1e-9);
+        assert!(limited.iter().flatten().flatten().all(|x| x.abs() <= 1.0));
+        assert!((limited[2][0][1] - 0.1).abs() < 1e-9);
     }
 }

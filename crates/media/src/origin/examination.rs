@@ -20,7 +20,7 @@ pub struct SignedAction {
     pub software: Option<String>,
 }
 
-/// Everything that can be found out about a file.
+/// All findings about a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileExamination {
     pub provenance: Provenance,
@@ -55,14 +55,14 @@ impl FileExamination {
     /// Reads the claims of a file's marks; no signature is verified. The readers are not recursive
     /// and keep only a limited part of the file in memory.
     pub fn claims(file: &Path) -> Self {
-        let read = File::open(file)
+        let result = File::open(file)
             .map_err(MarksError::from)
             .and_then(|file| marks::read(BufReader::new(file)));
-        Self::from_marks(read)
+        Self::from_marks(result)
     }
 
-    fn from_marks(read: Result<FileMarks, MarksError>) -> Self {
-        let (kind, provenance) = match read {
+    fn from_marks(result: Result<FileMarks, MarksError>) -> Self {
+        let (kind, provenance) = match result {
             Ok(marks) => (Some(marks.kind), claims(&marks)),
             Err(error) => {
                 tracing::debug!(%error, "cannot read the marks of a file");
@@ -90,9 +90,9 @@ impl FileExamination {
     pub fn verified(mut self, verified: Result<VerifiedCredentials, String>) -> Self {
         let verified = match verified {
             Ok(verified) => verified,
-            Err(why) => {
+            Err(reason) => {
                 // The marks remain unverified claims.
-                self.problems = vec![why];
+                self.problems = vec![reason];
                 return self;
             }
         };
@@ -100,12 +100,12 @@ impl FileExamination {
         if verified.status == ProvenanceStatus::None {
             return self;
         }
-        let told = &mut self.provenance;
-        told.status = verified.status;
-        told.signer = verified.signer.or_else(|| told.signer.take());
-        told.generator = verified.generator.or_else(|| told.generator.take());
+        let provenance = &mut self.provenance;
+        provenance.status = verified.status;
+        provenance.signer = verified.signer.or_else(|| provenance.signer.take());
+        provenance.generator = verified.generator.or_else(|| provenance.generator.take());
         let source = verified.digital_source_type;
-        told.digital_source_type = source.or_else(|| told.digital_source_type.take());
+        provenance.digital_source_type = source.or_else(|| provenance.digital_source_type.take());
         self.is_ours = verified.is_ours;
         self.deeds = verified.deeds;
         self.ingredients = verified.ingredients;
@@ -125,9 +125,9 @@ pub(super) fn examine_own(file: &[u8], certificates: &str) -> FileExamination {
     examined.verified(verified)
 }
 
-/// What the marks claim.
+/// The provenance that the marks claim.
 fn claims(marks: &FileMarks) -> Provenance {
-    let found = [
+    let claims = [
         (marks.manifests > 0, ProvenanceMark::C2pa),
         (
             marks.remote_manifest.is_some(),
@@ -138,7 +138,7 @@ fn claims(marks: &FileMarks) -> Provenance {
         (marks.bext, ProvenanceMark::Bext),
         (marks.aigc.is_some(), ProvenanceMark::Aigc),
     ];
-    let found = found.into_iter().filter(|(is_there, _)| *is_there);
+    let claims = claims.into_iter().filter(|(is_there, _)| *is_there);
     Provenance {
         status: if marks.has_origin_claim() {
             ProvenanceStatus::Unverified
@@ -148,7 +148,7 @@ fn claims(marks: &FileMarks) -> Provenance {
         signer: None,
         generator: marks.software.clone(),
         digital_source_type: marks.digital_source_type.clone(),
-        marks: found.map(|(_, mark)| mark).collect(),
+        marks: claims.map(|(_, mark)| mark).collect(),
     }
 }
 
@@ -162,8 +162,8 @@ pub fn verify(_: &[u8], _: &str) -> Result<VerifiedCredentials, String> {
 #[cfg(feature = "c2pa")]
 pub fn verify(file: &[u8], certificates: &str) -> Result<VerifiedCredentials, String> {
     use provenance::credentials::{self, CredentialsStatus, MediaFormat, TrustAnchors};
-    let kind = marks::read(Cursor::new(file)).map_err(|error| error.to_string())?;
-    let format = match kind.kind {
+    let file_marks = marks::read(Cursor::new(file)).map_err(|error| error.to_string())?;
+    let format = match file_marks.kind {
         FileKind::Mp4 => MediaFormat::Mp4,
         FileKind::Png => MediaFormat::Png,
         FileKind::Jpeg => MediaFormat::Jpeg,
@@ -175,19 +175,19 @@ pub fn verify(file: &[u8], certificates: &str) -> Result<VerifiedCredentials, St
         anchors_pem: None,
         own_pem: Some(certificates),
     };
-    let answer = credentials::read(file, format, &trust).map_err(|error| error.to_string())?;
-    let status = match answer.status {
+    let report = credentials::read(file, format, &trust).map_err(|error| error.to_string())?;
+    let status = match report.status {
         CredentialsStatus::None => ProvenanceStatus::None,
         CredentialsStatus::Invalid => ProvenanceStatus::Invalid,
         CredentialsStatus::Valid => ProvenanceStatus::Valid,
         CredentialsStatus::Trusted => ProvenanceStatus::Trusted,
     };
-    let signer = answer.signer.as_ref();
+    let signer = report.signer.as_ref();
     let name = signer.and_then(|signer| match (&signer.name, &signer.issuer) {
         (Some(name), Some(issuer)) => Some(format!("{name} ({issuer})")),
         (name, issuer) => name.clone().or_else(|| issuer.clone()),
     });
-    let deeds = answer.actions.into_iter().map(|action| SignedAction {
+    let deeds = report.actions.into_iter().map(|action| SignedAction {
         action: action.action,
         when: action.when,
         software: action.software,
@@ -196,13 +196,13 @@ pub fn verify(file: &[u8], certificates: &str) -> Result<VerifiedCredentials, St
         status,
         // A file that was changed after it was signed is not ours.
         is_ours: signer.is_some_and(|signer| signer.own)
-            && answer.status != CredentialsStatus::Invalid,
+            && report.status != CredentialsStatus::Invalid,
         signer: name,
-        generator: answer.generator,
-        digital_source_type: answer.digital_source_type,
+        generator: report.generator,
+        digital_source_type: report.digital_source_type,
         deeds: deeds.collect(),
-        ingredients: answer.ingredients,
-        prompt: answer.prompt,
-        problems: answer.problems,
+        ingredients: report.ingredients,
+        prompt: report.prompt,
+        problems: report.problems,
     })
 }

@@ -164,8 +164,8 @@ impl OriginMarker {
     /// The mark for all stems of a task: because each has the same one, their sum has it too.
     /// `None` if stems are not watermarked.
     pub fn watermark_of_stems(&self, task: TaskId) -> Option<WatermarkPayload> {
-        let is_wanted = self.rules.watermark_audio;
-        is_wanted.then(|| self.watermark_payload(task)).flatten()
+        let is_enabled = self.rules.watermark_audio;
+        is_enabled.then(|| self.watermark_payload(task)).flatten()
     }
 
     fn watermark_payload(&self, task: TaskId) -> Option<WatermarkPayload> {
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_has_one_key_and_another_has_another() {
+    fn each_secret_has_its_own_key() {
         let key = |secret: &[u8]| {
             let secret = hmac::Key::new(hmac::HMAC_SHA256, secret);
             WatermarkKey::derive_from(&secret).unwrap()

@@ -19,7 +19,7 @@ const FILE: &str = "provenance.pem";
 /// The owner of the secret, for [`SecretSeal`].
 const OWNER: &str = "provenance";
 /// Where the key begins, after the certificates.
-const KEY: &str = "-----BEGIN PRIVATE KEY-----";
+const KEY_HEADER: &str = "-----BEGIN PRIVATE KEY-----";
 pub(super) const ALGORITHM: SignatureAlgorithm = SignatureAlgorithm::Es256;
 
 /// The stored chain, or a new one.
@@ -28,15 +28,15 @@ pub(super) fn load_or_create(
     store: &Store,
     seal: &SecretSeal,
 ) -> Result<SelfMadeChain, SigningError> {
-    let failed = |why: String| SigningError(format!("the self-signed certificate: {why}"));
+    let failed = |reason: String| SigningError(format!("the self-signed certificate: {reason}"));
     let text = match config.database {
         DatabaseTarget::Sqlite => load_from_file(&config.data.join(FILE)),
         DatabaseTarget::Postgres(_) => load_from_database(store, seal),
     };
     let text = text.map_err(failed)?;
-    let at = text.find(KEY);
-    let (certificates, key) = at
-        .and_then(|at| text.split_at_checked(at))
+    let key_start = text.find(KEY_HEADER);
+    let (certificates, key) = key_start
+        .and_then(|key_start| text.split_at_checked(key_start))
         .ok_or_else(|| failed("the stored copy is damaged".to_owned()))?;
     Ok(SelfMadeChain {
         certificates_pem: certificates.to_owned(),
@@ -51,20 +51,20 @@ fn generate() -> Result<String, String> {
 }
 
 fn load_from_file(path: &Path) -> Result<String, String> {
-    let said = |error: std::io::Error| error.to_string();
+    let message = |error: std::io::Error| error.to_string();
     if !path.exists() {
-        url_signer::write_private(path, generate()?.as_bytes()).map_err(said)?;
+        url_signer::write_private(path, generate()?.as_bytes()).map_err(message)?;
     }
     // Another process may have created it first: the file's content counts.
-    std::fs::read_to_string(path).map_err(said)
+    std::fs::read_to_string(path).map_err(message)
 }
 
 fn load_from_database(store: &Store, seal: &SecretSeal) -> Result<String, String> {
-    // Always generated: `keep` returns the one that was stored first.
+    // Always generated: `shared_value` returns the one that was stored first.
     let sealed = seal.encrypt(OWNER, &generate()?);
     let sealed = sealed.map_err(|error| error.to_string())?;
-    let kept = store.shared_value("provenance_chain", sealed);
-    let kept = kept.map_err(|error| error.to_string())?;
-    seal.decrypt(OWNER, &kept)
+    let stored = store.shared_value("provenance_chain", sealed);
+    let stored = stored.map_err(|error| error.to_string())?;
+    seal.decrypt(OWNER, &stored)
         .map_err(|error| error.to_string())
 }

@@ -27,14 +27,14 @@ impl DeploymentSigner {
             let signer = KeySigner::for_identity(identity).map_err(SigningError)?;
             (signer, identity.certificates.clone())
         } else {
-            let kept = self_signed::load_or_create(config, store, seal)?;
-            let made = PemSigner::new(
-                &kept.certificates_pem,
-                &kept.key_pem,
+            let chain = self_signed::load_or_create(config, store, seal)?;
+            let pem_signer = PemSigner::new(
+                &chain.certificates_pem,
+                &chain.key_pem,
                 self_signed::ALGORITHM,
             );
-            let made = made.map_err(|error| SigningError(error.to_string()))?;
-            (KeySigner::Local(made), kept.certificates_pem)
+            let pem_signer = pem_signer.map_err(|error| SigningError(error.to_string()))?;
+            (KeySigner::Local(pem_signer), chain.certificates_pem)
         };
         let signer = CertificateSigner {
             signer,
@@ -67,7 +67,7 @@ pub fn sign(
     signer: &dyn ContentSigner,
 ) -> Result<Vec<u8>, SigningError> {
     let failed = |error: &dyn std::fmt::Display| SigningError(error.to_string());
-    let made = match statement.made {
+    let origin = match statement.made {
         CreationMethod::Algorithmic => {
             credentials::AssetOrigin::Created(SourceType::AlgorithmicMedia)
         }
@@ -89,14 +89,14 @@ pub fn sign(
     };
     let prompt: String = statement.prompt.chars().take(MAX_TEXT_CHARS).collect();
     let title: String = statement.title.chars().take(MAX_TEXT_CHARS).collect();
-    let stated = credentials::OriginStatement {
+    let origin_statement = credentials::OriginStatement {
         title: &title,
         generator: ("Mediagate", env!("CARGO_PKG_VERSION")),
         model: statement.model,
         provider: statement.provider,
         prompt: Some(prompt.as_str()).filter(|prompt| tells_prompt && !prompt.is_empty()),
         when: statement.when,
-        origin: made,
+        origin,
     };
     let format = match format {
         SignedFormat::Mp4 => credentials::MediaFormat::Mp4,
@@ -104,7 +104,7 @@ pub fn sign(
         SignedFormat::Png => credentials::MediaFormat::Png,
         SignedFormat::Jpeg => credentials::MediaFormat::Jpeg,
     };
-    credentials::sign(file, format, &stated, signer).map_err(|error| failed(&error))
+    credentials::sign(file, format, &origin_statement, signer).map_err(|error| failed(&error))
 }
 
 /// `None` if it is of a kind that cannot be an ingredient.

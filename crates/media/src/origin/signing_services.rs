@@ -17,24 +17,24 @@ use mediagate_config::{KeyHolder, SigningIdentity};
 
 /// Timeout of one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest answer, in bytes: time stamps carry certificates.
-const LONGEST: usize = 64 << 10;
+/// Maximum size of an answer: time stamps carry certificates.
+const MAX_RESPONSE_BYTES: usize = 64 << 10;
 
 /// Calls the operator's services.
 pub(super) struct ServiceClient {
-    out: OutboundClient,
+    client: OutboundClient,
 }
 
 impl ServiceClient {
     pub(super) fn new() -> Result<Self, String> {
-        // They are trusted as configured, private networks included.
-        let everywhere = ["0.0.0.0/0", "::/0"].iter();
+        // The services are trusted as configured, private networks included.
+        let all_networks = ["0.0.0.0/0", "::/0"].iter();
         let rules = OutboundRules {
-            allow_networks: everywhere.filter_map(|net| net.parse().ok()).collect(),
+            allow_networks: all_networks.filter_map(|net| net.parse().ok()).collect(),
             allow_ports: None,
         };
-        let out = OutboundClient::new(rules, ANSWER_TIMEOUT)?;
-        Ok(Self { out })
+        let client = OutboundClient::new(rules, ANSWER_TIMEOUT)?;
+        Ok(Self { client })
     }
 
     fn post(
@@ -44,26 +44,27 @@ impl ServiceClient {
         algorithm: Option<&'static str>,
         body: &[u8],
     ) -> Result<Vec<u8>, SignFailure> {
-        let failed = |why: &str| SignFailure(format!("{} {why}", url.host_str().unwrap_or("it")));
-        let request = self.out.request(Method::POST, url);
+        let failed =
+            |reason: &str| SignFailure(format!("{} {reason}", url.host_str().unwrap_or("it")));
+        let request = self.client.request(Method::POST, url);
         let request = request.map_err(|_| failed("cannot be called"))?;
         let mut request = request.header(CONTENT_TYPE, kind).body(body.to_vec());
         if let Some(algorithm) = algorithm {
             request = request.header("x-mediagate-algorithm", algorithm);
         }
-        let answered = async {
-            let mut answer = request
+        let exchange = async {
+            let mut response = request
                 .send()
                 .await
                 .map_err(|_| failed("does not respond"))?;
-            if !answer.status().is_success() {
-                let status = answer.status().as_u16();
+            if !response.status().is_success() {
+                let status = response.status().as_u16();
                 return Err(failed(&format!("responded with status {status}")));
             }
             let mut bytes = Vec::new();
             loop {
-                match answer.chunk().await {
-                    Ok(Some(chunk)) if bytes.len() + chunk.len() <= LONGEST => {
+                match response.chunk().await {
+                    Ok(Some(chunk)) if bytes.len() + chunk.len() <= MAX_RESPONSE_BYTES => {
                         bytes.extend_from_slice(&chunk);
                     }
                     Ok(None) => return Ok(bytes),
@@ -74,7 +75,7 @@ impl ServiceClient {
         let runtime = tokio::runtime::Handle::try_current();
         let runtime = runtime.map_err(|_| failed("cannot be called here"))?;
         runtime.block_on(async {
-            tokio::time::timeout(ANSWER_TIMEOUT, answered)
+            tokio::time::timeout(ANSWER_TIMEOUT, exchange)
                 .await
                 .unwrap_or_else(|_| Err(failed("took too long")))
         })
@@ -109,13 +110,16 @@ impl KeySigner {
                 signer.map(Self::Local).map_err(|error| error.to_string())
             }
             KeyHolder::Remote(url) => {
-                let found = CertificateDer::pem_slice_iter(identity.certificates.as_bytes());
-                let found: Result<Vec<_>, _> = found.collect();
-                let found = found.map_err(|_| "the certificates are damaged")?;
+                let certificates = CertificateDer::pem_slice_iter(identity.certificates.as_bytes());
+                let certificates: Result<Vec<_>, _> = certificates.collect();
+                let certificates = certificates.map_err(|_| "the certificates are damaged")?;
                 Ok(Self::Remote {
                     url: url.url().clone(),
                     algorithm,
-                    certificates: found.iter().map(|one| one.to_vec()).collect(),
+                    certificates: certificates
+                        .iter()
+                        .map(|certificate| certificate.to_vec())
+                        .collect(),
                 })
             }
         }

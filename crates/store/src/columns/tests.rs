@@ -66,8 +66,8 @@ fn database() -> rusqlite::Connection {
     database
 }
 
-fn all<T: TableRecord>(on: &mut Conn<'_>, sql: &'static str) -> Result<Vec<T>, StoreError> {
-    on.all(sql, &[], T::from_row)
+fn all<T: TableRecord>(conn: &mut Conn<'_>, sql: &'static str) -> Result<Vec<T>, StoreError> {
+    conn.all(sql, &[], T::from_row)
 }
 
 #[test]
@@ -76,8 +76,8 @@ fn a_record_is_read_as_it_was_inserted() {
     let conn = &mut Conn::Sqlite(&database);
     let parcel = parcel();
     assert_eq!(columns!(insert parcel into conn).unwrap(), 1);
-    let found: Vec<Parcel> = all(conn, concat!("SELECT ", columns!(), " FROM parcels")).unwrap();
-    assert_eq!(found, [parcel]);
+    let parcels: Vec<Parcel> = all(conn, concat!("SELECT ", columns!(), " FROM parcels")).unwrap();
+    assert_eq!(parcels, [parcel]);
 }
 
 #[test]
@@ -112,14 +112,14 @@ fn a_field_may_be_made_of_several_columns_or_be_a_record() {
     };
     columns!(insert parcel into conn).unwrap();
     let sql = concat!("SELECT ", delivery_columns!(), " FROM parcels p");
-    let found: Vec<Delivery> = all(conn, sql).unwrap();
+    let deliveries: Vec<Delivery> = all(conn, sql).unwrap();
     let label = Label {
         text: "a 3".into(),
         state: TaskState::Running,
     };
     let number = 5;
     assert_eq!(
-        found,
+        deliveries,
         [Delivery {
             parcel,
             number,
@@ -146,15 +146,15 @@ fn values_are_paired_with_their_columns_whatever_their_order() {
     assert_eq!(add(conn, "b", true).unwrap(), 0);
     let sql =
         "SELECT name || state || is_open || number FROM parcels WHERE inside IS NULL ORDER BY name";
-    let found = conn.all(sql, &[], |row| row.text(0)).unwrap();
-    assert_eq!(found, ["aqueued10", "bqueued01"]);
+    let rows = conn.all(sql, &[], |row| row.text(0)).unwrap();
+    assert_eq!(rows, ["aqueued10", "bqueued01"]);
 }
 
 #[test]
 fn a_value_that_does_not_fit_is_unreadable_by_the_name_of_its_column() {
     let database = database();
     let conn = &mut Conn::Sqlite(&database);
-    for (name, state, weight, wrong) in [
+    for (name, state, weight, expected) in [
         (
             Some("a"),
             Some("elsewhere"),
@@ -172,7 +172,9 @@ fn a_value_that_does_not_fit_is_unreadable_by_the_name_of_its_column() {
         .unwrap();
         let sql = concat!("SELECT ", columns!(), " FROM parcels");
         match all::<Parcel>(conn, sql) {
-            Err(StoreError::Unreadable { column, value }) => assert_eq!((column, &*value), wrong),
+            Err(StoreError::Unreadable { column, value }) => {
+                assert_eq!((column, &*value), expected)
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -195,9 +197,9 @@ fn a_statement_is_run_where_its_insert_is() {
         "state": "queued",
     })
     .unwrap();
-    let record = crate::statement_log::end();
-    let places: Vec<_> = record.places.iter().collect();
-    assert!(places.contains(&&(file!(), line)), "{places:?}");
+    let log = crate::statement_log::end();
+    let locations: Vec<_> = log.places.iter().collect();
+    assert!(locations.contains(&&(file!(), line)), "{locations:?}");
     let sql = "INSERT INTO parcels (name, state) VALUES (?1, ?2)";
-    assert!(record.statements.contains_key(sql), "{record:?}");
+    assert!(log.statements.contains_key(sql), "{log:?}");
 }

@@ -28,10 +28,10 @@ use mediagate_model::webhook::{
 impl<T: FromColumn> FromColumn for Option<T> {
     fn from_column(
         row: &Row<'_>,
-        at: usize,
+        index: usize,
         column: &'static str,
     ) -> Result<Option<Self>, StoreError> {
-        T::from_column(row, at, column).map(Some)
+        T::from_column(row, index, column).map(Some)
     }
 }
 
@@ -50,10 +50,10 @@ impl<T: ToColumn + ?Sized> ToColumn for &T {
 impl FromColumn for String {
     fn from_column(
         row: &Row<'_>,
-        at: usize,
+        index: usize,
         _column: &'static str,
     ) -> Result<Option<Self>, StoreError> {
-        row.text_or_null(at)
+        row.text_or_null(index)
     }
 }
 
@@ -72,10 +72,10 @@ impl ToColumn for String {
 impl FromColumn for RequestId {
     fn from_column(
         row: &Row<'_>,
-        at: usize,
+        index: usize,
         column: &'static str,
     ) -> Result<Option<Self>, StoreError> {
-        let Some(value) = row.text_or_null(at)? else {
+        let Some(value) = row.text_or_null(index)? else {
             return Ok(None);
         };
         let id = Self::from_caller(&value);
@@ -93,9 +93,9 @@ impl ToColumn for RequestId {
 macro_rules! integers {
     ($($type:ty: $read:expr, $write:expr;)+) => {$(
         impl FromColumn for $type {
-            fn from_column(row: &Row<'_>, at: usize, column: &'static str) -> Result<Option<Self>, StoreError> {
+            fn from_column(row: &Row<'_>, index: usize, column: &'static str) -> Result<Option<Self>, StoreError> {
                 let read: fn(i64) -> Option<Self> = $read;
-                let Some(stored) = row.int_or_null(at)? else {
+                let Some(stored) = row.int_or_null(index)? else {
                     return Ok(None);
                 };
                 let value = || StoreError::Unreadable { column, value: stored.to_string() };
@@ -125,8 +125,8 @@ integers! {
 macro_rules! ids {
     ($($type:ident),+ $(,)?) => {$(
         impl FromColumn for $type {
-            fn from_column(row: &Row<'_>, at: usize, column: &'static str) -> Result<Option<Self>, StoreError> {
-                row.parse_or_null(at, column)
+            fn from_column(row: &Row<'_>, index: usize, column: &'static str) -> Result<Option<Self>, StoreError> {
+                row.parse_or_null(index, column)
             }
         }
 
@@ -146,8 +146,8 @@ ids! {
 macro_rules! names {
     ($($type:ident::$name:ident),+ $(,)?) => {$(
         impl FromColumn for $type {
-            fn from_column(row: &Row<'_>, at: usize, column: &'static str) -> Result<Option<Self>, StoreError> {
-                row.parse_or_null(at, column)
+            fn from_column(row: &Row<'_>, index: usize, column: &'static str) -> Result<Option<Self>, StoreError> {
+                row.parse_or_null(index, column)
             }
         }
 
@@ -168,8 +168,8 @@ names! {
 macro_rules! jsons {
     ($($type:ty),+ $(,)?) => {$(
         impl FromColumn for $type {
-            fn from_column(row: &Row<'_>, at: usize, column: &'static str) -> Result<Option<Self>, StoreError> {
-                row.json_or_null(at, column)
+            fn from_column(row: &Row<'_>, index: usize, column: &'static str) -> Result<Option<Self>, StoreError> {
+                row.json_or_null(index, column)
             }
         }
 

@@ -110,7 +110,7 @@ impl PgSession {
         T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     {
         let warned = Arc::new(AtomicBool::new(false));
-        let notices = warned.clone();
+        let has_warned = warned.clone();
         // Runs while the session's thread waits for an answer, which is when messages matter.
         runtime.spawn(async move {
             while let Some(Ok(message)) =
@@ -120,7 +120,7 @@ impl PgSession {
                     && notice.parsed_severity() == Some(tokio_postgres::error::Severity::Warning)
                 {
                     tracing::warn!(message = notice.message(), "postgres warning");
-                    notices.store(true, Ordering::Release);
+                    has_warned.store(true, Ordering::Release);
                 }
             }
         });
@@ -204,9 +204,9 @@ impl PgSession {
     }
 
     /// Begins a transaction together with its first statement. It sets its own timeouts, so that
-    /// they also apply behind a pooler. `turn` is an advisory lock shared by writers of the same
-    /// rows.
-    pub(crate) fn begin(&mut self, turn: Option<i32>) {
+    /// they also apply behind a pooler. `account_lock` is the number of an advisory lock that
+    /// writers of the same rows share.
+    pub(crate) fn begin(&mut self, account_lock: Option<i32>) {
         self.transaction = None;
         // A role or a database may be set to commit before the data is on disk, so that is raised.
         // The id of the transaction is read because only it allows the outcome of a COMMIT with a
@@ -218,8 +218,8 @@ impl PgSession {
              CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') \
              THEN set_config('synchronous_commit', 'on', true) END, pg_current_xact_id()::text;"
         ));
-        if let Some(turn) = turn {
-            self.send_ahead(&format!("SELECT pg_advisory_xact_lock(1, {turn});"));
+        if let Some(account_lock) = account_lock {
+            self.send_ahead(&format!("SELECT pg_advisory_xact_lock(1, {account_lock});"));
         }
     }
 
@@ -244,9 +244,9 @@ impl PgSession {
 
     /// Rolls back to the last savepoint.
     pub(crate) fn rollback_to_savepoint(&mut self) {
-        if let Some(at) = self.pending_sql.rfind("SAVEPOINT one;") {
+        if let Some(start) = self.pending_sql.rfind("SAVEPOINT one;") {
             // The savepoint was not sent yet, so there is nothing to roll back.
-            self.pending_sql.truncate(at);
+            self.pending_sql.truncate(start);
         } else {
             self.pending_sql.clear();
             // Savepoints of one name are stacked. This goes back to the latest.
@@ -363,30 +363,30 @@ impl PgSession {
         &mut self,
         request: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
     ) -> Result<T, StoreError> {
-        let ahead = std::mem::take(&mut self.pending_sql);
+        let sql_ahead = std::mem::take(&mut self.pending_sql);
         let client = &self.client;
         let deadline = tokio::time::Instant::from_std(self.deadline);
         let exchange = async {
-            if ahead.is_empty() {
+            if sql_ahead.is_empty() {
                 return (Ok(Vec::new()), request(client).await);
             }
-            join(client.simple_query(&ahead), request(client)).await
+            join(client.simple_query(&sql_ahead), request(client)).await
         };
         // Not outside the block: the timer needs the runtime.
         let limited = async { tokio::time::timeout_at(deadline, exchange).await };
-        let answered = self.runtime.block_on(limited);
+        let outcome = self.runtime.block_on(limited);
         self.last_used = Instant::now();
         // The outcome of the statement is unknown, so the session is not used again.
-        let (first, answer) = answered.map_err(|_| {
+        let (first, answer) = outcome.map_err(|_| {
             self.trouble = Some(SessionTrouble::TimedOut);
             StoreError::TimedOut
         })?;
-        let ends = ahead.ends_with("COMMIT;") || ahead == "ROLLBACK;";
-        self.is_open = ahead.contains("BEGIN") || (self.is_open && !ends);
+        let ends_transaction = sql_ahead.ends_with("COMMIT;") || sql_ahead == "ROLLBACK;";
+        self.is_open = sql_ahead.contains("BEGIN") || (self.is_open && !ends_transaction);
         // An error in the SQL that was sent ahead is the cause of the error of the statement after
         // it.
-        let said = first.map_err(|error| self.note_error(error))?;
-        if let Some(transaction) = said.iter().find_map(transaction_id) {
+        let messages = first.map_err(|error| self.note_error(error))?;
+        if let Some(transaction) = messages.iter().find_map(transaction_id) {
             self.transaction = Some(transaction);
         }
         answer.map_err(|error| self.note_error(error))
@@ -394,13 +394,16 @@ impl PgSession {
 
     fn note_error(&mut self, error: tokio_postgres::Error) -> StoreError {
         let trouble = trouble_of(&error, self.client.is_closed());
-        let unwritable = [
+        let unwritable_codes = [
             SqlState::DISK_FULL,
             SqlState::IO_ERROR,
             SqlState::READ_ONLY_SQL_TRANSACTION,
         ];
         // A process whose database accepts no writes is not ready.
-        if error.code().is_some_and(|code| unwritable.contains(code)) {
+        if error
+            .code()
+            .is_some_and(|code| unwritable_codes.contains(code))
+        {
             self.write_accepted = Some(false);
         }
         if !self.is_broken() {
@@ -430,21 +433,21 @@ fn trouble_of(error: &tokio_postgres::Error, is_closed: bool) -> SessionTrouble 
     let Some(code) = error.code() else {
         return SessionTrouble::Lost;
     };
-    let in_the_way = [
+    let conflict_codes = [
         SqlState::T_R_DEADLOCK_DETECTED,
         SqlState::T_R_SERIALIZATION_FAILURE,
         SqlState::LOCK_NOT_AVAILABLE,
     ];
-    let is_ending = [
+    let lost_codes = [
         SqlState::ADMIN_SHUTDOWN,
         SqlState::CRASH_SHUTDOWN,
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
         // A standby; another host may be the primary now.
         SqlState::READ_ONLY_SQL_TRANSACTION,
     ];
-    if is_closed || is_ending.contains(code) {
+    if is_closed || lost_codes.contains(code) {
         SessionTrouble::Lost
-    } else if in_the_way.contains(code) {
+    } else if conflict_codes.contains(code) {
         SessionTrouble::LockConflict
     } else {
         SessionTrouble::Refused

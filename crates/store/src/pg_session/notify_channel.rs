@@ -13,7 +13,7 @@ use crate::StoreError;
 /// Timeout of a notification.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The messages that a connection sends without being asked.
+/// The messages that a connection sends without a request.
 pub(crate) type MessageStream =
     Pin<Box<dyn Stream<Item = Result<AsyncMessage, tokio_postgres::Error>> + Send>>;
 
@@ -21,7 +21,7 @@ pub(crate) type MessageStream =
 /// connection listens.
 pub struct NotifyChannel {
     client: Client,
-    mail: ChannelInbox,
+    inbox: ChannelInbox,
 }
 
 /// The messages of a connection.
@@ -32,31 +32,32 @@ struct ChannelInbox {
 
 impl NotifyChannel {
     pub(crate) async fn open(client: Client, messages: MessageStream) -> Result<Self, StoreError> {
-        let mut mail = ChannelInbox {
+        let mut inbox = ChannelInbox {
             messages,
             received: VecDeque::new(),
         };
-        mail.read_until_answered(client.batch_execute("LISTEN mediagate"))
+        inbox
+            .read_until_answered(client.batch_execute("LISTEN mediagate"))
             .await?;
-        Ok(Self { client, mail })
+        Ok(Self { client, inbox })
     }
 
     /// Notifies all processes, including this one.
     pub async fn notify(&mut self, text: &str) -> Result<(), StoreError> {
         let values: [(&(dyn ToSql + Sync), Type); 1] = [(&text, Type::TEXT)];
-        let told = self
+        let request = self
             .client
             .query_typed("SELECT pg_notify('mediagate', $1)", &values);
-        self.mail.read_until_answered(told).await.map(drop)
+        self.inbox.read_until_answered(request).await.map(drop)
     }
 
     /// Waits for the next notification.
     pub async fn next_message(&mut self) -> Result<String, StoreError> {
         loop {
-            if let Some(text) = self.mail.received.pop_front() {
+            if let Some(text) = self.inbox.received.pop_front() {
                 return Ok(text);
             }
-            self.mail.next().await?;
+            self.inbox.next().await?;
         }
     }
 }
@@ -65,8 +66,8 @@ impl ChannelInbox {
     /// Reads one message.
     async fn next(&mut self) -> Result<(), StoreError> {
         match self.messages.next().await {
-            Some(Ok(AsyncMessage::Notification(told))) => {
-                self.received.push_back(told.payload().to_owned());
+            Some(Ok(AsyncMessage::Notification(notification))) => {
+                self.received.push_back(notification.payload().to_owned());
                 Ok(())
             }
             Some(Ok(_)) => Ok(()),

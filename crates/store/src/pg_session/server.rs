@@ -14,7 +14,7 @@ use crate::pg_session::notify_channel::NotifyChannel;
 use crate::pg_session::{LOCK_MS, PgSession, STATEMENT_MS};
 
 /// Connection timeout per host.
-const CONNECT: Duration = Duration::from_millis(1500);
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
 /// How long sent bytes may stay unacknowledged.
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(5);
 /// TCP keepalive: idle time, interval, retries.
@@ -51,34 +51,35 @@ impl PostgresServer {
     pub(crate) fn connect(&self) -> Result<PgSession, StoreError> {
         let hosts = &self.0.hosts;
         let first = self.0.latest.load(Ordering::Relaxed);
-        let mut refused = StoreError::TimedOut;
-        for at in (first..hosts.len()).chain(0..first) {
-            match self.connect_to(&hosts[at]) {
+        let mut last_error = StoreError::TimedOut;
+        for index in (first..hosts.len()).chain(0..first) {
+            match self.connect_to(&hosts[index]) {
                 Ok(session) => {
-                    self.0.latest.store(at, Ordering::Relaxed);
+                    self.0.latest.store(index, Ordering::Relaxed);
                     return Ok(session);
                 }
-                Err(error) => refused = error,
+                Err(error) => last_error = error,
             }
         }
-        Err(refused)
+        Err(last_error)
     }
 
     /// A connection that the caller's runtime drives, to the first suitable host that answers.
     pub(crate) async fn open_channel(&self) -> Result<NotifyChannel, StoreError> {
-        let mut refused = StoreError::TimedOut;
+        let mut last_error = StoreError::TimedOut;
         for host in &self.0.hosts {
-            let connecting = tokio::time::timeout(CONNECT, host.connect(self.0.tls.clone()));
+            let connecting =
+                tokio::time::timeout(CONNECT_TIMEOUT, host.connect(self.0.tls.clone()));
             match connecting.await {
                 Ok(Ok((client, mut connection))) => {
                     let messages = poll_fn(move |context| connection.poll_message(context));
                     return NotifyChannel::open(client, Box::pin(messages)).await;
                 }
-                Ok(Err(error)) => refused = error.into(),
+                Ok(Err(error)) => last_error = error.into(),
                 Err(_) => {}
             }
         }
-        Err(refused)
+        Err(last_error)
     }
 
     fn connect_to(&self, host: &Config) -> Result<PgSession, StoreError> {
@@ -89,11 +90,16 @@ impl PostgresServer {
             .map_err(|_| StoreError::Closed)?;
         // The driver's own limit covers the TCP connection and not the handshake.
         let connect =
-            async { tokio::time::timeout(CONNECT, host.connect(self.0.tls.clone())).await };
+            async { tokio::time::timeout(CONNECT_TIMEOUT, host.connect(self.0.tls.clone())).await };
         let (client, connection) = runtime
             .block_on(connect)
             .map_err(|_| StoreError::TimedOut)??;
-        let mut session = PgSession::new(runtime, client, connection, Instant::now() + CONNECT);
+        let mut session = PgSession::new(
+            runtime,
+            client,
+            connection,
+            Instant::now() + CONNECT_TIMEOUT,
+        );
         // For statements outside a transaction; transactions set their own.
         session.script(&format!(
             "SET statement_timeout = {STATEMENT_MS}; SET lock_timeout = {LOCK_MS}"
@@ -104,54 +110,60 @@ impl PostgresServer {
 }
 
 /// A configuration per host.
-fn each_host(all: &Config) -> Vec<Config> {
-    let count = all.get_hosts().len().max(all.get_hostaddrs().len());
-    (0..count).map(|at| one_host(all, at)).collect()
+fn each_host(config: &Config) -> Vec<Config> {
+    let count = config.get_hosts().len().max(config.get_hostaddrs().len());
+    (0..count).map(|index| host_config(config, index)).collect()
 }
 
-fn one_host(all: &Config, at: usize) -> Config {
-    let mut one = Config::new();
-    match all.get_hosts().get(at) {
-        Some(Host::Tcp(name)) => drop(one.host(name)),
+fn host_config(config: &Config, index: usize) -> Config {
+    let mut host = Config::new();
+    match config.get_hosts().get(index) {
+        Some(Host::Tcp(name)) => drop(host.host(name)),
         #[cfg(unix)]
-        Some(Host::Unix(path)) => drop(one.host_path(path)),
+        Some(Host::Unix(path)) => drop(host.host_path(path)),
         None => {}
     }
-    if let Some(address) = all.get_hostaddrs().get(at) {
-        one.hostaddr(*address);
+    if let Some(address) = config.get_hostaddrs().get(index) {
+        host.hostaddr(*address);
     }
-    let ports = all.get_ports();
-    if let Some(port) = ports.get(at).or_else(|| ports.first()) {
-        one.port(*port);
+    let ports = config.get_ports();
+    if let Some(port) = ports.get(index).or_else(|| ports.first()) {
+        host.port(*port);
     }
-    if let Some(user) = all.get_user() {
-        one.user(user);
+    if let Some(user) = config.get_user() {
+        host.user(user);
     }
-    if let Some(password) = all.get_password() {
-        one.password(password);
+    if let Some(password) = config.get_password() {
+        host.password(password);
     }
-    if let Some(name) = all.get_dbname() {
-        one.dbname(name);
+    if let Some(name) = config.get_dbname() {
+        host.dbname(name);
     }
-    if let Some(options) = all.get_options() {
-        one.options(options);
+    if let Some(options) = config.get_options() {
+        host.options(options);
     }
-    one.application_name(all.get_application_name().unwrap_or("mediagate"))
-        .ssl_mode(all.get_ssl_mode())
-        .ssl_negotiation(all.get_ssl_negotiation())
-        .target_session_attrs(all.get_target_session_attrs())
-        .channel_binding(all.get_channel_binding())
-        .connect_timeout(all.get_connect_timeout().copied().unwrap_or(CONNECT))
+    host.application_name(config.get_application_name().unwrap_or("mediagate"))
+        .ssl_mode(config.get_ssl_mode())
+        .ssl_negotiation(config.get_ssl_negotiation())
+        .target_session_attrs(config.get_target_session_attrs())
+        .channel_binding(config.get_channel_binding())
+        .connect_timeout(
+            config
+                .get_connect_timeout()
+                .copied()
+                .unwrap_or(CONNECT_TIMEOUT),
+        )
         // By default a connection to a host that has vanished is kept for many minutes.
         .tcp_user_timeout(
-            all.get_tcp_user_timeout()
+            config
+                .get_tcp_user_timeout()
                 .copied()
                 .unwrap_or(TCP_USER_TIMEOUT),
         )
         .keepalives_idle(KEEPALIVE.0)
         .keepalives_interval(KEEPALIVE.1)
         .keepalives_retries(KEEPALIVE.2);
-    one
+    host
 }
 
 #[cfg(test)]
@@ -160,10 +172,10 @@ mod tests {
 
     #[test]
     fn hosts_are_tried_one_by_one_with_what_they_have_in_common() {
-        let all: Config = "postgres://me:secret@a:1,b:2/db?target_session_attrs=read-write"
+        let config: Config = "postgres://me:secret@a:1,b:2/db?target_session_attrs=read-write"
             .parse()
             .unwrap();
-        let hosts = each_host(&all);
+        let hosts = each_host(&config);
         let names: Vec<_> = hosts
             .iter()
             .map(|host| (host.get_hosts().to_vec(), host.get_ports().to_vec()))
@@ -176,7 +188,7 @@ mod tests {
             assert_eq!(host.get_dbname(), Some("db"));
             assert_eq!(
                 host.get_target_session_attrs(),
-                all.get_target_session_attrs()
+                config.get_target_session_attrs()
             );
         }
     }

@@ -19,7 +19,7 @@ use crate::postgres::write_group::QueuedWrite;
 /// With this many commits in doubt, no more writes are started.
 const MAX_UNRESOLVED: usize = 32;
 /// The pause between two look-ups of a commit in doubt.
-const PAUSE: Duration = Duration::from_millis(100);
+const LOOKUP_INTERVAL: Duration = Duration::from_millis(100);
 /// Timeout of each look-up.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -37,7 +37,7 @@ struct UnresolvedCommit {
     transaction: TransactionRef,
     /// The commit is on the server's disk, but perhaps not on the standby's.
     warned: bool,
-    pieces: Vec<QueuedWrite>,
+    writes: Vec<QueuedWrite>,
 }
 
 /// The outcome of a transaction.
@@ -57,26 +57,26 @@ impl DoubtQueue {
             wake: Condvar::new(),
             is_closed: AtomicBool::new(false),
         }));
-        let asked = doubts.clone();
+        let lookups = doubts.clone();
         std::thread::Builder::new()
             .name("postgres-doubts".into())
-            .spawn(move || asked.settle(&server))
+            .spawn(move || lookups.look_up_all(&server))
             .map_err(|_| StoreError::Closed)?;
         Ok(doubts)
     }
 
     /// Adds the writes of a transaction whose outcome is unknown.
-    pub(super) fn add(&self, transaction: TransactionRef, warned: bool, pieces: Vec<QueuedWrite>) {
+    pub(super) fn add(&self, transaction: TransactionRef, warned: bool, writes: Vec<QueuedWrite>) {
         self.lock_open().push(UnresolvedCommit {
             transaction,
             warned,
-            pieces,
+            writes,
         });
         self.0.wake.notify_one();
     }
 
-    /// Whether to start no more writes until some are settled.
-    pub(super) fn are_too_many(&self) -> bool {
+    /// Whether to start no more writes until some are resolved.
+    pub(super) fn is_full(&self) -> bool {
         self.lock_open().len() >= MAX_UNRESOLVED
     }
 
@@ -90,7 +90,7 @@ impl DoubtQueue {
         self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn settle(&self, server: &PostgresServer) {
+    fn look_up_all(&self, server: &PostgresServer) {
         let mut session = None;
         loop {
             let mut open = self.lock_open();
@@ -106,13 +106,13 @@ impl DoubtQueue {
                     .wait(open)
                     .unwrap_or_else(PoisonError::into_inner);
             }
-            let questions: Vec<_> = open
+            let unresolved: Vec<_> = open
                 .iter()
-                .map(|doubt| (doubt.transaction.clone(), doubt.warned))
+                .map(|commit| (commit.transaction.clone(), commit.warned))
                 .collect();
             // The server may take seconds to answer. Writers must not wait for that to add a doubt.
             drop(open);
-            for (transaction, warned) in questions {
+            for (transaction, warned) in unresolved {
                 match query_fate(server, &mut session, &transaction, warned) {
                     // It still runs or waits for the standby, and is looked up again.
                     Ok(CommitFate::Open) => {}
@@ -127,7 +127,7 @@ impl DoubtQueue {
             if self.0.is_closed.load(Ordering::Acquire) {
                 return;
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(LOOKUP_INTERVAL);
         }
     }
 
@@ -138,16 +138,16 @@ impl DoubtQueue {
             "outcome of a transaction in doubt determined"
         );
         let mut open = self.lock_open();
-        let Some(at) = open
+        let Some(index) = open
             .iter()
-            .position(|doubt| doubt.transaction == *transaction)
+            .position(|commit| commit.transaction == *transaction)
         else {
             return;
         };
-        let doubt = open.swap_remove(at);
+        let commit = open.swap_remove(index);
         drop(open);
-        for piece in doubt.pieces {
-            piece.reply(match fate {
+        for write in commit.writes {
+            write.reply(match fate {
                 CommitFate::Committed => Ok(()),
                 // Callers treat it as possibly written and look for what they wrote.
                 CommitFate::Unknown => Err(StoreError::InDoubt),
@@ -159,17 +159,17 @@ impl DoubtQueue {
 
 fn query_fate(
     server: &PostgresServer,
-    kept: &mut Option<PgSession>,
+    idle_session: &mut Option<PgSession>,
     transaction: &TransactionRef,
     warned: bool,
 ) -> Result<CommitFate, StoreError> {
-    let session = match kept {
+    let session = match idle_session {
         Some(session) => session,
-        None => kept.insert(server.connect()?),
+        None => idle_session.insert(server.connect()?),
     };
     session.set_deadline(Instant::now() + QUERY_TIMEOUT);
     let sql = "SELECT pg_xact_status(CAST(?1 AS TEXT)::xid8)";
-    let said = match session.query(sql, &[&transaction.id]) {
+    let status = match session.query(sql, &[&transaction.id]) {
         Ok(rows) => rows
             .first()
             .and_then(|row| row.try_get::<_, String>(0).ok()),
@@ -183,7 +183,7 @@ fn query_fate(
         Err(error) => return Err(error),
     };
     let is_same_run = session.server_run() == transaction.server_run;
-    match said.as_deref() {
+    match status.as_deref() {
         // After a crash the id may have been assigned to another transaction.
         Some("committed") if !is_same_run => Ok(CommitFate::Unknown),
         Some("committed") if warned => flush_standby(session),

@@ -28,7 +28,7 @@ use crate::pg_session::{PgSession, SessionTrouble};
 use crate::postgres::in_doubt::DoubtQueue;
 use crate::postgres::pending_work::{PendingWork, with_reply};
 use crate::postgres::queue::{QueuedJob, WorkQueue};
-use crate::postgres::write_group::{GROUP, QueuedWrite};
+use crate::postgres::write_group::{MAX_GROUP_WRITES, QueuedWrite};
 use crate::{Conn, HEARTBEAT_TIMEOUT, StoreError};
 use mediagate_model::database::DatabaseOptions;
 
@@ -88,46 +88,48 @@ impl PostgresBackend {
     pub(super) fn connect(
         url: &str,
         options: DatabaseOptions,
-        pulse: &Arc<DatabaseHealth>,
+        health: &Arc<DatabaseHealth>,
     ) -> Result<Self, StoreError> {
         let server = PostgresServer::new(url)?;
         // A session blocks on its own runtime, which is not possible on a thread that drives
         // another.
-        let first = server.clone();
-        let begin =
-            move || pooler::check(&first).and_then(|()| migrate::run(&first, options.migrate));
-        std::thread::spawn(begin)
+        let startup_server = server.clone();
+        let startup = move || {
+            pooler::check(&startup_server)
+                .and_then(|()| migrate::run(&startup_server, options.migrate))
+        };
+        std::thread::spawn(startup)
             .join()
             .map_err(|_| StoreError::Closed)??;
         let doubts = DoubtQueue::start(server.clone())?;
-        let lane = |queue: &Arc<WorkQueue>, name: String, work: Duration| {
-            let lane = ConnectionThread {
+        let start_thread = |queue: &Arc<WorkQueue>, name: String, work_timeout: Duration| {
+            let connection = ConnectionThread {
                 server: server.clone(),
                 queue: queue.clone(),
                 doubts: doubts.clone(),
-                pulse: pulse.clone(),
-                work_timeout: work,
+                health: health.clone(),
+                work_timeout,
                 session: None,
             };
             let thread = std::thread::Builder::new().name(name);
-            let started = thread.spawn(move || lane.serve());
+            let started = thread.spawn(move || connection.serve());
             started.map(drop).map_err(|_| StoreError::Closed)
         };
-        let (queue, beats) = (
+        let (queue, heartbeat_queue) = (
             Arc::new(WorkQueue::new(doubts.clone())),
             Arc::new(WorkQueue::new(doubts.clone())),
         );
         // A heartbeat that waited behind other work could come too late, and the process would lose
         // its tasks.
-        lane(&beats, "postgres-beat".into(), HEARTBEAT_TIMEOUT)?;
+        start_thread(&heartbeat_queue, "postgres-beat".into(), HEARTBEAT_TIMEOUT)?;
         // The heartbeat's connection is one of them.
         for number in 1..options.connections {
-            lane(&queue, format!("postgres-{number}"), WORK_TIMEOUT)?;
+            start_thread(&queue, format!("postgres-{number}"), WORK_TIMEOUT)?;
         }
         Ok(Self {
             server,
             queue,
-            heartbeat_queue: beats,
+            heartbeat_queue,
             doubts,
         })
     }
@@ -136,21 +138,21 @@ impl PostgresBackend {
     /// Returns when it is known whether it was committed.
     pub(super) async fn write<T, E>(
         &self,
-        turn: WriteOrder,
+        order: WriteOrder,
         work: impl FnOnce(&mut Conn<'_>) -> Result<T, E> + Clone + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (queue, turn) = match turn {
+        let (queue, account_lock) = match order {
             WriteOrder::Any => (&self.queue, None),
-            WriteOrder::Serial(turn) => (&self.queue, Some(turn)),
+            WriteOrder::Serial(account_lock) => (&self.queue, Some(account_lock)),
             WriteOrder::Heartbeat => (&self.heartbeat_queue, None),
         };
-        let (piece, answered) = QueuedWrite::new(turn, work);
-        queue.push_write(piece)?;
-        answered.await.map_err(|_| StoreError::Closed)?
+        let (write, answer) = QueuedWrite::new(account_lock, work);
+        queue.push_write(write)?;
+        answer.await.map_err(|_| StoreError::Closed)?
     }
 
     /// A separate connection, see [`NotifyChannel`].
@@ -174,13 +176,13 @@ impl PostgresBackend {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (look, answered) = with_reply(work);
+        let (pending_read, answer) = with_reply(work);
         match kind {
-            ReadKind::Read => self.queue.push_read(look, false)?,
-            ReadKind::Examine => self.queue.push_read(look, true)?,
-            ReadKind::Ping => self.heartbeat_queue.push_read(look, false)?,
+            ReadKind::Read => self.queue.push_read(pending_read, false)?,
+            ReadKind::LongRead => self.queue.push_read(pending_read, true)?,
+            ReadKind::Ping => self.heartbeat_queue.push_read(pending_read, false)?,
         }
-        answered.await.map_err(|_| StoreError::Closed)?
+        answer.await.map_err(|_| StoreError::Closed)?
     }
 }
 
@@ -199,7 +201,7 @@ pub(super) enum ReadKind {
     /// On any free connection.
     Read,
     /// Like `Read`, but may take up to a minute.
-    Examine,
+    LongRead,
     /// At once, on the heartbeat's connection.
     Ping,
 }
@@ -209,7 +211,7 @@ struct ConnectionThread {
     server: PostgresServer,
     queue: Arc<WorkQueue>,
     doubts: DoubtQueue,
-    pulse: Arc<DatabaseHealth>,
+    health: Arc<DatabaseHealth>,
     /// Timeout of reads and groups.
     work_timeout: Duration,
     session: Option<PgSession>,
@@ -219,23 +221,23 @@ impl ConnectionThread {
     fn serve(mut self) {
         while let Some(job) = self.queue.next() {
             match job {
-                QueuedJob::Read(look) => self.read(look, false),
-                QueuedJob::LongRead(look) => {
-                    self.read(look, true);
+                QueuedJob::Read(pending_read) => self.read(pending_read, false),
+                QueuedJob::LongRead(pending_read) => {
+                    self.read(pending_read, true);
                     self.queue.end_long_read();
                 }
                 QueuedJob::Write(first) => {
-                    let turn = first.turn;
+                    let account_lock = first.account_lock;
                     self.write(first);
-                    if let Some(turn) = turn {
-                        self.queue.end_turn(turn);
+                    if let Some(account_lock) = account_lock {
+                        self.queue.end_group(account_lock);
                     }
                 }
             }
         }
     }
 
-    fn read(&mut self, mut look: Box<dyn PendingWork>, is_long: bool) {
+    fn read(&mut self, mut pending_read: Box<dyn PendingWork>, is_long: bool) {
         // The connection may have died while it was unused. A read changes nothing, so it is run
         // again.
         for is_last in [false, true] {
@@ -245,12 +247,12 @@ impl ConnectionThread {
                 self.work_timeout
             };
             let Ok(session) = self.session(Instant::now() + limit) else {
-                return look.reply(Err(StoreError::Lost));
+                return pending_read.reply(Err(StoreError::Lost));
             };
             if is_long {
                 session.begin_reading(limit);
             }
-            let has_panicked = look.run(session).is_err();
+            let has_panicked = pending_read.run(session).is_err();
             let is_lost = session.trouble() == Some(SessionTrouble::Lost);
             if is_long && session.is_usable() {
                 session.roll_back();
@@ -259,21 +261,22 @@ impl ConnectionThread {
             // After a panic the connection may be in any state.
             self.keep(has_panicked);
             if !is_lost || is_last || has_panicked {
-                return look.reply(Ok(()));
+                return pending_read.reply(Ok(()));
             }
         }
     }
 
     fn write(&mut self, first: QueuedWrite) {
-        let (queue, turn) = (self.queue.clone(), first.turn);
-        let again = self.write_group(first, || turn.and_then(|turn| queue.more(turn)));
-        for piece in again {
-            if piece.is_late() {
-                piece.reply(Err(StoreError::TimedOut));
+        let (queue, account_lock) = (self.queue.clone(), first.account_lock);
+        let next_of_group = || account_lock.and_then(|lock| queue.next_of_group(lock));
+        let retries = self.write_group(first, next_of_group);
+        for write in retries {
+            if write.is_late() {
+                write.reply(Err(StoreError::TimedOut));
                 continue;
             }
-            for left in self.write_group(piece, || None) {
-                left.reply(Err(StoreError::TimedOut));
+            for failed in self.write_group(write, || None) {
+                failed.reply(Err(StoreError::TimedOut));
             }
         }
     }
@@ -282,55 +285,55 @@ impl ConnectionThread {
     fn write_group(
         &mut self,
         first: QueuedWrite,
-        more: impl Fn() -> Option<QueuedWrite>,
+        next: impl Fn() -> Option<QueuedWrite>,
     ) -> Vec<QueuedWrite> {
         let started = Instant::now();
         let doubts = self.doubts.clone();
         let Ok(session) = self.session(started + self.work_timeout) else {
             // The server cannot be reached. The others of the group would only wait for the same
             // failure.
-            for piece in iter::once(first).chain(iter::from_fn(more).take(GROUP)) {
-                piece.reply(Err(StoreError::Lost));
+            for write in iter::once(first).chain(iter::from_fn(next).take(MAX_GROUP_WRITES)) {
+                write.reply(Err(StoreError::Lost));
             }
             return Vec::new();
         };
-        let again = write_group::write(session, first, more, &doubts);
-        if let Some(is_taken) = session.take_write_accepted() {
-            self.pulse.note_write(is_taken);
+        let retries = write_group::write(session, first, next, &doubts);
+        if let Some(is_accepted) = session.take_write_accepted() {
+            self.health.note_write(is_accepted);
         }
         self.keep(false);
-        again
+        retries
     }
 
     /// The connection, opened or tested if necessary.
     fn session(&mut self, deadline: Instant) -> Result<&mut PgSession, StoreError> {
-        let mut kept = self.session.take().filter(PgSession::is_usable);
-        if let Some(session) = &mut kept {
+        let mut idle_session = self.session.take().filter(PgSession::is_usable);
+        if let Some(session) = &mut idle_session {
             session.set_deadline(deadline);
             // A firewall may have dropped it silently. A write would notice that only at its
             // deadline.
             if session.idle_time() > MAX_UNTESTED_IDLE && !session.answers() {
-                kept = None;
+                idle_session = None;
             }
         }
-        let mut session = match kept {
+        let mut session = match idle_session {
             Some(session) => session,
             None => self
                 .server
                 .connect()
-                .inspect_err(|error| self.pulse.note_failure(error))?,
+                .inspect_err(|error| self.health.note_failure(error))?,
         };
         session.set_deadline(deadline);
         Ok(self.session.insert(session))
     }
 
     /// Keeps the connection if it can be used again.
-    fn keep(&mut self, is_unfit: bool) {
+    fn keep(&mut self, has_panicked: bool) {
         match &self.session {
-            Some(session) if session.is_usable() && !is_unfit => self.pulse.note_answer(),
+            Some(session) if session.is_usable() && !has_panicked => self.health.note_answer(),
             Some(_) => {
                 self.session = None;
-                self.pulse.note_failure(&StoreError::TimedOut);
+                self.health.note_failure(&StoreError::TimedOut);
             }
             None => {}
         }

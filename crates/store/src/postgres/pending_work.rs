@@ -12,14 +12,14 @@ pub(super) trait PendingWork: Send {
     /// Runs them, possibly for the second time. Returns whether to keep the changes; `Err` if the
     /// work panicked, which must not end the thread.
     fn run(&mut self, session: &mut PgSession) -> Result<bool, ()>;
-    /// Sends the result of the last run, or with the error that ended it.
-    fn reply(self: Box<Self>, done: Result<(), StoreError>);
+    /// Sends the result of the last run, or the error with which the run or its commit ended.
+    fn reply(self: Box<Self>, outcome: Result<(), StoreError>);
 }
 
 struct WorkWithReply<W, T, E> {
     work: W,
     result: Option<Result<T, E>>,
-    answer: oneshot::Sender<Result<T, E>>,
+    sender: oneshot::Sender<Result<T, E>>,
 }
 
 /// Wraps `work`, with a receiver for its answer. If the work panics, no answer comes.
@@ -31,13 +31,13 @@ where
     T: Send + 'static,
     E: From<StoreError> + Send + 'static,
 {
-    let (answer, answered) = oneshot::channel();
-    let asked = WorkWithReply {
+    let (sender, receiver) = oneshot::channel();
+    let pending = WorkWithReply {
         work,
         result: None,
-        answer,
+        sender,
     };
-    (Box::new(asked), answered)
+    (Box::new(pending), receiver)
 }
 
 impl<W, T, E> PendingWork for WorkWithReply<W, T, E>
@@ -50,20 +50,20 @@ where
         // An earlier run's result must not survive the start of this one.
         self.result = None;
         let work = self.work.clone();
-        let ran = catch_unwind(AssertUnwindSafe(|| work(&mut Conn::Postgres(session))));
-        self.result = ran.ok();
+        let outcome = catch_unwind(AssertUnwindSafe(|| work(&mut Conn::Postgres(session))));
+        self.result = outcome.ok();
         self.result.as_ref().map(Result::is_ok).ok_or(())
     }
 
-    fn reply(self: Box<Self>, done: Result<(), StoreError>) {
-        let result = match (done, self.result) {
+    fn reply(self: Box<Self>, outcome: Result<(), StoreError>) {
+        let result = match (outcome, self.result) {
             // The work's own error is more informative.
             (Err(_), Some(Err(error))) => Err(error),
             (Err(error), _) => Err(error.into()),
             (Ok(()), Some(result)) => result,
             (Ok(()), None) => return,
         };
-        // Fails if the caller has left.
-        drop(self.answer.send(result));
+        // Fails if the caller no longer waits.
+        drop(self.sender.send(result));
     }
 }

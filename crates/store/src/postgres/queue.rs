@@ -10,7 +10,7 @@ use crate::postgres::in_doubt::DoubtQueue;
 use crate::postgres::pending_work::PendingWork;
 use crate::postgres::write_group::QueuedWrite;
 
-/// Most pieces of work that may wait; more are refused at once.
+/// Maximum number of waiting reads, and of waiting writes; more are refused at once.
 const MAX_WAITING: usize = 1000;
 /// Long reads at once: they must leave connections for others.
 const MAX_LONG_READS: usize = 4;
@@ -26,8 +26,8 @@ struct QueueState {
     reads: VecDeque<(Instant, Box<dyn PendingWork>)>,
     long_reads: VecDeque<(Instant, Box<dyn PendingWork>)>,
     writes: VecDeque<QueuedWrite>,
-    /// Turns whose group is being written.
-    turns: HashSet<i32>,
+    /// The account locks whose group is being written.
+    locked: HashSet<i32>,
     long_reads_running: usize,
     is_closed: bool,
 }
@@ -52,7 +52,7 @@ impl WorkQueue {
     /// Queues a read.
     pub(super) fn push_read(
         &self,
-        look: Box<dyn PendingWork>,
+        read: Box<dyn PendingWork>,
         is_long: bool,
     ) -> Result<(), StoreError> {
         let mut state = self.state();
@@ -64,20 +64,20 @@ impl WorkQueue {
         if waiting.len() >= MAX_WAITING {
             return Err(StoreError::Busy);
         }
-        waiting.push_back((Instant::now(), look));
+        waiting.push_back((Instant::now(), read));
         drop(state);
         self.wake.notify_one();
         Ok(())
     }
 
-    pub(super) fn push_write(&self, piece: QueuedWrite) -> Result<(), StoreError> {
+    pub(super) fn push_write(&self, write: QueuedWrite) -> Result<(), StoreError> {
         let mut state = self.state();
         // While many commits are in doubt the database accepts nothing, and further writes would
         // only queue up.
-        if state.writes.len() >= MAX_WAITING || self.doubts.are_too_many() {
+        if state.writes.len() >= MAX_WAITING || self.doubts.is_full() {
             return Err(StoreError::Busy);
         }
-        state.writes.push_back(piece);
+        state.writes.push_back(write);
         drop(state);
         self.wake.notify_one();
         Ok(())
@@ -100,17 +100,17 @@ impl WorkQueue {
         }
     }
 
-    /// The next write of a turn whose group is being written.
-    pub(super) fn more(&self, turn: i32) -> Option<QueuedWrite> {
+    /// The next write with this lock, whose group is being written.
+    pub(super) fn next_of_group(&self, account_lock: i32) -> Option<QueuedWrite> {
         let mut state = self.state();
         let mut waiting = state.writes.iter();
-        let at = waiting.position(|piece| piece.turn == Some(turn))?;
-        state.writes.remove(at)
+        let index = waiting.position(|write| write.account_lock == Some(account_lock))?;
+        state.writes.remove(index)
     }
 
-    /// Notes that the group of this turn is written, so that the next one may start.
-    pub(super) fn end_turn(&self, turn: i32) {
-        self.state().turns.remove(&turn);
+    /// Notes that the group with this lock is written, so that the next one may start.
+    pub(super) fn end_group(&self, account_lock: i32) {
+        self.state().locked.remove(&account_lock);
         self.wake.notify_one();
     }
 
@@ -135,30 +135,31 @@ impl QueueState {
     /// The oldest job that can be done now.
     fn take(&mut self) -> Option<QueuedJob> {
         self.refuse_late();
-        // A second group of the same turn would only wait for the first one's locks, and occupy a
+        // A second group with the same lock would only wait for the first one, and occupy a
         // connection.
-        let write = self
-            .writes
-            .iter()
-            .position(|piece| piece.turn.is_none_or(|turn| !self.turns.contains(&turn)));
-        let write_since = write
-            .and_then(|at| self.writes.get(at))
-            .map(|piece| piece.since);
+        let write_index = self.writes.iter().position(|write| {
+            write
+                .account_lock
+                .is_none_or(|lock| !self.locked.contains(&lock))
+        });
+        let write_since = write_index
+            .and_then(|index| self.writes.get(index))
+            .map(|write| write.since);
         let read_since = self.reads.front().map(|(since, _)| *since);
         // By age, so that neither reads nor writes starve the other.
-        if let (Some(at), true) = (write, is_first(write_since, read_since)) {
-            let first = self.writes.remove(at)?;
-            self.turns.extend(first.turn);
+        if let (Some(index), true) = (write_index, is_first(write_since, read_since)) {
+            let first = self.writes.remove(index)?;
+            self.locked.extend(first.account_lock);
             return Some(QueuedJob::Write(first));
         }
-        if let Some((_, look)) = self.reads.pop_front() {
-            return Some(QueuedJob::Read(look));
+        if let Some((_, read)) = self.reads.pop_front() {
+            return Some(QueuedJob::Read(read));
         }
         if self.long_reads_running < MAX_LONG_READS
-            && let Some((_, look)) = self.long_reads.pop_front()
+            && let Some((_, read)) = self.long_reads.pop_front()
         {
             self.long_reads_running += 1;
-            return Some(QueuedJob::LongRead(look));
+            return Some(QueuedJob::LongRead(read));
         }
         None
     }
@@ -166,28 +167,28 @@ impl QueueState {
     /// Refuses work that has waited too long, while its caller still waits.
     fn refuse_late(&mut self) {
         let is_late = |since: Instant| since.elapsed() > MAX_QUEUE_TIME;
-        for looks in [&mut self.reads, &mut self.long_reads] {
-            while looks.front().is_some_and(|(since, _)| is_late(*since)) {
-                if let Some((_, look)) = looks.pop_front() {
-                    look.reply(Err(StoreError::Busy));
+        for reads in [&mut self.reads, &mut self.long_reads] {
+            while reads.front().is_some_and(|(since, _)| is_late(*since)) {
+                if let Some((_, read)) = reads.pop_front() {
+                    read.reply(Err(StoreError::Busy));
                 }
             }
         }
         while self
             .writes
             .front()
-            .is_some_and(|piece| is_late(piece.since))
+            .is_some_and(|write| is_late(write.since))
         {
-            if let Some(piece) = self.writes.pop_front() {
-                piece.reply(Err(StoreError::Busy));
+            if let Some(write) = self.writes.pop_front() {
+                write.reply(Err(StoreError::Busy));
             }
         }
     }
 }
 
-fn is_first(one: Option<Instant>, other: Option<Instant>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => one <= other,
-        (one, _) => one.is_some(),
+fn is_first(write_since: Option<Instant>, read_since: Option<Instant>) -> bool {
+    match (write_since, read_since) {
+        (Some(write_since), Some(read_since)) => write_since <= read_since,
+        (write_since, _) => write_since.is_some(),
     }
 }

@@ -1,12 +1,12 @@
 //! Group commit: several writes share one transaction and one commit.
 //!
-//! A commit waits for the disk, and for a standby. So the waiting writes of one turn run in one
-//! transaction, each in its own savepoint, and are committed once; none is answered before. A
-//! failing write rolls back only itself. A write that met a lock conflict, or was lost with its
+//! A commit waits for the disk, and for a standby. So the waiting writes with one account lock run
+//! in one transaction, each in its own savepoint, and are committed once; none is answered before.
+//! A failing write rolls back only itself. A write that met a lock conflict, or was lost with its
 //! connection before the commit, is retried once separately.
 //!
-//! A group grows while it is written: its first write may wait long for other processes that have
-//! the turn, and writes that arrive meanwhile need not wait for the turn again.
+//! A group grows while it is written: its first write may wait long for other processes that hold
+//! the lock, and writes that arrive meanwhile need not wait for the lock again.
 
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,9 @@ use crate::postgres::in_doubt::DoubtQueue;
 use crate::postgres::pending_work::{PendingWork, with_reply};
 use crate::{Conn, StoreError};
 
-/// Most writes per commit. Postgres handles up to 64 savepoints per transaction cheaply.
-pub(super) const GROUP: usize = 32;
+/// Maximum number of writes per commit. Postgres handles up to 64 savepoints per transaction
+/// cheaply.
+pub(super) const MAX_GROUP_WRITES: usize = 32;
 /// How long until a COMMIT without an answer counts as lost.
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(3);
 /// A write that has waited longer than this is not tried again.
@@ -27,8 +28,8 @@ const MAX_RETRY_AGE: Duration = Duration::from_secs(2);
 const MIN_TIME_LEFT: Duration = Duration::from_secs(1);
 
 pub(super) struct QueuedWrite {
-    /// Writes to the same rows have the same turn.
-    pub(super) turn: Option<i32>,
+    /// Writes to the same rows have the same lock.
+    pub(super) account_lock: Option<i32>,
     pub(super) since: Instant,
     work: Box<dyn PendingWork>,
     was_tried: bool,
@@ -36,7 +37,7 @@ pub(super) struct QueuedWrite {
 
 impl QueuedWrite {
     pub(super) fn new<W, T, E>(
-        turn: Option<i32>,
+        account_lock: Option<i32>,
         work: W,
     ) -> (Self, oneshot::Receiver<Result<T, E>>)
     where
@@ -44,14 +45,14 @@ impl QueuedWrite {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (work, answered) = with_reply(work);
-        let piece = Self {
-            turn,
+        let (work, answer) = with_reply(work);
+        let write = Self {
+            account_lock,
             since: Instant::now(),
             work,
             was_tried: false,
         };
-        (piece, answered)
+        (write, answer)
     }
 
     pub(super) fn reply(self, committed: Result<(), StoreError>) {
@@ -73,111 +74,111 @@ impl QueuedWrite {
     }
 }
 
-/// Writes `first` and the writes of its turn from `more`, in one transaction; returns those to be
-/// retried separately.
+/// Writes `first` and the writes of its group from `next_of_group`, in one transaction; returns
+/// those to be retried separately.
 pub(super) fn write(
     session: &mut PgSession,
     first: QueuedWrite,
-    more: impl Fn() -> Option<QueuedWrite>,
+    next_of_group: impl Fn() -> Option<QueuedWrite>,
     doubts: &DoubtQueue,
 ) -> Vec<QueuedWrite> {
-    let turn = first.turn;
-    let mut kept: Vec<QueuedWrite> = Vec::new();
-    let mut again = Vec::new();
-    let mut tried = 0;
+    let account_lock = first.account_lock;
+    let mut succeeded: Vec<QueuedWrite> = Vec::new();
+    let mut retries = Vec::new();
+    let mut count = 0;
     let mut next = Some(first);
-    // The turn is also a lock in the database, for groups of other processes.
-    session.begin(turn);
-    while let Some(mut piece) = next {
+    // The lock in the database is for groups of other processes.
+    session.begin(account_lock);
+    while let Some(mut write) = next {
         // The first one is alone in the transaction and needs no savepoint.
-        if !kept.is_empty() {
+        if !succeeded.is_empty() {
             session.savepoint();
         }
-        let ran = piece.work.run(session);
+        let outcome = write.work.run(session);
         let trouble = session.trouble();
-        match (ran, trouble) {
-            (Ok(true), None) => kept.push(piece),
+        match (outcome, trouble) {
+            (Ok(true), None) => succeeded.push(write),
             (_, Some(trouble @ (SessionTrouble::Lost | SessionTrouble::TimedOut))) => {
                 // COMMIT was not sent, so the server rolls back and nothing is in doubt.
-                retry_or_fail(kept.into_iter().chain([piece]), trouble, &mut again);
-                return again;
+                retry_or_fail(succeeded.into_iter().chain([write]), trouble, &mut retries);
+                return retries;
             }
-            (ran, trouble) => {
-                refuse(piece, ran, trouble, &mut again);
+            (outcome, trouble) => {
+                refuse(write, outcome, trouble, &mut retries);
                 // There is no savepoint yet, so the transaction starts again.
-                if kept.is_empty() {
+                if succeeded.is_empty() {
                     session.roll_back();
-                    session.begin(turn);
+                    session.begin(account_lock);
                 } else {
                     session.rollback_to_savepoint();
                 }
             }
         }
-        tried += 1;
-        let has_room = tried < GROUP && session.time_left() > MIN_TIME_LEFT;
-        next = if has_room { more() } else { None };
+        count += 1;
+        let has_room = count < MAX_GROUP_WRITES && session.time_left() > MIN_TIME_LEFT;
+        next = if has_room { next_of_group() } else { None };
     }
-    if kept.is_empty() {
+    if succeeded.is_empty() {
         session.roll_back();
         drop(session.flush());
-        return again;
+        return retries;
     }
     match session.commit(Instant::now() + COMMIT_TIMEOUT) {
-        CommitOutcome::Committed => reply_all(kept, || Ok(())),
+        CommitOutcome::Committed => reply_all(succeeded, || Ok(())),
         CommitOutcome::Refused(error) => {
             tracing::error!(%error, "postgres rejected a commit");
-            reply_all(kept, || Err(StoreError::Refused));
+            reply_all(succeeded, || Err(StoreError::Refused));
         }
         CommitOutcome::InDoubt {
             transaction,
             warned,
-        } => doubts.add(transaction, warned, kept),
+        } => doubts.add(transaction, warned, succeeded),
     }
-    again
+    retries
 }
 
 /// Answers a write of which nothing is kept.
 fn refuse(
-    piece: QueuedWrite,
-    ran: Result<bool, ()>,
+    write: QueuedWrite,
+    outcome: Result<bool, ()>,
     trouble: Option<SessionTrouble>,
-    again: &mut Vec<QueuedWrite>,
+    retries: &mut Vec<QueuedWrite>,
 ) {
-    match (ran, trouble) {
-        (_, Some(SessionTrouble::LockConflict)) => retry(piece, again),
+    match (outcome, trouble) {
+        (_, Some(SessionTrouble::LockConflict)) => retry(write, retries),
         // It continued after a statement was refused: nothing of it can be kept, whatever it
         // returned.
-        (Ok(true), _) => piece.reply(Err(StoreError::Refused)),
+        (Ok(true), _) => write.reply(Err(StoreError::Refused)),
         // Its own error is the answer.
-        (Ok(false), _) => piece.reply(Ok(())),
+        (Ok(false), _) => write.reply(Ok(())),
         // A panic; its caller sees that the answer never comes.
-        (Err(()), _) => drop(piece),
+        (Err(()), _) => drop(write),
     }
 }
 
-fn reply_all(pieces: Vec<QueuedWrite>, committed: impl Fn() -> Result<(), StoreError>) {
-    for piece in pieces {
-        piece.reply(committed());
+fn reply_all(writes: Vec<QueuedWrite>, committed: impl Fn() -> Result<(), StoreError>) {
+    for write in writes {
+        write.reply(committed());
     }
 }
 
 /// Nothing was committed; `trouble` decides whether to try again.
 fn retry_or_fail(
-    pieces: impl Iterator<Item = QueuedWrite>,
+    writes: impl Iterator<Item = QueuedWrite>,
     trouble: SessionTrouble,
-    again: &mut Vec<QueuedWrite>,
+    retries: &mut Vec<QueuedWrite>,
 ) {
-    for piece in pieces {
+    for write in writes {
         match trouble {
-            SessionTrouble::Lost => retry(piece, again),
-            _ => piece.reply(Err(StoreError::TimedOut)),
+            SessionTrouble::Lost => retry(write, retries),
+            _ => write.reply(Err(StoreError::TimedOut)),
         }
     }
 }
 
-fn retry(piece: QueuedWrite, again: &mut Vec<QueuedWrite>) {
-    match piece.into_retry() {
-        Ok(piece) => again.push(piece),
-        Err(piece) => piece.reply(Err(StoreError::TimedOut)),
+fn retry(write: QueuedWrite, retries: &mut Vec<QueuedWrite>) {
+    match write.into_retry() {
+        Ok(write) => retries.push(write),
+        Err(write) => write.reply(Err(StoreError::TimedOut)),
     }
 }

@@ -22,16 +22,16 @@ const MAX_SCANNED: i64 = 2000;
 
 /// A list in either direction; the condition that selects the index is spliced in.
 macro_rules! list {
-    ($ascending:expr, $narrowed:literal) => {
+    ($ascending:expr, $condition:literal) => {
         if $ascending {
-            list!(@ $narrowed, "id")
+            list!(@ $condition, "id")
         } else {
-            list!(@ $narrowed, "id DESC")
+            list!(@ $condition, "id DESC")
         }
     };
-    (@ $narrowed:literal, $order:literal) => {
+    (@ $condition:literal, $order:literal) => {
         concat!(
-            "SELECT ", columns!(), " FROM (SELECT * FROM tasks WHERE id > ?1 AND id < ?2", $narrowed,
+            "SELECT ", columns!(), " FROM (SELECT * FROM tasks WHERE id > ?1 AND id < ?2", $condition,
             " ORDER BY ", $order, " LIMIT ?12) AS newest
              WHERE (CAST(?4 AS TEXT) IS NULL OR kind = ?4) AND (CAST(?5 AS TEXT) IS NULL OR state = ?5)
              AND (CAST(?6 AS TEXT) IS NULL OR model = ?6) AND (CAST(?7 AS TEXT) IS NULL OR key_id = ?7)
@@ -50,25 +50,25 @@ pub fn page_of_all(
     page: PageQuery<TaskId>,
 ) -> Result<Vec<Task>, StoreError> {
     let is_open = matches!(filter.state, Some(TaskState::Queued | TaskState::Running));
-    let is_plain = filter.kind.is_none()
+    let is_unfiltered = filter.kind.is_none()
         && filter.state.is_none()
         && filter.model.is_none()
         && filter.key.is_none()
         && filter.error.is_none();
     // The result of an index is complete. Otherwise only the newest tasks are read, among which a
     // rare match may be missing.
-    let most = if is_open || is_plain || filter.id.is_some() {
+    let limit = if is_open || is_unfiltered || filter.id.is_some() {
         i64::MAX
     } else {
         MAX_SCANNED
     };
-    let found = newest(conn, filter, page, is_open, most)?;
-    if most == i64::MAX || found.len() >= page.limit as usize {
-        return Ok(found);
+    let tasks = newest(conn, filter, page, is_open, limit)?;
+    if limit == i64::MAX || tasks.len() >= page.limit as usize {
+        return Ok(tasks);
     }
     // The page is short because there are no more tasks.
     if is_all_read(conn, filter, page)? {
-        return Ok(found);
+        return Ok(tasks);
     }
     let accounts = accounts_with(conn, filter)?;
     merge_pages(conn, accounts, page, |conn, account| {
@@ -156,12 +156,12 @@ pub fn search_of_all(
     let searches = accounts.map(|account| (account, terms(account)));
     let searches: Vec<(AccountId, Vec<i64>)> =
         searches.filter(|(_, terms)| !terms.is_empty()).collect();
-    let asked = searches.iter().flat_map(|(_, terms)| terms.iter().copied());
+    let all_terms = searches.iter().flat_map(|(_, terms)| terms.iter().copied());
     // One statement for all accounts excludes most of them, which have no such words.
-    let known = existing_terms(conn, &asked.collect::<Vec<i64>>())?;
+    let existing = existing_terms(conn, &all_terms.collect::<Vec<i64>>())?;
     let searches = searches
         .into_iter()
-        .filter(|(_, terms)| terms.iter().all(|term| known.contains(term)));
+        .filter(|(_, terms)| terms.iter().all(|term| existing.contains(term)));
     merge_pages(conn, searches, page, |conn, (account, terms)| {
         let filter = TaskFilter {
             terms,
@@ -180,30 +180,30 @@ fn existing_terms(conn: &mut Conn<'_>, terms: &[i64]) -> Result<HashSet<i64>, St
          WHERE EXISTS (SELECT 1 FROM task_words WHERE term = asked.term LIMIT 1 OFFSET 0)",
     );
     let terms = to_json(&terms)?;
-    let known = conn.all(sql, &[(&terms).into()], |row| row.int(0))?;
-    Ok(known.into_iter().collect())
+    let existing = conn.all(sql, &[(&terms).into()], |row| row.int(0))?;
+    Ok(existing.into_iter().collect())
 }
 
 /// Merges the pages of several accounts.
 fn merge_pages<T>(
     conn: &mut Conn<'_>,
-    each: impl IntoIterator<Item = T>,
+    accounts: impl IntoIterator<Item = T>,
     page: PageQuery<TaskId>,
-    mut of: impl FnMut(&mut Conn<'_>, T) -> Result<Vec<Task>, StoreError>,
+    mut read_page: impl FnMut(&mut Conn<'_>, T) -> Result<Vec<Task>, StoreError>,
 ) -> Result<Vec<Task>, StoreError> {
-    let most = page.limit as usize;
-    let mut all = Vec::new();
-    for one in each {
-        all.extend(of(conn, one)?);
-        if all.len() > 50 * most {
-            cut(&mut all, page);
+    let limit = page.limit as usize;
+    let mut tasks = Vec::new();
+    for account in accounts {
+        tasks.extend(read_page(conn, account)?);
+        if tasks.len() > 50 * limit {
+            sort_and_truncate(&mut tasks, page);
         }
     }
-    cut(&mut all, page);
-    Ok(all)
+    sort_and_truncate(&mut tasks, page);
+    Ok(tasks)
 }
 
-fn cut(tasks: &mut Vec<Task>, page: PageQuery<TaskId>) {
+fn sort_and_truncate(tasks: &mut Vec<Task>, page: PageQuery<TaskId>) {
     if page.ascending {
         tasks.sort_by_key(|task| task.id);
     } else {
@@ -217,7 +217,7 @@ fn newest(
     filter: &TaskFilter,
     page: PageQuery<TaskId>,
     is_open: bool,
-    most: i64,
+    limit: i64,
 ) -> Result<Vec<Task>, StoreError> {
     let bounds = IdBounds::new(filter, page);
     let ascending = page.ascending;
@@ -241,7 +241,7 @@ fn newest(
             filter.since.map_or(i64::MIN, Timestamp::micros).into(),
             filter.until.map_or(i64::MAX, Timestamp::micros).into(),
             filter.provider.as_ref().into(),
-            most.into(),
+            limit.into(),
         ],
         Task::from_row,
     )

@@ -101,25 +101,27 @@ pub fn models_waiting(conn: &mut Conn<'_>, due: Timestamp) -> Result<Vec<String>
     Ok(models)
 }
 
-/// The number of tasks that are due and not claimed, up to `most`.
-pub fn count_waiting(conn: &mut Conn<'_>, now: Timestamp, most: u32) -> Result<u32, StoreError> {
+/// The number of tasks that are due and not claimed, up to `limit`.
+pub fn count_waiting(conn: &mut Conn<'_>, now: Timestamp, limit: u32) -> Result<u32, StoreError> {
     let sql = "SELECT COUNT(*) FROM (
         SELECT id FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND due_at <= ?1 LIMIT ?2
     ) AS waiting";
-    let count = conn.one(sql, &[now.micros().into(), i64::from(most).into()], |row| {
-        row.int(0)
-    })?;
+    let count = conn.one(
+        sql,
+        &[now.micros().into(), i64::from(limit).into()],
+        |row| row.int(0),
+    )?;
     Ok(count
         .and_then(|count| u32::try_from(count).ok())
         .unwrap_or(0))
 }
 
-/// Up to `most` tasks of a model that have not begun and were due at `due`.
+/// Up to `limit` tasks of a model that have not begun and were due at `due`.
 pub fn waiting(
     conn: &mut Conn<'_>,
     model: &str,
     due: Timestamp,
-    most: u32,
+    limit: u32,
 ) -> Result<Vec<Task>, StoreError> {
     // A locked task is being claimed or cancelled, so it no longer waits.
     let sql = conn.dialect(
@@ -132,11 +134,11 @@ pub fn waiting(
              AND model = ?1 AND due_at <= ?2 AND state = 'queued' ORDER BY id LIMIT ?3 FOR UPDATE SKIP LOCKED"
         ),
     );
-    let values = [model.into(), due.micros().into(), i64::from(most).into()];
+    let values = [model.into(), due.micros().into(), i64::from(limit).into()];
     conn.all(sql, &values, Task::from_row)
 }
 
-/// Claims up to `most` tasks of a model for hosted providers in this state, the longest due first,
+/// Claims up to `limit` tasks of a model for hosted providers in this state, the longest due first,
 /// regardless of the accounts' turns. They stay in this state until
 /// [`mark_running`](super::mark_running).
 pub fn claim_upstream(
@@ -144,7 +146,7 @@ pub fn claim_upstream(
     owner: &str,
     model: &str,
     state: TaskState,
-    most: u32,
+    limit: u32,
     now: Timestamp,
 ) -> Result<Vec<Task>, StoreError> {
     let sql = conn.dialect(
@@ -167,19 +169,19 @@ pub fn claim_upstream(
         owner.into(),
         model.into(),
         now.micros().into(),
-        i64::from(most).into(),
+        i64::from(limit).into(),
         state.name().into(),
     ];
     conn.all(sql, &values, Task::from_row)
 }
 
-/// Claims up to `most` tasks of a model that a provider has, or may have: they need no slot that
+/// Claims up to `limit` tasks of a model that a provider has, or may have: they need no slot that
 /// other tasks wait for.
 pub fn claim_sent(
     conn: &mut Conn<'_>,
     owner: &str,
     model: &str,
-    most: u32,
+    limit: u32,
     now: Timestamp,
 ) -> Result<Vec<Task>, StoreError> {
     let sql = conn.dialect(
@@ -202,7 +204,7 @@ pub fn claim_sent(
         owner.into(),
         model.into(),
         now.micros().into(),
-        i64::from(most).into(),
+        i64::from(limit).into(),
     ];
     conn.all(sql, &values, Task::from_row)
 }
@@ -243,31 +245,31 @@ pub fn held_by(conn: &mut Conn<'_>, owner: &str) -> Result<Vec<TaskId>, StoreErr
     )
 }
 
-/// Whether an unheld task is postponed until after `far`.
-pub fn any_due_after(conn: &mut Conn<'_>, far: Timestamp) -> Result<bool, StoreError> {
+/// Whether an unheld task is postponed until after `horizon`.
+pub fn any_due_after(conn: &mut Conn<'_>, horizon: Timestamp) -> Result<bool, StoreError> {
     // Two statements, as in `models_waiting`.
     let embedded = conn.one(
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
          AND provider = 'embedded' AND account_id > '' AND due_at > ?1 LIMIT 1",
-        &[far.micros().into()],
+        &[horizon.micros().into()],
         |row| row.int(0),
     )?;
     let hosted = conn.one(
         "SELECT CAST(1 AS BIGINT) FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
          AND provider <> 'embedded' AND due_at > ?1 LIMIT 1",
-        &[far.micros().into()],
+        &[horizon.micros().into()],
         |row| row.int(0),
     )?;
     Ok(embedded.or(hosted).is_some())
 }
 
-/// Makes unheld tasks that are postponed until after `far` due now. Returns how many.
+/// Makes unheld tasks that are postponed until after `horizon` due now. Returns how many.
 pub fn pull_forward(
     conn: &mut Conn<'_>,
-    far: Timestamp,
+    horizon: Timestamp,
     now: Timestamp,
 ) -> Result<u64, StoreError> {
-    let values = [far.micros().into(), now.micros().into()];
+    let values = [horizon.micros().into(), now.micros().into()];
     // Two statements, as in `models_waiting`.
     let embedded = conn.execute(
         "UPDATE tasks SET due_at = ?2 WHERE state IN ('queued', 'running') AND lease_owner IS NULL

@@ -56,7 +56,7 @@ pub fn claim(
 ) -> Result<Option<Task>, StoreError> {
     lock_queue(conn, ENGINES);
     let waiting = waiting_for_engines(conn, models, now)?;
-    for WaitingAccount { account, .. } in QueueContest::among(conn, waiting, models)?.waiting {
+    for WaitingAccount { account, .. } in QueueContest::new(conn, waiting, models)?.waiting {
         // None if all its tasks are locked, because they are being cancelled.
         if let Some(task) = claim_of_account(conn, owner, models, account, now)? {
             append_event(conn, task.id)?;
@@ -67,52 +67,52 @@ pub fn claim(
     Ok(None)
 }
 
-/// Claims unsent tasks for hosted providers, by turns of the accounts: at most `places` of a queue,
-/// and of each model at most the number given with it. They stay in their state until
+/// Claims unsent tasks for hosted providers, by turns of the accounts: at most `slots` of a queue,
+/// and of each model at most its capacity. They stay in their state until
 /// [`mark_running`](super::mark_running).
 pub fn claim_in_turn(
     conn: &mut Conn<'_>,
     owner: &str,
     queue: &FairQueue,
-    rooms: &[(String, u32)],
-    mut places: u32,
+    capacities: &[(String, u32)],
+    mut slots: u32,
     now: Timestamp,
 ) -> Result<Vec<Task>, StoreError> {
-    let mut left: Vec<u32> = rooms.iter().map(|(_, room)| *room).collect();
+    let mut remaining: Vec<u32> = capacities.iter().map(|(_, capacity)| *capacity).collect();
     let mut waiting = Vec::new();
-    for (number, (model, _)) in rooms.iter().enumerate() {
-        waiting.extend(waiting_for_provider(conn, queue, (number, model), now)?);
+    for (index, (model, _)) in capacities.iter().enumerate() {
+        waiting.extend(waiting_for_provider(conn, queue, (index, model), now)?);
     }
     // Counted for all models of the queue: tasks of models that this process does not claim use the
     // same slots.
-    let mut contest = QueueContest::among(conn, waiting, &to_json(&queue.models)?)?;
+    let mut contest = QueueContest::new(conn, waiting, &to_json(&queue.models)?)?;
     let mut claimed = Vec::new();
     let mut served = Vec::new();
     loop {
-        let shares = contest.share_out(&left, places);
+        let shares = contest.distribute(&remaining, slots);
         if shares.iter().all(|share| *share == 0) {
             break;
         }
-        for (waits, share) in std::mem::take(&mut contest.waiting).into_iter().zip(shares) {
+        for (candidate, share) in std::mem::take(&mut contest.waiting).into_iter().zip(shares) {
             let mut count = 0;
             if share > 0 {
-                let model = &rooms[waits.model].0;
-                let taken = claim_of_model(conn, owner, (model, waits.account), share, now)?;
-                count = u32::try_from(taken.len()).unwrap_or(u32::MAX);
-                claimed.extend(taken);
+                let model = &capacities[candidate.model].0;
+                let tasks = claim_of_model(conn, owner, (model, candidate.account), share, now)?;
+                count = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
+                claimed.extend(tasks);
             }
             if count > 0 {
-                places = places.saturating_sub(count);
-                left[waits.model] = left[waits.model].saturating_sub(count);
-                *contest.held.entry(waits.account).or_default() += count;
-                if !served.contains(&waits.account) {
-                    served.push(waits.account);
+                slots = slots.saturating_sub(count);
+                remaining[candidate.model] = remaining[candidate.model].saturating_sub(count);
+                *contest.held.entry(candidate.account).or_default() += count;
+                if !served.contains(&candidate.account) {
+                    served.push(candidate.account);
                 }
             }
             // An account that had fewer tasks than its share leaves the contest. The rest of its
             // share is distributed again.
             if count == share {
-                contest.waiting.push(waits);
+                contest.waiting.push(candidate);
             }
         }
     }
@@ -123,17 +123,17 @@ pub fn claim_in_turn(
 }
 
 impl QueueContest {
-    fn among(
+    fn new(
         conn: &mut Conn<'_>,
         mut waiting: Vec<WaitingAccount>,
         models: &str,
     ) -> Result<Self, StoreError> {
-        let mut accounts = waiting.iter().map(|waits| waits.account);
+        let mut accounts = waiting.iter().map(|candidate| candidate.account);
         let first = accounts.next();
         // An account that waits alone gets all slots, however many it holds.
         let is_contested = accounts.any(|account| Some(account) != first);
         let held = if is_contested {
-            places_held(conn, models)?
+            slots_held(conn, models)?
         } else {
             HashMap::new()
         };
@@ -141,37 +141,37 @@ impl QueueContest {
             waiting: Vec::new(),
             held,
         };
-        waiting.sort_by_key(|waits| contest.rank(waits));
+        waiting.sort_by_key(|candidate| contest.rank(candidate));
         contest.waiting = waiting;
         Ok(contest)
     }
 
     /// The account with the lowest rank has the next turn.
-    fn rank(&self, waits: &WaitingAccount) -> (u32, i64, i64) {
-        let held = self.held.get(&waits.account).copied().unwrap_or(0);
-        (held, waits.last_turn, waits.due_at)
+    fn rank(&self, candidate: &WaitingAccount) -> (u32, i64, i64) {
+        let held = self.held.get(&candidate.account).copied().unwrap_or(0);
+        (held, candidate.last_turn, candidate.due_at)
     }
 
     /// How many slots each waiting account gets if it has enough tasks: the slots are given out one
     /// by one, each to the account whose turn it is, as long as its model has slots left.
-    fn share_out(&self, left: &[u32], places: u32) -> Vec<u32> {
-        let mut left = left.to_vec();
+    fn distribute(&self, remaining: &[u32], slots: u32) -> Vec<u32> {
+        let mut remaining = remaining.to_vec();
         let mut shares = vec![0; self.waiting.len()];
-        let mut given: HashMap<AccountId, u32> = HashMap::new();
-        for _ in 0..places {
-            let able = self.waiting.iter().enumerate();
-            let able = able.filter(|(_, waits)| left[waits.model] > 0);
-            let next = able.min_by_key(|(_, waits)| {
-                let (held, last_turn, due_at) = self.rank(waits);
-                let given = given.get(&waits.account).copied().unwrap_or(0);
-                (held.saturating_add(given), last_turn, due_at)
+        let mut assigned: HashMap<AccountId, u32> = HashMap::new();
+        for _ in 0..slots {
+            let candidates = self.waiting.iter().enumerate();
+            let candidates = candidates.filter(|(_, candidate)| remaining[candidate.model] > 0);
+            let next = candidates.min_by_key(|(_, candidate)| {
+                let (held, last_turn, due_at) = self.rank(candidate);
+                let assigned = assigned.get(&candidate.account).copied().unwrap_or(0);
+                (held.saturating_add(assigned), last_turn, due_at)
             });
-            let Some((number, waits)) = next else {
+            let Some((index, candidate)) = next else {
                 break;
             };
-            shares[number] += 1;
-            left[waits.model] -= 1;
-            *given.entry(waits.account).or_default() += 1;
+            shares[index] += 1;
+            remaining[candidate.model] -= 1;
+            *assigned.entry(candidate.account).or_default() += 1;
         }
         shares
     }
@@ -232,15 +232,15 @@ fn waiting_for_engines(
         let account = row.parse(0, "tasks.account_id")?;
         Ok((account, row.int(1)?, row.int_or_null(2)?))
     })?;
-    Ok(due(waiting, 0))
+    Ok(due_accounts(waiting, 0))
 }
 
-/// The accounts with tasks of a hosted model that no provider has, or may have. `model` is its name
-/// and position.
+/// The accounts with tasks of a hosted model that no provider has, or may have. The model is given
+/// by its index and name.
 fn waiting_for_provider(
     conn: &mut Conn<'_>,
     queue: &FairQueue,
-    (number, model): (usize, &str),
+    (model_index, model): (usize, &str),
     now: Timestamp,
 ) -> Result<Vec<WaitingAccount>, StoreError> {
     let waiting = conn.all(
@@ -267,11 +267,11 @@ fn waiting_for_provider(
             Ok((account, row.int(1)?, row.int_or_null(2)?))
         },
     )?;
-    Ok(due(waiting, number))
+    Ok(due_accounts(waiting, model_index))
 }
 
 /// Keeps the accounts with a task that is due.
-fn due(waiting: Vec<(AccountId, i64, Option<i64>)>, model: usize) -> Vec<WaitingAccount> {
+fn due_accounts(waiting: Vec<(AccountId, i64, Option<i64>)>, model: usize) -> Vec<WaitingAccount> {
     let waiting = waiting
         .into_iter()
         .filter_map(|(account, last_turn, due_at)| {
@@ -287,7 +287,7 @@ fn due(waiting: Vec<(AccountId, i64, Option<i64>)>, model: usize) -> Vec<Waiting
 
 /// How many tasks of these models, a JSON array, each account has in progress. Tasks that wait for
 /// the operator use no slot.
-fn places_held(conn: &mut Conn<'_>, models: &str) -> Result<HashMap<AccountId, u32>, StoreError> {
+fn slots_held(conn: &mut Conn<'_>, models: &str) -> Result<HashMap<AccountId, u32>, StoreError> {
     let sql = conn.dialect(
         "SELECT account_id, COUNT(*) FROM tasks WHERE lease_owner IN (SELECT name FROM workers WHERE held_until > 0 AND name <> ?2)
          AND model IN (SELECT value FROM json_each(?1)) GROUP BY account_id",
@@ -363,12 +363,12 @@ fn claim_of_account(
     conn.one(sql, &values, Task::from_row)
 }
 
-/// Claims up to `most` of the account's tasks of a hosted model that no provider has, or may have.
+/// Claims up to `limit` of the account's tasks of a hosted model that no provider has, or may have.
 fn claim_of_model(
     conn: &mut Conn<'_>,
     owner: &str,
     (model, account): (&str, AccountId),
-    most: u32,
+    limit: u32,
     now: Timestamp,
 ) -> Result<Vec<Task>, StoreError> {
     let sql = conn.dialect(
@@ -392,7 +392,7 @@ fn claim_of_model(
         owner.into(),
         model.into(),
         now.micros().into(),
-        i64::from(most).into(),
+        i64::from(limit).into(),
         (&account).into(),
     ];
     conn.all(sql, &values, Task::from_row)

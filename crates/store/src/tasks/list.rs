@@ -64,32 +64,32 @@ macro_rules! term {
 /// index. The far end of the page, if there is one, is spliced in as well: given both ends,
 /// `SQLite` considers every index of the account equally good.
 macro_rules! list {
-    ($way:expr, words) => {
+    ($direction:expr, words) => {
         // A cross join keeps SQLite to this order of the tables. The other terms are looked up
         // before the task is read.
-        list!($way, "task_words w CROSS JOIN tasks", "w.task_id", " AND w.term = ?13 AND tasks.id = w.task_id", "")
+        list!($direction, "task_words w CROSS JOIN tasks", "w.task_id", " AND w.term = ?13 AND tasks.id = w.task_id", "")
     };
-    ($way:expr, $narrowed:literal) => {
-        list!($way, "tasks", "tasks.id", $narrowed, term!("tasks.id", "13"))
+    ($direction:expr, $condition:literal) => {
+        list!($direction, "tasks", "tasks.id", $condition, term!("tasks.id", "13"))
     };
-    ($way:expr, $from:literal, $id:literal, $narrowed:literal, $first:expr) => {
-        match $way {
-            ListDirection::Up => list!(@ $from, $id, " > ?2 AND CAST(?3 AS TEXT) IS NOT NULL", $narrowed, "", $first),
-            ListDirection::UpTo => list!(@ $from, $id, concat!(" > ?2 AND ", $id, " < ?3"), $narrowed, "", $first),
-            ListDirection::Down => list!(@ $from, $id, " < ?3 AND CAST(?2 AS TEXT) IS NOT NULL", $narrowed, " DESC", $first),
-            ListDirection::DownTo => list!(@ $from, $id, concat!(" < ?3 AND ", $id, " > ?2"), $narrowed, " DESC", $first),
+    ($direction:expr, $from:literal, $id:literal, $condition:literal, $first_term:expr) => {
+        match $direction {
+            ListDirection::Up => list!(@ $from, $id, " > ?2 AND CAST(?3 AS TEXT) IS NOT NULL", $condition, "", $first_term),
+            ListDirection::UpTo => list!(@ $from, $id, concat!(" > ?2 AND ", $id, " < ?3"), $condition, "", $first_term),
+            ListDirection::Down => list!(@ $from, $id, " < ?3 AND CAST(?2 AS TEXT) IS NOT NULL", $condition, " DESC", $first_term),
+            ListDirection::DownTo => list!(@ $from, $id, concat!(" < ?3 AND ", $id, " > ?2"), $condition, " DESC", $first_term),
         }
     };
-    (@ $from:literal, $id:literal, $within:expr, $narrowed:literal, $direction:literal, $first:expr) => {
+    (@ $from:literal, $id:literal, $bounds:expr, $condition:literal, $order:literal, $first_term:expr) => {
         concat!(
-            "SELECT ", columns!(), " FROM ", $from, " WHERE account_id = ?1 AND ", $id, $within, $narrowed,
+            "SELECT ", columns!(), " FROM ", $from, " WHERE account_id = ?1 AND ", $id, $bounds, $condition,
             " AND (CAST(?5 AS TEXT) IS NULL OR kind || '' = ?5) AND (CAST(?6 AS TEXT) IS NULL OR state || '' = ?6)
              AND (CAST(?7 AS TEXT) IS NULL OR model || '' = ?7) AND (CAST(?8 AS TEXT) IS NULL OR key_id || '' = ?8)
              AND (CAST(?9 AS TEXT) IS NULL OR error_code || '' = ?9) AND created_at >= ?10 AND created_at < ?11
              AND (CAST(?12 AS BIGINT) = 0 OR deleted_at IS NULL) AND (CAST(?21 AS TEXT) IS NULL OR provider || '' = ?21)",
-            $first, term!($id, "14"), term!($id, "15"), term!($id, "16"), term!($id, "17"), term!($id, "18"),
+            $first_term, term!($id, "14"), term!($id, "15"), term!($id, "16"), term!($id, "17"), term!($id, "18"),
             term!($id, "19"), term!($id, "20"),
-            " ORDER BY ", $id, $direction, " LIMIT ?4"
+            " ORDER BY ", $id, $order, " LIMIT ?4"
         )
     };
 }
@@ -115,17 +115,17 @@ pub fn page(
         return Ok(Vec::new());
     }
     let account = account.to_string();
-    let (by, rarest) = choose_index(conn, &account, filter, &bounds)?;
-    let way = bounds.direction(page.ascending);
-    let sql = match by {
-        IndexChoice::Words => list!(way, words),
-        IndexChoice::Nothing => list!(way, ""),
-        IndexChoice::Error => list!(way, " AND error_code = ?9"),
-        IndexChoice::Key => list!(way, " AND key_id = ?8"),
-        IndexChoice::State => list!(way, " AND state = ?6"),
-        IndexChoice::Model => list!(way, " AND model = ?7"),
-        IndexChoice::Kind => list!(way, " AND kind = ?5"),
-        IndexChoice::KindAndShown => list!(way, " AND kind = ?5 AND deleted_at IS NULL"),
+    let (index, rarest) = choose_index(conn, &account, filter, &bounds)?;
+    let direction = bounds.direction(page.ascending);
+    let sql = match index {
+        IndexChoice::Words => list!(direction, words),
+        IndexChoice::Nothing => list!(direction, ""),
+        IndexChoice::Error => list!(direction, " AND error_code = ?9"),
+        IndexChoice::Key => list!(direction, " AND key_id = ?8"),
+        IndexChoice::State => list!(direction, " AND state = ?6"),
+        IndexChoice::Model => list!(direction, " AND model = ?7"),
+        IndexChoice::Kind => list!(direction, " AND kind = ?5"),
+        IndexChoice::KindAndShown => list!(direction, " AND kind = ?5 AND deleted_at IS NULL"),
     };
     let key = filter.key.map(|key| key.to_string());
     let mut values: Vec<SqlValue<'_>> = vec![
@@ -243,7 +243,7 @@ macro_rules! count {
     };
 }
 
-const WITH_TERM: [&str; 2] = count!(
+const COUNT_WITH_TERM: [&str; 2] = count!(
     "task_words WHERE term = ?1",
     " AND task_id > ?2 AND task_id < ?3"
 );
@@ -263,13 +263,12 @@ fn choose_index(
     let state = filter.state.map(TaskState::name);
     let error = filter.error.map(ErrorCode::name);
     let kind = filter.kind.map(MediaKind::name);
-    let is_shown = filter.without_deleted;
-    let kinds = if is_shown {
+    let kind_index = if filter.without_deleted {
         IndexChoice::KindAndShown
     } else {
         IndexChoice::Kind
     };
-    let given: Vec<(IndexChoice, [&'static str; 2], &str)> = [
+    let conditions: Vec<(IndexChoice, [&'static str; 2], &str)> = [
         (IndexChoice::Error, count!("error_code = ?2"), error),
         (IndexChoice::Key, count!("key_id = ?2"), key.as_deref()),
         (
@@ -278,44 +277,49 @@ fn choose_index(
             filter.model.as_deref(),
         ),
         (IndexChoice::State, count!("state = ?2"), state),
-        (kinds, count!("kind = ?2"), kind),
+        (kind_index, count!("kind = ?2"), kind),
     ]
     .into_iter()
-    .filter_map(|(by, sql, value)| Some((by, sql, value?)))
+    .filter_map(|(index, sql, value)| Some((index, sql, value?)))
     .collect();
-    if given.len() + filter.terms.len() < 2 {
-        let only = given.first().map(|(by, _, _)| *by);
-        let words = filter.terms.first().map(|_| IndexChoice::Words);
-        return Ok((only.or(words).unwrap_or(IndexChoice::Nothing), 0));
+    if conditions.len() + filter.terms.len() < 2 {
+        let condition_index = conditions.first().map(|(index, _, _)| *index);
+        let term_index = filter.terms.first().map(|_| IndexChoice::Words);
+        return Ok((
+            condition_index
+                .or(term_index)
+                .unwrap_or(IndexChoice::Nothing),
+            0,
+        ));
     }
-    let mut found = (IndexChoice::Nothing, 0);
-    for (further, most) in COUNT_LIMITS.into_iter().enumerate() {
+    let mut choice = (IndexChoice::Nothing, 0);
+    for (pass, limit) in COUNT_LIMITS.into_iter().enumerate() {
         let mut counts = Vec::new();
         for (position, term) in filter.terms.iter().enumerate() {
-            let sql = WITH_TERM[further];
+            let sql = COUNT_WITH_TERM[pass];
             let values = [(*term).into(), (&bounds.from).into(), (&bounds.to).into()];
             let count = conn.one(sql, &values, |row| row.int(0))?;
             counts.push((count.unwrap_or(0), IndexChoice::Words, position));
         }
-        for (by, sql, value) in &given {
+        for (index, sql, value) in &conditions {
             let values = [account.into(), (*value).into(), (&bounds.from).into()];
-            let count = conn.one(sql[further], &values, |row| row.int(0))?;
-            counts.push((count.unwrap_or(0), *by, 0));
+            let count = conn.one(sql[pass], &values, |row| row.int(0))?;
+            counts.push((count.unwrap_or(0), *index, 0));
         }
-        if let Some((fewest, by, position)) = counts.into_iter().min() {
-            found = (by, position);
+        if let Some((fewest, index, position)) = counts.into_iter().min() {
+            choice = (index, position);
             // If all conditions reach the first limit, the counts cannot be compared, so the
             // counting continues.
-            if fewest < most {
+            if fewest < limit {
                 break;
             }
         }
     }
-    Ok(found)
+    Ok(choice)
 }
 
 /// Stores the words of a task; repeating the call changes nothing.
-pub(super) fn keep_words(
+pub(super) fn insert_words(
     conn: &mut Conn<'_>,
     id: TaskId,
     account: AccountId,

@@ -23,7 +23,7 @@ record! {
         counted_at: "l.counted_at",
         known_account: "(SELECT a.id FROM accounts a WHERE a.id = l.account_id)",
         keys_account: "(SELECT k.account_id FROM api_keys k WHERE k.id = l.key_id)",
-        task_facts: ordered(
+        task_facts: task_facts(
             "(SELECT t.account_id FROM tasks t WHERE t.id = l.task_id)",
             "(SELECT t.key_id FROM tasks t WHERE t.id = l.task_id)",
             "(SELECT t.state FROM tasks t WHERE t.id = l.task_id)",
@@ -35,7 +35,7 @@ record! {
     }
 }
 
-fn ordered(
+fn task_facts(
     account: Option<String>,
     key: Option<String>,
     state: Option<String>,
@@ -62,25 +62,25 @@ pub(super) fn page(
     conn: &mut Conn<'_>,
     (at, id): (i64, &str),
 ) -> Result<(Option<EntryPosition>, Vec<Mismatch>), StoreError> {
-    let mut found = Vec::new();
+    let mut mismatches = Vec::new();
     // Looked up one by one, because Postgres would plan joins that read all tasks.
-    let places = conn.all(
+    let positions = conn.all(
         concat!("SELECT ", columns!(), "
          FROM (SELECT id, account_id, key_id, task_id, kind, held_micros, spent_micros, credit_micros, created_at, counted_at
                FROM ledger WHERE (created_at, id) > (?1, ?2) ORDER BY created_at, id LIMIT ?3) AS l"),
         &[at.into(), id.into(), PAGE.into()],
         |row| {
-            let line = EntryRecord::from_row(row)?;
-            let faults = line.faults();
-            found.extend(faults.into_iter().map(|why| Mismatch {
-                what: "entry",
-                id: line.id.clone(),
-                why,
+            let entry = EntryRecord::from_row(row)?;
+            let faults = entry.faults();
+            mismatches.extend(faults.into_iter().map(|detail| Mismatch {
+                kind: "entry",
+                id: entry.id.clone(),
+                detail,
             }));
-            Ok((line.created_at, line.id))
+            Ok((entry.created_at, entry.id))
         },
     )?;
-    Ok((places.into_iter().max(), found))
+    Ok((positions.into_iter().max(), mismatches))
 }
 
 /// An entry with the rows that it refers to.
@@ -128,9 +128,9 @@ impl EntryRecord {
         let amounts = self.amounts();
         if kind == EntryKind::Credit {
             let is_plain = (&self.key, &self.task) == (&None, &None) && self.counted_at.is_none();
-            let moves = [self.held, self.spent] == [MicroDollars::ZERO; 2]
+            let moves_only_credit = [self.held, self.spent] == [MicroDollars::ZERO; 2]
                 && self.credit != MicroDollars::ZERO;
-            if !(is_plain && moves) {
+            if !(is_plain && moves_only_credit) {
                 faults.push(format!(
                     "a credit has no key and no task and moves credit alone; this one has key {:?}, task {:?} and {amounts}",
                     self.key, self.task
@@ -138,23 +138,23 @@ impl EntryRecord {
             }
             return faults;
         }
-        let Some(task) = &self.task else {
+        let Some(task_id) = &self.task else {
             faults.push(format!("it has {amounts} and names no task"));
             return faults;
         };
         // The id prevents a task from having two entries of one kind.
-        if self.id != format!("{task}:{}", self.kind) {
+        if self.id != format!("{task_id}:{}", self.kind) {
             faults.push(format!(
-                "its id does not say that it is the {} of task {task}",
+                "its id does not say that it is the {} of task {task_id}",
                 self.kind
             ));
         }
-        let Some(of) = &self.task_facts else {
-            faults.push(format!("it has {amounts}, and there is no task {task}"));
+        let Some(task) = &self.task_facts else {
+            faults.push(format!("it has {amounts}, and there is no task {task_id}"));
             return faults;
         };
-        faults.extend(self.owner_faults(task, of));
-        faults.extend(self.amount_faults(kind, of));
+        faults.extend(self.owner_faults(task_id, task));
+        faults.extend(self.amount_faults(kind, task));
         faults
     }
 
@@ -166,42 +166,42 @@ impl EntryRecord {
     }
 
     /// The entry must have the same owner as its task.
-    fn owner_faults(&self, task: &str, of: &EntryTask) -> Vec<String> {
+    fn owner_faults(&self, task_id: &str, task: &EntryTask) -> Vec<String> {
         let mut faults = Vec::new();
-        if self.account != of.account {
+        if self.account != task.account {
             faults.push(format!(
-                "it is of account {}, its task {task} of account {}",
-                self.account, of.account
+                "it is of account {}, its task {task_id} of account {}",
+                self.account, task.account
             ));
         }
-        if self.key.as_ref() != Some(&of.key) {
+        if self.key.as_ref() != Some(&task.key) {
             faults.push(format!(
-                "it is of key {}, its task {task} of key {}",
+                "it is of key {}, its task {task_id} of key {}",
                 self.key.as_deref().unwrap_or("none"),
-                of.key
+                task.key
             ));
-        } else if self.keys_account.as_ref() != Some(&of.account) {
+        } else if self.keys_account.as_ref() != Some(&task.account) {
             faults.push(format!(
-                "its key {} is of account {}, its task {task} of account {}",
-                of.key,
+                "its key {} is of account {}, its task {task_id} of account {}",
+                task.key,
                 self.keys_account.as_deref().unwrap_or("none"),
-                of.account
+                task.account
             ));
         }
         faults
     }
 
     /// The amount and time of the entry must fit its kind and its task.
-    fn amount_faults(&self, kind: EntryKind, of: &EntryTask) -> Vec<String> {
+    fn amount_faults(&self, kind: EntryKind, task: &EntryTask) -> Vec<String> {
         let mut faults = Vec::new();
-        let none = MicroDollars::ZERO;
-        let back = none.minus(of.reserved);
-        let fits = self.credit == none
+        let zero = MicroDollars::ZERO;
+        let released = zero.minus(task.reserved);
+        let fits = self.credit == zero
             && match kind {
-                EntryKind::Reserve => (self.held, self.spent) == (of.reserved, none),
-                EntryKind::Settle => self.held == back && self.spent >= none,
-                EntryKind::Release => (self.held, self.spent) == (back, none),
-                EntryKind::Adjust => self.held == none && self.spent != none,
+                EntryKind::Reserve => (self.held, self.spent) == (task.reserved, zero),
+                EntryKind::Settle => self.held == released && self.spent >= zero,
+                EntryKind::Release => (self.held, self.spent) == (released, zero),
+                EntryKind::Adjust => self.held == zero && self.spent != zero,
                 EntryKind::Credit => true,
             };
         if !fits {
@@ -209,32 +209,32 @@ impl EntryRecord {
                 "it has {}, which no {} of a task has whose reservation is {}",
                 self.amounts(),
                 self.kind,
-                of.reserved
+                task.reserved
             ));
         }
-        let is_late = of.state == "cancelled";
-        let due = match kind {
-            EntryKind::Reserve => Some(of.created_at),
+        let is_cancelled = task.state == "cancelled";
+        let expected_at = match kind {
+            EntryKind::Reserve => Some(task.created_at),
             // The money of a cancelled task may move when its provider's job has ended.
-            EntryKind::Settle | EntryKind::Release if !is_late => of.finished_at,
+            EntryKind::Settle | EntryKind::Release if !is_cancelled => task.finished_at,
             _ => None,
         };
-        if let Some(due) = due.filter(|due| *due != self.created_at) {
+        if let Some(expected_at) = expected_at.filter(|instant| *instant != self.created_at) {
             faults.push(format!(
                 "it was written at {}; its task did that at {}",
                 instant(self.created_at),
-                instant(due)
+                instant(expected_at)
             ));
         }
-        let counts = match kind {
+        let settled_at = match kind {
             EntryKind::Adjust => self.settled_at,
             _ => None,
         };
-        if let Some(at) = self.counted_at.filter(|at| counts != Some(*at)) {
+        if let Some(at) = self.counted_at.filter(|at| settled_at != Some(*at)) {
             faults.push(format!(
                 "it counts at {}; its task's charge counts at {}",
                 instant(at),
-                counts.map_or_else(|| "no time".to_owned(), instant)
+                settled_at.map_or_else(|| "no time".to_owned(), instant)
             ));
         }
         faults

@@ -15,7 +15,7 @@ use mediagate_model::clock::Timestamp;
 use mediagate_model::money::MicroDollars;
 
 /// Hours per day.
-pub(super) const HOURS: i64 = 24;
+pub(super) const HOURS_PER_DAY: i64 = 24;
 
 /// The differences between the hourly sums of a day and the day's sums.
 pub(super) fn of_day(
@@ -23,16 +23,16 @@ pub(super) fn of_day(
     day: i64,
     bounds: RetentionBounds,
 ) -> Result<Vec<Mismatch>, StoreError> {
-    let mut found = spent_mismatches(conn, day)?;
-    found.extend(count_mismatches(conn, day)?);
+    let mut mismatches = spent_mismatches(conn, day)?;
+    mismatches.extend(count_mismatches(conn, day)?);
     // This check needs all records, and would only repeat the mismatches found above.
-    if found.is_empty() && bounds.is_exact_day(day) {
-        found.extend(outcome_mismatches(conn, day)?);
+    if mismatches.is_empty() && bounds.is_exact_day(day) {
+        mismatches.extend(outcome_mismatches(conn, day)?);
     }
-    Ok(found)
+    Ok(mismatches)
 }
 
-/// Compares the sums of each hour, by maker and outcome, with the tasks and entries themselves,
+/// Compares the sums of each hour, by provider and outcome, with the tasks and entries themselves,
 /// which contain these two although the day's sums do not.
 fn outcome_mismatches(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreError> {
     let first_instant = day.saturating_mul(DAY_MICROS);
@@ -57,10 +57,10 @@ fn outcome_mismatches(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, St
          HAVING SUM(tasks) <> SUM(there) OR SUM(spent) <> SUM(entries_spent)"
         ),
         &[
-            day.saturating_mul(HOURS).into(),
+            day.saturating_mul(HOURS_PER_DAY).into(),
             first_instant.into(),
             first_instant.saturating_add(DAY_MICROS).into(),
-            day.saturating_add(1).saturating_mul(HOURS).into(),
+            day.saturating_add(1).saturating_mul(HOURS_PER_DAY).into(),
         ],
         |row| {
             let mut fields = FieldReader::new(row);
@@ -71,15 +71,15 @@ fn outcome_mismatches(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, St
             let provider: String = fields.field("provider")?;
             let outcome: String = fields.field("outcome")?;
             let tasks: i64 = fields.field("tasks")?;
-            let there: i64 = fields.field("there")?;
+            let existing: i64 = fields.field("there")?;
             let spent: MicroDollars = fields.field("spent")?;
             let entries_spent: MicroDollars = fields.field("entries_spent")?;
             Ok(Mismatch {
-                what: "hours",
+                kind: "hours",
                 id: hour_name(hour),
-                why: format!(
+                detail: format!(
                     "account {account}, key {key}, model {model}, provider {provider}: {tasks} {outcome} for {spent}; there are \
-                     {there} such tasks, and their entries sum to {entries_spent}"
+                     {existing} such tasks, and their entries sum to {entries_spent}"
                 ),
             })
         },
@@ -97,21 +97,21 @@ fn spent_mismatches(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, Stor
          HAVING SUM(of_hours) > SUM(of_day) OR SUM(of_hours) < SUM(of_day) - SUM(past)",
         &[
             day.into(),
-            day.saturating_mul(HOURS).into(),
-            day.saturating_add(1).saturating_mul(HOURS).into(),
+            day.saturating_mul(HOURS_PER_DAY).into(),
+            day.saturating_add(1).saturating_mul(HOURS_PER_DAY).into(),
         ],
         |row| {
             let mut fields = FieldReader::new(row);
             let account: String = fields.field("account_id")?;
             let key: String = fields.field("key_id")?;
             let model: String = fields.field("model")?;
-            let of_hours: MicroDollars = fields.field("of_hours")?;
-            let of_day: MicroDollars = fields.field("of_day")?;
+            let hours_sum: MicroDollars = fields.field("of_hours")?;
+            let day_sum: MicroDollars = fields.field("of_day")?;
             Ok(Mismatch {
-                what: "hours",
+                kind: "hours",
                 id: day_name(day),
-                why: format!(
-                    "account {account}, key {key}, model {model}: spent {of_hours}; the day's sum is {of_day}"
+                detail: format!(
+                    "account {account}, key {key}, model {model}: spent {hours_sum}; the day's sum is {day_sum}"
                 ),
             })
         },
@@ -137,8 +137,8 @@ fn count_mismatches(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, Stor
          HAVING SUM(of_hours) > SUM(of_day) OR SUM(of_hours) < SUM(there)",
         &[
             day.into(),
-            day.saturating_mul(HOURS).into(),
-            day.saturating_add(1).saturating_mul(HOURS).into(),
+            day.saturating_mul(HOURS_PER_DAY).into(),
+            day.saturating_add(1).saturating_mul(HOURS_PER_DAY).into(),
             first_instant.into(),
             first_instant.saturating_add(DAY_MICROS).into(),
         ],
@@ -148,13 +148,13 @@ fn count_mismatches(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, Stor
             let key: String = fields.field("key_id")?;
             let model: String = fields.field("model")?;
             let outcome: String = fields.field("outcome")?;
-            let of_hours: i64 = fields.field("of_hours")?;
-            let of_day: i64 = fields.field("of_day")?;
+            let hours_sum: i64 = fields.field("of_hours")?;
+            let day_sum: i64 = fields.field("of_day")?;
             Ok(Mismatch {
-                what: "hours",
+                kind: "hours",
                 id: day_name(day),
-                why: format!(
-                    "account {account}, key {key}, model {model}: {of_hours} {outcome}; the day's sum is {of_day}"
+                detail: format!(
+                    "account {account}, key {key}, model {model}: {hours_sum} {outcome}; the day's sum is {day_sum}"
                 ),
             })
         },

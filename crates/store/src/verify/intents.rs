@@ -17,9 +17,9 @@ struct IntentRow {
     id: String,
     account: String,
     key: String,
-    made: Option<String>,
+    result: Option<String>,
     /// An `Idempotency-Key`, which all keys of an account share.
-    name: Option<String>,
+    idempotency_key: Option<String>,
 }
 
 record! {
@@ -27,8 +27,8 @@ record! {
         id: "id",
         account: "account_id",
         key: "key_id",
-        made: "made",
-        name: "idempotency_key",
+        result: "made",
+        idempotency_key: "idempotency_key",
     }
 }
 
@@ -47,43 +47,43 @@ pub(super) fn page(
         &[after.into(), PAGE.into()],
         IntentRow::from_row,
     )?;
-    let last = page.last().map(|kept| kept.id.clone());
-    let mut found = Vec::new();
-    let mut led: Vec<(IntentRow, Vec<String>)> = Vec::new();
-    for kept in page {
-        match kept
-            .made
+    let last = page.last().map(|intent| intent.id.clone());
+    let mut mismatches = Vec::new();
+    let mut with_tasks: Vec<(IntentRow, Vec<String>)> = Vec::new();
+    for intent in page {
+        match intent
+            .result
             .as_deref()
             .map(serde_json::from_str::<IntentResult>)
         {
             Some(Ok(IntentResult::Tasks(tasks))) => {
-                led.push((kept, tasks.iter().map(ToString::to_string).collect()));
+                with_tasks.push((intent, tasks.iter().map(ToString::to_string).collect()));
             }
-            Some(Err(_)) => found.push(kept.fault("what it made cannot be read".to_owned())),
+            Some(Err(_)) => mismatches.push(intent.fault("its result cannot be read".to_owned())),
             Some(Ok(_)) | None => {}
         }
     }
-    let ids: Vec<&String> = led.iter().flat_map(|(_, tasks)| tasks).collect();
+    let ids: Vec<&String> = with_tasks.iter().flat_map(|(_, tasks)| tasks).collect();
     let owners = owners(conn, &to_json(&ids)?)?;
-    for (kept, tasks) in &led {
+    for (intent, tasks) in &with_tasks {
         for task in tasks {
             match owners.get(task) {
-                Some((account, key)) if !kept.is_of(account, key) => {
-                    found.push(kept.fault(format!(
-                        "it is of account {} and key {}; task {task}, to which it leads, of account {account} and key {key}",
-                        kept.account, kept.key
+                Some((account, key)) if !intent.is_of(account, key) => {
+                    mismatches.push(intent.fault(format!(
+                        "it is of account {} and key {}; its task {task} is of account {account} and key {key}",
+                        intent.account, intent.key
                     )));
                 }
                 None if !is_past(conn, task)? => {
-                    found.push(kept.fault(format!(
-                        "there is no task {task}, to which it leads, and none was removed"
+                    mismatches.push(intent.fault(format!(
+                        "its task {task} does not exist and was not removed"
                     )));
                 }
                 Some(_) | None => {}
             }
         }
     }
-    Ok((last, found))
+    Ok((last, mismatches))
 }
 
 /// The account and key of each of these tasks that exists; `ids` is a JSON list.
@@ -93,10 +93,10 @@ fn owners(conn: &mut Conn<'_>, ids: &str) -> Result<HashMap<String, (String, Str
         "SELECT id, account_id, key_id FROM tasks
          WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
     );
-    let found = conn.all(sql, &[ids.into()], |row| {
+    let owners = conn.all(sql, &[ids.into()], |row| {
         Ok((row.text(0)?, (row.text(1)?, row.text(2)?)))
     })?;
-    Ok(found.into_iter().collect())
+    Ok(owners.into_iter().collect())
 }
 
 /// Whether a task is known to have been removed.
@@ -109,14 +109,14 @@ fn is_past(conn: &mut Conn<'_>, id: &str) -> Result<bool, StoreError> {
 
 impl IntentRow {
     fn is_of(&self, account: &str, key: &str) -> bool {
-        self.account == account && (self.key == key || self.name.is_some())
+        self.account == account && (self.key == key || self.idempotency_key.is_some())
     }
 
-    fn fault(&self, why: String) -> Mismatch {
+    fn fault(&self, detail: String) -> Mismatch {
         Mismatch {
-            what: "intent",
+            kind: "intent",
             id: self.id.clone(),
-            why,
+            detail,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Mismatch;
-use super::hours::{HOURS, hour_name};
+use super::hours::{HOURS_PER_DAY, hour_name};
 use crate::columns::{FieldReader, TableRecord as _, record};
 use crate::hourly_sums::HOUR_MICROS;
 use crate::usage::DAY_MICROS;
@@ -34,7 +34,7 @@ struct HourCosts {
     summed: JobCosts,
     jobs: JobCosts,
     /// Whether the quantity of at least one of them was not recorded.
-    is_vague: bool,
+    has_unknown_quantity: bool,
 }
 
 /// The key by which costs are summed.
@@ -108,13 +108,13 @@ pub(super) fn of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, Sto
             " FROM hourly_sums WHERE hour >= ?1 AND hour < ?2"
         ),
         &[
-            day.saturating_mul(HOURS).into(),
-            day.saturating_add(1).saturating_mul(HOURS).into(),
+            day.saturating_mul(HOURS_PER_DAY).into(),
+            day.saturating_add(1).saturating_mul(HOURS_PER_DAY).into(),
         ],
         |row| {
             let mut fields = FieldReader::new(row);
-            let told = groups.entry(fields.record()?).or_default();
-            told.summed = fields.record()?;
+            let costs = groups.entry(fields.record()?).or_default();
+            costs.summed = fields.record()?;
             Ok(())
         },
     )?;
@@ -132,28 +132,28 @@ pub(super) fn of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, Sto
         ],
         |row| {
             let job = EndedJob::from_row(row)?;
-            let told = groups.entry(job.group()).or_default();
-            told.add(&job);
+            let costs = groups.entry(job.group()).or_default();
+            costs.add(&job);
             Ok(())
         },
     )?;
     // If the quantity of a job was not recorded, its cost cannot be computed again.
-    let wrong = groups
+    let differing = groups
         .into_iter()
-        .filter(|(_, told)| !told.is_vague && told.summed != told.jobs);
-    Ok(wrong
-        .map(|(group, told)| Mismatch {
-            what: "hours",
+        .filter(|(_, costs)| !costs.has_unknown_quantity && costs.summed != costs.jobs);
+    Ok(differing
+        .map(|(group, costs)| Mismatch {
+            kind: "hours",
             id: hour_name(group.hour),
-            why: format!(
+            detail: format!(
                 "account {}, key {}, model {}, provider {}, {}: {}; by the submissions that ended then {}",
                 group.account,
                 group.key,
                 group.model,
                 group.provider,
                 group.outcome,
-                told.summed.in_words(),
-                told.jobs.in_words()
+                costs.summed.in_words(),
+                costs.jobs.in_words()
             ),
         })
         .collect())
@@ -176,7 +176,7 @@ impl EndedJob {
 impl JobCosts {
     fn in_words(self) -> String {
         format!(
-            "jobs that were made cost {}, others {}, and of {} nobody knows",
+            "finished jobs cost {}, others {}, and {} jobs have unknown costs",
             MicroDollars::new(self.made),
             MicroDollars::new(self.wasted),
             self.unknown
@@ -186,19 +186,19 @@ impl JobCosts {
 
 impl HourCosts {
     fn add(&mut self, job: &EndedJob) {
-        let why = (job.error_class.as_deref(), job.error_message.as_deref());
+        let error = (job.error_class.as_deref(), job.error_message.as_deref());
         // The result of a cancelled task was not fetched, so its size is taken from the order.
-        let is_late = why == (Some("cancelled"), Some("made"));
-        let is_made = job.state == "ended" && (why.0.is_none() || is_late);
+        let is_late = error == (Some("cancelled"), Some("made"));
+        let is_made = job.state == "ended" && (error.0.is_none() || is_late);
         let tariff = parsed::<Tariff>(job.tariff.as_deref());
         let bill = parsed::<Bill>(job.bill.as_deref());
-        let asked = tariff.as_ref().map(|tariff| tariff.asked);
+        let ordered_quantity = tariff.as_ref().map(|tariff| tariff.asked);
         let quantity = bill
             .map(|bill| bill.delivered.unwrap_or(bill.quantity))
-            .or_else(|| asked.filter(|_| is_late));
+            .or_else(|| ordered_quantity.filter(|_| is_late));
         let price = tariff.and_then(|tariff| tariff.cost_by(&job.provider, &job.route_model));
         let price = price.filter(|_| is_made);
-        self.is_vague |= price.is_some() && quantity.is_none();
+        self.has_unknown_quantity |= price.is_some() && quantity.is_none();
         let declared = price.map(|price| price.cost_of(quantity.unwrap_or_default()));
         // The sums were written by the same rule, so a difference means that a row was lost or
         // counted twice.

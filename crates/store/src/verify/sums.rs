@@ -36,7 +36,7 @@ macro_rules! counted_entries {
 
 /// Compares an account's sums with its tasks and days.
 pub(super) fn of_account(conn: &mut Conn<'_>, id: &str) -> Result<Vec<Mismatch>, StoreError> {
-    let found = conn.one(
+    let mismatches = conn.one(
         concat!("SELECT held_micros,
                 (SELECT CAST(COALESCE(SUM(reserved_micros), 0) AS BIGINT) FROM ", may_hold!(), " AS open WHERE money = 'held'),
                 spent_micros,
@@ -48,16 +48,16 @@ pub(super) fn of_account(conn: &mut Conn<'_>, id: &str) -> Result<Vec<Mismatch>,
         |row| {
             let mut fields = FieldReader::new(row);
             let sums = ["held", "spent", "credited"].into_iter();
-            sums.map(|name| differ(&mut fields, "account", id, name))
+            sums.map(|name| compare_sums(&mut fields, "account", id, name))
                 .collect::<Result<Vec<_>, _>>()
         },
     )?;
-    Ok(found.into_iter().flatten().flatten().collect())
+    Ok(mismatches.into_iter().flatten().flatten().collect())
 }
 
 /// Checks the sums and counts of an account's keys.
 pub(super) fn of_keys(conn: &mut Conn<'_>, account: &str) -> Result<Vec<Mismatch>, StoreError> {
-    let found = conn.all(
+    let mismatches = conn.all(
         concat!("SELECT k.id, k.held_micros, CAST(COALESCE(o.held, 0) AS BIGINT), k.spent_micros,
                 CAST(COALESCE(d.spent, 0) AS BIGINT), k.open_tasks, CAST(COALESCE(o.open, 0) AS BIGINT)
          FROM api_keys k LEFT JOIN (SELECT key_id, SUM(spent_micros) AS spent FROM daily_sums
@@ -70,33 +70,33 @@ pub(super) fn of_keys(conn: &mut Conn<'_>, account: &str) -> Result<Vec<Mismatch
         |row| {
             let mut fields = FieldReader::new(row);
             let id: String = fields.field("api_keys.id")?;
-            let held = differ(&mut fields, "key", &id, "held")?;
-            let spent = differ(&mut fields, "key", &id, "spent")?;
+            let held = compare_sums(&mut fields, "key", &id, "held")?;
+            let spent = compare_sums(&mut fields, "key", &id, "spent")?;
             let open: i64 = fields.field("api_keys.open_tasks")?;
             let counted: i64 = fields.field("open tasks")?;
             let miscounted = (open != counted).then(|| Mismatch {
-                what: "key",
+                kind: "key",
                 id,
-                why: format!("has {open} open tasks; there are {counted}"),
+                detail: format!("has {open} open tasks; there are {counted}"),
             });
             Ok([held, spent, miscounted])
         },
     )?;
-    Ok(found.into_iter().flatten().flatten().collect())
+    Ok(mismatches.into_iter().flatten().flatten().collect())
 }
 
-/// Whether a sum differs from the sum of its entries.
-fn differ(
+/// Compares a stored sum with the sum of its entries.
+fn compare_sums(
     fields: &mut FieldReader<'_, '_>,
-    what: &'static str,
+    kind: &'static str,
     id: &str,
     name: &'static str,
 ) -> Result<Option<Mismatch>, StoreError> {
-    let (kept, summed): (MicroDollars, MicroDollars) = (fields.field(name)?, fields.field(name)?);
-    Ok((kept != summed).then(|| Mismatch {
-        what,
+    let (stored, summed): (MicroDollars, MicroDollars) = (fields.field(name)?, fields.field(name)?);
+    Ok((stored != summed).then(|| Mismatch {
+        kind,
         id: id.to_owned(),
-        why: format!("{name} {kept}; its entries sum to {summed}"),
+        detail: format!("{name} {stored}; its entries sum to {summed}"),
     }))
 }
 
@@ -106,9 +106,9 @@ pub(super) fn of_day(
     day: i64,
     bounds: RetentionBounds,
 ) -> Result<Vec<Mismatch>, StoreError> {
-    let mut found = money_of_day(conn, day)?;
-    found.extend(counts_of_day(conn, day, bounds.is_exact_day(day))?);
-    Ok(found)
+    let mut mismatches = money_of_day(conn, day)?;
+    mismatches.extend(counts_of_day(conn, day, bounds.is_exact_day(day))?);
+    Ok(mismatches)
 }
 
 /// Compares a day's spending and credits with its entries.
@@ -143,9 +143,9 @@ fn money_of_day(conn: &mut Conn<'_>, day: i64) -> Result<Vec<Mismatch>, StoreErr
             let credit: MicroDollars = fields.field("credit")?;
             let entries_credit: MicroDollars = fields.field("entries_credit")?;
             Ok(Mismatch {
-                what: "day",
+                kind: "day",
                 id: day_name(day),
-                why: format!(
+                detail: format!(
                     "account {account}, key {key:?}: spent {spent} and credited {credit}; its entries sum to {entries_spent} \
                      and {entries_credit}"
                 ),
@@ -188,12 +188,12 @@ fn counts_of_day(
             let model: String = fields.field("model")?;
             let state: String = fields.field("state")?;
             let counted: i64 = fields.field("counted")?;
-            let there: i64 = fields.field("there")?;
+            let existing: i64 = fields.field("there")?;
             Ok(Mismatch {
-                what: "day",
+                kind: "day",
                 id: day_name(day),
-                why: format!(
-                    "account {account}, key {key}, model {model}: {counted} {state}; there are {there} such tasks"
+                detail: format!(
+                    "account {account}, key {key}, model {model}: {counted} {state}; there are {existing} such tasks"
                 ),
             })
         },

@@ -134,39 +134,43 @@ fn check(
     let mut entries: HashMap<String, EntrySums> = HashMap::new();
     conn.all(statements.entries, values, |row| {
         let mut fields = FieldReader::new(row);
-        let of_task = entries.entry(fields.field("ledger.task_id")?);
-        of_task.or_default().add(&fields.record()?);
+        let task_entries = entries.entry(fields.field("ledger.task_id")?);
+        task_entries.or_default().add(&fields.record()?);
         Ok(())
     })?;
-    let mut sent: HashMap<String, Vec<SubmissionRow>> = HashMap::new();
+    let mut submissions: HashMap<String, Vec<SubmissionRow>> = HashMap::new();
     conn.all(statements.submissions, values, |row| {
         let mut fields = FieldReader::new(row);
-        let of_task = sent.entry(fields.field("submissions.task_id")?);
-        of_task.or_default().push(fields.record()?);
+        let task_submissions = submissions.entry(fields.field("submissions.task_id")?);
+        task_submissions.or_default().push(fields.record()?);
         Ok(())
     })?;
-    let mut found = Vec::new();
+    let mut all_mismatches = Vec::new();
     conn.all(statements.tasks, values, |row| {
         let task = TaskRow::from_row(row)?;
-        let of_task = entries.remove(&task.id).unwrap_or_default();
-        let mut sent = sent.remove(&task.id).unwrap_or_default();
-        sent.sort_by_key(|one| one.attempt);
-        found.extend(mismatches(&task, &of_task, &sent));
+        let task_entries = entries.remove(&task.id).unwrap_or_default();
+        let mut submissions = submissions.remove(&task.id).unwrap_or_default();
+        submissions.sort_by_key(|submission| submission.attempt);
+        all_mismatches.extend(task_mismatches(&task, &task_entries, &submissions));
         Ok(())
     })?;
-    Ok(found)
+    Ok(all_mismatches)
 }
 
-fn mismatches(task: &TaskRow, entries: &EntrySums, sent: &[SubmissionRow]) -> Vec<Mismatch> {
-    let faults = task.faults(entries, sent);
-    let of_task = faults.into_iter().map(|why| Mismatch {
-        what: "task",
+fn task_mismatches(
+    task: &TaskRow,
+    entries: &EntrySums,
+    submissions: &[SubmissionRow],
+) -> Vec<Mismatch> {
+    let faults = task.faults(entries, submissions);
+    let task_mismatches = faults.into_iter().map(|detail| Mismatch {
+        kind: "task",
         id: task.id.clone(),
-        why,
+        detail,
     });
-    let mut found: Vec<Mismatch> = of_task.collect();
-    found.extend(submissions::mismatches(task, sent));
-    found
+    let mut mismatches: Vec<Mismatch> = task_mismatches.collect();
+    mismatches.extend(submissions::mismatches(task, submissions));
+    mismatches
 }
 
 /// The sums of a task's entries.
@@ -175,7 +179,7 @@ struct EntrySums {
     count: u32,
     reserves: u32,
     reserved: MicroDollars,
-    still_holds: MicroDollars,
+    still_held: MicroDollars,
     settles: u32,
     settled: MicroDollars,
     releases: u32,
@@ -187,7 +191,7 @@ impl EntrySums {
     fn add(&mut self, entry: &EntryRow) {
         let EntryRow { kind, held, spent } = entry;
         self.count += 1;
-        self.still_holds = self.still_holds.plus(*held);
+        self.still_held = self.still_held.plus(*held);
         match kind.as_str() {
             "reserve" => {
                 self.reserves += 1;
@@ -212,15 +216,15 @@ impl TaskRow {
         self.provider != EMBEDDED
     }
 
-    fn faults(&self, entries: &EntrySums, sent: &[SubmissionRow]) -> Vec<String> {
-        let known = (
+    fn faults(&self, entries: &EntrySums, submissions: &[SubmissionRow]) -> Vec<String> {
+        let states = (
             TaskState::from_str(&self.state),
             ChargeState::from_str(&self.money),
         );
         // Rows are read as text here, so that an unknown value is a mismatch and not an error.
-        let (Ok(state), Ok(money)) = known else {
+        let (Ok(state), Ok(money)) = states else {
             return vec![format!(
-                "{:?} is no state, or {:?} none of money",
+                "{:?} is no task state, or {:?} no state of money",
                 self.state, self.money
             )];
         };
@@ -234,7 +238,7 @@ impl TaskRow {
                 self.cost,
                 entries.reserved,
                 entries.reserves,
-                entries.still_holds,
+                entries.still_held,
                 entries.settled,
                 entries.settles,
                 entries.releases,
@@ -251,7 +255,7 @@ impl TaskRow {
                 }
             ));
         }
-        faults.extend(self.price_faults(money, sent));
+        faults.extend(self.price_faults(money, submissions));
         faults
     }
 
@@ -260,7 +264,7 @@ impl TaskRow {
     fn adds_up(&self, state: TaskState, money: ChargeState, entries: &EntrySums) -> bool {
         use TaskState::{Cancelled, Failed, Queued, Running, Succeeded};
         let ends = (entries.settles, entries.releases);
-        let is_over = entries.still_holds == MicroDollars::ZERO;
+        let is_over = entries.still_held == MicroDollars::ZERO;
         let is_reserved = (entries.reserves, entries.reserved) == (1, self.reserved);
         let is_adjusted = entries.settled.plus(entries.adjusted) >= MicroDollars::ZERO;
         match money {
@@ -270,7 +274,7 @@ impl TaskRow {
             ChargeState::Held => {
                 matches!(state, Queued | Running | Cancelled)
                     && is_reserved
-                    && entries.still_holds == self.reserved
+                    && entries.still_held == self.reserved
                     && self.cost == self.reserved
                     && (ends, entries.adjusts) == ((0, 0), 0)
             }
@@ -295,7 +299,7 @@ impl TaskRow {
 
     /// The bill must contain the charged amount, and both must follow from the prices at the time
     /// when the task was accepted.
-    fn price_faults(&self, money: ChargeState, sent: &[SubmissionRow]) -> Vec<String> {
+    fn price_faults(&self, money: ChargeState, submissions: &[SubmissionRow]) -> Vec<String> {
         let mut faults = Vec::new();
         let tariff = self.tariff.as_deref().map(serde_json::from_str::<Tariff>);
         let bill = self.bill.as_deref().map(serde_json::from_str::<Bill>);
@@ -340,10 +344,13 @@ impl TaskRow {
             ));
         }
         // The price is that of the route that accepted the task.
-        let made = sent.iter().rev().find(|one| one.state != "refused");
+        let accepted = submissions
+            .iter()
+            .rev()
+            .find(|submission| submission.state != "refused");
         let price = tariff.as_ref().map(|tariff| {
-            made.map_or(tariff.price, |made| {
-                tariff.price_by(&made.provider, &made.route_model)
+            accepted.map_or(tariff.price, |accepted| {
+                tariff.price_by(&accepted.provider, &accepted.route_model)
             })
         });
         if price.is_some_and(|price| price != bill.price) {

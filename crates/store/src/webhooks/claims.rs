@@ -63,14 +63,14 @@ macro_rules! due {
     };
 }
 
-/// Up to `most` deliveries that are due and within their limits, the longest due first.
+/// Up to `limit` deliveries that are due and within their limits, the longest due first.
 pub fn candidates(
     conn: &mut Conn<'_>,
-    room: &SendCapacity,
-    most: u32,
+    capacity: &SendCapacity,
+    limit: u32,
     now: Timestamp,
 ) -> Result<Vec<DeliveryCandidate>, StoreError> {
-    let (sql, lanes) = match &room.lanes {
+    let (sql, lanes) = match &capacity.lanes {
         LanesWithRoom::AllBut(full) => (
             conn.dialect(due!("NOT IN"; sqlite), due!("<> ALL"; postgres)),
             full,
@@ -80,25 +80,30 @@ pub fn candidates(
             free,
         ),
     };
-    let full = room.full_accounts.iter().map(ToString::to_string);
+    let full = capacity.full_accounts.iter().map(ToString::to_string);
     let (lanes, full) = (to_json(lanes)?, to_json(&full.collect::<Vec<_>>())?);
     let values = [
         now.micros().into(),
         (&lanes).into(),
         (&full).into(),
-        i64::from(most).into(),
+        i64::from(limit).into(),
     ];
     conn.all(sql, &values, DeliveryCandidate::from_row)
 }
 
-/// Frees deliveries that are claimed by `owner` but not among these: the answer to their claim was
-/// lost.
+/// Frees deliveries that are claimed by `owner` but not among `deliveries`: the answer to their
+/// claim was lost.
 pub fn free_others(
     conn: &mut Conn<'_>,
     owner: &str,
-    these: &[DeliveryId],
+    deliveries: &[DeliveryId],
 ) -> Result<u64, StoreError> {
-    let ids = to_json(&these.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    let ids = to_json(
+        &deliveries
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>(),
+    )?;
     let sql = conn.dialect(
         "UPDATE webhook_deliveries SET lease_owner = NULL
          WHERE lease_owner = ?1 AND id NOT IN (SELECT value FROM json_each(?2))",
@@ -169,11 +174,16 @@ macro_rules! claims {
 pub fn claim(
     conn: &mut Conn<'_>,
     owner: &str,
-    these: &[DeliveryId],
+    deliveries: &[DeliveryId],
     now: Timestamp,
 ) -> Result<Vec<DueDelivery>, StoreError> {
-    let ids = to_json(&these.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-    let take = conn.dialect(
+    let ids = to_json(
+        &deliveries
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>(),
+    )?;
+    let claim_sql = conn.dialect(
         "UPDATE webhook_deliveries SET lease_owner = ?1
          WHERE id IN (SELECT value FROM json_each(?2)) AND state = 'waiting' AND lease_owner IS NULL RETURNING id",
         "UPDATE webhook_deliveries SET lease_owner = ?1
@@ -183,13 +193,13 @@ pub fn claim(
     );
     // In `SQLite` RETURNING can only read the table that is changed, so the rest is read
     // afterwards.
-    let taken = conn.all(take, &[owner.into(), (&ids).into()], |row| row.text(0))?;
-    let taken = to_json(&taken)?;
-    let read = conn.dialect(
+    let claimed_ids = conn.all(claim_sql, &[owner.into(), (&ids).into()], |row| row.text(0))?;
+    let claimed_ids = to_json(&claimed_ids)?;
+    let read_sql = conn.dialect(
         claims!("IN (SELECT value FROM json_each(?1))"),
         claims!("= ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))"),
     );
-    let claims = conn.all(read, &[(&taken).into()], DeliveryClaim::from_row)?;
+    let claims = conn.all(read_sql, &[(&claimed_ids).into()], DeliveryClaim::from_row)?;
     let mut claimed = hold_withheld(conn, claims, now)?;
     // The statement returns them in any order.
     claimed.sort_by_key(|due| (due.due_at, due.id));
@@ -204,7 +214,7 @@ fn hold_withheld(
     now: Timestamp,
 ) -> Result<Vec<DueDelivery>, StoreError> {
     let mut keys: HashMap<KeyId, Option<ApiKey>> = HashMap::new();
-    let mut sent = Vec::with_capacity(claims.len());
+    let mut cleared = Vec::with_capacity(claims.len());
     for DeliveryClaim { due, key, task } in claims {
         if let Some(id) = key
             && !keys.contains_key(&id)
@@ -214,7 +224,7 @@ fn hold_withheld(
         let key = key.and_then(|id| keys.get(&id)?.as_ref());
         // The key may have been revoked or restricted since the event was written.
         match DeliveryClearance::for_key(key, task.is_some(), now) {
-            DeliveryClearance::Granted => sent.push(due),
+            DeliveryClearance::Granted => cleared.push(due),
             DeliveryClearance::Withheld => {
                 conn.execute(
                     "UPDATE webhook_deliveries SET state = 'held', lease_owner = NULL, ended_at = ?2 WHERE id = ?1",
@@ -223,5 +233,5 @@ fn hold_withheld(
             }
         }
     }
-    Ok(sent)
+    Ok(cleared)
 }

@@ -70,7 +70,7 @@ pub fn record_attempt(
     state: DeliveryState,
     due_at: Timestamp,
 ) -> Result<bool, StoreError> {
-    let ended = matches!(state, DeliveryState::Delivered | DeliveryState::Failed);
+    let has_ended = matches!(state, DeliveryState::Delivered | DeliveryState::Failed);
     let changed = conn.execute(
         "UPDATE webhook_deliveries SET state = ?3, attempts = ?4, due_at = ?5, ended_at = ?6, lease_owner = NULL
          WHERE id = ?1 AND lease_owner = ?2 AND state = 'waiting'",
@@ -80,7 +80,7 @@ pub fn record_attempt(
             state.name().into(),
             i64::from(attempt.number).into(),
             due_at.micros().into(),
-            ended.then(|| attempt.at.micros()).into(),
+            has_ended.then(|| attempt.at.micros()).into(),
         ],
     )?;
     // The delivery was given up, or another process holds it and records its own attempt.

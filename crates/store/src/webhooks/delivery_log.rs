@@ -113,7 +113,7 @@ pub fn of_endpoint(
     conn.all(sql, &values, Delivery::from_row)
 }
 
-/// The deliveries of a task's event, callbacks too.
+/// The deliveries of a task's event, including callbacks.
 pub fn of_task(
     conn: &mut Conn<'_>,
     task: TaskId,
@@ -141,55 +141,55 @@ pub fn attempts(conn: &mut Conn<'_>, id: DeliveryId) -> Result<Vec<DeliveryAttem
     Ok(latest)
 }
 
-/// Deletes up to `most` deliveries that were delivered before `delivered`, and as many that failed
-/// or were held before `failed`, with their attempts, and events that have no other delivery.
-/// Returns how many.
+/// Deletes up to `limit` deliveries that were delivered before `delivered_before`, and as many each
+/// that failed or were held before `failed_before`, with their attempts, and events that have no
+/// other delivery. Returns how many.
 pub fn forget(
     conn: &mut Conn<'_>,
-    delivered: Timestamp,
-    failed: Timestamp,
-    most: u32,
+    delivered_before: Timestamp,
+    failed_before: Timestamp,
+    limit: u32,
 ) -> Result<u64, StoreError> {
-    let (mut old, mut events) = (Vec::new(), Vec::new());
+    let (mut delivery_ids, mut event_ids) = (Vec::new(), Vec::new());
     for (state, before) in [
-        ("delivered", delivered),
-        ("failed", failed),
-        ("held", failed),
+        ("delivered", delivered_before),
+        ("failed", failed_before),
+        ("held", failed_before),
     ] {
-        let found = conn.all(
+        let rows = conn.all(
             "SELECT id, event_id FROM webhook_deliveries WHERE state = ?1 AND ended_at IS NOT NULL AND ended_at < ?2
              ORDER BY ended_at LIMIT ?3",
-            &[state.into(), before.micros().into(), i64::from(most).into()],
+            &[state.into(), before.micros().into(), i64::from(limit).into()],
             |row| Ok((row.text(0)?, row.text(1)?)),
         )?;
-        for (delivery, event) in found {
-            old.push(delivery);
-            events.push(event);
+        for (delivery, event) in rows {
+            delivery_ids.push(delivery);
+            event_ids.push(event);
         }
     }
-    if old.is_empty() {
+    if delivery_ids.is_empty() {
         return Ok(0);
     }
-    let (ids, events) = (to_json(&old)?, to_json(&events)?);
-    let attempts = conn.dialect(
+    let (ids, event_ids) = (to_json(&delivery_ids)?, to_json(&event_ids)?);
+    let delete_attempts = conn.dialect(
         "DELETE FROM webhook_attempts WHERE delivery_id IN (SELECT value FROM json_each(?1))",
         "DELETE FROM webhook_attempts
          WHERE delivery_id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
     );
-    conn.execute(attempts, &[(&ids).into()])?;
-    let deliveries = conn.dialect(
+    conn.execute(delete_attempts, &[(&ids).into()])?;
+    let delete_deliveries = conn.dialect(
         "DELETE FROM webhook_deliveries WHERE id IN (SELECT value FROM json_each(?1))",
         "DELETE FROM webhook_deliveries
          WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))",
     );
-    let gone = conn.execute(deliveries, &[(&ids).into()])?;
-    let unheard = conn.dialect(
+    let deleted = conn.execute(delete_deliveries, &[(&ids).into()])?;
+    let delete_events = conn.dialect(
         "DELETE FROM webhook_events WHERE id IN (SELECT value FROM json_each(?1))
          AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_id = webhook_events.id)",
         "DELETE FROM webhook_events
          WHERE id = ANY (ARRAY(SELECT json_array_elements_text(CAST(CAST(?1 AS TEXT) AS json))))
          AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_id = webhook_events.id)",
     );
-    conn.execute(unheard, &[(&events).into()])?;
-    Ok(gone)
+    conn.execute(delete_events, &[(&event_ids).into()])?;
+    Ok(deleted)
 }

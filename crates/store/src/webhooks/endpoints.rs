@@ -32,13 +32,13 @@ record! {
 impl FromColumn for Vec<EventType> {
     fn from_column(
         row: &Row<'_>,
-        at: usize,
+        index: usize,
         column: &'static str,
     ) -> Result<Option<Self>, StoreError> {
-        let names: Option<Vec<String>> = row.json_or_null(at, column)?;
+        let names: Option<Vec<String>> = row.json_or_null(index, column)?;
         // Names that this version does not know are ignored: it never sends such events.
-        let known = |name: &String| name.parse().ok();
-        Ok(names.map(|names| names.iter().filter_map(known).collect()))
+        let parse = |name: &String| name.parse().ok();
+        Ok(names.map(|names| names.iter().filter_map(parse).collect()))
     }
 }
 
@@ -148,20 +148,20 @@ pub fn all(conn: &mut Conn<'_>) -> Result<Vec<WebhookEndpoint>, StoreError> {
 }
 
 /// Changes the fields that the owner may change. Enabling an endpoint resets its count of failures.
-pub fn update(conn: &mut Conn<'_>, changed: &WebhookEndpoint) -> Result<(), StoreError> {
-    let (events, key) = (changed.events.to_column()?, changed.key.to_column()?);
+pub fn update(conn: &mut Conn<'_>, endpoint: &WebhookEndpoint) -> Result<(), StoreError> {
+    let (events, key) = (endpoint.events.to_column()?, endpoint.key.to_column()?);
     conn.execute(
         "UPDATE webhook_endpoints SET url = ?2, description = ?3, events = ?4, enabled = ?5, disabled_why = ?6, key_id = ?7,
                 failures = CASE WHEN CAST(?5 AS BIGINT) = 1 AND enabled = 0 THEN 0 ELSE failures END,
                 failing_since = CASE WHEN CAST(?5 AS BIGINT) = 1 AND enabled = 0 THEN NULL ELSE failing_since END
          WHERE id = ?1",
         &[
-            (&changed.id.to_string()).into(),
-            (&changed.url).into(),
-            (&changed.description).into(),
+            (&endpoint.id.to_string()).into(),
+            (&endpoint.url).into(),
+            (&endpoint.description).into(),
             (&events).into(),
-            changed.enabled.into(),
-            changed.disabled_why.map(DisableReason::name).into(),
+            endpoint.enabled.into(),
+            endpoint.disabled_why.map(DisableReason::name).into(),
             (&key).into(),
         ],
     )?;
@@ -214,11 +214,11 @@ pub fn note_failure(
 pub fn disable(
     conn: &mut Conn<'_>,
     id: EndpointId,
-    why: DisableReason,
+    reason: DisableReason,
 ) -> Result<bool, StoreError> {
     let changed = conn.execute(
         "UPDATE webhook_endpoints SET enabled = 0, disabled_why = ?2 WHERE id = ?1 AND enabled = 1",
-        &[(&id.to_string()).into(), why.name().into()],
+        &[(&id.to_string()).into(), reason.name().into()],
     )?;
     Ok(changed == 1)
 }

@@ -8,8 +8,8 @@ import { Dialog, Empty, Failed, Field, faultOf, Head, Load, Pager, Table, useLoa
 
 export function Accounts({ query }) {
   const after = query.get("after") || "";
-  const asked = asQuery({ after, limit: 50 });
-  const list = useLoad((signal) => call("GET", `/v1/admin/accounts${asked}`, undefined, { signal }), [asked]);
+  const search = asQuery({ after, limit: 50 });
+  const list = useLoad((signal) => call("GET", `/v1/admin/accounts${search}`, undefined, { signal }), [search]);
   const [window_, setWindow] = useState(/** @type {any} */ (undefined));
   const close = () => setWindow(undefined);
   const done = () => {
@@ -17,10 +17,10 @@ export function Accounts({ query }) {
     list.reload();
   };
   return html`<div><${Head} title="Accounts" small="Accounts pay for tasks. Each key belongs to an account."><a class="button quiet" href="/console/spend?by=account">Margins</a><button type="button" onClick=${() => setWindow({ edit: {} })}>New account</button><//>
-    <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title="No accounts" />` : html`<div><${Table} label="Accounts" columns=${["Account", "#Balance", "#Held", "#Spent", "#Budget", "#Keys", ""]} rows=${page.data} row=${(one) => [
-      html`<div><a href=${`/console/tasks?of=all&account=${encodeURIComponent(one.handle)}`}><strong>${one.name}</strong></a><br /><span class="fine mono">${one.handle}</span></div>`, one.prepaid ? usd(one.balance_usd) : "not prepaid", usd(one.held_usd), usd(one.spent_usd),
-      one.budget_usd ? html`<span>${usd(one.budget_usd)}<br /><span class="fine">${usd(one.available_usd)} left</span></span>` : "none", one.keys,
-      html`<span class="row"><button type="button" class="quiet small" aria-label=${`Credit ${one.handle}`} onClick=${() => setWindow({ credit: one })}>Credit</button><button type="button" class="quiet small" aria-label=${`Edit ${one.handle}`} onClick=${() => setWindow({ edit: one })}>Edit</button></span>`]} />
+    <${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${Empty} title="No accounts" />` : html`<div><${Table} label="Accounts" columns=${["Account", "#Balance", "#Held", "#Spent", "#Budget", "#Keys", ""]} rows=${page.data} row=${(account) => [
+      html`<div><a href=${`/console/tasks?of=all&account=${encodeURIComponent(account.handle)}`}><strong>${account.name}</strong></a><br /><span class="fine mono">${account.handle}</span></div>`, account.prepaid ? usd(account.balance_usd) : "not prepaid", usd(account.held_usd), usd(account.spent_usd),
+      account.budget_usd ? html`<span>${usd(account.budget_usd)}<br /><span class="fine">${usd(account.available_usd)} left</span></span>` : "none", account.keys,
+      html`<span class="row"><button type="button" class="quiet small" aria-label=${`Credit ${account.handle}`} onClick=${() => setWindow({ credit: account })}>Credit</button><button type="button" class="quiet small" aria-label=${`Edit ${account.handle}`} onClick=${() => setWindow({ edit: account })}>Edit</button></span>`]} />
       <${Pager} list=${page} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: page.last_id })} /></div>`)}<//>
     ${window_?.edit && html`<${Edit} of=${window_.edit} close=${close} done=${done} />`}
     ${window_?.credit && html`<${Credit} of=${window_.credit} close=${close} done=${done} />`}</div>`;
@@ -39,7 +39,7 @@ function Edit({ of, close, done }) {
     });
   };
   const fault = (name) => faultOf(action.error, name);
-  const text = (name, label, more = {}) => html`<${Field} name=${`account-${name}`} label=${label} hint=${more.hint} error=${fault(name)}><input id=${`account-${name}`} required=${more.required} inputmode=${more.mode} placeholder=${more.placeholder} value=${form[name]} onInput=${(event) => setForm({ ...form, [name]: event.target.value })} /><//>`;
+  const text = (name, label, options = {}) => html`<${Field} name=${`account-${name}`} label=${label} hint=${options.hint} error=${fault(name)}><input id=${`account-${name}`} required=${options.required} inputmode=${options.mode} placeholder=${options.placeholder} value=${form[name]} onInput=${(event) => setForm({ ...form, [name]: event.target.value })} /><//>`;
   return html`<${Dialog} title=${isNew ? "New account" : `Edit “${of.handle}”`} close=${close}><form class="stack" onSubmit=${save}>
     ${isNew && text("handle", "Handle", { required: true, hint: "Short and unique. It cannot be changed later." })}${text("name", "Name")}
     <div class="choices"><label><input type="checkbox" checked=${form.prepaid} onChange=${() => setForm({ ...form, prepaid: !form.prepaid })} />Prepaid: the account can spend only its credit</label></div>

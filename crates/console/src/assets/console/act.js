@@ -1,16 +1,16 @@
-// What buttons and forms set off: once, however often they are pressed.
+// Actions of buttons and forms: each runs once, however often it is pressed.
 
 import { html, useRef, useState } from "../vendor/preact-htm.js";
 import { ApiError, call, newIntent } from "./api.js";
 
 /**
- * Sends a write. The same one has the same `Idempotency-Key` until the action that it is a step of has succeeded.
+ * Sends a write. The same write has the same `Idempotency-Key` until the action that it belongs to has succeeded.
  * @typedef {(method: string, path: string, body?: any) => Promise<any>} Send
  */
 
 /**
- * Runs one action at a time; its error is shown beside the button. What an action sends has its keys from the first
- * click on: whoever presses again after a lost answer joins what there is.
+ * Runs one action at a time; its error is shown beside the button. The writes of an action get their keys at the first
+ * click: a click after a lost answer sends them again with the same keys, and nothing is made twice.
  */
 export function useAction() {
   const [state, setState] = useState(/** @type {{busy: boolean, error: any}} */ ({ busy: false, error: undefined }));
@@ -24,7 +24,7 @@ export function useAction() {
     try {
       return await call(method, path, body, { intent });
     } catch (error) {
-      // A refused step made nothing: the next one is new.
+      // A refused step made nothing, so the next one gets a new key.
       if (error instanceof ApiError && error.isRefusal) intents.current.delete(step);
       throw error;
     }
@@ -48,10 +48,10 @@ export function useAction() {
   return { ...state, run };
 }
 
-/** Whether a click is the second one of a double click, which asks for nothing more than the first. */
+/** Whether a click is the second one of a double click, which must have no effect of its own. */
 const isRepeated = (/** @type {MouseEvent} */ event) => event.detail > 1;
 
-/** A button that writes; at work it says so. */
+/** A button that writes; it shows that it is at work. */
 export function Act({ of, does, kind = "", label = undefined, children }) {
   const [isMine, setMine] = useState(false);
   const isBusy = of.busy && isMine;
@@ -63,7 +63,7 @@ export function Act({ of, does, kind = "", label = undefined, children }) {
   return html`<button type="button" data-writes class=${kind} aria-label=${label} aria-disabled=${of.busy} aria-busy=${isBusy} onClick=${press}>${children}</button>`;
 }
 
-/** The button of a form that writes. One that `joins` can be pressed again while it is at work. */
+/** The button of a form that writes. With `joins` it can be pressed again while it is at work. */
 export function Submit({ busy, joins = false, children }) {
   const press = (/** @type {MouseEvent} */ event) => {
     if (isRepeated(event)) event.preventDefault();

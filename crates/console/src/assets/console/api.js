@@ -8,10 +8,10 @@ const settings = document.body.dataset;
 export const brand = settings.brand || "";
 export const origin = settings.origin || location.origin;
 
-/** What the API answered instead of a result, in its own words. */
+/** An error of the API, with its message. */
 export class ApiError extends Error {
   /**
-   * @param {number} status 0: it did not answer
+   * @param {number} status 0 if it did not answer
    * @param {Record<string, any>} error
    * @param {string} [requestId]
    */
@@ -23,12 +23,12 @@ export class ApiError extends Error {
     this.requestId = error.request_id || requestId || "";
   }
 
-  /** Whether the same request may well succeed a little later. */
-  get passes() {
+  /** Whether the same request may succeed a little later. */
+  get isTemporary() {
     return this.status === 0 || ["shutting_down", "overloaded"].includes(this.code);
   }
 
-  /** Whether it is certain that nothing was made: a proxy's 502 is not that. */
+  /** Whether it is certain that nothing was made. A proxy's 502 leaves that open. */
   get isRefusal() {
     return this.status >= 400 && this.status < 500;
   }
@@ -37,18 +37,18 @@ export class ApiError extends Error {
 export const key = {
   // Session storage ends with the tab, and no other site can read it.
   read: () => sessionStorage.getItem(KEY),
-  keep: (/** @type {string} */ value) => sessionStorage.setItem(KEY, value),
+  store: (/** @type {string} */ value) => sessionStorage.setItem(KEY, value),
   forget: () => sessionStorage.removeItem(KEY),
 };
 
 /**
- * The other way to be known: a cookie that no script can read, good in every tab for twelve hours. Writes prove
- * with a token that they come from this page.
+ * The other way to sign in: a cookie that no script can read, valid in every tab for twelve hours. Writes carry a
+ * token that proves that they come from this page.
  */
 export const session = {
   token: "",
-  // Whether to ask for one at all.
-  isKept: () => localStorage.getItem(SESSION) !== null,
+  // Whether this browser may have a session, so that it is worth asking for one.
+  isExpected: () => localStorage.getItem(SESSION) !== null,
   begin: async () => {
     const begun = await call("POST", "/v1/session");
     session.token = begun.csrf_token;
@@ -71,10 +71,10 @@ export const session = {
 /** @type {(error: ApiError) => void} */
 let onDenied = () => {};
 
-/** What is no `GET` and makes nothing that could be made twice. */
-const HARMLESS = ["/v1/quote", "/v1/session"];
+/** Requests other than `GET` that are safe to repeat without an `Idempotency-Key`. */
+const REPEATABLE = ["/v1/quote", "/v1/session"];
 
-/** @param {(error: ApiError) => void} action what to do when the key is refused */
+/** @param {(error: ApiError) => void} action called when the key is refused */
 export function whenDenied(action) {
   onDenied = action;
 }
@@ -83,7 +83,7 @@ export function whenDenied(action) {
  * @param {string} method
  * @param {string} path
  * @param {any} [body] sent as JSON, a form as it is
- * @param {{signal?: AbortSignal, intent?: string}} [options] `intent`: for every write, the same one for each of its tries
+ * @param {{signal?: AbortSignal, intent?: string}} [options] `intent`: for every write, the same for all of its attempts
  * @returns {Promise<any>}
  */
 export async function call(method, path, body, options = {}) {
@@ -93,7 +93,7 @@ export async function call(method, path, body, options = {}) {
     return await response.json();
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    // The connection ended inside the answer, so what it says is not known: the same as no answer.
+    // The connection ended within the answer, so its content is not known: the same as no answer.
     throw new ApiError(0, { message: "The gateway's response was incomplete." });
   }
 }
@@ -104,12 +104,12 @@ export async function call(method, path, body, options = {}) {
  * @param {any} [body]
  * @param {{signal?: AbortSignal, intent?: string, headers?: Record<string, string>}} [options]
  */
-async function ask(method, path, body, { signal, intent, headers: more } = {}) {
-  if (method !== "GET" && !intent && !HARMLESS.includes(path)) throw new Error(`${method} ${path} could be done twice.`);
-  const used = key.read();
+async function ask(method, path, body, { signal, intent, headers: extraHeaders } = {}) {
+  if (method !== "GET" && !intent && !REPEATABLE.includes(path)) throw new Error(`${method} ${path} could be done twice.`);
+  const sentKey = key.read();
   /** @type {Record<string, string>} */
-  const headers = { Accept: "application/json", ...more };
-  if (used) headers.Authorization = `Bearer ${used}`;
+  const headers = { Accept: "application/json", ...extraHeaders };
+  if (sentKey) headers.Authorization = `Bearer ${sentKey}`;
   else if (method !== "GET") headers["X-CSRF-Token"] = session.token;
   if (intent) headers["Idempotency-Key"] = intent;
   let payload = body;
@@ -127,8 +127,8 @@ async function ask(method, path, body, { signal, intent, headers: more } = {}) {
   if (response.ok) return response;
   const answer = await response.json().catch(() => ({}));
   const error = new ApiError(response.status, answer.error || {}, response.headers.get("x-request-id") || "");
-  // An answer to an older key says nothing about the present one.
-  if (response.status === 401 && used === key.read()) onDenied(error);
+  // An answer to an older key says nothing about the current one.
+  if (response.status === 401 && sentKey === key.read()) onDenied(error);
   throw error;
 }
 
@@ -142,14 +142,14 @@ export async function file(path) {
 }
 
 /**
- * Hands a file of the API to the browser's downloads, named as the API names it.
+ * Hands a file of the API to the browser's downloads, under the name that the API gives it.
  * @param {string} path
- * @param {string} name where the API names none
+ * @param {string} name used if the API gives none
  */
 export async function download(path, name) {
   const response = await ask("GET", path, undefined, { headers: { Accept: "*/*" } });
-  const told = /filename\*=UTF-8''([^;]+)/.exec(response.headers.get("content-disposition") || "");
-  save(await response.blob(), told ? decodeURIComponent(told[1]) : name);
+  const match = /filename\*=UTF-8''([^;]+)/.exec(response.headers.get("content-disposition") || "");
+  save(await response.blob(), match ? decodeURIComponent(match[1]) : name);
 }
 
 /**
@@ -168,13 +168,13 @@ export function save(blob, name) {
 }
 
 /**
- * Follows a stream of server-sent events until `seen` answers true. A lost connection is taken up again where
- * it ended; a hidden tab asks for nothing.
+ * Follows a stream of server-sent events until `onEvent` returns true. A lost connection is resumed where it ended; a
+ * hidden tab requests nothing.
  * @param {string} path
- * @param {{seen: (name: string, data: any) => boolean | void, lost?: (isLost: boolean) => void, signal: AbortSignal}} how
+ * @param {{onEvent: (name: string, data: any) => boolean | void, onLost?: (isLost: boolean) => void, signal: AbortSignal}} options
  */
-export async function follow(path, { seen, lost = () => {}, signal }) {
-  let last = "";
+export async function follow(path, { onEvent, onLost = () => {}, signal }) {
+  let lastId = "";
   let pause = 500;
   while (!signal.aborted) {
     await visible(signal);
@@ -186,23 +186,23 @@ export async function follow(path, { seen, lost = () => {}, signal }) {
     try {
       /** @type {Record<string, string>} */
       const headers = { Accept: "text/event-stream" };
-      if (last) headers["Last-Event-ID"] = last;
+      if (lastId) headers["Last-Event-ID"] = lastId;
       const response = await ask("GET", path, undefined, { signal: connection.signal, headers });
-      lost(false);
+      onLost(false);
       pause = 500;
       for await (const event of events(response)) {
-        if (event.id) last = event.id;
-        if (seen(event.name, JSON.parse(event.data))) return;
+        if (event.id) lastId = event.id;
+        if (onEvent(event.name, JSON.parse(event.data))) return;
       }
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof ApiError && !error.passes) throw error;
-      if (!document.hidden) lost(true);
+      if (error instanceof ApiError && !error.isTemporary) throw error;
+      if (!document.hidden) onLost(true);
     } finally {
       signal.removeEventListener("abort", stop);
       document.removeEventListener("visibilitychange", hide);
     }
-    if (!document.hidden) await rest(pause, signal);
+    if (!document.hidden) await sleep(pause, signal);
     pause = Math.min(2 * pause, SLOWEST_MS);
   }
 }
@@ -236,23 +236,23 @@ async function* events(response) {
 }
 
 /**
- * Repeats what is safe to repeat until the gateway answers.
+ * Repeats an action that is safe to repeat until the gateway answers.
  * @template T
  * @param {() => Promise<T>} action
- * @param {{lost: (isLost: boolean) => void, signal: AbortSignal}} how
+ * @param {{onLost: (isLost: boolean) => void, signal: AbortSignal}} options
  * @returns {Promise<T>}
  */
-export async function insist(action, { lost, signal }) {
+export async function insist(action, { onLost, signal }) {
   for (let pause = 500; ; pause = Math.min(2 * pause, SLOWEST_MS)) {
     try {
       const answer = await action();
-      lost(false);
+      onLost(false);
       return answer;
     } catch (error) {
-      if (!(error instanceof ApiError) || !error.passes || signal.aborted) throw error;
-      lost(true);
+      if (!(error instanceof ApiError) || !error.isTemporary || signal.aborted) throw error;
+      onLost(true);
     }
-    await rest(pause, signal);
+    await sleep(pause, signal);
     await visible(signal);
   }
 }
@@ -262,7 +262,7 @@ export async function insist(action, { lost, signal }) {
  * @param {AbortSignal} [signal]
  * @returns {Promise<void>}
  */
-export function rest(milliseconds, signal) {
+export function sleep(milliseconds, signal) {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, milliseconds);
     signal?.addEventListener("abort", () => { clearTimeout(timer); resolve(); }, { once: true });
@@ -276,14 +276,14 @@ export function rest(milliseconds, signal) {
 function visible(signal) {
   return new Promise((resolve) => {
     if (!document.hidden || signal.aborted) return resolve();
-    const look = () => {
+    const check = () => {
       if (document.hidden && !signal.aborted) return;
-      document.removeEventListener("visibilitychange", look);
-      signal.removeEventListener("abort", look);
+      document.removeEventListener("visibilitychange", check);
+      signal.removeEventListener("abort", check);
       resolve();
     };
-    document.addEventListener("visibilitychange", look);
-    signal.addEventListener("abort", look);
+    document.addEventListener("visibilitychange", check);
+    signal.addEventListener("abort", check);
   });
 }
 
@@ -294,8 +294,8 @@ export function newIntent(name = "console") {
 }
 
 /**
- * An address from an answer, if a browser may follow it. A gateway behind another name signs with its public
- * one, and a page may only load from its own; the signature covers the path, so this origin is asked.
+ * An address from an answer, if a browser may follow it. The gateway writes its public name into addresses, but a page
+ * may load only from its own origin. The signature covers only the path, so the path is requested from this origin.
  * @param {string | null | undefined} text
  */
 export function address(text) {
@@ -311,7 +311,7 @@ export function address(text) {
 
 /** @param {Record<string, any>} values */
 export function query(values) {
-  const kept = Object.entries(values).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  const text = new URLSearchParams(kept.map(([name, value]) => [name, String(value)])).toString();
+  const present = Object.entries(values).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const text = new URLSearchParams(present.map(([name, value]) => [name, String(value)])).toString();
   return text ? `?${text}` : "";
 }

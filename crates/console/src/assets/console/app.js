@@ -1,4 +1,4 @@
-// The console's entry: who is here, the navigation, and which view the address asks for.
+// The console's entry: the sign-in, the navigation, and the view that belongs to the address.
 
 import { html, render, useEffect, useErrorBoundary, useState } from "../vendor/preact-htm.js";
 import { ApiError, call, key, session, whenDenied } from "./api.js";
@@ -18,55 +18,55 @@ import { Tasks } from "./tasks.js";
 import { Dialog, Failed, Head } from "./ui.js";
 import { Endpoint, Webhooks } from "./webhooks.js";
 
-/** The views: their place, name, icon, key after `g`, and the scope without which they are of no use. */
+/** The views: their path, name, icon, letter for the shortcut with `g`, and the scope that they need. */
 const VIEWS = [
-  { place: "create", name: "Create", icon: "M12 4v16M4 12h16", letter: "c" },
-  { place: "library", name: "Library", icon: "M4 5h16v14H4zM10 9l5 3-5 3z", letter: "l", scope: "tasks:read" },
-  { place: "tasks", name: "Tasks", icon: "M4 6h16M4 12h16M4 18h10", letter: "t", scope: "tasks:read" },
-  { place: "spend", name: "Spend", icon: "M5 20v-7M10 20V6M15 20v-10M20 20V4", letter: "s", scope: "tasks:read" },
-  { place: "keys", name: "Keys", icon: "M8 15a4 4 0 1 1 3.5-6H20v3h-2v3h-3v-3h-3.5A4 4 0 0 1 8 15z", letter: "k" },
-  { place: "webhooks", name: "Webhooks", icon: "M4 12h10M10 7l5 5-5 5M18 5v14", letter: "w", scope: "webhooks:manage" },
-  { place: "now", name: "Overview", icon: "M3 12h4l3-7 4 14 3-7h4", letter: "n", scope: "admin" },
-  { place: "providers", name: "Providers", icon: "M5 5h14v5H5zM5 14h14v5H5zM8 7.5h.01M8 16.5h.01", letter: "p", scope: "admin" },
-  { place: "accounts", name: "Accounts", icon: "M8 11a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM2.5 19a5.5 5.5 0 0 1 11 0M16 11a3 3 0 1 0 0-6M16 14a5.5 5.5 0 0 1 5.5 5", letter: "a", scope: "admin" },
-  { place: "audit", name: "Audit", icon: "M6 3h9l4 4v14H6zM9 12h7M9 16h7", letter: "u", scope: "admin" },
+  { path: "create", name: "Create", icon: "M12 4v16M4 12h16", letter: "c" },
+  { path: "library", name: "Library", icon: "M4 5h16v14H4zM10 9l5 3-5 3z", letter: "l", scope: "tasks:read" },
+  { path: "tasks", name: "Tasks", icon: "M4 6h16M4 12h16M4 18h10", letter: "t", scope: "tasks:read" },
+  { path: "spend", name: "Spend", icon: "M5 20v-7M10 20V6M15 20v-10M20 20V4", letter: "s", scope: "tasks:read" },
+  { path: "keys", name: "Keys", icon: "M8 15a4 4 0 1 1 3.5-6H20v3h-2v3h-3v-3h-3.5A4 4 0 0 1 8 15z", letter: "k" },
+  { path: "webhooks", name: "Webhooks", icon: "M4 12h10M10 7l5 5-5 5M18 5v14", letter: "w", scope: "webhooks:manage" },
+  { path: "now", name: "Overview", icon: "M3 12h4l3-7 4 14 3-7h4", letter: "n", scope: "admin" },
+  { path: "providers", name: "Providers", icon: "M5 5h14v5H5zM5 14h14v5H5zM8 7.5h.01M8 16.5h.01", letter: "p", scope: "admin" },
+  { path: "accounts", name: "Accounts", icon: "M8 11a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM2.5 19a5.5 5.5 0 0 1 11 0M16 11a3 3 0 1 0 0-6M16 14a5.5 5.5 0 0 1 5.5 5", letter: "a", scope: "admin" },
+  { path: "audit", name: "Audit", icon: "M6 3h9l4 4v14H6zM9 12h7M9 16h7", letter: "u", scope: "admin" },
 ];
 const ICON = /** @type {HTMLLinkElement} */ (document.querySelector("link[rel=icon]")).href;
-// A phone's bar has room for these; the others are behind "More".
+// A phone's bar has room for so many entries; the others are behind "More".
 const IN_BAR = 4;
 
-/** Whether a key may do something. */
+/** Whether the key has a scope. */
 const may = (account, scope) => !scope || account.key.scopes.includes(scope) || account.key.scopes.includes("admin");
 
 function Console() {
-  const [who, setWho] = useState(/** @type {{account?: any, error?: any, isIn: boolean}} */ ({ isIn: Boolean(key.read()) || session.isKept() }));
+  const [state, setState] = useState(/** @type {{account?: any, error?: any, isSignedIn: boolean}} */ ({ isSignedIn: Boolean(key.read()) || session.isExpected() }));
   const enter = async () => {
     try {
       if (!key.read() && !session.token) await session.resume();
-      setWho({ account: await call("GET", "/v1/account"), isIn: true });
+      setState({ account: await call("GET", "/v1/account"), isSignedIn: true });
     } catch (error) {
-      if (error instanceof ApiError && error.status !== 401) setWho({ error, isIn: true });
-      if (error instanceof ApiError && error.passes) setTimeout(() => (key.read() || session.isKept()) && enter(), 3000);
+      if (error instanceof ApiError && error.status !== 401) setState({ error, isSignedIn: true });
+      if (error instanceof ApiError && error.isTemporary) setTimeout(() => (key.read() || session.isExpected()) && enter(), 3000);
     }
   };
   useEffect(() => {
     whenDenied((error) => {
       key.forget();
       session.forget();
-      setWho({ error, isIn: false });
+      setState({ error, isSignedIn: false });
     });
-    if (who.isIn) enter();
+    if (state.isSignedIn) enter();
   }, []);
-  if (!who.isIn) return html`<${SignIn} error=${who.error} done=${() => { setWho({ isIn: true }); enter(); }} />`;
-  if (!who.account) return html`<${Shell} account=${{ key: { scopes: [] } }} leave=${() => {}}>
-    ${who.error ? html`<${Head} title="Console" /><${Failed} error=${who.error} again=${enter} />` : html`<div class="skeleton" role="status"><span class="unseen">Loading</span><div class="bone"></div><div class="bone"></div></div>`}
+  if (!state.isSignedIn) return html`<${SignIn} error=${state.error} done=${() => { setState({ isSignedIn: true }); enter(); }} />`;
+  if (!state.account) return html`<${Shell} account=${{ key: { scopes: [] } }} leave=${() => {}}>
+    ${state.error ? html`<${Head} title="Console" /><${Failed} error=${state.error} again=${enter} />` : html`<div class="skeleton" role="status"><span class="unseen">Loading</span><div class="bone"></div><div class="bone"></div></div>`}
   <//>`;
   const leave = async () => {
     if (!key.read()) await session.end().catch(() => session.forget());
     key.forget();
-    setWho({ isIn: false });
+    setState({ isSignedIn: false });
   };
-  return html`<${Shell} account=${who.account} leave=${leave}><${View} account=${who.account} refresh=${enter} /><//>`;
+  return html`<${Shell} account=${state.account} leave=${leave}><${View} account=${state.account} refresh=${enter} /><//>`;
 }
 
 function SignIn({ error, done }) {
@@ -80,7 +80,7 @@ function SignIn({ error, done }) {
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
     action.run(async () => {
-      key.keep(value.trim());
+      key.store(value.trim());
       if (stays) await session.begin();
       else await call("GET", "/v1/account");
       done();
@@ -108,9 +108,9 @@ function Shell({ account, leave, children }) {
   const [isMore, setMore] = useState(false);
   useEffect(() => setMore(false), [parts[0]]);
   useEffect(() => startKeys(entries, () => setHelp(true)), [entries.length]);
-  const entry = (view) => html`<li key=${view.place}><a href=${`/console/${view.place}`} aria-current=${parts[0] === view.place ? "page" : undefined}>
+  const entry = (view) => html`<li key=${view.path}><a href=${`/console/${view.path}`} aria-current=${parts[0] === view.path ? "page" : undefined}>
     <svg viewBox="0 0 24 24" aria-hidden="true"><path d=${view.icon} /></svg><span>${view.name}</span></a></li>`;
-  const isBeyond = entries.slice(IN_BAR).some((view) => view.place === parts[0]);
+  const isBeyond = entries.slice(IN_BAR).some((view) => view.path === parts[0]);
   return html`<a class="skip" href="#main">Skip to content</a><div class="shell">
     <nav class=${isMore ? "rail more-open" : "rail"} aria-label="Console">
       <a class="brand" href="/"><img src=${ICON} width="26" height="26" alt="" /><span>Mediagate</span></a>
@@ -129,15 +129,15 @@ function Shell({ account, leave, children }) {
 
 function View({ account, refresh }) {
   const { parts, query } = useAddress();
-  const [broken, mend] = useErrorBoundary((error) => console.error(error));
-  const [place, ...rest] = parts;
+  const [error, reset] = useErrorBoundary((error) => console.error(error));
+  const [name, ...rest] = parts;
   useEffect(() => {
-    if (!place) go("/console/create", { replace: true });
-    if (broken) mend();
+    if (!name) go("/console/create", { replace: true });
+    if (error) reset();
   }, [parts.join("/")]);
-  if (broken) return html`<${Head} title="This page has failed" /><${Failed} error=${broken} again=${mend} />`;
+  if (error) return html`<${Head} title="This page has failed" /><${Failed} error=${error} again=${reset} />`;
   const props = { account, query, id: rest[0], may: (/** @type {string} */ scope) => may(account, scope), refresh };
-  switch (place) {
+  switch (name) {
     case undefined: return null;
     case "create": return html`<${Create} key=${rest[0]} ...${props} />`;
     case "library": return rest[0] === "clips" && rest[1] ? html`<${Clip} key=${rest[1]} ...${props} id=${rest[1]} />` : html`<${Library} ...${props} />`;
@@ -156,18 +156,18 @@ function View({ account, refresh }) {
 function Help({ entries, close }) {
   const lines = [["/", "Search"], ["?", "Show this list"], ["Esc", "Close"], ...entries.map((view) => [`g ${view.letter}`, view.name])];
   return html`<${Dialog} title="Keyboard shortcuts" close=${close}><dl class="facts keys-list">${lines.map(
-    ([keys, what]) => html`<div key=${keys}><dt>${keys.split(" ").map((one) => html`<kbd>${one}</kbd> `)}</dt><dd>${what}</dd></div>`)}</dl><//>`;
+    ([keys, description]) => html`<div key=${keys}><dt>${keys.split(" ").map((part) => html`<kbd>${part}</kbd> `)}</dt><dd>${description}</dd></div>`)}</dl><//>`;
 }
 
-/** Keys that work anywhere but in a field. */
+/** Keyboard shortcuts, which work everywhere except in a field. */
 function startKeys(entries, help) {
-  let isGoing = false;
+  let isAfterG = false;
   const press = (/** @type {KeyboardEvent} */ event) => {
     const target = /** @type {HTMLElement} */ (event.target);
     if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, select, textarea, dialog")) return;
-    const view = isGoing && entries.find((one) => one.letter === event.key);
-    isGoing = event.key === "g";
-    if (view) return go(`/console/${view.place}`);
+    const view = isAfterG && entries.find((entry) => entry.letter === event.key);
+    isAfterG = event.key === "g";
+    if (view) return go(`/console/${view.path}`);
     if (event.key === "?") return help();
     if (event.key !== "/") return undefined;
     event.preventDefault();
@@ -180,21 +180,21 @@ function startKeys(entries, help) {
   return () => document.removeEventListener("keydown", press);
 }
 
-/** What had the focus may vanish with an action; the focus then goes to the page's title, not to nowhere. */
-function keepFocus(/** @type {Element} */ place) {
+/** An action may remove the element that has the focus; then the focus goes to the page's title. */
+function keepFocus(/** @type {Element} */ root) {
   /** @type {Element | null} */
-  let last = null;
-  document.addEventListener("focusin", (event) => (last = /** @type {Element} */ (event.target)));
+  let focused = null;
+  document.addEventListener("focusin", (event) => (focused = /** @type {Element} */ (event.target)));
   new MutationObserver(() => {
-    if (document.activeElement === document.body && last && !last.isConnected) {
-      last = null;
+    if (document.activeElement === document.body && focused && !focused.isConnected) {
+      focused = null;
       focusHeading();
     }
-  }).observe(place, { childList: true, subtree: true });
+  }).observe(root, { childList: true, subtree: true });
 }
 
-const place = /** @type {Element} */ (document.getElementById("app"));
-place.replaceChildren();
+const root = /** @type {Element} */ (document.getElementById("app"));
+root.replaceChildren();
 startRouter();
-keepFocus(place);
-render(html`<${Console} />`, place);
+keepFocus(root);
+render(html`<${Console} />`, root);

@@ -11,21 +11,21 @@ const FILTERS = /** @type {[string, string, string][]} */ ([["action", "Action",
 export function Audit({ query }) {
   const after = query.get("after") || "";
   const filters = Object.fromEntries(FILTERS.map(([name]) => [name, query.get(name) || ""]));
-  const asked = asQuery({ ...filters, after, limit: 50 });
-  const list = useLoad((signal) => call("GET", `/v1/admin/audit${asked}`, undefined, { signal }), [asked]);
+  const search = asQuery({ ...filters, after, limit: 50 });
+  const list = useLoad((signal) => call("GET", `/v1/admin/audit${search}`, undefined, { signal }), [search]);
   const saving = useAction();
   const csv = () => saving.run(async () => save(await file(`/v1/admin/audit${asQuery({ ...filters, format: "csv", limit: 10_000 })}`), "audit.csv"));
   return html`<div><${Head} title="Audit" small="Changes made with the console, a command or the configuration."><button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${csv}>Download CSV</button><//>
     <${Failed} error=${saving.error} />
-    <div class="filters" role="search">${FILTERS.map(([name, label, example], at) => html`<${Field} key=${name} name=${`audit-${name}`} label=${label}><input id=${`audit-${name}`} type="search" data-search=${at === 0 ? "" : undefined} placeholder=${example} value=${filters[name]} onChange=${(event) => go(withQuery({ [name]: event.target.value.trim(), after: undefined }))} /><//>`)}</div>
-    <${Load} of=${list} rows=${8}>${(page) => (page.data.length === 0 ? html`<${Empty} title=${asked.includes("action=") || asked.includes("target=") || asked.includes("actor=") ? "No change matches" : "No changes yet"} />`
+    <div class="filters" role="search">${FILTERS.map(([name, label, example], index) => html`<${Field} key=${name} name=${`audit-${name}`} label=${label}><input id=${`audit-${name}`} type="search" data-search=${index === 0 ? "" : undefined} placeholder=${example} value=${filters[name]} onChange=${(event) => go(withQuery({ [name]: event.target.value.trim(), after: undefined }))} /><//>`)}</div>
+    <${Load} of=${list} rows=${8}>${(page) => (page.data.length === 0 ? html`<${Empty} title=${search.includes("action=") || search.includes("target=") || search.includes("actor=") ? "No change matches" : "No changes yet"} />`
       : html`<div><${Table} label="Changes, newest first" columns=${["When", "Actor", "Action", "Target", "Change", "Address"]} rows=${page.data} row=${(entry) => [
         html`<${When} at=${entry.at} />`, html`<span>${entry.actor.name}<br /><span class="fine">${entry.actor.kind}</span></span>`, html`<strong>${entry.action}</strong>`, html`<${Target} of=${entry} />`,
         html`<${Change} of=${entry} />`, html`<span class="fine">${entry.address || "–"}</span>`]} />
         <${Pager} list=${page} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: page.last_id })} /></div>`)}<//></div>`;
 }
 
-/** What was changed: by its name, if it has one. */
+/** The object that was changed, by its name if it has one. */
 export function Target({ of }) {
   const name = of.after?.name || of.before?.name;
   const isId = /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(of.target);
@@ -33,19 +33,19 @@ export function Target({ of }) {
   return isId && name ? html`<span>${name}<br />${text}</span>` : text;
 }
 
-/** What differs between before and after. */
+/** The differences between before and after. */
 function Change({ of }) {
   const before = of.before || {};
   const after = of.after || {};
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
   if (!names.length) return "–";
-  const say = (value) => {
+  const format = (value) => {
     if (value === null || value === undefined) return "none";
     if (Array.isArray(value)) return value.length ? value.join(", ") : "none";
     if (typeof value === "object") return JSON.stringify(value);
     return /^\d{4}-\d\d-\d\dT/.test(value) ? moment(value) : String(value);
   };
-  const lines = names.map((name) => html`<li key=${name}>${name.replaceAll("_", " ")}: ${of.before ? html`${say(before[name])} → ` : ""}${say(after[name])}</li>`);
+  const lines = names.map((name) => html`<li key=${name}>${name.replaceAll("_", " ")}: ${of.before ? html`${format(before[name])} → ` : ""}${format(after[name])}</li>`);
   const list = html`<ul class="plain-list fine">${lines}</ul>`;
   return names.length < 4 ? list : html`<details><summary>${names.length} fields</summary>${list}</details>`;
 }

@@ -1,4 +1,4 @@
-// A clip: its stems on one clock, each with its waveform, and what can be made of it.
+// A clip: its stems, played in sync and each with its waveform, and what can be made from it.
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.js";
 import { Submit, useAction } from "./act.js";
@@ -7,12 +7,12 @@ import { Mixer, loadTracks } from "./mixer.js";
 import { go } from "./router.js";
 import { Dialog, Empty, Facts, Failed, Field, Head, Load, When, lasting, size, timecode, useLoad } from "./ui.js";
 
-const MOST_PAGES = 5;
+const MAX_PAGES = 5;
 
 export function Clip({ id, query, may }) {
   const task = query.get("task") || "";
   const clip = useLoad((signal) => read(id, task, signal), [id, task]);
-  return html`<${Load} of=${clip}>${(found) => html`<${Shown} found=${found} may=${may} />`}<//>${!clip.data && html`<p><a href="/console/library?show=clips">All clips</a></p>`}`;
+  return html`<${Load} of=${clip}>${(loaded) => html`<${Shown} loaded=${loaded} may=${may} />`}<//>${!clip.data && html`<p><a href="/console/library?show=clips">All clips</a></p>`}`;
 }
 
 /** A clip with the stems that belong to it. */
@@ -26,38 +26,38 @@ async function read(id, task, signal) {
     stems = record.clips;
   } else {
     const all = await clips(signal);
-    const made = all.filter((one) => one.metadata.stem_from_id === root && one.metadata.task === "gen_stem" && one.status === "complete");
-    // The clips of a task are made at one moment.
-    const moment = clip.metadata.stem_from_id ? clip.created_at : made[0]?.created_at;
-    stems = made.filter((one) => one.created_at === moment);
+    const allStems = all.filter((stem) => stem.metadata.stem_from_id === root && stem.metadata.task === "gen_stem" && stem.status === "complete");
+    // All clips of a task have the same creation time.
+    const moment = clip.metadata.stem_from_id ? clip.created_at : allStems[0]?.created_at;
+    stems = allStems.filter((stem) => stem.created_at === moment);
   }
-  stems = stems.filter((one) => one.status === "complete" && one.audio_url);
+  stems = stems.filter((stem) => stem.status === "complete" && stem.audio_url);
   return { clip, source, stems };
 }
 
 /** The newest clips of the account. */
 export async function clips(signal, filter = {}) {
-  const found = [];
+  const all = [];
   let after = "";
-  for (let page = 0; page < MOST_PAGES; page += 1) {
+  for (let page = 0; page < MAX_PAGES; page += 1) {
     const list = await call("GET", `/${brand}/clips${asQuery({ ...filter, limit: 100, after })}`, undefined, { signal });
-    found.push(...list.data);
+    all.push(...list.data);
     after = list.last_id;
     if (!list.has_more) break;
   }
-  return found;
+  return all;
 }
 
-function Shown({ found, may }) {
-  const { clip, source, stems } = found;
+function Shown({ loaded, may }) {
+  const { clip, source, stems } = loaded;
   const [isNaming, setNaming] = useState(false);
   const song = (source || clip).title || "Untitled";
   const isSong = stems.length > 0;
-  const tracks = (isSong ? stems : [clip]).map((one) => ({ id: one.id, name: group(one) || song, url: address(one.audio_url) || "" })).filter((one) => one.url);
+  const tracks = (isSong ? stems : [clip]).map((part) => ({ id: part.id, name: group(part) || song, url: address(part.audio_url) || "" })).filter((track) => track.url);
   return html`<${Head} title=${isSong ? song : clip.title || "Untitled"} small=${isSong ? `${tracks.length} stems, played in sync` : "1 track"}>
       ${may("music:create") && html`<a class="button quiet small" href=${`/console/create/${encodeURIComponent(document.body.dataset.musicModel || "")}?clip=${(source || clip).id}`}>Separate</a>`}
       ${may("persona:create") && html`<button type="button" class="quiet small" onClick=${() => setNaming(true)}>Create a persona</button>`}<//>
-    ${tracks.length ? html`<${Desk} key=${tracks.map((one) => one.id).join()} tracks=${tracks} song=${song} isSong=${isSong} />` : html`<${Empty} title="No audio"><p>${clip.status === "complete" ? "The files are no longer stored." : `Status: ${clip.status}`}</p><//>`}
+    ${tracks.length ? html`<${MixerLoader} key=${tracks.map((track) => track.id).join()} tracks=${tracks} song=${song} isSong=${isSong} />` : html`<${Empty} title="No audio"><p>${clip.status === "complete" ? "The files are no longer stored." : `Status: ${clip.status}`}</p><//>`}
     <section class="card"><h2>Details</h2><${Facts} of=${[["Title", clip.title], ["Kind", clip.metadata.type === "upload" ? "uploaded" : clip.metadata.task === "gen_stem" ? `stem: ${group(clip)}` : "generated"], ["Source", source && source.id !== clip.id && html`<a href=${`/console/library/clips/${source.id}`}>${source.title || "the song"}</a>`],
       ["Length", lasting(clip.metadata.duration)], ["Model", clip.model_name], ["Created", html`<${When} at=${clip.created_at} />`], ["Id", html`<code>${clip.id}</code>`]]} /></section>
     ${isNaming && html`<${Persona} clip=${clip} close=${() => setNaming(false)} />`}`;
@@ -65,18 +65,18 @@ function Shown({ found, may }) {
 
 const group = (clip) => (clip.metadata.stem_type_group_name || "").replaceAll("_", " ");
 
-function Desk({ tracks, song, isSong }) {
+function MixerLoader({ tracks, song, isSong }) {
   const loaded = useLoad((signal) => loadTracks(tracks, signal), []);
-  return html`<${Load} of=${loaded} rows=${tracks.length}>${(ready) => html`<${Playing} tracks=${ready} song=${song} isSong=${isSong} />`}<//>`;
+  return html`<${Load} of=${loaded} rows=${tracks.length}>${(loadedTracks) => html`<${MixerView} tracks=${loadedTracks} song=${song} isSong=${isSong} />`}<//>`;
 }
 
-function Playing({ tracks, song, isSong }) {
+function MixerView({ tracks, song, isSong }) {
   const [, redraw] = useState(0);
   const mixer = useMemo(() => new Mixer(tracks, () => redraw((count) => count + 1)), []);
   const [volumes, setVolumes] = useState(/** @type {Record<string, number>} */ ({}));
   const [muted, setMuted] = useState(/** @type {string[]} */ ([]));
   const [solos, setSolos] = useState(/** @type {string[]} */ ([]));
-  const desk = useRef(/** @type {HTMLElement | null} */ (null));
+  const container = useRef(/** @type {HTMLElement | null} */ (null));
   const saving = useAction();
   const audible = (id) => (solos.length ? solos.includes(id) : !muted.includes(id));
   useEffect(() => () => mixer.close(), []);
@@ -86,20 +86,20 @@ function Playing({ tracks, song, isSong }) {
   useEffect(() => {
     let frame = 0;
     const draw = () => {
-      place(desk.current, mixer);
+      showPosition(container.current, mixer);
       if (mixer.isPlaying) frame = requestAnimationFrame(draw);
     };
     draw();
     return () => cancelAnimationFrame(frame);
   });
-  const toggle = (list, set, id) => set(list.includes(id) ? list.filter((one) => one !== id) : [...list, id]);
+  const toggle = (list, set, id) => set(list.includes(id) ? list.filter((other) => other !== id) : [...list, id]);
   const name = (track) => fileName(isSong ? `${song} – ${track.name}` : song, track.blob);
-  const all = () => saving.run(() => download(`/${brand}/clips/${tracks[0].id}/stems.zip`, `${song} – stems.zip`));
-  return html`<div class="mixer" ref=${desk}>
+  const downloadAll = () => saving.run(() => download(`/${brand}/clips/${tracks[0].id}/stems.zip`, `${song} – stems.zip`));
+  return html`<div class="mixer" ref=${container}>
     <div class="card transport"><button type="button" class="play" onClick=${() => (mixer.isPlaying ? mixer.pause() : mixer.play())}>${mixer.isPlaying ? "Pause" : "Play"}</button>
-      <input type="range" min="0" max=${mixer.seconds} step="0.01" aria-label="Position" data-position onInput=${(event) => mixer.seek(Number(event.target.value)).then(() => place(desk.current, mixer))} />
+      <input type="range" min="0" max=${mixer.seconds} step="0.01" aria-label="Position" data-position onInput=${(event) => mixer.seek(Number(event.target.value)).then(() => showPosition(container.current, mixer))} />
       <span class="mono fine" data-clock>0:00 / ${timecode(mixer.seconds)}</span>
-      ${isSong && html`<button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${all}>Download all (zip)</button>`}</div>
+      ${isSong && html`<button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${downloadAll}>Download all (zip)</button>`}</div>
     <${Failed} error=${saving.error} />
     ${tracks.map((track) => html`<div key=${track.id} class=${audible(track.id) ? "track" : "track silent"} role="group" aria-label=${track.name}>
       <div><h2>${track.name}</h2><div class="knobs">
@@ -110,37 +110,37 @@ function Playing({ tracks, song, isSong }) {
       <button type="button" class="quiet small" aria-label=${`Download ${track.name}, ${size(track.blob.size)}`} onClick=${() => save(track.blob, name(track))}>Download</button></div>`)}</div>`;
 }
 
-/** The waveform. It can be clicked to go there; with the keyboard the position above does the same. */
+/** The waveform. A click on it seeks; for the keyboard, the position slider above does the same. */
 function Wave({ track, mixer }) {
   const path = useMemo(() => {
-    const top = track.peaks.map((peak, at) => `${at} ${(50 - 48 * peak).toFixed(1)}`);
-    const bottom = track.peaks.map((peak, at) => `${at} ${(50 + 48 * peak).toFixed(1)}`).reverse();
+    const top = track.peaks.map((peak, index) => `${index} ${(50 - 48 * peak).toFixed(1)}`);
+    const bottom = track.peaks.map((peak, index) => `${index} ${(50 + 48 * peak).toFixed(1)}`).reverse();
     return `M${[...top, ...bottom].join("L")}Z`;
   }, [track]);
   const share = track.buffer.duration / mixer.seconds;
   const seek = (event) => {
-    const box = event.currentTarget.getBoundingClientRect();
-    mixer.seek(((event.clientX - box.left) / box.width) * mixer.seconds);
+    const rectangle = event.currentTarget.getBoundingClientRect();
+    mixer.seek(((event.clientX - rectangle.left) / rectangle.width) * mixer.seconds);
   };
   return html`<div class="wave" onClick=${seek}><svg viewBox=${`0 0 ${track.peaks.length / share} 100`} preserveAspectRatio="none" aria-hidden="true"><path d=${path} /></svg><i data-head></i></div>`;
 }
 
-/** Moves the heads, the position and the clock, without drawing anything anew. */
-function place(desk, mixer) {
-  if (!desk) return;
+/** Updates the playheads, the position slider and the clock without drawing the view again. */
+function showPosition(container, mixer) {
+  if (!container) return;
   const { position, seconds } = mixer;
-  for (const head of desk.querySelectorAll("[data-head]")) head.style.transform = `translateX(${(position / (seconds || 1)) * head.parentElement.clientWidth}px)`;
-  desk.querySelector("[data-position]").value = String(position);
-  desk.querySelector("[data-position]").setAttribute("aria-valuetext", timecode(position));
-  desk.querySelector("[data-clock]").textContent = `${timecode(position)} / ${timecode(seconds)}`;
+  for (const head of container.querySelectorAll("[data-head]")) head.style.transform = `translateX(${(position / (seconds || 1)) * head.parentElement.clientWidth}px)`;
+  container.querySelector("[data-position]").value = String(position);
+  container.querySelector("[data-position]").setAttribute("aria-valuetext", timecode(position));
+  container.querySelector("[data-clock]").textContent = `${timecode(position)} / ${timecode(seconds)}`;
 }
 
-const ENDINGS = { "audio/flac": "flac", "audio/wav": "wav", "audio/mpeg": "mp3", "audio/mp4": "m4a", "audio/ogg": "ogg" };
+const EXTENSIONS = { "audio/flac": "flac", "audio/wav": "wav", "audio/mpeg": "mp3", "audio/mp4": "m4a", "audio/ogg": "ogg" };
 
-/** A name that every file system takes. */
+/** A name that is valid on every file system. */
 function fileName(name, blob) {
-  const ending = ENDINGS[blob.type.split(";")[0]] || "flac";
-  return `${name.replace(/[\\/:*?"<>|\u0000-\u001f]+/g, " ").trim()}.${ending}`;
+  const extension = EXTENSIONS[blob.type.split(";")[0]] || "flac";
+  return `${name.replace(/[\\/:*?"<>|\u0000-\u001f]+/g, " ").trim()}.${extension}`;
 }
 
 function Persona({ clip, close }) {

@@ -1,10 +1,10 @@
-// Create: a form made from what the model offers, its price on the button, its code, and the result beside it.
+// Create: a form with the options of the model, its price on the button, and beside it the result or example code.
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.js";
 import { Submit } from "./act.js";
 import { ApiError, address, brand, call, insist, newIntent, origin } from "./api.js";
-import { forget, kept, ordered, pursue } from "./follow.js";
-import { asked, body, check, filled, isAbsent, kindOf, markOf, restored, start } from "./form.js";
+import { forget, orderFor, sendAndFollow, storedOrder } from "./follow.js";
+import { body, bodyWithFiles, check, formFromTask, isAbsent, kindOf, loadMedia, markOf, start } from "./form.js";
 import { provenanceLines } from "../origin.js";
 import { go } from "./router.js";
 import * as snippets from "./snippets.js";
@@ -19,7 +19,7 @@ export function Create({ id, query, may }) {
   return html`<${Load} of=${models}>${(list) => {
     const usable = list.data.filter((model) => kindOf(model) && may(model.kind === "video" ? "video:create" : "music:create"));
     if (!usable.length) return html`<${Head} title="Create" /><${Empty} title="This key cannot create anything"><p>It needs the scope <code>video:create</code> or <code>music:create</code>.</p><//>`;
-    const model = usable.find((one) => one.id === id) || (!id && (usable.find((one) => one.id === settings.videoModel) || usable[0]));
+    const model = usable.find((candidate) => candidate.id === id) || (!id && (usable.find((candidate) => candidate.id === settings.videoModel) || usable[0]));
     if (!model) return html`<${Head} title="Create" /><${Empty} title=${`There is no model "${id}"`}><p><a href="/console/create">Choose another model</a></p><//>`;
     return html`<${Bench} key=${model.id} model=${model} models=${usable} query=${query} may=${may} />`;
   }}<//>`;
@@ -31,102 +31,102 @@ function Bench({ model, models, query, may }) {
   const [state, setState] = useState(/** @type {any} */ ({ phase: "idle" }));
   const [tab, setTab] = useState("result");
   const [language, setLanguage] = useState("curl");
-  const [unread, setUnread] = useState(/** @type {any} */ (undefined));
-  // What is being made, from the click on; `mark` is that of the form which another click would send.
+  const [loadError, setLoadError] = useState(/** @type {any} */ (undefined));
+  // The order that is being made, from the click on. `mark` is the mark of the form that another click would send.
   const running = useRef(/** @type {{mark: string, stop: AbortController} | undefined} */ (undefined));
   const uploads = useRef(/** @type {WeakMap<File, string>} */ (new WeakMap()));
   const set = (changes) => setForm((before) => ({ ...before, ...changes }));
-  const wanted = useMemo(() => body(kind, model, form), [kind, model, form]);
-  const quote = useQuote(wanted);
+  const request = useMemo(() => body(kind, model, form), [kind, model, form]);
+  const quote = useQuote(request);
   const from = query.get("from");
   const clip = query.get("clip");
 
-  /** Fills the form as it was for a task. */
+  /** Fills the form with the values of a task. */
   const restore = (task, signal) => {
-    const found = asked(task, model);
-    setForm(found);
-    restored(found, task, setForm, signal);
-    return found;
+    const filled = formFromTask(task, model);
+    setForm(filled);
+    loadMedia(filled, task, setForm, signal);
+    return filled;
   };
   useEffect(() => {
-    const leave = new AbortController();
-    if (from) call("GET", `/v1/tasks/${encodeURIComponent(from)}`, undefined, { signal: leave.signal }).then((task) => restore(task, leave.signal), (error) => leave.signal.aborted || setUnread(error));
-    return () => leave.abort();
+    const controller = new AbortController();
+    if (from) call("GET", `/v1/tasks/${encodeURIComponent(from)}`, undefined, { signal: controller.signal }).then((task) => restore(task, controller.signal), (error) => controller.signal.aborted || setLoadError(error));
+    return () => controller.abort();
   }, [from]);
-  useEffect(() => void (clip && call("GET", `/${brand}/clips/${encodeURIComponent(clip)}`).then((found) => set({ clip: found, song: undefined }), setUnread)), [clip]);
+  useEffect(() => void (clip && call("GET", `/${brand}/clips/${encodeURIComponent(clip)}`).then((chosen) => set({ clip: chosen, song: undefined }), setLoadError)), [clip]);
   useEffect(() => {
-    const before = kept(model.id);
-    const leave = new AbortController();
-    // After a reload the form is filled again, as another click is to join what there is.
-    const again = (task) => {
-      if (!from && !clip && running.current?.mark === before?.mark) /** @type {any} */ (running.current).mark = markOf(restore(task, leave.signal));
+    const stored = storedOrder(model.id);
+    const controller = new AbortController();
+    // After a reload the form is filled again, so that another click joins the stored order.
+    const refill = (task) => {
+      if (!from && !clip && running.current?.mark === stored?.mark) /** @type {any} */ (running.current).mark = markOf(restore(task, controller.signal));
     };
-    if (before?.task || before?.body) track(before, { first: again });
+    if (stored?.task || stored?.body) track(stored, { onStart: refill });
     return () => {
-      leave.abort();
+      controller.abort();
       running.current?.stop.abort();
     };
   }, []);
 
-  /** Makes what was ordered, or goes on with it. `first` is told of the task once. */
-  const track = async (order, { fill = async (/** @type {any} */ _how) => ({}), isFirst = false, first = (/** @type {any} */ _task) => {} }) => {
+  /** Sends an order, or continues it. `onStart` is called once with the task. */
+  const track = async (order, { fill = async (/** @type {any} */ _options) => ({}), isFirst = false, onStart = (/** @type {any} */ _task) => {} }) => {
     running.current?.stop.abort();
     const stop = new AbortController();
     const { signal } = stop;
-    const mine = { mark: order.mark, stop };
-    running.current = mine;
-    const say = (changes) => !signal.aborted && setState((before) => ({ ...before, ...changes }));
-    const lost = (isLost) => say({ isLost });
+    const run = { mark: order.mark, stop };
+    running.current = run;
+    const update = (changes) => !signal.aborted && setState((before) => ({ ...before, ...changes }));
+    const onLost = (isLost) => update({ isLost });
     setTab("result");
     setState({ phase: "sending", isFirst });
-    let isSeen = false;
-    const seen = (task) => {
-      if (!isSeen && !signal.aborted) first(task);
-      isSeen = true;
-      say({ phase: "following", task });
+    let isStarted = false;
+    const onTask = (task) => {
+      if (!isStarted && !signal.aborted) onStart(task);
+      isStarted = true;
+      update({ phase: "following", task });
     };
     try {
-      const task = await pursue(model.id, order, { signal, seen, lost, fill: () => fill({ mine, say, lost, signal }) });
-      say({ phase: "done", task, isLost: false });
+      const task = await sendAndFollow(model.id, order, { signal, onTask, onLost, fill: () => fill({ run, update, onLost, signal }) });
+      update({ phase: "done", task, isLost: false });
     } catch (error) {
-      say({ phase: "refused", error, isLost: false });
+      update({ phase: "refused", error, isLost: false });
     } finally {
-      if (running.current === mine) running.current = undefined;
+      if (running.current === run) running.current = undefined;
     }
   };
 
-  /** One click: all its steps are one order, and another click joins it until its result is shown. */
-  const order = (of, isFirst = false) => {
-    const mark = markOf(of);
+  /** One click is one order with all its steps; another click joins it until its result is shown. */
+  const order = (chosen, isFirst = false) => {
+    const mark = markOf(chosen);
     if (running.current?.mark === mark) return;
-    const faults = check(kind, of);
-    if (faults) {
-      setState({ phase: "refused", error: faults });
+    const problem = check(kind, chosen);
+    if (problem) {
+      setState({ phase: "refused", error: problem });
       return;
     }
-    const request = body(kind, model, of);
-    const entry = ordered(model.id, request.path, mark);
-    const fill = async ({ mine, say, lost, signal }) => {
-      const content = await filled(request);
-      if (!of.song) return content;
-      say({ phase: "uploading" });
-      const stored = await handIn(of.song, entry.intent, { lost, signal });
-      const done = { ...of, clip: stored, song: undefined };
-      entry.mark = markOf(done);
-      mine.mark = entry.mark;
-      if (!signal.aborted) setForm((now) => (now.song === of.song ? { ...now, clip: stored, song: undefined } : now));
-      say({ phase: "sending" });
-      return { ...content, continue_clip_id: stored.id };
+    const request = body(kind, model, chosen);
+    const entry = orderFor(model.id, request.path, mark);
+    const fill = async ({ run, update, onLost, signal }) => {
+      const content = await bodyWithFiles(request);
+      if (!chosen.song) return content;
+      update({ phase: "uploading" });
+      const uploaded = await uploadSong(chosen.song, entry.intent, { onLost, signal });
+      const withClip = { ...chosen, clip: uploaded, song: undefined };
+      entry.mark = markOf(withClip);
+      run.mark = entry.mark;
+      if (!signal.aborted) setForm((current) => (current.song === chosen.song ? { ...current, clip: uploaded, song: undefined } : current));
+      update({ phase: "sending" });
+      return { ...content, continue_clip_id: uploaded.id };
     };
     track(entry, { fill, isFirst });
   };
-  /** Uploads a song, which has one key for all its tries. */
-  const handIn = (song, intent, { lost, signal }) => {
+  /** Uploads a song, which has one key for all attempts. */
+  const uploadSong = (song, intent, { onLost, signal }) => {
     const key = uploads.current.get(song) || `${intent}-song`;
     uploads.current.set(song, key);
     const upload = new FormData();
     upload.append("file", song);
-    return insist(() => call("POST", `/${brand}/uploads/audio`, upload, { intent: key, signal }), { lost, signal });
+    return insist(() => call("POST", `/${brand}/uploads/audio`, upload, { intent: key, signal }), { onLost, signal });
   };
 
   const submit = (event) => {
@@ -139,32 +139,32 @@ function Bench({ model, models, query, may }) {
     order(form);
   };
   const isBusy = ["sending", "following", "uploading"].includes(state.phase);
-  const wrong = state.error instanceof ApiError ? state.error.param : state.error?.param;
+  const faultyParam = state.error instanceof ApiError ? state.error.param : state.error?.param;
   const fault = (name) => faultOf(state.error, name);
-  // A key of its own for each thing that the code makes: another form is another order.
-  const codeKey = useMemo(() => newIntent("order"), [JSON.stringify(wanted.code)]);
-  const code = (speech) => snippets[speech]({ origin, intent: codeKey, ...wanted.code });
+  // The code gets a new key whenever the form changes, because another form is another order.
+  const codeKey = useMemo(() => newIntent("order"), [JSON.stringify(request.code)]);
+  const code = (name) => snippets[name]({ origin, intent: codeKey, ...request.code });
 
   return html`<${Head} title="Create" small=${model.summary}>
       <${Field} name="model" label=${html`<span class="unseen">Model</span>`}><select id="model" value=${model.id} onChange=${(event) => go(`/console/create/${encodeURIComponent(event.target.value)}`)}>
         ${[["video", "Video"], ["stems", "Stems"], ["song", "Songs"]].map(([group, name]) => {
-          const fitting = models.filter((one) => kindOf(one) === group);
-          return fitting.length > 0 && html`<optgroup key=${group} label=${name}>${fitting.map((one) => html`<option key=${one.id} value=${one.id}>${one.id}${one.available ? "" : " (not available)"}</option>`)}</optgroup>`;
+          const fitting = models.filter((option) => kindOf(option) === group);
+          return fitting.length > 0 && html`<optgroup key=${group} label=${name}>${fitting.map((option) => html`<option key=${option.id} value=${option.id}>${option.id}${option.available ? "" : " (not available)"}</option>`)}</optgroup>`;
         })}</select><//><//>
     ${may("tasks:read") && kind === "video" && state.phase === "idle" && html`<${First} model=${model} make=${(prompt) => { set({ prompt }); order({ ...form, prompt }, true); }} />`}
-    ${unread && html`<${Failed} error=${unread} />`}
+    ${loadError && html`<${Failed} error=${loadError} />`}
     ${!model.available && html`<p class="notice bad">No provider of this model is available right now. An order is rejected unless one becomes available.</p>`}
     <div class="workbench">
       <form class="card" onSubmit=${submit} novalidate><div class="form">
         ${kind === "video" && html`<${VideoFields} model=${model} form=${form} set=${set} fault=${fault} />`}
         ${kind === "stems" && html`<${StemFields} model=${model} form=${form} set=${set} fault=${fault} />`}
         ${kind === "song" && html`<${SongFields} form=${form} set=${set} fault=${fault} />`}
-        <div class="make wide"><${Submit} busy=${isBusy} joins>${label(quote, wanted, model)}<//>
+        <div class="make wide"><${Submit} busy=${isBusy} joins>${label(quote, request, model)}<//>
           <span class="fine" role="status">${isBusy ? "Request sent. Another click does not create a second task." : quote.error ? "" : quote.data && !quote.data.affordable ? "The price exceeds the remaining budget." : ""}</span></div>
       </div></form>
       <div class="card aside"><${Tabs} name="Outcome" chosen=${tab} choose=${setTab} tabs=${[["result", "Result"], ["code", "Code"]]} />
         <div role="tabpanel" id="panel-Outcome" aria-labelledby=${`tab-Outcome-${tab}`}>
-          ${tab === "result" ? html`<${Outcome} state=${state} again=${again} kind=${kind} isNamed=${Boolean(fault(wrong?.split(/[.[]/)[0]))} />
+          ${tab === "result" ? html`<${Outcome} state=${state} again=${again} kind=${kind} isNamed=${Boolean(fault(faultyParam?.split(/[.[]/)[0]))} />
             ${state.isFirst && html`<section><h2>The same request with curl</h2><${Code} text=${code("curl")} label="The form as curl" /><p class="fine">Set <code>MEDIAGATE_KEY</code> to your key first. The “Code” tab shows other languages.</p></section>`}`
             : html`<${Tabs} name="Language" tabs=${LANGUAGES} chosen=${language} choose=${setLanguage} />
               <div role="tabpanel" id="panel-Language" aria-labelledby=${`tab-Language-${language}`}><${Code} text=${code(language)} label=${`The form as ${language}`} /></div>
@@ -173,7 +173,7 @@ function Bench({ model, models, query, may }) {
     </div>`;
 }
 
-/** One button for the first visit: a video in seconds, and the command that makes the same. */
+/** One button for the first visit: it makes a short video and shows the command that does the same. */
 function First({ model, make }) {
   const tasks = useLoad((signal) => call("GET", "/v1/tasks?limit=1", undefined, { signal }), []);
   if (!tasks.data || tasks.data.data.length) return null;
@@ -188,11 +188,11 @@ function VideoFields({ model, form, set, fault }) {
     ${(can.input?.includes("image") || form.picture) && html`<${Drop} name="picture" half=${Boolean(can.end_image)} label=${can.needs_image ? "First frame" : "First frame (optional)"} accept="image/*" limit=${Number(settings.pictureBytes)}
       file=${form.picture} choose=${(picture) => set({ picture })} error=${fault("input_reference")} />`}
     ${(can.end_image || form.end) && html`<${Drop} name="end" half label="Last frame (optional)" accept="image/*" limit=${Number(settings.pictureBytes)} file=${form.end} choose=${(end) => set({ end })} error=${fault("end_image")} />`}
-    ${form.references.map((one, at) => html`<${Drop} key=${`reference-${at}`} name=${`reference-${at}`} half label=${`Reference ${at + 1}`} accept="image/*" limit=${Number(settings.pictureBytes)} file=${one} error=${at === 0 && fault("reference_images")}
-      choose=${(picture) => set({ references: form.references.toSpliced(at, 1, ...(picture ? [picture] : [])) })} />`)}
+    ${form.references.map((reference, index) => html`<${Drop} key=${`reference-${index}`} name=${`reference-${index}`} half label=${`Reference ${index + 1}`} accept="image/*" limit=${Number(settings.pictureBytes)} file=${reference} error=${index === 0 && fault("reference_images")}
+      choose=${(picture) => set({ references: form.references.toSpliced(index, 1, ...(picture ? [picture] : [])) })} />`)}
     <${Seconds} can=${can} value=${form.seconds} set=${set} error=${fault("seconds")} />
     ${can.sizes?.length > 0 && html`<${Field} name="size" label="Size" error=${fault("size")}><select id="size" value=${form.size} onChange=${(event) => set({ size: event.target.value })}>
-      <option value="">Default</option>${can.sizes.map((one) => html`<option key=${one} value=${one}>${one.replace("x", " × ")}</option>`)}</select><//>`}
+      <option value="">Default</option>${can.sizes.map((option) => html`<option key=${option} value=${option}>${option.replace("x", " × ")}</option>`)}</select><//>`}
     ${can.audio && html`<${Field} name="audio" label="Sound" error=${fault("audio")}><select id="audio" value=${form.audio} onChange=${(event) => set({ audio: event.target.value })}>
       <option value="">Default</option><option value="true">With</option><option value="false">Without</option></select><//>`}
     ${(can.negative_prompt || can.seed) && html`<details class="wide" open=${Boolean(form.negative || form.seed)}><summary>More options</summary><div class="form">
@@ -202,26 +202,26 @@ function VideoFields({ model, form, set, fault }) {
     <${Extra} form=${form} set=${set} fault=${fault} />`;
 }
 
-/** What a task was asked for beside the form's own fields. */
+/** The fields of an earlier task's request that the form does not show. */
 function Extra({ form, set, fault }) {
   const fields = Object.entries(form.extra);
   if (!fields.length) return null;
-  const wrong = fields.map(([name]) => fault(name)).find(Boolean);
+  const message = fields.map(([name]) => fault(name)).find(Boolean);
   return html`<div class="wide"><p class="legend">More fields from that task</p><${Facts} of=${fields.map(([name, value]) => [name, html`<code>${typeof value === "object" ? JSON.stringify(value) : String(value)}</code>`])} />
-    ${wrong && html`<p class="fine wrong">${wrong}</p>`}<p><button type="button" class="quiet small" onClick=${() => set({ extra: {} })}>Remove these fields</button></p></div>`;
+    ${message && html`<p class="fine wrong">${message}</p>`}<p><button type="button" class="quiet small" onClick=${() => set({ extra: {} })}>Remove these fields</button></p></div>`;
 }
 
 function Seconds({ can, value, set, error }) {
   const choose = (event) => set({ seconds: event.target.value });
-  const most = can.max_seconds;
-  const list = can.seconds || (most && most - (can.min_seconds || 1) < 30 ? Array.from({ length: most - (can.min_seconds || 1) + 1 }, (_, at) => (can.min_seconds || 1) + at) : undefined);
-  const usual = can.default_seconds ? `Default (${can.default_seconds} s)` : "Default";
+  const maximum = can.max_seconds;
+  const list = can.seconds || (maximum && maximum - (can.min_seconds || 1) < 30 ? Array.from({ length: maximum - (can.min_seconds || 1) + 1 }, (_, index) => (can.min_seconds || 1) + index) : undefined);
+  const defaultLabel = can.default_seconds ? `Default (${can.default_seconds} s)` : "Default";
   if (!list) {
-    return html`<${Field} name="seconds" label="Seconds" error=${error} hint=${most ? `${can.min_seconds || 1} to ${most}` : ""}>
-      <input id="seconds" type="number" min=${can.min_seconds || 1} max=${most} value=${value} onInput=${choose} /><//>`;
+    return html`<${Field} name="seconds" label="Seconds" error=${error} hint=${maximum ? `${can.min_seconds || 1} to ${maximum}` : ""}>
+      <input id="seconds" type="number" min=${can.min_seconds || 1} max=${maximum} value=${value} onInput=${choose} /><//>`;
   }
   return html`<${Field} name="seconds" label="Length" error=${error}><select id="seconds" value=${value} onChange=${choose}>
-    <option value="">${usual}</option>${list.map((one) => html`<option key=${one} value=${one}>${one} s</option>`)}</select><//>`;
+    <option value="">${defaultLabel}</option>${list.map((seconds) => html`<option key=${seconds} value=${seconds}>${seconds} s</option>`)}</select><//>`;
 }
 
 function StemFields({ model, form, set, fault }) {
@@ -246,25 +246,25 @@ function SongFields({ form, set, fault }) {
     <${Extra} form=${form} set=${set} fault=${fault} />`;
 }
 
-/** A picture or a song of a task, before it is here or when it never will be. */
+/** The placeholder of a picture or a song that is loading or no longer available. */
 function Missing({ medium, error, drop }) {
-  const words = medium.state === "loading" ? `The ${medium.name} of that task is loading.` : `The ${medium.name} of that task is no longer available.`;
-  return html`<div class=${medium.state === "gone" ? "notice bad" : "notice"} role=${medium.state === "gone" ? "alert" : "status"}><p><strong>${words}</strong></p>${error && html`<p class="fine wrong">${error}</p>`}
+  const text = medium.state === "loading" ? `The ${medium.name} of that task is loading.` : `The ${medium.name} of that task is no longer available.`;
+  return html`<div class=${medium.state === "gone" ? "notice bad" : "notice"} role=${medium.state === "gone" ? "alert" : "status"}><p><strong>${text}</strong></p>${error && html`<p class="fine wrong">${error}</p>`}
     <button type="button" class="quiet small" onClick=${drop}>${`Remove the ${medium.name}`}</button></div>`;
 }
 
 function Choices({ name, label, value, choose, options }) {
-  return html`<fieldset><legend>${label}</legend><div class="choices">${options.map(([id, words]) => html`<label key=${id}><input type="radio" name=${name} value=${id} checked=${value === id} onChange=${() => choose(id)} />${words}</label>`)}</div></fieldset>`;
+  return html`<fieldset><legend>${label}</legend><div class="choices">${options.map(([id, text]) => html`<label key=${id}><input type="radio" name=${name} value=${id} checked=${value === id} onChange=${() => choose(id)} />${text}</label>`)}</div></fieldset>`;
 }
 
-/** A place for a file: dropped, or chosen. */
+/** A field for a file, which can be dropped or chosen. */
 function Drop({ name, label, accept, limit, file, choose, error, half = false }) {
   const [isOver, setOver] = useState(false);
   const [refusal, setRefusal] = useState("");
   const absent = isAbsent(file) ? file : undefined;
   const preview = useMemo(() => (file && !absent && file.type.startsWith("image/") ? URL.createObjectURL(file) : undefined), [file]);
   useEffect(() => () => { if (preview) URL.revokeObjectURL(preview); }, [preview]);
-  const take = (chosen) => {
+  const chooseFile = (chosen) => {
     if (!chosen) return;
     const fits = chosen.size <= limit;
     setRefusal(fits ? "" : `“${chosen.name}” is ${size(chosen.size)}. The maximum is ${size(limit)}.`);
@@ -273,13 +273,13 @@ function Drop({ name, label, accept, limit, file, choose, error, half = false })
   const drop = (event) => {
     event.preventDefault();
     setOver(false);
-    take(event.dataTransfer.files[0]);
+    chooseFile(event.dataTransfer.files[0]);
   };
   return html`<div class=${half ? "half" : "wide"}><${Field} name=${name} label=${label} error=${refusal || error}>
     <div class=${isOver ? "drop over" : "drop"} onDragOver=${(event) => { event.preventDefault(); setOver(true); }} onDragLeave=${() => setOver(false)} onDrop=${drop}>
       ${preview && html`<img src=${preview} alt="" />`}
       <p>${file && !absent ? html`<strong>${file.name}</strong> <span class="fine">${size(file.size)}</span>` : html`Drop a file here, or <strong>choose one</strong>`}</p>
-      <input id=${name} type="file" accept=${accept} onChange=${(event) => { take(event.target.files[0]); event.target.value = ""; }} />
+      <input id=${name} type="file" accept=${accept} onChange=${(event) => { chooseFile(event.target.files[0]); event.target.value = ""; }} />
       ${file && !absent && html`<button type="button" class="quiet small" onClick=${() => choose(undefined)}>Remove</button>`}
     </div>${absent && html`<${Missing} medium=${absent} drop=${() => choose(undefined)} />`}<//></div>`;
 }
@@ -301,7 +301,7 @@ function Outcome({ state, again, kind, isNamed }) {
         ${!failed && html`<a class="button quiet small" href=${`/console/create/${encodeURIComponent(task.model)}?from=${task.id}`}>Vary</a>`}</div></div></div>`;
 }
 
-/** What a task made, to be watched, heard and taken home. */
+/** The results of a task, to be played and downloaded. */
 export function Made({ task }) {
   const { videos = [], clips = [] } = task.output || {};
   return html`${videos.map((video) => {
@@ -317,24 +317,24 @@ export function Made({ task }) {
   })}`;
 }
 
-/** The mark of a result: what its file says of its origin, folded away. */
+/** The provenance of a result, collapsed. */
 function Origin({ of }) {
   if (!of) return null;
   return html`<details><summary class="fine">Origin: ${of.status}</summary><${Facts} of=${provenanceLines(of)} /></details>`;
 }
 
-/** What the form would cost, asked for when it has not changed for a moment. */
-function useQuote(wanted) {
+/** The price of the form, requested when the form has not changed for a moment. */
+function useQuote(request) {
   const [state, setState] = useState(/** @type {{data?: any, error?: any}} */ ({}));
-  const text = JSON.stringify([wanted.path, wanted.code.body, wanted.isQuotable]);
+  const text = JSON.stringify([request.path, request.code.body, request.isQuotable]);
   useEffect(() => {
     const controller = new AbortController();
     const timer = setTimeout(async () => {
-      if (!wanted.isQuotable) return setState({});
+      if (!request.isQuotable) return setState({});
       try {
-        const content = await filled(wanted);
+        const content = await bodyWithFiles(request);
         const body = "prompt" in content ? { ...content, prompt: content.prompt || "…" } : content;
-        setState({ data: await call("POST", "/v1/quote", { endpoint: wanted.path, body }, { signal: controller.signal }) });
+        setState({ data: await call("POST", "/v1/quote", { endpoint: request.path, body }, { signal: controller.signal }) });
       } catch (error) {
         if (!controller.signal.aborted) setState({ error });
       }
@@ -348,9 +348,9 @@ function useQuote(wanted) {
   return state;
 }
 
-/** The words of the button. */
-function label(quote, wanted, model) {
+/** The text of the button. */
+function label(quote, request, model) {
   if (quote.data) return `Generate · ${cost(quote.data.cost_usd)}`;
   if (!model.price) return "Generate · free";
-  return wanted.isQuotable ? "Generate" : `Generate · ${usd(model.price.usd)} per ${model.price.unit.replaceAll("_", " ")}`;
+  return request.isQuotable ? "Generate" : `Generate · ${usd(model.price.usd)} per ${model.price.unit.replaceAll("_", " ")}`;
 }

@@ -1,110 +1,110 @@
-// Orders: what a form asked for, sent once and followed to its end. Knows no view.
+// Orders: the request of a form, sent once and followed to its end. Knows no view.
 //
-// Each filled form has one `Idempotency-Key`, drawn at the click that orders, before anything is read or sent. It is
-// kept until the result has been shown: whoever sends the form again before that, while a song is handed in, after a
-// lost connection or a reload, joins the task that there is.
+// Each filled form has one `Idempotency-Key`, generated at the click that orders, before anything is read or sent. It
+// is stored until the result has been shown. If the form is sent again before that (during an upload, after a lost
+// connection or a reload), no second task is made; the existing one is followed.
 
 import { ApiError, call, follow, insist, newIntent } from "./api.js";
 import { ended } from "./ui.js";
 
 const PREFIX = "mediagate.order.";
-// Larger orders, those with a picture, are remembered by their task only.
-const LARGEST = 500_000;
+// Larger orders, those with a picture, are stored without their body.
+const MAX_STORED_CHARS = 500_000;
 
 /**
- * `mark` tells forms apart; `body` is empty until all that goes into it is there.
+ * `mark` tells forms apart; `body` is empty until all of its parts are ready.
  * @typedef {{intent: string, mark: string, path: string, body: string, task?: string}} Order
  */
 
-/** What a form at this place still waits for. @param {string} place @returns {Order | undefined} */
-export function kept(place) {
+/** The order that a model's form still waits for. @param {string} modelId @returns {Order | undefined} */
+export function storedOrder(modelId) {
   try {
-    return JSON.parse(sessionStorage.getItem(PREFIX + place) || "null") || undefined;
+    return JSON.parse(sessionStorage.getItem(PREFIX + modelId) || "null") || undefined;
   } catch {
     return undefined;
   }
 }
 
-/** @param {string} place @param {Order | undefined} order */
-function keep(place, order) {
-  const name = PREFIX + place;
+/** @param {string} modelId @param {Order | undefined} order */
+function store(modelId, order) {
+  const name = PREFIX + modelId;
   if (!order) return sessionStorage.removeItem(name);
-  const body = order.body.length > LARGEST ? "" : order.body;
+  const body = order.body.length > MAX_STORED_CHARS ? "" : order.body;
   return sessionStorage.setItem(name, JSON.stringify({ ...order, body }));
 }
 
-/** @param {string} place */
-export function forget(place) {
-  keep(place, undefined);
+/** @param {string} modelId */
+export function forget(modelId) {
+  store(modelId, undefined);
 }
 
 /**
- * The order of a filled form: the one that is kept, if the form has not changed since.
- * @param {string} place
+ * The order of a filled form: the stored one if the form has not changed since, otherwise a new one.
+ * @param {string} modelId
  * @param {string} path
  * @param {string} mark
  * @returns {Order}
  */
-export function ordered(place, path, mark) {
-  const before = kept(place);
-  if (before?.mark === mark) return before;
+export function orderFor(modelId, path, mark) {
+  const stored = storedOrder(modelId);
+  if (stored?.mark === mark) return stored;
   const order = { intent: newIntent(), mark, path, body: "" };
-  keep(place, order);
+  store(modelId, order);
   return order;
 }
 
 /**
- * Fills and sends an order, unless it has its task already, and follows it to its end.
- * @param {string} place
+ * Fills and sends an order, unless it already has a task, and follows the task to its end.
+ * @param {string} modelId
  * @param {Order} order
- * @param {{fill: () => Promise<Record<string, any>>, seen: (task: any) => void, lost: (isLost: boolean) => void, signal: AbortSignal}} how
- *   `fill` reads and hands in what goes into the body
+ * @param {{fill: () => Promise<Record<string, any>>, onTask: (task: any) => void, onLost: (isLost: boolean) => void, signal: AbortSignal}} options
+ *   `fill` reads and uploads the files and returns the body
  */
-export async function pursue(place, order, { fill, seen, lost, signal }) {
+export async function sendAndFollow(modelId, order, { fill, onTask, onLost, signal }) {
   let id = order.task;
   if (!id) {
     try {
       if (!order.body) {
         order.body = JSON.stringify(await fill());
-        if (!signal.aborted) keep(place, order);
+        if (!signal.aborted) store(modelId, order);
       }
-      const made = await insist(() => call("POST", order.path, order.body, { intent: order.intent, signal }), { lost, signal });
-      id = taskOf(made.id);
+      const answer = await insist(() => call("POST", order.path, order.body, { intent: order.intent, signal }), { onLost, signal });
+      id = taskOf(answer.id);
     } catch (error) {
-      // A refused order made nothing: the next one is new.
-      if (!signal.aborted && error instanceof ApiError && error.isRefusal) forget(place);
+      // A refused order made nothing, so the next one gets a new key.
+      if (!signal.aborted && error instanceof ApiError && error.isRefusal) forget(modelId);
       throw error;
     }
     order.task = id;
-    if (!signal.aborted) keep(place, order);
+    if (!signal.aborted) store(modelId, order);
   }
   const path = `/v1/tasks/${encodeURIComponent(id)}`;
   let task;
   try {
-    task = await insist(() => call("GET", path, undefined, { signal }), { lost, signal });
+    task = await insist(() => call("GET", path, undefined, { signal }), { onLost, signal });
   } catch (error) {
-    // Its record is gone: nobody can be led to it any more.
-    if (!signal.aborted && error instanceof ApiError && error.isRefusal) forget(place);
+    // The task no longer exists, so the order cannot be continued.
+    if (!signal.aborted && error instanceof ApiError && error.isRefusal) forget(modelId);
     throw error;
   }
-  seen(task);
+  onTask(task);
   if (!ended(task)) {
     await follow(`${path}/events`, {
       signal,
-      lost,
-      seen: (name, data) => {
+      onLost,
+      onEvent: (name, data) => {
         if (name !== "task") return false;
         task = data;
-        seen(task);
+        onTask(task);
         return ended(task);
       },
     });
   }
-  if (ended(task) && !signal.aborted) forget(place);
+  if (ended(task) && !signal.aborted) forget(modelId);
   return task;
 }
 
-/** A video's id is its task's id without dashes behind `video_`. @param {string} id */
+/** The task id for the id in an answer. A video's id is `video_` and its task's id without dashes. @param {string} id */
 function taskOf(id) {
   const digits = id.replace(/^video_/, "");
   return /^[0-9a-f]{32}$/i.test(digits) ? digits.replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5") : id;

@@ -1,4 +1,4 @@
-// Keys: handed out, changed and taken back.
+// Keys: created, changed and revoked.
 
 import { html, useState } from "../vendor/preact-htm.js";
 import { Act, Submit, useAction } from "./act.js";
@@ -7,7 +7,7 @@ import { withQuery } from "./router.js";
 import { Code, Dialog, Empty, Facts, Failed, Field, faultOf, Head, Load, Pager, Status, Table, When, useLoad, usd } from "./ui.js";
 
 const SCOPES = ["video:create", "music:create", "persona:create", "media:upload", "tasks:read", "tasks:cancel", "webhooks:manage", "admin"];
-const USUAL = SCOPES.slice(0, -1);
+const DEFAULT_SCOPES = SCOPES.slice(0, -1);
 
 export function Keys({ account, query, may, refresh }) {
   return may("admin") ? html`<${All} account=${account} query=${query} refresh=${refresh} />` : html`<${Own} account=${account} />`;
@@ -22,8 +22,8 @@ function Own({ account }) {
 
 function All({ account, query, refresh }) {
   const after = query.get("after") || "";
-  const asked = asQuery({ after, limit: 50 });
-  const list = useLoad((signal) => call("GET", `/v1/admin/keys${asked}`, undefined, { signal }), [asked]);
+  const search = asQuery({ after, limit: 50 });
+  const list = useLoad((signal) => call("GET", `/v1/admin/keys${search}`, undefined, { signal }), [search]);
   const [window_, setWindow] = useState(/** @type {any} */ (undefined));
   const close = () => setWindow(undefined);
   const done = (issued) => {
@@ -55,19 +55,19 @@ function State({ of }) {
 
 function Issued({ of, close }) {
   const call_ = `export MEDIAGATE_KEY=${of.key}\n\ncurl -sS ${origin}/v1/videos \\\n  -H "Authorization: Bearer $MEDIAGATE_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '{"prompt": "A calm lake at sunrise, slow dolly in"}'`;
-  return html`<${Dialog} title=${`The key “${of.name}”`} close=${close}><div class="stack"><p class="notice">It is shown only now. Store it in a safe place.</p><${Code} text=${of.key} label="The key" /><h3>Example request</h3><${Code} text=${call_} label="Example request with the key" /><${Ties} of=${of} /></div><//>`;
+  return html`<${Dialog} title=${`The key “${of.name}”`} close=${close}><div class="stack"><p class="notice">It is shown only now. Store it in a safe place.</p><${Code} text=${of.key} label="The key" /><h3>Example request</h3><${Code} text=${call_} label="Example request with the key" /><${Dependents} of=${of} /></div><//>`;
 }
 
-// What was begun with a key that was rotated or revoked.
-function Ties({ of }) {
+// The sessions and webhook endpoints of a key that was rotated or revoked.
+function Dependents({ of }) {
   const webhooks = of.webhooks || [];
-  const said = { kept: "stays enabled", disabled: "is disabled; its deliveries are held until another key enables it", deleted: "is deleted" };
+  const states = { kept: "stays enabled", disabled: "is disabled; its deliveries are held until another key enables it", deleted: "is deleted" };
   return html`${of.sessions_ended > 0 && html`<p>${of.sessions_ended === 1 ? "One session" : `${of.sessions_ended} sessions`} of this key ended.</p>`}
-    ${webhooks.length > 0 && html`<div><h3>Its webhook endpoints</h3><ul>${webhooks.map((webhook) => html`<li key=${webhook.id}><code>${webhook.url}</code> ${said[webhook.state]}.</li>`)}</ul></div>`}`;
+    ${webhooks.length > 0 && html`<div><h3>Its webhook endpoints</h3><ul>${webhooks.map((webhook) => html`<li key=${webhook.id}><code>${webhook.url}</code> ${states[webhook.state]}.</li>`)}</ul></div>`}`;
 }
 
 function Ended({ of, close }) {
-  return html`<${Dialog} title=${`“${of.name}” is revoked`} close=${close}><div class="stack"><${Ties} of=${of} /></div><//>`;
+  return html`<${Dialog} title=${`“${of.name}” is revoked`} close=${close}><div class="stack"><${Dependents} of=${of} /></div><//>`;
 }
 
 function EndWebhooks({ value, set }) {
@@ -76,33 +76,33 @@ function EndWebhooks({ value, set }) {
 
 function Edit({ of, close, done }) {
   const isNew = !of.id;
-  const [form, setForm] = useState(() => ({ name: of.name || "", account: of.account || "", scopes: of.scopes || USUAL, budget_usd: of.budget_usd || "", budget_period: of.budget_period || "", rpm: String(of.rpm || ""), max_running: String(of.max_running || ""), models: (of.models || []).join(", "), networks: (of.networks || []).join(", "), expires: (of.expires_at || "").slice(0, 10), refuse_housekeeping: Boolean(of.refuse_housekeeping) }));
+  const [form, setForm] = useState(() => ({ name: of.name || "", account: of.account || "", scopes: of.scopes || DEFAULT_SCOPES, budget_usd: of.budget_usd || "", budget_period: of.budget_period || "", rpm: String(of.rpm || ""), max_running: String(of.max_running || ""), models: (of.models || []).join(", "), networks: (of.networks || []).join(", "), expires: (of.expires_at || "").slice(0, 10), refuse_housekeeping: Boolean(of.refuse_housekeeping) }));
   const action = useAction();
   const set = (name) => (event) => setForm({ ...form, [name]: event.target.value });
   const list = (text) => text.split(/[\s,]+/).filter(Boolean);
   const save = (event) => {
     event.preventDefault();
     action.run(async (send) => {
-      // An emptied field takes the limit away; a new key has none to take away.
+      // An empty field removes the limit; a new key has none to remove.
       const none = isNew ? undefined : null;
       const body = { name: form.name.trim(), scopes: form.scopes, budget_usd: form.budget_usd.trim() || none, budget_period: form.budget_period || none, rpm: form.rpm ? Number(form.rpm) : undefined, max_running: form.max_running ? Number(form.max_running) : undefined, models: list(form.models).length ? list(form.models) : none, networks: list(form.networks).length ? list(form.networks) : none, expires_at: form.expires ? `${form.expires}T23:59:59Z` : none, refuse_housekeeping: form.refuse_housekeeping, ...(isNew && form.account.trim() ? { account: form.account.trim() } : {}) };
       done(await send(isNew ? "POST" : "PATCH", `/v1/admin/keys${isNew ? "" : `/${of.id}`}`, body));
     });
   };
   const fault = (name) => faultOf(action.error, name);
-  const known = ["name", "account", "budget_usd", "rpm", "max_running", "models", "networks", "expires_at"];
-  const text = (name, label, more = {}) => html`<${Field} name=${`key-${name}`} label=${label} hint=${more.hint} error=${fault(name)}><input id=${`key-${name}`} value=${form[name]} onInput=${set(name)} required=${more.required} inputmode=${more.mode} placeholder=${more.placeholder} /><//>`;
+  const shownFields = ["name", "account", "budget_usd", "rpm", "max_running", "models", "networks", "expires_at"];
+  const text = (name, label, options = {}) => html`<${Field} name=${`key-${name}`} label=${label} hint=${options.hint} error=${fault(name)}><input id=${`key-${name}`} value=${form[name]} onInput=${set(name)} required=${options.required} inputmode=${options.mode} placeholder=${options.placeholder} /><//>`;
   return html`<${Dialog} title=${isNew ? "New key" : `Edit “${of.name}”`} close=${close}><form class="form" onSubmit=${save}>
     <div class="wide">${text("name", "Name", { required: true, placeholder: "The program or person that uses it" })}</div>
     ${isNew && html`<div class="wide">${text("account", "Account", { placeholder: "default", hint: "A new handle creates a new account." })}</div>`}
-    <fieldset class="wide"><legend>Scopes</legend><div class="choices">${SCOPES.map((scope) => html`<label key=${scope}><input type="checkbox" checked=${form.scopes.includes(scope)} onChange=${() => setForm({ ...form, scopes: form.scopes.includes(scope) ? form.scopes.filter((one) => one !== scope) : [...form.scopes, scope] })} />${scope}</label>`)}</div></fieldset>
+    <fieldset class="wide"><legend>Scopes</legend><div class="choices">${SCOPES.map((scope) => html`<label key=${scope}><input type="checkbox" checked=${form.scopes.includes(scope)} onChange=${() => setForm({ ...form, scopes: form.scopes.includes(scope) ? form.scopes.filter((other) => other !== scope) : [...form.scopes, scope] })} />${scope}</label>`)}</div></fieldset>
     ${text("budget_usd", "Budget in USD", { mode: "decimal", placeholder: "none" })}
     <${Field} name="key-period" label="Budget renews" error=${fault("budget_period")}><select id="key-period" value=${form.budget_period} onChange=${set("budget_period")}><option value="">never</option><option value="day">every day</option><option value="week">every week</option><option value="month">every month</option></select><//>
     ${text("rpm", "Requests per minute", { mode: "numeric", placeholder: "600" })}${text("max_running", "Maximum open tasks", { mode: "numeric", placeholder: "100" })}
     ${text("models", "Allowed models", { placeholder: "all" })}${text("networks", "Allowed networks", { placeholder: "any", hint: "For example 10.0.0.0/8" })}
     <${Field} name="key-expires" label="Valid until" error=${fault("expires_at")}><input id="key-expires" type="date" value=${form.expires} onChange=${set("expires")} /><//>
     <fieldset class="wide"><legend>Chat interfaces</legend><div class="choices"><label><input type="checkbox" checked=${form.refuse_housekeeping} onChange=${() => setForm({ ...form, refuse_housekeeping: !form.refuse_housekeeping })} />Reject requests that chat interfaces send on their own: titles, tags, follow-up questions</label></div></fieldset>
-    <div class="wide">${action.error && !known.some((name) => fault(name)) && html`<${Failed} error=${action.error} />`}<${Submit} busy=${action.busy}>${isNew ? "Create key" : "Save"}<//></div></form><//>`;
+    <div class="wide">${action.error && !shownFields.some((name) => fault(name)) && html`<${Failed} error=${action.error} />`}<${Submit} busy=${action.busy}>${isNew ? "Create key" : "Save"}<//></div></form><//>`;
 }
 
 function Rotate({ of, close, done }) {

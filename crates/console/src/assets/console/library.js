@@ -1,4 +1,4 @@
-// Library: what was made and handed in, by its pictures.
+// Library: results and uploads, shown with their pictures.
 
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
 import { address, brand, call, query as asQuery } from "./api.js";
@@ -30,8 +30,8 @@ export function Library({ query }) {
 }
 
 function Videos({ words, after }) {
-  const asked = asQuery({ kind: "video", status: "succeeded", q: words, after, limit: 24 });
-  const list = useLoad((signal) => call("GET", `/v1/tasks${asked}`, undefined, { signal }), [asked]);
+  const search = asQuery({ kind: "video", status: "succeeded", q: words, after, limit: 24 });
+  const list = useLoad((signal) => call("GET", `/v1/tasks${search}`, undefined, { signal }), [search]);
   return html`<${Load} of=${list}>${(page) => (page.data.length === 0 ? html`<${None} words=${words} what="video" />` : html`<ul class="tiles-grid">${page.data.map((task) => {
     const video = task.output?.videos?.[0];
     const poster = address(task.poster_url);
@@ -44,9 +44,9 @@ function Videos({ words, after }) {
 function Clips({ show, words }) {
   const list = useLoad((signal) => clips(signal), [show]);
   return html`<${Load} of=${list}>${(all) => {
-    const fitting = all.filter((clip) => (clip.metadata.type === "upload") === (show === "uploads") && matches(clip.title, words));
-    if (!fitting.length) return html`<${None} words=${words} what=${show === "uploads" ? "upload" : "clip"} />`;
-    return html`<ul class="tiles-grid">${fitting.map((clip) => {
+    const matching = all.filter((clip) => (clip.metadata.type === "upload") === (show === "uploads") && matches(clip.title, words));
+    if (!matching.length) return html`<${None} words=${words} what=${show === "uploads" ? "upload" : "clip"} />`;
+    return html`<ul class="tiles-grid">${matching.map((clip) => {
       const picture = address(clip.image_large_url || clip.image_url);
       return html`<li key=${clip.id} class="tile square">${picture ? html`<img src=${picture} alt="" loading="lazy" />` : html`<span class="thumb">${clip.status}</span>`}
         <div><a href=${`/console/library/clips/${clip.id}`}>${clip.title || "Untitled"}</a><span class="fine">${clip.metadata.duration ? `${timecode(clip.metadata.duration)} · ` : ""}<${When} at=${clip.created_at} /></span></div></li>`;
@@ -55,13 +55,13 @@ function Clips({ show, words }) {
 }
 
 function Personas({ words, after }) {
-  const asked = asQuery({ limit: 50, after });
-  const list = useLoad((signal) => call("GET", `/${brand}/personas${asked}`, undefined, { signal }), [asked]);
+  const search = asQuery({ limit: 50, after });
+  const list = useLoad((signal) => call("GET", `/${brand}/personas${search}`, undefined, { signal }), [search]);
   return html`<${Load} of=${list}>${(page) => {
-    const fitting = page.data.filter((persona) => matches(`${persona.name} ${persona.description}`, words));
-    if (!fitting.length) return html`<${None} words=${words} what="persona" />`;
-    return html`<ul class="tiles-grid">${fitting.map((persona) => {
-      const picture = [persona.image_s3_id, persona.clip?.image_large_url, persona.clip?.image_url].find((one) => /^(https?:|\/)/.test(one || ""));
+    const matching = page.data.filter((persona) => matches(`${persona.name} ${persona.description}`, words));
+    if (!matching.length) return html`<${None} words=${words} what="persona" />`;
+    return html`<ul class="tiles-grid">${matching.map((persona) => {
+      const picture = [persona.image_s3_id, persona.clip?.image_large_url, persona.clip?.image_url].find((url) => /^(https?:|\/)/.test(url || ""));
       return html`<li key=${persona.id} class="tile square">${picture && html`<img src=${address(picture)} alt="" loading="lazy" />`}<div><a href=${`/console/library/clips/${persona.root_clip_id}`}>${persona.name}</a><span class="fine">${persona.description || "No description"}</span></div></li>`;
     })}</ul><${Pager} list=${page} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: page.last_id })} />`;
   }}<//>`;
@@ -69,8 +69,8 @@ function Personas({ words, after }) {
 
 function None({ words, what }) {
   if (words) return html`<${Empty} title=${`No ${what} matches “${words}”`} />`;
-  const how = { video: ["Your videos appear here.", "/console/create", "Create a video"], clip: ["Your songs and stems appear here.", `/console/create/${document.body.dataset.musicModel}`, "Separate a song"], upload: ["The songs that you upload appear here.", `/console/create/${document.body.dataset.musicModel}`, "Upload a song"], persona: ["A persona is a voice based on a clip. Open a clip and choose “Create a persona”.", "/console/library?show=clips", "Open the clips"] }[what];
-  return html`<${Empty} title=${`No ${what}s yet`}><p>${how[0]}</p><p class="acts"><a class="button" href=${how[1]}>${how[2]}</a></p><//>`;
+  const hints = { video: ["Your videos appear here.", "/console/create", "Create a video"], clip: ["Your songs and stems appear here.", `/console/create/${document.body.dataset.musicModel}`, "Separate a song"], upload: ["The songs that you upload appear here.", `/console/create/${document.body.dataset.musicModel}`, "Upload a song"], persona: ["A persona is a voice based on a clip. Open a clip and choose “Create a persona”.", "/console/library?show=clips", "Open the clips"] }[what];
+  return html`<${Empty} title=${`No ${what}s yet`}><p>${hints[0]}</p><p class="acts"><a class="button" href=${hints[1]}>${hints[2]}</a></p><//>`;
 }
 
 const matches = (text, words) => words.toLowerCase().split(/\s+/).every((word) => (text || "").toLowerCase().includes(word));

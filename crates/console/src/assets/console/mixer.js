@@ -1,5 +1,5 @@
-// Several recordings on one clock. Every source starts at the same moment of the audio hardware's time, so they
-// stay together to the sample. Knows no view.
+// Plays several recordings in sync. Every source starts at the same time of the audio hardware's clock, so they stay in
+// sync to the sample. Knows no view.
 
 const START_AFTER_S = 0.06;
 const FADE_S = 0.015;
@@ -8,23 +8,23 @@ const BARS = 480;
 /** @typedef {{id: string, name: string, blob: Blob, buffer: AudioBuffer, peaks: number[]}} Track */
 
 /**
- * Fetches and decodes recordings; the files are kept for those who want them.
- * @param {{id: string, name: string, url: string}[]} wanted
+ * Fetches and decodes recordings; the files are kept for downloads.
+ * @param {{id: string, name: string, url: string}[]} sources
  * @param {AbortSignal} signal
  * @returns {Promise<Track[]>}
  */
-export async function loadTracks(wanted, signal) {
-  // Decodes without a device, at the rate of the recordings' kind, and may be made before anybody clicks.
+export async function loadTracks(sources, signal) {
+  // Needs no audio device, decodes at the usual sample rate, and may be created before the first click.
   const decoder = new OfflineAudioContext(2, 1, 48_000);
   const tracks = [];
-  for (const { id, name, url } of wanted) {
+  for (const { id, name, url } of sources) {
     const response = await fetch(url, { signal });
     if (!response.ok) throw new Error(`“${name}” could not be downloaded (${response.status}).`);
     const blob = await response.blob();
     const buffer = await decoder.decodeAudioData(await blob.arrayBuffer());
     tracks.push({ id, name, blob, buffer, peaks: peaks(buffer) });
   }
-  // The loudest recording fills its height, and the others are as loud beside it.
+  // The loudest recording fills the height; the others are drawn in proportion.
   const loudest = Math.max(...tracks.flatMap((track) => track.peaks)) || 1;
   for (const track of tracks) track.peaks = track.peaks.map((peak) => peak / loudest);
   return tracks;
@@ -34,13 +34,13 @@ export async function loadTracks(wanted, signal) {
 function peaks(buffer) {
   const samples = buffer.getChannelData(0);
   const width = Math.max(1, Math.floor(samples.length / BARS));
-  const found = [];
+  const result = [];
   for (let start = 0; start < samples.length; start += width) {
-    let most = 0;
-    for (let at = start; at < Math.min(start + width, samples.length); at += 1) most = Math.max(most, Math.abs(samples[at]));
-    found.push(Math.min(1, most));
+    let peak = 0;
+    for (let index = start; index < Math.min(start + width, samples.length); index += 1) peak = Math.max(peak, Math.abs(samples[index]));
+    result.push(Math.min(1, peak));
   }
-  return found;
+  return result;
 }
 
 export class Mixer {
@@ -50,7 +50,7 @@ export class Mixer {
     this.changed = changed;
     this.seconds = Math.max(0, ...tracks.map((track) => track.buffer.duration));
     this.from = 0;
-    /** @type {number | undefined} The audio clock's time at which `from` is heard. */
+    /** @type {number | undefined} The time of the audio clock at which `from` is played. */
     this.startedAt = undefined;
     /** @type {AudioBufferSourceNode[]} */
     this.sources = [];
@@ -58,7 +58,7 @@ export class Mixer {
     this.levels = new Map();
     /** @type {Map<string, GainNode>} */
     this.gains = new Map();
-    /** @type {AudioContext | undefined} Made at the first click: browsers allow no sound before. */
+    /** @type {AudioContext | undefined} Created at the first click: browsers allow no sound before it. */
     this.context = undefined;
   }
 
@@ -76,21 +76,21 @@ export class Mixer {
     const context = (this.context ||= new AudioContext());
     await context.resume();
     if (this.from >= this.seconds) this.from = 0;
-    const at = context.currentTime + START_AFTER_S;
+    const startTime = context.currentTime + START_AFTER_S;
     this.sources = this.tracks.map((track) => {
       const source = context.createBufferSource();
       source.buffer = track.buffer;
       source.connect(this.gain(track.id));
-      source.start(at, this.from);
+      source.start(startTime, this.from);
       return source;
     });
-    this.startedAt = at;
+    this.startedAt = startTime;
     const longest = this.sources[this.tracks.findIndex((track) => track.buffer.duration === this.seconds)];
     longest.onended = () => this.sources.includes(longest) && this.pause(0);
     this.changed();
   }
 
-  /** @param {number} [to] where it stands then; where it was heard last, if left out */
+  /** @param {number} [to] the new position; by default the current one */
   pause(to = this.position) {
     const sources = this.sources;
     this.sources = [];

@@ -1,18 +1,18 @@
-// Now: is everything well? What is under way, what failed, what nobody could confirm, and the newest tasks.
+// Overview: the state of the gateway, open jobs, failures, unconfirmed submissions and the newest tasks.
 
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
 import { call, follow } from "./api.js";
 import { Target } from "./audit.js";
 import { Bars } from "./chart.js";
-import { apart, isClosed, wordOf } from "./providers.js";
+import { affectedProcesses, isClosed, stateText } from "./providers.js";
 import { Empty, Head, Load, Progress, Status, Table, When, cost, ended, short, useLoad } from "./ui.js";
 import { Thing } from "./tasks.js";
 
-/** Events come in crowds; what is shown is read again once for each. */
+/** Events come in bursts; the data is read again once for each burst. */
 const PAUSE_MS = 1000;
 
 const get = (path, signal) => call("GET", path, undefined, { signal });
-/** What is shown, and of which events it depends. */
+/** The data of the page, and the events after which each part is read again. */
 const PARTS = {
   routes: { of: ["route", "task"], read: async (signal) => (await get("/v1/admin/providers?limit=100", signal)).data },
   unconfirmed: { of: ["task"], read: (signal) => get("/v1/admin/submissions?state=unconfirmed&limit=20", signal) },
@@ -30,61 +30,61 @@ export function Now() {
     const [books, parts] = await Promise.all([get("/v1/admin/ledger/verify", signal), readAll(Object.keys(PARTS), signal)]);
     return { books, ...Object.fromEntries(parts) };
   }, []);
-  const isThere = Boolean(state.data);
+  const isLoaded = Boolean(state.data);
   useEffect(() => {
-    if (!isThere) return undefined;
-    const end = new AbortController();
-    const due = new Set();
+    if (!isLoaded) return undefined;
+    const controller = new AbortController();
+    const outdated = new Set();
     let timer = 0;
-    const look = async () => {
-      const names = [...due];
-      due.clear();
-      const found = await readAll(names, end.signal).catch(() => []);
+    const refresh = async () => {
+      const names = [...outdated];
+      outdated.clear();
+      const updates = await readAll(names, controller.signal).catch(() => []);
       timer = 0;
-      if (end.signal.aborted) return;
-      setNewer((before) => ({ ...before, ...Object.fromEntries(found) }));
-      if (due.size) timer = setTimeout(look, PAUSE_MS);
+      if (controller.signal.aborted) return;
+      setNewer((before) => ({ ...before, ...Object.fromEntries(updates) }));
+      if (outdated.size) timer = setTimeout(refresh, PAUSE_MS);
     };
-    const seen = (subject) => {
-      for (const [name, part] of Object.entries(PARTS)) if (subject === "missed" || part.of.includes(subject)) due.add(name);
-      if (!timer) timer = setTimeout(look, PAUSE_MS);
+    const onEvent = (subject) => {
+      for (const [name, part] of Object.entries(PARTS)) if (subject === "missed" || part.of.includes(subject)) outdated.add(name);
+      if (!timer) timer = setTimeout(refresh, PAUSE_MS);
     };
-    follow("/v1/admin/events", { seen, lost: setLost, signal: end.signal }).catch(() => setLost(true));
+    follow("/v1/admin/events", { onEvent, onLost: setLost, signal: controller.signal }).catch(() => setLost(true));
     return () => {
-      end.abort();
+      controller.abort();
       clearTimeout(timer);
     };
-  }, [isThere]);
+  }, [isLoaded]);
   return html`<div><${Head} title="Overview" small="The current state of the gateway, updated live." />
     ${isLost && html`<p class="notice" role="status">Connection lost. Reconnecting.</p>`}
-    <${Load} of=${state}>${(found) => html`<${Health} of=${{ ...found, ...newer }} />`}<//></div>`;
+    <${Load} of=${state}>${(loaded) => html`<${Health} of=${{ ...loaded, ...newer }} />`}<//></div>`;
 }
 
 const HOURS = 24;
 const HOUR_MS = 3_600_000;
 const ENDS = /** @type {[string, string][]} */ ([["succeeded", "good"], ["failed", "bad"], ["cancelled", "rest"]]);
 
-/** The last day by hour: how much ended, and how. */
+/** The last day by hour: how many tasks ended, and with which result. */
 function Hours({ of }) {
-  const found = new Map(of.map((row) => [Date.parse(row.hour), row]));
+  const rowsByHour = new Map(of.map((row) => [Date.parse(row.hour), row]));
   const first = Math.floor(Date.now() / HOUR_MS) - HOURS + 1;
-  const rows = Array.from({ length: HOURS }, (_, at) => ({ at: (first + at) * HOUR_MS, row: found.get((first + at) * HOUR_MS) }));
-  const sum = (name) => rows.reduce((all, { row }) => all + (row ? row[name] : 0), 0);
+  const rows = Array.from({ length: HOURS }, (_, index) => ({ at: (first + index) * HOUR_MS, row: rowsByHour.get((first + index) * HOUR_MS) }));
+  const sum = (name) => rows.reduce((total, { row }) => total + (row ? row[name] : 0), 0);
   const bars = rows.map(({ at, row }) => ({
     name: new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" }),
     parts: ENDS.map(([name, mark]) => ({ mark, value: row ? row[name] : 0 })),
     label: row ? ENDS.filter(([name]) => row[name]).map(([name]) => `${row[name]} ${name}`).join(", ") : "nothing",
   }));
   const legend = ENDS.filter(([name]) => sum(name)).map(([name, mark]) => ({ mark, name: `${sum(name)} ${name}` }));
-  return html`<section><h2>Last ${HOURS} hours</h2><div class="card"><${Bars} bars=${bars} legend=${legend} label=${`Tasks that ended, by hour: ${legend.map((one) => one.name).join(", ") || "none"}`} say=${String}
-    sum=${html`<strong>${ENDS.reduce((all, [name]) => all + sum(name), 0)}</strong> tasks ended`} /></div></section>`;
+  return html`<section><h2>Last ${HOURS} hours</h2><div class="card"><${Bars} bars=${bars} legend=${legend} label=${`Tasks that ended, by hour: ${legend.map((entry) => entry.name).join(", ") || "none"}`} say=${String}
+    sum=${html`<strong>${ENDS.reduce((total, [name]) => total + sum(name), 0)}</strong> tasks ended`} /></div></section>`;
 }
 
-const trouble = (route) => (route.key_refused_at ? "the provider rejects the key" : route.paused_at ? "paused by an operator" : `${wordOf(route.breaker.state)}${apart(route)}`);
+const problem = (route) => (route.key_refused_at ? "the provider rejects the key" : route.paused_at ? "paused by an operator" : `${stateText(route.breaker.state)}${affectedProcesses(route)}`);
 
 function Health({ of }) {
-  const sum = (pick) => of.routes.reduce((all, route) => all + pick(route), 0);
-  const waiting = of.unconfirmed.data.filter((one) => one.state !== "ended");
+  const sum = (pick) => of.routes.reduce((total, route) => total + pick(route), 0);
+  const waiting = of.unconfirmed.data.filter((submission) => submission.state !== "ended");
   const faults = of.routes.filter((route) => route.key_refused_at || route.paused_at || !isClosed(route));
   return html`<div><dl class="figures">
       <div><dt>Jobs at providers</dt><dd>${sum((route) => route.open_jobs)}</dd></div>
@@ -92,13 +92,13 @@ function Health({ of }) {
       <div><dt>Failed or rejected in the last hour</dt><dd>${sum((route) => route.last_hour.failed + route.last_hour.refused)}</dd></div>
       <div><dt>Unconfirmed</dt><dd class=${waiting.length ? "wrong" : ""}>${waiting.length}${of.unconfirmed.has_more ? "+" : ""}</dd></div>
       <div><dt>Ledger</dt><dd>${of.books.adds_up ? "adds up" : html`<span class="wrong">does not add up</span>`}</dd></div></dl>
-    ${faults.map((route) => html`<p key=${route.id} class=${route.paused_at ? "notice" : "notice bad"}><strong>${route.provider} (${route.model}):</strong> ${trouble(route)}. <a href="/console/providers">Open the providers</a></p>`)}
+    ${faults.map((route) => html`<p key=${route.id} class=${route.paused_at ? "notice" : "notice bad"}><strong>${route.provider} (${route.model}):</strong> ${problem(route)}. <a href="/console/providers">Open the providers</a></p>`)}
     <${Hours} of=${of.hours} />
-    ${waiting.length > 0 && html`<section><h2>Unconfirmed submissions</h2><${Table} label="Unconfirmed submissions" columns=${["Provider", "State", "Task", "Account", "Sent", "Error"]} rows=${waiting} row=${(one) => [
-      html`<span><strong>${one.provider}</strong> ${one.model}</span>`, html`<${Status} of=${one.state === "found" ? "failed" : "waiting"} label=${one.state === "found" ? "job found" : "unknown"} />`, html`<a class="mono" href=${`/console/tasks/${one.task_id}`}>${short(one.task_id)}</a>`, one.account, html`<${When} at=${one.sent_at} />`, one.error?.message || ""]} /></section>`}
+    ${waiting.length > 0 && html`<section><h2>Unconfirmed submissions</h2><${Table} label="Unconfirmed submissions" columns=${["Provider", "State", "Task", "Account", "Sent", "Error"]} rows=${waiting} row=${(submission) => [
+      html`<span><strong>${submission.provider}</strong> ${submission.model}</span>`, html`<${Status} of=${submission.state === "found" ? "failed" : "waiting"} label=${submission.state === "found" ? "job found" : "unknown"} />`, html`<a class="mono" href=${`/console/tasks/${submission.task_id}`}>${short(submission.task_id)}</a>`, submission.account, html`<${When} at=${submission.sent_at} />`, submission.error?.message || ""]} /></section>`}
     <section><div class="between"><h2>Newest tasks of all accounts</h2><a class="button quiet small" href="/console/tasks?of=all">All tasks</a></div>
       ${of.tasks.length === 0 ? html`<${Empty} title="No tasks yet"><p>New tasks appear here.</p><//>` : html`<${Table} dense label="Newest tasks" columns=${["Task", "Account", "Provider", "Status", "#Cost", "#Created"]} rows=${of.tasks} row=${(task) => [html`<${Thing} task=${task} />`, task.account, task.provider,
         html`<span><${Status} of=${task.status} />${ended(task) ? task.error && task.status === "failed" ? html`<br /><span class="fine wrong">${task.error.code}</span>` : "" : html` <${Progress} task=${task} />`}</span>`, cost(task.cost_usd), html`<${When} at=${task.created_at} />`]} />`}</section>
     <section><div class="between"><h2>Newest changes</h2><a class="button quiet small" href="/console/audit">All changes</a></div>
-      ${of.changes.length === 0 ? html`<p class="muted">No changes yet.</p>` : html`<${Table} dense label="Newest changes" columns=${["Action", "Target", "Actor", "#When"]} rows=${of.changes} row=${(one) => [html`<code>${one.action}</code>`, html`<${Target} of=${one} />`, one.actor.name, html`<${When} at=${one.at} />`]} />`}</section></div>`;
+      ${of.changes.length === 0 ? html`<p class="muted">No changes yet.</p>` : html`<${Table} dense label="Newest changes" columns=${["Action", "Target", "Actor", "#When"]} rows=${of.changes} row=${(change) => [html`<code>${change.action}</code>`, html`<${Target} of=${change} />`, change.actor.name, html`<${When} at=${change.at} />`]} />`}</section></div>`;
 }

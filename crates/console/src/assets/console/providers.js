@@ -1,4 +1,4 @@
-// Providers: how each route does, what it said last, and what an operator can do about it.
+// Providers: the state of each route, its last error, and what an operator can do about it.
 
 import { html, useState } from "../vendor/preact-htm.js";
 import { Act, useAction } from "./act.js";
@@ -14,19 +14,19 @@ export function Providers() {
 
 function Route({ of, reload }) {
   const action = useAction();
-  const [said, setSaid] = useState("");
+  const [message, setMessage] = useState("");
   const path = `/v1/admin/providers/${encodeURIComponent(of.provider)}/${encodeURIComponent(of.model)}`;
-  const act = (verb, words) => async (send) => {
+  const act = (verb, text) => async (send) => {
     await send("POST", `${path}/${verb}`);
-    setSaid(words);
+    setMessage(text);
     reload();
   };
   const isPaused = Boolean(of.paused_at);
-  return html`<section class="card route-card"><div class="between"><div><h2>${of.provider} <span class="fine mono">${of.model}</span></h2><${Standing} of=${of} /></div>
+  return html`<section class="card route-card"><div class="between"><div><h2>${of.provider} <span class="fine mono">${of.model}</span></h2><${RouteState} of=${of} /></div>
       <div class="row">
         <${Act} key="try" of=${action} kind="quiet small" label=${`Try ${of.id}`} does=${act("try", "The next order will use this route.")}>Try<//>
         ${isPaused ? html`<${Act} key="resume" of=${action} kind="quiet small" label=${`Resume ${of.id}`} does=${act("resume", "The route accepts orders again.")}>Resume<//>` : html`<${Act} key="pause" of=${action} kind="quiet small" label=${`Pause ${of.id}`} does=${act("pause", "The route gets no new orders until you resume it.")}>Pause<//>`}</div></div>
-    <${Failed} error=${action.error} /><p role="status" class=${said ? "fine" : "unseen"}>${said}</p>
+    <${Failed} error=${action.error} /><p role="status" class=${message ? "fine" : "unseen"}>${message}</p>
     ${of.key_refused_at && html`<p class="notice bad"><strong>The provider rejects the key</strong> since <${When} at=${of.key_refused_at} />. This message stays until the provider accepts an order.</p>`}
     <div class="strips"><div><p class="between fine"><span>Last hour</span><span>${counts(of.last_hour)}</span></p><${Minutes} of=${of.last_hour_by_minutes} /></div>
       <div><p class="between fine"><span>Last day</span><span>${counts(of.last_day)}</span></p><${Strip} of=${of.last_day} /></div></div>
@@ -34,46 +34,46 @@ function Route({ of, reload }) {
       ["Next attempt", of.next_try_at && html`<${When} at=${of.next_try_at} />`], ["Last error", of.last_error && html`<span><em>${of.last_error.message}</em> <span class="fine">${of.last_error.class.replaceAll("_", " ")}, <${When} at=${of.last_error.at} /></span></span>`]]} /></section>`;
 }
 
-const WORDS = { open: "suspended after failures", busy: "throttled by the provider", unreachable: "unreachable", trial: "testing" };
+const STATE_TEXTS = { open: "suspended after failures", busy: "throttled by the provider", unreachable: "unreachable", trial: "testing" };
 
-/** What a breaker's state means. */
-export const wordOf = (state) => WORDS[state] || state;
+/** A breaker's state as text. */
+export const stateText = (state) => STATE_TEXTS[state] || state;
 
 /** Whether every process uses the route. */
 export const isClosed = (route) => route.available && ["closed", "trial"].includes(route.breaker.state);
 
-/** In which processes it is so, where others use it. */
-export function apart(route) {
-  const count = route.breaker.processes.filter((one) => one.state !== "closed").length;
+/** How many processes do not use the route, if others do. */
+export function affectedProcesses(route) {
+  const count = route.breaker.processes.filter((process) => process.state !== "closed").length;
   return route.available && count ? ` in ${count} ${count === 1 ? "process" : "processes"}; others use the route` : "";
 }
 
-function Standing({ of }) {
+function RouteState({ of }) {
   if (of.key_refused_at) return html`<${Status} of="failed" label="key rejected" />`;
   if (of.paused_at) return html`<${Status} of="cancelled" label="paused" />`;
-  if (!of.available) return html`<${Status} of="failed" label=${wordOf(of.breaker.state)} />`;
-  if (!isClosed(of)) return html`<${Status} of="waiting" label=${wordOf(of.breaker.state) + apart(of)} />`;
+  if (!of.available) return html`<${Status} of="failed" label=${stateText(of.breaker.state)} />`;
+  if (!isClosed(of)) return html`<${Status} of="waiting" label=${stateText(of.breaker.state) + affectedProcesses(of)} />`;
   return html`<${Status} of="succeeded" label=${of.breaker.state === "trial" ? "testing" : "available"} />`;
 }
 
 const KINDS = /** @type {[string, string, string][]} */ ([["succeeded", "ok", "succeeded"], ["failed", "bad", "failed"], ["refused", "bad", "rejected"], ["unconfirmed", "open", "unconfirmed"]]);
 
-/** A bar in the shares of what became of orders. */
+/** A bar with the shares of the results of orders. */
 function Strip({ of }) {
-  const all = KINDS.reduce((sum, [name]) => sum + of[name], 0);
-  return html`<div class="strip" aria-hidden="true">${all === 0 ? html`<span></span>` : KINDS.filter(([name]) => of[name]).map(([name, mark]) => html`<span key=${name} class=${mark} style=${{ flexGrow: of[name] }}></span>`)}</div>`;
+  const total = KINDS.reduce((sum, [name]) => sum + of[name], 0);
+  return html`<div class="strip" aria-hidden="true">${total === 0 ? html`<span></span>` : KINDS.filter(([name]) => of[name]).map(([name, mark]) => html`<span key=${name} class=${mark} style=${{ flexGrow: of[name] }}></span>`)}</div>`;
 }
 
-/** The last hour in parts, the newest last: what all went well in, what nothing did, and what is between. */
+/** The last hour in parts, the newest last: those in which every order succeeded, none did, or some did. */
 function Minutes({ of }) {
   const mark = (part) => {
-    const others = part.failed + part.refused + part.unconfirmed;
-    return !part.succeeded && !others ? "" : !others ? "ok" : part.succeeded ? "open" : "bad";
+    const failures = part.failed + part.refused + part.unconfirmed;
+    return !part.succeeded && !failures ? "" : !failures ? "ok" : part.succeeded ? "open" : "bad";
   };
-  return html`<div class="strip parts-of" aria-hidden="true">${of.map((part, at) => html`<span key=${at} class=${mark(part)} title=${`${5 * (of.length - at)} to ${5 * (of.length - at - 1)} min ago: ${counts(part)}`}></span>`)}</div>`;
+  return html`<div class="strip parts-of" aria-hidden="true">${of.map((part, index) => html`<span key=${index} class=${mark(part)} title=${`${5 * (of.length - index)} to ${5 * (of.length - index - 1)} min ago: ${counts(part)}`}></span>`)}</div>`;
 }
 
 function counts(of) {
-  const words = KINDS.filter(([name]) => of[name]).map(([name, , word]) => `${of[name]} ${word}`);
-  return words.length ? words.join(" · ") : "no orders";
+  const texts = KINDS.filter(([name]) => of[name]).map(([name, , text]) => `${of[name]} ${text}`);
+  return texts.length ? texts.join(" · ") : "no orders";
 }

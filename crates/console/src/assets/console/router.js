@@ -1,4 +1,4 @@
-// Addresses: what is shown is read from the address, and links change it without loading the page anew.
+// Addresses: the address determines what is shown, and links change it without loading the page again.
 
 import { useEffect, useState } from "../vendor/preact-htm.js";
 
@@ -9,7 +9,7 @@ const watchers = new Set();
 /** The parts of the address below `/console/`, and its query. */
 export function here() {
   const path = location.pathname.startsWith(ROOT) ? location.pathname.slice(ROOT.length) : "";
-  return { parts: path.split("/").filter(Boolean).map(plain), query: new URLSearchParams(location.search) };
+  return { parts: path.split("/").filter(Boolean).map(decoded), query: new URLSearchParams(location.search) };
 }
 
 /**
@@ -24,7 +24,7 @@ export function go(address, { replace = false } = {}) {
 }
 
 /**
- * The present address with some of its query changed; an empty value takes a filter away.
+ * The current address with some of its query changed; an empty value removes a parameter.
  * @param {Record<string, string | undefined>} changes
  */
 export function withQuery(changes) {
@@ -37,18 +37,18 @@ export function withQuery(changes) {
   return location.pathname + (text ? `?${text}` : "");
 }
 
-/** The address, followed. */
+/** The parts of the address; the component is drawn again when the address changes. */
 export function useAddress() {
-  const [, again] = useState(0);
+  const [, redraw] = useState(0);
   useEffect(() => {
-    const watch = () => again((count) => count + 1);
+    const watch = () => redraw((count) => count + 1);
     watchers.add(watch);
     return () => void watchers.delete(watch);
   }, []);
   return here();
 }
 
-/** Takes over links into the console, and Back and Forward. */
+/** Handles links into the console, and Back and Forward. */
 export function startRouter() {
   let shown = location.pathname;
   window.addEventListener("popstate", () => {
@@ -72,7 +72,7 @@ function changed(before) {
   for (const watch of watchers) watch();
   if (location.pathname === before) return;
   window.scrollTo(0, 0);
-  // A reader of the screen hears the new page's name, and the focus is never lost with the old one.
+  // Screen readers announce the new page's title, and the focus is not lost with the old page.
   requestAnimationFrame(() => focusHeading());
 }
 
@@ -82,7 +82,7 @@ export function focusHeading() {
 }
 
 /** @param {string} text */
-function plain(text) {
+function decoded(text) {
   try {
     return decodeURIComponent(text);
   } catch {

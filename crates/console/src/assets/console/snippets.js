@@ -1,32 +1,32 @@
-// The code for what a form holds, in four languages: it makes the request and waits for the result. Knows no
-// view. A chosen file stands in the body as `{ file }` and is read by the code. Its `Idempotency-Key` is written
-// out: one that the code draws anew would make each run another paid order.
+// Code for the request of a form, in four languages: it sends the request and waits for the result. Knows no view. A
+// chosen file is `{ file }` in the body, and the code reads it. The `Idempotency-Key` is a fixed text: with a generated
+// key, each run would be another paid order.
 
 /** A file in a body, by its name. @typedef {{file: string, type: string}} Chosen */
-/** @typedef {{origin: string, intent: string, path: string, body: Record<string, any>, upload?: string, uploadPath?: string}} Wanted */
+/** @typedef {{origin: string, intent: string, path: string, body: Record<string, any>, upload?: string, uploadPath?: string}} CodeRequest */
 
-/** What stands beside the key. */
+/** The comment above the key. */
 const ADVICE = "Running this again does not create another task. To create another, change the key.";
 
-/** @param {Wanted} wanted */
+/** @param {CodeRequest} request */
 export function curl({ origin, intent, path, body, upload, uploadPath }) {
-  const { text, files } = marked(body);
+  const { text, files } = withPlaceholders(body);
   const source = JSON.stringify(JSON.parse(text), null, 2);
   const head = `-H "Authorization: Bearer $MEDIAGATE_KEY"`;
   const start = upload ? `CLIP=$(curl -fsS ${origin}${uploadPath} ${head} \\\n  -H "Idempotency-Key: $KEY-song" -F file=@${shell(upload)} | sed 's/.*"id":"\\([^"]*\\)".*/\\1/')\n` : "";
   const key = `# ${ADVICE}\nKEY=${intent}\n`;
   const call = `curl -sS ${origin}${path} \\\n  ${head} \\\n  -H "Content-Type: application/json" \\\n  -H "Idempotency-Key: $KEY" \\\n`;
   if (!files.length && !upload) return `${key}${call}  -d ${shell(source)}`;
-  // Within an open heredoc the shell fills in the files; everything else is kept from it.
-  const open = source.replace(/[\\$`]/g, "\\$&");
-  const filled = files.reduce((all, chosen, at) => all.replace(`@@FILE${at}@@`, `data:${chosen.type};base64,$(base64 < ${shell(chosen.file)} | tr -d '\\n')`), open);
+  // The shell expands the files in the unquoted heredoc; everything else is escaped.
+  const escaped = source.replace(/[\\$`]/g, "\\$&");
+  const filled = files.reduce((text, chosen, index) => text.replace(`@@FILE${index}@@`, `data:${chosen.type};base64,$(base64 < ${shell(chosen.file)} | tr -d '\\n')`), escaped);
   return `${key}${start}${call}  -d @- <<END\n${upload ? filled.replace("@@CLIP@@", "$CLIP") : filled}\nEND`;
 }
 
-/** @param {Wanted} wanted */
+/** @param {CodeRequest} request */
 export function python({ origin, intent, path, body, upload, uploadPath }) {
   const value = literal(body, { true: "True", false: "False", null: "None" }, (chosen) => `data_url(${JSON.stringify(chosen.file)}, ${JSON.stringify(chosen.type)})`, upload ? "clip[\"id\"]" : "");
-  const hasFiles = marked(body).files.length > 0;
+  const hasFiles = withPlaceholders(body).files.length > 0;
   return `import ${hasFiles ? "base64, " : ""}os
 import requests
 
@@ -55,10 +55,10 @@ while task["status"] in ("queued", "running"):
 print(task["output"] or task["error"])`;
 }
 
-/** @param {Wanted} wanted */
+/** @param {CodeRequest} request */
 export function typescript({ origin, intent, path, body, upload, uploadPath }) {
   const value = literal(body, {}, (chosen) => `await dataUrl(${JSON.stringify(chosen.file)}, ${JSON.stringify(chosen.type)})`, upload ? "clip.id" : "");
-  const hasFiles = marked(body).files.length > 0;
+  const hasFiles = withPlaceholders(body).files.length > 0;
   return `${hasFiles || upload ? 'import { readFile } from "node:fs/promises";\n\n' : ""}const gateway = ${JSON.stringify(origin)};
 const auth = { Authorization: \`Bearer \${process.env.MEDIAGATE_KEY}\` };
 // ${ADVICE}
@@ -87,10 +87,10 @@ do {
 console.log(task.output ?? task.error);`;
 }
 
-/** @param {Wanted} wanted */
+/** @param {CodeRequest} request */
 export function go({ origin, intent, path, body, upload, uploadPath }) {
   const value = goLiteral(body, upload ? 'clip["id"]' : "");
-  const hasFiles = marked(body).files.length > 0;
+  const hasFiles = withPlaceholders(body).files.length > 0;
   const imports = ["bytes", "encoding/json", "fmt", "io", "log", "net/http", "os", ...(hasFiles ? ["encoding/base64"] : []), ...(upload ? ["mime/multipart"] : [])].sort();
   return `package main
 
@@ -155,8 +155,8 @@ ${upload ? `	song, err := os.ReadFile(${JSON.stringify(upload)})
 }`;
 }
 
-/** The body as JSON whose files are marks, and those files in order. */
-function marked(/** @type {any} */ body) {
+/** The body as JSON with a placeholder for each file, and the files in order. */
+function withPlaceholders(/** @type {any} */ body) {
   /** @type {Chosen[]} */
   const files = [];
   const text = JSON.stringify(body, (_, value) => {
@@ -169,27 +169,27 @@ function marked(/** @type {any} */ body) {
 
 /** @param {any} value @param {Record<string, string>} words @param {(chosen: Chosen) => string} file @param {string} clip */
 function literal(value, words, file, clip) {
-  const { text, files } = marked(value);
+  const { text, files } = withPlaceholders(value);
   return JSON.stringify(JSON.parse(text), null, 2)
-    .replace(/"@@FILE(\d+)@@"/g, (_, at) => file(files[Number(at)]))
+    .replace(/"@@FILE(\d+)@@"/g, (_, index) => file(files[Number(index)]))
     .replace('"@@CLIP@@"', clip)
-    .replace(/: (true|false|null)\b(?=,?$)/gm, (all, word) => (words[word] ? `: ${words[word]}` : all));
+    .replace(/: (true|false|null)\b(?=,?$)/gm, (match, word) => (words[word] ? `: ${words[word]}` : match));
 }
 
 /** @param {any} value @param {string} clip @param {string} [pad] @returns {string} */
 function goLiteral(value, clip, pad = "") {
   if (value === null) return "nil";
-  if (Array.isArray(value)) return `[]any{${value.map((one) => goLiteral(one, clip, pad)).join(", ")}}`;
+  if (Array.isArray(value)) return `[]any{${value.map((item) => goLiteral(item, clip, pad)).join(", ")}}`;
   if (value === "@@CLIP@@") return clip;
   if (typeof value !== "object") return JSON.stringify(value);
   if ("file" in value) return `dataURL(${JSON.stringify(value.file)}, ${JSON.stringify(value.type)})`;
-  const lines = Object.entries(value).map(([name, one]) => `${pad}\t${JSON.stringify(name)}: ${goLiteral(one, clip, `${pad}\t`)},`);
+  const lines = Object.entries(value).map(([name, item]) => `${pad}\t${JSON.stringify(name)}: ${goLiteral(item, clip, `${pad}\t`)},`);
   return `map[string]any{\n${lines.join("\n")}\n${pad}}`;
 }
 
-/** @param {string} text @param {number} by @param {string} [with_] */
-function indent(text, by, with_ = " ".repeat(by)) {
-  return text.split("\n").join(`\n${with_}`);
+/** @param {string} text @param {number} width @param {string} [pad] */
+function indent(text, width, pad = " ".repeat(width)) {
+  return text.split("\n").join(`\n${pad}`);
 }
 
 /** One argument for a POSIX shell. @param {string} text */

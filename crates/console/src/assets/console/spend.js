@@ -1,4 +1,4 @@
-// Spend: who spent what in any range of days, and whether the books add up.
+// Spend: cost by group in a range of days, and the check of the ledger.
 
 import { html } from "../vendor/preact-htm.js";
 import { useAction } from "./act.js";
@@ -8,30 +8,30 @@ import { go, withQuery } from "./router.js";
 import { Empty, Failed, Field, Head, Load, Pager, Table, When, short, useLoad, usd } from "./ui.js";
 
 const GROUPS = { model: "Model", key: "Key" };
-/** Of all accounts. */
+/** For all accounts. */
 const ALL_GROUPS = { account: "Account", provider: "Provider", ...GROUPS, outcome: "Outcome" };
 
 const DAY_MS = 86_400_000;
-/** In days. */
-const LONGEST_STACKED = 100;
+/** The longest range, in days, in which bars are stacked by group. */
+const MAX_STACKED_DAYS = 100;
 
 export function Spend({ query, may }) {
   const from = query.get("from") || day(new Date(Date.UTC(new Date().getUTCFullYear(), new Date().getUTCMonth(), 1)));
   const to = query.get("to") || day(new Date());
   const isAll = may("admin") && query.get("of") !== "own";
   const groups = isAll ? ALL_GROUPS : GROUPS;
-  const asked = query.get("by") || "";
-  const by = Object.keys(groups).includes(asked) ? asked : Object.keys(groups)[0];
-  const ask = (group_by, format) => `/v1/${isAll ? "admin/usage" : "usage"}${asQuery({ from, to, group_by, format })}`;
+  const requested = query.get("by") || "";
+  const by = Object.keys(groups).includes(requested) ? requested : Object.keys(groups)[0];
+  const usagePath = (group_by, format) => `/v1/${isAll ? "admin/usage" : "usage"}${asQuery({ from, to, group_by, format })}`;
   const usage = useLoad(async (signal) => {
     const get = (path) => call("GET", path, undefined, { signal });
-    // Stacked by group where that is not too many bars' parts.
-    const byDay = lengthOf(from, to) <= LONGEST_STACKED ? `day,${by}` : "day";
-    const [account, days, sums] = await Promise.all([get("/v1/account"), get(ask(byDay)), get(ask(by))]);
+    // Only short ranges are stacked by group; long ones would have too many parts.
+    const byDay = lengthOf(from, to) <= MAX_STACKED_DAYS ? `day,${by}` : "day";
+    const [account, days, sums] = await Promise.all([get("/v1/account"), get(usagePath(byDay)), get(usagePath(by))]);
     return { account, days, sums };
   }, [from, to, by, isAll]);
   const saving = useAction();
-  const csv = () => saving.run(async () => save(await file(ask(`day,${by}`, "csv")), `usage-${from}-${to}.csv`));
+  const csv = () => saving.run(async () => save(await file(usagePath(`day,${by}`, "csv")), `usage-${from}-${to}.csv`));
   const set = (name) => (event) => go(withQuery({ [name]: event.target.value }));
   return html`<${Head} title="Spend" small=${isAll ? "Revenue and cost of all accounts, by day (UTC)." : "Cost of this account, by day (UTC)."}><button type="button" class="quiet small" aria-disabled=${saving.busy} onClick=${csv}>Download CSV</button><//>
     <${Failed} error=${saving.error} />
@@ -50,7 +50,7 @@ function name(row, by) {
   return by === "key" ? row.key_name || short(row.key_id) : row[by] || "–";
 }
 
-/** What providers were paid, and what is left. */
+/** The cost of providers, and the margin. */
 function margin(row) {
   const paid = Number(row.provider_cost_usd) + Number(row.failed_cost_usd);
   return [paid ? usd(paid.toFixed(6)) : "–", html`<span class=${row.margin_usd.startsWith("-") ? "wrong" : ""}>${usd(row.margin_usd)}</span>`];
@@ -62,32 +62,32 @@ function Unknown({ of }) {
   return html`<p class="fine muted">The margin does not include ${count} ${count === 1 ? "job" : "jobs"} at providers, because the cost is unknown. Declare the <code>cost</code> of a route to include its successful jobs. The cost of failed jobs is known only to the provider.</p>`;
 }
 
-/** Every day of the range, those without work too: in dollars, or in tasks where all of it was free. */
+/** Every day of the range, including days without tasks: in dollars, or in tasks if all of them were free. */
 function Days({ days, sums, by, from, to }) {
   const isFree = Number(sums.total.cost_usd) === 0;
   const value = (row) => (isFree ? row.tasks : Number(row.cost_usd));
   const largest = sums.data.toSorted((a, b) => value(b) - value(a)).slice(0, MARKS.length - 1).map((row) => name(row, by));
   const mark = (row) => MARKS[largest.includes(name(row, by)) ? largest.indexOf(name(row, by)) : MARKS.length - 1];
   const isStacked = days.some((row) => name(row, by) !== "–");
-  const found = new Map();
-  for (const row of days) found.set(row.day, [...(found.get(row.day) || []), row]);
-  const bars = Array.from({ length: Math.min(lengthOf(from, to), 400) }, (_, place) => {
-    const at = day(new Date(Date.parse(from) + place * DAY_MS));
-    const rows = found.get(at) || [];
-    const parts = MARKS.map((one, order) => ({ mark: one, value: rows.filter((row) => (isStacked ? mark(row) === one : order === 0)).reduce((all, row) => all + value(row), 0) }));
-    const tasks = rows.reduce((all, row) => all + row.tasks, 0);
-    const paid = rows.reduce((all, row) => all + Number(row.cost_usd), 0);
-    return { name: dayName(at), parts, label: rows.length ? `${usd(paid.toFixed(6))}, ${tasks} ${tasks === 1 ? "task" : "tasks"}` : "nothing" };
+  const rowsByDay = new Map();
+  for (const row of days) rowsByDay.set(row.day, [...(rowsByDay.get(row.day) || []), row]);
+  const bars = Array.from({ length: Math.min(lengthOf(from, to), 400) }, (_, index) => {
+    const date = day(new Date(Date.parse(from) + index * DAY_MS));
+    const rows = rowsByDay.get(date) || [];
+    const parts = MARKS.map((group, order) => ({ mark: group, value: rows.filter((row) => (isStacked ? mark(row) === group : order === 0)).reduce((total, row) => total + value(row), 0) }));
+    const tasks = rows.reduce((total, row) => total + row.tasks, 0);
+    const paid = rows.reduce((total, row) => total + Number(row.cost_usd), 0);
+    return { name: dayName(date), parts, label: rows.length ? `${usd(paid.toFixed(6))}, ${tasks} ${tasks === 1 ? "task" : "tasks"}` : "nothing" };
   });
-  const legend = isStacked ? [...largest.map((one, at) => ({ mark: MARKS[at], name: one })), ...(sums.data.length > largest.length ? [{ mark: "rest", name: "others" }] : [])] : [];
+  const legend = isStacked ? [...largest.map((name, index) => ({ mark: MARKS[index], name })), ...(sums.data.length > largest.length ? [{ mark: "rest", name: "others" }] : [])] : [];
   return html`<${Bars} bars=${bars} legend=${legend} label=${`${isFree ? "Tasks" : "Dollars"} by day, ${from} to ${to}`} say=${(line) => (isFree ? String(line) : `${line} USD`)}
     sum=${html`<strong>${isFree ? sums.total.tasks : usd(sums.total.cost_usd)}</strong> ${isFree ? "tasks" : `in ${sums.total.tasks} tasks`}, ${dayName(from)} to ${dayName(to)}`} />`;
 }
 
-/** Days from one to the other, both of them. */
+/** Number of days from one date to the other, both included. */
 const lengthOf = (from, to) => Math.max(1, Math.round((Date.parse(to) - Date.parse(from)) / DAY_MS) + 1);
 
-/** What people look at most, as addresses. */
+/** The usual ranges: their names, first and last days. */
 function ranges() {
   const now = new Date();
   const [year, month] = [now.getUTCFullYear(), now.getUTCMonth()];
@@ -112,7 +112,7 @@ function Account({ of }) {
     }} /></section>`}`;
 }
 
-const moved = (text) => (Number(text) ? usd(text) : "–");
+const amount = (text) => (Number(text) ? usd(text) : "–");
 
 function Ledger({ after }) {
   const list = useLoad(async (signal) => {
@@ -120,8 +120,8 @@ function Ledger({ after }) {
     return { entries, check };
   }, [after]);
   return html`<section><div class="between"><h2>Ledger</h2>${list.data && html`<p class=${list.data.check.adds_up ? "status ok" : "status bad"}>${list.data.check.adds_up ? "adds up" : "does not add up"}</p>`}</div>
-    ${list.data?.check.mismatches.length > 0 && html`<ul>${list.data.check.mismatches.map((one) => html`<li key=${one.what + one.id}>${one.what} <code>${one.id}</code>: ${one.why}</li>`)}</ul>`}
-    <${Load} of=${list} rows=${3}>${(found) => (found.entries.data.length === 0 ? html`<${Empty} title="No ledger entries yet" />`
-      : html`<${Table} label="Ledger, newest first" columns=${["When", "Kind", "Account", "Task or note", "#Held", "#Spent", "#Credited"]} rows=${found.entries.data} row=${(entry) => [html`<${When} at=${entry.created_at} />`, entry.kind, entry.account, entry.task_id ? html`<a class="mono" href=${`/console/tasks/${entry.task_id}`}>${short(entry.task_id)}</a>` : entry.note || "", moved(entry.held_usd), moved(entry.spent_usd), moved(entry.credit_usd)]} />
-        <${Pager} list=${found.entries} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: found.entries.last_id })} />`)}<//></section>`;
+    ${list.data?.check.mismatches.length > 0 && html`<ul>${list.data.check.mismatches.map((mismatch) => html`<li key=${mismatch.what + mismatch.id}>${mismatch.what} <code>${mismatch.id}</code>: ${mismatch.why}</li>`)}</ul>`}
+    <${Load} of=${list} rows=${3}>${(loaded) => (loaded.entries.data.length === 0 ? html`<${Empty} title="No ledger entries yet" />`
+      : html`<${Table} label="Ledger, newest first" columns=${["When", "Kind", "Account", "Task or note", "#Held", "#Spent", "#Credited"]} rows=${loaded.entries.data} row=${(entry) => [html`<${When} at=${entry.created_at} />`, entry.kind, entry.account, entry.task_id ? html`<a class="mono" href=${`/console/tasks/${entry.task_id}`}>${short(entry.task_id)}</a>` : entry.note || "", amount(entry.held_usd), amount(entry.spent_usd), amount(entry.credit_usd)]} />
+        <${Pager} list=${loaded.entries} after=${after} newest=${withQuery({ after: undefined })} older=${withQuery({ after: loaded.entries.last_id })} />`)}<//></section>`;
 }

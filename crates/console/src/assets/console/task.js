@@ -1,4 +1,4 @@
-// A task: what was asked, what was tried, what came of it, and what it cost.
+// A task: its input, its attempts, its result and its cost.
 
 import { html, useEffect, useState } from "../vendor/preact-htm.js";
 import { Act, useAction } from "./act.js";
@@ -15,18 +15,18 @@ export function TaskPage({ id, may }) {
   useEffect(() => {
     if (!isOpen) return undefined;
     const controller = new AbortController();
-    const seen = (name, data) => {
+    const onEvent = (name, data) => {
       if (name === "task") task.set(data);
       return name === "task" && ended(data);
     };
-    follow(`${path}/events`, { seen, lost: setLost, signal: controller.signal }).catch(() => {});
+    follow(`${path}/events`, { onEvent, onLost: setLost, signal: controller.signal }).catch(() => {});
     return () => controller.abort();
   }, [path, isOpen]);
-  return html`<${Load} of=${task}>${(shown) => html`<${Shown} task=${shown} may=${may} isLost=${isLost} reload=${task.reload} path=${path} />`}<//>
+  return html`<${Load} of=${task}>${(loaded) => html`<${Shown} task=${loaded} may=${may} isLost=${isLost} reload=${task.reload} path=${path} />`}<//>
     ${!task.data && html`<p><a href="/console/tasks">All tasks</a></p>`}`;
 }
 
-/** A task; an operator finds those of other accounts in the list of all. */
+/** Reads a task; for an operator also one of another account, which is found in the list of all tasks. */
 async function read(path, id, isOperator, signal) {
   try {
     return await call("GET", path, undefined, { signal });
@@ -57,7 +57,7 @@ function Shown({ task, may, isLost, reload, path }) {
           ${tab === "json" ? html`<${Code} label="Task record" text=${JSON.stringify(task, null, 2)} />`
             : tab === "curl" ? html`<${Code} label="Request with curl" text=${`curl ${origin}${path} \\\n  -H "Authorization: Bearer $MEDIAGATE_KEY"`} />`
               : html`<${Result} task=${task} />`}</div></div>
-      <div class="card"><h2>Task input</h2><${Asked} task=${task} /></div></div>
+      <div class="card"><h2>Task input</h2><${Input} task=${task} /></div></div>
     <div>
       <div class="card"><h2>Timeline</h2><ol class="line">${events(task, attempts.data || [], deliveries.data || []).map((event) => html`<li key=${event.key} class=${event.mark}>
         <div class="between"><p>${event.what}</p>${event.at && html`<time class="fine" datetime=${event.at} title=${new Date(event.at).toLocaleString()}>${clock(event.at)}</time>`}</div>
@@ -66,7 +66,7 @@ function Shown({ task, may, isLost, reload, path }) {
     </div></div>`;
 }
 
-/** Nothing, where an endpoint has nothing to tell this key. */
+/** A list, or an empty one where this key may not read it. */
 async function optional(list) {
   try {
     return (await list).data;
@@ -82,32 +82,32 @@ function Result({ task }) {
   return html`<div class="waiting"><p class="muted">${task.status === "queued" ? "Waiting in the queue." : "In progress."}</p></div>`;
 }
 
-function Asked({ task }) {
+function Input({ task }) {
   const { input } = task;
   if (!input) return html`<p class="muted">The input is not recorded.</p>`;
   const options = { ...input.provider_options, ...input.options };
-  const pictures = [["First frame", input.image], ["Last frame", input.end_image], ...(input.reference_images || []).map((one, at) => [`Reference ${at + 1}`, one])].filter(([, one]) => one);
+  const pictures = [["First frame", input.image], ["Last frame", input.end_image], ...(input.reference_images || []).map((image, index) => [`Reference ${index + 1}`, image])].filter(([, image]) => image);
   return html`<${Facts} of=${[
     ["Prompt", input.prompt], ["Negative prompt", input.negative_prompt], ["Model", task.model], ["Title", input.title], ["Length", input.seconds && `${input.seconds} s`], ["Size", input.size],
     ["Seed", input.seed === null || input.seed === undefined ? "" : String(input.seed)], ["Sound", input.audio === undefined || input.audio === null ? "" : input.audio ? "with" : "without"],
     ["Song", input.clip && html`<a href=${`/console/library/clips/${input.clip.id}`}>the clip</a>`],
     ["Split into", input.stem_task && (input.stem_task === "two" ? `${input.stem_type_group_name || "Vocals"} and the rest` : "all stems")],
-    ...pictures.map(([name, one]) => [name, address(one.url) ? html`<a href=${address(one.url)}><img class="thumb" src=${address(one.url)} alt=${name} loading="lazy" /></a>` : "no longer stored"]),
+    ...pictures.map(([name, image]) => [name, address(image.url) ? html`<a href=${address(image.url)}><img class="thumb" src=${address(image.url)} alt=${name} loading="lazy" /></a>` : "no longer stored"]),
     ...Object.entries(options).map(([name, value]) => [name, typeof value === "object" ? JSON.stringify(value) : String(value)]),
   ]} />`;
 }
 
-const SAID = { sending: "submission sent", accepted: "accepted", refused: "rejected", unconfirmed: "unconfirmed", found: "job found later", succeeded: "succeeded", failed: "failed", cancelled: "cancelled" };
+const ATTEMPT_TEXTS = { sending: "submission sent", accepted: "accepted", refused: "rejected", unconfirmed: "unconfirmed", found: "job found later", succeeded: "succeeded", failed: "failed", cancelled: "cancelled" };
 
-/** The time line: the record, the attempts and the deliveries, in order. */
+/** The timeline: the task, its attempts and its deliveries, in order. */
 function events(task, attempts, deliveries) {
   const list = [{ key: "accepted", at: task.created_at, what: "Accepted", mark: "ok" }];
   if (task.started_at) list.push({ key: "started", at: task.started_at, what: "Started", mark: "ok", more: `after ${between(task.created_at, task.started_at)}` });
   for (const attempt of attempts) {
     const mark = ["refused", "failed", "unconfirmed"].includes(attempt.status) ? "bad" : ["succeeded", "cancelled", "found"].includes(attempt.status) ? "ok" : "open";
     const error = attempt.error && `${attempt.error.class.replaceAll("_", " ")}: ${attempt.error.message}`;
-    const who = attempt.model ? `${attempt.provider} (${attempt.model})` : attempt.provider;
-    list.push({ key: attempt.id, at: attempt.ended_at || attempt.answered_at || attempt.sent_at, what: `${who}: ${SAID[attempt.status] || attempt.status}`, mark, more: [error, attempt.job_id && `job ${attempt.job_id}`].filter(Boolean).join("\n") });
+    const route = attempt.model ? `${attempt.provider} (${attempt.model})` : attempt.provider;
+    list.push({ key: attempt.id, at: attempt.ended_at || attempt.answered_at || attempt.sent_at, what: `${route}: ${ATTEMPT_TEXTS[attempt.status] || attempt.status}`, mark, more: [error, attempt.job_id && `job ${attempt.job_id}`].filter(Boolean).join("\n") });
   }
   if (task.finished_at) {
     const what = { succeeded: "Stored", failed: "Failed", cancelled: "Cancelled" }[task.status];
@@ -117,16 +117,16 @@ function events(task, attempts, deliveries) {
     if (billing.status === "released") list.push({ key: "money", at: task.finished_at, what: `Released: ${usd(billing.reserved_usd)}`, mark: "", more: "Nothing was charged." });
   } else list.push({ key: "open", at: "", what: task.status === "queued" ? "Waiting in the queue" : "In progress", mark: "open", more: task.progress_estimated ? `about ${task.progress} %, estimated from the model's usual time` : `${task.progress} %` });
   list.sort((a, b) => (a.at && b.at ? a.at.localeCompare(b.at) : a.at ? -1 : b.at ? 1 : 0));
-  for (const one of deliveries) list.push({ key: one.id, at: one.created_at, what: `Webhook to ${one.url}`, mark: one.state === "delivered" ? "ok" : one.state === "failed" ? "bad" : "open", more: `${one.state}, ${one.attempts} ${one.attempts === 1 ? "attempt" : "attempts"}` });
+  for (const delivery of deliveries) list.push({ key: delivery.id, at: delivery.created_at, what: `Webhook to ${delivery.url}`, mark: delivery.state === "delivered" ? "ok" : delivery.state === "failed" ? "bad" : "open", more: `${delivery.state}, ${delivery.attempts} ${delivery.attempts === 1 ? "attempt" : "attempts"}` });
   return list;
 }
 
 const between = (from, to) => lasting(Math.max(0, (Date.parse(to) - Date.parse(from)) / 1000));
 
-/** What was held, paid and given back, and how it was counted. */
+/** The amounts held, charged and refunded, and how they were counted. */
 function money(task) {
   const billing = task.billing || {};
   if (!billing.status || billing.status === "free") return [["Cost", "free"]];
-  const counted = billing.unit && `${billing.quantity} × ${usd(billing.unit_price_usd)} per ${billing.unit.replaceAll("_", " ")}`;
-  return [["Cost", usd(task.cost_usd)], ["Quantity", counted], ["Held", usd(billing.reserved_usd)], ["Charged", billing.charged_usd && usd(billing.charged_usd)], ["Refunded", Number(billing.refunded_usd) > 0 && usd(billing.refunded_usd)]];
+  const quantity = billing.unit && `${billing.quantity} × ${usd(billing.unit_price_usd)} per ${billing.unit.replaceAll("_", " ")}`;
+  return [["Cost", usd(task.cost_usd)], ["Quantity", quantity], ["Held", usd(billing.reserved_usd)], ["Charged", billing.charged_usd && usd(billing.charged_usd)], ["Refunded", Number(billing.refunded_usd) > 0 && usd(billing.refunded_usd)]];
 }

@@ -6,19 +6,19 @@ import { go, withQuery } from "./router.js";
 import { Empty, Field, Head, Load, Pager, Progress, Status, Table, When, cost, ended, short, useLoad } from "./ui.js";
 
 const FILTERS = ["q", "kind", "status", "model", "key", "error", "since", "until"];
-// An operator's, who may look at every account.
-const WIDE = ["account", "provider"];
+// Further filters for operators, who can see every account.
+const OPERATOR_FILTERS = ["account", "provider"];
 const SEARCH_AFTER_MS = 350;
 const REFRESH_MS = 2000;
 
 export function Tasks({ query, may }) {
   const isWide = may("admin") && query.get("of") === "all";
-  const names = isWide ? [...FILTERS, ...WIDE] : FILTERS;
+  const names = isWide ? [...FILTERS, ...OPERATOR_FILTERS] : FILTERS;
   const filters = Object.fromEntries(names.map((name) => [name, query.get(name) || ""]));
   const after = query.get("after") || "";
-  const asked = asQuery({ ...filters, since: instant(filters.since), until: instant(filters.until, 1), after, limit: 50 });
+  const search = asQuery({ ...filters, since: instant(filters.since), until: instant(filters.until, 1), after, limit: 50 });
   const path = isWide ? "/v1/admin/tasks" : "/v1/tasks";
-  const list = useLoad((signal) => call("GET", `${path}${asked}`, undefined, { signal }), [path, asked]);
+  const list = useLoad((signal) => call("GET", `${path}${search}`, undefined, { signal }), [path, search]);
   useLive(list, after, !isWide);
   const isFiltered = names.some((name) => filters[name]);
   return html`<${Head} title="Tasks" small="All tasks with their status and cost."><button type="button" class="quiet small" onClick=${list.reload}>Refresh</button><//>
@@ -34,7 +34,7 @@ export function Tasks({ query, may }) {
 function Filters({ filters, may, isWide }) {
   const [text, setText] = useState(filters.q);
   const [timer, setTimer] = useState(0);
-  // A phone shows the search alone, until somebody wants more.
+  // A phone shows only the search until all filters are opened.
   const [isAll, setAll] = useState(false);
   useEffect(() => setText(filters.q), [filters.q]);
   const choose = (name, value) => go(withQuery({ [name]: value, after: undefined }), { replace: false });
@@ -45,11 +45,11 @@ function Filters({ filters, may, isWide }) {
     setTimer(setTimeout(() => go(withQuery({ q: value.trim(), after: undefined }), { replace: true }), SEARCH_AFTER_MS));
   };
   const select = (name, label, options) => html`<${Field} name=${`filter-${name}`} label=${label}><select id=${`filter-${name}`} value=${filters[name]} onChange=${(event) => choose(name, event.target.value)}>
-    <option value="">All</option>${options.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select><//>`;
+    <option value="">All</option>${options.map((option) => html`<option key=${option} value=${option}>${option}</option>`)}</select><//>`;
   const models = useLoad((signal) => call("GET", "/v1/models", undefined, { signal }), []);
   const names = [...new Set([...(models.data?.data || []).map((model) => model.id), ...(filters.model ? [filters.model] : [])])];
   const set = Object.keys(filters).filter((name) => name !== "q" && filters[name]);
-  const others = ["error", "key", ...WIDE].filter((name) => filters[name]);
+  const others = ["error", "key", ...OPERATOR_FILTERS].filter((name) => filters[name]);
   return html`<form class=${isAll ? "filters all" : "filters"} role="search" onSubmit=${(event) => event.preventDefault()}>
     <div class="field grow all"><label for="filter-q">Search</label><input id="filter-q" type="search" data-search value=${text} onInput=${type} placeholder=${isWide && !filters.account ? "An id" : "Words from the prompt, or an id"} /></div>
     <button type="button" class="quiet small more-filters" aria-expanded=${String(isAll)} onClick=${() => setAll(!isAll)}>Filters${set.length ? ` (${set.length})` : ""}</button>
@@ -62,7 +62,7 @@ function Filters({ filters, may, isWide }) {
     ${others.map((name) => html`<button key=${name} type="button" class="quiet small" onClick=${() => choose(name, "")}>${name}: ${filters[name]} ×</button>`)}</form>`;
 }
 
-/** A day as the moment it begins, or with `days` later. */
+/** The moment at which a day begins, or the day that is `days` later. */
 function instant(day, days = 0) {
   const start = day ? new Date(`${day}T00:00:00`) : undefined;
   if (!start || Number.isNaN(start.getTime())) return "";
@@ -82,41 +82,44 @@ function cells(task, isWide) {
   ];
 }
 
-/** A task by its picture and its words. */
+/** A task with its picture and its title. */
 export function Thing({ task }) {
   const poster = address(task.poster_url);
   return html`<div class="thing">${poster ? html`<img class="thumb" src=${poster} alt="" loading="lazy" />` : html`<span class="thumb" aria-hidden="true"><svg viewBox="0 0 24 24"><path d=${task.kind === "music" ? "M9 18V6l10-2v12M9 18a2.5 2.5 0 1 1-5 0 2.5 2.5 0 0 1 5 0zM19 16a2.5 2.5 0 1 1-5 0 2.5 2.5 0 0 1 5 0z" : "M4 5h16v14H4zM10 9l5 3-5 3z"} /></svg></span>`}
     <div><a href=${`/console/tasks/${task.id}`}>${named(task)}</a><span class="fine mono">${short(task.id)}</span></div></div>`;
 }
 
-/** What a task is called by a person. */
+/** The title of a task. */
 export function named(task) {
   const { input = {} } = task;
-  const made = task.output?.clips?.[0]?.title;
-  return input.title || input.prompt || (input.task === "gen_stem" ? made && `Stems of ${made.replace(/ \([^)]*\)$/, "")}` : "") || (task.kind === "music" ? "Music" : "Video");
+  const clipTitle = task.output?.clips?.[0]?.title;
+  return input.title || input.prompt || (input.task === "gen_stem" ? clipTitle && `Stems of ${clipTitle.replace(/ \([^)]*\)$/, "")}` : "") || (task.kind === "music" ? "Music" : "Video");
 }
 
-/** Follows the oldest task of the page that is open; the page is read again as that goes on, and when it is seen again. */
+/**
+ * Follows the oldest open task of the page. The list is read again when that task makes progress, and when a hidden tab
+ * becomes visible.
+ */
 function useLive(list, after, isOwn) {
   const open = isOwn && list.data?.data.filter((task) => !ended(task)).at(-1)?.id;
   useEffect(() => {
     if (!open) return undefined;
     const controller = new AbortController();
-    let last = Date.now();
-    const seen = (name, task) => {
+    let lastReload = Date.now();
+    const onEvent = (name, task) => {
       if (name !== "task") return false;
-      if (ended(task) || Date.now() - last > REFRESH_MS) {
-        last = Date.now();
+      if (ended(task) || Date.now() - lastReload > REFRESH_MS) {
+        lastReload = Date.now();
         list.reload();
       }
       return ended(task);
     };
-    follow(`/v1/tasks/${open}/events`, { seen, signal: controller.signal }).catch(() => {});
+    follow(`/v1/tasks/${open}/events`, { onEvent, signal: controller.signal }).catch(() => {});
     return () => controller.abort();
   }, [open]);
   useEffect(() => {
-    const look = () => document.hidden || after || list.reload();
-    document.addEventListener("visibilitychange", look);
-    return () => document.removeEventListener("visibilitychange", look);
+    const reload = () => document.hidden || after || list.reload();
+    document.addEventListener("visibilitychange", reload);
+    return () => document.removeEventListener("visibilitychange", reload);
   }, [after]);
 }

@@ -1,21 +1,21 @@
-// What the views share: how things are loaded, written and drawn.
+// Shared parts of the views: loading, formats and elements.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.js";
 import { ApiError } from "./api.js";
 import { focusHeading } from "./router.js";
 
-/** Loads something for a view; what was there stays while it is loaded again. */
-export function useLoad(/** @type {(signal: AbortSignal) => Promise<any>} */ load, /** @type {readonly unknown[]} */ on) {
+/** Loads data for a view; the old data stays while it is loaded again. */
+export function useLoad(/** @type {(signal: AbortSignal) => Promise<any>} */ load, /** @type {readonly unknown[]} */ dependencies) {
   const [state, setState] = useState(/** @type {{data: any, error: any, isLoading: boolean}} */ ({ data: undefined, error: undefined, isLoading: true }));
-  const [round, setRound] = useState(0);
-  const shown = useRef(on);
+  const [reloads, setReloads] = useState(0);
+  const lastDependencies = useRef(dependencies);
   const failures = useRef(0);
   useEffect(() => {
     const controller = new AbortController();
     let timer = 0;
-    // What belongs to another address is not shown under this one.
-    const isSame = shown.current.every((value, index) => value === on[index]);
-    shown.current = on;
+    // Data of another address is not shown under this one.
+    const isSame = lastDependencies.current.every((value, index) => value === dependencies[index]);
+    lastDependencies.current = dependencies;
     setState((before) => ({ ...before, data: isSame ? before.data : undefined, error: isSame ? before.error : undefined, isLoading: true }));
     load(controller.signal).then(
       (data) => {
@@ -25,31 +25,31 @@ export function useLoad(/** @type {(signal: AbortSignal) => Promise<any>} */ loa
       (error) => {
         if (controller.signal.aborted) return;
         setState((before) => ({ ...before, error, isLoading: false }));
-        if (!(error instanceof ApiError) || !error.passes) return;
+        if (!(error instanceof ApiError) || !error.isTemporary) return;
         failures.current += 1;
-        const again = () => (document.hidden ? (timer = setTimeout(again, 1000)) : setRound((count) => count + 1));
-        timer = setTimeout(again, Math.min(1000 * 2 ** failures.current, 15_000));
+        const retry = () => (document.hidden ? (timer = setTimeout(retry, 1000)) : setReloads((count) => count + 1));
+        timer = setTimeout(retry, Math.min(1000 * 2 ** failures.current, 15_000));
       },
     );
     return () => {
       controller.abort();
       clearTimeout(timer);
     };
-  }, [...on, round]);
-  return { ...state, reload: () => setRound((count) => count + 1), set: (/** @type {any} */ data) => setState({ data, error: undefined, isLoading: false }) };
+  }, [...dependencies, reloads]);
+  return { ...state, reload: () => setReloads((count) => count + 1), set: (/** @type {any} */ data) => setState({ data, error: undefined, isLoading: false }) };
 }
 
-/** The title of a view: what gets the focus when the view is opened. */
+/** The title of a view, which gets the focus when the view is opened. */
 export function Head({ title, small, children }) {
   useLayoutEffect(() => {
     document.title = `${title} · Mediagate`;
-    // The page was opened before its title was known: what has the focus until then is the page as a whole.
+    // The page was opened before its title was known; until now the whole page had the focus.
     if (document.activeElement?.id === "main") focusHeading();
   }, [title]);
   return html`<div class="head"><div><h1 tabindex="-1">${title}</h1>${small && html`<p class="muted">${small}</p>`}</div><div class="acts">${children}</div></div>`;
 }
 
-/** What is shown in place of something that is not there yet, or will not come. */
+/** Shows data, or a placeholder while it is loading, or the error. */
 export function Load({ of, rows = 5, children }) {
   if (of.data !== undefined && of.error) return html`<${Failed} error=${of.error} again=${of.reload} />${children(of.data)}`;
   if (of.data !== undefined) return children(of.data);
@@ -59,9 +59,9 @@ export function Load({ of, rows = 5, children }) {
 
 export function Failed({ error, again }) {
   if (!error) return null;
-  const isGone = error instanceof ApiError && error.passes;
+  const isRetried = error instanceof ApiError && error.isTemporary;
   return html`<div class="notice bad" role="alert">
-    <p><strong>${error.message}</strong>${isGone ? " Retrying automatically." : ""}</p>
+    <p><strong>${error.message}</strong>${isRetried ? " Retrying automatically." : ""}</p>
     ${error.requestId && html`<p class="fine">Request <code>${error.requestId}</code></p>`}
     ${again && html`<button type="button" class="quiet small" onClick=${again}>Try again</button>`}
   </div>`;
@@ -78,9 +78,9 @@ export function Status({ of, label }) {
 }
 
 export function Progress({ task }) {
-  const guess = task.progress_estimated;
-  return html`<span class="progress"><progress max="100" value=${task.progress || 0} aria-label=${guess ? "Progress, estimated" : "Progress"}></progress>
-    <span class="fine">${guess ? "about " : ""}${task.progress || 0} %</span></span>`;
+  const isEstimated = task.progress_estimated;
+  return html`<span class="progress"><progress max="100" value=${task.progress || 0} aria-label=${isEstimated ? "Progress, estimated" : "Progress"}></progress>
+    <span class="fine">${isEstimated ? "about " : ""}${task.progress || 0} %</span></span>`;
 }
 
 /** How long ago; the exact time as its title. */
@@ -91,11 +91,11 @@ export function When({ at }) {
 
 /** @param {string} at */
 export function ago(at) {
-  const seconds = Math.round((Date.now() - Date.parse(at)) / 1000);
-  const past = Math.abs(seconds);
-  const words = past < 60 ? `${past} s` : past < 3570 ? `${Math.round(past / 60)} min` : past < 84_600 ? `${Math.round(past / 3600)} h` : `${Math.round(past / 86_400)} d`;
-  if (past >= 30 * 86_400) return new Date(at).toLocaleDateString();
-  return past < 5 ? "just now" : seconds < 0 ? `in ${words}` : `${words} ago`;
+  const elapsed = Math.round((Date.now() - Date.parse(at)) / 1000);
+  const distance = Math.abs(elapsed);
+  const text = distance < 60 ? `${distance} s` : distance < 3570 ? `${Math.round(distance / 60)} min` : distance < 84_600 ? `${Math.round(distance / 3600)} h` : `${Math.round(distance / 86_400)} d`;
+  if (distance >= 30 * 86_400) return new Date(at).toLocaleDateString();
+  return distance < 5 ? "just now" : elapsed < 0 ? `in ${text}` : `${text} ago`;
 }
 
 /** @param {string} at */
@@ -104,7 +104,7 @@ export const moment = (at) => new Date(at).toLocaleString([], { dateStyle: "medi
 /** @param {string} at */
 export const clock = (at) => new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
-/** A length in seconds as a person says it. */
+/** A length in seconds as text: `3 min 7 s`. */
 export function lasting(/** @type {number} */ seconds) {
   if (!Number.isFinite(seconds)) return "";
   if (seconds < 60) return `${seconds < 10 ? Number(seconds.toFixed(1)) : Math.round(seconds)} s`;
@@ -112,13 +112,13 @@ export function lasting(/** @type {number} */ seconds) {
   return `${Math.floor(whole / 60)} min ${whole % 60} s`;
 }
 
-/** `3:07`, as players show it. */
+/** A length in seconds as players show it: `3:07`. */
 export function timecode(/** @type {number} */ seconds) {
   const whole = Math.max(0, Math.floor(seconds || 0));
   return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
 }
 
-/** Dollars from the API's decimal text, with two decimals at least; the text is never made a number. */
+/** Dollars from the API's decimal text, with at least two decimals. The text is never turned into a number. */
 export function usd(/** @type {string | null | undefined} */ text) {
   if (text === null || text === undefined) return "";
   const [, sign, whole, decimals = ""] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(text) || ["", "", text];
@@ -135,39 +135,39 @@ export function size(bytes) {
   return bytes < 1_000_000_000 ? `${(bytes / 1_000_000).toFixed(1)} MB` : `${(bytes / 1_000_000_000).toFixed(1)} GB`;
 }
 
-/** The tail of an id: neighbours differ in it, while its head is the clock. */
+/** The end of an id. Its beginning is the time, in which neighbouring ids hardly differ. */
 export const short = (/** @type {string | null | undefined} */ id) => (id ? id.slice(-8) : "");
 
 export const ended = (/** @type {{status: string}} */ task) => ["succeeded", "failed", "cancelled"].includes(task.status);
 
 export function Copy({ text, label = "Copy" }) {
-  const [said, setSaid] = useState("");
+  const [message, setMessage] = useState("");
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(text);
-      setSaid("Copied");
+      setMessage("Copied");
     } catch {
-      setSaid("Copy failed");
+      setMessage("Copy failed");
     }
-    setTimeout(() => setSaid(""), 1500);
+    setTimeout(() => setMessage(""), 1500);
   };
-  // The clipboard exists on secure pages only; elsewhere the text can be marked and copied by hand.
+  // The clipboard exists on secure pages only; elsewhere the text can be selected and copied by hand.
   if (!navigator.clipboard) return null;
-  return html`<button type="button" class="copy" onClick=${copy}><span aria-live="polite">${said || label}</span></button>`;
+  return html`<button type="button" class="copy" onClick=${copy}><span aria-live="polite">${message || label}</span></button>`;
 }
 
 export function Code({ text, label }) {
   return html`<div class="code"><pre tabindex="0" role="region" aria-label=${label}><code>${text}</code></pre><${Copy} text=${text} /></div>`;
 }
 
-/** What the API says of a field, without the field's name, which stands above it. */
+/** The API's message about a field, without the field's name, which is shown above it. */
 export function faultOf(/** @type {any} */ error, /** @type {string} */ name) {
   if (!error?.param || error.param.split(/[.[]/)[0] !== name) return undefined;
-  const words = error.message.replace(/^[a-z_]+(\[\d+\]|\.[a-z_]+)*: /, "");
-  return words.charAt(0).toUpperCase() + words.slice(1);
+  const message = error.message.replace(/^[a-z_]+(\[\d+\]|\.[a-z_]+)*: /, "");
+  return message.charAt(0).toUpperCase() + message.slice(1);
 }
 
-/** A field with its name and, below it, what is wrong or worth knowing. */
+/** A field with its name above it and a hint or an error below it. */
 export function Field({ name, label, hint, error, children }) {
   const field = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
@@ -184,8 +184,8 @@ export function Field({ name, label, hint, error, children }) {
 /** @param {{name: string, tabs: [string, string][], chosen: string, choose: (id: string) => void}} tabs */
 export function Tabs({ name, tabs, chosen, choose }) {
   const move = (/** @type {KeyboardEvent} */ event) => {
-    const at = tabs.findIndex(([id]) => id === chosen);
-    const steps = /** @type {Record<string, number>} */ ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 });
+    const index = tabs.findIndex(([id]) => id === chosen);
+    const steps = /** @type {Record<string, number>} */ ({ ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: tabs.length - 1 });
     if (!(event.key in steps)) return;
     event.preventDefault();
     const [next] = tabs[(steps[event.key] + tabs.length) % tabs.length];
@@ -198,17 +198,17 @@ export function Tabs({ name, tabs, chosen, choose }) {
   )}</div>`;
 }
 
-/** A modal window; the focus goes back to where it came from. */
+/** A modal window; when it closes, the focus returns to where it was. */
 export function Dialog({ title, close, children }) {
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
   const isGone = useRef(false);
   useLayoutEffect(() => {
-    const shown = dialog.current;
-    shown?.showModal();
+    const element = dialog.current;
+    element?.showModal();
     return () => {
-      // Its last event arrives when another window may be in its place.
+      // Its `close` event arrives later, when another window may already be open.
       isGone.current = true;
-      shown?.close();
+      element?.close();
     };
   }, []);
   return html`<dialog ref=${dialog} aria-labelledby="dialog-title" onClose=${() => isGone.current || close()}>
@@ -217,20 +217,20 @@ export function Dialog({ title, close, children }) {
 }
 
 /**
- * A table that becomes a list of cards on a phone. Columns whose name begins with `#` hold figures. A `dense` one has
- * its cells in lines on a phone, without the columns' names.
+ * A table that becomes a list of cards on a phone. Columns whose name begins with `#` contain numbers. A `dense`
+ * table shows its cells in lines on a phone, without the columns' names.
  */
 export function Table({ label, columns, rows, row, total = undefined, dense = false, keyed = (/** @type {any} */ item) => item.id }) {
   const names = columns.map((/** @type {string} */ column) => column.replace(/^#/, ""));
-  const kind = (/** @type {number} */ at) => (names[at] === "" ? "act" : columns[at] !== names[at] ? "figure" : "");
-  const line = (/** @type {any} */ cells) => cells.map((/** @type {any} */ cell, /** @type {number} */ at) => html`<td data-label=${names[at]} class=${kind(at)}>${cell}</td>`);
+  const classOf = (/** @type {number} */ index) => (names[index] === "" ? "act" : columns[index] !== names[index] ? "figure" : "");
+  const cellsOf = (/** @type {any} */ cells) => cells.map((/** @type {any} */ cell, /** @type {number} */ index) => html`<td data-label=${names[index]} class=${classOf(index)}>${cell}</td>`);
   return html`<table class=${dense ? "list dense" : "list"}><caption class="unseen">${label}</caption>
-    <thead><tr>${names.map((/** @type {string} */ name, /** @type {number} */ at) => html`<th key=${name} scope="col" class=${kind(at)}>${name || html`<span class="unseen">Actions</span>`}</th>`)}</tr></thead>
-    <tbody>${rows.map((item) => html`<tr key=${keyed(item)}>${line(row(item))}</tr>`)}</tbody>
-    ${total && html`<tfoot><tr>${line(row(total))}</tr></tfoot>`}</table>`;
+    <thead><tr>${names.map((/** @type {string} */ name, /** @type {number} */ index) => html`<th key=${name} scope="col" class=${classOf(index)}>${name || html`<span class="unseen">Actions</span>`}</th>`)}</tr></thead>
+    <tbody>${rows.map((item) => html`<tr key=${keyed(item)}>${cellsOf(row(item))}</tr>`)}</tbody>
+    ${total && html`<tfoot><tr>${cellsOf(row(total))}</tr></tfoot>`}</table>`;
 }
 
-/** Links to the pages around; the address holds where it is. */
+/** Links to the neighbouring pages; the address contains the position. */
 export function Pager({ list, after, older, newest }) {
   if (!after && !list.has_more) return null;
   return html`<nav class="pager" aria-label="Pages">${after && html`<a class="button quiet small" href=${newest}>Newest</a>`}

@@ -119,12 +119,12 @@ fn decide(
             let subject = ledger::entry_subject(task);
             // Two cancellations that read the same sum would exceed the allowance together.
             store::ledger::lock(conn, subject)?;
-            let refunded_today = store::usage::forgiven_on(conn, task.account, now)?;
+            let refunded_today = store::usage::refunded_on(conn, task.account, now)?;
             // Counted with its whole reservation until it is known what the job costs.
             if refunded_today.plus(task.reserved) > rules.allowance {
                 return Ok(HoldDecision::KeptBeyondAllowance);
             }
-            store::usage::forgive(conn, subject, task.reserved, now)?;
+            store::usage::add_refund(conn, subject, task.reserved, now)?;
             Ok(HoldDecision::Refunded)
         }
     }
@@ -205,7 +205,7 @@ pub fn settle_job(
         // On the day that it was counted on, which may be yesterday.
         let cancelled_at = task.finished_at.unwrap_or(now);
         let correction = cost.minus(task.reserved);
-        store::usage::forgive(conn, ledger::entry_subject(task), correction, cancelled_at)?;
+        store::usage::add_refund(conn, ledger::entry_subject(task), correction, cancelled_at)?;
     }
     Ok(false)
 }

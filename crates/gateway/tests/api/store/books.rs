@@ -64,9 +64,9 @@ async fn a_keys_places_are_taken_and_given_back(db: Fixture) {
     db.write(|conn| conn.execute("UPDATE api_keys SET open_tasks = 7", &[]))
         .await;
     let found = db.read(mismatches).await;
-    let why = "has 7 open tasks; there are 1".to_owned();
-    let (what, id) = ("key", key.id.to_string());
-    assert_eq!(found, [Mismatch { what, id, why }]);
+    let detail = "has 7 open tasks; there are 1".to_owned();
+    let (kind, id) = ("key", key.id.to_string());
+    assert_eq!(found, [Mismatch { kind, id, detail }]);
 }
 
 async fn the_last_place_is_taken_once(db: Fixture) {
@@ -128,7 +128,7 @@ async fn the_sums_of_days_are_those_of_tasks_and_entries(db: Fixture) {
     db.write(|conn| conn.execute("UPDATE daily_sums SET spent_micros = spent_micros + 5", &[]))
         .await;
     let found = db.read(mismatches).await;
-    let what: Vec<_> = found.iter().map(|one| one.what).collect();
+    let what: Vec<_> = found.iter().map(|one| one.kind).collect();
     assert_eq!(
         what,
         ["account", "key", "day", "hours", "day", "hours"],
@@ -172,15 +172,19 @@ async fn the_sums_of_hours_are_those_of_their_day(db: Fixture) {
         db.write(|conn| conn.execute(change, &[])).await;
         let found = db.read(mismatches).await;
         assert_eq!(found.len(), 1, "{change}: {found:?}");
-        assert_eq!(found[0].what, "hours", "{change}");
-        assert!(found[0].why.contains(why), "{change}: {}", found[0].why);
+        assert_eq!(found[0].kind, "hours", "{change}");
+        assert!(
+            found[0].detail.contains(why),
+            "{change}: {}",
+            found[0].detail
+        );
         db.write(|conn| conn.execute(back, &[])).await;
     }
     // A sum of a day on which nothing happened.
     db.write(|conn| conn.execute("UPDATE hourly_sums SET hour = hour + 240", &[]))
         .await;
     let found = db.read(mismatches).await;
-    let what: Vec<_> = found.iter().map(|one| one.what).collect();
+    let what: Vec<_> = found.iter().map(|one| one.kind).collect();
     assert_eq!(what, ["hours"; 6], "{found:?}");
 }
 
@@ -230,9 +234,9 @@ async fn a_task_that_was_submitted_twice_is_found(db: Fixture) {
     })
     .await;
     let found = db.read(mismatches).await;
-    let of_task: Vec<_> = found.iter().filter(|one| one.what == "task").collect();
+    let of_task: Vec<_> = found.iter().filter(|one| one.kind == "task").collect();
     assert_eq!((of_task.len(), &of_task[0].id), (1, &id), "{found:?}");
-    assert!(of_task[0].why.contains("submitted 2 times"), "{found:?}");
+    assert!(of_task[0].detail.contains("submitted 2 times"), "{found:?}");
 }
 
 async fn a_task_that_ends_takes_no_place_at_its_provider(db: Fixture) {
@@ -262,7 +266,7 @@ async fn a_task_that_ends_takes_no_place_at_its_provider(db: Fixture) {
 fn found_since(conn: &mut Conn<'_>, since: Timestamp) -> Result<Vec<Mismatch>, StoreError> {
     let mut check = LedgerAudit::since(since);
     while check.step(conn)? {}
-    Ok(check.found)
+    Ok(check.mismatches)
 }
 
 async fn a_check_begins_where_the_last_one_ended(db: Fixture) {

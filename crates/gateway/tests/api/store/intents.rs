@@ -253,12 +253,12 @@ async fn a_refused_order_is_good_for_one_retry(db: Fixture) {
 async fn a_refusal_that_is_reported_late_belongs_to_the_last_retry(db: Fixture) {
     db.write(move |conn| {
         let body = intent(None).body;
-        refused_orders::make_up(conn, &body, at(10))?;
+        refused_orders::note_unmatched_retry(conn, &body, at(10))?;
         refused_orders::add(conn, &refused(&body, 1, 9), at(11))?;
         assert!(!refused_orders::any(conn, &body, at(11))?);
         refused_orders::add(conn, &refused(&body, 1, 12), at(12))?;
         assert!(refused_orders::any(conn, &body, at(12))?);
-        refused_orders::make_up(conn, &body, at(13))?;
+        refused_orders::note_unmatched_retry(conn, &body, at(13))?;
         assert!(
             refused_orders::take(conn, &body, at(14))?,
             "another order's"

@@ -271,8 +271,8 @@ async fn a_cancelled_task_may_be_charged_later(db: Fixture) {
     for (amount, sum) in [(DIME, DIME), (-40_000, 60_000), (-DIME, 0)] {
         let forgiven = db.write(move |conn| {
             lock(conn, of)?;
-            usage::forgive(conn, of, MicroDollars::new(amount), at(1))?;
-            usage::forgiven_on(conn, of.account, at(2))
+            usage::add_refund(conn, of, MicroDollars::new(amount), at(1))?;
+            usage::refunded_on(conn, of.account, at(2))
         });
         assert_eq!(forgiven.await.get(), sum);
     }
@@ -304,7 +304,7 @@ async fn what_does_not_add_up_is_found(db: Fixture) {
     let found = db.read(mismatches).await;
     let what: Vec<_> = found
         .iter()
-        .map(|mismatch| (mismatch.what, mismatch.id.clone()))
+        .map(|mismatch| (mismatch.kind, mismatch.id.clone()))
         .collect();
     assert!(what.contains(&("key", key.id.to_string())), "{found:?}");
     assert!(

@@ -49,5 +49,5 @@ pub(crate) fn path_of(address: &str) -> String {
 pub(crate) fn mismatches(conn: &mut Conn<'_>) -> Result<Vec<Mismatch>, StoreError> {
     let mut check = LedgerAudit::whole();
     while check.step(conn)? {}
-    Ok(check.found)
+    Ok(check.mismatches)
 }

@@ -169,9 +169,9 @@ impl LedgerCheck {
         const MAX_LISTED: usize = 1000;
         let listed = mismatches.iter().take(MAX_LISTED);
         let listed = listed.map(|mismatch| LedgerMismatch {
-            what: mismatch.what,
+            what: mismatch.kind,
             id: mismatch.id.clone(),
-            why: mismatch.why.clone(),
+            why: mismatch.detail.clone(),
         });
         Self {
             object: "ledger_check",

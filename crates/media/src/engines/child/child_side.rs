@@ -24,10 +24,10 @@ use crate::engines::{EngineControl, EngineError, animatic_engine, film_scan, ste
 use crate::origin::{self, FileExamination, WatermarkKey};
 use stems::DecodeLimits;
 
-/// How often it reports progress.
-const INTERVAL: Duration = Duration::from_millis(200);
-/// Most files that are open at once.
-const OPEN_FILES: u64 = 256;
+/// How often the child reports progress.
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
+/// Maximum number of open files.
+const MAX_OPEN_FILES: u64 = 256;
 
 /// Runs the job on standard input and reports on standard output. If it exits without reporting an
 /// end, the job counts as failed.
@@ -36,7 +36,7 @@ pub fn serve() -> io::Result<()> {
     io::stdin().lock().read_line(&mut order)?;
     let order: ChildOrder = serde_json::from_str(&order)?;
     die_with_parent(order.parent)?;
-    limit(order.limits)?;
+    set_limits(order.limits)?;
     // After the limits, which open a file of /proc, and before there is a second thread: only this
     // thread and those that it starts are confined.
     confine(&order.job.files(&order.folder))?;
@@ -44,21 +44,21 @@ pub fn serve() -> io::Result<()> {
         rustix::process::nice(19)?;
     }
     let watch = Arc::new(EngineControl::default());
-    let (done, ends) = mpsc::channel();
-    let (job, folder, watching) = (order.job, order.folder, watch.clone());
+    let (sender, results) = mpsc::channel();
+    let (job, folder, job_watch) = (order.job, order.folder, watch.clone());
     // On a separate thread, so that progress is reported while it computes.
     std::thread::Builder::new().spawn(move || {
         // Fails only if the loop below has ended.
-        let _ = done.send(job.run(&folder, &watching));
+        let _ = sender.send(job.run(&folder, &job_watch));
     })?;
     loop {
-        match ends.recv_timeout(INTERVAL) {
-            Ok(Ok(word)) => return say(&word),
-            Ok(Err(EngineError::Source(why))) => return say(&ChildMessage::Source(why)),
-            Ok(Err(error)) => return say(&ChildMessage::Broken(error.to_string())),
-            Err(RecvTimeoutError::Timeout) => say(&ChildMessage::Progress(watch.progress()))?,
+        match results.recv_timeout(REPORT_INTERVAL) {
+            Ok(Ok(message)) => return send(&message),
+            Ok(Err(EngineError::Source(reason))) => return send(&ChildMessage::Source(reason)),
+            Ok(Err(error)) => return send(&ChildMessage::Broken(error.to_string())),
+            Err(RecvTimeoutError::Timeout) => send(&ChildMessage::Progress(watch.progress()))?,
             Err(RecvTimeoutError::Disconnected) => {
-                return say(&ChildMessage::Broken("the engine panicked".into()));
+                return send(&ChildMessage::Broken("the engine panicked".into()));
             }
         }
     }
@@ -69,29 +69,29 @@ fn die_with_parent(parent: u32) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     // If the parent died before this call, the kernel sends no signal.
-    let is_there = getppid().is_some_and(|id| id.as_raw_pid().cast_unsigned() == parent);
-    if is_there {
+    let is_alive = getppid().is_some_and(|id| id.as_raw_pid().cast_unsigned() == parent);
+    if is_alive {
         Ok(())
     } else {
         Err(io::Error::other("the parent is gone"))
     }
 }
 
-fn limit(limits: ChildLimits) -> io::Result<()> {
+fn set_limits(limits: ChildLimits) -> io::Result<()> {
     for (resource, limit) in [
         (Resource::As, limits.memory),
         (Resource::Cpu, limits.cpu),
         (Resource::Fsize, limits.file),
-        (Resource::Nofile, Some(OPEN_FILES)),
+        (Resource::Nofile, Some(MAX_OPEN_FILES)),
         // A core dump would leave the media of callers on the disk.
         (Resource::Core, Some(0)),
     ] {
         let Some(limit) = limit else { continue };
         // A limit cannot be raised above the hard limit of this process.
-        let most = getrlimit(resource).maximum.unwrap_or(u64::MAX).min(limit);
+        let maximum = getrlimit(resource).maximum.unwrap_or(u64::MAX).min(limit);
         let limit = Rlimit {
-            current: Some(most),
-            maximum: Some(most),
+            current: Some(maximum),
+            maximum: Some(maximum),
         };
         setrlimit(resource, limit)?;
     }
@@ -101,8 +101,8 @@ fn limit(limits: ChildLimits) -> io::Result<()> {
     Ok(())
 }
 
-pub(super) fn say(word: &ChildMessage) -> io::Result<()> {
-    let mut line = serde_json::to_vec(word)?;
+pub(super) fn send(message: &ChildMessage) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     let mut out = io::stdout().lock();
     out.write_all(&line)?;
@@ -113,11 +113,11 @@ impl ChildJob {
     /// Whether no caller waits for the job, or the wait does not matter, so that all other work
     /// comes first.
     const fn can_wait(&self) -> bool {
-        matches!(self, Self::Look { .. } | Self::Check { .. })
+        matches!(self, Self::ScanFilms { .. } | Self::Check { .. })
     }
 
     /// Whether it asks its parent for something while it runs.
-    pub(super) const fn asks(&self) -> bool {
+    pub(super) const fn asks_parent(&self) -> bool {
         match self {
             Self::Picture { decodes, .. } => *decodes,
             #[cfg(feature = "c2pa")]
@@ -130,7 +130,7 @@ impl ChildJob {
     fn files<'a>(&'a self, folder: &'a Path) -> ConfinedFiles<'a> {
         let read = match self {
             Self::Video { picture, .. } => picture.iter().map(PathBuf::as_path).collect(),
-            Self::Look { films, .. } => films.iter().map(PathBuf::as_path).collect(),
+            Self::ScanFilms { films, .. } => films.iter().map(PathBuf::as_path).collect(),
             // The operator's own model, whose library may be anywhere and may load others from
             // anywhere.
             Self::Stems { model: Some(_), .. } => vec![Path::new("/")],
@@ -153,28 +153,27 @@ impl ChildJob {
             Self::Video {
                 job,
                 picture,
-                touch,
+                retouch,
             } => {
                 let decode = |path: &Path| {
                     let bytes = std::fs::read(path).map_err(engine_failure)?;
                     animatic_engine::decode(&bytes)
                 };
                 let picture = picture.as_deref().map(decode).transpose()?;
-                let made = animatic_engine::make(&job, picture.as_ref(), touch, watch)?;
-                write_video(folder, made)
+                let video = animatic_engine::make(&job, picture.as_ref(), retouch, watch)?;
+                write_video(folder, video)
             }
-            Self::Look { films } => {
+            Self::ScanFilms { films } => {
                 let mut stills = File::create(folder.join(STILLS)).map_err(engine_failure)?;
                 for film in &films {
-                    let (looked, poster) =
-                        film_scan::scan_film(film, ScanPurpose::Keep, &[], watch);
+                    let (scan, poster) = film_scan::scan_film(film, ScanPurpose::Keep, &[], watch);
                     let poster = poster.unwrap_or_default();
                     stills.write_all(&poster).map_err(engine_failure)?;
                     let length = (!poster.is_empty()).then_some(poster.len() as u64);
                     // One by one: if a later film kills this process, these are not lost.
-                    say(&ChildMessage::Looked(looked, length)).map_err(engine_failure)?;
+                    send(&ChildMessage::FilmScanned(scan, length)).map_err(engine_failure)?;
                 }
-                Ok(ChildMessage::Seen)
+                Ok(ChildMessage::AllScanned)
             }
             Self::Stems {
                 job,
@@ -186,7 +185,7 @@ impl ChildJob {
                 let graphs = graphs.as_ref();
                 let clips = stems_engine::separate(&job, graphs, &source, mark, folder, watch)?;
                 let clips = clips.into_iter().enumerate();
-                let clips = clips.map(|(number, clip)| write_clip(folder, number, clip));
+                let clips = clips.map(|(index, clip)| write_clip(folder, index, clip));
                 Ok(ChildMessage::Clips(clips.collect::<Result<_, _>>()?))
             }
             Self::Picture { file, decodes } => probe_picture(&file, decodes),
@@ -219,7 +218,7 @@ fn open(model: &OwnModel) -> Result<ModelGraphs, EngineError> {
 fn probe_picture(file: &Path, decodes: bool) -> Result<ChildMessage, EngineError> {
     let limits = PictureLimits::default();
     let bytes = std::fs::read(file).map_err(engine_failure)?;
-    let bad = |error: PictureError| {
+    let rejected = |error: PictureError| {
         Ok(ChildMessage::BadPicture(BadPicture {
             is_too_large: matches!(
                 error,
@@ -233,21 +232,21 @@ fn probe_picture(file: &Path, decodes: bool) -> Result<ChildMessage, EngineError
     };
     let info = match animatic::picture::probe(&bytes, &limits) {
         Ok(info) => info,
-        Err(error) => return bad(error),
+        Err(error) => return rejected(error),
     };
     if decodes {
         // The parent answers when this much memory is free in the budget of all decoders.
-        say(&ChildMessage::Needs(
+        send(&ChildMessage::Needs(
             info.decoding_bytes + bytes.len() as u64,
         ))
         .map_err(engine_failure)?;
-        let answered = io::stdin().lock().read_line(&mut String::new());
+        let read = io::stdin().lock().read_line(&mut String::new());
         // The parent has closed the input: it no longer waits.
-        if answered.map_err(engine_failure)? == 0 {
+        if read.map_err(engine_failure)? == 0 {
             return Err(EngineError::Stopped);
         }
         if let Err(error) = animatic::picture::decode(&bytes, &limits) {
-            return bad(error);
+            return rejected(error);
         }
     }
     Ok(ChildMessage::Picture(PictureFacts {
@@ -266,18 +265,32 @@ fn clip_of(
         max_seconds: recordings.most_seconds,
         ..DecodeLimits::default()
     };
-    let (name, go_on) = (recordings.clip.to_string(), || !watch.is_stopped());
-    let made = match &recordings.sources[..] {
-        [file] => clip::convert_recording(&name, file, &limits, recordings.picture, folder, &go_on)
-            .map(Some),
-        files => clip::sum(&name, files, &limits, recordings.picture, folder, &go_on),
+    let (name, is_running) = (recordings.clip.to_string(), || !watch.is_stopped());
+    let result = match &recordings.sources[..] {
+        [file] => clip::convert_recording(
+            &name,
+            file,
+            &limits,
+            recordings.picture,
+            folder,
+            &is_running,
+        )
+        .map(Some),
+        files => clip::sum(
+            &name,
+            files,
+            &limits,
+            recordings.picture,
+            folder,
+            &is_running,
+        ),
     };
-    match made {
+    match result {
         Ok(clip) => {
             let clips = clip.into_iter().map(|clip| write_clip(folder, 0, clip));
             Ok(ChildMessage::Clips(clips.collect::<Result<_, _>>()?))
         }
-        Err(ClipError::Decode(why)) => Ok(ChildMessage::Unreadable(why)),
+        Err(ClipError::Decode(reason)) => Ok(ChildMessage::Unreadable(reason)),
         Err(ClipError::Engine(error)) => Err(error),
     }
 }
@@ -295,59 +308,59 @@ fn check(
     } else {
         None
     };
-    let looked = match examined.kind {
+    let film = match examined.kind {
         Some(FileKind::Mp4) => match film_scan::can_be_scanned(file) {
             Ok(()) => film_scan::scan_film(file, ScanPurpose::Check, keys, watch).0,
-            Err(why) => FilmScan::nothing(why),
+            Err(reason) => FilmScan::nothing(reason),
         },
         _ => FilmScan::default(),
     };
-    let is_seen = looked.asked.video.is_some()
-        || matches!(examined.kind, Some(FileKind::Png | FileKind::Jpeg));
-    let heard = if is_seen {
+    let is_picture =
+        film.asked.video.is_some() || matches!(examined.kind, Some(FileKind::Png | FileKind::Jpeg));
+    let recording = if is_picture {
         None
     } else {
         recording_scan::scan_recording(file, keys, &|| !watch.is_stopped())
     };
     Ok(ChildMessage::Checked(Box::new(FileCheck {
         verified,
-        looked,
-        heard,
+        looked: film,
+        heard: recording,
     })))
 }
 
 fn write_video(
     folder: &Path,
-    made: animatic_engine::MadeVideo,
+    video: animatic_engine::MadeVideo,
 ) -> Result<ChildMessage, EngineError> {
     for (name, bytes) in [
-        (VIDEO, made.mp4),
-        (POSTER, made.poster),
-        (SHEET, made.sheet),
+        (VIDEO, video.mp4),
+        (POSTER, video.poster),
+        (SHEET, video.sheet),
     ] {
         std::fs::write(folder.join(name), bytes).map_err(engine_failure)?;
     }
     Ok(ChildMessage::Video {
-        width: made.width,
-        height: made.height,
-        milliseconds: made.milliseconds,
-        direction: made.direction,
-        likeness: made.fingerprint,
-        is_marked: made.is_marked,
+        width: video.width,
+        height: video.height,
+        milliseconds: video.milliseconds,
+        direction: video.direction,
+        fingerprint: video.fingerprint,
+        is_marked: video.is_marked,
     })
 }
 
-fn write_clip(folder: &Path, number: usize, clip: MadeClip) -> Result<ClipFiles, EngineError> {
+fn write_clip(folder: &Path, index: usize, clip: MadeClip) -> Result<ClipFiles, EngineError> {
     clip.flac
-        .persist(folder.join(flac(number)))
+        .persist(folder.join(flac(index)))
         .map_err(engine_failure)?;
-    std::fs::write(folder.join(cover(number)), &clip.cover).map_err(engine_failure)?;
-    std::fs::write(folder.join(cover_large(number)), &clip.cover_large).map_err(engine_failure)?;
+    std::fs::write(folder.join(cover(index)), &clip.cover).map_err(engine_failure)?;
+    std::fs::write(folder.join(cover_large(index)), &clip.cover_large).map_err(engine_failure)?;
     Ok(ClipFiles {
         size_bytes: clip.size_bytes,
         sha256: clip.sha256,
         milliseconds: clip.milliseconds,
-        likeness: clip.fingerprint,
+        fingerprint: clip.fingerprint,
         is_marked: clip.is_marked,
     })
 }

@@ -149,7 +149,7 @@ mod linux {
                 // The kernel was built without filters.
                 Ok(())
             }
-            applied => applied.map_err(io::Error::other),
+            result => result.map_err(io::Error::other),
         }
     }
 }
@@ -163,23 +163,23 @@ mod tests {
 
     use super::*;
 
-    /// Runs `look` in a confined thread: only threads of the test are confined.
-    fn inside<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> T {
-        std::thread::spawn(look).join().unwrap()
+    /// Runs `work` in a confined thread: only threads of the test are confined.
+    fn in_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+        std::thread::spawn(work).join().unwrap()
     }
 
     #[test]
     fn a_confined_thread_has_its_files_and_nothing_else() {
-        let own = tempfile::tempdir().unwrap();
-        let strange = tempfile::tempdir().unwrap();
-        let source = strange.path().join("source");
-        let secret = strange.path().join("secret");
+        let own_folder = tempfile::tempdir().unwrap();
+        let foreign_folder = tempfile::tempdir().unwrap();
+        let source = foreign_folder.path().join("source");
+        let secret = foreign_folder.path().join("secret");
         std::fs::write(&source, "a song").unwrap();
         std::fs::write(&secret, "a key").unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let folder = own.path().to_owned();
-        inside(move || {
+        let folder = own_folder.path().to_owned();
+        in_thread(move || {
             let files = ConfinedFiles {
                 read: vec![&source],
                 write: vec![&folder],
@@ -187,7 +187,7 @@ mod tests {
             confine(&files).unwrap();
             assert_eq!(std::fs::read_to_string(&source).unwrap(), "a song");
             std::fs::write(folder.join("made"), "a stem").unwrap();
-            assert_eq!(inside(|| 7), 7, "threads start");
+            assert_eq!(in_thread(|| 7), 7, "threads start");
             let denied = |error: std::io::Error| error.kind() == ErrorKind::PermissionDenied;
             assert!(std::fs::read(&secret).is_err_and(denied));
             assert!(std::fs::write(&source, "another").is_err_and(denied));

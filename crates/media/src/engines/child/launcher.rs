@@ -23,7 +23,7 @@ use super::ChildLimits;
 const VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "ORT_DYLIB_PATH"];
 
 /// How long a child waits for an order before it exits.
-const KEPT_READY: Duration = Duration::from_mins(1);
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Starts children of this program. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -88,7 +88,7 @@ impl ChildLauncher {
             .unwrap_or_else(PoisonError::into_inner);
         let thread = match &mut *requests {
             Some(thread) => thread,
-            none => none.insert(self.0.begin()?),
+            none => none.insert(self.0.start_thread()?),
         };
         thread.send(reply).map_err(io::Error::other)?;
         // Others can request a child while this one starts.
@@ -98,7 +98,7 @@ impl ChildLauncher {
 }
 
 impl LauncherInner {
-    fn begin(&self) -> io::Result<Sender<LaunchReply>> {
+    fn start_thread(&self) -> io::Result<Sender<LaunchReply>> {
         let (requests, incoming) = channel();
         let (program, spool) = (self.program.clone(), self.spool.clone());
         thread::Builder::new()
@@ -112,7 +112,7 @@ impl LauncherInner {
 fn serve(program: &Path, spool: &Path, requests: &Receiver<LaunchReply>) {
     let mut ready: Option<LaunchedChild> = None;
     loop {
-        let reply = match requests.recv_timeout(KEPT_READY) {
+        let reply = match requests.recv_timeout(IDLE_TIMEOUT) {
             Ok(reply) => reply,
             Err(RecvTimeoutError::Timeout) => {
                 ready = None;
@@ -134,7 +134,7 @@ fn serve(program: &Path, spool: &Path, requests: &Receiver<LaunchReply>) {
 
 fn start(program: &Path, spool: &Path) -> io::Result<LaunchedChild> {
     // A file instead of a pipe: a pipe that is not read would fill up and stop the child.
-    let complaints = tempfile::tempfile_in(spool)?;
+    let stderr_file = tempfile::tempfile_in(spool)?;
     let mut command = Command::new(program);
     command
         .arg0("mediagate")
@@ -150,9 +150,9 @@ fn start(program: &Path, spool: &Path) -> io::Result<LaunchedChild> {
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(complaints.try_clone()?);
+        .stderr(stderr_file.try_clone()?);
     Ok(LaunchedChild {
         process: command.spawn()?,
-        stderr_file: complaints,
+        stderr_file,
     })
 }

@@ -54,10 +54,10 @@ enum ChildJob {
     Video {
         job: VideoJob,
         picture: Option<PathBuf>,
-        touch: RetouchOptions,
+        retouch: RetouchOptions,
     },
     /// Examines stored films.
-    Look { films: Vec<PathBuf> },
+    ScanFilms { films: Vec<PathBuf> },
     Stems {
         job: StemsJob,
         source: PathBuf,
@@ -179,14 +179,14 @@ enum ChildMessage {
         height: u32,
         milliseconds: u64,
         direction: Vec<String>,
-        likeness: PerceptualFingerprint,
+        fingerprint: PerceptualFingerprint,
         is_marked: bool,
     },
     /// The findings about the next film, and the size of its poster, which is the next one in
     /// [`STILLS`].
-    Looked(FilmScan, Option<u64>),
+    FilmScanned(FilmScan, Option<u64>),
     /// All films were examined.
-    Seen,
+    AllScanned,
     /// The clips, in the job's order, are in [`flac`] and [`cover`] files.
     Clips(Vec<ClipFiles>),
     /// The child will need this many bytes, and waits for a line on its input.
@@ -217,7 +217,7 @@ struct ClipFiles {
     size_bytes: u64,
     sha256: String,
     milliseconds: u64,
-    likeness: PerceptualFingerprint,
+    fingerprint: PerceptualFingerprint,
     is_marked: bool,
 }
 
@@ -225,7 +225,7 @@ impl ChildMessage {
     /// Whether more messages follow.
     const fn is_interim(&self) -> bool {
         match self {
-            Self::Looked(..) | Self::Needs(_) => true,
+            Self::FilmScanned(..) | Self::Needs(_) => true,
             #[cfg(feature = "c2pa")]
             Self::ToSign(_) | Self::ToStamp(_) => true,
             _ => false,
@@ -241,14 +241,14 @@ const SHEET: &str = "sheet.jpg";
 /// Posters in one file, one after the other: a file for each would cost more than the poster.
 const STILLS: &str = "stills";
 
-fn flac(number: usize) -> String {
-    format!("{number}.flac")
+fn flac(index: usize) -> String {
+    format!("{index}.flac")
 }
 
-fn cover(number: usize) -> String {
-    format!("{number}.png")
+fn cover(index: usize) -> String {
+    format!("{index}.png")
 }
 
-fn cover_large(number: usize) -> String {
-    format!("{number}-large.png")
+fn cover_large(index: usize) -> String {
+    format!("{index}-large.png")
 }

@@ -28,36 +28,36 @@ const POLL_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
-/// Longest line accepted from a child, and most of its standard error that is logged.
-const LONGEST: usize = 4 * 1024 * 1024;
+/// Maximum length of a line from a child, and of its standard error in the log.
+const MAX_LINE_BYTES: usize = 4 * 1024 * 1024;
 const MAX_LOGGED_STDERR: u64 = 1024;
-/// Largest poster, in bytes, that is accepted from one.
-const LARGEST: u64 = 32 << 20;
+/// Maximum size of a poster from a child, in bytes.
+const MAX_POSTER_BYTES: u64 = 32 << 20;
 
 /// Like [`make`](crate::engines::animatic_engine::make), in a child.
 pub fn make_video(
     launcher: &ChildLauncher,
     job: &VideoJob,
     picture: Option<&Path>,
-    touch: RetouchOptions,
+    retouch: RetouchOptions,
     watch: &EngineControl,
 ) -> Result<MadeVideo, EngineError> {
     let job = ChildJob::Video {
         job: job.clone(),
         picture: picture.map(Path::to_owned),
-        touch,
+        retouch,
     };
-    let (folder, word) = run_job(launcher, job, launcher.limits(), watch)?;
+    let (folder, message) = run_job(launcher, job, launcher.limits(), watch)?;
     let ChildMessage::Video {
         width,
         height,
         milliseconds,
         direction,
-        likeness,
+        fingerprint,
         is_marked,
-    } = word
+    } = message
     else {
-        return Err(EngineError::Broken(format!("a child said {word:?}")));
+        return Err(EngineError::Broken(format!("a child sent {message:?}")));
     };
     let read = |name| std::fs::read(folder.path().join(name)).map_err(engine_failure);
     Ok(MadeVideo {
@@ -68,7 +68,7 @@ pub fn make_video(
         height,
         milliseconds,
         direction,
-        fingerprint: likeness,
+        fingerprint,
         is_marked,
     })
 }
@@ -83,42 +83,48 @@ pub fn scan_films(
     films: &[&Path],
     watch: &EngineControl,
 ) -> Result<Vec<ScannedFilm>, EngineError> {
-    let nothing = |why: String| (FilmScan::nothing(why), None);
-    let tried = films
+    let failed_scan = |reason: String| (FilmScan::nothing(reason), None);
+    let checks = films
         .iter()
         .map(|film| film_scan::can_be_scanned(film).err());
-    let mut all: Vec<Option<ScannedFilm>> = tried.map(|why| why.map(nothing)).collect();
+    let mut scans: Vec<Option<ScannedFilm>> =
+        checks.map(|reason| reason.map(failed_scan)).collect();
     loop {
-        let left = (0..films.len()).filter(|number| all[*number].is_none());
-        let left: Vec<usize> = left.collect();
-        let Some(first) = left.first() else {
-            return Ok(all.into_iter().flatten().collect());
+        let remaining = (0..films.len()).filter(|index| scans[*index].is_none());
+        let remaining: Vec<usize> = remaining.collect();
+        let Some(first) = remaining.first() else {
+            return Ok(scans.into_iter().flatten().collect());
         };
-        let job = ChildJob::Look {
-            films: left.iter().map(|number| films[*number].into()).collect(),
+        let job = ChildJob::ScanFilms {
+            films: remaining.iter().map(|index| films[*index].into()).collect(),
         };
-        let (mut heard, mut stills) = (0, None);
-        let mut hear = |folder: &Path, word| {
-            let (ChildMessage::Looked(looked, length), Some(number)) = (word, left.get(heard))
+        let (mut scanned, mut stills) = (0, None);
+        let mut handler = |folder: &Path, message| {
+            let (ChildMessage::FilmScanned(scan, length), Some(index)) =
+                (message, remaining.get(scanned))
             else {
-                return Err(EngineError::Broken("a child looked at too much".into()));
+                return Err(EngineError::Broken(
+                    "a child reported too many films".into(),
+                ));
             };
             let poster = length.map(|length| next_poster(folder, &mut stills, length));
-            all[*number] = Some((looked, poster.transpose().map_err(engine_failure)?));
-            heard += 1;
+            scans[*index] = Some((scan, poster.transpose().map_err(engine_failure)?));
+            scanned += 1;
             Ok(None)
         };
-        match run_job_with(launcher, job, ChildLimits::FILM_SCANS, watch, &mut hear) {
-            Ok((_, ChildMessage::Seen)) if heard == left.len() => {}
-            Ok((_, word)) => return Err(EngineError::Broken(format!("a child said {word:?}"))),
+        match run_job_with(launcher, job, ChildLimits::FILM_SCANS, watch, &mut handler) {
+            Ok((_, ChildMessage::AllScanned)) if scanned == remaining.len() => {}
+            Ok((_, message)) => {
+                return Err(EngineError::Broken(format!("a child sent {message:?}")));
+            }
             // If it crashed at a later film, that film is the first of the next child and has all
             // of that child's time and memory.
-            Err(EngineError::Died(why)) => {
+            Err(EngineError::Died(reason)) => {
                 // At the first film it had all its time and memory, so it is the film that cannot
                 // be decoded.
-                if heard == 0 {
-                    tracing::warn!(%why, "video analysis crashed its process");
-                    all[*first] = Some(nothing("its frames cannot be decoded".into()));
+                if scanned == 0 {
+                    tracing::warn!(why = %reason, "video analysis crashed its process");
+                    scans[*first] = Some(failed_scan("its frames cannot be decoded".into()));
                 }
             }
             Err(error) => return Err(error),
@@ -133,7 +139,8 @@ fn next_poster(folder: &Path, stills: &mut Option<File>, length: u64) -> io::Res
         None => stills.insert(File::open(folder.join(STILLS))?),
     };
     let mut poster = Vec::new();
-    file.take(length.min(LARGEST)).read_to_end(&mut poster)?;
+    file.take(length.min(MAX_POSTER_BYTES))
+        .read_to_end(&mut poster)?;
     Ok(poster)
 }
 
@@ -156,32 +163,34 @@ pub fn separate(
         model,
         mark,
     };
-    let (folder, word) = run_job(launcher, job, limits, watch)?;
-    let ChildMessage::Clips(clips) = word else {
-        return Err(EngineError::Broken(format!("a child said {word:?}")));
+    let (folder, message) = run_job(launcher, job, limits, watch)?;
+    let ChildMessage::Clips(clips) = message else {
+        return Err(EngineError::Broken(format!("a child sent {message:?}")));
     };
     let clips = clips.into_iter().enumerate();
-    let take = |(number, clip)| take(launcher, folder.path(), number, clip).map_err(engine_failure);
-    clips.map(take).collect()
+    let collect =
+        |(index, clip)| collect_clip(launcher, folder.path(), index, clip).map_err(engine_failure);
+    clips.map(collect).collect()
 }
 
-pub(super) fn take(
+/// Collects a clip from the child's folder.
+pub(super) fn collect_clip(
     launcher: &ChildLauncher,
     folder: &Path,
-    number: usize,
+    index: usize,
     clip: ClipFiles,
 ) -> io::Result<MadeClip> {
     // Moved out of the child's folder, which is removed afterwards.
-    let kept = NamedTempFile::new_in(launcher.spool())?.into_temp_path();
-    std::fs::rename(folder.join(flac(number)), &kept)?;
+    let path = NamedTempFile::new_in(launcher.spool())?.into_temp_path();
+    std::fs::rename(folder.join(flac(index)), &path)?;
     Ok(MadeClip {
-        flac: kept,
+        flac: path,
         size_bytes: clip.size_bytes,
         sha256: clip.sha256,
-        cover: std::fs::read(folder.join(cover(number)))?.into(),
-        cover_large: std::fs::read(folder.join(cover_large(number)))?.into(),
+        cover: std::fs::read(folder.join(cover(index)))?.into(),
+        cover_large: std::fs::read(folder.join(cover_large(index)))?.into(),
         milliseconds: clip.milliseconds,
-        fingerprint: clip.likeness,
+        fingerprint: clip.fingerprint,
         is_marked: clip.is_marked,
     })
 }
@@ -193,8 +202,9 @@ pub(super) fn run_job(
     limits: ChildLimits,
     watch: &EngineControl,
 ) -> Result<(TempDir, ChildMessage), EngineError> {
-    let hear = &mut |_: &Path, word| Err(EngineError::Broken(format!("a child said {word:?}")));
-    run_job_with(launcher, job, limits, watch, hear)
+    let handler =
+        &mut |_: &Path, message| Err(EngineError::Broken(format!("a child sent {message:?}")));
+    run_job_with(launcher, job, limits, watch, handler)
 }
 
 /// Handles an interim message of a child, given its folder; the answer is a line for its input.
@@ -207,7 +217,7 @@ pub(super) fn run_job_with(
     job: ChildJob,
     limits: ChildLimits,
     watch: &EngineControl,
-    hear: MessageHandler<'_>,
+    handler: MessageHandler<'_>,
 ) -> Result<(TempDir, ChildMessage), EngineError> {
     let folder = tempfile::tempdir_in(launcher.spool()).map_err(engine_failure)?;
     let order = ChildOrder {
@@ -220,25 +230,25 @@ pub(super) fn run_job_with(
     let mut stdin = child.process.stdin.take();
     let order_line = serde_json::to_string(&order).map_err(engine_failure)?;
     write_line(stdin.as_mut(), order_line);
-    if !order.job.asks() {
+    if !order.job.asks_parent() {
         stdin = None;
     }
     let Some(stdout) = child.process.stdout.take() else {
         return Err(EngineError::Broken("a child has no output".into()));
     };
-    let mut hear = |word| {
-        if let Some(answer) = hear(folder.path(), word)? {
+    let mut handle = |message| {
+        if let Some(answer) = handler(folder.path(), message)? {
             write_line(stdin.as_mut(), answer);
         }
         Ok(())
     };
-    match listen(stdout, watch, &mut hear)? {
-        Some(ChildMessage::Source(why)) => Err(EngineError::Source(why)),
-        Some(ChildMessage::Broken(why)) => Err(EngineError::Broken(why)),
-        Some(word) => {
+    match listen(stdout, watch, &mut handle)? {
+        Some(ChildMessage::Source(reason)) => Err(EngineError::Source(reason)),
+        Some(ChildMessage::Broken(reason)) => Err(EngineError::Broken(reason)),
+        Some(message) => {
             // The last report of progress may have come long before the end.
             watch.report(1.0);
-            Ok((folder, word))
+            Ok((folder, message))
         }
         None => {
             let status = child.process.wait().map_err(engine_failure)?;
@@ -247,7 +257,7 @@ pub(super) fn run_job_with(
     }
 }
 
-/// If the child is already dead, its exit says so.
+/// Ignores errors: if the child is dead already, its exit status is reported.
 fn write_line(stdin: Option<&mut ChildStdin>, mut line: String) {
     line.push('\n');
     if let Some(stdin) = stdin {
@@ -259,10 +269,10 @@ fn write_line(stdin: Option<&mut ChildStdin>, mut line: String) {
 fn listen(
     mut stdout: ChildStdout,
     watch: &EngineControl,
-    hear: &mut dyn FnMut(ChildMessage) -> Result<(), EngineError>,
+    handle: &mut dyn FnMut(ChildMessage) -> Result<(), EngineError>,
 ) -> Result<Option<ChildMessage>, EngineError> {
-    let mut heard = Vec::new();
-    let mut piece = [0; 4096];
+    let mut received = Vec::new();
+    let mut chunk = [0; 4096];
     loop {
         if watch.is_stopped() {
             // The caller drops the child, which kills it.
@@ -277,42 +287,42 @@ fn listen(
             Ok(_) => {}
             Err(error) => return Err(engine_failure(error)),
         }
-        let read = stdout.read(&mut piece).map_err(engine_failure)?;
+        let read = stdout.read(&mut chunk).map_err(engine_failure)?;
         if read == 0 {
             return Ok(None);
         }
-        heard.extend_from_slice(&piece[..read]);
-        while let Some(end) = heard.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = heard.drain(..=end).collect();
+        received.extend_from_slice(&chunk[..read]);
+        while let Some(end) = received.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = received.drain(..=end).collect();
             match serde_json::from_slice(&line).map_err(engine_failure)? {
                 ChildMessage::Progress(percent) => watch.report(f32::from(percent) / 100.0),
-                word if word.is_interim() => hear(word)?,
+                message if message.is_interim() => handle(message)?,
                 last => return Ok(Some(last)),
             }
         }
         // A child that was compromised by an untrusted file could send endless output.
-        if heard.len() > LONGEST {
-            return Err(EngineError::Broken("a child talks nonsense".into()));
+        if received.len() > MAX_LINE_BYTES {
+            return Err(EngineError::Broken("a child sent an endless line".into()));
         }
     }
 }
 
 /// Why a child exited without reporting an end. SIGTERM, SIGINT and SIGHUP do not count as deaths:
 /// the whole service is being stopped.
-fn exit_error(status: ExitStatus, mut complaints: &File) -> EngineError {
-    let polite = [Signal::TERM, Signal::INT, Signal::HUP];
-    if polite
+fn exit_error(status: ExitStatus, mut stderr_file: &File) -> EngineError {
+    let shutdown_signals = [Signal::TERM, Signal::INT, Signal::HUP];
+    if shutdown_signals
         .iter()
         .any(|signal| status.signal() == Some(signal.as_raw()))
     {
         return EngineError::Stopped;
     }
-    let mut said = Vec::new();
-    let read = complaints.rewind();
-    let read = read.and_then(|()| complaints.take(MAX_LOGGED_STDERR).read_to_end(&mut said));
+    let mut stderr = Vec::new();
+    let read = stderr_file.rewind();
+    let read = read.and_then(|()| stderr_file.take(MAX_LOGGED_STDERR).read_to_end(&mut stderr));
     if read.is_err() {
-        said.clear();
+        stderr.clear();
     }
-    let said = String::from_utf8_lossy(&said);
-    EngineError::Died(format!("{status}; it said: {}", said.trim()))
+    let stderr = String::from_utf8_lossy(&stderr);
+    EngineError::Died(format!("{status}; its standard error: {}", stderr.trim()))
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use provenance::credentials::{ContentSigner, SignFailure, SignatureAlgorithm};
 use serde::{Deserialize, Serialize};
 
-use super::child_side::say;
+use super::child_side::send;
 use super::parent_side::run_job_with;
 use super::{ChildJob, ChildLauncher, ChildLimits, ChildMessage, SIGNED};
 use crate::engines::clip::engine_failure;
@@ -47,7 +47,7 @@ enum AlgorithmName {
     Ed25519,
 }
 
-/// What the parent answers: the signature or stamp, or why there is none.
+/// The parent's answer: the signature or stamp, or why there is none.
 type SignAnswer = Result<Vec<u8>, String>;
 
 /// Signs the file and returns its provenance.
@@ -67,28 +67,28 @@ pub fn sign(
         certificates: signer.certificates().map_err(|error| failed(&error))?,
         stamps,
     };
-    let mut hear = |_: &Path, word| {
-        let answer: SignAnswer = match word {
+    let mut handler = |_: &Path, message| {
+        let answer: SignAnswer = match message {
             ChildMessage::ToSign(bytes) => signer.sign(&bytes).map_err(|error| error.0),
             ChildMessage::ToStamp(request) => match signer.time_stamp(&request) {
                 Some(stamp) => stamp.map_err(|error| error.0),
-                None => Err("nobody stamps".to_owned()),
+                None => Err("there is no time-stamp authority".to_owned()),
             },
-            word => return Err(EngineError::Broken(format!("a child said {word:?}"))),
+            message => return Err(EngineError::Broken(format!("a child sent {message:?}"))),
         };
         serde_json::to_string(&answer)
             .map(Some)
             .map_err(engine_failure)
     };
     let job = ChildJob::Sign(order, public);
-    let ended = run_job_with(launcher, job, ChildLimits::MEDIA, watch, &mut hear);
-    let (folder, word) = ended.map_err(|error| failed(&error))?;
-    match word {
+    let result = run_job_with(launcher, job, ChildLimits::MEDIA, watch, &mut handler);
+    let (folder, message) = result.map_err(|error| failed(&error))?;
+    match message {
         ChildMessage::Signed(Ok(())) => {
             std::fs::read(folder.path().join(SIGNED)).map_err(|error| failed(&error))
         }
-        ChildMessage::Signed(Err(why)) => Err(SigningError(why)),
-        word => Err(SigningError(format!("a child said {word:?}"))),
+        ChildMessage::Signed(Err(reason)) => Err(SigningError(reason)),
+        message => Err(SigningError(format!("a child sent {message:?}"))),
     }
 }
 
@@ -117,7 +117,7 @@ pub(super) fn serve(
             std::fs::write(folder.join(SIGNED), signed).map_err(engine_failure)?;
             Ok(())
         }
-        Err(SigningError(why)) => Err(why),
+        Err(SigningError(reason)) => Err(reason),
     };
     Ok(ChildMessage::Signed(signed))
 }
@@ -146,9 +146,9 @@ impl ContentSigner for PublicSigner {
 }
 
 /// Requests the signature from the parent.
-fn request_signature(word: &ChildMessage) -> Result<Vec<u8>, SignFailure> {
+fn request_signature(message: &ChildMessage) -> Result<Vec<u8>, SignFailure> {
     let failed = |error: &dyn std::fmt::Display| SignFailure(error.to_string());
-    say(word).map_err(|error| failed(&error))?;
+    send(message).map_err(|error| failed(&error))?;
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line);
     read.map_err(|error| failed(&error))?;

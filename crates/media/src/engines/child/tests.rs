@@ -9,13 +9,13 @@ use crate::engines::film_scan::FilmScan;
 /// order leaves no trace.
 fn child(folder: &Path) -> ChildLauncher {
     let program = folder.join("child");
-    let looked = serde_json::to_string(&FilmScan::nothing("NAME")).unwrap();
-    let (before, after) = looked.split_once("NAME").unwrap();
+    let scan = serde_json::to_string(&FilmScan::nothing("NAME")).unwrap();
+    let (before, after) = scan.split_once("NAME").unwrap();
     let script = format!(
         "#!/bin/sh\nfilms=$(grep -o '[^\"/]*\\.mp4')\n[ -n \"$films\" ] || exit\n\
          echo start >> {started}\nfor film in $films; do\n\
          case $film in bad*) kill -9 $$;; esac\n\
-         echo '{{\"Looked\":[{before}'$film'{after},null]}}'\ndone\necho '\"Seen\"'\n",
+         echo '{{\"FilmScanned\":[{before}'$film'{after},null]}}'\ndone\necho '\"AllScanned\"'\n",
         started = folder.join("started").display(),
     );
     std::fs::write(&program, script).unwrap();
@@ -24,7 +24,7 @@ fn child(folder: &Path) -> ChildLauncher {
 }
 
 #[test]
-fn a_film_that_kills_the_child_keeps_no_other_from_being_seen() {
+fn a_film_that_kills_the_child_does_not_prevent_the_scan_of_others() {
     let folder = tempfile::tempdir().unwrap();
     let launcher = child(folder.path());
     let names = ["a.mp4", "none.mp4", "bad.mp4", "b.mp4", "bad2.mp4", "c.mp4"];
@@ -34,21 +34,18 @@ fn a_film_that_kills_the_child_keeps_no_other_from_being_seen() {
     }
     std::fs::write(&files[1], "no film").unwrap();
     let films: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-    let seen = scan_films(&launcher, &films, &EngineControl::default()).unwrap();
-    let why: Vec<String> = seen
-        .into_iter()
-        .filter_map(|(looked, _)| looked.why)
-        .collect();
-    assert_eq!(why.len(), names.len());
-    for (name, why) in names.iter().zip(&why) {
+    let scans = scan_films(&launcher, &films, &EngineControl::default()).unwrap();
+    let reasons: Vec<String> = scans.into_iter().filter_map(|(scan, _)| scan.why).collect();
+    assert_eq!(reasons.len(), names.len());
+    for (name, reason) in names.iter().zip(&reasons) {
         let expected = match *name {
             "none.mp4" => continue,
             name if name.starts_with("bad") => "its frames cannot be decoded",
             name => name,
         };
-        assert_eq!(why, expected);
+        assert_eq!(reason, expected);
     }
-    assert_ne!(why[1], "none.mp4", "it was not worth a child");
+    assert_ne!(reasons[1], "none.mp4", "it was not worth a child");
     // The children's orders: all films; those from the first bad one on, which dies at once; the
     // following ones up to the second bad one; that one; the rest.
     let started = std::fs::read_to_string(folder.path().join("started")).unwrap();

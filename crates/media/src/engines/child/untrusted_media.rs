@@ -1,10 +1,10 @@
 //! Untrusted media, the parent's side: pictures, recordings, and files to be checked. Blocks. If a
-//! child dies while reading a file, the file counts as unusable: whatever the cause, its owner is
-//! gets the error that it cannot be read.
+//! child dies while reading a file, the file counts as unusable: whatever the cause, its owner gets
+//! the error that it cannot be read.
 
 use std::path::Path;
 
-use super::parent_side::{run_job, run_job_with, take};
+use super::parent_side::{collect_clip, run_job, run_job_with};
 use super::{
     BadPicture, ChildJob, ChildLauncher, ChildLimits, ChildMessage, ClipSources, FileCheck,
     PictureFacts, UnreadableRecording, VerifiedCredentials,
@@ -30,19 +30,19 @@ pub fn probe_picture<Held>(
         decodes,
     };
     let mut held = None;
-    let mut hear = |_: &Path, word| match word {
+    let mut handler = |_: &Path, message| match message {
         ChildMessage::Needs(bytes) => {
             // Kept until the child has ended, when the memory is free again.
             held = Some(reserve(bytes));
             Ok(Some(String::new()))
         }
-        word => Err(unexpected_message(&word)),
+        message => Err(unexpected_message(&message)),
     };
-    let ended = run_job_with(launcher, job, ChildLimits::MEDIA, watch, &mut hear);
-    match ended {
+    let result = run_job_with(launcher, job, ChildLimits::MEDIA, watch, &mut handler);
+    match result {
         Ok((_, ChildMessage::Picture(facts))) => Ok(Ok(facts)),
         Ok((_, ChildMessage::BadPicture(why))) => Ok(Err(why)),
-        Ok((_, word)) => Err(unexpected_message(&word)),
+        Ok((_, message)) => Err(unexpected_message(&message)),
         Err(EngineError::Died(why)) => {
             tracing::warn!(%why, "decoding a picture crashed its process");
             Ok(Err(BadPicture {
@@ -68,12 +68,12 @@ pub fn clip_of(
     ) {
         Ok((folder, ChildMessage::Clips(clips))) => {
             let clip = clips.into_iter().next();
-            let clip = clip.map(|clip| take(launcher, folder.path(), 0, clip));
+            let clip = clip.map(|clip| collect_clip(launcher, folder.path(), 0, clip));
             let clip = clip.transpose();
             clip.map_err(|error| EngineError::Broken(error.to_string()).into())
         }
-        Ok((_, ChildMessage::Unreadable(why))) => Err(why.into()),
-        Ok((_, word)) => Err(unexpected_message(&word).into()),
+        Ok((_, ChildMessage::Unreadable(error))) => Err(error.into()),
+        Ok((_, message)) => Err(unexpected_message(&message).into()),
         Err(EngineError::Died(why)) => {
             tracing::warn!(%why, "decoding a recording crashed its process");
             Err(ClipError::Decode(UnreadableRecording {
@@ -100,7 +100,7 @@ pub fn check(
     };
     match run_job(launcher, job, ChildLimits::MEDIA, watch)? {
         (_, ChildMessage::Checked(checked)) => Ok(*checked),
-        (_, word) => Err(unexpected_message(&word)),
+        (_, message) => Err(unexpected_message(&message)),
     }
 }
 
@@ -117,7 +117,7 @@ pub fn verify(
     };
     match run_job(launcher, job, ChildLimits::MEDIA, watch) {
         Ok((_, ChildMessage::Verified(verified))) => verified,
-        Ok((_, word)) => Err(unexpected_message(&word).to_string()),
+        Ok((_, message)) => Err(unexpected_message(&message).to_string()),
         Err(EngineError::Died(why)) => {
             tracing::warn!(%why, "reading Content Credentials crashed its process");
             Err("its credentials cannot be read".to_owned())
@@ -126,6 +126,6 @@ pub fn verify(
     }
 }
 
-fn unexpected_message(word: &ChildMessage) -> EngineError {
-    EngineError::Broken(format!("a child said {word:?}"))
+fn unexpected_message(message: &ChildMessage) -> EngineError {
+    EngineError::Broken(format!("a child sent {message:?}"))
 }

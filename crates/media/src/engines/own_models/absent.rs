@@ -34,8 +34,8 @@ impl InstalledModels {
     /// Reports once that the folder holds models which this build cannot run.
     pub fn scan(&self) {
         let is_model = |(name, ..): &(std::ffi::OsString, _, _)| {
-            let ending = Path::new(name).extension();
-            ending.is_some_and(|ending| ending == "onnx")
+            let extension = Path::new(name).extension();
+            extension.is_some_and(|extension| extension == "onnx")
         };
         if self.mark().iter().any(is_model) && !self.is_reported.swap(true, Ordering::Relaxed) {
             tracing::error!(

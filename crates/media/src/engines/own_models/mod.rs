@@ -24,11 +24,13 @@ fn folder_listing(folder: &Path) -> FolderListing {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return FolderListing::new();
     };
-    let look = |entry: std::fs::DirEntry| {
-        let about = std::fs::metadata(entry.path()).ok()?;
-        Some((entry.file_name(), about.len(), about.modified().ok()))
+    let file_entry = |entry: std::fs::DirEntry| {
+        let metadata = std::fs::metadata(entry.path()).ok()?;
+        Some((entry.file_name(), metadata.len(), metadata.modified().ok()))
     };
-    let mut mark: FolderListing = entries.filter_map(|entry| look(entry.ok()?)).collect();
-    mark.sort();
-    mark
+    let mut listing: FolderListing = entries
+        .filter_map(|entry| file_entry(entry.ok()?))
+        .collect();
+    listing.sort();
+    listing
 }

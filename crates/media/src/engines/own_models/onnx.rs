@@ -69,13 +69,13 @@ impl InstalledModels {
     /// ones. Logs each unusable one once.
     pub fn scan(&self) {
         let mut folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = if self.path.is_dir() {
+        let models = if self.path.is_dir() {
             folder.scan()
         } else {
             Vec::new()
         };
         let (mut usable, mut refused) = (Vec::new(), Vec::new());
-        for model in found {
+        for model in models {
             match model {
                 Ok(model) if groups(&model).is_empty() => tracing::warn!(
                     model = model.name(),
@@ -85,11 +85,11 @@ impl InstalledModels {
                 Err(error) => refused.push(error),
             }
         }
-        let mut known = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        for error in refused.iter().filter(|error| !known.contains(error)) {
+        let mut reported = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        for error in refused.iter().filter(|error| !reported.contains(error)) {
             tracing::error!(folder = %self.path.display(), %error, "a model in the models folder cannot be used");
         }
-        *known = refused;
+        *reported = refused;
         self.usable.store(Arc::new(usable));
     }
 
@@ -116,12 +116,12 @@ impl InstalledModels {
 
 /// The groups that it can separate, in the order of a full split.
 fn groups(graphs: &onnx::SeparationModel) -> Vec<StemGroup> {
-    let told_apart = |group: &StemGroup| {
+    let is_separable = |group: &StemGroup| {
         graphs
             .separable_stems()
             .contains(&stems_engine::stem(*group))
     };
-    StemGroup::ALL.into_iter().filter(told_apart).collect()
+    StemGroup::ALL.into_iter().filter(is_separable).collect()
 }
 
 fn model(graphs: &onnx::SeparationModel) -> Model {

@@ -13,7 +13,7 @@ pub(super) struct SubmissionRow {
     pub(super) route_model: String,
     pub(super) state: String,
     /// Whether the submission has a handle, or results.
-    names_a_job: bool,
+    has_job: bool,
     error_class: Option<String>,
     accepted_at: Option<i64>,
     answered_at: Option<i64>,
@@ -32,7 +32,7 @@ record! {
         provider: "s.provider",
         route_model: "s.route_model",
         state: "s.state",
-        names_a_job: any("s.handle", "s.results"),
+        has_job: has_handle_or_results("s.handle", "s.results"),
         error_class: "s.error_class",
         accepted_at: "s.accepted_at",
         answered_at: "s.answered_at",
@@ -45,7 +45,7 @@ record! {
     }
 }
 
-fn any(handle: Option<String>, results: Option<String>) -> bool {
+fn has_handle_or_results(handle: Option<String>, results: Option<String>) -> bool {
     handle.or(results).is_some()
 }
 
@@ -65,24 +65,24 @@ impl SubmissionRow {
         let error = self.error_class.as_deref();
         match self.state.as_str() {
             "refused" => {
-                let shows = [
-                    (self.names_a_job, "it names a job"),
+                let contradictions = [
+                    (self.has_job, "it names a job"),
                     (self.accepted_at.is_some(), "it was accepted"),
                     (self.cost_amount.is_some(), "it has a cost"),
                     (error.is_none(), "it has no reason"),
-                    (self.answered_at.is_none(), "nobody answered"),
+                    (self.answered_at.is_none(), "the provider did not answer"),
                     (
                         error == Some("cancelled"),
-                        "its reason is that of one that may have been taken",
+                        "its reason is that of an order that may have been accepted",
                     ),
                 ];
-                let shown = shows.iter().filter(|(is_so, _)| *is_so);
+                let contradictions = contradictions.iter().filter(|(is_true, _)| *is_true);
                 faults.extend(
-                    shown.map(|(_, why)| format!("it is said to have been refused, but {why}")),
+                    contradictions.map(|(_, detail)| format!("its state is refused, but {detail}")),
                 );
             }
-            "intended" if self.names_a_job || self.accepted_at.is_some() => {
-                faults.push("it is said not to have been answered, but it names a job".to_owned());
+            "intended" if self.has_job || self.accepted_at.is_some() => {
+                faults.push("its state is intended, but it names a job".to_owned());
             }
             "accepted" | "found" if self.accepted_at.is_none() => {
                 faults.push(format!("it is {} at no time", self.state));
@@ -91,18 +91,18 @@ impl SubmissionRow {
             other => faults.push(format!("{other:?} is no state")),
         }
         if self.is_open() != self.ended_at.is_none() {
-            let says = if self.is_open() { "an" } else { "no" };
-            faults.push(format!("it is {} and has {says} end", self.state));
+            let article = if self.is_open() { "an" } else { "no" };
+            faults.push(format!("it is {} and has {article} end", self.state));
         }
         if self.cost_amount.is_some() != self.cost_unit.is_some() {
             faults.push("its cost has no unit, or its unit no amount".to_owned());
         }
         if task.is_hosted() {
-            let is_left = task.finished_at.is_some() && self.is_open();
-            if is_left != self.is_stray {
-                let says = if self.is_stray { "a" } else { "no" };
+            let must_be_stray = task.finished_at.is_some() && self.is_open();
+            if must_be_stray != self.is_stray {
+                let article = if self.is_stray { "a" } else { "no" };
                 faults.push(format!(
-                    "its task is {}, it is {} and {says} stray",
+                    "its task is {}, it is {} and {article} stray",
                     task.state, self.state
                 ));
             }
@@ -112,86 +112,100 @@ impl SubmissionRow {
 }
 
 /// The mismatches in the submissions of a task, in the order of its attempts.
-pub(super) fn mismatches(task: &TaskRow, sent: &[SubmissionRow]) -> Vec<Mismatch> {
-    let mut found = Vec::new();
-    let mut note = |what, id: &str, why| {
+pub(super) fn mismatches(task: &TaskRow, submissions: &[SubmissionRow]) -> Vec<Mismatch> {
+    let mut mismatches = Vec::new();
+    let mut add = |kind, id: &str, detail| {
         let id = id.to_owned();
-        found.push(Mismatch { what, id, why });
+        mismatches.push(Mismatch { kind, id, detail });
     };
-    let paid: Vec<&SubmissionRow> = sent.iter().filter(|one| one.may_be_paid()).collect();
+    let maybe_paid: Vec<&SubmissionRow> = submissions
+        .iter()
+        .filter(|submission| submission.may_be_paid())
+        .collect();
     // An index forbids a second submission. It is checked nevertheless, because it may have been
     // paid for.
-    if paid.len() > 1 {
-        let ids: Vec<&str> = paid.iter().map(|one| one.id.as_str()).collect();
-        let why = format!(
+    if maybe_paid.len() > 1 {
+        let ids: Vec<&str> = maybe_paid
+            .iter()
+            .map(|submission| submission.id.as_str())
+            .collect();
+        let detail = format!(
             "it was submitted {} times without a provider's refusal in between: more than one may have been paid \
              (submissions {})",
-            paid.len(),
+            maybe_paid.len(),
             ids.join(", ")
         );
-        note("task", &task.id, why);
+        add("task", &task.id, detail);
     }
-    for one in sent {
-        if let Some(twin) = &one.duplicate_of {
-            let why = format!(
-                "it has the same job at {} as submission {twin}: one of the two is paid for and not made",
-                one.provider
+    for submission in submissions {
+        if let Some(other) = &submission.duplicate_of {
+            let detail = format!(
+                "it has the same job at {} as submission {other}: one of the two is paid for and not made",
+                submission.provider
             );
-            note("submission", &one.id, why);
+            add("submission", &submission.id, detail);
         }
     }
-    for (number, one) in (1..).zip(sent) {
+    for (number, submission) in (1..).zip(submissions) {
         // Attempts are numbered without gaps, so a gap means that the row of a submission was lost.
-        if one.attempt != number {
-            let why = format!(
-                "its attempt {number} is missing; the next that is there is {}",
-                one.attempt
+        if submission.attempt != number {
+            let detail = format!(
+                "its attempt {number} is missing; the next one is {}",
+                submission.attempt
             );
-            note("task", &task.id, why);
+            add("task", &task.id, detail);
             break;
         }
     }
-    for one in sent {
-        for why in one.faults(task) {
-            note(
+    for submission in submissions {
+        for detail in submission.faults(task) {
+            add(
                 "submission",
-                &one.id,
-                format!("{why} (of task {})", task.id),
+                &submission.id,
+                format!("{detail} (of task {})", task.id),
             );
         }
     }
-    if let Some(why) = missing(task, sent, &paid) {
-        note("task", &task.id, why);
+    if let Some(detail) = missing_submission(task, submissions, &maybe_paid) {
+        add("task", &task.id, detail);
     }
-    found
+    mismatches
 }
 
 /// The submission that a hosted task must have and does not.
-fn missing(task: &TaskRow, sent: &[SubmissionRow], paid: &[&SubmissionRow]) -> Option<String> {
+fn missing_submission(
+    task: &TaskRow,
+    submissions: &[SubmissionRow],
+    maybe_paid: &[&SubmissionRow],
+) -> Option<String> {
     if !task.is_hosted() {
         return None;
     }
     if task.state == "succeeded" {
-        return match paid {
-            [one] if one.state == "ended" && one.provider == task.provider => None,
+        return match maybe_paid {
+            [submission] if submission.state == "ended" && submission.provider == task.provider => {
+                None
+            }
             [] => Some(format!(
                 "{} made it, and no submission says so",
                 task.provider
             )),
-            [one, ..] => Some(format!(
+            [submission, ..] => Some(format!(
                 "{} made it; its submission {} to {} is {}",
-                task.provider, one.id, one.provider, one.state
+                task.provider, submission.id, submission.provider, submission.state
             )),
         };
     }
-    if task.started_at.is_some() && sent.is_empty() {
+    if task.started_at.is_some() && submissions.is_empty() {
         return Some("it was begun, and nothing says that it was sent".to_owned());
     }
-    let last = paid.last().filter(|one| one.provider != task.provider);
-    last.map(|one| {
+    let last = maybe_paid
+        .last()
+        .filter(|submission| submission.provider != task.provider);
+    last.map(|submission| {
         format!(
             "it was sent to {}; its submission {} says {}",
-            task.provider, one.id, one.provider
+            task.provider, submission.id, submission.provider
         )
     })
 }

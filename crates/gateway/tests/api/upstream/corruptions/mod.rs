@@ -213,7 +213,7 @@ async fn every_change_is_found(builder: Builder) {
         assert!(changed > 0, "{}: nothing was changed", change.name);
         let is_found = found
             .iter()
-            .any(|one| one.what == change.what && one.why.contains(change.why));
+            .any(|one| one.kind == change.what && one.detail.contains(change.why));
         if !is_found {
             passed.push(format!(
                 "{}: wanted {} with {:?}, found {found:#?}",

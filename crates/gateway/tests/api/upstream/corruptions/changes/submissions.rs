@@ -52,7 +52,7 @@ pub(super) const SUBMISSIONS: &[Change] = &[
     Change {
         name: "a submission of a settled task that was refused",
         what: "submission",
-        why: "said to have been refused",
+        why: "its state is refused",
         sql: &[
             "UPDATE submissions SET state = 'refused' WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],
@@ -60,7 +60,7 @@ pub(super) const SUBMISSIONS: &[Change] = &[
     Change {
         name: "a submission of a failed task that was refused",
         what: "submission",
-        why: "said to have been refused",
+        why: "its state is refused",
         sql: &[
             "UPDATE submissions SET state = 'refused' WHERE task_id = (SELECT MIN(id) FROM tasks WHERE state = 'failed' AND error_code <> 'submission_unconfirmed')",
         ],
@@ -68,7 +68,7 @@ pub(super) const SUBMISSIONS: &[Change] = &[
     Change {
         name: "a submission of a cancelled task that was refused",
         what: "submission",
-        why: "said to have been refused",
+        why: "its state is refused",
         sql: &[
             "UPDATE submissions SET state = 'refused' WHERE task_id = (SELECT id FROM tasks WHERE state = 'cancelled' AND money = 'settled')",
         ],
@@ -76,7 +76,7 @@ pub(super) const SUBMISSIONS: &[Change] = &[
     Change {
         name: "a submission of an open task that was refused",
         what: "submission",
-        why: "said to have been refused",
+        why: "its state is refused",
         sql: &[
             "UPDATE submissions SET state = 'refused' WHERE task_id = (SELECT id FROM tasks WHERE state IN ('queued', 'running'))",
         ],
@@ -84,13 +84,13 @@ pub(super) const SUBMISSIONS: &[Change] = &[
     Change {
         name: "an unconfirmed submission that was refused",
         what: "submission",
-        why: "nobody answered",
+        why: "the provider did not answer",
         sql: &["UPDATE submissions SET state = 'refused' WHERE state = 'unclear'"],
     },
     Change {
         name: "an unconfirmed submission that a provider answered and refused",
         what: "hours",
-        why: "nobody knows",
+        why: "unknown costs",
         sql: &[
             "UPDATE submissions SET state = 'refused', answered_at = ended_at WHERE state = 'unclear'",
         ],
@@ -147,7 +147,7 @@ pub(super) const SUBMISSIONS: &[Change] = &[
     Change {
         name: "a second submission that is said to have been refused",
         what: "submission",
-        why: "said to have been refused",
+        why: "its state is refused",
         sql: &[
             "INSERT INTO submissions (id, task_id, attempt, provider, route_model, credential, state, handle, error_class, created_at, accepted_at, answered_at, ended_at, endpoint) SELECT 'x', task_id, 2, provider, route_model, credential, 'refused', '{}', 'busy', created_at, accepted_at, answered_at, ended_at, endpoint FROM submissions WHERE task_id = (SELECT MIN(id) FROM tasks WHERE model = 'film' AND state = 'succeeded')",
         ],

@@ -230,7 +230,7 @@ pub(super) const SUMS: &[Change] = &[
     Change {
         name: "an intent that leads to another account's task",
         what: "intent",
-        why: "to which it leads",
+        why: "its task",
         sql: &[
             "UPDATE intents SET account_id = (SELECT id FROM accounts WHERE handle = 'default'), key_id = (SELECT MIN(k.id) FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE a.handle = 'default') WHERE id = (SELECT MIN(id) FROM intents WHERE made LIKE '%tasks%')",
         ],
@@ -238,7 +238,7 @@ pub(super) const SUMS: &[Change] = &[
     Change {
         name: "an intent of another key",
         what: "intent",
-        why: "to which it leads",
+        why: "its task",
         sql: &[
             "UPDATE intents SET key_id = (SELECT MIN(k.id) FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE a.handle = 'default') WHERE id = (SELECT MIN(id) FROM intents WHERE made LIKE '%tasks%')",
         ],
@@ -246,7 +246,7 @@ pub(super) const SUMS: &[Change] = &[
     Change {
         name: "an intent that leads nowhere",
         what: "intent",
-        why: "and none was removed",
+        why: "and was not removed",
         sql: &[
             r#"UPDATE intents SET made = '{"tasks":["0193b000-0000-7000-8000-000000000010"]}' WHERE id = (SELECT MIN(id) FROM intents WHERE made LIKE '%tasks%')"#,
         ],
