@@ -12,10 +12,7 @@
 //! define, so that the linker takes them in their place. `docs/decisions` says why it is done so;
 //! `OpenH264`'s licence is in `licenses/openh264.txt`.
 
-#![expect(
-    clippy::panic,
-    reason = "a build script reports failure by panicking"
-)]
+#![expect(clippy::panic, reason = "a build script reports failure by panicking")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,7 +37,9 @@ fn main() {
         .includes(INCLUDES.map(|include| codec.join(include)));
     // Nothing in it is called before the processor is checked for AVX2.
     let mut avx2_build = build.clone();
-    avx2_build.flag_if_supported("-mavx2").file(crate_folder.join(AVX2));
+    avx2_build
+        .flag_if_supported("-mavx2")
+        .file(crate_folder.join(AVX2));
     avx2_build.compile("h264_avx2");
     for file in FILES {
         let original = codec.join("encoder/core/src").join(file.name);

@@ -286,10 +286,7 @@ mod tests {
     #[test]
     fn fades_begin_and_end_in_their_colour() {
         assert_eq!(graded("fade in", 0, [90; 3]), [0; 3]);
-        assert_eq!(
-            graded("fade in, fade out to white", 149, [90; 3]),
-            [255; 3]
-        );
+        assert_eq!(graded("fade in, fade out to white", 149, [90; 3]), [255; 3]);
         assert_eq!(graded("fade in and out", 75, [90; 3]), [90; 3]);
         let half = graded("fade out", 135, [90; 3])[0];
         assert!((20..70).contains(&half), "{half}");

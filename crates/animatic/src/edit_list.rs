@@ -61,7 +61,11 @@ fn set_sample_timescale(mp4: &mut [u8], sound: Mp4Box, rate: u32) -> Option<()> 
     // 1,920.
     let mut rescale = |offset: usize| {
         let scaled = u64::from(read(mp4, offset)?) * u64::from(rate);
-        write(mp4, offset, u32::try_from(scaled.checked_div(old_timescale)?).ok()?)
+        write(
+            mp4,
+            offset,
+            u32::try_from(scaled.checked_div(old_timescale)?).ok()?,
+        )
     };
     rescale(header + MEDIA_TIMESCALE + 4)?;
     // Pairs of packet count and packet length.

@@ -170,9 +170,8 @@ fn sounds(text: &str) -> Result<Vec<Ambience>, ProgramError> {
 }
 
 fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, ProgramError> {
-    text.parse().map_err(|_| {
-        ProgramError::Usage(format!("{name}: `{text}` is not a valid number here"))
-    })
+    text.parse()
+        .map_err(|_| ProgramError::Usage(format!("{name}: `{text}` is not a valid number here")))
 }
 
 fn read_picture(path: &Path, ground: BackgroundFill) -> Result<Picture, ProgramError> {

@@ -92,7 +92,10 @@ pub enum OptionsError {
 
 impl RenderOptions {
     /// Decides every option, in the order described above.
-    pub fn resolve(requested: &RequestedOptions, direction: &Direction) -> Result<Self, OptionsError> {
+    pub fn resolve(
+        requested: &RequestedOptions,
+        direction: &Direction,
+    ) -> Result<Self, OptionsError> {
         let shape = direction
             .shape
             .or_else(|| requested.picture.map(FrameShape::nearest))

@@ -61,7 +61,12 @@ impl PlaneSampler {
             let luma = squeeze(plate_yuv.y(), (columns, rows), height, *first)?;
             let mut chroma = squeeze(plate_yuv.u(), chroma_size, height / 2, first.halved())?;
             // One below the other, so that one call per frame resamples both.
-            chroma.extend(squeeze(plate_yuv.v(), chroma_size, height / 2, first.halved())?);
+            chroma.extend(squeeze(
+                plate_yuv.v(),
+                chroma_size,
+                height / 2,
+                first.halved(),
+            )?);
             return Ok(Self::Rows([
                 QuadPlane::new(&luma, (columns, height)),
                 QuadPlane::new(&chroma, (chroma_size.0, height)),

@@ -278,7 +278,10 @@ fn parameters(config: &[u8]) -> Option<Vec<u8>> {
         let count = config.get(offset)? & mask;
         offset += 1;
         for _ in 0..count {
-            let size = usize::from(u16::from_be_bytes([*config.get(offset)?, *config.get(offset + 1)?]));
+            let size = usize::from(u16::from_be_bytes([
+                *config.get(offset)?,
+                *config.get(offset + 1)?,
+            ]));
             offset += 2;
             stream.extend_from_slice(&[0, 0, 0, 1]);
             stream.extend_from_slice(config.get(offset..offset + size)?);

@@ -174,7 +174,10 @@ mod tests {
                     .unwrap();
                 let difference = actual.iter().zip(&expected).map(|(a, b)| a.abs_diff(*b));
                 let difference = difference.max().unwrap();
-                assert!(difference <= 1, "{width}x{height} {left} {top}: {difference}");
+                assert!(
+                    difference <= 1,
+                    "{width}x{height} {left} {top}: {difference}"
+                );
             }
         }
     }

@@ -66,10 +66,18 @@ impl<'a> PlateSampler<'a> {
             match (is_level, is_inside, replace) {
                 (true, _, true) => level_row(self.plate, path, row, dither, replace_pixel),
                 (true, _, false) => level_row(self.plate, path, row, dither, blend_over),
-                (_, true, true) => sample_row(self.plate, path, row, dither, quad_inside, replace_pixel),
-                (_, true, false) => sample_row(self.plate, path, row, dither, quad_inside, blend_over),
-                (_, false, true) => sample_row(self.plate, path, row, dither, quad_at_edge, replace_pixel),
-                (_, false, false) => sample_row(self.plate, path, row, dither, quad_at_edge, blend_over),
+                (_, true, true) => {
+                    sample_row(self.plate, path, row, dither, quad_inside, replace_pixel)
+                }
+                (_, true, false) => {
+                    sample_row(self.plate, path, row, dither, quad_inside, blend_over)
+                }
+                (_, false, true) => {
+                    sample_row(self.plate, path, row, dither, quad_at_edge, replace_pixel)
+                }
+                (_, false, false) => {
+                    sample_row(self.plate, path, row, dither, quad_at_edge, blend_over)
+                }
             }
         }
     }
@@ -186,8 +194,13 @@ fn level_row(
     let mut mixed = [[0.0_f32; 4]; MAX_SPAN];
     let stride = plate.width() as usize * 4;
     let offset = index(path.y >> 16) * stride + start * 4;
-    let upper = plate.rgba().get(offset..offset + count * 4).unwrap_or_default();
-    let lower = plate.rgba().get(offset + stride..offset + stride + count * 4);
+    let upper = plate
+        .rgba()
+        .get(offset..offset + count * 4)
+        .unwrap_or_default();
+    let lower = plate
+        .rgba()
+        .get(offset + stride..offset + stride + count * 4);
     let down = fraction_of(path.y);
     let rows = upper
         .as_chunks::<4>()

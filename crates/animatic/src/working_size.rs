@@ -65,9 +65,12 @@ pub(crate) fn cubic_layers(
     scale: WorkingScale,
 ) -> Result<Vec<Layer>, RenderError> {
     let plate = match reduced(picture, scale.detail)? {
-        Some(reduced_picture) => {
-            LayerPlate::solid(reduced_picture.width(), reduced_picture.height(), reduced_picture.rgb(), picture.size())
-        }
+        Some(reduced_picture) => LayerPlate::solid(
+            reduced_picture.width(),
+            reduced_picture.height(),
+            reduced_picture.rgb(),
+            picture.size(),
+        ),
         None => LayerPlate::solid(
             picture.width(),
             picture.height(),

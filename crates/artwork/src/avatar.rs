@@ -64,7 +64,8 @@ fn initial(font: &[u8], name: &str) -> Option<Path> {
                 path.quad_to(bx, by, x, y);
             }
             Command::CurveTo(control_1, control_2, to) => {
-                let ((lx, ly), (ax, ay), (x, y)) = (to_canvas(control_1), to_canvas(control_2), to_canvas(to));
+                let ((lx, ly), (ax, ay), (x, y)) =
+                    (to_canvas(control_1), to_canvas(control_2), to_canvas(to));
                 path.cubic_to(lx, ly, ax, ay, x, y);
             }
             Command::Close => path.close(),

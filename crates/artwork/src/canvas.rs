@@ -174,7 +174,8 @@ fn cell(index: usize) -> f32 {
 
 /// The grid cell that a pixel falls in and how far into it.
 fn grid_position(pixel: u32, steps: f32) -> (usize, f32) {
-    let position = f32::from(u16::try_from(pixel).unwrap_or(u16::MAX)) / steps * f32::from(LAST_CELL);
+    let position =
+        f32::from(u16::try_from(pixel).unwrap_or(u16::MAX)) / steps * f32::from(LAST_CELL);
     // `byte` multiplies by 255 again: it serves as a cast that cannot leave its range.
     let cell = u16::from(byte(position.floor() / 255.0)).min(LAST_CELL - 1);
     (usize::from(cell), position - f32::from(cell))

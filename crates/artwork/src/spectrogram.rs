@@ -248,10 +248,9 @@ fn strongest(magnitudes: &[f32], (from, to): (f32, f32)) -> f32 {
     let (below, fraction) = (middle.floor() as usize, middle.fract());
     let value = |index: usize| magnitudes.get(index).copied().unwrap_or(0.0);
     let interpolated = value(below) + (value(below + 1) - value(below)) * fraction;
-    let band =
-        magnitudes.get(from.ceil().max(0.0) as usize..(to.ceil().max(0.0) as usize).min(magnitudes.len()));
-    band
-        .unwrap_or(&[])
+    let band = magnitudes
+        .get(from.ceil().max(0.0) as usize..(to.ceil().max(0.0) as usize).min(magnitudes.len()));
+    band.unwrap_or(&[])
         .iter()
         .copied()
         .fold(interpolated, f32::max)

@@ -192,7 +192,8 @@ impl LoudnessBars {
 
     fn push(&mut self, new_samples: &[Vec<f32>]) {
         if self.channels.len() < new_samples.len() {
-            self.channels.resize_with(new_samples.len(), Default::default);
+            self.channels
+                .resize_with(new_samples.len(), Default::default);
         }
         for (channel, samples) in new_samples.iter().enumerate() {
             let mut samples = samples.as_slice();

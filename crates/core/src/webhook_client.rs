@@ -60,7 +60,9 @@ impl WebhookClient {
         };
         let client = match &rules.proxy {
             None => OutboundClient::new(outbound_rules, rules.timeout)?,
-            Some(proxy) => OutboundClient::through_proxy(proxy.url(), outbound_rules, rules.timeout)?,
+            Some(proxy) => {
+                OutboundClient::through_proxy(proxy.url(), outbound_rules, rules.timeout)?
+            }
         };
         Ok(Self {
             client,

@@ -45,7 +45,11 @@ pub(crate) fn exercise(adapter: &dyn Adapter, status: u16, body: &[u8]) {
         // Calls are distinguished by their stage. The empty one, and stages that an adapter does
         // not have, must be harmless.
         let mut contexts: Vec<_> = ["", "submit", "find", "status"]
-            .map(|stage| Call::get(stage, "").with_carried_data(memo.clone()).context())
+            .map(|stage| {
+                Call::get(stage, "")
+                    .with_carried_data(memo.clone())
+                    .context()
+            })
             .into();
         contexts.extend(adapter.start(&order).map(|call| call.context()));
         for context in &contexts {

@@ -106,7 +106,10 @@ fn small_store(claim: &[u8]) -> Vec<u8> {
     let superbox = |kind: &[u8], label: &str, content: &[u8]| {
         let rest = [0, 0x11, 0, 0x10, 0x80, 0, 0, 0xaa, 0, 0x38, 0x9b, 0x71];
         let description = [kind, &rest, &[3], label.as_bytes(), &[0]].concat();
-        part(b"jumb", &[&part(b"jumd", &description)[..], content].concat())
+        part(
+            b"jumb",
+            &[&part(b"jumd", &description)[..], content].concat(),
+        )
     };
     let content = [
         superbox(b"c2as", "c2pa.assertions", &[]),

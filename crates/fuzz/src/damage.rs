@@ -111,8 +111,14 @@ fn apply_damage(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], rng: &mut DamageRng) {
             // Replaces a whole value, so that JSON and TOML around it stay well-formed and the
             // readers get further.
             let is_end = |byte: &u8| b",:}]\n\"{ ".contains(byte);
-            let start = bytes[..offset].iter().rposition(is_end).map_or(offset, |index| index + 1);
-            let end = bytes[offset..].iter().position(is_end).map_or(offset, |index| offset + index);
+            let start = bytes[..offset]
+                .iter()
+                .rposition(is_end)
+                .map_or(offset, |index| index + 1);
+            let end = bytes[offset..]
+                .iter()
+                .position(is_end)
+                .map_or(offset, |index| offset + index);
             drop(bytes.splice(start..end, rng.one_of(&WORDS).bytes()));
         }
         _ => bytes.truncate(offset),

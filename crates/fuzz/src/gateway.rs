@@ -115,7 +115,9 @@ fn program() -> PathBuf {
         return path.into();
     }
     let executable = std::env::current_exe().unwrap();
-    let candidates = executable.ancestors().map(|folder| folder.join("mediagate"));
+    let candidates = executable
+        .ancestors()
+        .map(|folder| folder.join("mediagate"));
     let program = candidates.into_iter().find(|path| path.is_file());
     assert!(
         program.is_some(),
@@ -193,7 +195,8 @@ fn bodies() -> Vec<Vec<u8>> {
         (4, fetch),
         (5, persona),
     ];
-    requests.map(|(selector, body)| [&[selector][..], body.to_string().as_bytes()].concat())
+    requests
+        .map(|(selector, body)| [&[selector][..], body.to_string().as_bytes()].concat())
         .into()
 }
 
@@ -202,7 +205,8 @@ fn forms() -> Vec<Vec<u8>> {
         let head = format!("--b\r\nContent-Disposition: form-data; {head}\r\n\r\n");
         [head.as_bytes(), content, b"\r\n"].concat()
     };
-    let form_seed = |selector: u8, parts: &[Vec<u8>]| [&[selector][..], &parts.concat(), b"--b--\r\n"].concat();
+    let form_seed =
+        |selector: u8, parts: &[Vec<u8>]| [&[selector][..], &parts.concat(), b"--b--\r\n"].concat();
     let text_field = |name: &str, value: &str| part(&format!("name=\"{name}\""), value.as_bytes());
     let picture = "name=\"input_reference\"; filename=\"a.png\"\r\nContent-Type: image/png";
     let song = "name=\"file\"; filename=\"a.wav\"\r\nContent-Type: audio/wav";

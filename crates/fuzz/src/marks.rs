@@ -20,7 +20,11 @@ fn run(bytes: &[u8]) {
     if let Some(range) = file_marks.manifest {
         assert!(range.start <= range.end && range.end <= bytes.len() as u64);
     }
-    let values = [file_marks.digital_source_type, file_marks.aigc, file_marks.software];
+    let values = [
+        file_marks.digital_source_type,
+        file_marks.aigc,
+        file_marks.software,
+    ];
     for text in values.iter().flatten() {
         assert!(text.chars().count() <= marks::MAX_VALUE_CHARS);
     }

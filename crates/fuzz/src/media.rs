@@ -164,9 +164,15 @@ fn fragmented() -> Vec<u8> {
     let media = [
         mp4_box(b"mdhd", &numbers(&[0, 0, 0, 1000, 0])),
         mp4_box(b"hdlr", b"\0\0\0\0\0\0\0\0vide"),
-        mp4_box(b"minf", &mp4_box(b"stbl", &mp4_box(b"stsz", &numbers(&[0, 0, 0])))),
+        mp4_box(
+            b"minf",
+            &mp4_box(b"stbl", &mp4_box(b"stsz", &numbers(&[0, 0, 0]))),
+        ),
     ];
-    let track = [mp4_box(b"tkhd", &numbers(&head)), mp4_box(b"mdia", &media.concat())];
+    let track = [
+        mp4_box(b"tkhd", &numbers(&head)),
+        mp4_box(b"mdia", &media.concat()),
+    ];
     let extends = mp4_box(b"mvex", &mp4_box(b"trex", &numbers(&[0, 1, 1, 40, 0, 0])));
     let runs = [
         mp4_box(b"tfhd", &numbers(&[0, 1])),
@@ -175,7 +181,10 @@ fn fragmented() -> Vec<u8> {
     ];
     [
         mp4_box(b"ftyp", b"isom\0\0\0\0"),
-        mp4_box(b"moov", &[mp4_box(b"trak", &track.concat()), extends].concat()),
+        mp4_box(
+            b"moov",
+            &[mp4_box(b"trak", &track.concat()), extends].concat(),
+        ),
         mp4_box(b"moof", &mp4_box(b"traf", &runs.concat())),
         mp4_box(b"mdat", &[0; 40]),
     ]

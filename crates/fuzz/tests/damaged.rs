@@ -50,7 +50,10 @@ fn run_target(name: &str) {
     };
     let seed = variable("FUZZ_SEED").unwrap_or_else(|| time.map_or(1, |_| now()));
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{name}-{seed}"));
-    println!("FUZZ_SEED={seed}; the bytes that broke it are in {}", file.display());
+    println!(
+        "FUZZ_SEED={seed}; the bytes that broke it are in {}",
+        file.display()
+    );
     let seeds = (target.seeds)();
     let target_thread = TargetThread::new(target.run);
     for seed in &seeds {

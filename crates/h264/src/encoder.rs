@@ -64,7 +64,9 @@ impl Encoder {
     /// belong. The highest is nine finer, and key frames thirteen.
     pub fn new(format: StreamFormat, quantiser: u8) -> Result<Self, EncoderError> {
         if !skips_are_exact() {
-            return Err(EncoderError("the encoder was built without our patch".to_owned()));
+            return Err(EncoderError(
+                "the encoder was built without our patch".to_owned(),
+            ));
         }
         let api = OpenH264API::from_source();
         let mut inner = openh264::encoder::Encoder::with_api_config(api, config(format))

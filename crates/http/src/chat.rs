@@ -94,7 +94,9 @@ pub(super) async fn complete(
         let tasks = task_acceptance::accept(&app, caller, visit, draft.with_origin(links)).await?;
         Ok(CreationOutcome::Unanswered(IntentOutcome::Tasks(tasks)))
     };
-    let build_answer = async |outcome: IntentOutcome, client_guard: &Arc<ClientGuard>, is_repeated: bool| {
+    let build_answer = async |outcome: IntentOutcome,
+                              client_guard: &Arc<ClientGuard>,
+                              is_repeated: bool| {
         let tasks = outcome.into_tasks()?;
         let headers = created_tasks_headers(&tasks);
         let response = ChatResponse {
@@ -389,7 +391,8 @@ fn usage_of_texts<'a>(prompt: &str, contents: impl Iterator<Item = &'a str>) -> 
     let vocabulary = vocabulary();
     // The counts are informational: without the vocabulary they are 0, and the film is still
     // delivered.
-    let count_tokens = |text: &str| vocabulary.map_or(0, |vocabulary| vocabulary.count(text) as u64);
+    let count_tokens =
+        |text: &str| vocabulary.map_or(0, |vocabulary| vocabulary.count(text) as u64);
     let prompt_tokens = count_tokens(prompt);
     let completion_tokens = contents.map(count_tokens).sum();
     ChatUsage {

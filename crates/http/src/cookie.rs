@@ -87,7 +87,9 @@ pub(super) async fn csrf_checked_cookie(
     // browser send the cookie. Only pages of this origin can read the token.
     let is_write = !matches!(parts.method, Method::GET | Method::HEAD);
     let csrf_token = parts.headers.get(CSRF).map(HeaderValue::as_bytes);
-    if is_write && !csrf_token.is_some_and(|csrf_token| sessions::is_csrf_token(&cookie, csrf_token)) {
+    if is_write
+        && !csrf_token.is_some_and(|csrf_token| sessions::is_csrf_token(&cookie, csrf_token))
+    {
         let message = "A write request with a session requires the header X-CSRF-Token.";
         return Err(Error::plain(ErrorCode::CsrfTokenRequired, message));
     }

@@ -17,7 +17,8 @@ impl EndpointPaths {
         if requested.is_empty() || requested.len() > MAX_LENGTHS.0 || path.len() > MAX_LENGTHS.1 {
             return None;
         }
-        self.prefixed(&requested).or_else(|| self.misspelt(&requested))
+        self.prefixed(&requested)
+            .or_else(|| self.misspelt(&requested))
     }
 
     /// With another prefix: none, `/api/v1`, `/v1/v1`.
@@ -32,7 +33,10 @@ impl EndpointPaths {
                 let is_same = missing.len() <= 1
                     && rest.first().is_some_and(|first| !is_parameter(first))
                     && missing.iter().all(|part| !is_parameter(part))
-                    && rest.iter().zip(suffix).all(|(part, segment)| fits(part, segment));
+                    && rest
+                        .iter()
+                        .zip(suffix)
+                        .all(|(part, segment)| fits(part, segment));
                 is_same.then(|| fill_template(&parts, missing.iter().chain(suffix)))
             })
         });

@@ -109,7 +109,11 @@ pub(super) fn time(query: &BodyFields<'_>, name: &str) -> Option<Timestamp> {
 }
 
 /// One of a fixed set of words.
-pub(super) fn enum_param<T: FromStr>(query: &BodyFields<'_>, name: &str, allowed_values: &str) -> Option<T> {
+pub(super) fn enum_param<T: FromStr>(
+    query: &BodyFields<'_>,
+    name: &str,
+    allowed_values: &str,
+) -> Option<T> {
     let text = query.filled_string(name, 100)?;
     let value = text.parse().ok();
     if value.is_none() {

@@ -41,7 +41,9 @@ pub(super) async fn quote(
 ) -> Result<Json<QuoteObject>, ErrorResponse> {
     let caller = &allowed.caller;
     let (quoting_caller, brand) = (caller.clone(), app.config.brand.clone());
-    let read = body.read(&app, move |body| read_quote_subject(&quoting_caller, &brand, body));
+    let read = body.read(&app, move |body| {
+        read_quote_subject(&quoting_caller, &brand, body)
+    });
     // The order can contain a picture, so its share of memory is kept until the quote is made.
     let ((path, order), _memory) = read.await?;
     let quote = quotes::quote(&app, caller, &request_id, order).await;
@@ -59,7 +61,10 @@ fn read_quote_subject(
 ) -> Result<(String, QuotedOrder), Error> {
     let path = fields::read(body, |body| QuoteRequest::read(body).endpoint)?;
     let endpoints = orders::ALL.map(|(endpoint, _, read)| (endpoint.path(brand), endpoint, read));
-    let Some((_, endpoint, read)) = endpoints.iter().find(|(known_path, ..)| *known_path == path) else {
+    let Some((_, endpoint, read)) = endpoints
+        .iter()
+        .find(|(known_path, ..)| *known_path == path)
+    else {
         let paths = endpoints.map(|(path, ..)| path).join(", ");
         let message = format!("Must be one of {paths}.");
         return Err(Error::at_field(

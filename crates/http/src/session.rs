@@ -78,7 +78,11 @@ pub(super) async fn begin(
     }
     let author = source.actor(&allowed.caller);
     let session = sessions::begin(&app, &allowed.caller, author).await?;
-    let object = SessionObject::new(&allowed.caller, &session.cookie, session.expires_at.rfc3339());
+    let object = SessionObject::new(
+        &allowed.caller,
+        &session.cookie,
+        session.expires_at.rfc3339(),
+    );
     let seconds = sessions::SESSION_TTL.as_secs();
     let cookie = CookieName::for_links(&links).set(session.cookie.expose(), seconds)?;
     Ok(([(header::SET_COOKIE, cookie)], Json(object)).into_response())

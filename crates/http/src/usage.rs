@@ -66,7 +66,10 @@ fn csv_file(name: &str, text: String) -> Result<Response, Error> {
     let disposition = HeaderValue::try_from(format!("attachment; filename=\"{name}\""));
     let headers = [
         (header::CONTENT_TYPE, content_type),
-        (header::CONTENT_DISPOSITION, disposition.map_err(Error::internal)?),
+        (
+            header::CONTENT_DISPOSITION,
+            disposition.map_err(Error::internal)?,
+        ),
     ];
     Ok((headers, text).into_response())
 }

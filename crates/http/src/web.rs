@@ -112,7 +112,10 @@ async fn docs(
     Query(search): Query<SearchQuery>,
 ) -> Response {
     let search_text: String = search.q.chars().take(100).collect();
-    page(mediagate_console::docs::index(&site(&links, &app), &search_text))
+    page(mediagate_console::docs::index(
+        &site(&links, &app),
+        &search_text,
+    ))
 }
 
 async fn guide(

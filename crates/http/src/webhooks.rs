@@ -53,7 +53,8 @@ pub(super) async fn create(
     let secret: Mutex<Option<Secret>> = Mutex::default();
     let author = context.actor();
     let make = async |visit: &IntentVisit| {
-        let (endpoint, new_secret) = webhooks::create(&app, caller, author, visit, new_endpoint).await?;
+        let (endpoint, new_secret) =
+            webhooks::create(&app, caller, author, visit, new_endpoint).await?;
         *secret.lock().unwrap_or_else(PoisonError::into_inner) = Some(new_secret);
         Ok(CreationOutcome::Unanswered(IntentOutcome::Endpoint(
             Box::new(endpoint),
@@ -92,9 +93,13 @@ pub(super) async fn list(
 ) -> Result<Json<List<WebhookObject>>, ErrorResponse> {
     let page = query.read(|query| Some(page(query, |text| text.parse().ok())))?;
     let (endpoints, has_more) = webhooks::list(&app, allowed.caller.account.id, page).await?;
-    let objects = endpoints.iter().map(|endpoint| object(&app, endpoint, None));
+    let objects = endpoints
+        .iter()
+        .map(|endpoint| object(&app, endpoint, None));
     let objects = objects.collect::<Result<Vec<_>, _>>()?;
-    Ok(Json(List::new(objects, has_more, |object| object.id.clone())))
+    Ok(Json(List::new(objects, has_more, |object| {
+        object.id.clone()
+    })))
 }
 
 /// Get a webhook endpoint.
@@ -203,9 +208,11 @@ pub(super) async fn deliveries(
     let (deliveries, has_more) =
         delivery_log::endpoint_page(&app, account, parse(&id)?, state, page).await?;
     let summaries = deliveries.iter().map(DeliverySummary::new).collect();
-    Ok(Json(List::new(summaries, has_more, |summary: &DeliverySummary| {
-        summary.id.clone()
-    })))
+    Ok(Json(List::new(
+        summaries,
+        has_more,
+        |summary: &DeliverySummary| summary.id.clone(),
+    )))
 }
 
 /// Get a delivery and its attempts.
@@ -275,9 +282,11 @@ pub(super) async fn of_task(
     let id = id.parse().map_err(|_| tasks::not_found())?;
     let deliveries = delivery_log::task_deliveries(&app, allowed.caller.account.id, id).await?;
     let summaries = deliveries.iter().map(DeliverySummary::new).collect();
-    Ok(Json(List::new(summaries, false, |summary: &DeliverySummary| {
-        summary.id.clone()
-    })))
+    Ok(Json(List::new(
+        summaries,
+        false,
+        |summary: &DeliverySummary| summary.id.clone(),
+    )))
 }
 
 /// Get the secret that signs callbacks.

@@ -102,7 +102,9 @@ fn films(folder: &Path, count: usize) -> Outcome<()> {
             )?;
             let encoded_again = video_print(&encoded_again)?;
             row.add(
-                print.compare(&encoded_again).map_or(1.0, |found| found.distance),
+                print
+                    .compare(&encoded_again)
+                    .map_or(1.0, |found| found.distance),
                 print.match_within_threshold(&encoded_again).is_some(),
             );
             let matches = registry.find(&encoded_again);
@@ -194,7 +196,9 @@ fn sounds(folder: &Path) -> Outcome<()> {
             ffmpeg(path, encoder_args, &encoded_again)?;
             let encoded_again = sound_print(&encoded_again)?;
             row.add(
-                print.compare(&encoded_again).map_or(1.0, |found| found.distance),
+                print
+                    .compare(&encoded_again)
+                    .map_or(1.0, |found| found.distance),
                 print.match_within_threshold(&encoded_again).is_some(),
             );
         }
@@ -225,7 +229,10 @@ impl Row {
     }
 
     fn print(&self, name: &str, total: usize) {
-        println!("| {name} | {:.3} | {} of {total} |", self.farthest, self.alike);
+        println!(
+            "| {name} | {:.3} | {} of {total} |",
+            self.farthest, self.alike
+        );
     }
 }
 

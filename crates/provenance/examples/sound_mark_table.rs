@@ -225,7 +225,10 @@ impl Table {
         }
         self.scores.sort_by(f32::total_cmp);
         self.chance.sort_by(f32::total_cmp);
-        let (min, max) = (|values: &[f64]| values[0], |values: &[f64]| values[values.len() - 1]);
+        let (min, max) = (
+            |values: &[f64]| values[0],
+            |values: &[f64]| values[values.len() - 1],
+        );
         println!(
             "\nsignal to mark: least {:.1} dB, median {:.1} dB",
             min(&self.signal_to_mark),

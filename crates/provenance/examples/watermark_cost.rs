@@ -14,7 +14,9 @@ const ROUNDS: u32 = 200;
 fn main() -> Result<(), Box<dyn Error>> {
     for (width, height) in [(854, 480), (1280, 720), (1920, 1080)] {
         let frame: Vec<u8> = (0..width * height)
-            .map(|index| u8::try_from((index % width / 7 + index / width / 5) % 200 + index % 3).unwrap_or(0))
+            .map(|index| {
+                u8::try_from((index % width / 7 + index / width / 5) % 200 + index % 3).unwrap_or(0)
+            })
             .collect();
         let mut luma = frame.clone();
         let key = MarkKey::new(1, 2)?;

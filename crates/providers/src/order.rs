@@ -152,7 +152,8 @@ impl VideoSpec {
     /// The pictures that are neither first nor last frame.
     pub fn references(&self) -> impl Iterator<Item = &MediaFile> {
         let pictures = self.pictures.iter();
-        pictures.filter(|picture| picture.role == PictureRole::Reference)
+        pictures
+            .filter(|picture| picture.role == PictureRole::Reference)
             .map(|picture| &picture.file)
     }
 }

@@ -66,7 +66,8 @@ impl BlockSeparator {
             count: blocks.len(),
             blocks: blocks.into(),
             mix: vec![Vec::new(); shape.channels],
-            tails: needed.map(|is_needed| vec![Vec::new(); if is_needed { shape.channels } else { 0 }]),
+            tails: needed
+                .map(|is_needed| vec![Vec::new(); if is_needed { shape.channels } else { 0 }]),
         })
     }
 
@@ -94,8 +95,13 @@ impl BlockSeparator {
         // Silent, or too quiet to scale in single precision.
         let mut parts = if self.shape.peak < 1e-25 {
             let silence = vec![vec![0.0; block.end - block.start]; self.shape.channels];
-            self.needed
-                .map(|is_needed| if is_needed { silence.clone() } else { Vec::new() })
+            self.needed.map(|is_needed| {
+                if is_needed {
+                    silence.clone()
+                } else {
+                    Vec::new()
+                }
+            })
         } else {
             estimate(&self.mix, self.shape, self.needed, stop, &mut report)?
         };
@@ -139,7 +145,10 @@ impl BlockSeparator {
             let channels = self.mix.iter().enumerate().map(|(c, mix)| {
                 let mut remainder = mix[range.clone()].to_vec();
                 for part in parts {
-                    remainder.iter_mut().zip(&part[c]).for_each(|(x, y)| *x -= y);
+                    remainder
+                        .iter_mut()
+                        .zip(&part[c])
+                        .for_each(|(x, y)| *x -= y);
                 }
                 remainder
             });
@@ -345,7 +354,10 @@ mod tests {
 
     #[test]
     fn only_what_is_wanted_is_computed() {
-        assert_eq!(needed_estimates(&[Stem::Instrumental]), [true, false, false]);
+        assert_eq!(
+            needed_estimates(&[Stem::Instrumental]),
+            [true, false, false]
+        );
         assert_eq!(needed_estimates(&[Stem::Other]), [true; 3]);
         assert_eq!(needed_estimates(&[Stem::Bass]), [false, false, true]);
     }

@@ -371,7 +371,10 @@ mod tests {
     fn clips_loud_values_and_silences_nan() {
         let audio = Audio::new(8_000, vec![vec![2.0, -2.0, f32::NAN, f32::INFINITY]]).unwrap();
         let decoded = decode(&flac24(&audio).unwrap(), &DecodeLimits::default()).unwrap();
-        assert_eq!(steps(&decoded.audio), [[8_388_607, -8_388_608, 0, 8_388_607]]);
+        assert_eq!(
+            steps(&decoded.audio),
+            [[8_388_607, -8_388_608, 0, 8_388_607]]
+        );
     }
 
     #[test]

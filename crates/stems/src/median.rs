@@ -154,7 +154,11 @@ mod tests {
                             let mut index = i as isize + k as isize - length as isize / 2;
                             let n = count as isize;
                             while index < 0 || index >= n {
-                                index = if index < 0 { -1 - index } else { 2 * n - 1 - index };
+                                index = if index < 0 {
+                                    -1 - index
+                                } else {
+                                    2 * n - 1 - index
+                                };
                             }
                             plane.row(index as usize)[18]
                         })

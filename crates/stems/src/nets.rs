@@ -26,7 +26,9 @@ pub(crate) const fn parameter_count(sizes: &[usize]) -> usize {
 }
 
 const WEIGHTS: &[u8] = include_bytes!("weights.bin");
-const _: () = assert!(WEIGHTS.len() == 4 * (parameter_count(FIRST_NET_SIZES) + parameter_count(SECOND_NET_SIZES)));
+const _: () = assert!(
+    WEIGHTS.len() == 4 * (parameter_count(FIRST_NET_SIZES) + parameter_count(SECOND_NET_SIZES))
+);
 
 /// The weights of both nets that the crate ships.
 pub(crate) fn shipped_weights() -> [Vec<f32>; 2] {
@@ -35,7 +37,10 @@ pub(crate) fn shipped_weights() -> [Vec<f32>; 2] {
         .0
         .iter()
         .map(|bytes| f32::from_le_bytes(*bytes));
-    let first = numbers.by_ref().take(parameter_count(FIRST_NET_SIZES)).collect();
+    let first = numbers
+        .by_ref()
+        .take(parameter_count(FIRST_NET_SIZES))
+        .collect();
     [first, numbers.collect()]
 }
 

@@ -49,7 +49,11 @@ impl SpectralPlane {
 
     /// The row nearest to `index`, for neighbours that may lie outside.
     pub(crate) fn row_near(&self, index: isize) -> &[f32] {
-        self.row(index.clamp(0, self.rows().cast_signed() - 1).cast_unsigned())
+        self.row(
+            index
+                .clamp(0, self.rows().cast_signed() - 1)
+                .cast_unsigned(),
+        )
     }
 
     /// The rows at most `reach` away from `index`, as far as there are any.

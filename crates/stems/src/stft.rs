@@ -182,7 +182,11 @@ impl Stft {
         (lead..lead + samples)
             .map(|at| {
                 let is_steady = at >= size && at / hop < frames;
-                let energy = if is_steady { steady[at % hop] } else { energy(at) };
+                let energy = if is_steady {
+                    steady[at % hop]
+                } else {
+                    energy(at)
+                };
                 added[at] * scale / energy.max(1e-6)
             })
             .collect()

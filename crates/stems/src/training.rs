@@ -48,15 +48,15 @@ pub fn draw(
 ) -> BinSample {
     let never_cancelled = || false;
     // INVARIANT: only a cancellation ends the work early, and there is none here.
-    try_draw(stems, first, count, phase, CancelCheck(&never_cancelled)).unwrap_or_else(|WorkCancelled| {
-        BinSample {
+    try_draw(stems, first, count, phase, CancelCheck(&never_cancelled)).unwrap_or_else(
+        |WorkCancelled| BinSample {
             cues: Vec::new(),
             targets: Vec::new(),
             weights: Vec::new(),
             energies: [0.0; STEMS],
             residual: [0.0; STEMS],
-        }
-    })
+        },
+    )
 }
 
 fn try_draw(
@@ -206,7 +206,8 @@ impl<'a> BinSampler<'a> {
         // cancel each other put it far outside 0 to 1, where no net can reach it.
         let target = (inner_product / (power + 1e-20)).clamp(-0.5, 1.5);
         self.sample.energies[stem] += energy;
-        self.sample.residual[stem] += (energy - 2.0 * target * inner_product + target * target * power).max(0.0);
+        self.sample.residual[stem] +=
+            (energy - 2.0 * target * inner_product + target * target * power).max(0.0);
         target
     }
 }

@@ -59,7 +59,11 @@ impl HeartbeatStreak {
         let is_continued = last.is_some_and(|last| now - last <= GAP);
         *last = Some(now);
         let previous = self.length.load(Ordering::Relaxed);
-        let length = if is_continued { previous.saturating_add(1) } else { 1 };
+        let length = if is_continued {
+            previous.saturating_add(1)
+        } else {
+            1
+        };
         self.length.store(length, Ordering::Relaxed);
     }
 
@@ -139,7 +143,10 @@ async fn extend_lease(context: &WorkerContext) -> Result<bool, Error> {
             Ok((true, database_now, has_lapsed))
         })
         .await?;
-    context.streak.has_lapsed.store(has_lapsed, Ordering::Relaxed);
+    context
+        .streak
+        .has_lapsed
+        .store(has_lapsed, Ordering::Relaxed);
     // The slower the answer, the less accurate is the measured difference of the clocks.
     if sent_at.elapsed() < MAX_SYNC_LATENCY {
         app.clock.sync_to_database(local_now, database_now);
@@ -292,7 +299,8 @@ async fn compare(context: &WorkerContext) -> Result<(), Error> {
         "this process holds tasks that it is not running; releasing them"
     );
     let (name, now) = (lease.name.clone(), context.app.clock.now());
-    context.app
+    context
+        .app
         .store
         .write(move |conn| -> Result<(), StoreError> {
             for id in tasks {
@@ -312,7 +320,8 @@ async fn compare(context: &WorkerContext) -> Result<(), Error> {
 
 async fn lease_holdings(context: &WorkerContext, lease: &Lease) -> Result<LeaseHoldings, Error> {
     let name = lease.name.clone();
-    context.app
+    context
+        .app
         .store
         .long_read(move |conn| -> Result<_, Error> {
             let tasks: HashSet<_> = store::tasks::held_by(conn, &name)?.into_iter().collect();

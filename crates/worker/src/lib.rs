@@ -108,7 +108,10 @@ impl WorkerPool {
         tracker.spawn(model_offers::fail_stranded(context.clone()));
         tracker.spawn(record_disconnects(context.clone()));
         tracker.spawn(probe(context.clone()));
-        tracker.spawn(restored_backup::keep_mark(app.clone(), context.stop.clone()));
+        tracker.spawn(restored_backup::keep_mark(
+            app.clone(),
+            context.stop.clone(),
+        ));
         upkeep::start(app, &tracker, &context.stop);
         tracker.close();
         Self { tracker, context }
@@ -294,7 +297,10 @@ impl WorkerContext {
 }
 
 /// Stops tasks that are cancelled in this process; the heartbeat finds those that are missed here.
-async fn stop_cancelled(context: Arc<WorkerContext>, mut cancellations: broadcast::Receiver<TaskId>) {
+async fn stop_cancelled(
+    context: Arc<WorkerContext>,
+    mut cancellations: broadcast::Receiver<TaskId>,
+) {
     loop {
         tokio::select! {
             cancelled = cancellations.recv() => match cancelled {

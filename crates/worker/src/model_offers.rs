@@ -71,7 +71,10 @@ pub(super) async fn fail_stranded(context: Arc<WorkerContext>) {
 /// Fails tasks whose models have had no process for too long. `stranded_since` contains when each
 /// model was first found without a process, by
 /// [`Clock::monotonic_time`](mediagate_model::clock::Clock::monotonic_time).
-async fn check_stranded(app: &App, stranded_since: &mut HashMap<String, Duration>) -> Result<(), Error> {
+async fn check_stranded(
+    app: &App,
+    stranded_since: &mut HashMap<String, Duration>,
+) -> Result<(), Error> {
     let now = app.clock.now();
     let due = now.minus(STRANDED_AFTER);
     let (waiting_models, offered_models) = app

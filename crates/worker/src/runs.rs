@@ -40,7 +40,8 @@ impl Lease {
 
     /// Prepares the lease before it is inserted into this database.
     pub(super) fn begin(&self, store: &Store) {
-        self.process_lock.get_or_init(|| store.lock_process(&self.name));
+        self.process_lock
+            .get_or_init(|| store.lock_process(&self.name));
     }
 
     /// Extends the lease after an answered heartbeat, which guarantees it until `until`.

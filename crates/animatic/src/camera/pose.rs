@@ -55,7 +55,11 @@ impl PlateGeometry {
         let plate = (f64::from(plate.0), f64::from(plate.1));
         let aspect = f64::from(frame.1) / f64::from(frame.0);
         let cover = plate.0.min(plate.1 / aspect);
-        Self { cover, plate, aspect }
+        Self {
+            cover,
+            plate,
+            aspect,
+        }
     }
 
     /// How far the largest window can slide, in its own widths and heights.

@@ -235,7 +235,8 @@ fn is_plausible_cut(subject: &FloatPlane, colours: &ColourPlanes) -> bool {
         });
         sum / count.max(1.0)
     };
-    let threshold = MIN_EDGE.max(MIN_EDGE_CONTRAST * f32::midpoint(mean_contrast(1), mean_contrast(width)));
+    let threshold =
+        MIN_EDGE.max(MIN_EDGE_CONTRAST * f32::midpoint(mean_contrast(1), mean_contrast(width)));
     let (mut rim, mut sharp, mut area) = (0, 0, 0);
     for index in 0..width * height {
         let (x, y) = (index % width, index / width);
@@ -244,14 +245,18 @@ fn is_plausible_cut(subject: &FloatPlane, colours: &ColourPlanes) -> bool {
         // the other.
         let steps = [(x, width, 1), (y, height, width)];
         for (position, side, stride) in steps {
-            if position >= RIM && position + RIM + 1 < side && is_inside(index) != is_inside(index + stride) {
+            if position >= RIM
+                && position + RIM + 1 < side
+                && is_inside(index) != is_inside(index + stride)
+            {
                 rim += 1;
                 let (here, there) = (index - (RIM - 1) * stride, index + RIM * stride);
                 sharp += usize::from(contrast(here, there) > threshold);
             }
         }
     }
-    to_f32(sharp) >= MIN_SHARP_SHARE * to_f32(rim) && to_f32(rim) <= MAX_RIM_LENGTH * to_f32(area).sqrt()
+    to_f32(sharp) >= MIN_SHARP_SHARE * to_f32(rim)
+        && to_f32(rim) <= MAX_RIM_LENGTH * to_f32(area).sqrt()
 }
 
 fn bin(value: f32) -> usize {

@@ -47,7 +47,9 @@ fn every_example_on_the_page_is_understood() {
         for example in quoted(examples) {
             let interpretation = Direction::parse(example).interpretation();
             assert_ne!(interpretation, default_lines, "{example}");
-            let refused = interpretation.iter().any(|sentence| sentence.starts_with("not "));
+            let refused = interpretation
+                .iter()
+                .any(|sentence| sentence.starts_with("not "));
             assert!(!refused, "{example}: {interpretation:?}");
         }
     }

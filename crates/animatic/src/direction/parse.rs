@@ -172,7 +172,8 @@ fn static_at(clause: &[String], index: usize) -> Option<MoveMatch> {
         })
     };
     let is_alone = clause.iter().all(|w| is_direction_word(w));
-    let has_context = (index.saturating_sub(3)..index).any(|i| is_context(clause.get(i))) || is_context(clause.get(end));
+    let has_context = (index.saturating_sub(3)..index).any(|i| is_context(clause.get(i)))
+        || is_context(clause.get(end));
     (is_alone || has_context || clause[index] == "no").then_some(MoveMatch {
         kind: MoveKind::Static,
         start: index,
@@ -308,7 +309,9 @@ fn undirected_move(clause: &[String], index: usize, verb: CameraVerb) -> Option<
         CameraVerb::Dolly if has_camera_word || has_pace || opens_clause => Some(MoveKind::PushIn),
         // A pan is also a pot: at the start of a clause it must be followed by "around" or
         // "across".
-        CameraVerb::Pan if has_camera_word || has_pace || clause.len() == 1 || (opens_clause && has_around) => {
+        CameraVerb::Pan
+            if has_camera_word || has_pace || clause.len() == 1 || (opens_clause && has_around) =>
+        {
             Some(MoveKind::PanRight)
         }
         // "Panning" cannot mean the pot.
@@ -317,7 +320,9 @@ fn undirected_move(clause: &[String], index: usize, verb: CameraVerb) -> Option<
         CameraVerb::Truck if word(clause, index + 1) == "shot" => Some(MoveKind::TruckRight),
         CameraVerb::Pedestal if word(clause, index + 1) == "shot" => Some(MoveKind::PedestalUp),
         // Of the verbs of travel, only "rise" contains a direction.
-        CameraVerb::Travel if has_camera_word && clause[index].starts_with("ris") => Some(MoveKind::PedestalUp),
+        CameraVerb::Travel if has_camera_word && clause[index].starts_with("ris") => {
+            Some(MoveKind::PedestalUp)
+        }
         CameraVerb::Tilt if has_camera_word && has_around => Some(MoveKind::TiltUp),
         // A sushi roll is food; in a clause of nothing but direction only the camera can roll.
         CameraVerb::Roll
@@ -326,7 +331,11 @@ fn undirected_move(clause: &[String], index: usize, verb: CameraVerb) -> Option<
         {
             Some(MoveKind::RollClockwise)
         }
-        CameraVerb::Orbit if has_camera_word || has_pace || (opens_clause && (has_around || clause.len() == 1)) => {
+        CameraVerb::Orbit
+            if has_camera_word
+                || has_pace
+                || (opens_clause && (has_around || clause.len() == 1)) =>
+        {
             Some(MoveKind::OrbitRight)
         }
         _ => None,
@@ -391,8 +400,8 @@ fn seconds(clause: &[String]) -> Option<f64> {
             // "The 80s" and "1980s" are decades, and so may be "20s"; "for 20s" can only be a
             // length, and so is "20s" between two commas.
             let is_alone = previous == "for" || clause.len() == 1;
-            let is_decade =
-                suffix == "s" && (value > 60.0 || (value >= 20.0 && value % 10.0 == 0.0 && !is_alone));
+            let is_decade = suffix == "s"
+                && (value > 60.0 || (value >= 20.0 && value % 10.0 == 0.0 && !is_alone));
             if is_decade || matches!(previous, "the" | "early" | "late" | "mid") {
                 return None;
             }

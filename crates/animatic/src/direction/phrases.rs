@@ -50,7 +50,11 @@ pub(super) fn find<'a, T: Copy>(
                 start += 1;
                 continue;
             };
-            hits.push(PhraseMatch { meaning, clause, start });
+            hits.push(PhraseMatch {
+                meaning,
+                clause,
+                start,
+            });
             // The words are used up: "film grain" must not count a second time as "grain".
             start += length;
         }
@@ -80,10 +84,13 @@ fn context_matches(clause: &Clause, start: usize, length: usize, context: Phrase
     };
     let is_neighbour = |word: &String| neighbours.contains(&word.as_str());
     // Two words reach across one small word: "sound of rain", "warm evening light".
-    let has_neighbour = clause[start.saturating_sub(2)..start].iter().any(is_neighbour)
+    let has_neighbour = clause[start.saturating_sub(2)..start]
+        .iter()
+        .any(is_neighbour)
         || clause[start + length..].iter().take(2).any(is_neighbour);
     let mut others = clause[..start].iter().chain(&clause[start + length..]);
-    has_neighbour || (may_stand_alone && others.all(|word| is_direction_word(word) || is_measure(word)))
+    has_neighbour
+        || (may_stand_alone && others.all(|word| is_direction_word(word) || is_measure(word)))
 }
 
 /// "No rain", "without a vignette", "after the rain".

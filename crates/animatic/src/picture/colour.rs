@@ -96,14 +96,12 @@ mod tests {
         assert!(r > 206 && g < 80 && b < 60, "{r} {g} {b}");
         for grey in [0, 90, 255] {
             let rgb = converted([grey; 3], &ColorProfile::new_display_p3());
-            assert!(
-                rgb.iter().all(|v| v.abs_diff(grey) <= 1),
-                "{grey}: {rgb:?}"
-            );
+            assert!(rgb.iter().all(|v| v.abs_diff(grey) <= 1), "{grey}: {rgb:?}");
         }
         let unchanged = converted([200, 80, 60], &ColorProfile::new_srgb());
         assert!(
-            unchanged.iter()
+            unchanged
+                .iter()
                 .zip([200_u8, 80, 60])
                 .all(|(a, b)| a.abs_diff(b) <= 1)
         );

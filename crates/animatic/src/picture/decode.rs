@@ -178,7 +178,10 @@ fn translate(format: PictureFormat, error: &ImageError, limits: &PictureLimits) 
                 .source()
                 .map_or_else(|| other.to_string(), ToString::to_string);
             let lowercase = message.to_lowercase();
-            let reason = if EARLY_END_MESSAGES.iter().any(|early_end| lowercase.contains(early_end)) {
+            let reason = if EARLY_END_MESSAGES
+                .iter()
+                .any(|early_end| lowercase.contains(early_end))
+            {
                 format!(
                     "the {} data ends too early",
                     format.extension().to_uppercase()

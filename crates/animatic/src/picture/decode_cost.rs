@@ -190,7 +190,8 @@ fn tiff_of_jpegs(bytes: &[u8]) -> bool {
             field.iter().fold(0, add)
         })
     };
-    let (pointer_offset, pointer_bytes, entry_bytes) = if is_big_tiff { (8, 8, 20) } else { (4, 4, 12) };
+    let (pointer_offset, pointer_bytes, entry_bytes) =
+        if is_big_tiff { (8, 8, 20) } else { (4, 4, 12) };
     let entries = || {
         let start = usize::try_from(number(pointer_offset, pointer_bytes)?).ok()?;
         let count_bytes = if is_big_tiff { 8 } else { 2 };

@@ -31,9 +31,15 @@ fn fit(picture: &Picture, frame: (u32, u32)) -> Option<Picture> {
     let canvas_width = touching.min(f64::from(frame.0) * 2.0);
     let canvas = (to_side(canvas_width), to_side(canvas_width / ratio));
     let inner = if picture_ratio > ratio {
-        (canvas.0, to_side(f64::from(canvas.0) / picture_ratio).min(canvas.1))
+        (
+            canvas.0,
+            to_side(f64::from(canvas.0) / picture_ratio).min(canvas.1),
+        )
     } else {
-        (to_side(f64::from(canvas.1) * picture_ratio).min(canvas.0), canvas.1)
+        (
+            to_side(f64::from(canvas.1) * picture_ratio).min(canvas.0),
+            canvas.1,
+        )
     };
     let mut out = backdrop(picture, canvas)?;
     let resized_picture = resized(picture.size(), picture.rgb(), inner, FilterType::CatmullRom)?;
@@ -91,7 +97,12 @@ fn crop_centre(picture: &Picture, canvas: (u32, u32)) -> Option<Picture> {
     Picture::from_rgb(small.0, small.1, out)
 }
 
-fn resized(size: (u32, u32), rgb: &[u8], new_size: (u32, u32), filter: FilterType) -> Option<Vec<u8>> {
+fn resized(
+    size: (u32, u32),
+    rgb: &[u8],
+    new_size: (u32, u32),
+    filter: FilterType,
+) -> Option<Vec<u8>> {
     let mut out = vec![0; new_size.0 as usize * new_size.1 as usize * 3];
     resize::rgb((rgb, size), (&mut out, new_size), filter, None).ok()?;
     Some(out)
@@ -207,7 +218,8 @@ fn best_start(interest: &[f64], side: f64, length: f64, default_share: f64) -> f
         let mut covered = 0.0;
         let mut cell_start = 0.0;
         for value in interest {
-            covered += value * (f64::min(cell_start + 1.0, to) - f64::max(cell_start, from)).clamp(0.0, 1.0);
+            covered += value
+                * (f64::min(cell_start + 1.0, to) - f64::max(cell_start, from)).clamp(0.0, 1.0);
             cell_start += 1.0;
         }
         // A small pull towards the default position decides where interest is spread evenly.

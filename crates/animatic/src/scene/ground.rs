@@ -47,14 +47,22 @@ pub(super) fn dunes(
     has_water: bool,
     seed: u64,
 ) {
-    let sun_side = if light.sun_position.0 < 0.5 { 1.0 } else { -1.0 };
+    let sun_side = if light.sun_position.0 < 0.5 {
+        1.0
+    } else {
+        -1.0
+    };
     let layers = GroundLayers {
         first: if has_water { 0.62 } else { 0.0 },
         count: if has_water { 2 } else { 6 },
         seed,
     };
     for layer in layers.layers_from(horizon, 500) {
-        let GroundLayer { nearness, base, seed } = layer;
+        let GroundLayer {
+            nearness,
+            base,
+            seed,
+        } = layer;
         let (frequency, amplitude) = (mix(2.8, 0.95, nearness), mix(0.06, 0.24, nearness));
         let line = move |u: f32| {
             let swell = value(u * frequency + 3.0, 0.5, seed);
@@ -79,17 +87,32 @@ pub(super) fn dunes(
 }
 
 /// Snowfields: soft swells, blue where the light does not reach.
-pub(super) fn snow(stage: &mut SceneStage, light: &SceneLight, horizon: f32, has_water: bool, seed: u64) {
-    let sun_side = if light.sun_position.0 < 0.5 { 1.0 } else { -1.0 };
+pub(super) fn snow(
+    stage: &mut SceneStage,
+    light: &SceneLight,
+    horizon: f32,
+    has_water: bool,
+    seed: u64,
+) {
+    let sun_side = if light.sun_position.0 < 0.5 {
+        1.0
+    } else {
+        -1.0
+    };
     let layers = GroundLayers {
         first: if has_water { 0.66 } else { 0.0 },
         count: if has_water { 2 } else { 5 },
         seed,
     };
     for layer in layers.layers_from(horizon, 600) {
-        let GroundLayer { nearness, base, seed } = layer;
+        let GroundLayer {
+            nearness,
+            base,
+            seed,
+        } = layer;
         let (frequency, amplitude) = (mix(2.4, 0.9, nearness), mix(0.06, 0.24, nearness));
-        let line = move |u: f32| base - amplitude * (fractal(u * frequency + 11.0, 4.5, 3, seed) - 0.4);
+        let line =
+            move |u: f32| base - amplitude * (fractal(u * frequency + 11.0, 4.5, 3, seed) - 0.4);
         stage
             .canvas_at(parallax(nearness))
             .fill_below(line, |u, v, depth| {
@@ -108,7 +131,10 @@ pub(super) fn snow(stage: &mut SceneStage, light: &SceneLight, horizon: f32, has
                 let surface = blend([0.50, 0.62, 0.86], [0.98, 0.98, 1.0], lit);
                 let surface = add(surface, [1.0; 3], 0.25 * sparkle);
                 // Snow shows the sky's colour more than its own.
-                light.lit_colour(blend(surface, light.middle, 0.14), 0.42 * (1.0 - nearness) + 0.02)
+                light.lit_colour(
+                    blend(surface, light.middle, 0.14),
+                    0.42 * (1.0 - nearness) + 0.02,
+                )
             });
     }
 }
@@ -137,9 +163,14 @@ pub(super) fn meadow(
     };
     let dry = lattice(5, 5, seed);
     for layer in layers.layers_from(horizon, 700) {
-        let GroundLayer { nearness, base, seed } = layer;
+        let GroundLayer {
+            nearness,
+            base,
+            seed,
+        } = layer;
         let (frequency, amplitude) = (mix(2.4, 1.0, nearness), mix(0.055, 0.13, nearness));
-        let line = move |u: f32| base - amplitude * (fractal(u * frequency + 2.0, 7.5, 3, seed) - 0.4);
+        let line =
+            move |u: f32| base - amplitude * (fractal(u * frequency + 2.0, 7.5, 3, seed) - 0.4);
         let fresh = blend([0.40, 0.56, 0.34], [0.20, 0.38, 0.13], nearness);
         let straw = blend([0.66, 0.62, 0.40], [0.48, 0.43, 0.18], nearness);
         let grass = blend(fresh, straw, 0.65 * dry);
@@ -154,7 +185,10 @@ pub(super) fn meadow(
                 );
                 let blades = fractal(u * 120.0, v * 50.0, 2, seed.wrapping_add(9_000 + 10)) - 0.5;
                 let crest = 0.22 * smoothstep(amplitude * 1.4, 0.0, depth);
-                let surface = scaled(grass, 0.62 + 0.45 * fields + crest + 0.24 * blades * nearness);
+                let surface = scaled(
+                    grass,
+                    0.62 + 0.45 * fields + crest + 0.24 * blades * nearness,
+                );
                 light.lit_colour(surface, (0.72 * (1.0 - nearness)).powf(1.1) + 0.03)
             });
     }

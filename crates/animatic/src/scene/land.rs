@@ -18,7 +18,11 @@ pub(super) fn mountains(
     snowy: bool,
     seed: u64,
 ) {
-    let sun_side = if light.sun_position.0 < 0.5 { 1.0 } else { -1.0 };
+    let sun_side = if light.sun_position.0 < 0.5 {
+        1.0
+    } else {
+        -1.0
+    };
     let snow_line = if snowy { 0.03 } else { 0.13 };
     for range in 0..4_u16 {
         let nearness = f32::from(range) / 3.0;
@@ -31,7 +35,11 @@ pub(super) fn mountains(
             let crest = ridged(u * frequency + offset, 8, seed);
             // Layers have neighbouring seeds. 9,000 keeps those of a layer's details away from
             // them.
-            let broad = value(u * frequency * 0.8 + offset, 3.3, seed.wrapping_add(9_000 + 1));
+            let broad = value(
+                u * frequency * 0.8 + offset,
+                3.3,
+                seed.wrapping_add(9_000 + 1),
+            );
             base - reach * (0.10 + 1.05 * crest * crest) * (0.45 + 0.75 * broad)
         };
         let distance = mix(0.80, 0.30, nearness);
@@ -66,7 +74,13 @@ pub(super) fn mountains(
 }
 
 /// A skyline in rows of buildings; at night their windows are lit.
-pub(super) fn city(stage: &mut SceneStage, light: &SceneLight, horizon: f32, has_water: bool, seed: u64) {
+pub(super) fn city(
+    stage: &mut SceneStage,
+    light: &SceneLight,
+    horizon: f32,
+    has_water: bool,
+    seed: u64,
+) {
     if light.darkness > 0.5 {
         // The glow of the streets in the air above the roofs.
         stage
@@ -208,7 +222,11 @@ pub(super) fn forest(
             horizon - 0.02 + 0.36 * nearness.powf(1.4)
         };
         let tree = TreeRow {
-            tall: mix(0.035, if has_water { 0.085 } else { 0.26 }, nearness.powf(1.2)),
+            tall: mix(
+                0.035,
+                if has_water { 0.085 } else { 0.26 },
+                nearness.powf(1.2),
+            ),
             seed,
         };
         let swell = mix(0.10, 0.05, nearness);

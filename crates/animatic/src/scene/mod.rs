@@ -52,7 +52,8 @@ impl Scene {
     pub(crate) fn from_prompt(prompt: &str, seed: u64) -> Self {
         let words = words_of(prompt);
         // "Room tone" is a sound.
-        let is_room_tone = |i: usize| words[i] == "room" && words.get(i + 1).is_some_and(|w| w == "tone");
+        let is_room_tone =
+            |i: usize| words[i] == "room" && words.get(i + 1).is_some_and(|w| w == "tone");
         let mut places: Vec<ScenePlace> = (0..words.len())
             .filter(|i| !is_room_tone(*i))
             .filter_map(|i| place(&words[i]))

@@ -53,7 +53,13 @@ pub(crate) fn softened<const N: usize>(square: &[f32], shares: [f32; N]) -> Vec<
             let column = (column + GRAIN_SIDE + k - N / 2) % GRAIN_SIDE;
             from[(row * GRAIN_SIDE + column) * step + i % step]
         };
-        let sum = |i: usize| shares.iter().enumerate().map(|(k, w)| w * neighbour(i, k)).sum();
+        let sum = |i: usize| {
+            shares
+                .iter()
+                .enumerate()
+                .map(|(k, w)| w * neighbour(i, k))
+                .sum()
+        };
         (0..from.len()).map(sum).collect()
     };
     pass(&pass(square, 1), GRAIN_SIDE)

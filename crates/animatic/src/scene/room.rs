@@ -70,7 +70,11 @@ impl RoomInterior {
             ],
             3,
         );
-        let sun_side = if light.sun_position.0 < 0.5 { 1.0 } else { -1.0 };
+        let sun_side = if light.sun_position.0 < 0.5 {
+            1.0
+        } else {
+            -1.0
+        };
         Self {
             left: middle - half_width,
             right: middle + half_width,
@@ -120,7 +124,8 @@ impl RoomInterior {
     /// How much of a point is window glass, 0 to 1.
     fn glass(&self, u: f32, v: f32, soft: f32) -> f32 {
         let within = |low: f32, high: f32, position: f32| {
-            smoothstep(low - soft, low + soft, position) * smoothstep(high + soft, high - soft, position)
+            smoothstep(low - soft, low + soft, position)
+                * smoothstep(high + soft, high - soft, position)
         };
         let middle = f32::midpoint(self.left, self.right);
         let across = within(self.left, middle - BAR, u) + within(middle + BAR, self.right, u);
@@ -132,7 +137,10 @@ impl RoomInterior {
     /// Whether a point lies on the window's frame.
     fn is_window_frame(&self, u: f32, v: f32) -> bool {
         let frame_width = 3.5 * BAR;
-        u > self.left - frame_width && u < self.right + frame_width && v > TOP - frame_width && v < SILL + frame_width
+        u > self.left - frame_width
+            && u < self.right + frame_width
+            && v > TOP - frame_width
+            && v < SILL + frame_width
     }
 
     fn floor(&self, canvas: &mut SceneCanvas) {
@@ -151,7 +159,11 @@ impl RoomInterior {
             let depth = (v - FLOOR) / (1.0 - FLOOR);
             let back = u - self.lean * (0.10 + 0.45 * depth);
             let pane = self.glass(back, TOP + (SILL - TOP) * (1.25 - 1.15 * depth), soft);
-            let sunny = add(surface, times(self.sun, add(surface, [0.25; 3], 1.0)), 1.6 * pane);
+            let sunny = add(
+                surface,
+                times(self.sun, add(surface, [0.25; 3], 1.0)),
+                1.6 * pane,
+            );
             let dim = 1.0 - 0.3 * smoothstep(0.3, 1.0, depth);
             add(
                 scaled(sunny, dim),
@@ -171,7 +183,10 @@ impl RoomInterior {
                 smoothstep(outer - soft, outer + soft, u)
                     * smoothstep(inner + soft, inner - soft, u)
             };
-            let left = side(self.left - 0.07 + gather, self.left - 0.07 + cloth_width - gather);
+            let left = side(
+                self.left - 0.07 + gather,
+                self.left - 0.07 + cloth_width - gather,
+            );
             let right = side(
                 self.right + 0.07 - cloth_width + gather,
                 self.right + 0.07 - gather,

@@ -10,7 +10,10 @@ use super::noise::{fractal, lattice, smoothstep};
 use super::paint::{SceneCanvas, SceneColour, add, blend, scaled};
 
 pub(super) fn draw(canvas: &mut SceneCanvas, light: &SceneLight, horizon: f32, seed: u64) {
-    let sun = (light.sun_position.0 * canvas.aspect(), horizon - light.sun_position.1);
+    let sun = (
+        light.sun_position.0 * canvas.aspect(),
+        horizon - light.sun_position.1,
+    );
     canvas.paint(0.0, 1.0, |u, v, _| {
         let height = (1.0 - v / horizon).clamp(0.0, 1.0);
         let base = gradient(light, height);
@@ -48,7 +51,11 @@ pub(super) fn stars(canvas: &mut SceneCanvas, bottom: f32, darkness: f32, seed: 
             let tint = [1.0, 0.86 + 0.14 * chance(3), 0.78 + 0.22 * chance(4)];
             // Never smaller than a pixel and a half: a star must not flicker as the camera moves.
             let radius = (0.0011 + 0.0018 * brightness).max(1.5 * canvas.pixel());
-            canvas.glow(position, radius, scaled(tint, 1.3 * brightness * horizon_fade));
+            canvas.glow(
+                position,
+                radius,
+                scaled(tint, 1.3 * brightness * horizon_fade),
+            );
         }
     }
 }
@@ -56,22 +63,26 @@ pub(super) fn stars(canvas: &mut SceneCanvas, bottom: f32, darkness: f32, seed: 
 fn disc(canvas: &mut SceneCanvas, light: &SceneLight, sun: (f32, f32)) {
     let radius = light.sun_radius;
     let soft = canvas.pixel().max(radius * 0.06);
-    canvas.paint(sun.1 - radius * 1.2, sun.1 + radius * 1.2, |u, v, background| {
-        let (du, dv) = ((u - sun.0) / radius, (v - sun.1) / radius);
-        let distance = (du * du + dv * dv).sqrt();
-        let coverage = smoothstep(1.0, 1.0 - soft / radius, distance);
-        if coverage <= 0.0 {
-            return background;
-        }
-        // The moon has its seas; the sun's face is even.
-        let seas = 0.22
-            * light.darkness.floor()
-            * smoothstep(0.45, 0.7, fractal(du * 1.7 + 9.0, dv * 1.7, 4, 5));
-        let face = scaled(add(light.sun, [1.0, 1.0, 1.0], 0.25), 1.0 - seas);
-        // In mist the glow may outshine the disc; a disc is never a hole in it.
-        let face = [0, 1, 2].map(|c| face[c].max(background[c]));
-        blend(background, face, coverage)
-    });
+    canvas.paint(
+        sun.1 - radius * 1.2,
+        sun.1 + radius * 1.2,
+        |u, v, background| {
+            let (du, dv) = ((u - sun.0) / radius, (v - sun.1) / radius);
+            let distance = (du * du + dv * dv).sqrt();
+            let coverage = smoothstep(1.0, 1.0 - soft / radius, distance);
+            if coverage <= 0.0 {
+                return background;
+            }
+            // The moon has its seas; the sun's face is even.
+            let seas = 0.22
+                * light.darkness.floor()
+                * smoothstep(0.45, 0.7, fractal(du * 1.7 + 9.0, dv * 1.7, 4, 5));
+            let face = scaled(add(light.sun, [1.0, 1.0, 1.0], 0.25), 1.0 - seas);
+            // In mist the glow may outshine the disc; a disc is never a hole in it.
+            let face = [0, 1, 2].map(|c| face[c].max(background[c]));
+            blend(background, face, coverage)
+        },
+    );
 }
 
 /// Clouds on a ceiling that recedes to the horizon, lit from the side of the sun.

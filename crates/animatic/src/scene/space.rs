@@ -69,7 +69,8 @@ fn planet(canvas: &mut SceneCanvas, chance: &impl Fn(i32) -> f32, seed: u64) {
         if distance > 1.25 {
             return [0.0; 4];
         }
-        let halo = smoothstep(1.25, 0.98, distance).powi(2) * (0.5 + 0.5 * (x * sun[0] + y * sun[1]));
+        let halo =
+            smoothstep(1.25, 0.98, distance).powi(2) * (0.5 + 0.5 * (x * sun[0] + y * sun[1]));
         let atmosphere = scaled(air, 0.45 * halo.max(0.0));
         let coverage = smoothstep(1.0 + soft / radius, 1.0 - soft / radius, distance);
         if coverage <= 0.0 {

@@ -24,8 +24,8 @@ pub(super) fn limit(track: &mut [StereoSample]) {
     for channel in track.iter_mut().flatten() {
         let excess = channel.abs() - KNEE;
         if excess > 0.0 {
-            *channel =
-                (KNEE + (1.0 - KNEE) * HEADROOM * (excess / (1.0 - KNEE)).tanh()).copysign(*channel);
+            *channel = (KNEE + (1.0 - KNEE) * HEADROOM * (excess / (1.0 - KNEE)).tanh())
+                .copysign(*channel);
         }
     }
 }

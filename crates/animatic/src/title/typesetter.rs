@@ -52,7 +52,9 @@ impl<'a> TitleTypesetter<'a> {
             let max_lines = if is_first { 3 } else { 2 };
             let mut broken_lines = self.balanced_lines(title, size, measure);
             // The lower limit ends the search for a word that never fits.
-            while (broken_lines.len() > max_lines || self.widest(&broken_lines, size) > measure) && size > 8.0 {
+            while (broken_lines.len() > max_lines || self.widest(&broken_lines, size) > measure)
+                && size > 8.0
+            {
                 size *= 0.93;
                 broken_lines = self.balanced_lines(title, size, measure);
             }

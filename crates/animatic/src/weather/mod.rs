@@ -179,7 +179,8 @@ impl ParticleSwarm {
             let wind = (self.seconds * 0.4 + y * 3.0).sin() * 0.02;
             let x = x + (sway * 0.016 + wind) * mix(0.4, 1.6, nearness);
             // The nearest are out of focus.
-            let radius = mix(0.0020, 0.0150, nearness * nearness) * mix(0.7, 1.3, particle.chance(5));
+            let radius =
+                mix(0.0020, 0.0150, nearness * nearness) * mix(0.7, 1.3, particle.chance(5));
             let opacity = mix(0.80, 0.42, nearness) * mix(0.6, 1.0, particle.chance(6));
             let white = self.light.map(|c| c * 0.25 + 190.0);
             frame.disc((x, y), radius.max(1.1 * frame.pixel()), white, opacity);
@@ -196,11 +197,11 @@ impl ParticleSwarm {
                 (t * pace + particle.chance(n + 1) * 6.3).sin() * mix(0.01, 0.05, nearness)
             };
             let drift = t * mix(-0.02, 0.02, particle.chance(8)) * mix(0.3, 1.5, nearness);
-            let x =
-                self.wrapped_position(particle.chance(1) + drift, nearness, frame.aspect()) + wander(10);
+            let x = self.wrapped_position(particle.chance(1) + drift, nearness, frame.aspect())
+                + wander(10);
             let y = particle.chance(2) * 1.1 - 0.05 + wander(14) - 0.012 * t;
-            let glint =
-                0.5 + 0.5 * (t * mix(0.5, 1.8, particle.chance(3)) + particle.chance(4) * 6.3).sin();
+            let glint = 0.5
+                + 0.5 * (t * mix(0.5, 1.8, particle.chance(3)) + particle.chance(4) * 6.3).sin();
             // A speck smaller than a pixel would flicker as it moves, hence the lower limit below.
             let radius = mix(0.0014, 0.0110, nearness * nearness);
             let light = mix(0.55, 0.13, nearness) * mix(0.25, 1.0, glint);
@@ -242,7 +243,8 @@ impl ParticleSwarm {
             let y = particle.chance(2).powf(1.5) * 0.62 - 0.08 * self.drift.down * frame.aspect();
             let twinkle = 0.55
                 + 0.45
-                    * (self.seconds * mix(1.2, 4.0, particle.chance(3)) + particle.chance(4) * 6.3).sin();
+                    * (self.seconds * mix(1.2, 4.0, particle.chance(3)) + particle.chance(4) * 6.3)
+                        .sin();
             let light = particle.nearness.max(0.12) * twinkle * (1.0 - y / 0.66).clamp(0.0, 1.0);
             let tint = [
                 mix(205.0, 255.0, particle.chance(5)),

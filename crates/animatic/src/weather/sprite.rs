@@ -56,19 +56,33 @@ impl<'a> SpriteFrame<'a> {
     }
 
     /// A soft round spot.
-    pub(super) fn disc(&mut self, centre: (f32, f32), radius: f32, colour: SpriteColour, opacity: f32) {
+    pub(super) fn disc(
+        &mut self,
+        centre: (f32, f32),
+        radius: f32,
+        colour: SpriteColour,
+        opacity: f32,
+    ) {
         self.each_pixel_within(centre, (radius, radius), |x, y, pixel| {
             let distance_squared = (x * x + y * y) / (radius * radius);
             blend(
                 pixel,
                 colour,
-                opacity * (1.0 - distance_squared).clamp(0.0, 1.0).sqrt() * (1.0 - distance_squared).max(0.0),
+                opacity
+                    * (1.0 - distance_squared).clamp(0.0, 1.0).sqrt()
+                    * (1.0 - distance_squared).max(0.0),
             );
         });
     }
 
     /// Light that fades to nothing at `radius`.
-    pub(super) fn glow(&mut self, centre: (f32, f32), radius: f32, colour: SpriteColour, light: f32) {
+    pub(super) fn glow(
+        &mut self,
+        centre: (f32, f32),
+        radius: f32,
+        colour: SpriteColour,
+        light: f32,
+    ) {
         self.each_pixel_within(centre, (radius, radius), |x, y, pixel| {
             let falloff = (1.0 - (x * x + y * y) / (radius * radius)).max(0.0);
             add_light(pixel, colour, light * falloff * falloff);
@@ -90,7 +104,11 @@ impl<'a> SpriteFrame<'a> {
             let (u, v) = (x * cos + y * sin, y * cos - x * sin);
             let coverage =
                 |offset: f32, half: f32| ((half - offset.abs()) / soft + 0.5).clamp(0.0, 1.0);
-            blend(pixel, colour, 0.94 * coverage(u, half.0) * coverage(v, half.1));
+            blend(
+                pixel,
+                colour,
+                0.94 * coverage(u, half.0) * coverage(v, half.1),
+            );
         });
     }
 
@@ -117,7 +135,8 @@ impl<'a> SpriteFrame<'a> {
         self.each_pixel_within(middle, reach, |x, y, target| {
             let position = ((x * dx + y * dy) / length + 0.5).clamp(0.0, 1.0);
             let (ox, oy) = (x - (position - 0.5) * dx, y - (position - 0.5) * dy);
-            let distance_squared = (ox * ox + oy * oy) / ((half + 0.5 * pixel) * (half + 0.5 * pixel));
+            let distance_squared =
+                (ox * ox + oy * oy) / ((half + 0.5 * pixel) * (half + 0.5 * pixel));
             let ends = 1.0 - (2.0 * position - 1.0).powi(4);
             blend(
                 target,

@@ -136,7 +136,10 @@ fn lengths_are_exact_at_every_rate_with_sound_and_without() {
             let frames = format!("nb_read_frames={}", options.frames());
             assert!(stdout.lines().any(|l| l == frames), "{fps}: {stdout}");
             let track = format!("duration={exact:.6}");
-            assert!(stdout.lines().any(|l| l == track), "{fps} {kinds:?}: {stdout}");
+            assert!(
+                stdout.lines().any(|l| l == track),
+                "{fps} {kinds:?}: {stdout}"
+            );
             // The file's header counts in milliseconds.
             let lengths = stdout.lines().filter_map(|l| l.strip_prefix("duration="));
             let longest = lengths
@@ -202,7 +205,10 @@ fn the_sound_begins_and_ends_with_the_picture() {
     let played = decode(&[], "heard");
     let all_samples = decode(&["-ignore_editlist", "1"], "whole");
     // 93 packets fit into two seconds; the first only primes the decoder.
-    assert_eq!((played.len(), all_samples.len()), (92 * 1024 * 2, 93 * 1024 * 2));
+    assert_eq!(
+        (played.len(), all_samples.len()),
+        (92 * 1024 * 2, 93 * 1024 * 2)
+    );
     assert!(all_samples[1024 * 2..] == played[..]);
     // It fades in from silence within 0.6 seconds, and fades out in the same way.
     let levels = envelope(&played);

@@ -59,7 +59,10 @@ fn every_kind_is_told_by_its_bytes_and_decoded() {
             ((44, 28), [230, 220, 40]),
         ] {
             let actual = pixel(&picture, x, y);
-            assert!(is_near(actual, colour, 12), "{format:?} {actual:?} {colour:?}");
+            assert!(
+                is_near(actual, colour, 12),
+                "{format:?} {actual:?} {colour:?}"
+            );
         }
     }
 }

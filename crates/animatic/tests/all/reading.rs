@@ -28,7 +28,8 @@ pub(crate) fn boxes(bytes: &[u8]) -> Vec<(String, &[u8])> {
 pub(crate) fn inside<'a>(bytes: &'a [u8], path: &[&str]) -> &'a [u8] {
     path.iter().fold(bytes, |bytes, kind| {
         let children = boxes(bytes);
-        children.iter()
+        children
+            .iter()
             .find(|(k, _)| k == kind)
             .expect("the file has every box on the path")
             .1

@@ -147,7 +147,13 @@ impl<'a> Pair<'a> {
         let slopes: Vec<(f32, f32)> = self
             .pixel_indexes()
             .zip(part)
-            .map(|(index, &is_used)| if is_used { self.slope(index) } else { (0.0, 0.0) })
+            .map(|(index, &is_used)| {
+                if is_used {
+                    self.slope(index)
+                } else {
+                    (0.0, 0.0)
+                }
+            })
             .collect();
         let (mut xx, mut xy, mut yy) = (0.0_f64, 0.0_f64, 0.0_f64);
         for &(gx, gy) in &slopes {
@@ -217,14 +223,16 @@ fn smoothed(frame: &[u8], width: usize) -> Vec<f32> {
     for y in 0..height {
         for x in 0..width {
             let pixel = |x: usize| f32::from(frame[y * width + x.min(width - 1)]);
-            rows_smoothed[y * width + x] = (pixel(x.saturating_sub(1)) + 2.0 * pixel(x) + pixel(x + 1)) / 4.0;
+            rows_smoothed[y * width + x] =
+                (pixel(x.saturating_sub(1)) + 2.0 * pixel(x) + pixel(x + 1)) / 4.0;
         }
     }
     let mut smooth = vec![0.0; frame.len()];
     for y in 0..height {
         for x in 0..width {
             let pixel = |y: usize| rows_smoothed[y.min(height - 1) * width + x];
-            smooth[y * width + x] = (pixel(y.saturating_sub(1)) + 2.0 * pixel(y) + pixel(y + 1)) / 4.0;
+            smooth[y * width + x] =
+                (pixel(y.saturating_sub(1)) + 2.0 * pixel(y) + pixel(y + 1)) / 4.0;
         }
     }
     smooth

@@ -132,7 +132,10 @@ fn rolls_and_orbits_are_filmed_too() {
         let similarity = ssim(&frames[0], &frames[23], 640);
         assert!(similarity < 0.95, "{prompt} moves: {similarity}");
         let next_similarity = ssim(&frames[11], &frames[12], 640);
-        assert!(next_similarity > similarity, "{prompt} is smooth: {next_similarity} {similarity}");
+        assert!(
+            next_similarity > similarity,
+            "{prompt} is smooth: {next_similarity} {similarity}"
+        );
     }
 }
 
@@ -179,7 +182,8 @@ fn stills_and_sheet_come_with_the_video() {
     let sheet = video.sheet();
     assert_eq!(&sheet.rgb()[..960], &video.stills()[0].rgb()[..960]);
     for jpeg in [video.poster_jpeg().unwrap(), video.sheet_jpeg().unwrap()] {
-        let picture = animatic::picture::decode(&jpeg, &animatic::PictureLimits::default()).unwrap();
+        let picture =
+            animatic::picture::decode(&jpeg, &animatic::PictureLimits::default()).unwrap();
         assert!(picture.size() == (854, 480) || picture.size() == (1280, 720));
     }
 }

@@ -21,7 +21,11 @@ pub(super) fn open(config: &Config, store: &Store) -> Result<BlobStore, OpenErro
         path: folder.display().to_string(),
         error,
     };
-    let mark = match judge(&known_folders, folder_mark::read(&folder), has_files(&folder)) {
+    let mark = match judge(
+        &known_folders,
+        folder_mark::read(&folder),
+        has_files(&folder),
+    ) {
         FolderVerdict::Ours(mark) => {
             private_files::folder(&folder).map_err(in_folder)?;
             mark
@@ -131,7 +135,11 @@ mod tests {
             ),
             // A folder that was moved, or that processes share.
             (folders(None, &["a", "b"], true), marked("b"), ours("b")),
-            (folders(Some("a"), &["a", "b"], true), marked("b"), ours("b")),
+            (
+                folders(Some("a"), &["a", "b"], true),
+                marked("b"),
+                ours("b"),
+            ),
             (folders(None, &["a"], true), marked("x"), missing("a")),
             // A database that was put next to an older folder.
             (folders(None, &[], false), marked("x"), ours("x")),
@@ -143,10 +151,17 @@ mod tests {
                 "{known_folders:?} {mark:?}"
             );
         }
-        let is_new =
-            |known_folders, has_files| matches!(judge(&known_folders, None, has_files), FolderVerdict::New(_));
+        let is_new = |known_folders, has_files| {
+            matches!(
+                judge(&known_folders, None, has_files),
+                FolderVerdict::New(_)
+            )
+        };
         assert!(is_new(folders(None, &[], false), false), "the first start");
-        assert!(is_new(folders(None, &["a"], true), false), "another process");
+        assert!(
+            is_new(folders(None, &["a"], true), false),
+            "another process"
+        );
         assert!(
             is_new(folders(None, &[], true), true),
             "its files were copied here from a bucket"

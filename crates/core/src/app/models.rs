@@ -24,7 +24,8 @@ pub struct ModelRegistry {
 impl ModelRegistry {
     pub(super) fn open(config: &Config, now: Timestamp) -> Result<Self, ConfigError> {
         let sites = upstream::sites(&config.models, config, None)?;
-        let installed_models = InstalledModels::new(&config.models_folder, config.onnx_library.clone());
+        let installed_models =
+            InstalledModels::new(&config.models_folder, config.onnx_library.clone());
         installed_models.scan();
         let catalog = Catalog::new(&config.models, installed_models.models(), &sites, now)?;
         Ok(Self {

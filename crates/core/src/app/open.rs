@@ -170,7 +170,8 @@ fn signing_secrets(config: &Config, store: &Store) -> Result<Vec<Vec<u8>>, OpenE
     }
     let path = config.signing_key_path();
     if config.database == DatabaseTarget::Sqlite {
-        let local_secret = url_signer::load_or_create_secret(&path).map_err(OpenError::SigningKey)?;
+        let local_secret =
+            url_signer::load_or_create_secret(&path).map_err(OpenError::SigningKey)?;
         return Ok(vec![local_secret]);
     }
     // Offers the secret with which this machine has signed so far. If no other process has stored

@@ -28,7 +28,8 @@ pub fn find(
         let routes = model.routes().iter();
         routes.flat_map(|route| {
             let errors = lint_route(model, route, sites);
-            errors.into_iter()
+            errors
+                .into_iter()
                 .chain(lint_model_name(config, model, route, sites, now))
         })
     });
@@ -98,7 +99,8 @@ fn lint_model_name(
     // it.
     let settings = config.models.get(&model.id)?;
     let routes = settings.routes.iter().flatten();
-    let mut same_routes = routes.filter(|other| other.model == name && other.provider == route.provider);
+    let mut same_routes =
+        routes.filter(|other| other.model == name && other.provider == route.provider);
     let is_described = settings.limits != LimitSettings::default()
         || same_routes.any(|other| other.limits != LimitSettings::default());
     let suggestion = config.catalogue.suggestion(protocol, name);
@@ -117,7 +119,9 @@ fn has_default_host(site: &ProviderSite) -> bool {
         .or(protocol.and_then(|protocol| protocol.base_url));
     let default_url = default_url.and_then(|default_url| Url::parse(default_url).ok());
     let base = site.config.base_url.as_ref();
-    base.is_none_or(|base| default_url.is_some_and(|default_url| default_url.host_str() == base.url().host_str()))
+    base.is_none_or(|base| {
+        default_url.is_some_and(|default_url| default_url.host_str() == base.url().host_str())
+    })
 }
 
 fn lint_route(model: &Model, route: &Route, sites: &ProviderSites) -> Vec<ConfigError> {

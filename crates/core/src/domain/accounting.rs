@@ -409,7 +409,12 @@ pub async fn page(
                 None => return Ok(Vec::new()),
             },
         };
-        Ok(store::ledger::newest_before(conn, &filter, before, limit + 1)?)
+        Ok(store::ledger::newest_before(
+            conn,
+            &filter,
+            before,
+            limit + 1,
+        )?)
     });
     let mut entries = store::await_commit(read).await?;
     let has_more = store::tasks::cut_one_more(&mut entries, limit);

@@ -20,7 +20,11 @@ pub async fn ensure(app: &AppParts, handle: &str) -> Result<Account, Error> {
 }
 
 /// Like [`ensure`], with the author of the change.
-pub async fn ensure_by(app: &AppParts, handle: &str, author: ChangeAuthor) -> Result<Account, Error> {
+pub async fn ensure_by(
+    app: &AppParts,
+    handle: &str,
+    author: ChangeAuthor,
+) -> Result<Account, Error> {
     check_handle(handle)?;
     // Looked up before anything is drawn: each picture for an account that exists would be a file
     // without a record.

@@ -18,7 +18,10 @@ pub async fn begin(app: &Ctx) -> Result<(), Error> {
     let (shared, steady) = app
         .store
         .read(move |conn| -> Result<_, store::StoreError> {
-            Ok((store::workers::now(conn, local)?, store::meta::steady(conn)?))
+            Ok((
+                store::workers::now(conn, local)?,
+                store::meta::steady(conn)?,
+            ))
         })
         .await?;
     // After a slow answer the difference may be mostly its own delay. The next heartbeat tries

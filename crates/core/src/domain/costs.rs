@@ -38,7 +38,9 @@ pub fn record_job_cost(
         .as_ref()
         .and_then(|tariff| tariff.cost_by(&closed.provider, &closed.route_model));
     // A route's cost applies to results. Only the provider knows the cost of a failed job.
-    let configured = quantity.zip(configured).map(|(quantity, price)| price.cost_of(quantity));
+    let configured = quantity
+        .zip(configured)
+        .map(|(quantity, price)| price.cost_of(quantity));
     let job = classify_job_cost(reported, configured, quantity.is_some());
     store::hourly_sums::add_job(conn, task, &closed.provider, job, now)?;
     Ok(())

@@ -73,7 +73,8 @@ pub async fn follow(app: &App, since: Option<Timestamp>) -> Result<FeedFollower,
     };
     if let Some(since) = since {
         let now = app.clock.now();
-        let mut cursor = FeedCursor::starting_at(since.minus(OVERLAP).max(now.minus(REPLAY_WINDOW)));
+        let mut cursor =
+            FeedCursor::starting_at(since.minus(OVERLAP).max(now.minus(REPLAY_WINDOW)));
         follower.missed = cursor.poll_records(app).await?.into();
     }
     Ok(follower)

@@ -34,7 +34,11 @@ impl IntentOutcome {
     }
 
     /// The outcome of an earlier request of this account.
-    pub async fn load(app: &Ctx, account: AccountId, existing: ExistingResult) -> Result<Self, Error> {
+    pub async fn load(
+        app: &Ctx,
+        account: AccountId,
+        existing: ExistingResult,
+    ) -> Result<Self, Error> {
         let result = match existing {
             ExistingResult::Kept(result) => result,
             ExistingResult::PastTasks(tasks) => return Ok(Self::PastTasks(tasks)),

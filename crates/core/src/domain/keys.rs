@@ -398,7 +398,10 @@ mod tests {
         for position in 6..key.len() {
             let mut typo = key.to_owned().into_bytes();
             typo[position] = if typo[position] == b'a' { b'b' } else { b'a' };
-            assert!(!is_well_formed(std::str::from_utf8(&typo).unwrap()), "{position}");
+            assert!(
+                !is_well_formed(std::str::from_utf8(&typo).unwrap()),
+                "{position}"
+            );
         }
     }
 

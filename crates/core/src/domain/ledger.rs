@@ -73,10 +73,12 @@ pub fn check_reserve(
 
 /// Checks the sums, which include `cost`, against the limits.
 fn check(sums: &LedgerSums, cost: MicroDollars) -> Result<(), Error> {
-    let is_overdrawn =
-        |available: Option<MicroDollars>| available.is_some_and(|remaining| remaining < MicroDollars::ZERO);
+    let is_overdrawn = |available: Option<MicroDollars>| {
+        available.is_some_and(|remaining| remaining < MicroDollars::ZERO)
+    };
     let refuse = |reason: String| {
-        let message = format!("The request may cost {cost} USD, but {reason}. Nothing was charged.");
+        let message =
+            format!("The request may cost {cost} USD, but {reason}. Nothing was charged.");
         Err(Error::plain(ErrorCode::BudgetExceeded, message))
     };
     if let Some(key) = sums.key.filter(|key| is_overdrawn(key.available())) {

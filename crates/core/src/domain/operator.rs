@@ -30,7 +30,11 @@ impl<T> From<ChangeAuthor> for OperatorAction<'_, T> {
 
 impl<'a, T: Send + 'static> OperatorAction<'a, T> {
     /// An action that a request asks for.
-    pub fn from_request(author: ChangeAuthor, visit: &'a IntentVisit, build_answer: AnswerBuilder<T>) -> Self {
+    pub fn from_request(
+        author: ChangeAuthor,
+        visit: &'a IntentVisit,
+        build_answer: AnswerBuilder<T>,
+    ) -> Self {
         Self {
             author,
             visit: Some((visit, build_answer)),

@@ -252,5 +252,9 @@ pub async fn delete(
         Ok(store::personas::trash(conn, id, account)?)
     };
     let was_deleted = store::await_commit(app.store.write(delete)).await?;
-    if was_deleted { Ok(deleted) } else { Err(not_found()) }
+    if was_deleted {
+        Ok(deleted)
+    } else {
+        Err(not_found())
+    }
 }

@@ -217,7 +217,10 @@ async fn is_affordable(app: &Ctx, caller: &Caller, reserve: MicroDollars) -> Res
                 account_money.and_then(|money| money.available()),
                 key_money.and_then(|money| money.available()),
             ];
-            Ok(available.into_iter().flatten().all(|available| available >= reserve))
+            Ok(available
+                .into_iter()
+                .flatten()
+                .all(|available| available >= reserve))
         })
         .await
 }

@@ -60,7 +60,10 @@ pub async fn check(app: &App) -> Result<Vec<&'static str>, Error> {
 }
 
 /// The unavailable parts, both those that [`check`] returned and optional ones, and since when.
-pub fn unavailable_parts(app: &App, unavailable: &[&'static str]) -> Vec<(&'static str, Timestamp)> {
+pub fn unavailable_parts(
+    app: &App,
+    unavailable: &[&'static str],
+) -> Vec<(&'static str, Timestamp)> {
     let now = app.clock.now();
     let unavailable = unavailable.iter().map(|name| {
         let media = app.blobs.unavailable_since().filter(|_| *name == "media");

@@ -100,10 +100,12 @@ impl ExternalMarks {
         }
         // A new timeline is a fail-over or a restore to a point in time. The server does not tell
         // which.
-        let is_promoted = last_location.timeline.is_some() && location.timeline != last_location.timeline;
+        let is_promoted =
+            last_location.timeline.is_some() && location.timeline != last_location.timeline;
         // A process that was running during the promotion compares the database with what it saw
         // itself. An equal mark outside proves that the database had advanced no further.
-        let is_whole = has_live_workers || self.marks.iter().any(|external| Some(external) == own_mark);
+        let is_whole =
+            has_live_workers || self.marks.iter().any(|external| Some(external) == own_mark);
         (is_promoted && !is_whole).then_some(RestoreEvidence::Promoted)
     }
 

@@ -82,7 +82,13 @@ async fn summaries(
         }
     }
     summaries.sort_by_key(|a| key(&a.route));
-    let mut records = records(app, summaries.iter().map(|summary| summary.route.provider.clone())).await?;
+    let mut records = records(
+        app,
+        summaries
+            .iter()
+            .map(|summary| summary.route.provider.clone()),
+    )
+    .await?;
     let notes: HashMap<RouteKey, RouteNote> = read_notes(app).await?.into_iter().collect();
     for summary in &mut summaries {
         let key = key(&summary.route);
@@ -141,7 +147,8 @@ async fn records(
             for (model, _, open) in store::submissions::count_open(conn, &provider)? {
                 records.entry(key(model)).or_default().open_jobs += open;
             }
-            for (model, duration) in store::routes::success_durations(conn, &provider, now.minus(DAY))?
+            for (model, duration) in
+                store::routes::success_durations(conn, &provider, now.minus(DAY))?
             {
                 durations.entry(key(model)).or_default().push(duration);
             }
@@ -269,7 +276,12 @@ pub async fn record_failure(app: &App, route: &Route, error: &ProviderError) {
         }
     });
     let write = app.store.write(move |conn| -> Result<(), Error> {
-        Ok(store::routes::set_error(conn, &key, &route_error, refuses_key)?)
+        Ok(store::routes::set_error(
+            conn,
+            &key,
+            &route_error,
+            refuses_key,
+        )?)
     });
     if let Err(error) = write.await {
         tracing::warn!(inside = ?error.internal_cause(), provider = %route.provider, "cannot store the error of a route");

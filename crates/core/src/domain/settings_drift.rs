@@ -21,8 +21,9 @@ pub async fn compare(app: &App) -> Result<(), Error> {
     let (own, name) = (marks(app), app.server.name().to_owned());
     let (clock, published) = (app.clock.now(), own.clone());
     if app.config.database == DatabaseTarget::Sqlite {
-        let check_in =
-            move |conn: &mut Conn<'_>| store::replicas::check_in_alone(conn, &name, &published, clock);
+        let check_in = move |conn: &mut Conn<'_>| {
+            store::replicas::check_in_alone(conn, &name, &published, clock)
+        };
         return Ok(app.store.write(check_in).await?);
     }
     let peers = app.store.write(move |conn| {

@@ -144,7 +144,8 @@ pub async fn task_extras_each(app: &AppParts, tasks: &[Task]) -> Result<Vec<Task
     let cached = tasks.iter().map(|task| {
         // Such a record needs nothing else but the key's name. A list of them costs no statement
         // while the names are cached.
-        let needs_only_key_name = task.kind() == MediaKind::Video && input::pictures(&task.payload).is_empty();
+        let needs_only_key_name =
+            task.kind() == MediaKind::Video && input::pictures(&task.payload).is_empty();
         let key_name = needs_only_key_name.then(|| app.caches.key_names.get(&task.key));
         key_name.flatten().map(|key_name| TaskExtras {
             key_name,

@@ -150,7 +150,8 @@ pub async fn all_accounts(
     let mut report = store::await_commit(read).await?;
     if let Some(report) = &mut report {
         let handle = |group: &hourly_sums::HourlyGroup| report.handles.get(&group.account).cloned();
-        report.rows
+        report
+            .rows
             .sort_by_cached_key(|(group, _)| (group.step, handle(group), group.clone()));
     }
     Ok(report)

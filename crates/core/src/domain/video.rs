@@ -102,7 +102,10 @@ pub async fn prepare(
         callback: callback.clone(),
     });
     let frames = sources.frames.into_iter().chain(sources.end);
-    Ok((new_tasks.collect(), frames.chain(sources.references).collect()))
+    Ok((
+        new_tasks.collect(),
+        frames.chain(sources.references).collect(),
+    ))
 }
 
 /// The model of an order and the requested name, if the key may use it for this order.
@@ -207,8 +210,8 @@ fn plan(
                 seed: order.seed,
                 picture_size: first_size,
             };
-            let resolved =
-                animatic_engine::resolve_options(&order.prompt, options).map_err(Error::internal)?;
+            let resolved = animatic_engine::resolve_options(&order.prompt, options)
+                .map_err(Error::internal)?;
             (job.width, job.height) = (resolved.width, resolved.height);
             job.milliseconds = animatic_engine::milliseconds(resolved.seconds);
             (job.fps, job.seed) = (resolved.fps, resolved.seed);
@@ -226,7 +229,8 @@ fn plan(
                             || assets::can_be_handed(app, limits.pictures.handover))
                 })
             });
-            let route_limits = route_limits.ok_or_else(|| Error::internal("no route offers the checked order"))?;
+            let route_limits =
+                route_limits.ok_or_else(|| Error::internal("no route offers the checked order"))?;
             (job.width, job.height) = order
                 .best_size(&route_limits.sizes, first_size)
                 .unwrap_or_else(|| default_size(route_limits, first_size));

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use super::client_state::{ClientState, CLIENT_POLL_INTERVAL};
+use super::client_state::{CLIENT_POLL_INTERVAL, ClientState};
 use super::lookup::{ResultState, unconfirmed};
 use super::visit::UnkeyedOrder;
-use super::{IntentRequest, IntentVisit, Intents, INTENT_TTL, Lookup, UNCONFIRMED};
+use super::{INTENT_TTL, IntentRequest, IntentVisit, Intents, Lookup, UNCONFIRMED};
 use mediagate_model::error::Error;
 use mediagate_model::ids::IntentId;
 use mediagate_model::intent::Intent;
@@ -103,7 +103,10 @@ impl Intents {
     }
 
     /// Intents with the states of their clients, those with the fewest visits first.
-    async fn with_clients(&self, intents: Vec<Intent>) -> Result<Vec<(ClientState, Intent)>, Error> {
+    async fn with_clients(
+        &self,
+        intents: Vec<Intent>,
+    ) -> Result<Vec<(ClientState, Intent)>, Error> {
         let mut with_clients = Vec::new();
         for intent in intents {
             with_clients.push((self.client_of(&intent).await?, intent));
@@ -119,7 +122,8 @@ impl Intents {
         request: &IntentRequest,
         mut candidates: Vec<(ClientState, Intent)>,
     ) -> Result<Option<Lookup>, Error> {
-        let waiting = candidates.extract_if(.., |(client, _)| matches!(client, ClientState::Waiting));
+        let waiting =
+            candidates.extract_if(.., |(client, _)| matches!(client, ClientState::Waiting));
         let waiting: Vec<Intent> = waiting.map(|(_, intent)| intent).collect();
         let joined = self.join_first(request, waiting, |_| true).await?;
         if joined.is_some() {

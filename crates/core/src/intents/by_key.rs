@@ -1,8 +1,8 @@
 //! Requests with an `Idempotency-Key`.
 
-use super::client_state::{ClientState, CLIENT_POLL_INTERVAL};
+use super::client_state::{CLIENT_POLL_INTERVAL, ClientState};
 use super::lookup::unconfirmed;
-use super::{IntentRequest, IntentVisit, Intents, INTENT_TTL, Lookup};
+use super::{INTENT_TTL, IntentRequest, IntentVisit, Intents, Lookup};
 use mediagate_model::error::{Error, ErrorCode};
 use mediagate_model::ids::{AccountId, IntentId};
 use mediagate_model::intent::Intent;

@@ -57,7 +57,10 @@ impl ClientGuard {
 
     /// Marks the answer that is being written as final for the intent.
     pub fn complete(&self, close: IntentCloseTime) {
-        let mut close_time = self.close_time.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut close_time = self
+            .close_time
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         *close_time = Some(close);
     }
 
@@ -93,7 +96,10 @@ impl ClientGuard {
 
 impl Drop for ClientGuard {
     fn drop(&mut self) {
-        let close_time = *self.close_time.lock().unwrap_or_else(PoisonError::into_inner);
+        let close_time = *self
+            .close_time
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let close_time = close_time.filter(|_| self.is_answered.load(Ordering::Acquire));
         let joinable_until = close_time.map(|close_time| match close_time {
             IntentCloseTime::Now => self.clients.now(),

@@ -73,7 +73,9 @@ impl ClientTable {
     /// Removes an entry that has ended without leaving anything in the database.
     pub(super) fn forget_unwritten(&mut self, id: IntentId, number: u32) {
         let is_over = |entry: &ClientEntry| {
-            entry.creation == CreationState::Nothing && !entry.reserved && entry.disconnect.is_some()
+            entry.creation == CreationState::Nothing
+                && !entry.reserved
+                && entry.disconnect.is_some()
         };
         if self.entries.get(&id).is_some_and(is_over) {
             self.remove(id, number);
@@ -128,7 +130,9 @@ impl ClientEntry {
     /// Whether its client has disconnected without an answer and this has not been noticed yet.
     pub(super) fn is_unnoticed(&self) -> bool {
         // Checked in this order, because a client that has its answer may disconnect.
-        self.disconnect.is_none() && self.socket.is_closed() && !self.is_answered.load(Ordering::Acquire)
+        self.disconnect.is_none()
+            && self.socket.is_closed()
+            && !self.is_answered.load(Ordering::Acquire)
     }
 
     pub(super) fn client(&self, now: Timestamp) -> ClientState {

@@ -130,8 +130,9 @@ impl ClientRegistry {
     /// moment in which its disconnection can be noticed.
     pub(super) async fn disconnected_intents(&self, body: &RequestFingerprint) -> Vec<IntentId> {
         let disconnected = self.disconnected(body);
-        let may_leave =
-            |entry: &ClientEntry| entry.disconnect.is_none() && entry.since.elapsed() > MIN_CONNECTED;
+        let may_leave = |entry: &ClientEntry| {
+            entry.disconnect.is_none() && entry.since.elapsed() > MIN_CONNECTED
+        };
         if !disconnected.is_empty() || !self.any(body, may_leave) {
             return disconnected;
         }
@@ -168,7 +169,11 @@ impl ClientRegistry {
         }
     }
 
-    async fn wait_until_none(&self, body: &RequestFingerprint, predicate: impl Fn(&ClientEntry) -> bool) {
+    async fn wait_until_none(
+        &self,
+        body: &RequestFingerprint,
+        predicate: impl Fn(&ClientEntry) -> bool,
+    ) {
         self.wait_until(|| (!self.any(body, &predicate)).then_some(()))
             .await;
     }
@@ -202,10 +207,13 @@ impl ClientRegistry {
         let connected = || {
             let table = self.table();
             let of_body = table.with_body(body);
-            of_body.filter(|(_, entry)| entry.disconnect.is_none()).count()
+            of_body
+                .filter(|(_, entry)| entry.disconnect.is_none())
+                .count()
         };
         let before = connected();
-        self.wait_until(|| (connected() < before).then_some(())).await;
+        self.wait_until(|| (connected() < before).then_some(()))
+            .await;
     }
 
     /// Waits for a change of anything, but no longer than `time`.

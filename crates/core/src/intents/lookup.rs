@@ -22,7 +22,10 @@ impl Intents {
     /// Finds what the first sending of a request made, or begins a new intent. With `is_reserved`
     /// the intent must be on disk before anything is done for it.
     pub async fn begin(&self, request: &IntentRequest, is_reserved: bool) -> Result<Lookup, Error> {
-        self.0.clients.wait_until_disconnects_noticed(&request.body).await;
+        self.0
+            .clients
+            .wait_until_disconnects_noticed(&request.body)
+            .await;
         store::await_commit(async {
             self.0.clients.wait_until_settled(&request.body).await;
             Ok::<_, Error>(())

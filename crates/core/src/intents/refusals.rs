@@ -101,10 +101,7 @@ impl Intents {
         let result = write.await;
         // Refusals that were counted twice would allow two retries to make something; a lost one
         // only makes a retry join another order.
-        if result
-            .as_ref()
-            .is_err_and(|error| !error.outcome_unknown())
-        {
+        if result.as_ref().is_err_and(|error| !error.outcome_unknown()) {
             for refused in refused {
                 buffer.add(refused);
             }

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::client_state::ClientState;
-use super::{AcceptanceGuard, ClientGuard, Intents, INTENT_TTL, PeerSocket};
+use super::{AcceptanceGuard, ClientGuard, INTENT_TTL, Intents, PeerSocket};
 use mediagate_model::crash;
 use mediagate_model::error::Error;
 use mediagate_model::ids::IntentId;
@@ -266,7 +266,9 @@ impl IntentRecord {
                 return Err(Error::Overtaken);
             }
             if let Some(unkeyed) = &mut self.unkeyed {
-                unkeyed.known_ids.extend(earlier.iter().map(|intent| intent.id));
+                unkeyed
+                    .known_ids
+                    .extend(earlier.iter().map(|intent| intent.id));
             }
         }
     }

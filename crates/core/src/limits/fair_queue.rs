@@ -182,7 +182,10 @@ mod tests {
     async fn a_freed_amount_goes_to_the_account_that_holds_least() {
         let queue = FairShareQueue::new(2, 2);
         let [a, b] = [AccountId::new(), AccountId::new()];
-        let (first, second) = (permit_now(&queue, a, 1).unwrap(), permit_now(&queue, a, 1).unwrap());
+        let (first, second) = (
+            permit_now(&queue, a, 1).unwrap(),
+            permit_now(&queue, a, 1).unwrap(),
+        );
         let mut waiters: Vec<_> = (0..10).map(|_| Box::pin(queue.wait(a, 1))).collect();
         for waiter in &mut waiters {
             assert!(waiter.as_mut().now_or_never().is_none());

@@ -165,7 +165,10 @@ mod tests {
     async fn accounts_do_not_wait_for_each_other() {
         let semaphores = AccountSemaphores::new(2);
         let [a, b] = [AccountId::new(), AccountId::new()];
-        let held = [semaphores.wait(a).await.unwrap(), semaphores.wait(a).await.unwrap()];
+        let held = [
+            semaphores.wait(a).await.unwrap(),
+            semaphores.wait(a).await.unwrap(),
+        ];
         assert!(semaphores.wait(a).now_or_never().is_none());
         assert!(semaphores.wait(b).now_or_never().flatten().is_some());
         drop(held);

@@ -177,7 +177,12 @@ fn upstream_field(clip: &Clip, field: fn(&ClipUpstream) -> &String) -> String {
 }
 
 impl ClipRecord {
-    pub fn new(clip: &Clip, operation: ClipOperation<'_>, account: &Account, links: &Links) -> Self {
+    pub fn new(
+        clip: &Clip,
+        operation: ClipOperation<'_>,
+        account: &Account,
+        links: &Links,
+    ) -> Self {
         let more = if clip.media_removed {
             "media removed: it expired"
         } else {

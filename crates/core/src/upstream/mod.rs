@@ -210,15 +210,18 @@ impl ProviderSite {
         let has_same_key = |credential: &&Arc<ProviderCredential>| {
             credential_digest(&credential.id) == credential_digest(&submission.credential)
         };
-        self.credentials.iter().filter(|_| is_same_endpoint).find(has_same_key)
+        self.credentials
+            .iter()
+            .filter(|_| is_same_endpoint)
+            .find(has_same_key)
     }
 
     /// The credential with which something that the provider keeps was made: the one with the same
     /// value or, after a rotation, in the same position.
     pub fn credential(&self, id: &str) -> Option<&Arc<ProviderCredential>> {
         let mut credentials = self.credentials.iter();
-        let same_value =
-            credentials.find(|credential| credential_digest(&credential.id) == credential_digest(id));
+        let same_value = credentials
+            .find(|credential| credential_digest(&credential.id) == credential_digest(id));
         same_value.or_else(|| {
             let position: usize = id.split_once(':')?.0.parse().ok()?;
             self.credentials.get(position.checked_sub(1)?)
@@ -331,8 +334,8 @@ impl Upstream {
             .rev()
             .filter(|site| site.provider.name() == submission.provider);
         let mut candidates = sites.get(&submission.provider).into_iter().chain(former);
-        let submitter =
-            candidates.find_map(|site| Some((site.clone(), site.credential_of(submission)?.clone())));
+        let submitter = candidates
+            .find_map(|site| Some((site.clone(), site.credential_of(submission)?.clone())));
         if submitter.is_none() {
             metrics::counter!("mediagate_submissions_unmatched_total", "provider" => submission.provider.clone())
                 .increment(1);
@@ -450,7 +453,10 @@ impl Upstream {
     /// The same for a model.
     pub fn is_offered(&self, model: &Model, now: Timestamp) -> bool {
         let routes = model.routes();
-        routes.is_empty() || routes.iter().any(|route| self.is_expected_available(route, now))
+        routes.is_empty()
+            || routes
+                .iter()
+                .any(|route| self.is_expected_available(route, now))
     }
 
     /// Whether a model can do work now.

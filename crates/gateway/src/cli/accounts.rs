@@ -200,7 +200,8 @@ async fn credit(app: &App, args: &AccountCreditArgs, json: bool) -> Result<(), C
     amount::check_amount("USD", args.amount)?;
     let account = find(app, &args.handle).await?;
     let author = ChangeAuthor::command("accounts credit").into();
-    let outcome = accounting::credit(app, author, account.id, args.amount, args.note.clone()).await?;
+    let outcome =
+        accounting::credit(app, author, account.id, args.amount, args.note.clone()).await?;
     if json {
         return show::json(&AdminAccount::new(&outcome.account));
     }

@@ -82,9 +82,10 @@ fn changes(entry: &AuditObject) -> String {
         None | Some(Value::Null) => "none".to_owned(),
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(items)) => {
-            let items = items
-                .iter()
-                .map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned));
+            let items = items.iter().map(|item| {
+                item.as_str()
+                    .map_or_else(|| item.to_string(), str::to_owned)
+            });
             items.collect::<Vec<_>>().join(" ")
         }
         Some(other) => other.to_string(),
@@ -95,7 +96,11 @@ fn changes(entry: &AuditObject) -> String {
         before.get(*name) != Some(*value) && !is_unset
     });
     let changed_fields = changed_fields.map(|(name, value)| match before.get(name) {
-        Some(previous) => format!("{name}: {} → {}", describe(Some(previous)), describe(Some(value))),
+        Some(previous) => format!(
+            "{name}: {} → {}",
+            describe(Some(previous)),
+            describe(Some(value))
+        ),
         None => format!("{name}: {}", describe(Some(value))),
     });
     changed_fields.collect::<Vec<_>>().join(", ")

@@ -58,7 +58,8 @@ pub(super) fn one_of<T>(
 where
     T: FromStr + Clone + Send + Sync + 'static,
 {
-    PossibleValuesParser::new(values).try_map(|value| value.parse::<T>().map_err(|_| "unknown value"))
+    PossibleValuesParser::new(values)
+        .try_map(|value| value.parse::<T>().map_err(|_| "unknown value"))
 }
 
 fn is_rare(arg: &Arg) -> bool {
@@ -120,7 +121,10 @@ mod tests {
             &["help", "serve"],
             &["config", "check", "--help"],
         ] {
-            assert!(help(arguments).contains("--webhooks-timeout"), "{arguments:?}");
+            assert!(
+                help(arguments).contains("--webhooks-timeout"),
+                "{arguments:?}"
+            );
         }
         assert!(help(&["help"]).contains("Examples:"));
     }
@@ -140,10 +144,12 @@ mod tests {
         let mut command = completion_command();
         command.build();
         let has = |path: &[&str], option: &str| {
-            let subcommand = path
-                .iter()
-                .fold(&command, |parent, name| parent.find_subcommand(name).unwrap());
-            subcommand.get_opts().any(|arg| arg.get_long() == Some(option))
+            let subcommand = path.iter().fold(&command, |parent, name| {
+                parent.find_subcommand(name).unwrap()
+            });
+            subcommand
+                .get_opts()
+                .any(|arg| arg.get_long() == Some(option))
         };
         for path in [&["keys"][..], &["keys", "update"], &["config", "check"]] {
             assert!(has(path, "data"), "{path:?}");

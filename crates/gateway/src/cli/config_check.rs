@@ -40,7 +40,8 @@ fn check(config: &Config) -> Result<(), Vec<ConfigError>> {
     let installed_models = InstalledModels::new(&config.models_folder, config.onnx_library.clone());
     installed_models.scan();
     let now = Clock::system().now();
-    let catalog = Catalog::new(&config.models, installed_models.models(), &sites, now).map_err(to_list)?;
+    let catalog =
+        Catalog::new(&config.models, installed_models.models(), &sites, now).map_err(to_list)?;
     let lints = config_lints::find(&config.models, &sites, &catalog, now);
     if lints.is_empty() { Ok(()) } else { Err(lints) }
 }

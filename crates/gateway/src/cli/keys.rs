@@ -439,7 +439,12 @@ fn scopes(key: &ApiKey) -> String {
         .join(" ")
 }
 
-async fn revoke(app: &App, id_or_prefix: &str, end_webhooks: bool, json: bool) -> Result<(), CliError> {
+async fn revoke(
+    app: &App,
+    id_or_prefix: &str,
+    end_webhooks: bool,
+    json: bool,
+) -> Result<(), CliError> {
     let id = find(app, id_or_prefix).await?;
     let author = ChangeAuthor::command("keys revoke").into();
     let (revoked, was_valid) = keys::revoke(app, author, id, end_webhooks).await?;

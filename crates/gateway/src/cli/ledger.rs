@@ -243,7 +243,8 @@ impl ExportRow {
             provider: reported.map(|reported| reported.provider.clone()),
             // Some providers report costs in credits; `MicroDollars` only formats the millionths
             // here.
-            provider_cost: reported.map(|reported| MicroDollars::new(reported.millionths).to_string()),
+            provider_cost: reported
+                .map(|reported| MicroDollars::new(reported.millionths).to_string()),
             provider_cost_unit: reported.map(|reported| reported.unit.clone()),
         }
     }

@@ -76,7 +76,8 @@ async fn copy(
         bytes,
         is_shown: output::can_draw(),
     };
-    let report = media_copy::carry_out(source, destination, plan, |report| bar.draw(report)).await?;
+    let report =
+        media_copy::carry_out(source, destination, plan, |report| bar.draw(report)).await?;
     bar.end();
     if json {
         show::json(&report)?;

@@ -60,7 +60,10 @@ fn list(catalogue: &Catalogue, args: &ModelListArgs, json: bool) -> Result<(), C
         .filter(|model| provider_filter.is_none_or(|provider| model.provider == provider))
         .collect();
     if models.is_empty() {
-        return Err(unknown_provider(catalogue, provider_filter.unwrap_or_default()));
+        return Err(unknown_provider(
+            catalogue,
+            provider_filter.unwrap_or_default(),
+        ));
     }
     if json {
         return show::json(&models.into_iter().map(model_json).collect::<Vec<_>>());
@@ -280,7 +283,10 @@ fn config_toml(model: &KnownModel, margin: u16) -> Result<String, CliError> {
 }
 
 /// A price, with the margin, that covers anything that callers may order.
-fn highest_price(model: &KnownModel, margin: u16) -> Result<Option<(&str, MicroDollars)>, CliError> {
+fn highest_price(
+    model: &KnownModel,
+    margin: u16,
+) -> Result<Option<(&str, MicroDollars)>, CliError> {
     // One price line applies to whatever callers order. A cheaper one could be below cost.
     let mut highest_price: Option<(&str, i64)> = None;
     for price in &model.prices {

@@ -100,6 +100,9 @@ fn line(registry_match: &RegistryMatch) -> String {
         (None, Some(task)) => format!("task {task}"),
         (None, None) => String::new(),
     };
-    let (kind, created_at) = (fingerprint.kind.into_str(), fingerprint.created_at.rfc3339());
+    let (kind, created_at) = (
+        fingerprint.kind.into_str(),
+        fingerprint.created_at.rfc3339(),
+    );
     format!("made here    {kind}, {created_at}, {method}, {id}")
 }

@@ -47,9 +47,14 @@ pub(super) fn run(
             ProvidersCommand::Try(args) => (args, RouteCommand::Retry, "providers try"),
         };
         let author = ChangeAuthor::command(name).into();
-        let stored_state = routes::run_command(&app, author, &args.provider, &args.model, route_command).await?;
+        let stored_state =
+            routes::run_command(&app, author, &args.provider, &args.model, route_command).await?;
         if json {
-            return show::json(&RouteChange::new(&args.provider, &args.model, &stored_state));
+            return show::json(&RouteChange::new(
+                &args.provider,
+                &args.model,
+                &stored_state,
+            ));
         }
         let route = format!("{} {}", args.provider, args.model);
         say(&match route_command {
@@ -66,7 +71,9 @@ async fn list(app: &App, json: bool) -> Result<(), CliError> {
     let servers = route_states::server_states(app).await?;
     let summaries = routes::all_across_servers(app, &servers).await?;
     if json {
-        let objects = summaries.iter().map(|summary| route_json(summary, !servers.is_empty()));
+        let objects = summaries
+            .iter()
+            .map(|summary| route_json(summary, !servers.is_empty()));
         let objects: Result<Vec<Value>, CliError> = objects.collect();
         return show::json(&objects?);
     }
@@ -127,7 +134,9 @@ fn breaker(combined: &CombinedRouteState, servers: usize) -> String {
         other => other,
     };
     let unusual = combined.unusual.iter();
-    let count = unusual.filter(|(_, breaker)| breaker.state != "closed").count();
+    let count = unusual
+        .filter(|(_, breaker)| breaker.state != "closed")
+        .count();
     if count < servers {
         format!("{label} in {count} of {servers} processes")
     } else {

@@ -45,8 +45,9 @@ pub(super) fn run(
         match command {
             RestoredCommand::List => list(&app, json).await,
             RestoredCommand::Resubmit(selection) => {
-                let resubmit =
-                    async |id| restored_backup::resubmit(&app, id, author("restored resubmit")).await;
+                let resubmit = async |id| {
+                    restored_backup::resubmit(&app, id, author("restored resubmit")).await
+                };
                 decide(
                     &app,
                     selection,
@@ -56,7 +57,8 @@ pub(super) fn run(
                 .await
             }
             RestoredCommand::Fail(selection) => {
-                let fail = async |id| restored_backup::fail(&app, id, author("restored fail")).await;
+                let fail =
+                    async |id| restored_backup::fail(&app, id, author("restored fail")).await;
                 decide(&app, selection, DecisionReport::new("failed", json), fail).await
             }
         }

@@ -284,7 +284,12 @@ fn watch_settings(
     #[expect(clippy::disallowed_methods, reason = "it ends with the draining")]
     tokio::spawn(async move {
         let path = settings.config.clone();
-        let current_marks = || (path.as_deref().and_then(file_mark), app.models.installed_models.mark());
+        let current_marks = || {
+            (
+                path.as_deref().and_then(file_mark),
+                app.models.installed_models.mark(),
+            )
+        };
         let mut loaded = (initial_mark, app.models.installed_models.mark());
         let mut last = loaded.clone();
         loop {

@@ -57,14 +57,20 @@ impl TextTable {
         let gap = usize::from(GAP);
         let total_width = widths.iter().map(|width| usize::from(*width) + gap);
         let total_width = total_width.sum::<usize>().saturating_sub(gap);
-        let last_width = widths.last().map_or(0, |last_width| usize::from(*last_width));
+        let last_width = widths
+            .last()
+            .map_or(0, |last_width| usize::from(*last_width));
         let cells = self.rows.iter().filter_map(|row| row.last());
         let words = cells.flat_map(|cell| cell.split_whitespace());
         let longest = words.map(|word| word.chars().count()).max();
         let min_last_width = longest.unwrap_or(0).max(MIN_WRAP_WIDTH.min(last_width));
         match width {
             // Even with its last column wrapped the table would be too wide.
-            Some(width) if total_width > width && total_width - last_width + min_last_width > width => self.records(width),
+            Some(width)
+                if total_width > width && total_width - last_width + min_last_width > width =>
+            {
+                self.records(width)
+            }
             Some(width) if total_width > width => {
                 let rest = u16::try_from(width - (total_width - last_width)).unwrap_or(u16::MAX);
                 if let Some(column) = table.column_iter_mut().last() {
@@ -92,7 +98,11 @@ impl TextTable {
                 let value_width = width.saturating_sub(name_width).max(1);
                 let fits = |word: &str| word.chars().count() <= value_width;
                 let is_long = !cell.split_whitespace().all(fits);
-                let (indent, line_width) = if is_long { (0, width) } else { (name_width, value_width) };
+                let (indent, line_width) = if is_long {
+                    (0, width)
+                } else {
+                    (name_width, value_width)
+                };
                 let first = is_long.then(|| (*name).to_owned());
                 let parts = wrap(cell, line_width).into_iter().enumerate();
                 let parts = parts.map(move |(index, part)| {

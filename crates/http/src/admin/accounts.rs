@@ -50,9 +50,11 @@ pub(crate) async fn list(
     let page = query.read(|query| Some(page(query, |text| text.parse().ok())))?;
     let (accounts, has_more) = accounting::account_page(&app, page).await?;
     let objects = accounts.iter().map(AdminAccount::new).collect();
-    Ok(Json(List::new(objects, has_more, |account: &AdminAccount| {
-        account.id.clone()
-    })))
+    Ok(Json(List::new(
+        objects,
+        has_more,
+        |account: &AdminAccount| account.id.clone(),
+    )))
 }
 
 /// Change an account's name, payment mode or budget.
@@ -71,7 +73,9 @@ pub(crate) async fn change(
     let change = async |operation: OperatorAction<'_, AccountRecord>| {
         accounting::change(&app, operation, account, changes).await
     };
-    Ok(write.change(&app, fingerprint, change, account_object).await?)
+    Ok(write
+        .change(&app, fingerprint, change, account_object)
+        .await?)
 }
 
 /// Add credit to an account.

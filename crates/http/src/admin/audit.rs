@@ -6,7 +6,7 @@ use axum::response::Response;
 
 use crate::auth::{Admin, AllowedCaller};
 use crate::error::ErrorResponse;
-use crate::page_params::{wants_csv, instant, page_of};
+use crate::page_params::{instant, page_of, wants_csv};
 use crate::query::Query;
 use crate::usage::csv_or_json;
 use crate::wire::admin::audit::{AuditObject, audit_csv};
@@ -44,7 +44,11 @@ pub(crate) async fn list(
             until: instant(query, "until"),
         };
         let is_csv = wants_csv(query, &headers);
-        Some((filter, page_of(query, is_csv, |text| text.parse().ok()), is_csv))
+        Some((
+            filter,
+            page_of(query, is_csv, |text| text.parse().ok()),
+            is_csv,
+        ))
     })?;
     let (entries, has_more) = audit::page(&app, filter, page.after, page.limit).await?;
     let entries: Vec<_> = entries.into_iter().map(AuditObject::new).collect();

@@ -62,7 +62,9 @@ pub(crate) async fn create(
         let account = accounts::ensure_by(&app, handle, author).await?;
         keys::issue(&app, operation, &account, new_key).await
     };
-    Ok(write.make(&app, fingerprint, make, AdminKey::with_secret).await?)
+    Ok(write
+        .make(&app, fingerprint, make, AdminKey::with_secret)
+        .await?)
 }
 
 /// List API keys, newest first, including revoked keys.

@@ -11,7 +11,7 @@ use crate::auth::{Admin, AllowedCaller};
 use crate::body::JsonBody;
 use crate::error::ErrorResponse;
 use crate::orders::admin::money::{AdjustmentRequest, read_adjustment};
-use crate::page_params::{wants_csv, page_of};
+use crate::page_params::{page_of, wants_csv};
 use crate::query::Query;
 use crate::usage::csv_or_json;
 use crate::wire::admin::money::{AdjustmentObject, LedgerCheck, LedgerEntry, entries_csv};

@@ -30,7 +30,9 @@ pub(crate) async fn list(
     })?;
     let (records, has_more) = routes::submissions(&app, filter, page).await?;
     let objects = records.iter().map(SubmissionObject::new).collect();
-    Ok(Json(List::new(objects, has_more, |submission: &SubmissionObject| {
-        submission.id.clone()
-    })))
+    Ok(Json(List::new(
+        objects,
+        has_more,
+        |submission: &SubmissionObject| submission.id.clone(),
+    )))
 }

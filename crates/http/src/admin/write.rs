@@ -104,19 +104,26 @@ impl OperatorWrite {
         let show = Arc::new(show);
         let show_stored = show.clone();
         // The answer that is stored for repetitions contains no secret: `false` omits it.
-        let build_stored: AnswerBuilder<T> = Arc::new(move |result| stored_answer(&show_stored(result, false)));
+        let build_stored: AnswerBuilder<T> =
+            Arc::new(move |result| stored_answer(&show_stored(result, false)));
         let author = self.actor();
-        let idempotent_request = IdempotentRequest::new(app, &self.context, self.arrival, fingerprint)?;
+        let idempotent_request =
+            IdempotentRequest::new(app, &self.context, self.arrival, fingerprint)?;
         // The first response may have the secret. It is passed on separately from the stored
         // answer.
         let first: Mutex<Option<W>> = Mutex::new(None);
         let make = async |visit: &IntentVisit| {
-            let result = make(OperatorAction::from_request(author, visit, build_stored.clone())).await?;
+            let result = make(OperatorAction::from_request(
+                author,
+                visit,
+                build_stored.clone(),
+            ))
+            .await?;
             let object = show(&result, true);
             *first.lock().unwrap_or_else(PoisonError::into_inner) = Some(object);
-            Ok(CreationOutcome::Unanswered(IntentOutcome::Change(build_stored(
-                &result,
-            )?)))
+            Ok(CreationOutcome::Unanswered(IntentOutcome::Change(
+                build_stored(&result)?,
+            )))
         };
         let answer = async |outcome: IntentOutcome, _: &Arc<ClientGuard>, _: bool| {
             let object = first.lock().unwrap_or_else(PoisonError::into_inner).take();

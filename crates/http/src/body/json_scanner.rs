@@ -61,8 +61,9 @@ impl JsonScanner {
             self.step(byte);
             // Checked at each byte: within one chunk the depth can rise and fall again.
             if self.depth > MAX_DEPTH {
-                let message =
-                    format!("The body is not valid JSON: it is nested deeper than {MAX_DEPTH} levels.");
+                let message = format!(
+                    "The body is not valid JSON: it is nested deeper than {MAX_DEPTH} levels."
+                );
                 return Err(Error::plain(ErrorCode::InvalidJson, message));
             }
         }
@@ -93,7 +94,9 @@ impl JsonScanner {
             (ScanState::Start(_) | ScanState::Text, b'\\') => ScanState::Escape { is_data: false },
             (ScanState::Data, b'\\') => ScanState::Escape { is_data: true },
             (ScanState::Data | ScanState::Escape { is_data: true }, _) => ScanState::Data,
-            (ScanState::Start(matched), byte) if byte.to_ascii_lowercase() == DATA_PREFIX[matched] => {
+            (ScanState::Start(matched), byte)
+                if byte.to_ascii_lowercase() == DATA_PREFIX[matched] =>
+            {
                 if matched + 1 == DATA_PREFIX.len() {
                     ScanState::Data
                 } else {
@@ -172,7 +175,10 @@ mod tests {
     #[test]
     fn many_small_values_and_deep_ones_are_refused() {
         let values = format!("[{}1]", "{\"\":0},".repeat(60_000));
-        assert_eq!(scan_all(&values, 4096).unwrap_err(), ErrorCode::BodyTooLarge);
+        assert_eq!(
+            scan_all(&values, 4096).unwrap_err(),
+            ErrorCode::BodyTooLarge
+        );
         assert_eq!(
             scan_all(&"[".repeat(1000), 4096).unwrap_err(),
             ErrorCode::InvalidJson

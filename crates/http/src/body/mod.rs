@@ -51,7 +51,10 @@ impl FromRequest<App> for JsonBody {
         let mut body = request.into_body();
         let received = tokio::time::timeout(BODY_TIMEOUT, receive(&mut body, &mut memory)).await;
         match received.unwrap_or_else(|_| Err(timeout_error())) {
-            Ok(bytes) => Ok(Self { bytes, share: memory }),
+            Ok(bytes) => Ok(Self {
+                bytes,
+                share: memory,
+            }),
             Err(error) => {
                 // The memory is released before the rest is read, which can take seconds. The rest
                 // is read because hyper closes a connection with data still on its way: the client
@@ -117,7 +120,10 @@ impl JsonBody {
         app: &App,
         read: impl FnOnce(&Value) -> Result<T, Error> + Send + 'static,
     ) -> Result<(T, QuotaShare), Error> {
-        let Self { bytes, share: memory } = self;
+        let Self {
+            bytes,
+            share: memory,
+        } = self;
         if bytes.len() < LARGE_BODY_BYTES {
             return Ok((read(&parse(&bytes)?)?, memory));
         }

@@ -136,7 +136,8 @@ impl<'a> BodyFields<'a> {
 
     /// A text that is not empty; an empty one counts as absent.
     pub fn filled_string(&self, name: &str, max_length: usize) -> Option<String> {
-        self.string(name, max_length).filter(|text| !text.is_empty())
+        self.string(name, max_length)
+            .filter(|text| !text.is_empty())
     }
 
     /// A whole number in a range; `4.0` is one too.

@@ -122,7 +122,8 @@ mod tests {
     #[test]
     fn the_order_of_members_makes_no_difference_and_everything_else_does() {
         let first: Value = serde_json::from_str(r#"{"a":1,"b":{"c":[1,2],"d":null}}"#).unwrap();
-        let reordered: Value = serde_json::from_str(r#" {"b":{"d":null,"c":[1,2]}, "a":1} "#).unwrap();
+        let reordered: Value =
+            serde_json::from_str(r#" {"b":{"d":null,"c":[1,2]}, "a":1} "#).unwrap();
         assert_eq!(fingerprint(&first), fingerprint(&reordered));
         for other in [
             json!({"a": 1, "b": {"c": [2, 1], "d": null}}),

@@ -249,7 +249,11 @@ impl<'a> IdempotentRequest<'a> {
 
     /// Stores an answer for the next request with the same key, or returns the one that was stored
     /// before.
-    async fn store_answer(&self, visit: &IntentVisit, response: Response) -> Result<Response, Error> {
+    async fn store_answer(
+        &self,
+        visit: &IntentVisit,
+        response: Response,
+    ) -> Result<Response, Error> {
         let answer = store_response(response).await?;
         let stored = self.app.intents.keep_answer(visit.id(), answer).await?;
         crash::point("answer-kept");

@@ -194,16 +194,31 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
         let nested = nested.first_frames();
         nested.map(|(name, pictures)| (format!("video.{name}"), pictures))
     });
-    let first_frames = first_frames.into_iter().chain(nested_first_frames.collect::<Vec<_>>());
+    let first_frames = first_frames
+        .into_iter()
+        .chain(nested_first_frames.collect::<Vec<_>>());
     let mut chat_prompt = request.messages;
-    let pictures = chat_prompt.as_mut().map(|chat_prompt| &mut chat_prompt.pictures);
+    let pictures = chat_prompt
+        .as_mut()
+        .map(|chat_prompt| &mut chat_prompt.pictures);
     // Done even without valid messages, so that mistakes in these fields are reported too.
-    field_aliases::add_first_frame(body, &PARAMS, pictures.unwrap_or(&mut Vec::new()), first_frames);
+    field_aliases::add_first_frame(
+        body,
+        &PARAMS,
+        pictures.unwrap_or(&mut Vec::new()),
+        first_frames,
+    );
     let last_frames = aliases.last_frames().into_iter();
     let nested_last_frames = nested.and_then(AliasFields::last_frames);
-    let nested_last_frames = nested_last_frames.map(|(name, pictures)| (format!("video.{name}"), pictures));
+    let nested_last_frames =
+        nested_last_frames.map(|(name, pictures)| (format!("video.{name}"), pictures));
     let end_image = video.as_mut().and_then(|video| video.end_image.take());
-    let end_picture = field_aliases::last_frame(body, &PARAMS, end_image, last_frames.chain(nested_last_frames));
+    let end_picture = field_aliases::last_frame(
+        body,
+        &PARAMS,
+        end_image,
+        last_frames.chain(nested_last_frames),
+    );
 
     let ChatPrompt {
         prompt,
@@ -253,7 +268,9 @@ fn order(body: &BodyFields<'_>, mut request: ChatRequest) -> Option<ChatOrder> {
     Some(ChatOrder {
         order,
         stream: request.stream.unwrap_or(false),
-        include_usage: stream_options.and_then(|stream_options| stream_options.include_usage).unwrap_or(false),
+        include_usage: stream_options
+            .and_then(|stream_options| stream_options.include_usage)
+            .unwrap_or(false),
         token_limit,
     })
 }

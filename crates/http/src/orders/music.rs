@@ -130,7 +130,11 @@ fn task_of(body: &BodyFields<'_>) -> Option<String> {
     };
     // Clients of this dialect send `generate` for both, and mean `extend` if they name a clip.
     let extends_clip = requested == GENERATE && !is_absent(body, "continue_clip_id");
-    Some(if extends_clip { EXTEND.to_owned() } else { requested })
+    Some(if extends_clip {
+        EXTEND.to_owned()
+    } else {
+        requested
+    })
 }
 
 /// Whether a field is absent. Clients of this API send an empty text for an absent field.

@@ -81,7 +81,11 @@ pub(super) fn describes_song(members: &SubmissionMembers) -> bool {
     fields.iter().any(|name| !is_nothing(members.get(*name)))
 }
 
-pub(super) fn order(body: &BodyFields<'_>, task: String, description: Option<&SongWords>) -> SongOrder {
+pub(super) fn order(
+    body: &BodyFields<'_>,
+    task: String,
+    description: Option<&SongWords>,
+) -> SongOrder {
     let continue_at = description.and_then(|description| description.continue_at);
     if continue_at.is_some() && is_absent(body, "continue_clip_id") {
         let message = "Requires continue_clip_id, the clip to extend.";

@@ -8,8 +8,8 @@ use utoipa::openapi::{RefOr, Schema};
 use super::callback::{CallbackFields, CallbackUrlField};
 use super::field_aliases::{self, AliasFields, NamedPictures};
 use super::video_fields::{
-    AspectRatio, LabelField, MAX_ADDRESS, MAX_PROMPT, PictureField, PictureList, ProviderOptions,
-    MAX_REFERENCES, ResolutionField, SecondsField, SeedField, SizeField,
+    AspectRatio, LabelField, MAX_ADDRESS, MAX_PROMPT, MAX_REFERENCES, PictureField, PictureList,
+    ProviderOptions, ResolutionField, SecondsField, SeedField, SizeField,
 };
 use super::{ApiOrder, OrderEndpoint, QuotableOrder};
 use crate::fields::types::{BooleanField, NonBlankText, OptionalText, RequiredField};
@@ -206,7 +206,10 @@ fn order(body: &BodyFields<'_>, mut request: VideoRequest, files: FormFiles) -> 
 
 /// Adds a picture to those under its name.
 fn add(named_pictures: &mut Vec<NamedPictures>, name: &str, picture: RequestedPicture) {
-    match named_pictures.iter_mut().find(|(known_name, _)| known_name == name) {
+    match named_pictures
+        .iter_mut()
+        .find(|(known_name, _)| known_name == name)
+    {
         Some((_, pictures)) => pictures.push(picture),
         None => named_pictures.push((name.to_owned(), vec![picture])),
     }

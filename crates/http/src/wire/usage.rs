@@ -84,11 +84,20 @@ fn date(query: &BodyFields<'_>, name: &str) -> Option<EpochDay> {
 /// What to group by: any of `allowed`, or `default_groups`.
 pub fn groups(query: &BodyFields<'_>, allowed: &[&str], default_groups: &[&str]) -> Vec<String> {
     let Some(text) = query.filled_string("group_by", 100) else {
-        return default_groups.iter().map(|name| (*name).to_owned()).collect();
+        return default_groups
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect();
     };
     let groups: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
-    if groups.iter().any(|group| !allowed.contains(&group.as_str())) {
-        let message = format!("Must be any of {}, separated by commas.", allowed.join(", "));
+    if groups
+        .iter()
+        .any(|group| !allowed.contains(&group.as_str()))
+    {
+        let message = format!(
+            "Must be any of {}, separated by commas.",
+            allowed.join(", ")
+        );
         query.fault("group_by", ErrorCode::InvalidValue, message);
     }
     groups

@@ -169,7 +169,10 @@ impl<'a> CborScan<'a> {
                 };
                 // The library parses some byte strings as separate CBOR, with recursion again. Any
                 // that could begin a container is checked as if it were one.
-                let is_cbor = kind == BYTES && content.first().is_some_and(|byte| can_contain_values(*byte));
+                let is_cbor = kind == BYTES
+                    && content
+                        .first()
+                        .is_some_and(|byte| can_contain_values(*byte));
                 if !is_cbor {
                     self.position += length;
                     return Ok(ScanStep::Complete);
@@ -320,7 +323,11 @@ mod tests {
             (&[0xbf, 0x00], &[0xff]),
         ];
         for (opens, closes) in cases {
-            assert_eq!(verdict(&nested(opens, max_depth, closes)), "fine", "{opens:?}");
+            assert_eq!(
+                verdict(&nested(opens, max_depth, closes)),
+                "fine",
+                "{opens:?}"
+            );
             for times in [max_depth + 1, 8_000] {
                 let deep = nested(opens, times, closes);
                 assert_eq!(verdict(&deep), "deep", "{times} of {opens:?}");

@@ -73,9 +73,7 @@ pub enum CredentialsError {
     #[error("a manifest of {0} bytes is too large to be read")]
     ManifestTooLong(u64),
     /// Values in the incoming manifest are nested deeper than [`MAX_CBOR_DEPTH`].
-    #[error(
-        "a manifest with values nested more than {MAX_CBOR_DEPTH} deep is not read"
-    )]
+    #[error("a manifest with values nested more than {MAX_CBOR_DEPTH} deep is not read")]
     ManifestTooDeep,
     /// A value in the incoming manifest extends beyond its container, or its parts overlap.
     #[error("a manifest whose parts overlap or exceed their containers is not read")]

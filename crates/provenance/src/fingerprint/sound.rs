@@ -257,7 +257,9 @@ fn energies(samples: &[f32]) -> Vec<[f32; BANDS]> {
     let plan = FftPlanner::<f32>::new().plan_fft_forward(FRAME);
     #[expect(clippy::cast_precision_loss, reason = "2048")]
     let window: Vec<f32> = (0..FRAME)
-        .map(|index| 0.5 - 0.5 * (std::f32::consts::TAU * (index as f32 + 0.5) / FRAME as f32).cos())
+        .map(|index| {
+            0.5 - 0.5 * (std::f32::consts::TAU * (index as f32 + 0.5) / FRAME as f32).cos()
+        })
         .collect();
     let edges = edges();
     let mut buffer = vec![Complex32::default(); FRAME];

@@ -90,7 +90,8 @@ impl VideoPrint {
             .flat_map(|hash| {
                 (0..KEYS).map(move |position| {
                     let bits = hash >> (position * KEY_BITS) & ((1 << KEY_BITS) - 1);
-                    u32::try_from(position << KEY_BITS).unwrap_or(0) | u32::try_from(bits).unwrap_or(0)
+                    u32::try_from(position << KEY_BITS).unwrap_or(0)
+                        | u32::try_from(bits).unwrap_or(0)
                 })
             })
             .collect();

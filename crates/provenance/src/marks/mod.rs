@@ -110,10 +110,7 @@ pub enum MarksError {
     UnknownKind,
     /// A length in it extends beyond its end, or it ends early.
     #[error("damaged at byte {offset}: {problem}")]
-    Damaged {
-        offset: u64,
-        problem: &'static str,
-    },
+    Damaged { offset: u64, problem: &'static str },
     /// More parts, or deeper ones, than the limits allow.
     #[error("too many or too deeply nested parts")]
     TooManyParts,

@@ -79,7 +79,11 @@ fn property(text: &str, name: &str) -> Option<String> {
         if previous != ':' {
             return None;
         }
-        let after: String = text.get(position + name.len()..)?.chars().take(2048).collect();
+        let after: String = text
+            .get(position + name.len()..)?
+            .chars()
+            .take(2048)
+            .collect();
         value_after(&after)
     })
 }

@@ -63,7 +63,8 @@ impl<R: Read + Seek> LimitedSource<R> {
 
     /// The end of a part of `length` bytes; an error if it is past `limit`.
     pub(super) fn end(&self, offset: u64, length: u64, limit: u64) -> Result<u64, MarksError> {
-        offset.checked_add(length)
+        offset
+            .checked_add(length)
             .filter(|end| *end <= limit.min(self.size))
             .ok_or(MarksError::Damaged {
                 offset,

@@ -190,7 +190,10 @@ mod tests {
         let written = soft(&encode(&key, 12345).unwrap());
         let mut values = written;
         values[..KNOWN_BITS].fill(0.0);
-        assert_ne!(decode(&values, None).map(|decoded| decoded.key_id), Some(key.id));
+        assert_ne!(
+            decode(&values, None).map(|decoded| decoded.key_id),
+            Some(key.id)
+        );
         let decoded = decode(&values, Some(&key)).unwrap();
         assert_eq!((decoded.key_id, decoded.media_id), (key.id, 12345));
         let other_key = MarkKey::new(0x0012_3456, 1).unwrap();
@@ -206,7 +209,8 @@ mod tests {
                 .wrapping_add(1);
             f32::from(u16::try_from(state >> 48).unwrap()) / 32768.0 - 1.0
         };
-        let decoded = (0..200).filter(|_| decode(&std::array::from_fn(|_| random()), None).is_some());
+        let decoded =
+            (0..200).filter(|_| decode(&std::array::from_fn(|_| random()), None).is_some());
         assert_eq!(decoded.count(), 0);
     }
 

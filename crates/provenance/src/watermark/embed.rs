@@ -52,7 +52,8 @@ impl VideoEmbedder {
         let mut pattern = Vec::with_capacity(width * height);
         for row in &rows {
             for column in &columns {
-                let cell_value = |y: usize, x: usize| tile.get(y * SIDE + x).copied().unwrap_or(0.0);
+                let cell_value =
+                    |y: usize, x: usize| tile.get(y * SIDE + x).copied().unwrap_or(0.0);
                 let upper = cell_value(row.cell, column.cell) * (1.0 - column.next_share)
                     + cell_value(row.cell, column.next) * column.next_share;
                 let lower = cell_value(row.next, column.cell) * (1.0 - column.next_share)

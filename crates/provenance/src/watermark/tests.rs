@@ -21,7 +21,10 @@ fn frame(number: usize, width: usize, height: usize) -> Vec<u8> {
     let time = number as f32 * 0.7;
     (0..width * height)
         .map(|index| {
-            let (x, y) = ((index % width) as f32 + time * 2.0, (index / width) as f32 + time);
+            let (x, y) = (
+                (index % width) as f32 + time * 2.0,
+                (index / width) as f32 + time,
+            );
             let waves = (x * 0.05).sin() * 40.0
                 + (y * 0.11 + x * 0.02).sin() * 20.0
                 + (x * 0.5).sin() * (y * 0.37).cos() * 12.0;

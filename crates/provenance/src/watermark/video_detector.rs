@@ -161,7 +161,10 @@ fn means(values: impl Iterator<Item = f32>, length: usize, radius: usize) -> Vec
     }
     (0..length)
         .map(|index| {
-            let (from, to) = (index.saturating_sub(radius), (index + radius + 1).min(length));
+            let (from, to) = (
+                index.saturating_sub(radius),
+                (index + radius + 1).min(length),
+            );
             let sum = sums.get(to).unwrap_or(&0.0) - sums.get(from).unwrap_or(&0.0);
             #[expect(
                 clippy::cast_precision_loss,

@@ -74,7 +74,10 @@ fn every_format_is_signed_and_says_what_made_it() {
         assert_eq!(report.actions[0].action, "c2pa.created");
         assert_eq!(report.actions[0].software.as_deref(), Some("video-1"));
         let signer_identity = report.signer.unwrap();
-        assert!(signer_identity.self_made && signer_identity.own, "{signer_identity:?}");
+        assert!(
+            signer_identity.self_made && signer_identity.own,
+            "{signer_identity:?}"
+        );
         assert_eq!(signer_identity.name.as_deref(), Some("An installation"));
         assert_eq!(signer_identity.issuer.as_deref(), Some(SELF_MADE));
         // The parser that needs no library finds the same.

@@ -323,7 +323,11 @@ mod tests {
         let adapter = adapter("audioshake", &json!({}));
         let handle = JobHandle(json!({"id": "t-1"}));
         let context = adapter.poll(&handle).unwrap().context();
-        adapter.read_poll(&handle, &context, &ProviderResponse::from_json(status, body))
+        adapter.read_poll(
+            &handle,
+            &context,
+            &ProviderResponse::from_json(status, body),
+        )
     }
 
     fn targets(words: &[(&str, &str)]) -> Result<AdapterStep, ProviderError> {

@@ -183,7 +183,10 @@ fn sound_is_chosen_where_the_model_can_choose() {
             values
         };
         for (on, value) in [false, true].into_iter().zip(values) {
-            let body = body(&*adapter, &order_with(model, |video| video.audio = Some(on)));
+            let body = body(
+                &*adapter,
+                &order_with(model, |video| video.audio = Some(on)),
+            );
             assert_eq!(
                 body.pointer(pointer),
                 Some(&value),

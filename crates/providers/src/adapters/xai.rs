@@ -252,7 +252,11 @@ mod tests {
         let adapter = adapter("xai", &json!({}));
         let handle = JobHandle(json!({"id": "r1"}));
         let context = adapter.poll(&handle).unwrap().context();
-        adapter.read_poll(&handle, &context, &ProviderResponse::from_json(status, body))
+        adapter.read_poll(
+            &handle,
+            &context,
+            &ProviderResponse::from_json(status, body),
+        )
     }
 
     #[test]
@@ -391,7 +395,11 @@ mod tests {
             (502, json!({}), ErrorClass::Unclear),
         ] {
             let error = xai
-                .read_submission(&order, &context, &ProviderResponse::from_json(status, &body))
+                .read_submission(
+                    &order,
+                    &context,
+                    &ProviderResponse::from_json(status, &body),
+                )
                 .unwrap_err();
             assert_eq!(error.class, class, "{body}");
         }

@@ -127,7 +127,10 @@ pub(super) fn folder(
     let mut paths = Vec::new();
     for entry in entries {
         let path = entry.map_err(|error| unreadable(folder, error))?.path();
-        if path.extension().is_some_and(|extension| extension == "toml") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
             paths.push(path);
         }
     }
@@ -152,7 +155,13 @@ pub(super) fn file(
 ) -> Result<Vec<KnownModel>, CatalogueError> {
     let fault_at = |offset: Option<usize>, message: String| CatalogueError {
         file: format!("{name}.toml"),
-        line: offset.map(|offset| text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1),
+        line: offset.map(|offset| {
+            text.bytes()
+                .take(offset)
+                .filter(|byte| *byte == b'\n')
+                .count()
+                + 1
+        }),
         message,
     };
     let file: CatalogueFile = toml::from_str(text).map_err(|error| {

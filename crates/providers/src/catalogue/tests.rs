@@ -69,7 +69,8 @@ fn every_offered_setting_changes_the_request() {
     for model in Catalogue::embedded().models() {
         let (id, adapter) = (model.id.replace('*', "x"), adapter(model));
         let protocol_limits = adapter.limits(model.kind, &id).unwrap();
-        let ModelLimits::Video(limits) = Catalogue::embedded().limits(&model.provider, &id, protocol_limits)
+        let ModelLimits::Video(limits) =
+            Catalogue::embedded().limits(&model.provider, &id, protocol_limits)
         else {
             continue;
         };
@@ -81,7 +82,8 @@ fn every_offered_setting_changes_the_request() {
         let first = limits.sizes[0];
         let shorter_side = |(width, height): (u32, u32)| width.min(height);
         let is_finer = |(width, height): &(u32, u32)| {
-            shorter_side((*width, *height)) != shorter_side(first) && width * height > first.0 * first.1 * 3 / 2
+            shorter_side((*width, *height)) != shorter_side(first)
+                && width * height > first.0 * first.1 * 3 / 2
         };
         let finer = limits.sizes.iter().copied().find(is_finer);
         let set_required = |video: &mut VideoSpec| {
@@ -137,7 +139,12 @@ fn every_offered_setting_changes_the_request() {
         ];
         for (number, (is_offered, apply)) in settings.into_iter().enumerate() {
             if is_offered {
-                assert_ne!(request_with(apply), request_without, "{}: {id}, setting {number}", model.provider);
+                assert_ne!(
+                    request_with(apply),
+                    request_without,
+                    "{}: {id}, setting {number}",
+                    model.provider
+                );
             }
         }
     }
@@ -152,8 +159,10 @@ fn catalogue_with(toml: &str) -> Catalogue {
 
 #[test]
 fn a_newer_entry_takes_the_place_of_the_one_of_its_id() {
-    let mut catalogue = catalogue_with("[[model]]\nid = \"a/b\"\nkind = \"video\"\nseconds = [5]\n\
-                            [[model]]\nid = \"a/*\"\nname = \"any\"\nkind = \"video\"\n");
+    let mut catalogue = catalogue_with(
+        "[[model]]\nid = \"a/b\"\nkind = \"video\"\nseconds = [5]\n\
+                            [[model]]\nid = \"a/*\"\nname = \"any\"\nkind = \"video\"\n",
+    );
     let newer = "source = \"x\"\ndate = 2027-01-01\nkey = \"K\"\n[[model]]\nid = \"a/b\"\n\
                  kind = \"video\"\nseconds = { min = 3, max = 30 }\nsizes = [\"640x360\"]\n";
     catalogue.overlay(files::file("fal", newer, fault_of_entry).unwrap());

@@ -38,7 +38,9 @@ struct CachedToken {
 impl TokenSlot {
     fn token(&self) -> Option<Vec<AuthHeader>> {
         let token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
-        let valid = token.as_ref().filter(|token| Instant::now() < token.valid_until);
+        let valid = token
+            .as_ref()
+            .filter(|token| Instant::now() < token.valid_until);
         valid.map(|token| token.headers.clone())
     }
 

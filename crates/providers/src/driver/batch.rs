@@ -99,7 +99,11 @@ impl Provider {
         let jobs: BatchJobs = Arc::new(Mutex::new(vec![first]));
         let (provider, secret) = (self.clone(), secret.clone());
         let (batch_jobs, own_queue) = (jobs.clone(), queue.clone());
-        let call = async move { provider.send_batch(&own_queue, &secret, &batch_jobs, due).await };
+        let call = async move {
+            provider
+                .send_batch(&own_queue, &secret, &batch_jobs, due)
+                .await
+        };
         // Whichever poll drives it, its span belongs to the poll that opened it.
         let call = call.with_current_context().boxed().shared();
         *open = call.downgrade().map(|call| OpenBatch { jobs, call });

@@ -41,9 +41,8 @@ impl ProviderClients {
         // Only for hosts named in answers. The operator named the trusted ones, and they may be in
         // private networks.
         let resolver = CheckedResolver::new(Arc::new(rules.outbound()), true);
-        let build = |builder: reqwest::ClientBuilder| {
-            builder.build().map_err(|error| error.to_string())
-        };
+        let build =
+            |builder: reqwest::ClientBuilder| builder.build().map_err(|error| error.to_string());
         Ok(Self {
             calls: build(calls)?,
             submissions: build(single_use()?)?,

@@ -90,12 +90,14 @@ impl Driver {
         let result = fetch(provider, secret, &call, &mut sink);
         let result = tokio::time::timeout(TOTAL_TIMEOUT, result).await;
         let timed_out = || broken_download("the result did not arrive within an hour");
-        result.unwrap_or_else(|_| Err(timed_out())).map_err(|error| {
-            if let DownloadError::Failed(error) = error {
-                return DownloadError::Failed(redact::error(error, secret));
-            }
-            error
-        })?;
+        result
+            .unwrap_or_else(|_| Err(timed_out()))
+            .map_err(|error| {
+                if let DownloadError::Failed(error) = error {
+                    return DownloadError::Failed(redact::error(error, secret));
+                }
+                error
+            })?;
         sink.finish().await
     }
 }
@@ -232,7 +234,8 @@ async fn open(
             answer.map_err(|_| broken_download("the server did not respond within a minute"))?;
         let answer = answer.map_err(|error| connection_error(&error))?;
         let bad_redirect = "the server redirects to an invalid URL";
-        let next_url = next_hop(&current_url, &answer).map_err(|_| broken_download(bad_redirect))?;
+        let next_url =
+            next_hop(&current_url, &answer).map_err(|_| broken_download(bad_redirect))?;
         let Some(next_url) = next_url else {
             return Ok(answer);
         };

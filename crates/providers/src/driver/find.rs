@@ -33,7 +33,11 @@ impl LookupResult {
     fn add_page(&mut self, page: Vec<FoundJob>) -> bool {
         for job in page {
             // The list may grow while it is read, which moves jobs to the next page.
-            if !self.jobs.iter().any(|existing| existing.handle == job.handle) {
+            if !self
+                .jobs
+                .iter()
+                .any(|existing| existing.handle == job.handle)
+            {
                 self.jobs.push(job);
             }
         }

@@ -23,7 +23,9 @@ impl HostPattern {
         let https_url = Url::parse(&format!("https://{name}")).map_err(|_| error())?;
         let is_bare_host =
             url.path().is_empty() && url.query().is_none() && url.username().is_empty();
-        let name = https_url.host_str().filter(|_| is_bare_host && !name.contains('*'));
+        let name = https_url
+            .host_str()
+            .filter(|_| is_bare_host && !name.contains('*'));
         Ok(Self {
             name: name.ok_or_else(error)?.to_owned(),
             subdomains,

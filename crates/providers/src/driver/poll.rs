@@ -111,11 +111,16 @@ async fn poll_job(
         None => adapter.poll(handle)?,
     };
     provider
-        .follow(secret, first_call, POLL_RETRIES.due(due), |context, answer| {
-            let step = adapter.read_poll(handle, context, answer);
-            let step = step.map_err(|error| with_default_basis(answer, error));
-            watch.record_cost(adapter, answer, &step);
-            step
-        })
+        .follow(
+            secret,
+            first_call,
+            POLL_RETRIES.due(due),
+            |context, answer| {
+                let step = adapter.read_poll(handle, context, answer);
+                let step = step.map_err(|error| with_default_basis(answer, error));
+                watch.record_cost(adapter, answer, &step);
+                step
+            },
+        )
         .await
 }

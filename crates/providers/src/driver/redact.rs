@@ -150,7 +150,10 @@ fn is_key(run: &str) -> bool {
     }
     // Names of models and errors are long too, but made of words and numbers.
     let segments = run.split(['-', '_', '.', '/']);
-    let random_chars: usize = segments.filter(|segment| !is_word(segment)).map(str::len).sum();
+    let random_chars: usize = segments
+        .filter(|segment| !is_word(segment))
+        .map(str::len)
+        .sum();
     run.len() >= MIN_KEY_CHARS && random_chars * 2 >= run.len()
 }
 

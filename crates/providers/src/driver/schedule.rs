@@ -163,7 +163,10 @@ pub fn next_poll(
     if let Some(requested_wait) = requested_wait {
         // A requested wait is exceeded rather than undercut.
         let longest = ceiling.saturating_mul(2);
-        let wait = requested_wait.min(longest).max(backoff).mul_f64(1.0 + jitter / 10.0);
+        let wait = requested_wait
+            .min(longest)
+            .max(backoff)
+            .mul_f64(1.0 + jitter / 10.0);
         return wait.clamp(floor, longest);
     }
     // Without other jobs, only this one's age is known.

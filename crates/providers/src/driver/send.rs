@@ -139,7 +139,9 @@ impl Provider {
                 headers.insert(header_name(name)?, secret);
             }
         }
-        let request = client.request(call.method.clone(), destination.url).headers(headers);
+        let request = client
+            .request(call.method.clone(), destination.url)
+            .headers(headers);
         let rules = self.rules();
         let base_timeout = match call.timeout {
             TimeoutClass::Short => rules.short_timeout,

@@ -193,8 +193,8 @@ fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
 fn is_strong(last_modified: &HeaderValue, headers: &HeaderMap) -> bool {
     let time = |value: &HeaderValue| httpdate::parse_http_date(value.to_str().ok()?).ok();
     let answered_at = headers.get(DATE).and_then(time);
-    let age = time(last_modified)
-        .and_then(|changed_at| answered_at?.duration_since(changed_at).ok());
+    let age =
+        time(last_modified).and_then(|changed_at| answered_at?.duration_since(changed_at).ok());
     age.is_some_and(|age| age >= Duration::from_secs(1))
 }
 

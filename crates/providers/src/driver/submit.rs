@@ -248,7 +248,10 @@ impl OrderSubmission<'_> {
         delay(call).await;
         let destination = self.provider.destination(call)?;
         let sends_credential = call.with_credential && destination.trusted;
-        let credential = self.provider.credential(self.secret, sends_credential).await?;
+        let credential = self
+            .provider
+            .credential(self.secret, sends_credential)
+            .await?;
         let prepared = self.provider.prepare(call, destination, &credential)?;
         // The permit is acquired here, before the intent is written: the wait for it may be long,
         // and would widen the window in which a crash leaves the outcome unknown.
@@ -286,7 +289,8 @@ impl OrderSubmission<'_> {
             tokio::time::sleep(wait.min(LONGEST_WAIT)).await;
             // Built again: sending consumes a request, and a signature is made for one moment.
             let retry = self.provider.destination(call);
-            let retry = retry.and_then(|destination| self.provider.prepare(call, destination, &credential));
+            let retry =
+                retry.and_then(|destination| self.provider.prepare(call, destination, &credential));
             let Ok(retry) = retry else { break };
             match self.send(call, retry, fence).await {
                 // The first one was sent in time. `TooLate` would claim that nothing was sent.

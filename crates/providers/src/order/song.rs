@@ -41,7 +41,10 @@ impl SongSpec {
             return None;
         }
         let separate_description = self.text("gpt_description_prompt").or(self.text("tags"));
-        let lyrics_in_prompt = || self.text("prompt").filter(|_| separate_description.is_some());
+        let lyrics_in_prompt = || {
+            self.text("prompt")
+                .filter(|_| separate_description.is_some())
+        };
         self.text("lyrics").or_else(lyrics_in_prompt)
     }
 

@@ -93,7 +93,8 @@ impl<'a> AddressGuard<'a> {
         let Some(Host::Domain(name)) = url.host() else {
             return Ok(());
         };
-        let addresses = tokio::time::timeout(LOOKUP_TIMEOUT, tokio::net::lookup_host((name, 0))).await;
+        let addresses =
+            tokio::time::timeout(LOOKUP_TIMEOUT, tokio::net::lookup_host((name, 0))).await;
         let usual_port = self.is_usual_port(url);
         let mut addresses = addresses.into_iter().flatten().flatten();
         addresses.try_for_each(|address| self.check_address(address.ip(), usual_port))

@@ -103,7 +103,10 @@ async fn a_name_is_as_good_as_the_worst_of_its_addresses() {
     let mixed = ["8.8.8.8:0", "127.0.0.1:0"].map(|address| address.parse().unwrap());
     let resolver = CheckedResolver::new(Arc::new(usual_ports()), true);
     assert_eq!(resolver.check(mixed), Err(AddressRefusal::NotPublic));
-    assert_eq!(resolver.check([mixed[0]]).map(|allowed| allowed.len()), Ok(1));
+    assert_eq!(
+        resolver.check([mixed[0]]).map(|allowed| allowed.len()),
+        Ok(1)
+    );
     let unusual_port = CheckedResolver::new(Arc::new(usual_ports()), false);
     assert_eq!(unusual_port.check([mixed[0]]), Err(AddressRefusal::Port));
 }

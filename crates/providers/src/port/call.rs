@@ -247,11 +247,16 @@ mod method {
     use http::Method;
     use serde::{Deserialize as _, Deserializer, Serializer, de};
 
-    pub(super) fn serialize<S: Serializer>(method: &Method, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        method: &Method,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(method.as_str())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Method, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Method, D::Error> {
         let name = String::deserialize(deserializer)?;
         name.parse().map_err(de::Error::custom)
     }
@@ -356,7 +361,10 @@ mod tests {
             });
             texts.collect::<Vec<_>>()
         };
-        assert_eq!((texts_of("audio"), texts_of("model")), (vec!["false"], vec!["m"]));
+        assert_eq!(
+            (texts_of("audio"), texts_of("model")),
+            (vec!["false"], vec!["m"])
+        );
         assert_eq!(texts_of("input"), [r#"{"steps":40}"#]);
     }
 }

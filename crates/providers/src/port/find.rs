@@ -106,7 +106,8 @@ mod tests {
     fn what_is_older_than_the_submission_is_not_its_job() {
         let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
         let since = at(1_000);
-        let likely = |created_at| FoundJob::likely(JobHandle(json!(1)), created_at, since).is_some();
+        let likely =
+            |created_at| FoundJob::likely(JobHandle(json!(1)), created_at, since).is_some();
         assert!(likely(Some(at(1_001))) && likely(Some(at(940))) && likely(None));
         assert!(!likely(Some(at(939))));
         let certain = FoundJob::certain(JobHandle(json!(1)), Some(at(1)));

@@ -142,7 +142,11 @@ mod tests {
             reserved: &["requests"],
             ..ModelNames::ANY
         };
-        assert!(two_segments.takes("a/b") && !two_segments.takes("a/b/c") && !two_segments.takes("a/requests"));
+        assert!(
+            two_segments.takes("a/b")
+                && !two_segments.takes("a/b/c")
+                && !two_segments.takes("a/requests")
+        );
     }
 
     #[test]

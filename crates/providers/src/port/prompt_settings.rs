@@ -36,7 +36,9 @@ pub fn setting_in(prompt: &str, names: &[&'static str]) -> Option<&'static str> 
             let is_name_char = |c: char| c.is_ascii_alphabetic() || c == '_';
             let end = text.find(|c| !is_name_char(c)).unwrap_or(text.len());
             let name = &text[..end];
-            names.iter().find(|setting| setting.eq_ignore_ascii_case(name))
+            names
+                .iter()
+                .find(|setting| setting.eq_ignore_ascii_case(name))
         })
         .copied()
         .next()

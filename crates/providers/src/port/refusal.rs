@@ -81,7 +81,9 @@ mod tests {
             assert!(!is_proved(&http, status, Some("any")), "{status}");
         }
         let codes = RefusalRule::error_codes(["1002", "limit*"], "a page");
-        assert!(is_proved(&codes, 200, Some("1002")) && is_proved(&codes, 201, Some("limit_reached")));
+        assert!(
+            is_proved(&codes, 200, Some("1002")) && is_proved(&codes, 201, Some("limit_reached"))
+        );
         for (status, code) in [(200, Some("1003")), (200, None), (503, Some("1002"))] {
             assert!(!is_proved(&codes, status, code), "{status} {code:?}");
         }

@@ -52,7 +52,11 @@ pub(crate) fn cases() -> Vec<Case> {
         },
         Case {
             order: mediagate.clone(),
-            ..case("chat-video: Mediagate streamed", "mediagate-animatic", all_options)
+            ..case(
+                "chat-video: Mediagate streamed",
+                "mediagate-animatic",
+                all_options,
+            )
         },
         Case {
             order: mediagate,

@@ -33,7 +33,8 @@ fn shipped_cases() -> Vec<Case> {
     let (openrouter, wavespeed, kie) = ("recipe:openrouter", "recipe:wavespeed", "recipe:kie");
     let veo = "google/veo-3.1";
     let with_first_frame = |model| orders::with_picture(orders::video(model));
-    let with_two_frames = |model| orders::with_picture_as(with_first_frame(model), PictureRole::LastFrame);
+    let with_two_frames =
+        |model| orders::with_picture_as(with_first_frame(model), PictureRole::LastFrame);
     let with_eight_seconds = |mut order: providers::Order| {
         if let providers::WorkSpec::Video(video) = &mut order.work {
             (video.seconds, video.seed) = (8, Some(7));
@@ -150,8 +151,18 @@ fn song_cases() -> Vec<Case> {
     let extension = json!({"prompt": "[Verse] rain", "tags": "blues", "continue_clip_id": "clip", "continue_at": 12.5});
     let instrumental = json!({"prompt": "slow", "tags": "blues", "make_instrumental": true});
     vec![
-        song("recipe/mureka: words", mureka, "mureka-9", with_lyrics.clone()),
-        song("recipe/mureka: description", mureka, "auto", with_description.clone()),
+        song(
+            "recipe/mureka: words",
+            mureka,
+            "mureka-9",
+            with_lyrics.clone(),
+        ),
+        song(
+            "recipe/mureka: description",
+            mureka,
+            "auto",
+            with_description.clone(),
+        ),
         song(
             "recipe/mureka: nobody sings",
             mureka,
@@ -165,7 +176,12 @@ fn song_cases() -> Vec<Case> {
             extension.clone(),
         ),
         song("recipe/kie-suno: words", suno, "V5", with_lyrics.clone()),
-        song("recipe/kie-suno: description", suno, "V5", with_description.clone()),
+        song(
+            "recipe/kie-suno: description",
+            suno,
+            "V5",
+            with_description.clone(),
+        ),
         song("recipe/kie-suno: nobody sings", suno, "V5", instrumental),
         song("recipe/kie-suno: a song goes on", suno, "V5", extension),
         cover("recipe/kie-suno: a cover in words", with_lyrics),

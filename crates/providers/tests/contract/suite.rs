@@ -142,8 +142,8 @@ where
             let name = names.iter().find(|(id, _)| *id == error.id());
             let panic = error.into_panic();
             let panic_message = panic.downcast_ref::<String>().cloned();
-            let panic_message = panic_message
-                .or_else(|| panic.downcast_ref::<&str>().map(|&text| text.into()));
+            let panic_message =
+                panic_message.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.into()));
             let panic_message = panic_message.unwrap_or_default();
             failed.push(format!(
                 "{}\n    {panic_message}",

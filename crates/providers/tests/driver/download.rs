@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
 use super::plain::{provider, secret};
-use super::server::{CLOSE, Reply, ReceivedRequest, Server, answer, head};
+use super::server::{CLOSE, ReceivedRequest, Reply, Server, answer, head};
 
 const SIZE: usize = 300_000;
 
@@ -56,11 +56,14 @@ fn check((downloaded, bytes): &(DownloadedFile, Vec<u8>)) {
 /// Sends at most `max_bytes` of the requested rest, and then closes the connection.
 fn partial_reply(request: &ReceivedRequest, max_bytes: usize, supports_ranges: bool) -> Reply {
     let content = content();
-    let start = request.header("range").filter(|_| supports_ranges).map_or(0, |range| {
-        assert_eq!(request.header("if-range"), Some("\"v1\""));
-        let start = range.strip_prefix("bytes=").unwrap().strip_suffix('-');
-        start.unwrap().parse().unwrap()
-    });
+    let start = request
+        .header("range")
+        .filter(|_| supports_ranges)
+        .map_or(0, |range| {
+            assert_eq!(request.header("if-range"), Some("\"v1\""));
+            let start = range.strip_prefix("bytes=").unwrap().strip_suffix('-');
+            start.unwrap().parse().unwrap()
+        });
     let rest = &content[start..];
     let range = format!("bytes {start}-{}/{SIZE}", SIZE - 1);
     let mut headers = vec![("content-type", "video/mp4; codecs=x"), ("etag", "\"v1\"")];
@@ -136,7 +139,13 @@ async fn what_is_too_large_is_not_fetched() {
     .await;
     let error = fetch_address(&without_length).await.unwrap_err();
     assert!(matches!(error, DownloadError::TooLarge { .. }));
-    assert_eq!((with_length.received().len(), without_length.received().len()), (1, 1));
+    assert_eq!(
+        (
+            with_length.received().len(),
+            without_length.received().len()
+        ),
+        (1, 1)
+    );
 }
 
 #[tokio::test]
@@ -152,11 +161,13 @@ async fn an_address_past_its_time_is_told_at_once() {
 #[tokio::test]
 async fn what_passes_is_tried_again_and_what_does_not_is_not() {
     let number = AtomicUsize::new(0);
-    let server = Server::start(move |request| match number.fetch_add(1, Ordering::Relaxed) {
-        0 => CLOSE,
-        1 => answer(503, &[], b""),
-        _ => partial_reply(request, SIZE, true),
-    })
+    let server = Server::start(
+        move |request| match number.fetch_add(1, Ordering::Relaxed) {
+            0 => CLOSE,
+            1 => answer(503, &[], b""),
+            _ => partial_reply(request, SIZE, true),
+        },
+    )
     .await;
     check(&fetch_address(&server).await.unwrap());
     let rejecting = Server::start(|_| answer(400, &[], b"")).await;

@@ -7,7 +7,7 @@ use providers::driver::LookupResult;
 use providers::{ErrorClass, MatchCertainty};
 use serde_json::{Value, json};
 
-use super::plain::{order, driver_and_provider};
+use super::plain::{driver_and_provider, order};
 use super::server::{CLOSE, ReceivedRequest, Server, json as reply};
 
 /// Answers with these pages, and then with the last one for ever.
@@ -21,7 +21,13 @@ async fn serve_pages(pages: Vec<Value>) -> Server {
 }
 
 fn page_number(request: &ReceivedRequest) -> usize {
-    request.line.rsplit_once("page=").unwrap().1.parse().unwrap()
+    request
+        .line
+        .rsplit_once("page=")
+        .unwrap()
+        .1
+        .parse()
+        .unwrap()
 }
 
 async fn find(server: &Server) -> LookupResult {

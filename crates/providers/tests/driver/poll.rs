@@ -10,7 +10,7 @@ use providers::driver::{Driver, PollOutcome, ProviderRules};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::plain::{GAP, handle, provider, secret, driver_and_provider};
+use super::plain::{GAP, driver_and_provider, handle, provider, secret};
 use super::server::{CLOSE, ReceivedRequest, Server, json};
 
 fn running() -> Value {
@@ -202,7 +202,11 @@ async fn a_batch_that_fails_fails_for_each() {
     for result in join_all(polls).await {
         assert!(result.unwrap_err().class.is_transient());
     }
-    assert_eq!(server.received().len(), 1, "a second try would come too soon");
+    assert_eq!(
+        server.received().len(),
+        1,
+        "a second try would come too soon"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -216,7 +220,11 @@ async fn ten_thousand_jobs_are_polled_over_few_connections() {
     assert!(join_all(polls).await.iter().all(Result::is_ok));
     let received = server.received();
     assert_eq!(received.len(), 10_000);
-    let connections = received.iter().map(|request| request.connection).max().unwrap();
+    let connections = received
+        .iter()
+        .map(|request| request.connection)
+        .max()
+        .unwrap();
     // There may be more connections than calls in flight, because it takes a moment to notice that
     // one is free again.
     assert!(connections <= 1000, "{connections} connections");

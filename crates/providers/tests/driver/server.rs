@@ -69,7 +69,9 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) async fn start(script: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(
+        script: impl Fn(&ReceivedRequest) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let received = Arc::new(Mutex::new(Vec::new()));
@@ -98,11 +100,18 @@ impl Server {
     /// The number of requests whose line begins with this.
     pub(crate) fn count(&self, line: &str) -> usize {
         let received = self.received.lock().unwrap();
-        received.iter().filter(|request| request.line.starts_with(line)).count()
+        received
+            .iter()
+            .filter(|request| request.line.starts_with(line))
+            .count()
     }
 }
 
-async fn accept(listener: TcpListener, script: Arc<Script>, received: Arc<Mutex<Vec<ReceivedRequest>>>) {
+async fn accept(
+    listener: TcpListener,
+    script: Arc<Script>,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
+) {
     let number = AtomicUsize::new(0);
     let mut connections = JoinSet::new();
     loop {
@@ -137,7 +146,11 @@ async fn serve(
 }
 
 /// The next request; `None` if the connection ends before the request is complete.
-async fn read(stream: &mut TcpStream, bytes: &mut Vec<u8>, connection: usize) -> Option<ReceivedRequest> {
+async fn read(
+    stream: &mut TcpStream,
+    bytes: &mut Vec<u8>,
+    connection: usize,
+) -> Option<ReceivedRequest> {
     loop {
         if let Some((request, length)) = parse(bytes, connection) {
             bytes.drain(..length);

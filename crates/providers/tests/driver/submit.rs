@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::Instant;
 
-use super::plain::{handle, order, provider, secret, driver_and_provider};
+use super::plain::{driver_and_provider, handle, order, provider, secret};
 use super::server::{CLOSE, Reply, Server, answer, head, json};
 
 async fn submit(
@@ -57,10 +57,14 @@ async fn a_submission_never_travels_on_a_used_connection() {
         assert!(matches!(error, SubmitError::Unclear(_)), "{error:?}");
     }
     let received = server.received();
-    let polls = received.iter().filter(|request| request.line.starts_with("GET"));
+    let polls = received
+        .iter()
+        .filter(|request| request.line.starts_with("GET"));
     let connections: Vec<usize> = polls.map(|request| request.connection).collect();
     assert_eq!(connections, [1, 1, 1], "polls share a connection");
-    let posts = received.iter().filter(|request| request.line.starts_with("POST"));
+    let posts = received
+        .iter()
+        .filter(|request| request.line.starts_with("POST"));
     let connections: Vec<usize> = posts.map(|request| request.connection).collect();
     assert_eq!(connections, [2, 3, 4], "submissions have one each");
 }
@@ -166,8 +170,16 @@ async fn what_is_proved_anew_may_leave() {
     let submitted = driver.submit(&provider, &secret, &order, &watch, intent);
     submitted.await.unwrap();
     let received = server.received();
-    let length: usize = received[0].header("content-length").unwrap().parse().unwrap();
-    assert_eq!(received[0].body.len(), length, "the request has a Content-Length");
+    let length: usize = received[0]
+        .header("content-length")
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert_eq!(
+        received[0].body.len(),
+        length,
+        "the request has a Content-Length"
+    );
 }
 
 #[tokio::test]
@@ -199,11 +211,7 @@ async fn what_fails_before_the_submission_is_no_submission() {
         };
         assert_eq!((error.class, server.received().len()), (class, calls));
     }
-    assert_eq!(
-        intents.load(Ordering::Relaxed),
-        0,
-        "no intent is recorded"
-    );
+    assert_eq!(intents.load(Ordering::Relaxed), 0, "no intent is recorded");
 }
 
 #[tokio::test]
@@ -262,7 +270,11 @@ async fn where_the_provider_deduplicates_submissions_share_a_connection() {
     for _ in 0..3 {
         submit(&provider, "m").await.unwrap();
     }
-    let connections: Vec<usize> = server.received().iter().map(|request| request.connection).collect();
+    let connections: Vec<usize> = server
+        .received()
+        .iter()
+        .map(|request| request.connection)
+        .collect();
     assert_eq!(connections, [1, 1, 1]);
 }
 
@@ -283,7 +295,11 @@ async fn where_the_provider_deduplicates_an_unclear_submission_is_repeated() {
     submit(&provider, "m").await.unwrap();
     let received = server.received();
     assert_eq!(received.len(), 3);
-    assert!(received.iter().all(|request| request.body == r#"{"key":"key-1"}"#));
+    assert!(
+        received
+            .iter()
+            .all(|request| request.body == r#"{"key":"key-1"}"#)
+    );
 }
 
 /// A rejected repetition proves nothing about the first submission.

@@ -149,11 +149,16 @@ async fn a_redirect_of_a_download_leaves_credential_and_headers_behind() {
     let (own_requests, other_requests) = (server.received(), other.received());
     assert_eq!(own_requests.len(), 2);
     assert!(
-        own_requests.iter()
-            .all(|request| request.header("authorization").is_some() && request.header("x-own").is_some())
+        own_requests
+            .iter()
+            .all(|request| request.header("authorization").is_some()
+                && request.header("x-own").is_some())
     );
     assert_eq!(
-        (other_requests[0].header("authorization"), other_requests[0].header("x-own")),
+        (
+            other_requests[0].header("authorization"),
+            other_requests[0].header("x-own")
+        ),
         (None, None)
     );
     // Each hop is checked.
@@ -194,7 +199,8 @@ fn a_base_address_is_an_address_of_a_host() {
             base_url: Some(url.parse().unwrap()),
             ..ProviderSettings::new("plain", serde_json::Map::new())
         };
-        let provider = providers::driver::Provider::new(&PLAIN, &settings, ProviderRules::default());
+        let provider =
+            providers::driver::Provider::new(&PLAIN, &settings, ProviderRules::default());
         assert_eq!(provider.is_ok(), is_valid, "{url}");
     }
 }

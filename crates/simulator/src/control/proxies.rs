@@ -34,7 +34,9 @@ impl ProxyRegistry {
 
     fn remove(&self, number: usize) -> bool {
         let mut proxies = self.lock();
-        proxies.get_mut(number).is_some_and(|slot| slot.take().is_some())
+        proxies
+            .get_mut(number)
+            .is_some_and(|slot| slot.take().is_some())
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Option<Arc<FaultProxy>>>> {

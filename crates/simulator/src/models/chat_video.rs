@@ -58,7 +58,9 @@ fn complete(request: &SimulatedRequest) -> SimulatedReply {
     // Chat has no jobs: the answer is the result, so the connection stays open until the film is
     // made.
     let reply = match (body["stream"] == true, is_mediagate) {
-        (true, true) => SimulatedReply::pieces("text/event-stream", mediagate_events(request, &job)),
+        (true, true) => {
+            SimulatedReply::pieces("text/event-stream", mediagate_events(request, &job))
+        }
         (true, false) => {
             SimulatedReply::pieces("text/event-stream", reseller_events(request, &job))
         }
@@ -121,7 +123,9 @@ fn is_content(content: &Value) -> bool {
 
 /// The text of the last message.
 fn prompt(body: &Value) -> String {
-    let last = body["messages"].as_array().and_then(|messages| messages.last());
+    let last = body["messages"]
+        .as_array()
+        .and_then(|messages| messages.last());
     let content = last.map(|message| &message["content"]);
     let Some(parts) = content.and_then(Value::as_array) else {
         return content

@@ -232,7 +232,9 @@ fn submit(request: &SimulatedRequest) -> SimulatedReply {
     let alias: Vec<&str> = path.split('/').skip(1).take(2).collect();
     let app = alias.join("/");
     let model_data = json!({"path": path, "fault": fault});
-    let job = request.world.accept("fal", id, request.body.clone(), model_data);
+    let job = request
+        .world
+        .accept("fal", id, request.body.clone(), model_data);
     let job_url = format!("{}/{app}/requests/{}", request.base, job.id);
     SimulatedReply::json(
         200,

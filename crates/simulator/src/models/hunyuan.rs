@@ -162,7 +162,9 @@ fn download(request: &SimulatedRequest) -> SimulatedReply {
     let is_signed = request.query.contains_key("sign");
     match request.world.job(request.param("id")) {
         // The API has no length: its model always makes five seconds.
-        Some(_) if is_signed && !request.expired => SimulatedReply::file("video/mp4", media::video(5)),
+        Some(_) if is_signed && !request.expired => {
+            SimulatedReply::file("video/mp4", media::video(5))
+        }
         _ => SimulatedReply::json(403, &json!("Request has expired")),
     }
 }

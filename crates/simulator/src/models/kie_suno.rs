@@ -104,7 +104,12 @@ fn submit_song(request: &SimulatedRequest, extra_fields: &[&'static str]) -> Sim
         );
     }
     let max_prompt_chars = if is_custom { 5_000 } else { 500 };
-    accept_order(request, required, &[allowed, &flags, extra_fields].concat(), max_prompt_chars)
+    accept_order(
+        request,
+        required,
+        &[allowed, &flags, extra_fields].concat(),
+        max_prompt_chars,
+    )
 }
 
 fn extend(request: &SimulatedRequest) -> SimulatedReply {
@@ -139,8 +144,8 @@ fn accept_order(
     }
     let members = body.as_object().into_iter().flat_map(|body| body.keys());
     let common = ["model", "callBackUrl"];
-    let mut unknown =
-        members.filter(|name| !allowed.contains(&name.as_str()) && !common.contains(&name.as_str()));
+    let mut unknown = members
+        .filter(|name| !allowed.contains(&name.as_str()) && !common.contains(&name.as_str()));
     if let Some(name) = unknown.next() {
         return envelope(422, &format!("{name} should be empty"), &Value::Null);
     }

@@ -119,7 +119,8 @@ fn split(request: &SimulatedRequest, model_data: Value) -> SimulatedReply {
     }
     let key_file = format!("key {key}");
     let earlier_id = request.world.file(&key_file);
-    if let Some(job) = earlier_id.and_then(|id| request.world.job(id.as_str().unwrap_or_default())) {
+    if let Some(job) = earlier_id.and_then(|id| request.world.job(id.as_str().unwrap_or_default()))
+    {
         // LALAL.AI joins a repeated key "until the task starts". Here no task starts before its
         // first poll, so that a short plan does not make tests race.
         let is_unpolled = job.polls == 0;
@@ -214,7 +215,10 @@ fn task(request: &SimulatedRequest, job: &Job) -> Value {
 }
 
 fn tracks(request: &SimulatedRequest, job: &Job) -> Vec<Value> {
-    let labels = job.model_data["labels"].as_array().cloned().unwrap_or_default();
+    let labels = job.model_data["labels"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     let track = |label: Value| {
         let label = label.as_str().unwrap_or_default();
         let kind = if label.starts_with("no_") {

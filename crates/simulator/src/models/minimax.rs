@@ -151,14 +151,17 @@ fn compose(request: &SimulatedRequest) -> SimulatedReply {
         body["model"].as_str(),
         Some("music-2.5" | "music-2.6" | "music-3.0")
     );
-    let is_known_model = is_newer || matches!(body["model"].as_str(), Some("music-1.5" | "music-2.0"));
+    let is_known_model =
+        is_newer || matches!(body["model"].as_str(), Some("music-1.5" | "music-2.0"));
     let lyrics = body["lyrics"].as_str().unwrap_or_default();
     let has_lyrics = (1..=3_500).contains(&lyrics.chars().count());
     // From 2.5 on a model can write the lyrics itself or make an instrumental. Earlier ones need
     // lyrics.
-    let needs_no_lyrics = is_newer && (body["is_instrumental"] == true || body["lyrics_optimizer"] == true);
+    let needs_no_lyrics =
+        is_newer && (body["is_instrumental"] == true || body["lyrics_optimizer"] == true);
     let text_fits = prompt(body).chars().count() <= 2_000 && body["output_format"] == "url";
-    if !(is_known_model && (has_lyrics || needs_no_lyrics) && text_fits && has_only(body, &members)) {
+    if !(is_known_model && (has_lyrics || needs_no_lyrics) && text_fits && has_only(body, &members))
+    {
         return error_v1(2013, "invalid params");
     }
     if prompt(body).contains("forbidden") {
@@ -194,7 +197,11 @@ fn get_v1(request: &SimulatedRequest) -> SimulatedReply {
         return error_v1(1004, "login fail: please carry the API key");
     }
     let id = request.query.get("task_id").map_or("", String::as_str);
-    let Some(job) = request.world.poll_job(id).filter(|job| job.model_data == "v1") else {
+    let Some(job) = request
+        .world
+        .poll_job(id)
+        .filter(|job| job.model_data == "v1")
+    else {
         return error_v1(2013, "invalid params, invalid task_id");
     };
     if request.unknown_word {
@@ -219,7 +226,8 @@ fn get_v1(request: &SimulatedRequest) -> SimulatedReply {
                 PlannedEnd::Unfit => json!({"status_code": 2013, "status_msg": "invalid params"}),
                 _ => json!({"status_code": 1027, "status_msg": "output new_sensitive"}),
             };
-            let body = json!({"task_id": id, "status": "Fail", "file_id": "", "base_resp": base_resp});
+            let body =
+                json!({"task_id": id, "status": "Fail", "file_id": "", "base_resp": base_resp});
             return SimulatedReply::json(200, &body);
         }
     };

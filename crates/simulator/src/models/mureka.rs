@@ -79,7 +79,9 @@ fn order_error(path: &str, body: &Map<String, Value>) -> Option<String> {
         return Some(format!("{name} is required"));
     }
     let unknown = body.keys().map(String::as_str).find(|name| {
-        !["model", "n", "stream"].contains(name) && !required.contains(name) && !optional.contains(name)
+        !["model", "n", "stream"].contains(name)
+            && !required.contains(name)
+            && !optional.contains(name)
     });
     if let Some(name) = unknown {
         return Some(format!("{name} is unknown"));
@@ -101,7 +103,9 @@ fn order_error(path: &str, body: &Map<String, Value>) -> Option<String> {
     if length("prompt") > max_prompt_chars || length("lyrics") > 5_000 {
         return Some("the text is too long".into());
     }
-    let extend_at = body.get("extend_at").map(|extend_at| extend_at.as_u64().unwrap_or(0));
+    let extend_at = body
+        .get("extend_at")
+        .map(|extend_at| extend_at.as_u64().unwrap_or(0));
     (!extend_at.is_none_or(|extend_at| (8_000..=420_000).contains(&extend_at)))
         .then(|| "extend_at is out of range".into())
 }

@@ -134,8 +134,12 @@ fn delete(request: &SimulatedRequest) -> SimulatedReply {
 fn seconds(job: &Job) -> u32 {
     let requested = &job.input["seconds"];
     // A form contains only text. JSON clients of some servers send a number.
-    let number = requested.as_u64().and_then(|number| u32::try_from(number).ok());
-    number.or_else(|| requested.as_str()?.parse().ok()).unwrap_or(4)
+    let number = requested
+        .as_u64()
+        .and_then(|number| u32::try_from(number).ok());
+    number
+        .or_else(|| requested.as_str()?.parse().ok())
+        .unwrap_or(4)
 }
 
 fn object(request: &SimulatedRequest, job: &Job) -> Value {

@@ -148,7 +148,8 @@ fn get(request: &SimulatedRequest) -> SimulatedReply {
 fn finished_body(request: &SimulatedRequest, job: &Job, passes_moderation: bool) -> Value {
     let url = format!("{}/files/{}?signature={}", request.base, job.id, job.polls);
     // Refused content is no failure: the video is done, with `respect_moderation` false.
-    let video = json!({"url": url, "duration": seconds(job), "respect_moderation": passes_moderation});
+    let video =
+        json!({"url": url, "duration": seconds(job), "respect_moderation": passes_moderation});
     let mut body = json!({"video": video, "model": job.input["model"], "progress": 100,
         "usage": {"cost_in_usd_ticks": u64::from(seconds(job)) * TICKS_PER_SECOND}});
     // A finished answer may lack the status, as here every other one does. The video shows that it

@@ -148,7 +148,11 @@ impl SimulatedRequest {
             day -= length;
             month += 1;
         }
-        let (hour, minute, second) = (seconds_of_day / 3600, seconds_of_day / 60 % 60, seconds_of_day % 60);
+        let (hour, minute, second) = (
+            seconds_of_day / 3600,
+            seconds_of_day / 60 % 60,
+            seconds_of_day % 60,
+        );
         let milliseconds = time.subsec_millis();
         format!(
             "{year}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z",

@@ -128,13 +128,19 @@ impl World {
 
     /// Sets the plan of new jobs at one provider.
     pub fn set_plan_of(&self, provider: &str, plan: JobPlan) {
-        lock(&self.plans).by_provider.insert(provider.to_owned(), plan);
+        lock(&self.plans)
+            .by_provider
+            .insert(provider.to_owned(), plan);
     }
 
     /// The plan of new jobs at a provider.
     pub fn plan(&self, provider: &str) -> JobPlan {
         let plans = lock(&self.plans);
-        plans.by_provider.get(provider).copied().unwrap_or(plans.common)
+        plans
+            .by_provider
+            .get(provider)
+            .copied()
+            .unwrap_or(plans.common)
     }
 
     /// A provider accepts an order: from here on it is paid for.

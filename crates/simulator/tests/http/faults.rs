@@ -63,7 +63,10 @@ async fn an_answer_breaks_off_in_two_ways() {
         let response = send(simulator.address(), "GET", &content, "").await;
         assert_eq!((response.status, response.end), (200, end));
         assert_eq!(response.length(), whole.body.len());
-        assert_eq!(response.body, whole.body[..whole.body.len().div_ceil(8) * 4]);
+        assert_eq!(
+            response.body,
+            whole.body[..whole.body.len().div_ceil(8) * 4]
+        );
     }
 }
 
@@ -78,7 +81,10 @@ async fn a_status_comes_in_the_providers_form_or_bare() {
     };
     world.order_fault(status(false), None, None, 1);
     let response = submit(simulator.address()).await;
-    assert_eq!((response.status, response.header("retry-after")), (429, Some("2")));
+    assert_eq!(
+        (response.status, response.header("retry-after")),
+        (429, Some("2"))
+    );
     assert_eq!(response.json()["error"]["message"], "simulated");
     world.order_fault(status(true), None, None, 1);
     let response = submit(simulator.address()).await;
@@ -104,7 +110,10 @@ async fn late_and_slow_answers_are_complete() {
         let started = Instant::now();
         let response = send(simulator.address(), "GET", &content, "").await;
         assert!(started.elapsed() >= Duration::from_millis(min_milliseconds));
-        assert_eq!((response.length(), &response.body), (whole.body.len(), &whole.body));
+        assert_eq!(
+            (response.length(), &response.body),
+            (whole.body.len(), &whole.body)
+        );
     }
 }
 
@@ -195,5 +204,8 @@ async fn an_expired_address_is_refused() {
     let path = video.strip_prefix(&origin).unwrap();
     assert_eq!(send(address, "GET", path, "").await.status, 403);
     let response = send(address, "GET", path, "").await;
-    assert_eq!((response.status, &response.body[4..8]), (200, b"ftyp".as_slice()));
+    assert_eq!(
+        (response.status, &response.body[4..8]),
+        (200, b"ftyp".as_slice())
+    );
 }

@@ -93,7 +93,9 @@ async fn expect_silence(stream: &mut TcpStream) {
 }
 
 async fn expect_reset(stream: &mut TcpStream) {
-    let read = tokio::time::timeout(DEADLINE, stream.read_u8()).await.unwrap();
+    let read = tokio::time::timeout(DEADLINE, stream.read_u8())
+        .await
+        .unwrap();
     assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionReset);
 }
 

@@ -148,7 +148,10 @@ async fn a_provider_goes_down_and_comes_back() {
 
     let restarted = Simulator::listen_with(address, None, world).await.unwrap();
     let path = format!("/openai-videos/videos/{id}");
-    assert_eq!(send(restarted.address(), "GET", &path, "").await.status, 200);
+    assert_eq!(
+        send(restarted.address(), "GET", &path, "").await.status,
+        200
+    );
 }
 
 #[tokio::test]

@@ -21,9 +21,14 @@ pub(crate) fn songs(roots: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// Draws bins from `clips_per_song` clips of each song, on two threads, in the songs' order.
-pub(crate) fn draws(songs: &[PathBuf], clips_per_song: usize, first: Option<&[f32]>) -> Vec<BinSample> {
-    let samples: Vec<Mutex<Option<BinSample>>> =
-        (0..songs.len() * clips_per_song).map(|_| Mutex::new(None)).collect();
+pub(crate) fn draws(
+    songs: &[PathBuf],
+    clips_per_song: usize,
+    first: Option<&[f32]>,
+) -> Vec<BinSample> {
+    let samples: Vec<Mutex<Option<BinSample>>> = (0..songs.len() * clips_per_song)
+        .map(|_| Mutex::new(None))
+        .collect();
     let next = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -36,7 +41,11 @@ pub(crate) fn draws(songs: &[PathBuf], clips_per_song: usize, first: Option<&[f3
                     let stems = load(path);
                     for number in 0..clips_per_song {
                         let seed = (song * clips_per_song + number) as u64;
-                        let altered = if clips_per_song == 1 { song % 2 == 1 } else { number > 0 };
+                        let altered = if clips_per_song == 1 {
+                            song % 2 == 1
+                        } else {
+                            number > 0
+                        };
                         let clip = arrange(&stems, altered, &mut Random(seed + 1));
                         let phase = Random(seed + 77).unit();
                         *samples[song * clips_per_song + number].lock().unwrap() =
@@ -46,7 +55,8 @@ pub(crate) fn draws(songs: &[PathBuf], clips_per_song: usize, first: Option<&[f3
             });
         }
     });
-    samples.into_iter()
+    samples
+        .into_iter()
         .map(|d| d.into_inner().unwrap().unwrap())
         .collect()
 }

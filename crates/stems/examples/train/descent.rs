@@ -192,9 +192,12 @@ impl<'a> Worker<'a> {
             });
             // The softmax's derivative: a share times the amount by which its pull exceeds the mean
             // pull.
-            let mean: f32 = (0..STEMS).map(|s| pull[s] * lane_value(shares, s, lane)).sum();
+            let mean: f32 = (0..STEMS)
+                .map(|s| pull[s] * lane_value(shares, s, lane))
+                .sum();
             for s in 0..STEMS {
-                slopes[s][lane / PIECE][lane % PIECE] = lane_value(shares, s, lane) * (pull[s] - mean);
+                slopes[s][lane / PIECE][lane % PIECE] =
+                    lane_value(shares, s, lane) * (pull[s] - mean);
             }
         }
         self.backward(weights);
@@ -270,7 +273,13 @@ fn sums(weights: &[[f32; GROUP]], rows: &[Row], piece: usize) -> [[f32; PIECE]; 
 }
 
 /// One layer, from its inputs to its outputs.
-fn forward_layer(from: &[Row], to: &mut [Row], weights: &[[f32; GROUP]], biases: &[f32], rectify: bool) {
+fn forward_layer(
+    from: &[Row],
+    to: &mut [Row],
+    weights: &[[f32; GROUP]],
+    biases: &[f32],
+    rectify: bool,
+) {
     let groups = weights
         .chunks_exact(from.len())
         .zip(biases.as_chunks::<GROUP>().0);

@@ -53,7 +53,12 @@ fn main() {
             plan.keep = arguments.next().map(PathBuf::from);
             continue;
         }
-        let mut number = || arguments.next().and_then(|n| n.parse().ok()).expect("a number");
+        let mut number = || {
+            arguments
+                .next()
+                .and_then(|n| n.parse().ok())
+                .expect("a number")
+        };
         match argument.as_str() {
             "--steps" => plan.steps = number(),
             "--clips" => plan.clips = number(),
@@ -97,5 +102,7 @@ fn first(path: &Path) -> Vec<f32> {
         .0
         .iter()
         .map(|b| f32::from_le_bytes(*b));
-    numbers.take(training::parameter_count(training::SIZES[0])).collect()
+    numbers
+        .take(training::parameter_count(training::SIZES[0]))
+        .collect()
 }

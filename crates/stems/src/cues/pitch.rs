@@ -318,7 +318,11 @@ fn arg_max(values: &[f32]) -> usize {
 /// Pitch and strength at a state, moved to the top of the parabola through its neighbours.
 fn refine(salience: &[f32], state: usize, kind: LineModel) -> (f32, f32) {
     let value_at = |i: usize| salience.get(i).copied().unwrap_or(0.0);
-    let (left, middle, right) = (value_at(state.wrapping_sub(1)), value_at(state), value_at(state + 1));
+    let (left, middle, right) = (
+        value_at(state.wrapping_sub(1)),
+        value_at(state),
+        value_at(state + 1),
+    );
     let curvature = left - 2.0 * middle + right;
     let shift = if curvature < -1e-9 {
         (0.5 * (left - right) / curvature).clamp(-0.5, 0.5)

@@ -116,7 +116,10 @@ fn most_similar(features: &SpectralPlane, t: usize, count: usize, gap: usize) ->
         .collect();
     let mut picks = Vec::with_capacity(count);
     while picks.len() < count {
-        let best = similarities.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let best = similarities
+            .iter()
+            .copied()
+            .fold(f32::NEG_INFINITY, f32::max);
         if best == f32::NEG_INFINITY {
             break;
         }

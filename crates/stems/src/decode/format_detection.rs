@@ -37,7 +37,8 @@ pub(super) fn detect(bytes: &[u8]) -> Result<DetectedFormat<'_>, DecodeError> {
 }
 
 fn by_magic(body: &[u8]) -> Result<Option<AudioFormat>, DecodeError> {
-    let has_magic = |offset: usize, magic: &[u8]| body.get(offset..).is_some_and(|b| b.starts_with(magic));
+    let has_magic =
+        |offset: usize, magic: &[u8]| body.get(offset..).is_some_and(|b| b.starts_with(magic));
     let format = if has_magic(0, b"RIFF") && has_magic(8, b"WAVE") {
         AudioFormat::Wav
     } else if has_magic(0, b"fLaC") {
@@ -58,7 +59,10 @@ fn by_magic(body: &[u8]) -> Result<Option<AudioFormat>, DecodeError> {
             (0, b"wvpk", "WavPack audio"),
             (0, b"MAC ", "Monkey's Audio"),
         ];
-        return match UNSUPPORTED.iter().find(|(offset, magic, _)| has_magic(*offset, magic)) {
+        return match UNSUPPORTED
+            .iter()
+            .find(|(offset, magic, _)| has_magic(*offset, magic))
+        {
             Some((_, _, content)) => Err(DecodeError::Unsupported {
                 content: (*content).to_owned(),
             }),

@@ -97,7 +97,11 @@ mod tests {
                 converter.push(piece, &mut converted);
             }
             converter.finish(&mut converted);
-            assert_eq!(converted, resample(&sound, from, to, frames), "{from} to {to}");
+            assert_eq!(
+                converted,
+                resample(&sound, from, to, frames),
+                "{from} to {to}"
+            );
         }
     }
 }

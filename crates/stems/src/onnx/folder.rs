@@ -138,7 +138,10 @@ impl ModelFolder {
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let is_model_file = |name: &String| {
             let is_hidden = name.starts_with('.');
-            !is_hidden && (has_extension(name, "toml") || has_extension(name, "onnx") || name == uvr::TABLE_FILE)
+            !is_hidden
+                && (has_extension(name, "toml")
+                    || has_extension(name, "onnx")
+                    || name == uvr::TABLE_FILE)
         };
         let files: BTreeSet<String> = names.filter(is_model_file).collect();
         if files.len() > MAX_FILES {
@@ -234,11 +237,14 @@ impl ModelFolder {
 }
 
 /// The graphs that some manifest names.
-fn graphs_in_manifests(manifests: &BTreeMap<&str, Result<ModelManifest, ModelError>>) -> BTreeSet<String> {
+fn graphs_in_manifests(
+    manifests: &BTreeMap<&str, Result<ModelManifest, ModelError>>,
+) -> BTreeSet<String> {
     let valid = manifests
         .values()
         .filter_map(|manifest| manifest.as_ref().ok());
-    valid.flat_map(|manifest| manifest.files().into_iter().map(|graph| graph.file.clone()))
+    valid
+        .flat_map(|manifest| manifest.files().into_iter().map(|graph| graph.file.clone()))
         .collect()
 }
 

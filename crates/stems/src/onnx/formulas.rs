@@ -60,7 +60,8 @@ impl StemFormulas {
             // A graph's own `other` is not used: only as a remainder does it make the stems sum to
             // the mix.
             Stem::Other if !only_remainders => {
-                let subtracted = (0..self.estimates.len()).filter(|i| !is_remainder(self.estimates[*i]));
+                let subtracted =
+                    (0..self.estimates.len()).filter(|i| !is_remainder(self.estimates[*i]));
                 Some(StemFormula::Without(subtracted.collect()))
             }
             // Whatever is not vocals.
@@ -88,7 +89,10 @@ mod tests {
         let instrumental = formulas(&[Instrumental]);
         assert_eq!(instrumental.separable, [Vocals]);
         assert_eq!(instrumental.offered, vocals.offered);
-        assert_eq!(instrumental.formula(Vocals), Some(StemFormula::Without(vec![0])));
+        assert_eq!(
+            instrumental.formula(Vocals),
+            Some(StemFormula::Without(vec![0]))
+        );
         assert_eq!(instrumental.formula(Other), Some(StemFormula::Estimate(0)));
         let four = formulas(&[Drums, Bass, Other, Vocals]);
         assert_eq!(four.separable, [Drums, Bass, Vocals]);

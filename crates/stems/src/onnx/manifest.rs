@@ -460,7 +460,9 @@ fn check_file(field: &str, file: &str) -> Result<(), ModelError> {
 }
 
 fn check_sha256(field: &str, checksum: Option<String>) -> Result<Option<String>, ModelError> {
-    let Some(checksum) = checksum else { return Ok(None) };
+    let Some(checksum) = checksum else {
+        return Ok(None);
+    };
     if checksum.len() != 64 || !checksum.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Err(ModelError::field(field, "must be 64 hexadecimal digits"));
     }

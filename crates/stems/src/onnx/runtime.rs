@@ -62,8 +62,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The binding panics if a library or a graph breaks its rules; this makes it an error. Nothing
 /// that the closure touched is used afterwards, so asserting unwind safety is correct.
 fn catch_panics<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err("the runtime panicked".to_owned()))
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("the runtime panicked".to_owned()))
 }
 
 /// An input or an output of a graph.
@@ -189,7 +188,8 @@ impl GraphSession {
             // it.
             let options = &options;
             scope.spawn(move || {
-                while finished.recv_timeout(CANCEL_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                while finished.recv_timeout(CANCEL_CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout)
+                {
                     if stop.check() == Err(WorkCancelled) && options.terminate().is_ok() {
                         break;
                     }

@@ -187,7 +187,8 @@ mod tests {
             let transform = CentredStft::new(n_fft, hop, length);
             let bins = transform.bins();
             let spectra = transform.spectra(&sound, CancelCheck(&|| false)).unwrap();
-            let restored = transform.sound(|t, row| row.copy_from_slice(&spectra[t * bins..][..bins]));
+            let restored =
+                transform.sound(|t, row| row.copy_from_slice(&spectra[t * bins..][..bins]));
             let inside = length / hop * hop;
             let worst = (0..inside)
                 .map(|i| (restored[i] - sound[i]).abs())

@@ -137,7 +137,8 @@ impl SegmentStitcher {
         }
         let start = self.plan.input_start(self.next);
         let end = start + self.plan.segment.cast_signed();
-        let clamp_to_sound = |position: isize| position.max(0).cast_unsigned().min(self.plan.frames);
+        let clamp_to_sound =
+            |position: isize| position.max(0).cast_unsigned().min(self.plan.frames);
         let (first, last) = (clamp_to_sound(start), clamp_to_sound(end));
         if self.sound_start + self.sound[0].len() < last {
             return None;

@@ -45,7 +45,8 @@ fn odd_but_right_files_are_separated() {
         );
         let separated = separate(&audio, &Stem::BUILT_IN, SeparationControl::default()).unwrap();
         assert!(
-            separated.iter()
+            separated
+                .iter()
                 .all(|(_, stem)| stem.frames() == 9_000 && stem.rate() == rate)
         );
     }

@@ -185,7 +185,10 @@ fn is_safe(manifest: &ModelManifest) -> bool {
     let stays_inside = |file: &str| {
         !file.is_empty() && !file.starts_with('/') && file.split('/').all(|part| part != "..")
     };
-    let files = manifest.files().iter().all(|graph| stays_inside(&graph.file));
+    let files = manifest
+        .files()
+        .iter()
+        .all(|graph| stays_inside(&graph.file));
     let sizes = match &manifest.kind {
         FamilySettings::Mdx(m) => {
             let chunk = m.hop * (m.dim_t - 1);

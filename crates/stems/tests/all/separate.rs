@@ -143,7 +143,10 @@ fn only_requested_stems_come_in_the_requested_order() {
     let mix = sound(44_100, 2, 30_000);
     let requested = [Stem::Instrumental, Stem::Bass, Stem::Instrumental];
     let separated = separate(&mix, &requested, SeparationControl::default()).unwrap();
-    assert_eq!(separated.iter().map(|(s, _)| *s).collect::<Vec<_>>(), requested);
+    assert_eq!(
+        separated.iter().map(|(s, _)| *s).collect::<Vec<_>>(),
+        requested
+    );
     let full = all_stems(&mix);
     assert_eq!(
         separated[1].1, full[2].1,
@@ -151,7 +154,10 @@ fn only_requested_stems_come_in_the_requested_order() {
     );
     assert_eq!(separated[0].1, full[4].1);
     let without_bass = mix_without(&mix, &separated[1].1);
-    let pair = [(Stem::Bass, separated[1].1.clone()), (Stem::Other, without_bass)];
+    let pair = [
+        (Stem::Bass, separated[1].1.clone()),
+        (Stem::Other, without_bass),
+    ];
     assert!(sum_error(&mix, &pair, &[Stem::Bass, Stem::Other]) <= 1e-6);
 }
 
@@ -177,7 +183,11 @@ fn pieces_of_any_size_give_the_same_stems() {
     let mut start = 0;
     for size in [1, 7_000, 100, 300_000].into_iter().cycle() {
         let end = mix.frames().min(start + size);
-        let piece: Vec<Vec<f32>> = mix.channels().iter().map(|c| c[start..end].to_vec()).collect();
+        let piece: Vec<Vec<f32>> = mix
+            .channels()
+            .iter()
+            .map(|c| c[start..end].to_vec())
+            .collect();
         separator.push(&piece, &mut control, &mut write).unwrap();
         start = end;
         if start == mix.frames() {
@@ -222,7 +232,13 @@ fn cancelling_stops_at_any_point() {
     separate(&mix, &Stem::BUILT_IN, control).unwrap();
     let total_checks = checks.load(Ordering::Relaxed);
     assert!(total_checks > 500, "checked only {total_checks} times");
-    for after in [0, 1, total_checks / 3, total_checks / 2, total_checks * 9 / 10] {
+    for after in [
+        0,
+        1,
+        total_checks / 3,
+        total_checks / 2,
+        total_checks * 9 / 10,
+    ] {
         checks.store(0, Ordering::Relaxed);
         let control = SeparationControl {
             progress: &mut |_| (),

@@ -245,7 +245,12 @@ mod tests {
     }
 
     /// Takes up to 20 slots in a lane. Returns how many it got.
-    fn take_many(lanes: &mut ReceiverLanes, account: AccountId, lane: &str, now: Timestamp) -> usize {
+    fn take_many(
+        lanes: &mut ReceiverLanes,
+        account: AccountId,
+        lane: &str,
+        now: Timestamp,
+    ) -> usize {
         (0..20)
             .filter(|_| lanes.take(&candidate(account, lane), now))
             .count()
@@ -327,7 +332,9 @@ mod tests {
         );
         let failure = outcome("a", Some(AttemptError::Timeout));
         assert!(lanes.take(&candidate(account, "a"), now));
-        let pauses: Vec<_> = (0..7).map(|_| lanes.record_outcome(&failure, now)).collect();
+        let pauses: Vec<_> = (0..7)
+            .map(|_| lanes.record_outcome(&failure, now))
+            .collect();
         assert_eq!(pauses[..4], [None; 4]);
         assert_eq!(pauses[4], Some(PAUSE_RANGE.0));
         assert_eq!(pauses[5..], [None; 2]);
@@ -338,7 +345,10 @@ mod tests {
         let later = now.plus(PAUSE_RANGE.0);
         assert!(lanes.take(&candidate(account, "a"), later));
         assert!(!lanes.take(&candidate(account, "a"), later));
-        assert_eq!(lanes.record_outcome(&failure, later), Some(PAUSE_RANGE.0 * 2));
+        assert_eq!(
+            lanes.record_outcome(&failure, later),
+            Some(PAUSE_RANGE.0 * 2)
+        );
         assert_eq!(lanes.record_outcome(&outcome("a", None), later), None);
         assert!(lanes.take(&candidate(account, "a"), later));
     }

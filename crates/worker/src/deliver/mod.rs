@@ -104,7 +104,11 @@ async fn claim(
         .write(move |conn| deliveries::claim(conn, &owner, &requested_ids, now))
         .await;
     let claimed = claimed.inspect_err(|_| *in_doubt = true);
-    let claimed_ids: HashSet<DeliveryId> = claimed.iter().flatten().map(|delivery| delivery.id).collect();
+    let claimed_ids: HashSet<DeliveryId> = claimed
+        .iter()
+        .flatten()
+        .map(|delivery| delivery.id)
+        .collect();
     // The others were claimed by another process, or are withheld.
     sender.with_lanes(|lanes| {
         for id in ids.iter().filter(|id| !claimed_ids.contains(*id)) {
@@ -135,7 +139,9 @@ async fn take_slots(sender: &WebhookSender) -> Result<Vec<DeliveryId>, Error> {
         let candidate_count = candidates.len();
         let previous_count = ids.len();
         sender.with_lanes(|lanes| {
-            let accepted = candidates.iter().filter(|candidate| lanes.take(candidate, now));
+            let accepted = candidates
+                .iter()
+                .filter(|candidate| lanes.take(candidate, now));
             ids.extend(accepted.map(|candidate| candidate.id));
         });
         // A full page may consist of a single busy lane, with other lanes after it.
@@ -209,7 +215,12 @@ async fn post(app: &App, delivery: &DueDelivery) -> Result<WebhookResponse, Atte
     })?;
     app.net
         .hooks
-        .post(&delivery.url, headers, delivery.body.clone().into(), app.clock.now())
+        .post(
+            &delivery.url,
+            headers,
+            delivery.body.clone().into(),
+            app.clock.now(),
+        )
         .await
 }
 
@@ -222,7 +233,13 @@ async fn sign(app: &App, delivery: &DueDelivery) -> Result<[(&'static str, Strin
         (None, Some(_)) => return Err(Error::internal("the endpoint has been deleted")),
     };
     let (message, now) = (delivery.event.message(), app.clock.now());
-    let signature = keys.sign(delivery.scheme, &message, now.seconds(), &delivery.body, now)?;
+    let signature = keys.sign(
+        delivery.scheme,
+        &message,
+        now.seconds(),
+        &delivery.body,
+        now,
+    )?;
     Ok([
         ("webhook-id", message),
         ("webhook-timestamp", now.seconds().to_string()),
@@ -245,7 +262,10 @@ async fn record_outcomes(
         let now = app.clock.now();
         let pauses = sender.with_lanes(|lanes| {
             let pauses = batch.iter().filter_map(|(_, outcome)| {
-                Some((outcome.due.lane.clone(), lanes.record_outcome(outcome, now)?))
+                Some((
+                    outcome.due.lane.clone(),
+                    lanes.record_outcome(outcome, now)?,
+                ))
             });
             pauses.collect::<Vec<_>>()
         });

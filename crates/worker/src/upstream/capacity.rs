@@ -78,7 +78,8 @@ impl SubmissionCounts {
     /// Slots left for all credentials of a provider together.
     fn site_capacity(&self, site: &ProviderSite) -> u32 {
         let credentials = site.credentials.iter();
-        let capacities = credentials.map(|credential| self.credential_capacity(site, &credential.id));
+        let capacities =
+            credentials.map(|credential| self.credential_capacity(site, &credential.id));
         capacities.fold(0, u32::saturating_add)
     }
 }
@@ -235,7 +236,9 @@ pub(super) fn claim(
         let unsent_of_model = unsent.and_then(|unsent| unsent.get(model)).copied();
         let unsent_of_queue = unsent.map_or(0, |unsent| unsent.values().sum());
         let (capacity, queue_capacity) = routes.room(conn, now)?;
-        let capacity = capacity.saturating_sub(unsent_of_model.unwrap_or(0)).min(*max_tasks);
+        let capacity = capacity
+            .saturating_sub(unsent_of_model.unwrap_or(0))
+            .min(*max_tasks);
         slots = queue_capacity.saturating_sub(unsent_of_queue).max(slots);
         capacities.push((model.clone(), capacity));
     }

@@ -45,7 +45,8 @@ pub(crate) async fn dispatch(context: Arc<WorkerContext>, tracker: TaskTracker) 
     });
     // Weak, because the app owns this closure and the dispatcher holds the app.
     let weak = Arc::downgrade(&dispatcher);
-    context.app
+    context
+        .app
         .process
         .local_dispatch
         .open(move |tasks| weak.upgrade()?.claim(tasks));
@@ -229,9 +230,7 @@ impl Dispatcher {
             .await?;
         let has_more = begun_tasks.len() >= BATCH as usize;
         for ModelDemand {
-            model,
-            max_tasks,
-            ..
+            model, max_tasks, ..
         } in demands.iter()
         {
             let count = new_tasks.iter().filter(|task| task.model == *model).count();

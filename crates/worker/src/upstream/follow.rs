@@ -127,7 +127,14 @@ impl HostedTask<'_> {
             let lengths = tasks::usual_lengths(app, &self.task.model).await;
             // They only determine the intervals between polls, so an error does not matter.
             let lengths = lengths.ok().flatten();
-            let mut pause = next_poll(&pace, elapsed, lengths, requested_pause.take(), failures, random());
+            let mut pause = next_poll(
+                &pace,
+                elapsed,
+                lengths,
+                requested_pause.take(),
+                failures,
+                random(),
+            );
             if std::mem::take(&mut job.is_resumed) {
                 // After a restart all jobs are resumed at once, and any of them may have ended.
                 // Each is polled as soon as the provider's limits allow.
@@ -269,7 +276,9 @@ fn next_step(
         }) => PollStep::Wait {
             is_guess: progress.is_none(),
             // Only a task that has ended is at 100.
-            progress: progress.unwrap_or_else(|| guess(elapsed, usual_duration)).min(99),
+            progress: progress
+                .unwrap_or_else(|| guess(elapsed, usual_duration))
+                .min(99),
             poll_after,
             unknown_word,
         },
@@ -346,7 +355,9 @@ fn follow_error(error: ResultError) -> FollowError {
         // The failure is not retryable: a second order would be paid for and fail in the same way.
         ResultError::ForbiddenAddress(reason) => (
             ErrorCode::ProviderRejected,
-            format!("The URL of the provider's result is not allowed: {reason}. Nothing was charged."),
+            format!(
+                "The URL of the provider's result is not allowed: {reason}. Nothing was charged."
+            ),
             reason,
         ),
         ResultError::Broken(reason) | ResultError::Useless(reason) => (
@@ -416,7 +427,8 @@ mod tests {
     #[test]
     fn a_poll_leads_on_until_the_job_ends_or_is_lost() {
         let minute = Duration::from_mins(1);
-        let next_step = |polled, is_end_confirmed| next_step(polled, is_end_confirmed, minute, 2 * minute);
+        let next_step =
+            |polled, is_end_confirmed| next_step(polled, is_end_confirmed, minute, 2 * minute);
         let running = |progress| {
             let polled = PollOutcome::Running {
                 progress,

@@ -283,7 +283,9 @@ impl HostedTask<'_> {
             }
             // An earlier run of this closure may have closed it, in a commit whose answer was lost.
             let submission = store::submissions::by_id(conn, id)?;
-            Ok(is_held && submission.is_some_and(|submission| submission.state == SubmissionState::Refused))
+            Ok(is_held
+                && submission
+                    .is_some_and(|submission| submission.state == SubmissionState::Refused))
         };
         self.write_until_certain(close).await
     }
@@ -327,7 +329,9 @@ fn write_acceptance(
         return Ok(AcceptanceOutcome::RecordedLate);
     }
     let submission = store::submissions::by_id(conn, id)?;
-    let state = submission.as_ref().map_or(SubmissionState::Unclear, |submission| submission.state);
+    let state = submission
+        .as_ref()
+        .map_or(SubmissionState::Unclear, |submission| submission.state);
     // Written before by a commit whose answer was lost, or by another process to which the provider
     // reported the same job.
     let is_same_job = submission.is_some_and(|submission| submission.handle == acceptance.handle);

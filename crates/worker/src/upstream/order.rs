@@ -127,12 +127,14 @@ async fn video(app: &App, job: &VideoJob, route: &Route) -> Result<VideoSpec, Or
 /// default differs from it.
 fn audio(job: &VideoJob, route: &Route) -> Option<bool> {
     let ModelLimits::Video(VideoLimits {
-        audio: Some(route_default), ..
+        audio: Some(route_default),
+        ..
     }) = route.limits
     else {
         return None;
     };
-    job.audio.filter(|choice| job.audio_is_asked || *choice != route_default)
+    job.audio
+        .filter(|choice| job.audio_is_asked || *choice != route_default)
 }
 
 async fn stems(
@@ -167,7 +169,9 @@ async fn stems(
     };
     let targets = if is_full {
         let single_groups = groups.iter().map(|group| StemTarget::Only(*group));
-        single_groups.chain(other.then_some(StemTarget::Other)).collect()
+        single_groups
+            .chain(other.then_some(StemTarget::Other))
+            .collect()
     } else {
         job.outputs.iter().map(|(_, target)| *target).collect()
     };
@@ -269,7 +273,10 @@ async fn recording(
             task_id: upstream.task_id.clone(),
         }),
     };
-    Ok((recording, upstream.map(|upstream| upstream.credential.clone())))
+    Ok((
+        recording,
+        upstream.map(|upstream| upstream.credential.clone()),
+    ))
 }
 
 /// The persona's provider, its id there, and the credential that made it.

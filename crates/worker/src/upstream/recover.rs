@@ -77,7 +77,8 @@ impl HostedTask<'_> {
         submission: Submission,
         result: Result<JobHandle, Vec<JobOutput>>,
     ) -> Result<AcceptedJob, RunEnding> {
-        let Some((site, credential)) = self.context.app.models.upstream.find_submitter(&submission) else {
+        let Some((site, credential)) = self.context.app.models.upstream.find_submitter(&submission)
+        else {
             // A job is polled only at the URL and with the credential with which it was ordered.
             // The task waits until the settings contain these again, or until the operator gives it
             // up.

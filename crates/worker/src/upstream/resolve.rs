@@ -96,7 +96,9 @@ impl HostedTask<'_> {
                         });
                     }
                 }
-                Ok(JobLookup::Unsupported) => return Err(unconfirmed(sent.submission, reason, None)),
+                Ok(JobLookup::Unsupported) => {
+                    return Err(unconfirmed(sent.submission, reason, None));
+                }
                 Ok(JobLookup::Unknown) => {}
                 Err(error) => {
                     tracing::warn!(submission_id = %id, class = error.class.name(), message = %error.message, "cannot search for a job");
@@ -153,7 +155,10 @@ pub(super) async fn look_up(app: &App, sent: SentOrder<'_>) -> Result<JobLookup,
     let driver = &app.models.upstream.driver;
     let created_at = system_time(submission.created_at);
     let (provider, secret) = (&sent.site.provider, &sent.credential.secret);
-    let Some(lookup) = driver.find(provider, secret, sent.order, created_at).await? else {
+    let Some(lookup) = driver
+        .find(provider, secret, sent.order, created_at)
+        .await?
+    else {
         return Ok(JobLookup::Unsupported);
     };
     // The job carries the key of this order, which no other order has used.

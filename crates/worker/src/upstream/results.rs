@@ -159,13 +159,18 @@ async fn video(
     // Checked before anything is stored: a broken file can still be downloaded again.
     let measure = move |slot: &WorkSlot| {
         let film = mp4_probe::measure(&path)?;
-        Ok::<_, &str>((film, marking::read_provenance(&shared_app, &path, slot.watch())))
+        Ok::<_, &str>((
+            film,
+            marking::read_provenance(&shared_app, &path, slot.watch()),
+        ))
     };
     let measurement = app
         .limits
         .media_work
         .work(task.account, WorkKind::Result, 0, measure);
-    let (film, provenance) = measurement.await?.map_err(|reason| ResultError::Broken(reason.into()))?;
+    let (film, provenance) = measurement
+        .await?
+        .map_err(|reason| ResultError::Broken(reason.into()))?;
     let (size, sha256) = (file.facts.size_bytes, file.facts.sha256.clone());
     let video = retry::store(|| {
         let (media, sha256) = (MediaType::Mp4, sha256.clone());
@@ -192,7 +197,8 @@ async fn video(
         direction: Vec::new(),
         provenance: Some(provenance),
     });
-    let fingerprint = marking::fingerprint_of_film(task, &video, false, None, PerceptualFingerprint::default());
+    let fingerprint =
+        marking::fingerprint_of_film(task, &video, false, None, PerceptualFingerprint::default());
     Ok(RunOutput {
         fingerprints: vec![fingerprint],
         assets: vec![video],
@@ -339,18 +345,26 @@ async fn stems(
         let source = part.or(parts.first()).map(|part| part.1.path.clone());
         let source = source.ok_or_else(|| Error::internal("a stem without a source"))?;
         let facts = facts(app, task, accepted_job, &job.title);
-        let (clip, clip_provenance) = marking::sign_clip(app, facts, clip, ClipSource::Edited(source)).await?;
+        let (clip, clip_provenance) =
+            marking::sign_clip(app, facts, clip, ClipSource::Edited(source)).await?;
         output.provenance.push((*id, clip_provenance));
         let (media, stored) = retry::store(|| assets::keep_clip(app, task.account, &clip)).await?;
         output.clips.push((*id, media));
         let [audio, ..] = &stored;
         let (fingerprint, kind) = (clip.fingerprint.clone(), ResultKind::Stem);
         output.fingerprints.push(marking::fingerprint_of_clip(
-            *id, audio, kind, false, None, fingerprint,
+            *id,
+            audio,
+            kind,
+            false,
+            None,
+            fingerprint,
         ));
         output.assets.extend(stored);
         if let Some((_, _, Some(upstream))) = part {
-            output.clip_facts.push((*id, String::new(), upstream.clone()));
+            output
+                .clip_facts
+                .push((*id, String::new(), upstream.clone()));
         }
         ids.push(*id);
     }
@@ -452,10 +466,16 @@ async fn songs(
         let [audio, ..] = &stored;
         let (fingerprint, kind) = (clip.fingerprint.clone(), ResultKind::Song);
         output.fingerprints.push(marking::fingerprint_of_clip(
-            id, audio, kind, false, None, fingerprint,
+            id,
+            audio,
+            kind,
+            false,
+            None,
+            fingerprint,
         ));
         output.assets.extend(stored);
-        output.clip_facts
+        output
+            .clip_facts
             .push((id, facts.title.clone(), upstream_of(accepted_job, facts)));
         ids.push(id);
     }

@@ -187,7 +187,14 @@ async fn poll(
         if has_polled && follow_start.elapsed() > site.config.job_limit {
             return Some(StrayOutcome::Unknown);
         }
-        let pause = next_poll(&pace, elapsed, None, requested_pause.take(), failures, random());
+        let pause = next_poll(
+            &pace,
+            elapsed,
+            None,
+            requested_pause.take(),
+            failures,
+            random(),
+        );
         let due = Instant::now() + pause;
         tokio::select! {
             () = tokio::time::sleep_until(due) => {}
@@ -200,9 +207,13 @@ async fn poll(
         // Some providers forget a cancelled job, and then report that it does not exist.
         let is_end_confirmed = doubt.note(follow_start.elapsed(), poll_result.as_ref().err());
         match poll_result {
-            Ok(PollOutcome::Running { poll_after, .. }) => (failures, requested_pause) = (0, poll_after),
+            Ok(PollOutcome::Running { poll_after, .. }) => {
+                (failures, requested_pause) = (0, poll_after)
+            }
             Ok(PollOutcome::Done(_)) => return Some(StrayOutcome::Completed),
-            Err(error) if is_end_confirmed || error.ends_job() => return Some(StrayOutcome::Failed),
+            Err(error) if is_end_confirmed || error.ends_job() => {
+                return Some(StrayOutcome::Failed);
+            }
             Err(error) => {
                 failures += 1;
                 requested_pause = error.retry_after;
@@ -246,7 +257,8 @@ async fn close(
             let is_closed = tasks::settle_job(conn, &task, job, now)?;
             // The result was not fetched, so its size is taken from the order.
             let ordered = task.tariff.as_ref().map(|tariff| tariff.asked);
-            let delivered = (outcome == StrayOutcome::Completed).then(|| ordered.unwrap_or_default());
+            let delivered =
+                (outcome == StrayOutcome::Completed).then(|| ordered.unwrap_or_default());
             costs::record_job_cost(conn, &task, closed, cost, delivered, now)?;
             Ok(is_closed)
         })

@@ -102,7 +102,10 @@ impl HostedTask<'_> {
     }
 
     /// The routes that can do the task, in the order in which they are tried.
-    fn routes(&self, source_provider: Option<&str>) -> Result<Vec<(Route, Arc<ProviderSite>)>, RunEnding> {
+    fn routes(
+        &self,
+        source_provider: Option<&str>,
+    ) -> Result<Vec<(Route, Arc<ProviderSite>)>, RunEnding> {
         let app = &self.context.app;
         let catalog = app.models.catalog.load();
         let sites = app.models.upstream.sites();
@@ -111,10 +114,11 @@ impl HostedTask<'_> {
             .map(mediagate_model::catalog::Model::routes)
             .unwrap_or_default();
         let ordered_routes = route_order::draw_order(routes, crate::random);
-        let capable_routes: Vec<_> = routing::capable_routes(app, ordered_routes, &self.task.payload, source_provider)
-            .into_iter()
-            .filter_map(|route| Some((route.clone(), sites.get(&route.provider)?.clone())))
-            .collect();
+        let capable_routes: Vec<_> =
+            routing::capable_routes(app, ordered_routes, &self.task.payload, source_provider)
+                .into_iter()
+                .filter_map(|route| Some((route.clone(), sites.get(&route.provider)?.clone())))
+                .collect();
         if capable_routes.is_empty() {
             let message =
                 "The model's providers no longer support this request. Nothing was charged.";
@@ -406,7 +410,9 @@ impl HostedTask<'_> {
             });
         }
         let is_persisted = acceptance.handle.is_some() || acceptance.results.is_some();
-        let at = self.write_accepted(submission, &provider, acceptance).await?;
+        let at = self
+            .write_accepted(submission, &provider, acceptance)
+            .await?;
         crash::point("submission-accepted");
         Ok(PersistedAcceptance {
             at,

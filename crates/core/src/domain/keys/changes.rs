@@ -54,7 +54,8 @@ impl KeyDependents {
         now: Timestamp,
     ) -> Result<Self, Error> {
         let sessions_ended = store::sessions::count(conn, key, now)?;
-        let webhooks = webhooks::end_key_endpoints(conn, (account, key), webhooks_end, author, now)?;
+        let webhooks =
+            webhooks::end_key_endpoints(conn, (account, key), webhooks_end, author, now)?;
         Ok(Self {
             sessions_ended,
             webhooks,
@@ -253,7 +254,8 @@ pub async fn revoke(
                 KeyEndAction::Disable
             };
             let account = issued.record.key.account;
-            let mut dependents = KeyDependents::end_dependents(conn, (account, id), end_action, author, now)?;
+            let mut dependents =
+                KeyDependents::end_dependents(conn, (account, id), end_action, author, now)?;
             if was_valid {
                 let after = json!({"revoked_at": now.rfc3339(), "ties": dependents.audit_value()});
                 author.note(conn, "key.revoke", &id, (None, Some(after)), now)?;

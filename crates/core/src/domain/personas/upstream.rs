@@ -70,7 +70,11 @@ pub(super) async fn create(
     crash::point("persona-sent");
     let outputs = match submission {
         Ok(OrderAcceptance::Done(outputs)) => outputs,
-        Ok(OrderAcceptance::Job { .. }) => return Err(Error::internal("the provider answered the order of a persona with a job")),
+        Ok(OrderAcceptance::Job { .. }) => {
+            return Err(Error::internal(
+                "the provider answered the order of a persona with a job",
+            ));
+        }
         Err(error) => {
             // Provably nothing was made: the mark is removed, so that a repetition may try again.
             if !matches!(error, SubmitError::Unclear(_))
@@ -98,8 +102,8 @@ pub(super) async fn create(
 /// Only clips made by this provider with this credential are known there.
 fn persona(new: &NewPersona, root: &ClipUpstream, clips: &[Clip]) -> PersonaSpec {
     let provider_clips = clips.iter().filter_map(|clip| clip.upstream.as_ref());
-    let provider_clips =
-        provider_clips.filter(|clip| clip.provider == root.provider && clip.credential == root.credential);
+    let provider_clips = provider_clips
+        .filter(|clip| clip.provider == root.provider && clip.credential == root.credential);
     PersonaSpec {
         root_clip: root.clip_id.clone(),
         root_job: root.task_id.clone(),

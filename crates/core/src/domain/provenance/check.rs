@@ -136,7 +136,11 @@ struct FileFindings {
     notes: Vec<String>,
 }
 
-async fn inspect_file(app: &App, turn_of: AccountId, file: TempPath) -> Result<FileFindings, Error> {
+async fn inspect_file(
+    app: &App,
+    turn_of: AccountId,
+    file: TempPath,
+) -> Result<FileFindings, Error> {
     let size = tokio::fs::metadata(&file).await.map_err(Error::internal)?;
     // Signed files are read whole, and so are recordings whose tables are searched.
     let memory = clip::KEEPING_BYTES + size.len() * 2;
@@ -196,7 +200,9 @@ async fn inspect_file(app: &App, turn_of: AccountId, file: TempPath) -> Result<F
         })
     };
     let media_work = &app.limits.media_work;
-    media_work.work(turn_of, WorkKind::Check, memory, work).await?
+    media_work
+        .work(turn_of, WorkKind::Check, memory, work)
+        .await?
 }
 
 /// The matches, the most certain first.

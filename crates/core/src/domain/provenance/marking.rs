@@ -119,7 +119,9 @@ pub async fn sign_film(
         Ok((film, provenance))
     };
     let media_work = &app.limits.media_work;
-    media_work.work(account, WorkKind::Result, memory, sign).await?
+    media_work
+        .work(account, WorkKind::Result, memory, sign)
+        .await?
 }
 
 /// Reads what an untrusted file states about its origin; its credentials are read in a child
@@ -156,7 +158,9 @@ pub async fn sign_poster(
         Ok(signed?)
     };
     let (media_work, memory) = (&app.limits.media_work, size.len() * 2);
-    media_work.work(account, WorkKind::Result, memory, sign).await?
+    media_work
+        .work(account, WorkKind::Result, memory, sign)
+        .await?
 }
 
 /// Signs an avatar that was drawn here.
@@ -186,7 +190,9 @@ pub async fn sign_avatar(
             .sign(picture, SignedFormat::Png, &statement)?)
     };
     let media_work = &app.limits.media_work;
-    media_work.work(account, WorkKind::Result, memory, sign).await?
+    media_work
+        .work(account, WorkKind::Result, memory, sign)
+        .await?
 }
 
 /// Signs a clip and its covers, and returns the provenance for its record. An upload is signed only
@@ -212,10 +218,13 @@ pub async fn sign_clip(
         1 << 20
     };
     let account = facts.account;
-    let sign =
-        move |slot: &WorkSlot| sign_clip_files(&app_handle, &facts, &when, clip, &clip_source, slot.watch());
+    let sign = move |slot: &WorkSlot| {
+        sign_clip_files(&app_handle, &facts, &when, clip, &clip_source, slot.watch())
+    };
     let media_work = &app.limits.media_work;
-    media_work.work(account, WorkKind::Result, memory, sign).await?
+    media_work
+        .work(account, WorkKind::Result, memory, sign)
+        .await?
 }
 
 /// Signs a file that was made from an untrusted one, in a child process. Blocks.
@@ -283,7 +292,11 @@ fn sign_clip_files(
     } else if matches!(clip_source, ClipSource::Generated(_)) {
         let flac = std::fs::read(&clip.flac).map_err(internal_error)?;
         let statement = facts.statement(when, CreationMethod::Generated);
-        Some(app.secrets.origin.sign(flac, SignedFormat::Flac, &statement)?)
+        Some(
+            app.secrets
+                .origin
+                .sign(flac, SignedFormat::Flac, &statement)?,
+        )
     } else {
         None
     };
@@ -304,7 +317,9 @@ fn sign_clip_files(
     // upload describes the marks of the file that came in.
     let provenance = match clip_source {
         ClipSource::Edited(_) if is_edited => read_provenance(app, &clip.flac, watch),
-        ClipSource::Edited(_) | ClipSource::Generated(_) | ClipSource::Uploaded(_) => source_provenance,
+        ClipSource::Edited(_) | ClipSource::Generated(_) | ClipSource::Uploaded(_) => {
+            source_provenance
+        }
     };
     Ok((clip, provenance.with_marks(watermark)))
 }

@@ -148,7 +148,8 @@ async fn due(app: &App, cursor: &mut Option<AssetId>) -> Result<Vec<ResultFinger
         };
         *cursor = Some(last.id);
         let now = app.clock.now();
-        let waits_for_retry = |id: &AssetId| app.caches.misses.get(id).is_some_and(|(_, at)| at > now);
+        let waits_for_retry =
+            |id: &AssetId| app.caches.misses.get(id).is_some_and(|(_, at)| at > now);
         unexamined.retain(|print| !waits_for_retry(&print.id));
         if !unexamined.is_empty() {
             return Ok(unexamined);

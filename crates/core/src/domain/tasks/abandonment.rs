@@ -35,7 +35,9 @@ pub async fn abandon(app: &App, id: TaskId, author: ChangeAuthor) -> Result<Task
             let reason = Some(("abandoned", "the operator abandoned the job"));
             let (from, to) = (submission.state, SubmissionState::Unclear);
             // The process that follows the job may have closed it first, with its real outcome.
-            if let Some(closed) = store::submissions::close(conn, submission.id, from, to, reason, now)? {
+            if let Some(closed) =
+                store::submissions::close(conn, submission.id, from, to, reason, now)?
+            {
                 tasks::settle_job(conn, &task, JobOutcome::Unknown, now)?;
                 costs::record_job_cost(conn, &task, closed, None, None, now)?;
             }

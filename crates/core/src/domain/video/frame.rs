@@ -37,7 +37,10 @@ impl FrameShape {
             None => {
                 // A caller who names only a shape gets a film of about the usual size.
                 let default_area = area(default);
-                let nearest = fitting.iter().map(|size| area(*size).abs_diff(default_area)).min();
+                let nearest = fitting
+                    .iter()
+                    .map(|size| area(*size).abs_diff(default_area))
+                    .min();
                 fitting.retain(|size| Some(area(*size).abs_diff(default_area)) == nearest);
             }
         }

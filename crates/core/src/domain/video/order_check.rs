@@ -280,7 +280,11 @@ fn collect_blocked(
         }
         let child_prefix = format!("{path}.");
         match value {
-            Value::Object(inner) if pass.iter().any(|allowed| allowed.starts_with(&child_prefix)) => {
+            Value::Object(inner)
+                if pass
+                    .iter()
+                    .any(|allowed| allowed.starts_with(&child_prefix)) =>
+            {
                 collect_blocked(pass, &path, inner, names);
             }
             _ => names.push(path),

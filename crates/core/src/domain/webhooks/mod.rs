@@ -131,7 +131,11 @@ fn prepare(
     Ok((endpoint, keys.verification_key(new.scheme)?))
 }
 
-fn insert(conn: &mut Conn<'_>, endpoint: &WebhookEndpoint, author: &ChangeAuthor) -> Result<(), Error> {
+fn insert(
+    conn: &mut Conn<'_>,
+    endpoint: &WebhookEndpoint,
+    author: &ChangeAuthor,
+) -> Result<(), Error> {
     // Counted where it is inserted, with the account locked, so that two requests cannot both take
     // the last slot.
     if endpoints::count(conn, endpoint.account)? >= MAX_ENDPOINTS {

@@ -50,7 +50,8 @@ pub fn write(conn: &mut Conn<'_>, owner: &str, outcome: &AttemptOutcome) -> Resu
         && endpoints::disable(conn, id, reason)?
     {
         tracing::warn!(endpoint_id = %id, account_id = %due.account, reason = reason.name(), "webhook endpoint disabled");
-        metrics::counter!("mediagate_webhooks_disabled_total", "reason" => reason.name()).increment(1);
+        metrics::counter!("mediagate_webhooks_disabled_total", "reason" => reason.name())
+            .increment(1);
         (endpoint.enabled, endpoint.disabled_why) = (false, Some(reason));
         events::endpoint_disabled(conn, &endpoint, attempt.at)?;
     }

@@ -29,12 +29,18 @@ fn a_client_for_whom_nothing_was_made_leaves_no_entry() {
     let client = begin(&registry, id, key);
     assert!(matches!(registry.state_of(id), Some(ClientState::Waiting)));
     drop(client);
-    assert_eq!((registry.state_of(id), registry.departures().len()), (None, 0));
+    assert_eq!(
+        (registry.state_of(id), registry.departures().len()),
+        (None, 0)
+    );
     // Refused by the database's own transaction.
     let client = begin(&registry, id, key);
     client.accepting().undone();
     drop(client);
-    assert_eq!((registry.state_of(id), registry.table().entries.len()), (None, 0));
+    assert_eq!(
+        (registry.state_of(id), registry.table().entries.len()),
+        (None, 0)
+    );
 }
 
 #[tokio::test]
@@ -88,7 +94,9 @@ async fn a_closed_connection_is_waited_for_until_it_is_noticed_or_answered() {
         registry.enter(IntentId::new(), 1, body, socket, false)
     };
     let (first, second) = (begin(), begin());
-    registry.wait_until_disconnects_noticed(&body(key, "body")).await;
+    registry
+        .wait_until_disconnects_noticed(&body(key, "body"))
+        .await;
     drop(client);
     stream.readable().await.unwrap();
     let same = body(key, "body");
@@ -159,6 +167,10 @@ fn a_later_visit_leaves_an_earlier_one_without_effect() {
     drop(second);
     assert_eq!(registry.state_of(id), Some(ClientState::Gone));
     registry.mark_written(id, 1, true);
-    assert_eq!(registry.state_of(id), Some(ClientState::Gone), "of the first");
+    assert_eq!(
+        registry.state_of(id),
+        Some(ClientState::Gone),
+        "of the first"
+    );
     assert_eq!(registry.table().entries.len(), 1);
 }

@@ -95,7 +95,9 @@ pub fn read_new(body: &Value, now: Timestamp) -> Result<(Option<String>, NewKey)
             let message = "This field is required if budget_period is set.";
             body.fault("budget_usd", ErrorCode::MissingField, message);
         }
-        let expires_in = request.expires_at.map(|expires_at| lifetime(body, expires_at, now));
+        let expires_in = request
+            .expires_at
+            .map(|expires_at| lifetime(body, expires_at, now));
         let new_key = NewKey {
             name: request.name?,
             scopes: request.scopes.unwrap_or_default(),

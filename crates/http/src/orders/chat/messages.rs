@@ -139,7 +139,10 @@ impl FieldType for MessageList {
         Some(ChatPrompt {
             prompt: text,
             pictures,
-            conversation: conversation.into_iter().map(|(_, message)| message).collect(),
+            conversation: conversation
+                .into_iter()
+                .map(|(_, message)| message)
+                .collect(),
         })
     }
 

@@ -102,7 +102,9 @@ impl AdminHappening {
         };
         let happening = match &entry.event {
             FeedEvent::Accepted(event) => task_event("task.accepted", accepted_event(event)),
-            FeedEvent::Sent(event) if event.attempt > 1 => task_event("task.failed_over", sent_event(event)),
+            FeedEvent::Sent(event) if event.attempt > 1 => {
+                task_event("task.failed_over", sent_event(event))
+            }
             FeedEvent::Sent(event) => task_event("task.submitted", sent_event(event)),
             FeedEvent::Ended(event) => task_event("task.ended", ended_event(event)),
             FeedEvent::Route(state, _) => Self {

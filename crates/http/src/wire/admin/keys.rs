@@ -163,7 +163,8 @@ impl AdminKey {
         let dependents = issued.dependents.as_ref();
         let webhooks = |dependents: &KeyDependents| {
             let webhooks = dependents.webhooks.iter();
-            webhooks.map(|webhook| KeyWebhook::new(webhook, dependents.webhooks_end))
+            webhooks
+                .map(|webhook| KeyWebhook::new(webhook, dependents.webhooks_end))
                 .collect()
         };
         Self {

@@ -126,7 +126,8 @@ impl SoundDetector {
             }
             // Neighbouring positions are nearly the same, so they are not tried too.
             for neighbour in 0..POSITIONS_PER_STEP {
-                let neighbour = (position + POSITIONS + neighbour - POSITIONS_PER_STEP / 2) % POSITIONS;
+                let neighbour =
+                    (position + POSITIONS + neighbour - POSITIONS_PER_STEP / 2) % POSITIONS;
                 if let Some(score) = scores.get_mut(neighbour) {
                     *score = f32::NEG_INFINITY;
                 }
@@ -291,7 +292,10 @@ fn means(rows: &[[f32; BANDS]], reach: usize) -> Vec<[f32; BANDS]> {
         sums.push(sum);
     }
     let mean = |index: usize| {
-        let (from, to) = (index.saturating_sub(reach), (index + reach + 1).min(rows.len()));
+        let (from, to) = (
+            index.saturating_sub(reach),
+            (index + reach + 1).min(rows.len()),
+        );
         let (before, after) = (sums.get(from), sums.get(to));
         #[expect(
             clippy::cast_precision_loss,

@@ -64,8 +64,8 @@ impl SoundEmbedder {
             .get_inplace_scratch_len()
             .max(inverse.get_inplace_scratch_len());
         #[expect(clippy::cast_precision_loss, reason = "at most 8192")]
-        let window =
-            (0..length).map(|index| (std::f32::consts::PI * (index as f32 + 0.5) / length as f32).sin());
+        let window = (0..length)
+            .map(|index| (std::f32::consts::PI * (index as f32 + 0.5) / length as f32).sin());
         let pair = || ChannelPair {
             pending: Vec::new(),
             previous_half: half.clone(),
@@ -95,7 +95,8 @@ impl SoundEmbedder {
         for (pair, channels) in self.pairs.iter_mut().zip(channels) {
             let left = channels.first().into_iter().flatten().take(count);
             let mut right = channels.get(1).into_iter().flatten();
-            let stereo = left.map(|left| Complex32::new(*left, right.next().copied().unwrap_or(0.0)));
+            let stereo =
+                left.map(|left| Complex32::new(*left, right.next().copied().unwrap_or(0.0)));
             pair.pending.extend(stereo);
         }
         self.samples_in += count as u64;
@@ -135,8 +136,13 @@ impl SoundEmbedder {
         let row = self.row();
         for (number, pair) in self.pairs.iter_mut().enumerate() {
             let next_half: Vec<Complex32> = pair.pending.drain(..half).collect();
-            let samples = pair.previous_half.iter().chain(&next_half).zip(&self.window);
-            let mut frame: Vec<Complex32> = samples.map(|(sample, window)| sample * window).collect();
+            let samples = pair
+                .previous_half
+                .iter()
+                .chain(&next_half)
+                .zip(&self.window);
+            let mut frame: Vec<Complex32> =
+                samples.map(|(sample, window)| sample * window).collect();
             self.forward
                 .process_with_scratch(&mut frame, &mut self.scratch);
             filter(&mut frame, &self.bands, self.tile.get(row..row + BANDS));

@@ -60,7 +60,8 @@ fn marked(plain: &[Vec<f32>], rate: u32) -> Vec<Vec<f32>> {
 fn read(sound: &[Vec<f32>], rate: u32) -> Option<SoundMark> {
     let mut detector = SoundDetector::new(rate).unwrap();
     for start in (0..sound[0].len()).step_by(10_007) {
-        let part = |channel: &Vec<f32>| channel[start..(start + 10_007).min(channel.len())].to_vec();
+        let part =
+            |channel: &Vec<f32>| channel[start..(start + 10_007).min(channel.len())].to_vec();
         detector.push_samples(&sound.iter().map(part).collect::<Vec<_>>());
     }
     detector.read(&key())
@@ -97,11 +98,7 @@ fn a_mark_is_read_back_after_a_cut_a_change_of_loudness_and_another_rate() {
             ("another rate", each(&slower), RATE * 2 / 3),
         ] {
             let mark = read(&sound, rate).unwrap_or_else(|| panic!("{seed}: not read: {name}"));
-            assert_eq!(
-                (mark.key_id, mark.media_id),
-                (key().id(), MEDIA),
-                "{name}"
-            );
+            assert_eq!((mark.key_id, mark.media_id), (key().id(), MEDIA), "{name}");
         }
     }
 }

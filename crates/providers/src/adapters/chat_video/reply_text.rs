@@ -17,14 +17,18 @@ const VIDEO_PATHS: [&str; 4] = ["/video", "/media/", "/generations/", "/files/"]
 /// path, otherwise the last link in Markdown.
 pub(super) fn link(text: &str) -> Option<String> {
     let links = addresses(text);
-    let last_matching = |matches: fn(&Url) -> bool| links.iter().rev().find(|link| matches(&link.url));
+    let last_matching =
+        |matches: fn(&Url) -> bool| links.iter().rev().find(|link| matches(&link.url));
     let markdown = || {
-        links.iter()
+        links
+            .iter()
             .rev()
             .find(|link| link.is_markdown && !has_extension(&link.url, &OTHER_EXTENSIONS))
     };
     let link = last_matching(|url| has_extension(url, &VIDEOS))
-        .or_else(|| last_matching(|url| is_video_path(url) && !has_extension(url, &OTHER_EXTENSIONS)))
+        .or_else(|| {
+            last_matching(|url| is_video_path(url) && !has_extension(url, &OTHER_EXTENSIONS))
+        })
         .or_else(markdown)?;
     Some(link.text.to_owned())
 }

@@ -302,7 +302,9 @@ impl WorkflowGraph {
         let places = &self.places;
         let stored_size = self.own_size();
         let sizes = if places.width.is_set() {
-            let other_sizes = USUAL_SIZES.into_iter().filter(|size| Some(*size) != stored_size);
+            let other_sizes = USUAL_SIZES
+                .into_iter()
+                .filter(|size| Some(*size) != stored_size);
             stored_size.into_iter().chain(other_sizes).collect()
         } else {
             vec![stored_size.unwrap_or((1280, 720))]
@@ -347,7 +349,9 @@ impl WorkflowGraph {
     fn fill(&self, key: &str, video: &VideoSpec, pictures: &[(PictureRole, &str)]) -> Value {
         let mut graph = self.nodes.clone();
         let uploaded_name = |role: PictureRole| {
-            let picture = pictures.iter().find(|(picture_role, _)| *picture_role == role);
+            let picture = pictures
+                .iter()
+                .find(|(picture_role, _)| *picture_role == role);
             picture.map(|(_, name)| json!(name))
         };
         let places = &self.places;

@@ -110,7 +110,8 @@ impl Adapter for ComfyUiAdapter {
     ) -> Result<AdapterStep, ProviderError> {
         let body = answer.success(describe).map_err(class_by_code)?;
         if context.stage == "upload" {
-            let mut names: Vec<Value> = context.carried_data.as_array().cloned().unwrap_or_default();
+            let mut names: Vec<Value> =
+                context.carried_data.as_array().cloned().unwrap_or_default();
             names.push(json!(stored_name(&body)?));
             return Ok(AdapterStep::next(self.after_uploads(order, names)?));
         }

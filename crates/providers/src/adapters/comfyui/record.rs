@@ -30,8 +30,8 @@ fn failure(record: &Value) -> ProviderError {
         return ProviderError::new(ErrorClass::Failed, "the graph failed");
     };
     let exception_message = text_at(error, "/exception_message");
-    let exception_message = exception_message
-        .map_or_else(|| "the graph failed".into(), |text| text.trim().to_owned());
+    let exception_message =
+        exception_message.map_or_else(|| "the graph failed".into(), |text| text.trim().to_owned());
     let class = if exception_message.contains("content_policy_violation") {
         ErrorClass::Refused
     } else {

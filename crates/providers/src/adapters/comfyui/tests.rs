@@ -1,5 +1,5 @@
 use super::*;
-use crate::adapters::tests::{adapter, look_up, ids, picture, since, stems, video};
+use crate::adapters::tests::{adapter, ids, look_up, picture, since, stems, video};
 use crate::limits::Durations;
 use crate::order::PictureRole;
 use crate::order::WorkSpec;
@@ -343,7 +343,11 @@ fn the_jobs_api_is_read() {
     let handle = JobHandle(json!({"id": "job_1"}));
     let polled = |status: u16, body: &Value| {
         let context = adapter.poll(&handle).unwrap().context();
-        adapter.read_poll(&handle, &context, &ProviderResponse::from_json(status, body))
+        adapter.read_poll(
+            &handle,
+            &context,
+            &ProviderResponse::from_json(status, body),
+        )
     };
     for word in ["queued", "running", "canceling"] {
         let step = polled(200, &json!({"status": word, "progress": {"value": 0.5}}));

@@ -227,7 +227,8 @@ fn identify_stems(files: Vec<(String, Bytes)>) -> Result<Vec<(StemTarget, Bytes)
         let rest = Some(StemTarget::Without(group));
         targets = targets.into_iter().map(|target| target.or(rest)).collect();
     }
-    let is_duplicate = |(index, target): (usize, &Option<StemTarget>)| targets[..index].contains(target);
+    let is_duplicate =
+        |(index, target): (usize, &Option<StemTarget>)| targets[..index].contains(target);
     if targets.contains(&None) || targets.iter().enumerate().any(is_duplicate) {
         let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
         let message = format!(
@@ -252,7 +253,9 @@ fn target(path: &str) -> Option<StemTarget> {
         .filter(|word| !word.is_empty())
         .collect();
     (0..words.len()).rev().find_map(|last| {
-        let pair = last.checked_sub(1).map(|first| words[first..=last].join(" "));
+        let pair = last
+            .checked_sub(1)
+            .map(|first| words[first..=last].join(" "));
         pair.and_then(|pair| stem_names::target(&pair))
             .or_else(|| stem_names::target(words[last]))
     })

@@ -98,7 +98,10 @@ fn an_archive_that_is_none_does_no_harm() {
     };
     assert_eq!(class_of_answer(b""), ErrorClass::Unclear);
     assert_eq!(class_of_answer(b"<html>"), ErrorClass::Unclear);
-    assert_eq!(class_of_answer(b"PK\x03\x04 and no more"), ErrorClass::Failed);
+    assert_eq!(
+        class_of_answer(b"PK\x03\x04 and no more"),
+        ErrorClass::Failed
+    );
     assert_eq!(read(&archive(&[])).unwrap_err().class, ErrorClass::Failed);
     let many: Vec<String> = (0..17).map(|number| format!("{number}.mp3")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();

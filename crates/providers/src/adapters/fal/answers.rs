@@ -65,7 +65,10 @@ fn url_in(body: &Value, field: &str) -> Option<String> {
 fn response_error(job_status: &Value, answer: &ProviderResponse) -> ProviderError {
     let error = answer.failure(describe);
     let description = ErrorDescription {
-        code: error.code.clone().or_else(|| text_at(job_status, "/error_type")),
+        code: error
+            .code
+            .clone()
+            .or_else(|| text_at(job_status, "/error_type")),
         message: Some(error.message.clone()),
     };
     if let Some(class) = FAILURES.class(&description) {

@@ -137,7 +137,8 @@ impl FalEndpoint {
             .copied()
             .collect();
         let tiers = self.tiers.iter();
-        let sizes = tiers.flat_map(|(tier, _)| shapes.iter().filter_map(|shape| size(*tier, shape)));
+        let sizes =
+            tiers.flat_map(|(tier, _)| shapes.iter().filter_map(|shape| size(*tier, shape)));
         sizes.collect()
     }
 
@@ -164,7 +165,10 @@ pub(super) fn lines() -> impl Iterator<Item = &'static str> {
 }
 
 pub(super) fn find_endpoint(path: &str) -> Option<FalEndpoint> {
-    KNOWN_ENDPOINTS.iter().find(|endpoint| endpoint.path == path).cloned()
+    KNOWN_ENDPOINTS
+        .iter()
+        .find(|endpoint| endpoint.path == path)
+        .cloned()
 }
 
 /// The length of an endpoint that has only one and no field for it.

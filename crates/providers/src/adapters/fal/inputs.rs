@@ -80,7 +80,9 @@ impl EndpointFamily {
         // Otherwise the offered sizes would depend on the pictures.
         let is_offered = |size: &(u32, u32)| {
             let short = size.0.min(size.1);
-            picture_sizes.iter().any(|picture_size| picture_size.0.min(picture_size.1) == short)
+            picture_sizes
+                .iter()
+                .any(|picture_size| picture_size.0.min(picture_size.1) == short)
         };
         let mut seconds = named.seconds.clone();
         seconds.retain(|length| picture_endpoint.seconds.contains(length));
@@ -127,8 +129,8 @@ impl EndpointFamily {
         let short = size.0.min(size.1);
         // An unknown endpoint may take any.
         find_endpoint(&self.named.path).is_none_or(|endpoint| {
-            let has_ratio =
-                endpoint.shapes.contains(&frame_size::ratio(size)) && frame_size::has_usual_ratio(size);
+            let has_ratio = endpoint.shapes.contains(&frame_size::ratio(size))
+                && frame_size::has_usual_ratio(size);
             let has_tier = endpoint.tiers.iter().any(|(tier, _)| *tier == short);
             has_tier && (endpoint.shapes.is_empty() || has_ratio)
         })

@@ -192,7 +192,8 @@ impl Adapter for FalAdapter {
                     return self.next(order, &uploaded).map(AdapterStep::next);
                 };
                 uploaded.push(url);
-                let upload_call = upload::put("put", upload_url, &file).with_carried_data(json!(uploaded));
+                let upload_call =
+                    upload::put("put", upload_url, &file).with_carried_data(json!(uploaded));
                 Ok(AdapterStep::next(upload_call))
             }
             "put" => {

@@ -238,7 +238,8 @@ fn a_response_is_the_end_when_fal_says_so() {
         &json!({"video": {"url": "https://v3.fal.media/1.mp4"}}),
     );
     assert!(matches!(ok, Ok(AdapterStep::Done { .. })));
-    let failed = json!({"status": "COMPLETED", "error": "boom", "error_type": "runner_disconnected"});
+    let failed =
+        json!({"status": "COMPLETED", "error": "boom", "error_type": "runner_disconnected"});
     let policy = json!({"detail": [{"loc": ["body", "prompt"], "msg": "no", "type": "content_policy_violation"}]});
     for (status_body, code, body, class) in [
         (&done, 200, json!({}), ErrorClass::Failed),
@@ -322,7 +323,11 @@ fn submissions_are_classed() {
         (504, json!({}), ErrorClass::Unclear),
     ] {
         let error = fal()
-            .read_submission(&order, &context, &ProviderResponse::from_json(status, &body))
+            .read_submission(
+                &order,
+                &context,
+                &ProviderResponse::from_json(status, &body),
+            )
             .unwrap_err();
         assert_eq!(error.class, class, "{body}");
     }
@@ -349,10 +354,14 @@ fn stems_are_asked_for_and_labelled() {
         panic!("not submitted");
     };
     let file = |name: &str| json!({"url": format!("https://v3.fal.media/{name}.mp3")});
-    let response_body = json!({"vocals": file("v"), "drums": null, "piano": file("p"), "other": file("o")});
-    let Ok(AdapterStep::Done { outputs }) =
-        response(&handle, &json!({"status": "COMPLETED"}), 200, &response_body)
-    else {
+    let response_body =
+        json!({"vocals": file("v"), "drums": null, "piano": file("p"), "other": file("o")});
+    let Ok(AdapterStep::Done { outputs }) = response(
+        &handle,
+        &json!({"status": "COMPLETED"}),
+        200,
+        &response_body,
+    ) else {
         panic!("not done");
     };
     let kinds: Vec<OutputKind> = outputs.into_iter().map(|output| output.kind).collect();

@@ -52,10 +52,14 @@ pub(super) fn reclassify(mut error: ProviderError, answer: &ProviderResponse) ->
     let details: Vec<&Value> = details.into_iter().flatten().collect();
     // Google puts the time to wait into the body and not into a header.
     if error.retry_after.is_none() {
-        let delay = details.iter().find_map(|detail| detail["retryDelay"].as_str());
+        let delay = details
+            .iter()
+            .find_map(|detail| detail["retryDelay"].as_str());
         error.retry_after = delay.and_then(seconds);
     }
-    let is_wrong_key = details.iter().any(|detail| detail["reason"] == "API_KEY_INVALID");
+    let is_wrong_key = details
+        .iter()
+        .any(|detail| detail["reason"] == "API_KEY_INVALID");
     let is_billing = error.message.to_lowercase().contains("billing");
     let class = match error.class {
         ErrorClass::Rejected if is_wrong_key => ErrorClass::Credentials,

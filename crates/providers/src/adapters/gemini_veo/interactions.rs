@@ -96,8 +96,8 @@ pub(super) fn read_poll(job: &JobHandle, body: &Value) -> Result<AdapterStep, Pr
                 |pointers: [&str; 2]| pointers.iter().find_map(|pointer| text_at(body, pointer));
             let message = first_text(["/errors/0/message", "/error/message"])
                 .unwrap_or_else(|| format!("the interaction ended with status {word}"));
-            let code = first_text(["/errors/0/code", "/error/code"])
-                .unwrap_or_else(|| word.to_owned());
+            let code =
+                first_text(["/errors/0/code", "/error/code"]).unwrap_or_else(|| word.to_owned());
             Err(job_error(ErrorDescription {
                 code: Some(code),
                 message: Some(message),

@@ -89,8 +89,9 @@ fn assertion(account: &ServiceAccount, now: SystemTime) -> Result<String, Provid
     });
     let encode = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
     let signed = format!("{}.{}", encode(&header), encode(&claims));
-    let key = PrivatePkcs8KeyDer::from_pem_slice(account.private_key.as_bytes())
-        .map_err(|_| credential_error("the service account's private_key is not PEM with PKCS#8"))?;
+    let key = PrivatePkcs8KeyDer::from_pem_slice(account.private_key.as_bytes()).map_err(|_| {
+        credential_error("the service account's private_key is not PEM with PKCS#8")
+    })?;
     let key = RsaKeyPair::from_pkcs8(key.secret_pkcs8_der())
         .map_err(|_| credential_error("the service account's private_key is not an RSA key"))?;
     let mut signature = vec![0; key.public().modulus_len()];

@@ -52,7 +52,11 @@ fn polled(
 ) -> Result<AdapterStep, ProviderError> {
     let handle = JobHandle(json!({"name": "models/veo/operations/o1", "model": "veo", "id": "i1"}));
     let context = adapter.poll(&handle).unwrap().context();
-    adapter.read_poll(&handle, &context, &ProviderResponse::from_json(status, body))
+    adapter.read_poll(
+        &handle,
+        &context,
+        &ProviderResponse::from_json(status, body),
+    )
 }
 
 fn source_of(step: Result<AdapterStep, ProviderError>) -> OutputSource {
@@ -272,7 +276,11 @@ fn submissions_are_classed() {
         (504, error("DEADLINE_EXCEEDED", "slow"), ErrorClass::Unclear),
     ] {
         let failure = gemini()
-            .read_submission(&order, &context, &ProviderResponse::from_json(status, &body))
+            .read_submission(
+                &order,
+                &context,
+                &ProviderResponse::from_json(status, &body),
+            )
             .unwrap_err();
         assert_eq!(failure.class, class, "{body}");
     }
@@ -436,7 +444,10 @@ fn the_model_decides_on_the_api() {
     );
     let poll = |handle: Value| google.poll(&JobHandle(handle)).unwrap().target;
     let is_path_below = |to: CallTarget, start: &str| matches!(to, CallTarget::Path(path) if path.starts_with(start));
-    assert!(is_path_below(poll(json!({"id": "i1"})), "/v1/interactions/i1"));
+    assert!(is_path_below(
+        poll(json!({"id": "i1"})),
+        "/v1/interactions/i1"
+    ));
     assert!(is_path_below(
         poll(json!({"name": "models/veo/operations/o1"})),
         "/v1beta/models/veo/operations/o1"

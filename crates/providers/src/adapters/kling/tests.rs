@@ -1,7 +1,7 @@
 //! Tests of the `kling` adapter.
 
 use super::*;
-use crate::adapters::tests::{adapter, look_up, ids, picture, since, stems, video};
+use crate::adapters::tests::{adapter, ids, look_up, picture, since, stems, video};
 use crate::order::SourcePicture;
 use crate::port::{CallEffect, CallTarget, RequestBody};
 
@@ -46,7 +46,10 @@ fn the_token_is_a_jwt() {
 fn a_picture_decides_the_operation() {
     let order = video("kling-v2-6");
     let call = kling().start(&order).unwrap();
-    assert_eq!(call.target, CallTarget::Path("/v1/videos/text2video".into()));
+    assert_eq!(
+        call.target,
+        CallTarget::Path("/v1/videos/text2video".into())
+    );
     assert_eq!(call.effect, CallEffect::Submission);
     assert_eq!(
         body(&call),
@@ -55,7 +58,10 @@ fn a_picture_decides_the_operation() {
     );
     let order = with_picture(order, PictureRole::FirstFrame);
     let call = kling().start(&order).unwrap();
-    assert_eq!(call.target, CallTarget::Path("/v1/videos/image2video".into()));
+    assert_eq!(
+        call.target,
+        CallTarget::Path("/v1/videos/image2video".into())
+    );
     assert_eq!(body(&call)["image"], "iVBORw0KGgo=");
     assert_eq!(body(&call).get("aspect_ratio"), None);
     assert_eq!(body(&call)["mode"], "std");
@@ -66,7 +72,10 @@ fn a_picture_decides_the_operation() {
         panic!("not submitted");
     };
     let poll = kling().poll(&handle).unwrap();
-    assert_eq!(poll.target, CallTarget::Path("/v1/videos/image2video/7".into()));
+    assert_eq!(
+        poll.target,
+        CallTarget::Path("/v1/videos/image2video/7".into())
+    );
     let order = with_picture(order, PictureRole::LastFrame);
     let call = kling().start(&order).unwrap();
     assert_eq!(body(&call)["image_tail"], "iVBORw0KGgo=");
@@ -119,7 +128,11 @@ fn every_status_word() {
     let handle = JobHandle(json!({"id": "7", "operation": "text2video"}));
     let context = kling().poll(&handle).unwrap().context();
     let polled = |status, body: Value| {
-        kling().read_poll(&handle, &context, &ProviderResponse::from_json(status, &body))
+        kling().read_poll(
+            &handle,
+            &context,
+            &ProviderResponse::from_json(status, &body),
+        )
     };
     let poll = |data: Value| polled(200, json!({"code": 0, "message": "SUCCEED", "data": data}));
     for word in ["submitted", "processing"] {

@@ -316,7 +316,9 @@ fn uuid4(key: &str) -> String {
 fn describe(body: &Value) -> ErrorDescription {
     let description = ErrorDescription::at(body, "/code", "/detail");
     ErrorDescription {
-        message: description.message.or_else(|| text_at(body, "/detail/0/msg")),
+        message: description
+            .message
+            .or_else(|| text_at(body, "/detail/0/msg")),
         ..description
     }
 }

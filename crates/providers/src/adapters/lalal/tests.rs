@@ -111,7 +111,11 @@ fn a_used_key_means_that_the_order_was_taken() {
         (502, json!(null), ErrorClass::Unclear),
     ] {
         let error = adapter
-            .read_submission(&order, &context, &ProviderResponse::from_json(status, &body))
+            .read_submission(
+                &order,
+                &context,
+                &ProviderResponse::from_json(status, &body),
+            )
             .unwrap_err();
         assert_eq!(error.class, class, "{status} {body}");
     }

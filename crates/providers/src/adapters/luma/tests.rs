@@ -1,7 +1,7 @@
 //! Tests of the `luma` adapter.
 
 use super::*;
-use crate::adapters::tests::{adapter, look_up, ids, picture, since, stems, video};
+use crate::adapters::tests::{adapter, ids, look_up, picture, since, stems, video};
 use crate::adapters::{base_url, protocol};
 use crate::order::SourcePicture;
 use crate::port::AdapterStep;
@@ -136,7 +136,11 @@ fn every_state() {
     let polled = |api: &str, status, body: Value| {
         let luma = luma(api);
         let context = luma.poll(&handle).unwrap().context();
-        luma.read_poll(&handle, &context, &ProviderResponse::from_json(status, &body))
+        luma.read_poll(
+            &handle,
+            &context,
+            &ProviderResponse::from_json(status, &body),
+        )
     };
     for word in ["queued", "processing", "dreaming"] {
         let step = polled("agents", 200, json!({"state": word})).unwrap();

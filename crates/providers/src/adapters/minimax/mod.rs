@@ -219,7 +219,8 @@ fn parse_poll(answer: &ProviderResponse) -> ParsedBody {
         let phrases = ["not found", "not exist", "no such task", "invalid task"];
         let mentions_task = phrases.iter().any(|phrase| message.contains(phrase));
         let is_unknown_task = answer.status == 500 && mentions_task;
-        let is_gone = is_unknown_task || answer.status == 404 || error.code.as_deref() == Some("2013");
+        let is_gone =
+            is_unknown_task || answer.status == 404 || error.code.as_deref() == Some("2013");
         let class = match error.class {
             _ if is_gone => ErrorClass::Missing,
             ErrorClass::Rejected if answer.status.is_success() => ErrorClass::Unclear,

@@ -197,7 +197,11 @@ mod tests {
         assert_eq!(body["resolution"], "1080P");
         assert_eq!(body["first_frame_image"], json!(data));
         assert_eq!(body["last_frame_image"], json!(data));
-        let body = sent(&order_with("S2V-01", (1280, 720), &[PictureRole::Reference]));
+        let body = sent(&order_with(
+            "S2V-01",
+            (1280, 720),
+            &[PictureRole::Reference],
+        ));
         assert_eq!(body["resolution"], "720P");
         let subject = json!([{"type": "character", "image": [data]}]);
         assert_eq!(body["subject_reference"], subject);
@@ -231,8 +235,9 @@ mod tests {
         let handle = JobHandle(json!({"id": "176843862716480"}));
         let context = v1().poll(&handle).unwrap().context();
         let success = json!({"status_code": 0, "status_msg": "success"});
-        let polled =
-            |body: &Value| v1().read_poll(&handle, &context, &ProviderResponse::from_json(200, body));
+        let polled = |body: &Value| {
+            v1().read_poll(&handle, &context, &ProviderResponse::from_json(200, body))
+        };
         for word in ["Preparing", "Queueing", "Processing"] {
             let step = polled(&json!({"status": word, "base_resp": success})).unwrap();
             assert!(matches!(
@@ -264,7 +269,8 @@ mod tests {
                 &ProviderResponse::from_json(200, body),
             )
         };
-        let with_url = json!({"file": {"download_url": "https://x.example/v.mp4"}, "base_resp": success});
+        let with_url =
+            json!({"file": {"download_url": "https://x.example/v.mp4"}, "base_resp": success});
         assert!(matches!(file(&with_url), Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
         let class = |step: Result<AdapterStep, ProviderError>| step.unwrap_err().class;
         let no_address = json!({"file": {}, "base_resp": success});

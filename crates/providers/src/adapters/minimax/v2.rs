@@ -96,7 +96,10 @@ impl Adapter for MiniMaxV2Adapter {
         let is_2k = video.size.0.min(video.size.1) >= 1080;
         let mut fields = Map::new();
         fields.insert("model".into(), json!(order.model));
-        fields.insert("resolution".into(), json!(if is_2k { "2K" } else { "768P" }));
+        fields.insert(
+            "resolution".into(),
+            json!(if is_2k { "2K" } else { "768P" }),
+        );
         fields.insert("duration".into(), json!(video.seconds));
         // A video from frames has their shape.
         if video.frames([(), ()]).next().is_none() {
@@ -217,7 +220,9 @@ mod tests {
             let body = json!({"type": "error", "error": {"type": "server_error",
                 "message": message, "http_code": "500"}});
             let answer = ProviderResponse::from_json(500, &body);
-            v2().read_poll(&handle, &context, &answer).unwrap_err().class
+            v2().read_poll(&handle, &context, &answer)
+                .unwrap_err()
+                .class
         };
         assert_eq!(class("task not found"), ErrorClass::Missing);
         assert_eq!(class("internal error (1000)"), ErrorClass::Unclear);

@@ -1,7 +1,7 @@
 //! Tests of the `modelark` adapter.
 
 use super::*;
-use crate::adapters::tests::{adapter, look_up, ids, picture, since, stems, video};
+use crate::adapters::tests::{adapter, ids, look_up, picture, since, stems, video};
 use crate::order::PictureRole;
 use crate::order::SourcePicture;
 use crate::port::{AdapterStep, JobHandle};
@@ -60,7 +60,14 @@ fn every_size_has_its_fineness() {
         let all = limits.sizes.iter();
         all.filter(|size| resolution(**size) == tier).count()
     };
-    assert_eq!((count_sizes("480p"), count_sizes("720p"), count_sizes("1080p")), (3, 6, 3));
+    assert_eq!(
+        (
+            count_sizes("480p"),
+            count_sizes("720p"),
+            count_sizes("1080p")
+        ),
+        (3, 6, 3)
+    );
 }
 
 #[test]
@@ -108,7 +115,11 @@ fn every_status_word() {
     let handle = JobHandle(json!({"id": "cgt-1"}));
     let context = modelark().poll(&handle).unwrap().context();
     let polled = |status, body: Value| {
-        modelark().read_poll(&handle, &context, &ProviderResponse::from_json(status, &body))
+        modelark().read_poll(
+            &handle,
+            &context,
+            &ProviderResponse::from_json(status, &body),
+        )
     };
     for word in ["queued", "running"] {
         let step = polled(200, json!({"status": word})).unwrap();

@@ -207,7 +207,11 @@ impl Adapter for MusicAiAdapter {
             .filter(|job| text_at(job, "/name").as_ref() == Some(&order.key));
         let jobs = matching.filter_map(|job| LIST.certain(job));
         // The provider may choose the page size, so only an empty page is the last.
-        let number = context.carried_data.as_u64().unwrap_or_default().saturating_add(1);
+        let number = context
+            .carried_data
+            .as_u64()
+            .unwrap_or_default()
+            .saturating_add(1);
         let next = (!listed.is_empty()).then(|| page(order, number));
         Ok(LookupPage::jobs(jobs).with_next_page(next))
     }

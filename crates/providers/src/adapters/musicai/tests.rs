@@ -1,7 +1,7 @@
 //! Tests of the `musicai` adapter.
 
 use super::*;
-use crate::adapters::tests::{adapter, look_up, ids, since, stems, video};
+use crate::adapters::tests::{adapter, ids, look_up, since, stems, video};
 use crate::port::{CallEffect, OutputKind};
 use crate::port::{CallTarget, RequestBody};
 
@@ -74,7 +74,11 @@ fn poll(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
     let adapter = adapter("musicai", &json!({}));
     let handle = JobHandle(json!({"id": "j-1"}));
     let context = adapter.poll(&handle).unwrap().context();
-    adapter.read_poll(&handle, &context, &ProviderResponse::from_json(status, body))
+    adapter.read_poll(
+        &handle,
+        &context,
+        &ProviderResponse::from_json(status, body),
+    )
 }
 
 #[test]

@@ -335,9 +335,11 @@ const FAILURES: FailureTable = FailureTable {
 fn failure(body: &Value) -> ProviderError {
     let mut description = ErrorDescription::at(body, "/error/code", "/error/message");
     let message_pointers = ["/error", "/fail_reason", "/message"];
-    description.message = description
-        .message
-        .or_else(|| message_pointers.iter().find_map(|pointer| text_at(body, pointer)));
+    description.message = description.message.or_else(|| {
+        message_pointers
+            .iter()
+            .find_map(|pointer| text_at(body, pointer))
+    });
     // A job that continues elsewhere has not ended.
     match description.code.as_deref() {
         Some("still_running" | "submission_unconfirmed") => ProviderError {

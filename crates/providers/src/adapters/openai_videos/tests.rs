@@ -1,7 +1,7 @@
 //! Tests of the `openai-videos` adapter.
 
 use super::*;
-use crate::adapters::tests::{adapter, look_up, ids, picture, since, stems, video};
+use crate::adapters::tests::{adapter, ids, look_up, picture, since, stems, video};
 use crate::order::SourcePicture;
 
 #[test]

@@ -108,14 +108,20 @@ impl Recipe {
             (&state.refused_when, ErrorClass::Refused),
             (&state.failed_when, ErrorClass::Failed),
         ] {
-            if condition.as_ref().is_some_and(|condition| condition.holds(&body)) {
+            if condition
+                .as_ref()
+                .is_some_and(|condition| condition.holds(&body))
+            {
                 return Err(self.end_error(&body, class));
             }
         }
         if meaning.is_some_and(JobStatus::is_open) {
             return Ok(JobProgress::Running(self.running_step(answer, &body)));
         }
-        let is_done = state.done_when.as_ref().is_some_and(|condition| condition.holds(&body));
+        let is_done = state
+            .done_when
+            .as_ref()
+            .is_some_and(|condition| condition.holds(&body));
         if is_done || meaning == Some(JobStatus::Done) {
             return Ok(JobProgress::Done(body));
         }
@@ -133,7 +139,10 @@ impl Recipe {
 
     fn running_step(&self, answer: &ProviderResponse, body: &Value) -> AdapterStep {
         let state = &self.state;
-        let reported = state.progress.as_ref().and_then(|pointers| pointers.first(body));
+        let reported = state
+            .progress
+            .as_ref()
+            .and_then(|pointers| pointers.first(body));
         let progress = reported.and_then(|reported| {
             let full = state.progress_full.unwrap_or(100.0);
             percent_at(&json!([reported]), "/0", full)
@@ -176,7 +185,8 @@ impl Recipe {
         };
         let class_by_code = self.class_of(&description);
         // With 403, `rejected` would make a wrong key the caller's fault.
-        let class_by_code = class_by_code.filter(|class| !is_forbidden || *class != ErrorClass::Rejected);
+        let class_by_code =
+            class_by_code.filter(|class| !is_forbidden || *class != ErrorClass::Rejected);
         // A 5xx or a 408 does not prove that nothing was accepted, whatever its code: a class that
         // allows another route is not accepted from it.
         let is_doubtful = error.class == ErrorClass::Unclear;
@@ -209,7 +219,11 @@ impl Recipe {
             let matching = patterns.filter(|(pattern, _)| frame_size::fits(pattern, code));
             matching.max_by_key(|(pattern, _)| pattern.len())
         });
-        let message = description.message.as_deref().unwrap_or_default().to_lowercase();
+        let message = description
+            .message
+            .as_deref()
+            .unwrap_or_default()
+            .to_lowercase();
         let mut words = self.errors.words.iter();
         let by_words = words.find(|(words, _)| message.contains(words.as_str()));
         let class = |entry: (&String, &ErrorClassName)| ErrorClass::from(*entry.1);
@@ -242,10 +256,19 @@ impl StateSection {
     }
 }
 
-fn error_of(class: ErrorClass, description: ErrorDescription, default_message: &str) -> ProviderError {
+fn error_of(
+    class: ErrorClass,
+    description: ErrorDescription,
+    default_message: &str,
+) -> ProviderError {
     ProviderError {
         code: description.code,
-        ..ProviderError::new(class, description.message.unwrap_or_else(|| default_message.into()))
+        ..ProviderError::new(
+            class,
+            description
+                .message
+                .unwrap_or_else(|| default_message.into()),
+        )
     }
 }
 
@@ -293,7 +316,9 @@ impl ResultSection {
     /// The URLs in an answer.
     pub(super) fn addresses_in(&self, body: &Value) -> Vec<OutputSource> {
         let pointers = self.address.as_ref();
-        let texts = pointers.map(|pointers| pointers.texts(body)).unwrap_or_default();
+        let texts = pointers
+            .map(|pointers| pointers.texts(body))
+            .unwrap_or_default();
         // A place with `*` may contain other strings too, such as ids.
         let addresses = texts.into_iter().filter(|text| is_address(text));
         addresses.map(|address| self.source(address)).collect()

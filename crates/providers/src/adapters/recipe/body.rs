@@ -48,7 +48,9 @@ impl BodyNode {
         match self {
             Self::Template(template) => templates.push(template),
             Self::Constant(_) => {}
-            Self::List(items) => items.iter().for_each(|item| item.get_ref().templates(templates)),
+            Self::List(items) => items
+                .iter()
+                .for_each(|item| item.get_ref().templates(templates)),
             Self::Table(table) => {
                 let members = table.members.iter();
                 members.for_each(|(_, node)| node.get_ref().templates(templates));

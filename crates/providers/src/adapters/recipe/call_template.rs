@@ -50,7 +50,8 @@ impl Submit {
     pub(super) fn remembered(&self, has: impl Fn(&str) -> bool) -> &TemplateMap {
         let mut variants = self.variant.iter();
         let variant = variants.find(|variant| variant.fits(&has));
-        variant.and_then(|variant| variant.remember.as_ref())
+        variant
+            .and_then(|variant| variant.remember.as_ref())
             .unwrap_or(&self.remember)
     }
 

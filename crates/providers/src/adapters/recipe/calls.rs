@@ -119,7 +119,11 @@ impl VariantCondition {
 impl SubmitVariant {
     /// Whether it is for orders that have this value.
     pub(super) fn is_for(&self, name: &str) -> bool {
-        self.when.get_ref().names().iter().any(|value_name| value_name == name)
+        self.when
+            .get_ref()
+            .names()
+            .iter()
+            .any(|value_name| value_name == name)
     }
 
     /// Whether an order has all the values of this condition.

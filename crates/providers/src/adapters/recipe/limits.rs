@@ -27,7 +27,9 @@ impl VideoSection {
             .find(|model_section| frame_size::fits(&model_section.name, model));
         let sizes = model_section.and_then(|model_section| model_section.sizes.as_ref());
         let seconds = model_section.and_then(|model_section| model_section.seconds.as_ref());
-        let pictures = model_section.and_then(|model_section| model_section.pictures).unwrap_or(self.pictures);
+        let pictures = model_section
+            .and_then(|model_section| model_section.pictures)
+            .unwrap_or(self.pictures);
         let durations = seconds.unwrap_or(&self.seconds).get_ref().clone();
         let default = model_section
             .and_then(|model_section| model_section.default_seconds)
@@ -59,8 +61,12 @@ impl VideoSection {
             negative_prompt: model_section
                 .and_then(|model_section| model_section.negative_prompt)
                 .unwrap_or(self.negative_prompt),
-            seed: model_section.and_then(|model_section| model_section.seed).unwrap_or(self.seed),
-            audio: model_section.and_then(|model_section| model_section.audio).or(self.audio),
+            seed: model_section
+                .and_then(|model_section| model_section.seed)
+                .unwrap_or(self.seed),
+            audio: model_section
+                .and_then(|model_section| model_section.audio)
+                .or(self.audio),
             max_prompt: model_section
                 .and_then(|model_section| model_section.max_prompt)
                 .unwrap_or(self.max_prompt),
@@ -101,7 +107,10 @@ pub(super) fn music(recipe: &Recipe) -> Option<MusicLimits> {
 
 fn check_video(recipe: &Recipe, section: &Spanned<VideoSection>) -> CheckResult {
     let video = section.get_ref();
-    let model_sections = video.model.iter().filter_map(|model_sections| model_sections.seconds.as_ref());
+    let model_sections = video
+        .model
+        .iter()
+        .filter_map(|model_sections| model_sections.seconds.as_ref());
     for seconds in model_sections.chain([&video.seconds]) {
         let durations = seconds.get_ref();
         let (min, max) = (durations.min(), durations.max());

@@ -53,7 +53,10 @@ fn child_values<'v>(value: &'v Value, segment: &str) -> Vec<&'v Value> {
         Value::Object(members) if segment == "*" => members.values().collect(),
         Value::Array(items) => {
             let index = segment.parse::<usize>().ok();
-            index.and_then(|index| items.get(index)).into_iter().collect()
+            index
+                .and_then(|index| items.get(index))
+                .into_iter()
+                .collect()
         }
         Value::Object(members) => members.get(segment).into_iter().collect(),
         _ => Vec::new(),
@@ -111,7 +114,9 @@ impl PointerList {
             values.retain(|value| text_of(value).is_some());
             values
         });
-        value_lists.find(|values| !values.is_empty()).unwrap_or_default()
+        value_lists
+            .find(|values| !values.is_empty())
+            .unwrap_or_default()
     }
 }
 
@@ -172,7 +177,11 @@ impl AnswerCondition {
         if self.equals.is_empty() {
             return value.is_some_and(is_truthy);
         }
-        value.is_some_and(|value| self.equals.iter().any(|expected| are_equal(expected, value)))
+        value.is_some_and(|value| {
+            self.equals
+                .iter()
+                .any(|expected| are_equal(expected, value))
+        })
     }
 
     /// Whether there is anything at its place.
@@ -263,14 +272,20 @@ mod tests {
         );
         assert_eq!(pointer_list(json!("/a")).text(&body), None);
         assert_eq!(pointer_list(json!("")).text(&json!("x")), Some("x".into()));
-        assert_eq!(pointer_list(json!("/a/b")).list(&body).map(<[_]>::len), Some(3));
+        assert_eq!(
+            pointer_list(json!("/a/b")).list(&body).map(<[_]>::len),
+            Some(3)
+        );
         assert_eq!(
             pointer_list(json!(["/a", ""])).list(&json!([1])),
             Some(&[json!(1)][..])
         );
         assert_eq!(pointer_list(json!("/a")).list(&body), None);
         let body = json!({"a/b": {"~": 1}});
-        assert_eq!(pointer_list(json!("/a~1b/~0")).text(&body), Some("1".into()));
+        assert_eq!(
+            pointer_list(json!("/a~1b/~0")).text(&body),
+            Some("1".into())
+        );
         for wrong in [json!("a/b"), json!("/a~2"), json!([]), json!(3)] {
             assert!(serde_json::from_value::<PointerList>(wrong).is_err());
         }

@@ -85,7 +85,10 @@ impl CallSigner for Tc3Signer {
         let authorization = format!(
             "TC3-HMAC-SHA256 Credential={id}/{scope}, SignedHeaders={names}, Signature={signature}"
         );
-        Ok(vec![("x-tc-timestamp", seconds), ("authorization", authorization)])
+        Ok(vec![
+            ("x-tc-timestamp", seconds),
+            ("authorization", authorization),
+        ])
     }
 }
 

@@ -42,9 +42,9 @@ pub(super) fn values<'a>(
     // A clip that the provider did not make has no id there. Only for a cover, the recording can be
     // sent instead.
     let mut uploads = song.uploads.iter();
-    if uploads.any(|(field, source)| {
-        source.upstream.is_none() && (field != COVER || recording.is_none())
-    }) {
+    if uploads
+        .any(|(field, source)| source.upstream.is_none() && (field != COVER || recording.is_none()))
+    {
         let message = "the provider continues only its own clips, and it did not make this one";
         return Err(ProviderError::new(ErrorClass::Rejected, message));
     }
@@ -176,7 +176,11 @@ impl MusicSection {
         sets.filter(|names| extends || !names.contains(&"clip"))
             .filter(|names| covers || !names.contains(&"recording"))
             // An order has at most one of the two.
-            .filter(|names| !["clip", "recording"].iter().all(|field| names.contains(field)))
+            .filter(|names| {
+                !["clip", "recording"]
+                    .iter()
+                    .all(|field| names.contains(field))
+            })
             .all(|names| request(recipe, &names).mentions(name))
     }
 

@@ -32,7 +32,9 @@ impl Upload {
         let names = self.files.iter();
         names.flat_map(|name| match values.get(name.get_ref().as_str()) {
             Some(TemplateValue::File(order_file)) => vec![order_file.file],
-            Some(TemplateValue::Files(files)) => files.iter().map(|order_file| order_file.file).collect(),
+            Some(TemplateValue::Files(files)) => {
+                files.iter().map(|order_file| order_file.file).collect()
+            }
             _ => Vec::new(),
         })
     }
@@ -91,7 +93,10 @@ impl RecipeAdapter {
         context: &CallContext,
         answer: &ProviderResponse,
     ) -> Result<AdapterStep, ProviderError> {
-        let mut ids = context.carried_data["ids"].as_array().cloned().unwrap_or_default();
+        let mut ids = context.carried_data["ids"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         let body = self.recipe.accepted_body(answer, AnswerStage::Submission);
         // Nothing was ordered yet, so whatever failed can be tried on another route.
         let body = body.map_err(as_upload_error)?;
@@ -128,7 +133,8 @@ impl Recipe {
         if let Some(url) = &upload.base_url {
             let host = url::Url::parse(url.get_ref()).ok();
             let host = host.as_ref().and_then(url::Url::host_str);
-            if !host.is_some_and(|host| self.hosts.iter().any(|allowed_host| allowed_host == host)) {
+            if !host.is_some_and(|host| self.hosts.iter().any(|allowed_host| allowed_host == host))
+            {
                 let message = "the host of base_url in [upload] must be in hosts, because the key is sent to it";
                 return Err(RecipeFault::new(&url.span(), message));
             }

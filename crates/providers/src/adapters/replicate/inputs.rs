@@ -94,7 +94,11 @@ impl ReplicateInputs {
             }
             ShapeFormat::Word => {
                 let is_landscape = video.size.0 >= video.size.1;
-                let word = if is_landscape { "landscape" } else { "portrait" };
+                let word = if is_landscape {
+                    "landscape"
+                } else {
+                    "portrait"
+                };
                 put("aspect_ratio", json!(word));
             }
             ShapeFormat::Fixed => {}

@@ -71,7 +71,9 @@ fn identifying_input(
         WorkSpec::Video(_) | WorkSpec::Song(_) => "prompt",
         _ => "audio",
     };
-    input.contains_key(identifying_field).then_some((input, identifying_field))
+    input
+        .contains_key(identifying_field)
+        .then_some((input, identifying_field))
 }
 
 /// Whether a prediction is one of the order's model. A prediction of a deployment has the model's

@@ -36,7 +36,8 @@ fn stem_outputs(requested: &str, output: &Value) -> Vec<JobOutput> {
     let mut outputs = Vec::new();
     for (group, name) in STEMS {
         if requested == "all" || requested == name {
-            outputs.extend(url_of(name).map(|url| JobOutput::stem_at(StemTarget::Only(group), url)));
+            outputs
+                .extend(url_of(name).map(|url| JobOutput::stem_at(StemTarget::Only(group), url)));
         }
     }
     let rest = STEMS

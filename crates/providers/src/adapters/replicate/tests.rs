@@ -1,5 +1,5 @@
 use super::*;
-use crate::adapters::tests::{adapter, look_up, ids, picture, since, stems, video};
+use crate::adapters::tests::{adapter, ids, look_up, picture, since, stems, video};
 use crate::order::StemTarget;
 use crate::order::{PictureRole, SourcePicture};
 use crate::port::{CallEffect, CallTarget, OutputKind, OutputSource};
@@ -37,7 +37,11 @@ fn with_picture(mut order: Order, bytes: usize) -> Order {
 fn polled(handle: &Value, status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
     let handle = JobHandle(handle.clone());
     let context = replicate().poll(&handle).unwrap().context();
-    replicate().read_poll(&handle, &context, &ProviderResponse::from_json(status, body))
+    replicate().read_poll(
+        &handle,
+        &context,
+        &ProviderResponse::from_json(status, body),
+    )
 }
 
 #[test]
@@ -274,7 +278,11 @@ fn submissions_are_classed() {
         (503, json!({"detail": "busy"}), ErrorClass::Unavailable),
     ] {
         let error = replicate()
-            .read_submission(&order, &context, &ProviderResponse::from_json(status, &body))
+            .read_submission(
+                &order,
+                &context,
+                &ProviderResponse::from_json(status, &body),
+            )
             .unwrap_err();
         assert_eq!(error.class, class, "{body}");
         if status == 429 {
@@ -299,7 +307,8 @@ fn only_a_word_proves_a_cancellation() {
 fn a_lost_prediction_is_looked_for_by_its_input() {
     let finds = |model: &str, record: Value| {
         let input = json!({"prompt": "a lighthouse in a storm", "duration": 5});
-        let mut prediction = json!({"id": "p", "input": input, "created_at": "2023-11-14T22:13:21.5Z"});
+        let mut prediction =
+            json!({"id": "p", "input": input, "created_at": "2023-11-14T22:13:21.5Z"});
         for (name, value) in record.as_object().unwrap() {
             prediction[name] = value.clone();
         }
@@ -352,5 +361,8 @@ fn a_lost_separation_is_told_by_the_recordings_address_alone() {
     let lookup = look_up(replicate().as_ref(), &order, 200, &body).unwrap();
     assert_eq!(ids(&lookup), ["a"]);
     assert_eq!(lookup.jobs[0].handle.text("stems"), "vocals");
-    assert_eq!(lookup.next.unwrap().target, CallTarget::Address(next.into()));
+    assert_eq!(
+        lookup.next.unwrap().target,
+        CallTarget::Address(next.into())
+    );
 }

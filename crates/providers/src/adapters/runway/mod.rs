@@ -133,7 +133,8 @@ impl Adapter for RunwayAdapter {
                 let Some((_, file)) = file else {
                     return Err(ProviderError::unreadable("there is nothing to upload"));
                 };
-                let carried_data = json!({"ready": ready, "uri": required_text(&body, "/runwayUri")?});
+                let carried_data =
+                    json!({"ready": ready, "uri": required_text(&body, "/runwayUri")?});
                 let upload_url = required_text(&body, "/uploadUrl")?;
                 let call = upload::form("upload", upload_url, body["fields"].as_object(), file);
                 Ok(AdapterStep::next(call.with_carried_data(carried_data)))

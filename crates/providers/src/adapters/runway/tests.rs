@@ -32,7 +32,11 @@ fn body(call: &Call) -> &Value {
 fn polled(status: u16, body: &Value) -> Result<AdapterStep, ProviderError> {
     let handle = JobHandle(json!({"id": "t"}));
     let context = runway().poll(&handle).unwrap().context();
-    runway().read_poll(&handle, &context, &ProviderResponse::from_json(status, body))
+    runway().read_poll(
+        &handle,
+        &context,
+        &ProviderResponse::from_json(status, body),
+    )
 }
 
 #[test]
@@ -244,7 +248,11 @@ fn each_model_is_told_its_size_in_its_own_way() {
         ("happyhorse_1_0", full_hd, true, "", "1080p"),
         ("wan3", hd, false, "1280:720", ""),
     ] {
-        assert_eq!(sized(model, size, with), expected_fields(ratio, resolution), "{model}");
+        assert_eq!(
+            sized(model, size, with),
+            expected_fields(ratio, resolution),
+            "{model}"
+        );
     }
 }
 

@@ -121,7 +121,8 @@ fn a_separation_names_the_clip_and_its_task() {
 fn a_recording_goes_up_in_five_hops() {
     let adapter = adapter("suno-family", &json!({}));
     let order = stems("chirp-auk");
-    let next_after = |call: &Call, body: Value| next(answer(&*adapter, &order, call, &body).unwrap());
+    let next_after =
+        |call: &Call, body: Value| next(answer(&*adapter, &order, call, &body).unwrap());
 
     let grant = adapter.start(&order).unwrap();
     assert_eq!(grant.effect, CallEffect::Free);
@@ -280,7 +281,11 @@ fn a_refused_submission_says_what_follows() {
         (503, mediagate("overloaded"), ErrorClass::Unavailable),
     ] {
         let error = adapter
-            .read_submission(&order, &context, &ProviderResponse::from_json(status, &body))
+            .read_submission(
+                &order,
+                &context,
+                &ProviderResponse::from_json(status, &body),
+            )
             .unwrap_err();
         assert_eq!(error.class, class, "{status} {body}");
     }

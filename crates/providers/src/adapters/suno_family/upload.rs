@@ -124,7 +124,10 @@ pub(super) fn read(
             let mut carried_data = carried_data.clone();
             carried_data["id"] = json!(required_text(&grant, "/id")?);
             let put = upload::form("put", url, grant["fields"].as_object(), file);
-            UploadStep::next(put.with_carried_data(carried_data).with_long_timeout(MAX_ANSWER_BYTES))
+            UploadStep::next(
+                put.with_carried_data(carried_data)
+                    .with_long_timeout(MAX_ANSWER_BYTES),
+            )
         }
         "put" => {
             upload::check_stored(answer)?;
@@ -171,7 +174,10 @@ fn finished_upload(
 ) -> Result<UploadStep, ProviderError> {
     let id = text_at(clip, "/clip_id").or_else(|| text_at(clip, "/id"));
     let id = id.ok_or_else(|| ProviderError::unreadable("the upload did not become a clip"))?;
-    let mut clip_ids = carried_data["clip_ids"].as_object().cloned().unwrap_or_default();
+    let mut clip_ids = carried_data["clip_ids"]
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
     clip_ids.insert(field.to_owned(), json!(id));
     Ok(UploadStep::Uploaded(clip_ids))
 }

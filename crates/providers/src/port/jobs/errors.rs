@@ -25,8 +25,15 @@ impl FailureTable {
     /// The class according to the code, otherwise the message.
     pub fn class(&self, description: &ErrorDescription) -> Option<ErrorClass> {
         let code = description.code.as_deref().unwrap_or_default();
-        let by_code = self.codes.iter().find(|(prefix, _)| matches_prefix(code, prefix));
-        let message = description.message.as_deref().unwrap_or_default().to_lowercase();
+        let by_code = self
+            .codes
+            .iter()
+            .find(|(prefix, _)| matches_prefix(code, prefix));
+        let message = description
+            .message
+            .as_deref()
+            .unwrap_or_default()
+            .to_lowercase();
         let by_words = || self.words.iter().find(|(words, _)| message.contains(words));
         let class = by_code.or_else(by_words).map(|(_, class)| *class);
         class.or_else(|| class_of_status(code))

@@ -172,7 +172,11 @@ pub(super) async fn the_jobs_of_orders_alike_are_told_apart_or_all_told(mut stag
         return;
     };
     let since = now();
-    let Ok(OrderAcceptance::Job { handle: first_handle, .. }) = stage.submit().await else {
+    let Ok(OrderAcceptance::Job {
+        handle: first_handle,
+        ..
+    }) = stage.submit().await
+    else {
         panic!("no job");
     };
     stage.case.order.key = KEYS[0].into();
@@ -180,7 +184,10 @@ pub(super) async fn the_jobs_of_orders_alike_are_told_apart_or_all_told(mut stag
     let mut lookup = find(&stage, since).await;
     if identity == MatchCertainty::Likely {
         assert_eq!(lookup.jobs.len(), 2);
-        assert_eq!(lookup.jobs[0].handle, first_handle, "the oldest is the first");
+        assert_eq!(
+            lookup.jobs[0].handle, first_handle,
+            "the oldest is the first"
+        );
         // A caller that knows the first job excludes it.
         lookup.jobs.retain(|job| job.handle != first_handle);
     }

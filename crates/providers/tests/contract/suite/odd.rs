@@ -35,10 +35,15 @@ async fn fresh_stage(stage: &Stage) -> Stage {
 pub(super) async fn a_503_proves_nothing(stage: Stage) {
     let provider_faults = [status(503, None), status(503, Some(1))];
     let proxy_faults = BODIES.map(|body| raw_answer(503, Some(1), body));
-    join_all(provider_faults.into_iter().chain(proxy_faults).map(async |fault| {
-        let _permit = ORDERS_AT_ONCE.acquire().await.unwrap();
-        unclear(fresh_stage(&stage).await, fault).await;
-    }))
+    join_all(
+        provider_faults
+            .into_iter()
+            .chain(proxy_faults)
+            .map(async |fault| {
+                let _permit = ORDERS_AT_ONCE.acquire().await.unwrap();
+                unclear(fresh_stage(&stage).await, fault).await;
+            }),
+    )
     .await;
 }
 
@@ -70,7 +75,8 @@ pub(super) async fn one_odd_answer_about_a_job_ends_nothing(stage: Stage) {
     let statuses = [400, 404, 409, 410, 425, 429, 500, 502, 503];
     let with_body = statuses.map(|code| status(code, None));
     let bare = [400, 410, 500, 503].map(|code| raw_answer(code, None, BODIES[2]));
-    let broken = ["<html>Welcome</html>", "", r#"{"status": "#].map(|body| raw_answer(200, None, body));
+    let broken =
+        ["<html>Welcome</html>", "", r#"{"status": "#].map(|body| raw_answer(200, None, body));
     let faults = with_body.into_iter().chain(bare).chain(broken);
     join_all(faults.map(|fault| ends_nothing(&stage, fault))).await;
 }

@@ -234,7 +234,10 @@ pub(super) async fn an_unknown_word(stage: Stage) {
     match stage.poll(handle).await.unwrap() {
         PollOutcome::Running { unknown_word, .. } => {
             let is_wordless = WORDLESS.contains(&stage.case.protocol);
-            assert!(is_wordless || unknown_word.is_some(), "the unknown word is reported");
+            assert!(
+                is_wordless || unknown_word.is_some(),
+                "the unknown word is reported"
+            );
         }
         PollOutcome::Done(_) => assert!(WORDLESS.contains(&stage.case.protocol), "done"),
     }
@@ -301,7 +304,10 @@ pub(super) async fn the_job_is_called_off(stage: Stage) {
     let jobs = stage.world().jobs(stage.case.simulates());
     let is_cancelled = jobs.iter().all(|job| job.phase() == JobPhase::Cancelled);
     assert_eq!(is_cancelled, stage.case.cancels);
-    assert!(is_cancelled || !is_confirmed, "a cancellation is confirmed only if the job is cancelled");
+    assert!(
+        is_cancelled || !is_confirmed,
+        "a cancellation is confirmed only if the job is cancelled"
+    );
 }
 
 /// The job of the case's order; `None` if the answer is the result.

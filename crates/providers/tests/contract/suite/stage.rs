@@ -99,7 +99,11 @@ impl Stage {
         let mut intents = 0;
         let submissions_before = self.submissions();
         let intent = async || {
-            assert_eq!(self.submissions(), submissions_before, "the intent comes first");
+            assert_eq!(
+                self.submissions(),
+                submissions_before,
+                "the intent comes first"
+            );
             intents += 1;
             Ok(SendDeadline::any_time())
         };
@@ -108,7 +112,11 @@ impl Stage {
             .submit(provider, &self.secret, order, &watch, intent)
             .await;
         let failed_before = matches!(submitted, Err(SubmitError::BeforeSubmission(_)));
-        assert_eq!(intents, u32::from(!failed_before), "the intent is recorded once");
+        assert_eq!(
+            intents,
+            u32::from(!failed_before),
+            "the intent is recorded once"
+        );
         submitted
     }
 
@@ -216,8 +224,8 @@ impl Stage {
         }
         let is_riff = bytes.starts_with(b"RIFF");
         let declared_size = bytes.get(4..8).and_then(|size| size.try_into().ok());
-        let is_complete = declared_size
-            .is_some_and(|size| u32::from_le_bytes(size) as usize == bytes.len() - 8);
+        let is_complete =
+            declared_size.is_some_and(|size| u32::from_le_bytes(size) as usize == bytes.len() - 8);
         assert!(!is_riff || is_complete, "the recording is complete");
     }
 

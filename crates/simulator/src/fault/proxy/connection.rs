@@ -209,7 +209,11 @@ impl DirectionPump<'_> {
         }
     }
 
-    async fn pass(&mut self, message: &[u8], sink: &mut WriteHalf<'_>) -> Result<(), ConnectionEnd> {
+    async fn pass(
+        &mut self,
+        message: &[u8],
+        sink: &mut WriteHalf<'_>,
+    ) -> Result<(), ConnectionEnd> {
         let LinkState {
             bytes_per_second, ..
         } = self.state.borrow().network.link(self.side);

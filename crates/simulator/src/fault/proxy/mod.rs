@@ -81,7 +81,9 @@ impl FaultProxy {
 
     /// Changes the network, also for existing connections.
     pub fn set(&self, network: NetworkState) {
-        self.shared.state.send_modify(|state| state.network = network);
+        self.shared
+            .state
+            .send_modify(|state| state.network = network);
     }
 
     /// A network without a fault; connections held by a cut are released, and pending cuts are
@@ -255,5 +257,7 @@ fn completes_pattern(pattern: &[u8], recent: &[u8], message: &[u8]) -> bool {
     // matches would be found again.
     let recent = &recent[recent.len().saturating_sub(overlap)..];
     let joined: Vec<u8> = [recent, message].concat();
-    joined.windows(pattern.len()).any(|window| window == pattern)
+    joined
+        .windows(pattern.len())
+        .any(|window| window == pattern)
 }

@@ -264,7 +264,8 @@ fn interrupt(request: &SimulatedRequest) -> SimulatedReply {
     // Without an id the server stops whatever runs, regardless of who ordered it.
     let requested_id = request.body["prompt_id"].as_str();
     for job in request.world.jobs(NAME) {
-        if matches!(job.phase(), JobPhase::Running(_)) && requested_id.is_none_or(|id| id == job.id) {
+        if matches!(job.phase(), JobPhase::Running(_)) && requested_id.is_none_or(|id| id == job.id)
+        {
             request.world.cancel(&job.id);
         }
     }

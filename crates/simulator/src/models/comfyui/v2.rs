@@ -92,7 +92,10 @@ pub(super) fn result(request: &SimulatedRequest) -> SimulatedReply {
     let job = name
         .strip_suffix("_00001_.mp4")
         .and_then(|id| request.world.job(id));
-    job.map_or_else(|| SimulatedReply::empty(404), |job| video_file(request, &job))
+    job.map_or_else(
+        || SimulatedReply::empty(404),
+        |job| video_file(request, &job),
+    )
 }
 
 fn error(status: u16, code: &str, message: &str) -> SimulatedReply {

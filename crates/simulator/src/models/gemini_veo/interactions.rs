@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::{error, is_forbidden, has_key, is_picture};
+use super::{error, has_key, is_forbidden, is_picture};
 use crate::media;
 use crate::site::{SimulatedReply, SimulatedRequest};
 use crate::world::{Job, JobPhase, PlannedEnd};
@@ -57,7 +57,9 @@ pub(super) fn create(request: &SimulatedRequest) -> SimulatedReply {
     // The id also names the file, and names of files have only letters and digits.
     let id = format!("int{:08x}", request.world.number());
     let model_data = json!({"prompt": prompt, "seconds": length(format)});
-    let job = request.world.accept("gemini-veo", id, body.clone(), model_data);
+    let job = request
+        .world
+        .accept("gemini-veo", id, body.clone(), model_data);
     SimulatedReply::json(200, &interaction_object(request, &job))
 }
 
@@ -66,7 +68,8 @@ fn song(request: &SimulatedRequest) -> SimulatedReply {
     let body = &request.body;
     let fields = body.as_object();
     let allowed = ["model", "input"];
-    let has_unknown = fields.is_some_and(|fields| fields.keys().any(|name| !allowed.contains(&name.as_str())));
+    let has_unknown =
+        fields.is_some_and(|fields| fields.keys().any(|name| !allowed.contains(&name.as_str())));
     let model = body["model"].as_str();
     let Some(prompt) = body["input"]
         .as_str()
@@ -79,7 +82,9 @@ fn song(request: &SimulatedRequest) -> SimulatedReply {
     }
     let id = format!("int{:08x}", request.world.number());
     let model_data = json!({"prompt": prompt});
-    let job = request.world.accept("gemini-veo", id, body.clone(), model_data);
+    let job = request
+        .world
+        .accept("gemini-veo", id, body.clone(), model_data);
     let end = if is_forbidden(&job) {
         PlannedEnd::Refusal
     } else {

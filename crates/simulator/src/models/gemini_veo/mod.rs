@@ -58,7 +58,8 @@ pub(super) const MODEL: ProviderModel = ProviderModel {
             .route("POST", "/v1/interactions", RequestRole::Submit, interactions::create)
             .route("GET", "/v1/interactions/{id}", RequestRole::Poll, interactions::get)
             .route("POST", "/v1/interactions/{id}/cancel", RequestRole::Cancel, interactions::cancel);
-        VEO.iter().fold(site, |site, model| model_routes(site, model))
+        VEO.iter()
+            .fold(site, |site, model| model_routes(site, model))
     },
 };
 

@@ -114,7 +114,9 @@ fn members(input: &Map<String, Value>, allowed: &[&str]) -> Option<String> {
         return Some("- input: prompt is required".into());
     }
     // A misspelt input must fail here. If it were ignored, no test would notice it.
-    let unknown = input.keys().find(|name| !allowed.contains(&name.as_str()))?;
+    let unknown = input
+        .keys()
+        .find(|name| !allowed.contains(&name.as_str()))?;
     Some(format!(
         "- input: Additional property {unknown} is not allowed"
     ))

@@ -225,7 +225,8 @@ fn output(request: &SimulatedRequest, job: &Job) -> Value {
             for name in ["vocals", "bass", "drums", "guitar", "piano", "other"] {
                 let is_offered = has_six || !matches!(name, "guitar" | "piano");
                 // With a single stem, the rest is included as `other`.
-                if is_offered && (requested.is_none() || requested == Some(name) || name == "other") {
+                if is_offered && (requested.is_none() || requested == Some(name) || name == "other")
+                {
                     stems[name] = url(&format!("{name}.wav"));
                 }
             }

@@ -249,7 +249,10 @@ fn clips(request: &SimulatedRequest, job: &Job) -> Vec<Value> {
             ("error", Some("generation_failed"))
         }
     };
-    let groups = job.model_data["clips"].as_array().cloned().unwrap_or_default();
+    let groups = job.model_data["clips"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     let clip = |(number, group): (usize, Value)| {
         let id = format!("{}_{number}", job.id);
         let group = group.as_str().unwrap_or_default();

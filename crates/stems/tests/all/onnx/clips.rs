@@ -20,7 +20,9 @@ fn clip(rate: u32, channels: u16, frames: usize) -> Audio {
     let channel = |c: u16| {
         let hz = 500.0 + 70.0 * f32::from(c);
         let radians_per_sample = std::f32::consts::TAU * hz / rate as f32;
-        (0..frames).map(|i| (i as f32 * radians_per_sample).sin() * 0.3).collect()
+        (0..frames)
+            .map(|i| (i as f32 * radians_per_sample).sin() * 0.3)
+            .collect()
     };
     Audio::new(rate, (0..channels).map(channel).collect()).unwrap()
 }
@@ -75,7 +77,10 @@ fn an_identity_is_one_at_any_rate() {
         let inside = mix.frames() * 3 / 10..mix.frames() * 7 / 10;
         for (mix, separated) in mix.channels().iter().zip(separated[0].1.channels()) {
             for i in inside.clone() {
-                assert!((separated[i] - mix[i]).abs() < 1e-3, "{rate}, {channels}: {i}");
+                assert!(
+                    (separated[i] - mix[i]).abs() < 1e-3,
+                    "{rate}, {channels}: {i}"
+                );
             }
         }
     }
@@ -112,7 +117,11 @@ fn pieces_of_any_size_give_the_same_stems() {
         let mut start = 0;
         for size in [1, 7_000, 100, 30_000].into_iter().cycle().take(12) {
             let end = mix.frames().min(start + size);
-            let piece: Vec<Vec<f32>> = mix.channels().iter().map(|c| c[start..end].to_vec()).collect();
+            let piece: Vec<Vec<f32>> = mix
+                .channels()
+                .iter()
+                .map(|c| c[start..end].to_vec())
+                .collect();
             separator.push(&piece, &mut control, &mut write).unwrap();
             start = end;
         }

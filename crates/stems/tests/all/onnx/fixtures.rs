@@ -29,7 +29,8 @@ impl Fixtures {
                 "{PYTHON} must name a Python with the packages of tests/onnx/requirements.txt"
             );
             // Not by a macro: the test harness captures what macros print.
-            let message = format!("\n*** NOT TESTED: ONNX models, because {PYTHON} is not set ***\n");
+            let message =
+                format!("\n*** NOT TESTED: ONNX models, because {PYTHON} is not set ***\n");
             std::io::stderr().write_all(message.as_bytes()).unwrap();
             return None;
         };

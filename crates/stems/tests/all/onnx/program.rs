@@ -93,6 +93,9 @@ fn says_what_to_install() {
             "{stderr}"
         );
         assert!(stderr.contains("ORT_DYLIB_PATH"), "{stderr}");
-        assert!(!out.exists(), "nothing is written before the model is loaded");
+        assert!(
+            !out.exists(),
+            "nothing is written before the model is loaded"
+        );
     }
 }

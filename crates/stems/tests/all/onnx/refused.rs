@@ -55,7 +55,10 @@ fn graphs_that_are_not_what_the_manifest_says() {
             manifest_for("nan.onnx"),
             "file: run on silence, its output `output` holds values",
         ),
-        (manifest_for("two.onnx"), "file: an MDX-Net has one input, not 2"),
+        (
+            manifest_for("two.onnx"),
+            "file: an MDX-Net has one input, not 2",
+        ),
         (
             fine.replace("dim_f = 500", "dim_f = 501"),
             "mdx.dim_f: wrong size: the graph's `input` has",
@@ -190,7 +193,10 @@ fn damaged_files_are_refused() {
         fs::write(folder.path().join("a.onnx"), &whole[..length]).unwrap();
         let manifest = ModelManifest::parse(&text).unwrap();
         let error = SeparationModel::load(folder.path(), manifest, &fixtures.options).unwrap_err();
-        assert!(matches!(error, ModelError::Field { .. }), "{length}: {error}");
+        assert!(
+            matches!(error, ModelError::Field { .. }),
+            "{length}: {error}"
+        );
     }
     // Every byte wrong in turn: refused or not, but never a panic.
     for offset in (0..whole.len()).step_by(3) {

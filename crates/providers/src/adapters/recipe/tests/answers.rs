@@ -43,7 +43,10 @@ fn what_a_submission_may_answer() {
     }
     let error_with_message = submit(200, json!({"code": 9, "message": "no"})).unwrap_err();
     assert_eq!(
-        (error_with_message.message.as_str(), error_with_message.code.as_deref()),
+        (
+            error_with_message.message.as_str(),
+            error_with_message.code.as_deref()
+        ),
         ("no", Some("9"))
     );
     let error = adapter.start(&stems("m")).unwrap_err();
@@ -81,10 +84,18 @@ fn json_in_a_text_is_read() {
     let recipe = short_recipe_with("address = \"/url\"", "address = \"/made/urls/*\"");
     let adapter = adapter_of(&format!("json_texts = [\"/made\"]\n{recipe}")).unwrap();
     let content = json!({"urls": ["https://x.example/v"]}).to_string();
-    let step = polled(adapter.as_ref(), 200, &json!({"status": "done", "made": content}));
+    let step = polled(
+        adapter.as_ref(),
+        200,
+        &json!({"status": "done", "made": content}),
+    );
     assert!(matches!(step, Ok(AdapterStep::Done { outputs }) if outputs.len() == 1));
     for content in [json!("{"), json!(""), json!([1]), Value::Null] {
-        let error = polled(adapter.as_ref(), 200, &json!({"status": "done", "made": content}));
+        let error = polled(
+            adapter.as_ref(),
+            200,
+            &json!({"status": "done", "made": content}),
+        );
         assert_eq!(error.unwrap_err().class, ErrorClass::Failed);
     }
 }
@@ -211,7 +222,10 @@ fn results_come_in_several_ways() {
     let content_call = call(result(
         "content = \"/jobs/{id}/content\"\ncontent_query = { q = \"{id}\" }",
     ));
-    assert_eq!(content_call.target, CallTarget::Path("/jobs/a%2Fb/content".into()));
+    assert_eq!(
+        content_call.target,
+        CallTarget::Path("/jobs/a%2Fb/content".into())
+    );
     assert!(content_call.with_credential && content_call.query == [("q".into(), "a/b".into())]);
 }
 
@@ -250,5 +264,8 @@ fn variants_and_kept_addresses() {
     };
     assert_eq!(handle.0["kept"]["kind"], "m");
     let poll = adapter.poll(&handle).unwrap();
-    assert_eq!(poll.target, CallTarget::Address("https://queue.test/1".into()));
+    assert_eq!(
+        poll.target,
+        CallTarget::Address("https://queue.test/1".into())
+    );
 }

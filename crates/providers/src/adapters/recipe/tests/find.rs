@@ -23,7 +23,10 @@ fn a_job_may_be_asked_for_by_the_key() {
     let adapter = adapter_with_find("path = \"/jobs/by-ref/{key}\"");
     let order = video("m");
     let call = adapter.find(&order, since()).unwrap();
-    assert_eq!(call.target, CallTarget::Path("/jobs/by-ref/0197-key".into()));
+    assert_eq!(
+        call.target,
+        CallTarget::Path("/jobs/by-ref/0197-key".into())
+    );
     assert_eq!(call.effect, CallEffect::Free);
     let existing = look_up(adapter.as_ref(), &order, 200, &json!({"id": "j"})).unwrap();
     assert_eq!(kept(&existing), ["j"]);
@@ -76,7 +79,8 @@ fn a_list_may_repeat_the_content() {
         job("c", "m", 5)
     ]);
     let body = json!({"jobs": jobs, "more": true, "next": "https://x.example/jobs?mark=7"});
-    let page = |pages: &str| look_up(adapter_with_pages(pages).as_ref(), &order, 200, &body).unwrap();
+    let page =
+        |pages: &str| look_up(adapter_with_pages(pages).as_ref(), &order, 200, &body).unwrap();
     let lookup = page("");
     assert_eq!(kept(&lookup), ["a"]);
     assert_eq!(

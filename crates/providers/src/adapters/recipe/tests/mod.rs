@@ -112,7 +112,10 @@ fn a_recipe_sends_what_the_native_adapter_sends() {
     let name = "openai-videos";
     let (native, recipe_adapter) = (adapter(name, &json!({})), adapter_of(OPENAI).unwrap());
     let protocol_url = crate::adapters::protocol(name).unwrap().base_url;
-    assert_eq!(recipe_adapter.base_url(), native.base_url().or(protocol_url));
+    assert_eq!(
+        recipe_adapter.base_url(),
+        native.base_url().or(protocol_url)
+    );
     assert_eq!(recipe_adapter.pace(), native.pace());
     let with_picture = video_with("sora-2", |video| {
         video.pictures.push(frame(PictureRole::FirstFrame));
@@ -121,7 +124,10 @@ fn a_recipe_sends_what_the_native_adapter_sends() {
         (video.seed, video.negative_prompt) = (Some(7), Some("fog".into()));
     });
     for order in [video("sora-2"), with_picture, with_settings] {
-        let (theirs, ours) = (native.start(&order).unwrap(), recipe_adapter.start(&order).unwrap());
+        let (theirs, ours) = (
+            native.start(&order).unwrap(),
+            recipe_adapter.start(&order).unwrap(),
+        );
         assert_eq!((ours.method, ours.target), (theirs.method, theirs.target));
         assert_eq!((ours.query, ours.headers), (theirs.query, theirs.headers));
         assert_eq!(content(&ours.body), content(&theirs.body));

@@ -73,7 +73,8 @@ fn songs_are_ordered_and_all_their_clips_taken() {
     let songs = json!([{"url": "https://a.test/1"}, {"url": "https://a.test/2"}, {"url": "https://a.test/3"}]);
     let answer = ProviderResponse::from_json(200, &json!({"status": "done", "songs": songs}));
     let context = adapter.poll(&handle).unwrap().context();
-    let AdapterStep::Done { outputs } = adapter.read_poll(&handle, &context, &answer).unwrap() else {
+    let AdapterStep::Done { outputs } = adapter.read_poll(&handle, &context, &answer).unwrap()
+    else {
         panic!("not done");
     };
     assert_eq!(outputs.len(), 2);
@@ -200,11 +201,15 @@ fn a_cover_is_made_of_a_recording_that_was_uploaded() {
         assert_eq!(content(&upload.body)["fileName"], "0197-key-song.flac");
         let accepted = json!({"code": 200, "data": {"downloadUrl": "https://files.test/1"}});
         let accepted = ProviderResponse::from_json(200, &accepted);
-        let Ok(AdapterStep::Next(call)) = adapter.read_submission(&order, &upload.context(), &accepted)
+        let Ok(AdapterStep::Next(call)) =
+            adapter.read_submission(&order, &upload.context(), &accepted)
         else {
             panic!("no order");
         };
-        assert_eq!(call.target, CallTarget::Path("/generate/upload-cover".into()));
+        assert_eq!(
+            call.target,
+            CallTarget::Path("/generate/upload-cover".into())
+        );
         let body = content(&call.body);
         assert_eq!(body["uploadUrl"], "https://files.test/1");
         assert_eq!(
@@ -227,7 +232,8 @@ fn clips_have_the_names_that_the_provider_gives_them() {
     let adapter = adapter_of(SUNO).unwrap();
     let order = song(json!({"prompt": "about rain", "title": "Rain"}));
     let accepted = json!({"code": 200, "data": {"taskId": "t"}});
-    let Ok(AdapterStep::Submitted { handle, .. }) = submitted(adapter.as_ref(), &order, 200, &accepted)
+    let Ok(AdapterStep::Submitted { handle, .. }) =
+        submitted(adapter.as_ref(), &order, 200, &accepted)
     else {
         panic!("not submitted");
     };
@@ -273,7 +279,10 @@ fn what_not_every_call_hands_over_is_not_offered() {
         ["negative_tags", "make_instrumental", "lyrics"]
     );
     let without_negative_tags = SUNO.replacen("negativeTags = \"{negative_tags}\"\n", "", 1);
-    assert_eq!(limits(&without_negative_tags), ["make_instrumental", "lyrics"]);
+    assert_eq!(
+        limits(&without_negative_tags),
+        ["make_instrumental", "lyrics"]
+    );
     for (from, to, expected) in [
         ("when = \"clip\"", "when = \"clop\"", "clop"),
         (

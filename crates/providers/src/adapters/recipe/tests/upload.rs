@@ -114,8 +114,11 @@ fn nothing_before_the_order_is_unclear() {
         (401, json!({}), ErrorClass::Credentials),
         (400, json!({}), ErrorClass::Rejected),
     ] {
-        let error =
-            adapter.read_submission(&order, &context, &ProviderResponse::from_json(status, &body));
+        let error = adapter.read_submission(
+            &order,
+            &context,
+            &ProviderResponse::from_json(status, &body),
+        );
         assert_eq!(error.unwrap_err().class, class, "{status} {body}");
     }
 }
