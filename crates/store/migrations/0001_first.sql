@@ -115,6 +115,9 @@ CREATE INDEX tasks_free ON tasks (provider, account_id, due_at, id)
 WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider = 'embedded';
 CREATE INDEX tasks_free_upstream ON tasks (model, account_id, due_at, id, state)
 WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider <> 'embedded';
+-- The few of those that have begun, among many that wait.
+CREATE INDEX tasks_free_begun ON tasks (model, due_at)
+WHERE state = 'running' AND lease_owner IS NULL AND provider <> 'embedded';
 CREATE INDEX tasks_held ON tasks (lease_owner, model, account_id) WHERE lease_owner IS NOT NULL;
 
 CREATE TABLE task_events (

@@ -7,6 +7,7 @@
 //! idle process lets the disk sleep. Measured in `benches/part_submit.rs`.
 
 use std::cell::Cell;
+use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -67,8 +68,8 @@ struct QueuedWrite {
 
 pub(super) struct SqliteBackend {
     pub(super) path: PathBuf,
-    /// The write-ahead log.
-    log: PathBuf,
+    /// The write-ahead log. It stays the same file as long as this process has a connection.
+    log: Option<File>,
     writes: crossbeam_channel::Sender<QueuedWrite>,
     /// Writes with priority.
     urgent_writes: crossbeam_channel::Sender<QueuedWrite>,
@@ -135,7 +136,7 @@ impl SqliteBackend {
         log.push("-wal");
         Ok(Self {
             path: path.to_owned(),
-            log: log.into(),
+            log: File::open(log).ok(),
             writes,
             urgent_writes,
             readers: Mutex::default(),
@@ -168,7 +169,8 @@ impl SqliteBackend {
 
     /// Derived from the write-ahead log, which every commit changes.
     pub(super) fn stamp(&self) -> Option<ChangeStamp> {
-        let log = std::fs::metadata(&self.log).ok()?;
+        // By the open file: a look-up of its path would be most of the cost, at every request.
+        let log = self.log.as_ref()?.metadata().ok()?;
         Some(ChangeStamp(log.modified().ok()?, log.len()))
     }
 

@@ -1,8 +1,9 @@
 //! The log, on standard error: text on a terminal, JSON lines otherwise. Every line about a request or
 //! a task has its ids.
 
-use std::io::{BufWriter, IsTerminal as _};
+use std::io::{BufWriter, IsTerminal as _, Stderr, Write};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
@@ -12,6 +13,10 @@ use mediagate_config::{Config, ConfigError, LogFormat};
 /// Maximum number of lines waiting to be written. Further lines are dropped and counted, so that
 /// the program never waits for a blocked terminal or pipe.
 const LOG_LINES: usize = 20_000;
+
+/// How long lines are collected before they are written together. Waking the writing thread costs a
+/// request more than its line does.
+const BATCH_DELAY: Duration = Duration::from_millis(5);
 
 static LOST_LINES: OnceLock<ErrorCounter> = OnceLock::new();
 
@@ -29,8 +34,7 @@ pub fn start(config: &Config) -> Result<LogGuard, ConfigError> {
     let (writer, guard) = NonBlockingBuilder::default()
         .buffered_lines_limit(LOG_LINES)
         .thread_name("log")
-        // Lines that wait together are written by one call.
-        .finish(BufWriter::new(std::io::stderr()));
+        .finish(BatchedWriter(BufWriter::new(std::io::stderr())));
     LOST_LINES.get_or_init(|| writer.error_counter());
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -53,4 +57,20 @@ pub fn start(config: &Config) -> Result<LogGuard, ConfigError> {
 /// The number of lines that were dropped because they could not be written in time.
 pub(crate) fn lost_lines() -> u64 {
     LOST_LINES.get().map_or(0, ErrorCounter::dropped_lines) as u64
+}
+
+/// Writes lines in batches. The thread that owns it flushes after the last waiting line, and the
+/// lines of the time that it then sleeps wait without waking it.
+struct BatchedWriter(BufWriter<Stderr>);
+
+impl Write for BatchedWriter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()?;
+        std::thread::sleep(BATCH_DELAY);
+        Ok(())
+    }
 }

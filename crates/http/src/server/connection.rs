@@ -16,12 +16,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use super::connection_table::{ActiveRequest, Connection};
+use super::connection_table::{ActiveRequest, Connection, ConnectionState};
 use super::stall_timeout::StallTimeoutStream;
 use super::{CLOSE_TIMEOUT, ConnectionLimits, OverflowConnection};
 use mediagate_core::intents::PeerSocket;
@@ -49,10 +48,11 @@ impl AcceptedConnection {
         // Shared with the requests: before an order is accepted, this socket is checked for whether
         // its caller is still connected (`PeerSocket`).
         let stream = Arc::new(self.stream);
-        let (peer, line, guest) = (self.peer, PeerSocket::of(&stream), self.connection.clone());
+        let (peer, socket) = (self.peer, PeerSocket::of(&stream));
+        let connection_entry = self.connection.clone();
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-            request.extensions_mut().insert(line.clone());
-            answer(router.clone(), request, peer, guest.begin())
+            request.extensions_mut().insert(socket.clone());
+            answer(router.clone(), request, peer, connection_entry.begin())
         });
         let mut builder = Builder::new(TokioExecutor::new());
         builder
@@ -76,7 +76,7 @@ impl AcceptedConnection {
             .keep_alive_interval(PING);
         let io = TokioIo::new(StallTimeoutStream::new(stream));
         let mut connection = pin!(builder.serve_connection(io, service));
-        let mut silence = pin!(wait_idle_timeout(self.connection.is_busy(), self.limits));
+        let mut silence = pin!(wait_idle_timeout(&self.connection, &self.limits));
         let mut is_ending = false;
         loop {
             tokio::select! {
@@ -153,20 +153,21 @@ impl HttpBody for TrackedBody {
 }
 
 /// Returns when there was no request for the allowed time.
-async fn wait_idle_timeout(mut is_busy: watch::Receiver<bool>, limits: Arc<ConnectionLimits>) {
+async fn wait_idle_timeout(connection: &Connection, limits: &ConnectionLimits) {
     // Only requests count. A head that trickles in byte by byte does not extend the deadline.
     let mut until = Instant::now() + limits.first_request;
     loop {
-        let busy = *is_busy.borrow_and_update();
-        tokio::select! {
-            biased;
-            changed = is_busy.changed() => {
-                if changed.is_err() {
-                    return;
-                }
-                until = Instant::now() + limits.idle;
-            }
-            () = tokio::time::sleep_until(until), if !busy => return,
+        tokio::time::sleep_until(until).await;
+        // Looked at only now: a notice at each request would wake this connection's task for
+        // nothing.
+        let idle_from = match connection.state() {
+            ConnectionState::New => return,
+            ConnectionState::Busy => Instant::now(),
+            ConnectionState::Idle(since) => since,
+        };
+        until = idle_from + limits.idle;
+        if until <= Instant::now() {
+            return;
         }
     }
 }
@@ -174,19 +175,33 @@ async fn wait_idle_timeout(mut is_busy: watch::Receiver<bool>, limits: Arc<Conne
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::connection_table::ConnectionTable;
 
     #[tokio::test(start_paused = true)]
-    async fn who_has_spoken_in_time_is_not_silent_though_nobody_listened() {
+    async fn a_request_that_arrived_in_time_counts_even_if_it_was_noticed_late() {
         let limits = Arc::new(ConnectionLimits::new(10, 10, None, Vec::new()));
-        for _ in 0..20 {
-            let (busy, is_busy) = watch::channel(false);
-            let mut silence = pin!(wait_idle_timeout(is_busy, limits.clone()));
-            let begun = tokio::time::timeout(Duration::ZERO, &mut silence).await;
-            assert!(begun.is_err());
-            busy.send_replace(true);
-            tokio::time::advance(limits.first_request * 2).await;
-            let ended = tokio::time::timeout(Duration::ZERO, &mut silence).await;
-            assert!(ended.is_err());
-        }
+        let table = Arc::new(ConnectionTable::new(limits.clone()));
+        let connection = table.admit([127, 0, 0, 1].into()).unwrap();
+        let mut timeout = pin!(wait_idle_timeout(&connection, &limits));
+        let begun = tokio::time::timeout(Duration::ZERO, &mut timeout).await;
+        assert!(begun.is_err());
+        let request = connection.begin();
+        tokio::time::advance(limits.first_request * 2).await;
+        let ended = tokio::time::timeout(Duration::ZERO, &mut timeout).await;
+        assert!(ended.is_err());
+        drop(request);
+        let ended_at = Instant::now();
+        timeout.await;
+        assert!(ended_at.elapsed() >= limits.idle && ended_at.elapsed() < limits.idle * 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_without_a_request_is_closed_sooner() {
+        let limits = Arc::new(ConnectionLimits::new(10, 10, None, Vec::new()));
+        let table = Arc::new(ConnectionTable::new(limits.clone()));
+        let connection = table.admit([127, 0, 0, 1].into()).unwrap();
+        let start = Instant::now();
+        wait_idle_timeout(&connection, &limits).await;
+        assert_eq!(start.elapsed(), limits.first_request);
     }
 }

@@ -4,11 +4,13 @@
 //! If all are busy, a few more are admitted beyond the caps: probes are answered and other requests
 //! refused, so that a full gateway does not look dead.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::ConnectionLimits;
@@ -19,55 +21,77 @@ const MAX_OVERFLOW: usize = 32;
 /// The table of all connections.
 pub(super) struct ConnectionTable {
     limits: Arc<ConnectionLimits>,
+    /// Orders the moments at which connections became idle.
+    clock: AtomicU64,
+    started: Instant,
     state: Mutex<TableState>,
 }
 
 #[derive(Default)]
 struct TableState {
-    /// Numbers the connections, and orders the moments at which they became idle.
-    clock: u64,
+    last_id: u64,
     connections: HashMap<u64, TableEntry>,
-    admitted: ConnectionGroup,
-    overflow: ConnectionGroup,
-    /// Connections within the caps, by address.
-    peers: HashMap<IpAddr, ConnectionGroup>,
-}
-
-/// A group of connections.
-#[derive(Default)]
-struct ConnectionGroup {
-    count: usize,
-    /// Connections without a request, by when they became idle.
-    idle: BTreeMap<u64, u64>,
+    admitted: usize,
+    overflow: usize,
+    /// Number of connections within the caps, by address.
+    peers: HashMap<IpAddr, usize>,
 }
 
 struct TableEntry {
     peer: IpAddr,
     is_admitted: bool,
-    /// `None` while it has a request.
-    idle_since: Option<u64>,
-    requests: usize,
+    activity: Arc<ConnectionActivity>,
     leave: CancellationToken,
+}
+
+/// The requests of a connection. They are counted without the table's lock, which all connections
+/// share; the table reads these numbers when it needs a slot.
+#[derive(Default)]
+struct ConnectionActivity {
+    requests: AtomicUsize,
+    /// When it became idle, by the table's clock.
+    idle_since: AtomicU64,
+    /// When its last request ended, in milliseconds since the table's start; 0 if none has.
+    ended_at: AtomicU64,
+}
+
+impl ConnectionActivity {
+    fn is_idle(&self) -> bool {
+        self.requests.load(Ordering::Acquire) == 0
+    }
 }
 
 /// An admitted connection, until dropped.
 pub(super) struct Connection {
     table: Arc<ConnectionTable>,
     id: u64,
+    activity: Arc<ConnectionActivity>,
     /// Set when its slot is needed for others.
     pub(super) leave: CancellationToken,
     /// Whether it is beyond the caps: see [`super::OverflowConnection`].
     pub(super) is_overflow: bool,
-    is_busy: watch::Sender<bool>,
 }
 
 /// A request on a connection, until its response is written or abandoned.
 pub(super) struct ActiveRequest(Arc<Connection>);
 
+/// What a connection is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ConnectionState {
+    /// It has not sent a request yet.
+    New,
+    /// It has a request.
+    Busy,
+    /// Its last request ended then.
+    Idle(Instant),
+}
+
 impl ConnectionTable {
     pub(super) fn new(limits: Arc<ConnectionLimits>) -> Self {
         Self {
             limits,
+            clock: AtomicU64::new(0),
+            started: Instant::now(),
             state: Mutex::default(),
         }
     }
@@ -87,34 +111,33 @@ impl ConnectionTable {
         // The peer's cap is checked first: a peer at its cap may displace its own idle connections,
         // never those of others.
         let fits_peer = is_proxy || state.make_room_of_peer(peer, self.limits.per_peer);
-        let is_seated = fits_peer && state.make_room(self.limits.max_total);
+        let is_admitted = fits_peer && state.make_room(self.limits.max_total);
         // If all slots are busy, a few more are admitted, so that probes get their answer and
         // callers a 503 instead of a refused connection.
-        if !is_seated && !state.make_overflow_room() {
+        if !is_admitted && !state.make_overflow_room() {
             return None;
         }
-        state.clock += 1;
-        let id = state.clock;
+        state.last_id += 1;
+        let id = state.last_id;
         let leave = CancellationToken::new();
+        // A connection without a request counts as idle, so silent ones can be displaced.
+        let activity = Arc::new(ConnectionActivity {
+            idle_since: AtomicU64::new(self.tick()),
+            ..ConnectionActivity::default()
+        });
         let entry = TableEntry {
             peer,
-            is_admitted: is_seated,
-            idle_since: None,
-            requests: 0,
+            is_admitted,
+            activity: activity.clone(),
             leave: leave.clone(),
         };
-        for group in state.groups(&entry) {
-            group.count += 1;
-        }
-        state.connections.insert(id, entry);
-        // A connection without a request counts as idle, so silent ones can be displaced.
-        state.mark_idle(id);
+        state.insert(id, entry);
         Some(Arc::new(Connection {
             table: self.clone(),
             id,
+            activity,
             leave,
-            is_overflow: !is_seated,
-            is_busy: watch::Sender::new(false),
+            is_overflow: !is_admitted,
         }))
     }
 
@@ -122,9 +145,13 @@ impl ConnectionTable {
     pub(super) fn evict_one(&self) {
         let mut state = self.state();
         // Those beyond the caps go first: they wait for nothing but a probe or a refusal.
-        if let Some(id) = state.overflow.oldest().or_else(|| state.admitted.oldest()) {
-            state.evict(id);
-        }
+        let _ = state.evict_oldest(|entry| !entry.is_admitted)
+            || state.evict_oldest(|entry| entry.is_admitted);
+    }
+
+    /// The next moment: a counter, not a time, so that no two are equal.
+    fn tick(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::Relaxed)
     }
 
     fn state(&self) -> MutexGuard<'_, TableState> {
@@ -134,23 +161,20 @@ impl ConnectionTable {
 }
 
 impl Connection {
-    /// A request has arrived.
+    /// A request has arrived. On an evicted connection too, until it is closed.
     pub(super) fn begin(self: &Arc<Self>) -> ActiveRequest {
-        let mut state = self.table.state();
-        // An evicted connection is no longer in the table, but can still begin a request before it
-        // is closed.
-        if let Some(entry) = state.connections.get_mut(&self.id) {
-            entry.requests += 1;
-            state.mark_active(self.id);
-        }
-        drop(state);
-        self.is_busy.send_replace(true);
+        self.activity.requests.fetch_add(1, Ordering::AcqRel);
         ActiveRequest(self.clone())
     }
 
-    /// A watch that shows whether the connection has a request.
-    pub(super) fn is_busy(&self) -> watch::Receiver<bool> {
-        self.is_busy.subscribe()
+    pub(super) fn state(&self) -> ConnectionState {
+        if !self.activity.is_idle() {
+            return ConnectionState::Busy;
+        }
+        match self.activity.ended_at.load(Ordering::Acquire) {
+            0 => ConnectionState::New,
+            ended_at => ConnectionState::Idle(self.table.started + Duration::from_millis(ended_at)),
+        }
     }
 }
 
@@ -163,16 +187,15 @@ impl ActiveRequest {
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let mut state = self.0.table.state();
-        let Some(entry) = state.connections.get_mut(&self.0.id) else {
-            return;
-        };
-        entry.requests -= 1;
+        let Connection {
+            table, activity, ..
+        } = &*self.0;
+        let now = table.started.elapsed().as_millis();
+        let now = u64::try_from(now).unwrap_or(u64::MAX).max(1);
+        activity.ended_at.store(now, Ordering::Release);
+        activity.idle_since.store(table.tick(), Ordering::Relaxed);
         // HTTP/2 carries several requests at once: the connection is idle only after the last.
-        if entry.requests == 0 {
-            state.mark_idle(self.0.id);
-            self.0.is_busy.send_replace(false);
-        }
+        activity.requests.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -184,100 +207,62 @@ impl Drop for Connection {
 
 impl TableState {
     /// Whether another connection of this peer fits, after closing an idle one if necessary.
-    fn make_room_of_peer(&mut self, peer: IpAddr, most: usize) -> bool {
-        let Some(group) = self.peers.get(&peer).filter(|group| group.count >= most) else {
-            return true;
-        };
-        let oldest = group.oldest();
-        oldest.map(|id| self.evict(id)).is_some()
+    fn make_room_of_peer(&mut self, peer: IpAddr, max: usize) -> bool {
+        self.peers.get(&peer).is_none_or(|count| *count < max)
+            || self.evict_oldest(|entry| entry.is_admitted && entry.peer == peer)
     }
 
-    fn make_room(&mut self, most: usize) -> bool {
-        if self.admitted.count < most {
-            return true;
-        }
-        let oldest = self.admitted.oldest();
-        oldest.map(|id| self.evict(id)).is_some()
+    fn make_room(&mut self, max: usize) -> bool {
+        self.admitted < max || self.evict_oldest(|entry| entry.is_admitted)
     }
 
     fn make_overflow_room(&mut self) -> bool {
-        if self.overflow.count < MAX_OVERFLOW {
-            return true;
-        }
-        let oldest = self.overflow.oldest();
-        oldest.map(|id| self.evict(id)).is_some()
+        self.overflow < MAX_OVERFLOW || self.evict_oldest(|entry| !entry.is_admitted)
     }
 
-    fn evict(&mut self, id: u64) {
+    /// Closes the longest idle one of these connections; false if all are busy.
+    fn evict_oldest(&mut self, is_candidate: impl Fn(&TableEntry) -> bool) -> bool {
+        // Searched for, because only a full table needs it. An order of the idle ones would have to
+        // be kept at every request.
+        let idle = self.connections.iter();
+        let idle = idle.filter(|(_, entry)| is_candidate(entry) && entry.activity.is_idle());
+        let oldest =
+            idle.min_by_key(|(_, entry)| entry.activity.idle_since.load(Ordering::Relaxed));
+        let Some(id) = oldest.map(|(id, _)| *id) else {
+            return false;
+        };
         // The slot is free at once. The connection itself ends a moment later, and its own removal
         // then finds nothing.
         if let Some(entry) = self.remove(id) {
             entry.leave.cancel();
         }
+        true
     }
 
-    fn remove(&mut self, id: u64) -> Option<TableEntry> {
-        self.mark_active(id);
-        let entry = self.connections.remove(&id)?;
-        for group in self.groups(&entry) {
-            group.count -= 1;
-        }
-        if self
-            .peers
-            .get(&entry.peer)
-            .is_some_and(|group| group.count == 0)
-        {
-            self.peers.remove(&entry.peer);
-        }
-        Some(entry)
-    }
-
-    /// Notes that the connection has become idle.
-    fn mark_idle(&mut self, id: u64) {
-        // A counter, not a time: it orders the idle connections, never repeats and needs no clock.
-        self.clock += 1;
-        let now = self.clock;
-        self.set_idle(id, Some(now));
-    }
-
-    fn mark_active(&mut self, id: u64) {
-        self.set_idle(id, None);
-    }
-
-    fn set_idle(&mut self, id: u64, since: Option<u64>) {
-        // Taken out for the change, because `groups` borrows the whole table.
-        let Some(mut entry) = self.connections.remove(&id) else {
-            return;
-        };
-        let before = std::mem::replace(&mut entry.idle_since, since);
-        for group in self.groups(&entry) {
-            if let Some(before) = before {
-                group.idle.remove(&before);
-            }
-            if let Some(since) = since {
-                group.idle.insert(since, id);
-            }
+    fn insert(&mut self, id: u64, entry: TableEntry) {
+        if entry.is_admitted {
+            self.admitted += 1;
+            *self.peers.entry(entry.peer).or_default() += 1;
+        } else {
+            self.overflow += 1;
         }
         self.connections.insert(id, entry);
     }
 
-    /// The groups that a connection belongs to.
-    fn groups(&mut self, entry: &TableEntry) -> impl Iterator<Item = &mut ConnectionGroup> {
-        let of_peer = entry
-            .is_admitted
-            .then(|| self.peers.entry(entry.peer).or_default());
-        let of_all = if entry.is_admitted {
-            &mut self.admitted
-        } else {
-            &mut self.overflow
-        };
-        of_peer.into_iter().chain([of_all])
-    }
-}
-
-impl ConnectionGroup {
-    fn oldest(&self) -> Option<u64> {
-        self.idle.first_key_value().map(|(_, id)| *id)
+    fn remove(&mut self, id: u64) -> Option<TableEntry> {
+        let entry = self.connections.remove(&id)?;
+        if !entry.is_admitted {
+            self.overflow -= 1;
+            return Some(entry);
+        }
+        self.admitted -= 1;
+        if let Some(count) = self.peers.get_mut(&entry.peer) {
+            *count -= 1;
+            if *count == 0 {
+                self.peers.remove(&entry.peer);
+            }
+        }
+        Some(entry)
     }
 }
 
@@ -297,7 +282,7 @@ fn peer_key(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    fn crowd(in_all: usize, per_peer: usize) -> Arc<ConnectionTable> {
+    fn table(in_all: usize, per_peer: usize) -> Arc<ConnectionTable> {
         let mut limits = ConnectionLimits::new(100, 100, None, Vec::new());
         (limits.max_total, limits.per_peer) = (in_all, per_peer);
         limits.proxies = vec!["10.0.0.0/8".parse().unwrap()];
@@ -310,23 +295,23 @@ mod tests {
 
     #[test]
     fn the_longest_idle_makes_room() {
-        let crowd = crowd(2, 2);
-        let [a, b] = ["1.1.1.1", "1.1.1.2"].map(|text| crowd.admit(peer(text)).unwrap());
+        let table = table(2, 2);
+        let [a, b] = ["1.1.1.1", "1.1.1.2"].map(|text| table.admit(peer(text)).unwrap());
         drop(a.begin());
-        let c = crowd.admit(peer("1.1.1.3")).unwrap();
+        let c = table.admit(peer("1.1.1.3")).unwrap();
         assert!(b.leave.is_cancelled() && !a.leave.is_cancelled() && !c.is_overflow);
     }
 
     #[test]
     fn one_peer_displaces_only_itself() {
-        let crowd = crowd(10, 2);
-        let other = crowd.admit(peer("2.2.2.2")).unwrap();
+        let table = table(10, 2);
+        let other = table.admit(peer("2.2.2.2")).unwrap();
         let mine: Vec<_> = (0..5)
-            .map(|_| crowd.admit(peer("1.1.1.1")).unwrap())
+            .map(|_| table.admit(peer("1.1.1.1")).unwrap())
             .collect();
         let gone: Vec<bool> = mine
             .iter()
-            .map(|guest| guest.leave.is_cancelled())
+            .map(|connection| connection.leave.is_cancelled())
             .collect();
         assert_eq!(gone, [true, true, true, false, false]);
         assert!(!other.leave.is_cancelled());
@@ -334,51 +319,55 @@ mod tests {
 
     #[test]
     fn a_network_of_one_subscriber_is_one_peer() {
-        let crowd = crowd(10, 1);
-        let first = crowd.admit(peer("2001:db8::1")).unwrap();
-        let _second = crowd.admit(peer("2001:db8::2")).unwrap();
-        let _third = crowd.admit(peer("2001:db8:0:1::2")).unwrap();
+        let table = table(10, 1);
+        let first = table.admit(peer("2001:db8::1")).unwrap();
+        let _second = table.admit(peer("2001:db8::2")).unwrap();
+        let _third = table.admit(peer("2001:db8:0:1::2")).unwrap();
         assert!(first.leave.is_cancelled());
-        assert_eq!(crowd.state().admitted.count, 2);
+        assert_eq!(table.state().admitted, 2);
     }
 
     #[test]
-    fn when_all_are_busy_a_few_stand_and_the_rest_go() {
-        let crowd = crowd(1, 1);
-        let seated = crowd.admit(peer("1.1.1.1")).unwrap();
-        let busy = seated.begin();
-        let standing: Vec<_> = (0..MAX_OVERFLOW)
-            .map(|_| crowd.admit(peer("1.1.1.1")).unwrap())
+    fn when_all_are_busy_a_few_more_are_admitted_and_the_rest_refused() {
+        let table = table(1, 1);
+        let admitted = table.admit(peer("1.1.1.1")).unwrap();
+        let busy = admitted.begin();
+        let overflow: Vec<_> = (0..MAX_OVERFLOW)
+            .map(|_| table.admit(peer("1.1.1.1")).unwrap())
             .collect();
-        assert!(standing.iter().all(|guest| guest.is_overflow));
-        let one_more = crowd.admit(peer("1.1.1.1")).unwrap();
-        assert!(one_more.is_overflow && standing[0].leave.is_cancelled());
-        let _all: Vec<_> = standing[1..]
+        assert!(overflow.iter().all(|connection| connection.is_overflow));
+        let one_more = table.admit(peer("1.1.1.1")).unwrap();
+        assert!(one_more.is_overflow && overflow[0].leave.is_cancelled());
+        let _all: Vec<_> = overflow[1..]
             .iter()
             .chain([&one_more])
             .map(Connection::begin)
             .collect();
-        assert!(crowd.admit(peer("1.1.1.1")).is_none());
+        assert!(table.admit(peer("1.1.1.1")).is_none());
         drop(busy);
-        assert!(!crowd.admit(peer("1.1.1.1")).unwrap().is_overflow);
+        assert!(!table.admit(peer("1.1.1.1")).unwrap().is_overflow);
     }
 
     #[test]
-    fn proxies_speak_for_many() {
-        let crowd = crowd(10, 1);
-        let guests = [0; 5].map(|_| crowd.admit(peer("10.1.1.1")).unwrap());
-        assert!(guests.iter().all(|guest| !guest.leave.is_cancelled()));
+    fn a_proxy_has_no_cap_of_its_own() {
+        let table = table(10, 1);
+        let connections = [0; 5].map(|_| table.admit(peer("10.1.1.1")).unwrap());
+        assert!(
+            connections
+                .iter()
+                .all(|connection| !connection.leave.is_cancelled())
+        );
     }
 
     #[test]
-    fn who_leaves_is_forgotten() {
-        let crowd = crowd(10, 10);
-        let guest = crowd.admit(peer("1.1.1.1")).unwrap();
-        let busy = guest.begin();
-        drop(guest);
+    fn a_closed_connection_is_removed() {
+        let table = table(10, 10);
+        let connection = table.admit(peer("1.1.1.1")).unwrap();
+        let busy = connection.begin();
+        drop(connection);
         drop(busy);
-        let state = crowd.state();
+        let state = table.state();
         assert_eq!((state.connections.len(), state.peers.len()), (0, 0));
-        assert_eq!((state.admitted.count, state.admitted.idle.len()), (0, 0));
+        assert_eq!((state.admitted, state.overflow), (0, 0));
     }
 }

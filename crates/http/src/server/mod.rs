@@ -81,18 +81,18 @@ pub async fn serve(
     shutdown: Shutdown,
 ) {
     let limits = Arc::new(limits);
-    let crowd = Arc::new(ConnectionTable::new(limits.clone()));
+    let table = Arc::new(ConnectionTable::new(limits.clone()));
     let connections = TaskTracker::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
                     // Without any room the connection is just closed.
-                    if let Some(guest) = crowd.admit(peer.ip()) {
+                    if let Some(connection) = table.admit(peer.ip()) {
                         let served = connection::AcceptedConnection {
                             stream,
                             peer,
-                            connection: guest,
+                            connection: connection,
                             limits: limits.clone(),
                             draining: shutdown.draining.clone(),
                         };
@@ -103,7 +103,7 @@ pub async fn serve(
                     // Most often the process is out of file descriptors. The same error would come
                     // back at once, so a connection is closed and the loop pauses.
                     tracing::warn!(%error, "cannot accept a connection");
-                    crowd.evict_one();
+                    table.evict_one();
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             },

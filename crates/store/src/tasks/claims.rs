@@ -74,10 +74,24 @@ pub fn due_work(conn: &mut Conn<'_>, models: &str, now: Timestamp) -> Result<Due
 
 /// Models with due tasks for hosted providers, and whether any of those tasks have begun.
 pub fn models_due(conn: &mut Conn<'_>, now: Timestamp) -> Result<Vec<(String, bool)>, StoreError> {
+    // From each model to the next in the index: thousands of tasks may wait for one model, and only
+    // the first due one of each is read. Both databases would count them all for a GROUP BY.
     conn.all(
-        "SELECT model, MAX(CASE state WHEN 'running' THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END) FROM tasks
-         WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider <> 'embedded' AND due_at <= ?1
-         GROUP BY model",
+        "WITH RECURSIVE waiting (model) AS (
+           SELECT MIN(model) FROM tasks
+             WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider <> 'embedded'
+           UNION ALL
+           SELECT (SELECT MIN(tasks.model) FROM tasks
+             WHERE state IN ('queued', 'running') AND lease_owner IS NULL AND provider <> 'embedded'
+               AND tasks.model > waiting.model)
+           FROM waiting WHERE waiting.model IS NOT NULL)
+         SELECT waiting.model,
+           CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE state = 'running' AND lease_owner IS NULL
+             AND provider <> 'embedded' AND tasks.model = waiting.model AND due_at <= ?1)
+             THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
+         FROM waiting WHERE waiting.model IS NOT NULL
+           AND EXISTS (SELECT 1 FROM tasks WHERE state IN ('queued', 'running') AND lease_owner IS NULL
+             AND provider <> 'embedded' AND tasks.model = waiting.model AND due_at <= ?1)",
         &[now.micros().into()],
         |row| Ok((row.text(0)?, row.flag(1)?)),
     )

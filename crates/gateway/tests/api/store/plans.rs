@@ -52,10 +52,11 @@ const GROWING: [&str; 19] = [
 ];
 
 /// Indexes of what is never much, whatever is kept: work that waits or is held.
-const SMALL: [&str; 16] = [
+const SMALL: [&str; 17] = [
     "tasks_open",
     "tasks_free",
     "tasks_free_upstream",
+    "tasks_free_begun",
     "tasks_held",
     "tasks_cancelled_and_held",
     "tasks_cancelled_and_held_of",
