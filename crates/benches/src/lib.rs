@@ -18,6 +18,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mediagate_config::{Config, Settings};
@@ -39,7 +40,7 @@ use tokio_util::sync::CancellationToken;
 /// A gateway in this process, without workers.
 pub struct BenchGateway {
     pub app: App,
-    pub caller: Caller,
+    pub caller: Arc<Caller>,
     pub key: String,
     data: Option<tempfile::TempDir>,
 }
@@ -104,7 +105,7 @@ impl BenchGateway {
     }
 
     /// Callers, each with its own key.
-    pub async fn callers(&self, count: usize) -> Vec<(String, Caller)> {
+    pub async fn callers(&self, count: usize) -> Vec<(String, Arc<Caller>)> {
         let mut callers = Vec::new();
         for _ in 0..count {
             callers.push(another_key(&self.app).await);
@@ -151,7 +152,7 @@ pub fn app_in(data: &Path, database: Option<&str>, toml: &str) -> App {
 }
 
 /// A key without limits, and the caller that uses it.
-async fn another_key(app: &App) -> (String, Caller) {
+async fn another_key(app: &App) -> (String, Arc<Caller>) {
     let account = accounts::ensure(app, accounts::DEFAULT_HANDLE)
         .await
         .unwrap();

@@ -81,7 +81,7 @@ impl Default for Caches {
 /// A caller as it was read from the store.
 #[derive(Debug, Clone)]
 pub struct CachedCaller {
-    pub caller: Caller,
+    pub caller: Arc<Caller>,
     pub stamp: Option<ChangeStamp>,
     pub read_at: Instant,
 }

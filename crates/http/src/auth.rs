@@ -3,6 +3,7 @@
 
 use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::{HeaderMap, header, request::Parts};
@@ -48,13 +49,13 @@ scopes! {
 
 /// A caller with a valid key that has the scope.
 pub struct AllowedCaller<N: ScopeMarker> {
-    pub caller: Caller,
+    pub caller: Arc<Caller>,
     needs: PhantomData<N>,
 }
 
 /// What is known about a request before its body is read.
 pub struct RequestContext {
-    pub caller: Caller,
+    pub caller: Arc<Caller>,
     pub request_id: RequestId,
     /// Makes the URLs of its answer.
     pub links: Links,
@@ -192,7 +193,7 @@ async fn check(
     parts: &mut Parts,
     app: &App,
     address: IpAddr,
-) -> Result<(Caller, Result<(), Error>), Error> {
+) -> Result<(Arc<Caller>, Result<(), Error>), Error> {
     let caller = match session_of(parts, app).await? {
         Some(cookie) => sessions::check(app, &cookie, address).await?,
         None => keys::check(app, bearer(&parts.headers)?, address).await?,
@@ -229,7 +230,7 @@ async fn check(
 pub(super) async fn caller_if_any<N: ScopeMarker>(
     parts: &mut Parts,
     app: &App,
-) -> Result<Option<Caller>, Error> {
+) -> Result<Option<Arc<Caller>>, Error> {
     if !parts.headers.contains_key(header::AUTHORIZATION) && session_of(parts, app).await?.is_none()
     {
         return Ok(None);

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
+use std::sync::{Arc, OnceLock};
 
-use axum::http::header;
-use axum::response::IntoResponse;
+use axum::body::Bytes;
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::{AllOf, ArrayItems, Object, ObjectBuilder, Schema, Type};
@@ -18,6 +18,8 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::wire::error::{ErrorBody, ErrorObject};
 use crate::wire::personas::BRAND_FIELD;
 use mediagate_config::Config;
+use mediagate_console::SiteContext;
+use mediagate_console::docs::ApiReference;
 
 /// The document for these settings.
 pub fn openapi(config: &Config) -> OpenApi {
@@ -201,14 +203,31 @@ fn add_error(operation: &mut Operation) {
         .insert("default".into(), RefOr::T(response));
 }
 
-/// `GET` of the document.
-pub(super) fn json(
-    document: &OpenApi,
-) -> impl Fn() -> std::future::Ready<axum::response::Response> + Clone + Send + 'static {
-    let text = document.to_json().unwrap_or_default();
-    move || {
-        std::future::ready(
-            ([(header::CONTENT_TYPE, "application/json")], text.clone()).into_response(),
-        )
+/// The document as a process serves it: built when somebody asks for it first, which in most
+/// processes nobody does.
+#[derive(Clone)]
+pub(super) struct ServedDocument(Arc<DocumentForms>);
+
+#[derive(Default)]
+struct DocumentForms {
+    json: OnceLock<Bytes>,
+    reference: OnceLock<ApiReference>,
+}
+
+impl ServedDocument {
+    pub(super) fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    /// The document itself.
+    pub(super) fn json(&self, config: &Config) -> Bytes {
+        let build = || openapi(config).to_json().unwrap_or_default().into();
+        self.0.json.get_or_init(build).clone()
+    }
+
+    /// The page that shows it.
+    pub(super) fn page(&self, config: &Config, site: &SiteContext) -> String {
+        let build = || ApiReference::new(&serde_json::to_value(openapi(config)).unwrap_or_default());
+        self.0.reference.get_or_init(build).page(site)
     }
 }

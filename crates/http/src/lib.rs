@@ -61,12 +61,10 @@ pub use error::ErrorResponse;
 
 pub fn router(app: &App) -> Router {
     let (router, document) = api(&app.config.brand).split_for_parts();
-    let document = docs::finish(document, &app.config.persona_brand_field);
-    // From the finished document, so that suggestions only name endpoints that exist.
+    // From the document, so that suggestions only name endpoints that exist.
     let endpoints = Arc::new(EndpointPaths::new(document.paths.paths.keys().cloned()));
     let router = router
-        .merge(web::router(&document))
-        .route("/openapi.json", get(docs::json(&document)))
+        .merge(web::router())
         .fallback(move |uri: Uri| async move { error::route_not_found(uri.path(), &endpoints) })
         .method_not_allowed_fallback(error::method_not_allowed);
     with_layers(router, app)

@@ -1,19 +1,16 @@
 //! Routes of the web pages; their markup is in the crate `mediagate-console`.
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::extract::{Path, Query, State};
 use axum::http::{Uri, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
 use serde::Deserialize;
-use utoipa::openapi::OpenApi;
 
+use crate::docs::ServedDocument;
 use crate::error::ErrorResponse;
 use crate::links::RequestLinks;
 use crate::wire::models::{ModelList, ModelObject, NextPrice, RouteObject};
-use mediagate_console::docs::ApiReference;
 use mediagate_console::{
     self, ConsolePage, HomePage, ModelRow, PricingPage, ProvenancePage, SiteContext,
 };
@@ -30,18 +27,22 @@ use mediagate_model::task::MediaKind;
 const POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob: https:; \
                       frame-ancestors 'none'; form-action 'self'; base-uri 'none'; object-src 'none'";
 
-pub(super) fn router(document: &OpenApi) -> Router<App> {
-    let document = serde_json::to_value(document).unwrap_or_default();
-    // Rendered once: the document does not change while the process runs.
-    let reference = Arc::new(ApiReference::new(&document));
-    let api = async move |RequestLinks(links): RequestLinks, State(app): State<App>| {
-        page(reference.page(&site(&links, &app)))
+pub(super) fn router() -> Router<App> {
+    let document = ServedDocument::new();
+    let reference = document.clone();
+    let reference = async move |RequestLinks(links): RequestLinks, State(app): State<App>| {
+        page(reference.page(&app.config, &site(&links, &app)))
+    };
+    let json = async move |State(app): State<App>| {
+        let headers = [(header::CONTENT_TYPE, "application/json")];
+        (headers, document.json(&app.config))
     };
     Router::new()
+        .route("/openapi.json", get(json))
         .route("/", get(home))
         .route("/docs", get(docs))
         .route("/docs/", get(async || Redirect::permanent("/docs")))
-        .route("/docs/api", get(api))
+        .route("/docs/api", get(reference))
         .route("/docs/{*name}", get(guide))
         .route("/console", get(console_start))
         .route("/console/{*place}", get(console))

@@ -118,6 +118,10 @@ async fn fail_all(app: &App, model: &str, due: Timestamp) -> Result<(), Error> {
                 Ok(tasks)
             })
             .await?;
+        // Others may have been claimed meanwhile.
+        if failed.is_empty() {
+            return Ok(());
+        }
         tracing::error!(
             model,
             tasks = failed.len(),

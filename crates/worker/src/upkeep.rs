@@ -437,20 +437,27 @@ pub async fn sweep_orphans(app: &App) -> Result<(), Error> {
 /// entry: a second link to a film is as new as its task.
 fn remove_old_files(folder: &Path, oldest: Duration) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        let metadata = entry.metadata()?;
-        let seconds = u64::try_from(metadata.ctime()).unwrap_or(0);
-        let changed_at = UNIX_EPOCH + Duration::from_secs(seconds);
-        if changed_at.elapsed().unwrap_or_default() <= oldest {
-            continue;
-        }
-        if entry.file_type()?.is_dir() {
-            std::fs::remove_dir_all(entry.path())?;
-        } else {
-            std::fs::remove_file(entry.path())?;
+        match remove_if_old(&entry?, oldest) {
+            // The work that it belongs to has removed it meanwhile.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            result => result?,
         }
     }
     Ok(())
+}
+
+fn remove_if_old(entry: &std::fs::DirEntry, oldest: Duration) -> std::io::Result<()> {
+    let metadata = entry.metadata()?;
+    let seconds = u64::try_from(metadata.ctime()).unwrap_or(0);
+    let changed_at = UNIX_EPOCH + Duration::from_secs(seconds);
+    if changed_at.elapsed().unwrap_or_default() <= oldest {
+        return Ok(());
+    }
+    if metadata.is_dir() {
+        std::fs::remove_dir_all(entry.path())
+    } else {
+        std::fs::remove_file(entry.path())
+    }
 }
 
 #[cfg(test)]

@@ -98,7 +98,8 @@ fn nginx(folder: &Path) -> Option<(Child, SocketAddr)> {
     let config = format!(
         "daemon off; master_process off; pid {root}/pid; error_log stderr crit;
          events {{ worker_connections 256; }}
-         http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000000;
+         http {{ access_log off; client_body_temp_path {root}/body; proxy_temp_path {root}/proxy;
+           fastcgi_temp_path {root}/fastcgi; uwsgi_temp_path {root}/uwsgi; scgi_temp_path {root}/scgi; sendfile on; tcp_nopush on; keepalive_requests 1000000000;
            server {{ listen {address}; root {root}; }} }}"
     );
     std::fs::write(folder.join("nginx.conf"), config).unwrap();

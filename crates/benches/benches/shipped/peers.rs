@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use benches::program::{free_address, on_gateway_cpu};
 
@@ -101,8 +101,11 @@ pub(crate) fn is_installed(name: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
+/// Waits until a program listens.
 pub(crate) fn wait_for(address: SocketAddr) {
+    let started = Instant::now();
     while std::net::TcpStream::connect(address).is_err() {
+        assert!(started.elapsed() < Duration::from_secs(10), "{address} is silent");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -9,6 +9,7 @@ mod changes;
 mod last_use;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -182,7 +183,11 @@ pub async fn find(app: &Ctx, query: &str) -> Result<KeyMatch, Error> {
 }
 
 /// The caller with this secret, if the key is valid now and from this address.
-pub async fn check(app: &AppParts, secret: &str, address: IpAddr) -> Result<Caller, Error> {
+pub async fn check(
+    app: &AppParts,
+    secret: &str,
+    address: IpAddr,
+) -> Result<Arc<Caller>, Error> {
     let invalid = || Error::plain(ErrorCode::InvalidApiKey, "The API key is not valid.");
     if !is_well_formed(secret) {
         return Err(invalid());
@@ -207,7 +212,7 @@ pub async fn key_of_secret(app: &AppParts, secret: &str) -> Result<Option<ApiKey
         return Ok(None);
     }
     let caller = cached_caller(app, hash(secret), accounts::caller_by_sha256).await?;
-    Ok(caller.map(|caller| caller.key))
+    Ok(caller.map(|caller| caller.key.clone()))
 }
 
 /// Refuses an action with a former secret if its effect would outlive the secret's grace period or
@@ -223,7 +228,11 @@ pub fn refuse_former_secret(caller: &Caller, action: &str) -> Result<(), Error> 
 }
 
 /// The caller, if the key is valid now and from this address.
-pub(super) fn admit(app: &AppParts, caller: Caller, address: IpAddr) -> Result<Caller, Error> {
+pub(super) fn admit(
+    app: &AppParts,
+    caller: Arc<Caller>,
+    address: IpAddr,
+) -> Result<Arc<Caller>, Error> {
     let now = app.clock.now();
     let has_passed = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
     if has_passed(caller.key.revoked_at) {
@@ -254,7 +263,7 @@ pub(super) async fn cached_caller(
     app: &AppParts,
     sha256: String,
     find: fn(&mut Conn<'_>, &str) -> Result<Option<Caller>, StoreError>,
-) -> Result<Option<Caller>, Error> {
+) -> Result<Option<Arc<Caller>>, Error> {
     // Taken before the row is read. A change that is committed in between makes the cached entry
     // stale, instead of keeping the old content under the new stamp.
     let (stamp, read_at) = (app.store.stamp(), tokio::time::Instant::now());
@@ -274,6 +283,7 @@ pub(super) async fn cached_caller(
     }
     let hash = sha256.clone();
     let caller = app.store.read(move |conn| find(conn, &hash)).await?;
+    let caller = caller.map(Arc::new);
     // Only what exists is cached. Guessed secrets would push real callers out.
     if let Some(found) = &caller {
         let fresh = CachedCaller {

@@ -4,6 +4,7 @@
 //! with the session's CSRF token that it could read a response of this service.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -97,7 +98,7 @@ fn log_name(sha256: &str) -> &str {
 }
 
 /// The caller with this cookie, if the session and its key are valid now and from this address.
-pub async fn check(app: &AppParts, cookie: &Secret, address: IpAddr) -> Result<Caller, Error> {
+pub async fn check(app: &AppParts, cookie: &Secret, address: IpAddr) -> Result<Arc<Caller>, Error> {
     let ended = || {
         let message = "The session has ended. Sign in again.";
         Error::plain(ErrorCode::ExpiredApiKey, message)
@@ -120,7 +121,7 @@ pub async fn check(app: &AppParts, cookie: &Secret, address: IpAddr) -> Result<C
 /// The key of a session, valid or not.
 pub async fn key_of_cookie(app: &AppParts, cookie: &Secret) -> Result<Option<ApiKey>, Error> {
     let caller = keys::cached_caller(app, hash(cookie), store::sessions::caller).await?;
-    Ok(caller.map(|caller| caller.key))
+    Ok(caller.map(|caller| caller.key.clone()))
 }
 
 /// What a page that writes has to send with this cookie.

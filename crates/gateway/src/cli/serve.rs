@@ -46,7 +46,7 @@ pub(super) fn run(start: &StartArgs, settings: &Settings) -> Result<(), CliError
     // Dropped last, so that the logs and traces of the shutdown are still written.
     let _logging = logs::start(&config)?;
     let _traces = traces::start(&config)?;
-    let app = App::open(config, Clock::system())?;
+    let app = open(config)?;
     runtime()?.block_on(async {
         // First the clock, by which leases and expiry are checked. Then, before a worker can send
         // anything, orders of a restored backup are held: their providers may have them already.
@@ -54,6 +54,14 @@ pub(super) fn run(start: &StartArgs, settings: &Settings) -> Result<(), CliError
         restored_backup::check(&app, start.after_restore).await?;
         let serving = Box::pin(serve(app.clone(), settings.clone(), initial_mark));
         probes::with_probes(&app, serving).await?
+    })
+}
+
+/// Opens the app, and meanwhile reads the machine's certificates.
+fn open(config: Config) -> Result<App, CliError> {
+    std::thread::scope(|scope| {
+        scope.spawn(providers::outbound::preload_certificates);
+        Ok(App::open(config, Clock::system())?)
     })
 }
 
@@ -79,7 +87,7 @@ pub(super) fn run_workers(start: &StartArgs, settings: &Settings) -> Result<(), 
     check(&config)?;
     let _logging = logs::start(&config)?;
     let _traces = traces::start(&config)?;
-    let app = App::open(config, Clock::system())?;
+    let app = open(config)?;
     runtime()?.block_on(async {
         clock_sync::begin(&app).await?;
         restored_backup::check(&app, start.after_restore).await?;

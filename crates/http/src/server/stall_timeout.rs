@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use rustix::net::{Shutdown, shutdown};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
@@ -65,6 +65,23 @@ impl StallTimeoutStream {
     }
 }
 
+/// Reads what has arrived.
+fn read_all(stream: &TcpStream, buffer: &mut ReadBuf<'_>) -> io::Result<()> {
+    let mut received = 0;
+    let read = stream.try_io(Interest::READABLE, || {
+        let free = buffer.initialize_unfilled();
+        received = recv(stream, &mut *free, RecvFlags::empty())?.0;
+        // A read that does not fill the buffer has emptied the socket. "Would block" says so to
+        // tokio, as its own streams do; otherwise each request would cost a second read, in vain.
+        if received > 0 && received < free.len() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(())
+    });
+    buffer.advance(received);
+    if received > 0 { Ok(()) } else { read }
+}
+
 impl AsyncRead for StallTimeoutStream {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -73,9 +90,9 @@ impl AsyncRead for StallTimeoutStream {
     ) -> Poll<io::Result<()>> {
         loop {
             ready!(self.stream.poll_read_ready(context))?;
-            match self.stream.try_read_buf(buffer) {
+            match read_all(&self.stream, buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                read => return Poll::Ready(read.map(drop)),
+                read => return Poll::Ready(read),
             }
         }
     }

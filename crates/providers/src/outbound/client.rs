@@ -155,6 +155,12 @@ fn tls(protocols: &[&[u8]]) -> Result<ClientConfig, String> {
     Ok(config)
 }
 
+/// Reads the certificates of this machine, so that the first client need not wait for them.
+pub fn preload_certificates() {
+    // An error is reported by the first client.
+    let _ = TLS_CONFIG.get_or_init(platform_tls);
+}
+
 fn platform_tls() -> Result<ClientConfig, String> {
     let ring = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(ring)

@@ -20,7 +20,7 @@ use url::{Host, Url};
 
 use address::{embedded_v4, is_public};
 
-pub use client::{CheckedResolver, OutboundClient, client};
+pub use client::{CheckedResolver, OutboundClient, client, preload_certificates};
 
 /// Redirects followed at most.
 pub const REDIRECTS: usize = 3;

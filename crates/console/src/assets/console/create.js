@@ -139,7 +139,7 @@ function Bench({ model, models, query, may }) {
     order(form);
   };
   const isBusy = ["sending", "following", "uploading"].includes(state.phase);
-  const faultyParam = state.error instanceof ApiError ? state.error.param : state.error?.param;
+  const faultyParam = state.error?.param;
   const fault = (name) => faultOf(state.error, name);
   // The code gets a new key whenever the form changes, because another form is another order.
   const codeKey = useMemo(() => newIntent("order"), [JSON.stringify(request.code)]);

@@ -90,7 +90,7 @@ function Edit({ of, close, done }) {
     });
   };
   const fault = (name) => faultOf(action.error, name);
-  const shownFields = ["name", "account", "budget_usd", "rpm", "max_running", "models", "networks", "expires_at"];
+  const shownFields = ["name", "account", "budget_usd", "budget_period", "rpm", "max_running", "models", "networks", "expires_at"];
   const text = (name, label, options = {}) => html`<${Field} name=${`key-${name}`} label=${label} hint=${options.hint} error=${fault(name)}><input id=${`key-${name}`} value=${form[name]} onInput=${set(name)} required=${options.required} inputmode=${options.mode} placeholder=${options.placeholder} /><//>`;
   return html`<${Dialog} title=${isNew ? "New key" : `Edit “${of.name}”`} close=${close}><form class="form" onSubmit=${save}>
     <div class="wide">${text("name", "Name", { required: true, placeholder: "The program or person that uses it" })}</div>
