@@ -2,7 +2,7 @@
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.js";
 import { Submit } from "./act.js";
-import { ApiError, address, brand, call, insist, newIntent, origin } from "./api.js";
+import { address, brand, call, insist, newIntent, origin } from "./api.js";
 import { forget, orderFor, sendAndFollow, storedOrder } from "./follow.js";
 import { body, bodyWithFiles, check, formFromTask, isAbsent, kindOf, loadMedia, markOf, start } from "./form.js";
 import { provenanceLines } from "../origin.js";
